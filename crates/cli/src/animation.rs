@@ -1,10 +1,10 @@
 //! `--animate`: a picture that moves of what a command did.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use ::lab::animation::{self, Recording};
 use anyhow::Context as _;
+use sim::whole::write_whole;
 
 /// Whether there is to be a picture that moves, and which.
 #[derive(Clone, Debug, clap::Args)]
@@ -58,7 +58,7 @@ impl Picture {
             animation::to_looping_svg(&recording)
         };
         let failed = || format!("cannot write {}", self.path.display());
-        fs::write(&self.path, picture).with_context(failed)
+        write_whole(&self.path, picture).with_context(failed)
     }
 }
 

@@ -1,9 +1,10 @@
 //! How a command ends that could not do its work.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use emulator::namespace::Unusable;
 
 /// What the user gave is wrong: a configuration, a scenario, an argument. Exit code 2.
@@ -30,6 +31,14 @@ pub(crate) fn of_namespace(why: Unusable) -> anyhow::Error {
         Unusable::Missing(_) => misuse(why),
         Unusable::NotOne { .. } | Unusable::NotPermitted => why.into(),
     }
+}
+
+/// Prints a result, all of it.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")
 }
 
 /// Tells the user what went wrong, and the code to exit with.

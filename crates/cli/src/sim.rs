@@ -1,15 +1,15 @@
 //! `trackway sim`: a network of one's own in the simulator.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ::lab::animation::Limits;
-use ::lab::scenario::Plan;
+use ::lab::scenario::{Plan, Watched};
 use clap::Subcommand;
 
 use crate::animation::{self, Animate};
-use crate::failure::misuse;
+use crate::failure::{misuse, print};
+use crate::lab::interrupt;
 
 /// Simulate a network described in a file.
 #[derive(Debug, clap::Args)]
@@ -54,18 +54,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let plan = Plan::read(&scenario).map_err(misuse)?;
     plan.notes.iter().for_each(|note| eprintln!("{note}"));
 
+    interrupt::end_cleanly()?;
     let limits = animate.is_wanted().then(Limits::default);
-    let (report, recording) = plan.run_watched(seed, pcap.as_deref(), limits)?;
+    let Watched { report, recording, captured } =
+        plan.run_watched(seed, pcap.as_deref(), limits)?;
+    // Whoever waited for it sees it, whatever the disk says.
+    let shown = print(&if json {
+        format!("{}\n", serde_json::to_string(&report)?)
+    } else {
+        report.to_string()
+    });
+    captured?;
     if let Some(mut recording) = recording {
         recording.title = animation::title(&scenario, seed.unwrap_or(plan.seed));
         animate.write(recording)?;
     }
-
-    let mut out = io::stdout().lock();
-    if json {
-        writeln!(out, "{}", serde_json::to_string(&report)?)?;
-    } else {
-        write!(out, "{report}")?;
-    }
+    shown?;
     Ok(ExitCode::SUCCESS)
 }

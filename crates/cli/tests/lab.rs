@@ -1,7 +1,11 @@
 //! The laboratory as its user meets it.
 
 use std::fs;
+use std::io::Read as _;
 use std::process::{Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 fn trackway(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_trackway")).args(args).output().expect("it starts")
@@ -162,4 +166,81 @@ fn every_command_shows_an_example() {
         let output = trackway(&[command, &["--help"]].concat());
         assert!(stdout(&output).contains("Example"), "{command:?}");
     }
+}
+
+#[test]
+fn runs_are_kept_and_not_done_again() {
+    let folder = std::env::temp_dir().join(format!("trackway-kept-{}", std::process::id()));
+    let out = folder.to_str().expect("UTF-8");
+    let run =
+        |runs| trackway(&["lab", "run", "hbh-lossless", "--runs", runs, "--json", "--out", out]);
+    let whole = stdout(&run("3"));
+    let path = folder.join("runs.tsv");
+    let kept = fs::read_to_string(&path).expect("runs");
+
+    let again = run("3");
+    assert_eq!(stdout(&again), whole);
+    assert_eq!(fs::read_to_string(&path).expect("runs"), kept, "something was run again");
+    // Killed in the middle of a line.
+    fs::write(&path, &kept[..kept.len() / 2]).expect("a writable file");
+    assert_eq!(stdout(&run("3")), whole);
+    let lines =
+        |text: &str| text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(lines(&fs::read_to_string(&path).expect("runs")), lines(&kept));
+    // Another build of the program, whose numbers are not ours.
+    let other = kept.replacen("claims ", "claims 0", 1).replace("\tdelay\t", "\tdelay\t9");
+    fs::write(&path, other).expect("a writable file");
+    let anew = run("3");
+    assert!(String::from_utf8_lossy(&anew.stderr).contains("another build"), "{anew:?}");
+    assert_eq!(stdout(&anew), whole);
+    fs::remove_dir_all(folder).expect("it was made");
+}
+
+#[test]
+fn a_campaign_that_is_stopped_goes_on_and_keeps_others_out_meanwhile() {
+    let folder = std::env::temp_dir().join(format!("trackway-stopped-{}", std::process::id()));
+    let out = folder.to_str().expect("UTF-8");
+    let args = |runs| ["lab", "run", "hbh-lossless", "--runs", runs, "--jobs", "1", "--out", out];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trackway"));
+    let child = command.args(args("400")).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("it starts");
+    let path = folder.join("runs.tsv");
+    let count = || fs::read_to_string(&path).map_or(0, |text| text.lines().count());
+    while count() < 4 {
+        std::thread::yield_now();
+    }
+
+    let second = trackway(&args("1"));
+    assert_eq!(second.status.code(), Some(1), "{second:?}");
+    assert!(String::from_utf8_lossy(&second.stderr).contains("is in use"), "{second:?}");
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).expect("it runs");
+    let mut said = String::new();
+    child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{said}");
+    assert!(said.contains("the same command goes on from there"), "{said}");
+    assert!(!folder.join("report.html").exists());
+    let had = count() - 1;
+    assert!(said.contains(&format!("stopped; {had} runs are kept")), "{had}: {said}");
+
+    let rest = trackway(&args("2"));
+    assert!(rest.status.success(), "{rest:?}");
+    let said = String::from_utf8_lossy(&rest.stderr).into_owned();
+    assert!(said.contains(&format!("has {had} runs")), "{said}");
+    fs::remove_dir_all(folder).expect("it was made");
+}
+
+#[test]
+fn numbers_are_printed_and_written_before_pictures() {
+    let folder = std::env::temp_dir().join(format!("trackway-first-{}", std::process::id()));
+    let out = folder.to_str().expect("UTF-8");
+    fs::create_dir_all(folder.join("hbh-lossless.svg")).expect("a writable folder");
+
+    let output = trackway(&["lab", "run", "hbh-lossless", "--runs", "1", "--out", out]);
+
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stdout(&output).starts_with("hbh-lossless: "), "{output:?}");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("hbh-lossless.svg: "), "{error}");
+    assert!(folder.join("report.html").exists() && folder.join("hbh-lossless.csv").exists());
+    fs::remove_dir_all(folder).expect("it was made");
 }

@@ -206,3 +206,50 @@ fn a_picture_that_moves_is_written_and_changes_nothing_of_the_run() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("a picture ends in .html or .svg"), "{said}");
 }
+
+#[test]
+fn the_report_is_printed_though_nothing_else_can_be_written() {
+    let folder = Scratch::new("taken");
+    // Where captures and the picture are to go there are folders.
+    fs::create_dir_all(folder.0.join("c.pcapng")).expect("a writable folder");
+    fs::create_dir_all(folder.0.join("run.html")).expect("a writable folder");
+    let path = folder.0.to_str().expect("UTF-8");
+    let page = folder.0.join("run.html");
+
+    let captured = run(&example("chain.toml"), &["--pcap", path]);
+    let pictured = run(&example("chain.toml"), &["--animate", page.to_str().expect("UTF-8")]);
+
+    let error = String::from_utf8_lossy(&captured.stderr).into_owned();
+    assert_eq!(captured.status.code(), Some(1), "{error}");
+    assert!(error.contains("c.pcapng"), "{error}");
+    let names =
+        fs::read_dir(&folder.0).expect("a folder").map(|it| it.expect("an entry").file_name());
+    let names: std::collections::BTreeSet<_> = names.collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let error = String::from_utf8_lossy(&pictured.stderr).into_owned();
+    assert_eq!(pictured.status.code(), Some(1), "{error}");
+    assert!(error.contains("run.html"), "{error}");
+    assert!(String::from_utf8_lossy(&pictured.stdout).contains("100000 of 100000 octets"));
+}
+
+#[test]
+fn time_that_stands_still_is_an_error_that_says_where() {
+    let text = "nodes = [\"a\", \"b\", \"c\"]\nduration = \"1ms\"\n[[link]]\nbetween = [\"a\", \"b\"]\n[[link]]\n\
+                between = [\"b\", \"c\"]\n[[tcp]]\nname = \"huge\"\nfrom = \"a\"\nto = \"c\"\n";
+    let refused = Scratch::write("endless.toml", text);
+    // So much takes no time either, and for ever.
+    let endless = Scratch::write("huge.toml", &format!("{text}octets = 9_000_000_000_000\n"));
+
+    let output = run(&refused.0, &[]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("endless.toml:10: tcp.to: a transfer without `octets`"), "{error}");
+    let output = run(&endless.0, &[]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("time stands still at 0.000000000 s: 5000000 events"), "{error}");
+    assert!(
+        error.contains(" at a, b, c, by packets from ") && error.contains("(\"huge\")"),
+        "{error}"
+    );
+}

@@ -234,3 +234,150 @@ fn what_is_wrong_is_said_with_what_is_right() {
     let said = text(&folder.tune(&["--parameters", "delay=1s..9s"]).stderr);
     assert!(said.contains("there are no flows to measure: add [[tcp]]"), "{said}");
 }
+
+/// A link that is down for a minute: who gives up earlier loses the transfer, having been fast until then.
+const DYING: &str = r#"
+nodes = ["a", "b"]
+duration = "10min"
+[[link]]
+between = ["a", "b"]
+rate = "1mbit"
+delay = "20ms"
+loss = "1%"
+down = [["5s", "65s"]]
+noticed = false
+[defaults.tcp]
+r2 = 15
+[[tcp]]
+name = "t"
+from = "a"
+to = "b"
+octets = 5_000_000
+"#;
+
+#[test]
+fn a_setting_with_which_a_transfer_dies_never_wins() {
+    let folder = Folder::new("dying");
+    folder.write(DYING);
+    for metric in [
+        &["goodput"][..],
+        &["c/(d*t)"],
+        &["octets", "--minimise"],
+        &["retransmissions", "--minimise"],
+        &["timeouts", "--minimise"],
+        &["d", "--minimise"],
+        &["dmax", "--minimise"],
+        &["connect", "--minimise"],
+    ] {
+        let args = ["--parameters", "r2=3|15", "--runs", "3", "--out", "found", "--metric"];
+        let output = folder.tune(&[&args[..], metric].concat());
+
+        assert!(output.status.success(), "{output:?}");
+        let said = text(&output.stdout);
+        assert!(
+            said.contains("Recommended: nothing; keep the file as it is"),
+            "{metric:?}: {said}"
+        );
+        assert!(said.contains("3 flows failed in 3 of 3 runs"), "{metric:?}: {said}");
+        assert!(!said.contains("sysctl") && !said.contains("recommended.toml"), "{said}");
+        let json = fs::read_to_string(folder.0.join("found/tune.json")).expect("the results");
+        let found: Value = serde_json::from_str(&json).expect("an object");
+        assert_eq!(found["parameters"][0]["best"], "15", "{metric:?}: {found:#}");
+        assert!(
+            found["recommended"].is_null() && !folder.0.join("found/recommended.toml").exists()
+        );
+    }
+    // Where the file is the one that fails, the other is better.
+    folder.write(&DYING.replace("r2 = 15", "r2 = 3"));
+    let output = folder.tune(&["--parameters", "r2=3|15", "--runs", "3", "--metric", "goodput"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("Recommended: r2 = 15") && said.contains("tcp_retries2=15"), "{said}");
+}
+
+#[test]
+fn what_was_recommended_is_gone_when_it_is_no_more() {
+    let folder = Folder::new("no-more");
+    let few = [
+        "--parameters",
+        "rto.initial=2s|9s",
+        "--metric",
+        "offered",
+        "--runs",
+        "2",
+        "--out",
+        "found",
+    ];
+    fs::create_dir_all(folder.0.join("found")).expect("a writable folder");
+    fs::write(folder.0.join("found/recommended.toml"), "old").expect("a writable folder");
+
+    let output = folder.tune(&few);
+
+    assert!(output.status.success(), "{output:?}");
+    assert!(!folder.0.join("found/recommended.toml").exists(), "{output:?}");
+}
+
+#[test]
+fn a_folder_is_for_one_search_at_a_time() {
+    let folder = Folder::new("two");
+    let mut command = folder.command(&[&SEARCH[..], &["--out", "mine", "--jobs", "1"]].concat());
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("it starts");
+    let mut line = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    // A tenth of all runs is done.
+    stderr.read_line(&mut line).expect("UTF-8");
+
+    let second = folder.tune(&[&SEARCH[..], &["--out", "mine"]].concat());
+    // However it ends, what it held is free.
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let third = folder.tune(&[&SEARCH[..], &["--out", "mine"]].concat());
+
+    assert_eq!(second.status.code(), Some(1), "{second:?}");
+    let said = text(&second.stderr);
+    assert!(said.contains("mine is in use: another `trackway lab`"), "{said}");
+    assert!(third.status.success(), "{third:?}");
+    assert!(text(&third.stderr).contains("goes on with"), "{third:?}");
+}
+
+/// The picture cannot be written, nor in the end what is printed: the numbers are there all the same.
+#[test]
+fn results_are_printed_and_written_before_pictures_and_the_right_file_is_blamed() {
+    let folder = Folder::new("full");
+    let few = ["--parameters", "rto.initial=2s|9s", "--runs", "2", "--out", "found"];
+    fs::create_dir_all(folder.0.join("found/tune.svg")).expect("a writable folder");
+
+    let output = folder.tune(&few);
+
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let error = text(&output.stderr);
+    assert!(error.contains("cannot write found/tune.svg: "), "{error}");
+    assert!(text(&output.stdout).contains("Sensitivity"), "{output:?}");
+    let written = fs::read_to_string(folder.0.join("found/tune.txt")).expect("the report");
+    assert!(written.contains("Sensitivity"), "{written}");
+
+    fs::remove_dir(folder.0.join("found/tune.svg")).expect("it is there");
+    let full = fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let output = folder.command(&few).stdout(full).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let error = text(&output.stderr);
+    assert!(error.contains("cannot write to standard output: No space left"), "{error}");
+    assert!(folder.0.join("found/tune.png").exists() && folder.0.join("found/tune.svg").is_file());
+}
+
+/// Runs are kept in a file that takes no more: the scenario has nothing to do with that.
+#[test]
+fn runs_that_cannot_be_kept_end_the_search_with_code_1() {
+    let folder = Folder::new("unkept");
+    fs::create_dir_all(folder.0.join("found/runs.tsv")).expect("a writable folder");
+
+    let output =
+        folder.tune(&["--parameters", "rto.initial=2s|9s", "--runs", "2", "--out", "found"]);
+
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("cannot use found/runs.tsv: ") && !error.contains("slow.toml"),
+        "{error}"
+    );
+}

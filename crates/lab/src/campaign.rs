@@ -1,12 +1,16 @@
 //! A choice of claims, all their runs, and what those say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
-use crate::claim::{Claim, Finding};
+use crate::claim::{Claim, Finding, Metric, Outcome};
 use crate::grid::{Cell, Experiment, Samples};
+use crate::journal::{Head, Journal, Unusable};
 use crate::progress::Progress;
 use crate::runner;
+use crate::stats::Observation;
 
 /// How to run.
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +44,107 @@ pub fn select(claims: &[Claim], name: &str) -> Option<Vec<Claim>> {
     (!chosen.is_empty()).then_some(chosen)
 }
 
+/// Runs that were done before, and where those are kept that are done now.
+#[derive(Debug)]
+pub struct Keeper {
+    journal: Journal,
+    /// By cell and seed.
+    known: BTreeMap<(String, u64), Outcome>,
+}
+
+impl Keeper {
+    /// Opens the folder of results; also says whether it had runs of another build of the program than `build`, which
+    /// are gone.
+    ///
+    /// # Errors
+    /// As for [`Journal::open`].
+    pub fn open(folder: &Path, build: &str) -> Result<(Self, bool), Unusable> {
+        let head = Head { command: "run", subject: "claims", form: build };
+        let (journal, kept) = Journal::open(folder, head)?;
+        let mut names = BTreeSet::new();
+        let known = kept.lines.iter().filter_map(|line| read(line, &mut names)).collect();
+        Ok((Self { journal, known }, kept.was_of_another_build))
+    }
+
+    /// Sees to it that all runs are kept.
+    ///
+    /// # Errors
+    /// When they are not: why.
+    pub fn ensure_whole(&self) -> Result<(), Unusable> {
+        self.journal.ensure_whole()
+    }
+
+    /// How many runs it had.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.known.len()
+    }
+}
+
+/// A run as a line; none if a name has in it what separates names.
+fn line(cell: &str, seed: u64, outcome: &Outcome) -> Option<String> {
+    let mut line = format!("{seed}\t{cell}");
+    for (metric, observation) in outcome {
+        let sign = if matches!(observation, Observation::AtLeast(_)) { ">" } else { "" };
+        line.push_str(&format!("\t{metric}\t{sign}{}", observation.value()));
+    }
+    let names = || outcome.iter().map(|(metric, _)| *metric).chain([cell]);
+    names().all(|name| !name.contains(['\t', '\n', '\r'])).then_some(line)
+}
+
+/// The run in a line. Names of metrics live as long as the program, each once.
+fn read(line: &str, names: &mut BTreeSet<Metric>) -> Option<((String, u64), Outcome)> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    let [seed, cell, outcome @ ..] = &fields[..] else { return None };
+    let (pairs, rest) = outcome.as_chunks::<2>();
+    let mut measured = Outcome::new();
+    for [metric, value] in pairs {
+        let observation = match value.strip_prefix('>') {
+            Some(least) => Observation::AtLeast(least.parse().ok()?),
+            None => Observation::Exact(value.parse().ok()?),
+        };
+        let name = names.get::<str>(metric).copied().unwrap_or_else(|| {
+            let name: Metric = Box::leak((*metric).to_owned().into_boxed_str());
+            names.insert(name);
+            name
+        });
+        measured.push((name, observation));
+    }
+    rest.is_empty().then_some((((*cell).to_owned(), seed.parse().ok()?), measured))
+}
+
+/// A campaign that somebody has stopped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("stopped")]
+pub struct Stopped {
+    /// How many runs there are by now.
+    pub runs: usize,
+}
+
 /// Runs what `claims` need, each cell once however many of them share it.
+///
+/// # Panics
+/// If a run does, which none means to.
 pub fn run(
     claims: &[Claim],
     plan: Plan<'_>,
     progress: impl FnOnce(usize) -> Progress,
 ) -> Vec<Tested> {
+    let tested = run_until(claims, plan, progress, None, &AtomicBool::new(false));
+    tested.expect("nobody stops it, and nothing is kept")
+}
+
+/// The same which does not run again what is kept, keeps what it runs, and begins nothing more once `stop` is set.
+///
+/// # Errors
+/// When it is stopped.
+pub fn run_until(
+    claims: &[Claim],
+    plan: Plan<'_>,
+    progress: impl FnOnce(usize) -> Progress,
+    keeper: Option<&Keeper>,
+    stop: &AtomicBool,
+) -> Result<Vec<Tested>, Stopped> {
     let experiments: Vec<Experiment> = claims.iter().map(|claim| (claim.experiment)()).collect();
     let (cells, places) = distinct(&experiments);
     // All cells once, then all again: the rest of the work is then known early.
@@ -55,15 +154,33 @@ pub fn run(
         .flat_map(|run| chosen.iter().map(move |cell| (*cell, run)))
         .filter(|(cell, run)| *run < cells[*cell].runs(plan.runs))
         .collect();
-    let progress = progress(work.len());
-    let outcomes = runner::run_all(work.len(), plan.jobs, &progress, |index| {
-        let (cell, run) = work[index];
-        cells[cell].run(plan.family, run)
+    let kept = |&(cell, run): &(usize, u32)| {
+        let cell = cells[cell];
+        keeper?.known.get(&(cell.name().to_owned(), cell.seed(plan.family, run)))
+    };
+    let fresh: Vec<(usize, u32)> = work.iter().copied().filter(|it| kept(it).is_none()).collect();
+    let progress = progress(fresh.len());
+    let outcomes = runner::run_until(fresh.len(), plan.jobs, &progress, stop, |index| {
+        let (cell, run) = fresh[index];
+        let (cell, seed) = (cells[cell], cells[cell].seed(plan.family, run));
+        let outcome = cell.with_seed(seed);
+        let line = keeper.zip(line(cell.name(), seed, &outcome));
+        if line.is_some_and(|(keeper, line)| !keeper.journal.add(&line)) {
+            progress.say("runs cannot be kept any more");
+        }
+        outcome
     });
     progress.finish();
+    let done = outcomes.iter().flatten().count();
+    let outcomes: Option<Vec<Outcome>> = outcomes.into_iter().collect();
+    let runs = done + keeper.map_or(0, Keeper::count);
+    let mut fresh = outcomes.ok_or(Stopped { runs })?.into_iter();
 
     let mut samples = vec![Samples::new(); cells.len()];
-    for ((cell, _), outcome) in work.into_iter().zip(outcomes) {
+    for place in work {
+        let known = kept(&place).cloned();
+        let outcome = known.or_else(|| fresh.next()).expect("what is not kept was run");
+        let (cell, _) = place;
         for (metric, observation) in outcome {
             samples[cell].entry(metric).or_default().push(observation);
         }
@@ -72,7 +189,7 @@ pub fn run(
         let samples = places.into_iter().map(|cell| samples[cell].clone()).collect();
         Tested { claim: *claim, finding: experiment.judge(samples, plan.family) }
     };
-    claims.iter().zip(&experiments).zip(places).map(judge).collect()
+    Ok(claims.iter().zip(&experiments).zip(places).map(judge).collect())
 }
 
 /// The cells of all experiments without those that are the same as one before, and which of them each
@@ -97,6 +214,7 @@ pub(crate) mod tests {
     use crate::claim::{Finding, Line, Point, Verdict};
     use crate::figure::Ink;
     use crate::grid::{Drawn, Place, Runs};
+    use crate::journal::tests::Folder;
     use crate::stats::Observation;
 
     /// A random number times a factor, in so many runs at most.
@@ -180,6 +298,69 @@ pub(crate) mod tests {
             [0, 1].map(|family| points(&[example("a")], Plan { family, ..plan(20, 1) }));
 
         assert_ne!(first[0].y, second[0].y);
+    }
+
+    #[test]
+    fn what_was_stopped_goes_on_and_finds_the_same() {
+        let folder = Folder::new("campaign");
+        let claims = [example("a")];
+        let (stop, count) = (AtomicBool::new(false), plan(20, 1));
+        let whole = points(&claims, count);
+        let keeping = |build: &str, stop: &AtomicBool| {
+            let (keeper, is_new) = Keeper::open(&folder.0, build).unwrap();
+            let mut announced = 0;
+            let tested = run_until(
+                &claims,
+                count,
+                |it| {
+                    announced = it;
+                    Progress::silent()
+                },
+                Some(&keeper),
+                stop,
+            );
+            (
+                announced,
+                is_new,
+                tested
+                    .map(|it| it.into_iter().flat_map(|it| it.finding.points).collect::<Vec<_>>()),
+            )
+        };
+
+        let all = keeping("build", &stop).2.unwrap();
+        assert_eq!(all, whole);
+        // Killed in the middle of a line, after a third of the runs.
+        let path = folder.0.join(crate::journal::NAME);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &text[..text.len() / 3]).unwrap();
+        let had = text[..text.len() / 3].lines().count() - 2;
+
+        let (announced, is_new, again) = keeping("build", &stop);
+        assert_eq!((announced, is_new), (40 - had, false));
+        assert_eq!(again.unwrap(), whole);
+        let (announced, is_new, again) = keeping("another", &stop);
+        assert_eq!((announced, is_new), (40, true));
+        assert_eq!(again.unwrap(), whole);
+        let stopped = keeping("a third", &AtomicBool::new(true)).2;
+        assert_eq!(stopped.unwrap_err(), Stopped { runs: 0 });
+    }
+
+    #[test]
+    fn a_run_is_kept_to_the_last_bit() {
+        let outcome: Outcome = vec![
+            ("voice p99", Observation::Exact(0.1 + 0.2)),
+            ("delay", Observation::AtLeast(1e300)),
+            ("none", Observation::Exact(f64::INFINITY)),
+        ];
+        let text = line("loss 5 %, \"x\"", 7, &outcome).unwrap();
+        let mut names = BTreeSet::new();
+
+        assert_eq!(
+            read(&text, &mut names),
+            Some((("loss 5 %, \"x\"".to_owned(), 7), outcome.clone()))
+        );
+        assert_eq!(read(&text[..text.len() - 4], &mut names), None);
+        assert_eq!(line("a\tb", 7, &outcome), None);
     }
 
     #[test]

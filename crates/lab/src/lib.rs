@@ -9,6 +9,7 @@ pub mod finding;
 pub mod grid;
 pub mod hbh;
 pub mod hf;
+pub mod journal;
 pub mod manet;
 pub mod nc;
 pub mod net;

@@ -27,10 +27,15 @@ pub(crate) fn any(value: f64) -> String {
     }
 }
 
-/// A mean with its interval, or as the lower bound that it is.
+/// A mean with its interval, or as the lower bound that it is, with the runs that did not end.
 pub(crate) fn mean(estimate: &Estimate) -> String {
+    let Estimate { runs, censored, .. } = *estimate;
     match estimate.ci95 {
         _ if estimate.mean.is_nan() => "unknown".to_owned(),
+        // Of a mean of means the runs are not those that are counted.
+        _ if estimate.is_lower_bound() && censored <= runs => {
+            format!("at least {} ({censored} of {runs} runs did not end)", number(estimate.mean))
+        }
         _ if estimate.is_lower_bound() => format!("at least {}", number(estimate.mean)),
         Some(half) => format!("{} ± {}", number(estimate.mean), number(half)),
         None => number(estimate.mean),

@@ -24,6 +24,7 @@ mod series;
 mod summary;
 mod transits;
 mod transmissions;
+pub mod whole;
 mod world;
 
 pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally};
@@ -45,5 +46,5 @@ pub use transits::Transit;
 pub use transmissions::Transmission;
 pub use world::{
     CarrierReport, Change, HfRecord, HfStation, LinkConfig, LinkReport, MEETING, NodeReport,
-    PepConfig, RadioState, Report, TcpncTunnel, TcpncTunnelConfig, World,
+    Pending, PepConfig, RadioState, Report, Standstill, TcpncTunnel, TcpncTunnelConfig, World,
 };

@@ -108,16 +108,18 @@ impl Namespaces {
 
     /// The times of so many pings, in microseconds.
     pub(super) fn ping(&self, address: &str, count: u32) -> anyhow::Result<Vec<f64>> {
-        let count = count.to_string();
+        let sent = count.to_string();
         let said =
-            self.run_in(0, "ping", &["-n", "-i", "0.01", "-c", &count, "-W", "1", address])?;
-        let times: Vec<f64> = said
+            self.run_in(0, "ping", &["-n", "-i", "0.01", "-c", &sent, "-W", "1", address])?;
+        let mut times: Vec<f64> = said
             .split_whitespace()
             .filter_map(|word| word.strip_prefix("time="))
             .filter_map(|time| time.parse::<f64>().ok())
             .map(|milliseconds| milliseconds * 1e3)
             .collect();
         ensure!(!times.is_empty(), "no ping was answered");
+        // One that is not answered took longer than it was waited for.
+        times.resize(times.len().max(count as usize), 1e6);
         Ok(times)
     }
 

@@ -10,7 +10,6 @@ mod radio;
 mod report;
 mod traffic;
 
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,6 +19,7 @@ use emulator::hf::{Exchange, Modems, Observer};
 use emulator::{Stop, any_seed, namespace};
 use gateway::bearer::Server;
 use proto::time::Time;
+use sim::whole::WholeFile;
 
 use crate::failure;
 use options::{End, Options, Plan};
@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let servers = [listen(&plan.ends[0])?, listen(&plan.ends[1])?];
     if let Some(path) = &plan.timeline {
         // Now, not after hours of an exchange that could then not be drawn.
-        fs::File::create(path).with_context(|| format!("writing {}", path.display()))?;
+        WholeFile::create(path).with_context(|| format!("writing {}", path.display()))?;
     }
     let stop = Stop::new(plan.duration)?;
     greet(&plan, &servers, seed);

@@ -1,11 +1,11 @@
 //! A picture of who transmitted what and when.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
 use lab::figure::timeline::{HF, Span, Station, Timeline, timeline_to_svg};
 use proto::s5066::node::Record;
+use sim::whole::write_whole;
 
 use super::options::Plan;
 
@@ -56,7 +56,7 @@ impl<'a> Picture<'a> {
                    anything to say."
                 .to_owned(),
         };
-        fs::write(path, timeline_to_svg(&timeline))
+        write_whole(path, timeline_to_svg(&timeline))
             .with_context(|| format!("writing {}", path.display()))
     }
 }

@@ -1,23 +1,26 @@
 //! `trackway lab`: experiments that reproduce published results, and the tuning of scenarios.
 
+pub(crate) mod interrupt;
 mod tune;
 
-use std::fs;
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::lab::campaign::{self, Plan, Tested};
+use ::lab::campaign::{self, Keeper, Plan, Stopped, Tested};
 use ::lab::claim::Claim;
+use ::lab::journal::{Unusable, build_of};
 use ::lab::output;
 use ::lab::progress::Progress;
 use ::lab::replay::{self, Replay};
 use ::lab::runner;
 use anyhow::Context as _;
 use clap::Subcommand;
+use sim::whole::write_whole;
 
-use crate::failure::misuse;
+use crate::failure::{misuse, print};
+use interrupt::Interrupt;
 
 /// Run experiments that reproduce published results, or tune a scenario.
 #[derive(Debug, clap::Args)]
@@ -126,12 +129,24 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let jobs = jobs.unwrap_or_else(runner::cores);
             let plan = Plan { runs, family: seed, jobs, only: &cell };
             let out = out.or_else(|| (!json).then(|| PathBuf::from("trackway-lab")));
-            if let Some(out) = &out {
-                output::make_folder(out)?;
-            }
+            let interrupt = Interrupt::new()?;
+            let keeper = out.as_deref().map(keep).transpose()?;
+            let (progress, stop) = (Progress::new, interrupt.flag());
+            let tested = match campaign::run_until(&chosen, plan, progress, keeper.as_ref(), stop) {
+                Ok(tested) => tested,
+                Err(Stopped { runs }) => {
+                    kept(keeper.as_ref())?;
+                    stopped(out.as_deref(), runs)?;
+                    return Ok(ExitCode::from(interrupt.code()));
+                }
+            };
 
-            let tested = campaign::run(&chosen, plan, Progress::new);
-
+            // Whoever waited for it sees it, whatever the disk says.
+            let shown = print(&if json {
+                output::to_json_lines(&tested)?
+            } else {
+                summary(&tested, tables)
+            });
             if let Some(out) = &out {
                 let version = env!("CARGO_PKG_VERSION");
                 let provenance = format!(
@@ -141,10 +156,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 );
                 output::write_all(out, &tested, &provenance)?;
             }
-            if json {
-                io::stdout().write_all(output::to_json_lines(&tested)?.as_bytes())?;
-            } else {
-                summary(&tested, out.as_deref(), tables)?;
+            shown?;
+            kept(keeper.as_ref())?;
+            if let Some(out) = out.filter(|_| !json) {
+                print(&format!("Report: {}\n", out.join("report.html").display()))?;
             }
         }
         Command::Scenario { name, cell, run, seed, out } => {
@@ -164,13 +179,55 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Opens the folder of results, in which nobody else may write meanwhile.
+fn keep(folder: &Path) -> anyhow::Result<Keeper> {
+    output::make_folder(folder)?;
+    // Also where the file has been replaced since this began.
+    let build = build_of(Path::new("/proc/self/exe"));
+    let build = build.context("cannot tell which build of Trackway this is")?;
+    let (keeper, is_anew) = Keeper::open(folder, &build).map_err(|why| match why {
+        Unusable::Other(folder) => misuse(format!(
+            "{} has runs of another command: name another folder with --out",
+            folder.display()
+        )),
+        Unusable::Busy(_) | Unusable::Io { .. } => why.into(),
+    })?;
+    let (mut err, folder) = (io::stderr(), folder.display());
+    if is_anew {
+        writeln!(err, "the runs that {folder} had are of another build of Trackway: begins anew")?;
+    } else if keeper.count() > 0 {
+        writeln!(
+            err,
+            "{folder} has {} runs: those of them that are asked for are not done again",
+            keeper.count()
+        )?;
+    }
+    Ok(keeper)
+}
+
+fn kept(keeper: Option<&Keeper>) -> Result<(), Unusable> {
+    keeper.map_or(Ok(()), Keeper::ensure_whole)
+}
+
+fn stopped(folder: Option<&Path>, count: usize) -> io::Result<()> {
+    let mut err = io::stderr();
+    match folder {
+        Some(folder) => writeln!(
+            err,
+            "stopped; {count} runs are kept in {}: the same command goes on from there",
+            folder.display()
+        ),
+        None => writeln!(err, "stopped; without --out no runs are kept"),
+    }
+}
+
 fn write_scenarios(folder: &Path, files: &[Replay]) -> anyhow::Result<()> {
     output::make_folder(folder)?;
     let mut out = io::stdout().lock();
     for Replay { file, cell, text } in files {
         let path = folder.join(file);
         let failed = || format!("cannot write {}", path.display());
-        fs::write(&path, text).with_context(failed)?;
+        write_whole(&path, text).with_context(failed)?;
         writeln!(out, "{}: {cell}", path.display())?;
     }
     Ok(())
@@ -189,21 +246,19 @@ fn list(claims: &[Claim]) -> io::Result<()> {
     Ok(())
 }
 
-fn summary(tested: &[Tested], folder: Option<&Path>, tables: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+fn summary(tested: &[Tested], tables: bool) -> String {
+    let mut text = String::new();
     for Tested { claim, finding } in tested {
-        writeln!(out, "{}: {}", claim.id, finding.verdict)?;
-        writeln!(out, "  claim     {}", claim.text)?;
-        writeln!(out, "  measured  {}", finding.measured)?;
-        writeln!(out, "  why       {}\n", finding.reason)?;
+        text.push_str(&format!(
+            "{}: {}\n  claim     {}\n  measured  {}\n  why       {}\n\n",
+            claim.id, finding.verdict, claim.text, finding.measured, finding.reason
+        ));
         for table in finding.tables.iter().filter(|_| tables) {
-            writeln!(out, "{}", output::to_text(table))?;
+            text.push_str(&output::to_text(table));
+            text.push('\n');
         }
     }
-    match folder {
-        Some(folder) => writeln!(out, "Report: {}", folder.join("report.html").display()),
-        None => Ok(()),
-    }
+    text
 }
 
 fn unknown(claims: &[Claim], name: &str) -> anyhow::Error {

@@ -5,21 +5,20 @@ use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::thread;
 
 use ::lab::figure;
+use ::lab::journal::{Journal, Unusable};
 use ::lab::progress::Progress;
 use ::lab::runner;
 use ::lab::tune::{
-    self, Asked, Effort, Ended, File, Goal, Journal, Known, Laboratory, MEASURES, Metric, Outcome,
-    STEPS, Space, Subject, Trials, Unusable,
+    self, Asked, Effort, Ended, File, Goal, Known, Laboratory, MEASURES, Metric, Outcome, STEPS,
+    Space, Subject, Trials,
 };
 use anyhow::Context as _;
-use nix::sys::signal::{SigSet, Signal};
+use sim::whole::write_whole;
 
-use crate::failure::misuse;
+use super::interrupt::Interrupt;
+use crate::failure::{misuse, print};
 
 /// Find the values of parameters with which a scenario of your own does best.
 ///
@@ -128,12 +127,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     progress.finish();
     match outcome {
         Ok(outcome) => {
-            write(&folder, &outcome, &laboratory, &goal)?;
-            show(args, &folder, &outcome, &space, &goal)?;
+            // Whoever waited for it sees it, whatever the disk says.
+            let shown = print(&results(args, &outcome, &space, &goal)?);
+            let files = write(&folder, &outcome, &laboratory, &goal)?;
+            shown?;
+            trials.are_kept()?;
+            if !args.json {
+                print(&format!("\nIn {}: {}\n", folder.display(), files.join(", ")))?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Err(Ended::Failed(why)) => Err(of_file(why)),
         Err(Ended::Stopped) => {
+            trials.are_kept()?;
             let done = trials.count();
             writeln!(
                 io::stderr(),
@@ -166,22 +172,23 @@ fn open(args: &Args, laboratory: &Laboratory<'_>) -> anyhow::Result<(PathBuf, Jo
             folder.display()
         )?;
     }
-    let (journal, mut known) = Journal::open(&folder, &fingerprint).map_err(|why| match why {
+    let opened = tune::open(&folder, &fingerprint).map_err(|why| match why {
         Unusable::Other(_) => misuse(why),
-        Unusable::Io { .. } => why.into(),
+        Unusable::Busy(_) | Unusable::Io { .. } => why.into(),
     })?;
+    let (journal, mut known, mut is_anew) = opened;
     if !known.is_empty() {
         if tune::agrees(laboratory, &known) {
             writeln!(err, "goes on with {} runs that {} has", known.len(), folder.display())?;
         } else {
-            let folder = folder.display();
-            writeln!(
-                err,
-                "the runs that {folder} has are of another build of Trackway: begins anew"
-            )?;
-            journal.clear(&fingerprint)?;
+            journal.clear()?;
             known.clear();
+            is_anew = true;
         }
+    }
+    if is_anew {
+        let folder = folder.display();
+        writeln!(err, "the runs that {folder} had are of another build of Trackway: begins anew")?;
     }
     Ok((folder, journal, known))
 }
@@ -198,89 +205,56 @@ fn has_others(folder: &Path) -> bool {
     })
 }
 
-/// The files of results.
+/// Writes the files of results, the numbers before the pictures; their names.
 fn write(
     folder: &Path,
     outcome: &Outcome,
     laboratory: &Laboratory<'_>,
     goal: &Goal,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<&'static str>> {
+    const RECOMMENDED: &str = "recommended.toml";
     let Laboratory { file, space, .. } = laboratory;
-    let write = |name: &str, contents: &[u8]| {
+    let mut names = Vec::new();
+    let mut write = |name: &'static str, contents: &[u8]| {
         let path = folder.join(name);
-        fs::write(&path, contents).with_context(|| format!("cannot write {}", path.display()))
+        names.push(name);
+        write_whole(&path, contents).with_context(|| format!("cannot write {}", path.display()))
     };
+    if let Some(best) = outcome.best() {
+        let changes = space.changes(&best.setting);
+        let recommended = file.text_with(&changes).map_err(anyhow::Error::msg)?;
+        write(RECOMMENDED, recommended.as_bytes())?;
+    } else {
+        // Of an earlier search: it is recommended no more.
+        let path = folder.join(RECOMMENDED);
+        match fs::remove_file(&path) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                return Err(why).with_context(|| format!("cannot remove {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    write("tune.txt", tune::report(outcome, space, goal)?.as_bytes())?;
+    write("tune.json", format!("{}\n", tune::to_json(outcome, space, goal)?).as_bytes())?;
     let picture = tune::picture(outcome, space, goal);
     write("tune.svg", picture.as_bytes())?;
     write("tune.png", &figure::to_png(&picture)?)?;
-    write("tune.txt", tune::report(outcome, space, goal)?.as_bytes())?;
-    write("tune.json", format!("{}\n", tune::to_json(outcome, space, goal)?).as_bytes())?;
-    let changes = space.changes(&outcome.best().setting);
-    let recommended = file.text_with(&changes).map_err(anyhow::Error::msg)?;
-    write("recommended.toml", recommended.as_bytes())
+    names.push(::lab::journal::NAME);
+    Ok(names)
 }
 
-fn show(
-    args: &Args,
-    folder: &Path,
-    outcome: &Outcome,
-    space: &Space,
-    goal: &Goal,
-) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
+/// What was found, as it is printed.
+fn results(args: &Args, outcome: &Outcome, space: &Space, goal: &Goal) -> anyhow::Result<String> {
     if args.json {
-        writeln!(out, "{}", tune::to_json(outcome, space, goal)?)?;
-        return Ok(());
+        return Ok(format!("{}\n", tune::to_json(outcome, space, goal)?));
     }
-    write!(out, "{}", tune::report(outcome, space, goal)?)?;
-    writeln!(out, "\nMeasures")?;
+    let mut text = tune::report(outcome, space, goal)?;
+    text.push_str("\nMeasures\n");
     for name in goal.metric.names() {
         let measures = MEASURES.iter().filter(|measure| measure.name == name);
         for measure in measures {
-            writeln!(out, "  {:8}  {}", measure.name, measure.meaning)?;
+            text.push_str(&format!("  {:8}  {}\n", measure.name, measure.meaning));
         }
     }
-    let folder = folder.display();
-    writeln!(
-        out,
-        "\nIn {folder}: recommended.toml, tune.svg, tune.png, tune.txt, tune.json, runs.tsv"
-    )?;
-    Ok(())
-}
-
-/// Ctrl-C and its like end the search between two runs.
-struct Interrupt {
-    flag: Arc<AtomicBool>,
-    signal: Arc<AtomicI32>,
-}
-
-impl Interrupt {
-    /// To be called before threads start: they inherit that the signals wait for the one thread that takes them.
-    fn new() -> anyhow::Result<Self> {
-        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
-        signals.thread_block().context("cannot block signals")?;
-        let (flag, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI32::new(0)));
-        let this = Self { flag: flag.clone(), signal: signal.clone() };
-        thread::spawn(move || {
-            let Ok(taken) = signals.wait() else { return };
-            signal.store(taken as i32, Ordering::Relaxed);
-            flag.store(true, Ordering::Relaxed);
-            // Progress that cannot be shown is no reason to go on.
-            let _ =
-                writeln!(io::stderr(), "ends when the runs at work are done; again ends at once");
-            if let Ok(again) = signals.wait() {
-                std::process::exit(128 + again as i32);
-            }
-        });
-        Ok(this)
-    }
-
-    fn flag(&self) -> &AtomicBool {
-        &self.flag
-    }
-
-    /// As shells have it of a program that a signal ended.
-    fn code(&self) -> u8 {
-        128 + u8::try_from(self.signal.load(Ordering::Relaxed)).unwrap_or_default()
-    }
+    Ok(text)
 }

@@ -278,21 +278,22 @@ impl Tcp {
 /// One run.
 fn measure(mut built: Built<'_>) -> Outcome {
     let end = built.end();
-    let mut outcome = match built.transfers.first().copied() {
+    match built.transfers.first().copied() {
         Some([sender, _]) => {
             built.run_until(end, STRIDE, Built::transfers_are_over);
-            of_transfer(&built, sender)
+            let mut outcome = of_transfer(&built, sender);
+            // What was dropped of a transfer that did not end is not all that would have been.
+            outcome.extend(drops(&built.world, built.last_octet(0).is_some()));
+            outcome
         }
         None => {
             built.world.run_until(end);
             let sent = built.streams.first().map_or(0, |[sender, _]| built.sent(*sender));
-            [(OFFERED, sent), (PACKETS, built.world.total().sent.traffic().packets)]
-                .map(|(metric, count)| (metric, Observation::Exact(count as f64)))
-                .into()
+            let sent = [(OFFERED, sent), (PACKETS, built.world.total().sent.traffic().packets)]
+                .map(|(metric, count)| (metric, Observation::Exact(count as f64)));
+            sent.into_iter().chain(drops(&built.world, true)).collect()
         }
-    };
-    outcome.extend(drops(&built.world));
-    outcome
+    }
 }
 
 fn of_transfer(built: &Built<'_>, sender: AppId) -> Outcome {
@@ -310,7 +311,7 @@ fn of_transfer(built: &Built<'_>, sender: AppId) -> Outcome {
 }
 
 /// Where packets were dropped for want of room.
-fn drops(world: &World) -> [(Metric, Observation); 2] {
+fn drops(world: &World, is_whole: bool) -> [(Metric, Observation); 2] {
     let report = world.report();
     let mut inside = report.total.dropped_inside.packets;
     let mut edge = report.total.dropped_at_edge.packets;
@@ -323,8 +324,8 @@ fn drops(world: &World) -> [(Metric, Observation); 2] {
         }
     }
     [
-        (DROPPED_INSIDE, Observation::Exact(inside as f64)),
-        (DROPPED_AT_EDGE, Observation::Exact(edge as f64)),
+        (DROPPED_INSIDE, Observation::counted(inside, is_whole)),
+        (DROPPED_AT_EDGE, Observation::counted(edge, is_whole)),
     ]
 }
 

@@ -85,7 +85,12 @@ impl Place for Bulk {
 }
 
 fn outcome(bulk: &Bulk, seed: u64) -> Outcome {
-    let Some(used) = bulk.run(seed) else { return vec![(DATA, Observation::Exact(0.0))] };
+    let Some(used) = bulk.run(seed) else {
+        // The link was lost: of the rest nothing is known.
+        let rest = REST.iter().map(|(metric, _)| *metric).chain([CYCLE]);
+        let unknown = rest.map(|metric| (metric, Observation::AtLeast(0.0)));
+        return unknown.chain([(DATA, Observation::Exact(0.0))]).collect();
+    };
     let values = [used.protocol, used.turnaround, used.padding, used.loss];
     let mut outcome =
         vec![(DATA, Observation::Exact(used.data)), (CYCLE, Observation::Exact(used.cycle_s))];

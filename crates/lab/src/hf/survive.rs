@@ -190,7 +190,7 @@ impl Survival {
         let time = |it: Option<f64>| it.map_or(Observation::AtLeast(limit), Observation::Exact);
         vec![
             (WHOLE, Observation::Exact(f64::from(u8::from(is_whole)))),
-            (LINKS, Observation::Exact(links as f64)),
+            (LINKS, Observation::counted(links, talks.finished_s().is_some())),
             (RESUMED, time(resumed)),
             (LOST, time(lost)),
         ]

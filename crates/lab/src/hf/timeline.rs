@@ -40,7 +40,7 @@ impl Exchange {
 /// # Errors
 /// When the file cannot be written.
 pub fn capture(path: &Path, stations: &[(String, Vec<Record>)]) -> io::Result<()> {
-    let mut capture = Capture::create(path)?;
+    let mut capture = Capture::create_whole(path)?;
     let mut frames: Vec<(Time, u32, Direction, &[u8])> = Vec::new();
     for (name, records) in stations {
         let interface = capture.add_interface(name, LinkType::DPdu);

@@ -107,7 +107,7 @@ impl Fetch {
         let time = talks.finished_s();
         vec![
             (SECONDS, time.map_or(Observation::AtLeast(LIMIT.as_secs_f64()), Observation::Exact)),
-            (OCTETS, Observation::Exact((sent(&talks) - before) as f64)),
+            (OCTETS, Observation::counted(sent(&talks) - before, time.is_some())),
         ]
     }
 }

@@ -11,7 +11,7 @@ use super::radio;
 use crate::claim::{Metric, Outcome};
 use crate::grid::{Cell, Place};
 use crate::stats::{Estimate, Observation};
-use crate::words::number;
+use crate::words::{mean, number};
 
 /// The goodput of a transfer as a share of the speed.
 pub(super) const UTILISATION: Metric = "utilisation";
@@ -197,7 +197,7 @@ pub(super) fn share(estimate: &Estimate) -> String {
 /// A time, with its interval if that is not negligible.
 pub(super) fn seconds(estimate: &Estimate) -> String {
     match estimate.ci95 {
-        _ if estimate.is_lower_bound() => format!("at least {}", number(estimate.mean)),
+        _ if estimate.is_lower_bound() => mean(estimate),
         Some(half) if half >= 0.05 => format!("{} ± {}", number(estimate.mean), number(half)),
         Some(_) | None => number(estimate.mean),
     }

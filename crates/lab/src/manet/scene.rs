@@ -275,7 +275,8 @@ impl Scene {
         let breaks = self.nodes.iter().flat_map(|it| self.world.routing_protocol_counters(*it));
         let breaks = breaks.filter(|(name, _)| *name == "breaks").map(|(_, count)| count);
         outcome.push(exact(BREAKS, breaks.sum::<u64>() as f64));
-        let feedback = self.world.connection(self.apps[0][0]).map(|it| it.stats().feedback);
+        // Also of a connection that has ended.
+        let feedback = self.world.transfer_sender(self.apps[0][0]).map(|it| it.tcp.feedback);
         outcome.extend(feedback.map(|it| exact(TIMEOUTS, it.timeouts as f64)));
         if let [first, second] = &self.flows[..] {
             let begin = first.start.max(second.start);

@@ -149,6 +149,9 @@ fn run(trial: Trial, seed: u64) -> Outcome {
         tell(LOSS, 1.0 - sink.received as f64 / (sent.sent + sent.unsent).max(1) as f64);
         if sink.received > 0 {
             tell(DELAY, sink.delay.mean() * 1e3);
+        } else {
+            // None came while they were sent.
+            outcome.push((DELAY, Observation::AtLeast((END - BEGIN).as_secs_f64() * 1e3)));
         }
     }
     outcome

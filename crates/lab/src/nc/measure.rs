@@ -68,6 +68,8 @@ struct Measured {
     inner: u64,
     /// The share of packets that the send buffer of the paper's tunnel dropped, in the whole run.
     overflowed: Option<f64>,
+    /// How long the whole run takes.
+    time: Duration,
     /// Requests and their answers, in the whole run.
     requests: Option<ping::Stats>,
     /// Segments that the sources retransmitted, in the whole run.
@@ -108,6 +110,7 @@ impl Measured {
             outer: after.outer - before.outer,
             inner: crossed.iter().map(|it| it.octets as u64).sum(),
             overflowed: overflowed(&built),
+            time: span.warm_up + span.window,
             requests: network
                 .requests(&built)
                 .and_then(|app| built.world.app(app))
@@ -129,16 +132,20 @@ impl Measured {
         if squares == 0.0 { 0.0 } else { sum * sum / squares / self.goodputs.len() as f64 }
     }
 
-    /// A quantile of the extra delay; `None` if no packet passed.
-    fn delay(&self, share: f64) -> Option<Duration> {
+    /// A quantile of the extra delay, over those too that the tunnel gave up, which took longer than any that came;
+    /// `None` if no packet passed.
+    fn delay(&self, share: f64) -> Option<Observation> {
         let last = self.delays.len().checked_sub(1)?;
+        let lost = self.ends.last().map_or(0, |end| end.stats.received.sources_given_up);
+        let last_of_all = last.saturating_add(usize::try_from(lost).unwrap_or(usize::MAX));
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "a share of an index"
         )]
-        let place = (last as f64 * share).round() as usize;
-        self.delays.get(place).copied()
+        let place = (last_of_all as f64 * share).round() as usize;
+        let took = self.delays[place.min(last)].as_secs_f64();
+        Some(if place > last { Observation::AtLeast(took) } else { Observation::Exact(took) })
     }
 
     /// Outer octets sent for each inner octet delivered; `None` if none was delivered.
@@ -150,25 +157,34 @@ impl Measured {
     fn outcome(&self) -> Outcome {
         let mut outcome = vec![(GOODPUT, self.goodput() / 1e6), (FAIRNESS, self.fairness())];
         outcome.push((REPEATED, self.retransmissions as f64));
-        let seconds = |share| self.delay(share).map(|delay| delay.as_secs_f64());
         let repairs = |stats: nc::Stats| {
             stats.sent.repairs_sent as f64 / stats.sent.sources_sent.max(1) as f64
         };
         let answered = |stats: &ping::Stats| stats.answered as f64 / stats.sent.max(1) as f64;
         let requests = self.requests.as_ref();
         let optional = [
-            (P50, seconds(0.5)),
-            (P99, seconds(0.99)),
             (COST, self.cost()),
             (OVERFLOWED, self.overflowed),
             (RIVAL, self.rival.map(|rival| rival / 1e6)),
             (REPAIRS, self.stats().map(repairs)),
             (ANSWERED, requests.map(answered)),
-            (ANSWER_MEAN, requests.map(|stats| stats.rtt.mean())),
-            (ANSWER_MOST, requests.map(|stats| stats.rtt.max().as_secs_f64())),
         ];
+        let delays = [(P50, self.delay(0.5)), (P99, self.delay(0.99))];
+        let delays = delays.into_iter().filter_map(|(metric, delay)| Some((metric, delay?)));
+        // Requests that nobody answered are told by the share; where no answer came at all, none was quick.
+        let late = |stats: &ping::Stats, seconds: f64| match stats.answered {
+            0 => Observation::AtLeast(self.time.as_secs_f64()),
+            _ => Observation::Exact(seconds),
+        };
+        let late = requests.map(|stats| {
+            [
+                (ANSWER_MEAN, late(stats, stats.rtt.mean())),
+                (ANSWER_MOST, late(stats, stats.rtt.max().as_secs_f64())),
+            ]
+        });
         outcome.extend(optional.into_iter().filter_map(|(metric, value)| Some((metric, value?))));
-        outcome.into_iter().map(|(metric, value)| (metric, Observation::Exact(value))).collect()
+        let exact = outcome.into_iter().map(|(metric, value)| (metric, Observation::Exact(value)));
+        exact.chain(delays).chain(late.into_iter().flatten()).collect()
     }
 
     /// The counters of the first gateway's tunnel.

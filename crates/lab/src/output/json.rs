@@ -17,6 +17,8 @@ struct Line<'a> {
     /// Null where there is none: a single run, or a mean that is only a lower bound.
     ci95: Option<f64>,
     runs: u32,
+    /// Of the runs, those that did not end.
+    censored: u32,
     limit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     limit2: Option<f64>,
@@ -47,6 +49,7 @@ pub fn to_json_lines(tested: &[Tested]) -> serde_json::Result<String> {
                 y_unit: point.y_unit,
                 ci95: point.y.ci95,
                 runs: point.y.runs,
+                censored: point.y.censored,
                 limit: point.limit,
                 limit2: point.limit2.map(|limit| limit.mean),
                 limit2_ci95: point.limit2.and_then(|limit| limit.ci95),
@@ -84,6 +87,7 @@ mod tests {
         assert_eq!(
             keys,
             [
+                "censored",
                 "ci95",
                 "claim",
                 "experiment",

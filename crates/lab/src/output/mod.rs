@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! OUT/
+//!   runs.tsv                every run: the same command does not do it again
 //!   report.html             everything, complete in itself
 //!   hbh-delay.csv           the means of one experiment
 //!   hbh-delay.svg, .png     its figures
@@ -18,6 +19,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
+use sim::whole::write_whole;
 
 use crate::campaign::Tested;
 use crate::figure::timeline::timeline_to_svg;
@@ -36,7 +38,8 @@ pub fn make_folder(out: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))
 }
 
-/// Writes the tables, the figures and the report into the folder `out`, which is made if missing.
+/// Writes the tables, the report and then the figures into the folder `out`, which is made if missing. Numbers come
+/// before pictures of them, and each file is whole or as it was before.
 ///
 /// # Errors
 /// When a file cannot be written.
@@ -44,11 +47,14 @@ pub fn write_all(out: &Path, tested: &[Tested], provenance: &str) -> anyhow::Res
     make_folder(out)?;
     let write = |name: &str, contents: &[u8]| {
         let path = out.join(name);
-        fs::write(&path, contents).with_context(|| format!("cannot write {}", path.display()))
+        write_whole(&path, contents).with_context(|| format!("cannot write {}", path.display()))
     };
 
     for Tested { claim, finding } in tested {
         write(&format!("{}.csv", claim.id), to_csv(claim, finding).as_bytes())?;
+    }
+    write("report.html", to_html(tested, provenance).as_bytes())?;
+    for Tested { finding, .. } in tested {
         for drawing in &finding.figures {
             let svg = figure::to_svg(drawing);
             write(&format!("{}.svg", drawing.name), svg.as_bytes())?;
@@ -59,9 +65,8 @@ pub fn write_all(out: &Path, tested: &[Tested], provenance: &str) -> anyhow::Res
             write(&format!("{}.svg", exchange.name), svg.as_bytes())?;
             write(&format!("{}.png", exchange.name), &figure::to_png(&svg)?)?;
             let path = out.join(format!("{}.pcapng", exchange.name));
-            hf::capture(&path, &exchange.stations)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            hf::capture(&path, &exchange.stations).context("cannot write a capture")?;
         }
     }
-    write("report.html", to_html(tested, provenance).as_bytes())
+    Ok(())
 }

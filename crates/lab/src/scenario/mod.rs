@@ -22,6 +22,7 @@ mod table;
 pub mod tactical;
 #[cfg(test)]
 mod tests;
+mod timeless;
 mod traffic;
 mod watched;
 mod writer;
@@ -32,7 +33,7 @@ use std::path::Path;
 pub use hf::{FrequencyReport, HfReport};
 pub use motion::Movement;
 pub use net::{NetReport, NetStationReport};
-pub use network::Built;
+pub use network::{Built, Watched};
 pub use plan::{
     Flow, Link, Net, Node, Plan, Radio, Route, Routing, Station, Stream, Target, TcpncTunnel,
     Transfer, Tunnel,

@@ -12,8 +12,8 @@ use sim::app::{ping, stream};
 use sim::hf::StationId;
 use sim::mobility::Motion;
 use sim::{
-    AppId, Change, CnrId, HfId, LinkId, MEETING, NodeId, Prefix, RadioId, TcpncTunnel,
-    TcpncTunnelConfig, TunnelId, World,
+    AppId, Change, CnrId, HfId, LinkId, MEETING, NodeId, Pending, Prefix, RadioId, Standstill,
+    TcpncTunnel, TcpncTunnelConfig, TunnelId, World,
 };
 
 use crate::animation::{Limits, Recorder, Recording};
@@ -26,8 +26,6 @@ use super::report::{FlowReport, Report, StreamReport, TransferReport};
 use super::routing;
 use super::tactical::Apps;
 
-/// How much of a run happens between two looks at whether it is over.
-const STRIDES: u32 = 1_000;
 /// The first port that flows send from.
 const SOURCE_PORTS: u16 = 40_000;
 
@@ -64,25 +62,38 @@ pub struct Built<'a> {
     recorder: Option<Recorder>,
 }
 
+/// What a run leaves.
+#[derive(Debug)]
+pub struct Watched {
+    /// What happened.
+    pub report: Report,
+    /// What a picture of it is made from, where one was wanted.
+    pub recording: Option<Recording>,
+    /// Whether all captures could be written: a full disk takes nothing of the report.
+    pub captured: anyhow::Result<()>,
+}
+
 impl Plan {
     /// Runs the scenario; captures go to the folder `captures`, one file a node.
     ///
     /// # Errors
     /// When a capture cannot be written, or a flow has no address to go to.
     pub fn run(&self, seed: Option<u64>, captures: Option<&Path>) -> anyhow::Result<Report> {
-        Ok(self.run_watched(seed, captures, None)?.0)
+        let watched = self.run_watched(seed, captures, None)?;
+        watched.captured?;
+        Ok(watched.report)
     }
 
     /// The same, watched for a picture of it where `limits` says how much of it is kept.
     ///
     /// # Errors
-    /// As for [`Plan::run`].
+    /// When a capture cannot be begun, a flow has no address to go to, or time comes to a standstill.
     pub fn run_watched(
         &self,
         seed: Option<u64>,
         captures: Option<&Path>,
         limits: Option<Limits>,
-    ) -> anyhow::Result<(Report, Option<Recording>)> {
+    ) -> anyhow::Result<Watched> {
         let seed = seed.unwrap_or(self.seed);
         let mut network = self.build(seed)?;
         network.recorder = limits.map(|limits| {
@@ -93,16 +104,13 @@ impl Plan {
             let failed = || format!("cannot capture into {}", folder.display());
             network.capture(folder).with_context(failed)?;
         }
-        network.run();
-        if let Some(folder) = captures {
-            let failed = || format!("cannot capture into {}", folder.display());
-            network.world.finish_captures().with_context(failed)?;
-        }
+        network.run()?;
+        let captured = network.world.finish_captures().context("cannot capture");
         let report = network.report(seed);
         let received = network.received_by_flows();
         let recorder = network.recorder.take();
         let recording = recorder.map(|recorder| recorder.finish(&mut network.world, &received));
-        Ok((report, recording))
+        Ok(Watched { report, recording, captured })
     }
 
     /// Builds the network. Where HBH or tunnels run it has run for a while already: what the plan
@@ -370,16 +378,54 @@ impl<'a> Built<'a> {
         Ok(())
     }
 
-    /// Runs until all flows are over and nothing is under way, or the time is up.
-    pub(crate) fn run(&mut self) {
-        let (end, stride) = (self.end(), self.plan.duration / STRIDES);
-        let is_endless = self.plan.bgp.is_some() || self.plan.messages.is_some();
-        self.run_until(end, stride, |built| {
-            !is_endless
-                && built.transfers_are_over()
-                && built.streams_are_over()
-                && built.world.packets_under_way() == 0
+    /// Runs until all flows, sessions and messages are over for good, or the time is up. The moment does not depend
+    /// on how much time there would be, nor on who watches.
+    ///
+    /// # Errors
+    /// When time comes to a standstill.
+    pub(crate) fn run(&mut self) -> anyhow::Result<()> {
+        let end = self.end();
+        let mut pending = Pending::default();
+        let mut is_over = self.world.is_at_rest(&mut pending);
+        while !is_over && self.world.now() < end {
+            let stride = self.recorder.as_ref().map(Recorder::stride);
+            let pause = stride.map_or(end, |stride| (self.world.now() + stride).min(end));
+            while !is_over && self.world.step(pause) {
+                is_over = self.world.is_at_rest(&mut pending);
+            }
+            if let Some(standstill) = self.world.standstill() {
+                return Err(self.named(standstill));
+            }
+            if is_over || self.world.next_event().is_none() {
+                break;
+            }
+            self.world.run_until(pause);
+            self.look();
+        }
+        Ok(())
+    }
+
+    /// A standstill with the flow whose packets are at it.
+    fn named(&self, standstill: &Standstill) -> anyhow::Error {
+        let standstill =
+            Standstill { at: Time::ZERO + standstill.at.since(self.begin()), ..standstill.clone() };
+        let flows = self.plan.transfers.iter().map(|it| ("tcp", &it.flow));
+        let mut flows = flows.chain(self.plan.streams.iter().map(|it| ("udp", &it.flow)));
+        let flow = standstill.flow.and_then(|key| {
+            let is_its = |flow: &Flow| {
+                [key.source_port, key.destination_port].contains(&flow.port)
+                    && self
+                        .world
+                        .addresses(self.nodes[flow.to])
+                        .any(|it| [key.source, key.destination].contains(&it))
+            };
+            flows.find(|(_, flow)| is_its(flow))
         });
+        let flow = flow.map(|(kind, flow)| format!(" (\"{}\")", self.plan.name_of(kind, flow)));
+        anyhow::anyhow!(
+            "{standstill}{}: give a link between them a rate or a delay",
+            flow.unwrap_or_default()
+        )
     }
 
     /// What it was built from.
@@ -401,28 +447,25 @@ impl<'a> Built<'a> {
     }
 
     /// Runs until `end`, or until `is_over` says so, which is asked once in a stride, or until
-    /// nothing is left to happen.
+    /// nothing is left to happen, or time comes to a standstill.
     pub fn run_until(&mut self, end: Time, stride: Duration, is_over: impl Fn(&Self) -> bool) {
         while self.world.now() < end && !is_over(self) {
             let Some(next) = self.world.next_event() else { break };
             let next = next.max(self.world.now() + stride);
-            self.advance(next.min(end));
+            self.world.run_until(next.min(end));
+            if self.world.standstill().is_some() {
+                break;
+            }
         }
     }
 
-    /// Runs until `end`, watched where somebody watches.
-    fn advance(&mut self, end: Time) {
-        while let Some(mut recorder) = self.recorder.take() {
-            let next = (self.world.now() + recorder.stride()).min(end);
-            self.world.run_until(next);
+    /// Has whoever watches look.
+    fn look(&mut self) {
+        if let Some(mut recorder) = self.recorder.take() {
             let received = self.received_by_flows();
             recorder.look(&mut self.world, &received);
             self.recorder = Some(recorder);
-            if next == end {
-                return;
-            }
         }
-        self.world.run_until(end);
     }
 
     /// What has happened so far.
@@ -431,7 +474,8 @@ impl<'a> Built<'a> {
         for (transfer, [sender, sink]) in self.plan.transfers.iter().zip(&self.transfers) {
             let sent = self.world.transfer_sender(*sender).unwrap_or_default();
             let received = self.world.transfer_sink(*sink).unwrap_or_default();
-            let tcp = TransferReport::new(transfer.octets, &sent, &received);
+            let times = [self.begin() + transfer.flow.start.since(Time::ZERO), self.end()];
+            let tcp = TransferReport::new(transfer.octets, &sent, &received, times);
             flows.push(FlowReport { tcp: Some(tcp), ..self.flow("tcp", &transfer.flow) });
         }
         for (stream, [sender, sink]) in self.plan.streams.iter().zip(&self.streams) {

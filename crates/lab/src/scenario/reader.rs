@@ -20,7 +20,7 @@ use super::plan::{
     DURATION, FOLLOW_EVERY, Flow, Link, Media, Net, Node, Plan, Radio, Route, Stream, Target,
     TcpncTunnel, Transfer, Tunnel,
 };
-use super::{routing, tactical};
+use super::{routing, tactical, timeless};
 
 /// What a file may have of each list.
 const MOST: [(&str, usize); 10] = [
@@ -287,7 +287,13 @@ impl Reader<'_> {
             options.apply(&tcp::PARAMETERS, &mut tcp)?;
         }
         tcp.ip.dscp = dscp(section)?.unwrap_or(tcp.ip.dscp);
-        Ok(Transfer { flow, octets: most(section, "octets")?, tcp })
+        let octets = most(section, "octets")?;
+        if octets.is_none() && timeless::joins_without_time(media, [flow.from, flow.to]) {
+            let what = "a transfer without `octets` never ends here, and takes no time: the links on its way have \
+                        neither rate nor delay; give one of them either, or the transfer `octets`";
+            return Err(section.needed("to")?.complain(what));
+        }
+        Ok(Transfer { flow, octets, tcp })
     }
 
     fn stream(&self, section: &Section<'_>, ports: &mut Ports) -> Result<Stream, Complaint> {

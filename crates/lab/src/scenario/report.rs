@@ -78,10 +78,14 @@ pub struct TransferReport {
     pub octets_received: u64,
     /// Seconds from the first SYN to the last octet; null if that did not arrive.
     pub delay_s: Option<f64>,
-    /// Octets received, in bits, over the time to the last of them.
+    /// Octets received, in bits, over the time that it had: to the last of them if all came, else to the end of
+    /// `duration`, however early the connection died.
     pub goodput_bits_per_s: Option<f64>,
-    /// Seconds from the first SYN to the connection.
+    /// Seconds from the first SYN to the connection; null if there was none.
     pub connect_s: Option<f64>,
+    /// Whether it failed: not all octets came, or, where there is no end to them, the connection ended or was never
+    /// there.
+    pub failed: bool,
     /// How the connection ended; null if it did not.
     pub end: Option<String>,
     /// Segments sent by the sender.
@@ -248,15 +252,25 @@ impl TransferReport {
         octets: Option<u64>,
         sent: &transfer::SenderStats,
         received: &transfer::SinkStats,
+        [planned, end]: [Time; 2],
     ) -> Self {
         let since = |end: Option<Time>| Some(end?.since(sent.started?).as_secs_f64());
-        let elapsed = since(received.last).filter(|seconds| *seconds > 0.0);
+        let is_whole = octets.is_some_and(|octets| received.octets >= octets);
+        let delay = if octets == Some(0) { sent.acked } else { received.last };
+        let delay_s = since(delay).filter(|_| is_whole);
+        // Who fails, or goes on for ever, had all the time that there was.
+        let had =
+            delay_s.unwrap_or_else(|| end.since(sent.started.unwrap_or(planned)).as_secs_f64());
         Self {
             octets,
             octets_received: received.octets,
-            delay_s: elapsed.filter(|_| octets.is_some_and(|octets| received.octets >= octets)),
-            goodput_bits_per_s: elapsed.map(|seconds| received.octets as f64 * 8.0 / seconds),
+            delay_s,
+            goodput_bits_per_s: (had > 0.0).then(|| received.octets as f64 * 8.0 / had),
             connect_s: since(sent.established),
+            failed: match octets {
+                Some(_) => delay_s.is_none(),
+                None => sent.end.is_some() || sent.established.is_none(),
+            },
             end: sent.end.map(|end| format!("{end:?}")),
             segments: sent.tcp.sent.segments,
             retransmissions: sent.tcp.sent.retransmissions,
@@ -419,7 +433,11 @@ impl FlowReport {
                 seconds(tcp.delay_s),
                 format!("{goodput:.1} kbit/s"),
                 format!("{} of {}", tcp.retransmissions, tcp.segments),
-                tcp.end.clone().unwrap_or_else(|| "still open".to_owned()),
+                match (&tcp.end, tcp.failed) {
+                    (end, false) => end.clone().unwrap_or_else(|| "still open".to_owned()),
+                    (Some(end), true) => format!("failed: {end}"),
+                    (None, true) => "failed: out of time".to_owned(),
+                },
             ];
         }
         let Some(udp) = &self.udp else { return Vec::new() };

@@ -82,14 +82,6 @@ impl Built<'_> {
         })
     }
 
-    pub(super) fn streams_are_over(&self) -> bool {
-        let now = self.world.now();
-        self.plan().streams.iter().zip(&self.streams).all(|(stream, [sender, _])| {
-            stream.stop.is_some_and(|stop| stop + self.before <= now)
-                || stream.count.is_some_and(|count| self.sent(*sender) >= count)
-        })
-    }
-
     /// When the last octet of a transfer arrived, if all have.
     #[must_use]
     pub fn last_octet(&self, transfer: usize) -> Option<Time> {

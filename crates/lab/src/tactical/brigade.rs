@@ -294,20 +294,25 @@ fn measure(mut built: Built<'_>) -> Outcome {
     let start = built.plan().bgp.as_ref().map_or(Time::ZERO, |it| it.start);
     let span = built.plan().duration.saturating_sub(start.since(Time::ZERO));
     let rate = bgp.tcp_octets as f64 * 8.0 / span.as_secs_f64();
-    let (share, delay) = (bgp.completion.unwrap_or_default(), bgp.delay_s.unwrap_or_default());
-    let m = if delay > 0.0 { share / (delay * rate / 1e6) } else { 0.0 };
+    let share = bgp.completion.unwrap_or_default();
+    // Where nothing came, nothing was quick.
+    let never = Observation::AtLeast(span.as_secs_f64());
+    let took = |delay: Option<f64>| delay.map_or(never, Observation::Exact);
+    let m = bgp.delay_s.filter(|delay| *delay > 0.0);
+    let m = m.map_or(0.0, |delay| share / (delay * rate / 1e6));
+    let exact = |metric, value| (metric, Observation::Exact(value));
     let mut outcome = vec![
-        (M, m),
-        (COMPLETION, 100.0 * share),
-        (DELAY, delay),
-        (RATE, rate),
-        (GIVEN_UP, bgp.timed_out as f64),
+        exact(M, m),
+        exact(COMPLETION, 100.0 * share),
+        (DELAY, took(bgp.delay_s)),
+        exact(RATE, rate),
+        exact(GIVEN_UP, bgp.timed_out as f64),
     ];
-    if let Some(messages) = built.messages() {
-        outcome.extend(messages.completion.map(|share| (C2_COMPLETION, 100.0 * share)));
-        outcome.extend(messages.delay_s.map(|delay| (C2_DELAY, delay)));
+    if let Some(messages) = built.messages().filter(|messages| messages.expected > 0) {
+        outcome.push(exact(C2_COMPLETION, 100.0 * messages.completion.unwrap_or_default()));
+        outcome.push((C2_DELAY, took(messages.delay_s)));
     }
-    outcome.into_iter().map(|(metric, value)| (metric, Observation::Exact(value))).collect()
+    outcome
 }
 
 /// What a run measured of a metric.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::advice::{Advice, advice};
-use super::outcome::{AS_WRITTEN, Found, Outcome, RACED, SWEPT};
+use super::outcome::{AS_WRITTEN, Found, Judgement, Outcome, RACED, SWEPT};
 use super::space::{Setting, Space};
 use super::sweep::Sweep;
 use super::trials::{Goal, Score};
@@ -17,8 +17,10 @@ struct Object<'a> {
     as_written: Searched,
     one_after_the_other: Searched,
     all_at_once: Searched,
-    /// Which of the two searches is recommended.
-    recommended: &'static str,
+    /// Which of the two searches is recommended; null where none is shown to be better than the file as it is.
+    recommended: Option<&'static str>,
+    /// What the seeds that nothing was found by say of the setting that looked best.
+    judgement: &'static str,
     /// What all at once has more than one after the other, with other seeds.
     all_at_once_less_one_after_the_other: Number,
     better_than_as_written: &'static str,
@@ -41,7 +43,6 @@ struct Point<'a> {
     value: &'a str,
     x: f64,
     metric: Number,
-    without_value: usize,
 }
 
 #[derive(Serialize)]
@@ -56,6 +57,7 @@ struct Ratio<'a> {
 struct Searched {
     setting: Vec<Value>,
     runs: u32,
+    /// With the seeds that it was found by.
     tuned: Number,
     confirmed: Number,
     /// Less the file as it is, with other seeds.
@@ -81,18 +83,38 @@ struct Number {
     mean: Option<f64>,
     ci95: Option<f64>,
     runs: u32,
+    #[serde(flatten)]
+    lacks: Option<Lacks>,
+}
+
+/// What a mean is not the mean of.
+#[derive(Serialize)]
+struct Lacks {
+    /// Runs in which there is no value.
+    without_value: usize,
+    /// Flows that failed, over all runs.
+    failed: u64,
+    /// Runs in which one did.
+    runs_that_failed: usize,
 }
 
 impl Number {
     fn new(estimate: &Estimate) -> Self {
         let finite = |value: f64| Some(value).filter(|value| value.is_finite());
         let mean = finite(estimate.mean);
-        Self { mean, ci95: estimate.ci95.and_then(finite), runs: estimate.runs }
+        let ci95 = estimate.ci95.and_then(finite);
+        Self { mean, ci95, runs: estimate.runs, lacks: None }
     }
 
     fn of(score: &Score) -> Self {
         let mean = if score.missing() == 0 { score.mean } else { Estimate::UNKNOWN };
-        Self::new(&mean)
+        let runs = u32::try_from(score.values.len()).unwrap_or(u32::MAX);
+        let lacks = Lacks {
+            without_value: score.missing(),
+            failed: score.failures.flows,
+            runs_that_failed: score.failures.runs,
+        };
+        Self { runs, lacks: Some(lacks), ..Self::new(&mean) }
     }
 }
 
@@ -111,12 +133,13 @@ pub fn to_json(outcome: &Outcome, space: &Space, goal: &Goal) -> serde_json::Res
             confirmed: Number::of(confirmed),
             gain: Number::new(&confirmed.minus(&outcome.found[AS_WRITTEN].confirmed)),
             measures: measures
-                .map(|(name, value)| Measure { name, value: Number::new(value) })
+                .map(|(name, value)| Measure { name, value: Number::of(value) })
                 .collect(),
         }
     };
     let between = outcome.found[RACED].confirmed.minus(&outcome.found[SWEPT].confirmed);
-    let better = outcome.is_better(goal, outcome.recommended, AS_WRITTEN);
+    let promising = outcome.promising();
+    let better = outcome.is_better(goal, outcome.recommended.unwrap_or(promising), AS_WRITTEN);
     let runs = u32::try_from(outcome.found[AS_WRITTEN].tuned.values.len()).unwrap_or(u32::MAX);
     serde_json::to_string(&Object {
         metric: goal.metric.to_string(),
@@ -125,10 +148,15 @@ pub fn to_json(outcome: &Outcome, space: &Space, goal: &Goal) -> serde_json::Res
         as_written: searched(AS_WRITTEN, runs),
         one_after_the_other: searched(SWEPT, outcome.swept.runs),
         all_at_once: searched(RACED, outcome.raced.runs),
-        recommended: if outcome.recommended == RACED {
-            "all_at_once"
-        } else {
-            "one_after_the_other"
+        recommended: outcome
+            .recommended
+            .map(|place| if place == RACED { "all_at_once" } else { "one_after_the_other" }),
+        judgement: match outcome.judgement(goal, promising) {
+            Judgement::Better => "better",
+            Judgement::FailsMore => "fails_more",
+            Judgement::DeliversLess => "delivers_less",
+            Judgement::NoBetter => "no_better",
+            Judgement::Undecided => "undecided",
         },
         all_at_once_less_one_after_the_other: Number::new(&between),
         better_than_as_written: match better {
@@ -136,7 +164,7 @@ pub fn to_json(outcome: &Outcome, space: &Space, goal: &Goal) -> serde_json::Res
             crate::answer::Answer::Undecided => "undecided",
             crate::answer::Answer::Yes => "yes",
         },
-        settings: advice(space, &outcome.best().setting),
+        settings: outcome.best().map_or(Vec::new(), |best| advice(space, &best.setting)),
     })
 }
 
@@ -161,7 +189,6 @@ fn parameter<'a>(sweep: &'a Sweep, space: &'a Space) -> Parameter<'a> {
                 value: &point.choice.label,
                 x: point.choice.x,
                 metric: Number::of(&point.score),
-                without_value: point.score.missing(),
             })
             .collect(),
         best: &sweep.points[sweep.best].choice.label,

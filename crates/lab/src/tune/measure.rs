@@ -14,8 +14,16 @@ pub struct Measure {
 /// All of them.
 pub static MEASURES: [Measure; COUNT] = [
     Measure { name: "c", unit: "", meaning: "the completion rate, 0 to 1" },
-    Measure { name: "d", unit: "s", meaning: "the mean delay of what was delivered" },
-    Measure { name: "dmax", unit: "s", meaning: "the longest delay of what was delivered" },
+    Measure {
+        name: "d",
+        unit: "s",
+        meaning: "the mean delay of what was delivered, infinite if a flow failed",
+    },
+    Measure {
+        name: "dmax",
+        unit: "s",
+        meaning: "the longest delay of what was delivered, infinite if a flow failed",
+    },
     Measure { name: "d90", unit: "s", meaning: "the delay within which 90 % of all messages came" },
     Measure { name: "t", unit: "bit/s", meaning: "bits sent on all media, a second of `duration`" },
     Measure { name: "goodput", unit: "bit/s", meaning: "what applications received in a second" },
@@ -32,15 +40,28 @@ pub static MEASURES: [Measure; COUNT] = [
     Measure { name: "dropped", unit: "", meaning: "packets dropped because a queue was full" },
     Measure { name: "retransmissions", unit: "", meaning: "TCP segments sent again" },
     Measure { name: "timeouts", unit: "", meaning: "how often a timer of TCP expired" },
-    Measure { name: "connect", unit: "s", meaning: "the mean time to open a TCP connection" },
+    Measure {
+        name: "connect",
+        unit: "s",
+        meaning: "the mean time to open a TCP connection, infinite if one was never open",
+    },
     Measure { name: "jitter", unit: "s", meaning: "the mean variation of the delay (RFC 3550)" },
     Measure { name: "duplicates", unit: "", meaning: "what the receiver had already" },
+    Measure {
+        name: FAILED,
+        unit: "",
+        meaning: "flows that failed: a transfer that is not complete, a stream of which nothing came",
+    },
 ];
 
-pub(super) const COUNT: usize = 18;
+pub(super) const COUNT: usize = 19;
+/// The measure that stands beside all others.
+pub(super) const FAILED: &str = "failed";
+/// The measures that tell by themselves how much was delivered: who seeks them knows what he gives for it.
+pub(super) const OF_DELIVERY: [&str; 6] = ["c", "d90", "delivered", FAILED, "goodput", "told"];
 
 /// What a run was measured by, in the order of [`MEASURES`]. What there was nothing of to measure is not a number, and
-/// the delay of what never came is infinite.
+/// the delay of a flow that failed is infinite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured(pub [f64; COUNT]);
 

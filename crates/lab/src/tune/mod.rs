@@ -30,15 +30,15 @@ mod trials;
 
 pub use advice::{Advice, advice};
 pub use file::File;
-pub use journal::{Journal, Known, NAME, Unusable, fingerprint};
+pub use journal::{Known, fingerprint, open};
 pub use json::to_json;
 pub use key::Key;
 pub use measure::{MEASURES, Measure, Measured};
 pub use metric::{BadMetric, Metric};
-pub use outcome::{Effort, Found, Laboratory, Outcome, agrees, most, search};
+pub use outcome::{Effort, Found, Judgement, Laboratory, Outcome, agrees, most, search};
 pub use picture::picture;
 pub use range::{Asked, STEPS};
 pub use space::{Axis, Setting, Space};
 pub use subject::Subject;
 pub use text::report;
-pub use trials::{Bench, Ended, Goal, Purpose, Score, Trials};
+pub use trials::{Bench, Ended, Failures, Goal, Purpose, Score, Trials};

@@ -1,8 +1,10 @@
 //! What a search found, with how sure that is.
 
+use std::cmp::Ordering;
+
 use super::file::File;
 use super::journal::Known;
-use super::measure::{MEASURES, Measured};
+use super::measure::{MEASURES, Measured, OF_DELIVERY};
 use super::race::{Raced, race};
 use super::range::Choice;
 use super::space::{Setting, Space};
@@ -57,7 +59,9 @@ pub struct Found {
     /// With other seeds.
     pub confirmed: Score,
     /// The measures of the metric, with other seeds.
-    pub measures: Vec<(&'static str, Estimate)>,
+    pub measures: Vec<(&'static str, Score)>,
+    /// The share of what was to be delivered that was, with other seeds.
+    pub completion: Score,
 }
 
 /// Everything.
@@ -69,8 +73,25 @@ pub struct Outcome {
     pub raced: Raced,
     /// The file as it is, what each search found.
     pub found: [Found; 3],
-    /// The place of the recommended one: which had the better metric when it was found.
-    pub recommended: usize,
+    /// The places of the two that were found, the one with the better metric then first.
+    promising: [usize; 2],
+    /// The place of the one that is recommended, if one is shown to be better than the file as it is.
+    pub recommended: Option<usize>,
+}
+
+/// What the seeds that nothing was found by say of a setting.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Judgement {
+    /// It is better than the file as it is, and fails no more.
+    Better,
+    /// It fails more flows, with these seeds or with those that it was found by.
+    FailsMore,
+    /// It delivers less, which the metric does not count.
+    DeliversLess,
+    /// It is no better.
+    NoBetter,
+    /// These runs cannot tell.
+    Undecided,
 }
 
 /// The places in [`Outcome::found`].
@@ -108,13 +129,17 @@ pub fn search(trials: &mut Trials<'_>, goal: &Goal, effort: Effort) -> Result<Ou
         tuned: trials.score(Purpose::Tune, &setting, runs),
         confirmed: trials.score(Purpose::Confirm, &setting, confirmations),
         measures: measures(trials, goal, &setting, confirmations),
+        completion: trials.measure(Purpose::Confirm, &setting, "c", confirmations),
         setting,
     });
     let found = std::array::from_fn(|_| found.next().expect("there are three"));
     let [_, swept_found, raced_found]: &[Found; 3] = &found;
     let is_raced = trials.is_better(&raced_found.tuned, &swept_found.tuned);
-    let recommended = if is_raced { RACED } else { SWEPT };
-    Ok(Outcome { swept, raced, found, recommended })
+    let promising = if is_raced { [RACED, SWEPT] } else { [SWEPT, RACED] };
+    let mut outcome = Outcome { swept, raced, found, promising, recommended: None };
+    let is_good = |place: &usize| outcome.judgement(goal, *place) == Judgement::Better;
+    outcome.recommended = promising.into_iter().find(is_good);
+    Ok(outcome)
 }
 
 fn measures(
@@ -122,7 +147,7 @@ fn measures(
     goal: &Goal,
     setting: &Setting,
     runs: u32,
-) -> Vec<(&'static str, Estimate)> {
+) -> Vec<(&'static str, Score)> {
     let names = goal.metric.names().into_iter();
     names.map(|name| (name, trials.measure(Purpose::Confirm, setting, name, runs))).collect()
 }
@@ -134,18 +159,57 @@ pub(super) fn unit(name: &str) -> &'static str {
 }
 
 impl Outcome {
-    /// The setting to use.
+    /// The setting to use, if there is one.
     #[must_use]
-    pub fn best(&self) -> &Found {
-        &self.found[self.recommended]
+    pub fn best(&self) -> Option<&Found> {
+        self.recommended.map(|place| &self.found[place])
     }
 
-    /// Whether one of those found is better than another, by the seeds that neither was found by.
+    /// The place of the setting that had the better metric when it was found.
+    #[must_use]
+    pub(super) fn promising(&self) -> usize {
+        self.promising[0]
+    }
+
+    /// What is to be said of a setting that was found.
+    #[must_use]
+    pub fn judgement(&self, goal: &Goal, place: usize) -> Judgement {
+        let (found, before) = (&self.found[place], &self.found[AS_WRITTEN]);
+        if found.tuned.failures.more > 0 || found.confirmed.failures.more > 0 {
+            return Judgement::FailsMore;
+        }
+        let counts_delivery = goal.metric.names().iter().any(|name| OF_DELIVERY.contains(name));
+        let less = found.completion.minus(&before.completion).below(&Estimate::exact(0.0));
+        if less == Answer::Yes && !counts_delivery {
+            return Judgement::DeliversLess;
+        }
+        match self.is_better(goal, place, AS_WRITTEN) {
+            Answer::Yes => Judgement::Better,
+            Answer::No => Judgement::NoBetter,
+            Answer::Undecided => Judgement::Undecided,
+        }
+    }
+
+    /// Whether one of those found is better than another, by the seeds that neither was found by. If one has no
+    /// metric in some run of these, that is not told from the others.
     #[must_use]
     pub fn is_better(&self, goal: &Goal, one: usize, other: usize) -> Answer {
-        let difference = self.found[one].confirmed.minus(&self.found[other].confirmed);
+        let [one, other] = [one, other].map(|place| &self.found[place].confirmed);
+        let [mine, others] = [one, other].map(Score::missing);
+        if others == other.values.len() && mine == 0 {
+            return Answer::Yes;
+        }
+        if mine == one.values.len() {
+            return Answer::No;
+        }
+        let difference = one.minus(other);
         let zero = Estimate::exact(0.0);
-        if goal.is_least { difference.below(&zero) } else { zero.below(&difference) }
+        let answer = if goal.is_least { difference.below(&zero) } else { zero.below(&difference) };
+        // Only of runs in which both have a value: what the others say must not be against it.
+        match (answer, mine.cmp(&others)) {
+            (Answer::Yes, Ordering::Greater) | (Answer::No, Ordering::Less) => Answer::Undecided,
+            (answer, _) => answer,
+        }
     }
 }
 

@@ -37,8 +37,10 @@ fn panel(
         let marks = ends.map(|x| Mark::exact(x, level));
         series.push(Series::new("the file as it is", Ink::Limit, marks));
     }
-    let best = outcome.best();
-    if let (Some(choice), 0) = (&best.setting.0[sweep.axis], best.tuned.missing()) {
+    let best = outcome.best().filter(|best| best.tuned.missing() == 0);
+    if let Some(best) = best
+        && let Some(choice) = &best.setting.0[sweep.axis]
+    {
         let recommended = [mark(choice.x, &best.tuned.mean)];
         series.push(Series::new("recommended, with all others", Ink::Other(0), recommended));
     }

@@ -8,7 +8,7 @@ use proto::time::Time;
 use settings::nearest;
 use sim::{PortCounters, World};
 
-use super::measure::{COUNT, Measured};
+use super::measure::{COUNT, FAILED, Measured};
 use super::metric::Metric;
 use crate::scenario::{Built, Flow, Over, Plan, Report};
 
@@ -124,7 +124,7 @@ pub(super) fn run(plan: &Plan, seed: u64, subject: &Subject) -> Result<Measured,
         built.world.count_flows(MOST_FLOWS);
     }
     let before = built.world.total();
-    built.run();
+    built.run().map_err(|why| format!("{why:#}"))?;
     let report = built.report(seed);
     Ok(Sums::of(plan, subject, &report).measured(&built, plan, subject, &before))
 }
@@ -142,6 +142,7 @@ struct Sums {
     jitters: Mean,
     offered: u64,
     delivered: u64,
+    failed: u64,
     retransmissions: u64,
     timeouts: u64,
     duplicates: u64,
@@ -173,9 +174,11 @@ impl Sums {
             let Some(tcp) = &transfers[*place].tcp else { continue };
             if tcp.octets.is_some() {
                 sums.part(1, u64::from(tcp.delay_s.is_some()), tcp.delay_s, tcp.delay_s);
+            } else {
+                sums.failed += u64::from(tcp.failed);
             }
             sums.goodput += tcp.goodput_bits_per_s.unwrap_or_default();
-            sums.connects.add(tcp.connect_s);
+            sums.connects.add(tcp.connect_s.or(NEVER));
             sums.retransmissions += tcp.retransmissions;
             sums.timeouts += tcp.timeouts;
             sums.duplicates += tcp.duplicates;
@@ -188,7 +191,8 @@ impl Sums {
             let all = stream.count.map(|count| stream.interval.as_secs_f64() * count as f64);
             let until = seconds_of(plan, stream.flow.start, stream.stop);
             sums.goodput += bits / all.map_or(until, |all| all.min(until)).max(SHORTEST);
-            sums.jitters.add(udp.jitter_s);
+            let never = NEVER.filter(|_| udp.sent > 0 && !stream.is_answered);
+            sums.jitters.add(udp.jitter_s.or(never));
             sums.duplicates += udp.duplicates;
         }
         if let Some(bgp) = report.bgp.as_ref().filter(|_| subject.bgp) {
@@ -214,8 +218,11 @@ impl Sums {
         }
         self.offered += offered;
         self.delivered += delivered;
-        self.delays.add(delay);
-        self.longest = self.longest.max(longest.unwrap_or_default());
+        // A flow of which nothing came took for ever, whatever others did.
+        let never = NEVER.filter(|_| offered > 0);
+        self.failed += u64::from(offered > 0 && delivered == 0);
+        self.delays.add(delay.or(never));
+        self.longest = self.longest.max(longest.or(never).unwrap_or_default());
     }
 
     fn measured(
@@ -256,6 +263,7 @@ impl Sums {
             ("connect", self.connects.or(never)),
             ("jitter", self.jitters.or(never)),
             ("duplicates", self.duplicates as f64),
+            (FAILED, self.failed as f64),
         ] {
             all.set(name, value);
         }
@@ -263,6 +271,8 @@ impl Sums {
     }
 }
 
+/// How long something takes that does not end.
+const NEVER: Option<f64> = Some(f64::INFINITY);
 /// Seconds that a rate is taken over at least.
 const SHORTEST: f64 = 1e-9;
 
@@ -413,6 +423,33 @@ start = "20s"
         assert_eq!([none.get("c"), none.get("delivered")], [0.0, 0.0]);
         assert_eq!([none.get("d"), none.get("dmax")], [f64::INFINITY; 2]);
         assert_eq!(none.get("lost"), 10.0);
+    }
+
+    /// The first link is down from 5 s on, and all of both flows that is sent afterwards is lost.
+    #[test]
+    fn a_flow_that_fails_has_no_delay_and_the_goodput_of_the_time_that_it_had() {
+        let down = "between = [\"a\", \"b\"]\ndown = [[\"5s\", \"90s\"]]\nnoticed = false";
+        let text = TEXT.replace("between = [\"a\", \"b\"]", down);
+        let text = text.replace("octets = 5000", "octets = 500000\noptions = { r2 = \"20s\" }");
+
+        let dead = measured(&text, &["file"]);
+        assert_eq!([dead.get("failed"), dead.get("c"), dead.get("delivered")], [1.0, 0.0, 0.0]);
+        assert_eq!([dead.get("d"), dead.get("dmax")], [f64::INFINITY; 2]);
+        // Some 5 s at less than 80 kbit/s, over 100 s.
+        assert!((2_000.0..4_000.0).contains(&dead.get("goodput")), "{dead:?}");
+        assert!(dead.get("connect") < 1.0, "{dead:?}");
+        let endless = measured(&text.replace("octets = 500000\n", ""), &["file"]);
+        assert_eq!((endless.get("failed"), endless.get("goodput")), (1.0, dead.get("goodput")));
+        let late = measured(
+            &text.replace("name = \"file\"", "name = \"file\"\nstart = \"9s\""),
+            &["file"],
+        );
+        assert_eq!([late.get("connect"), late.get("goodput")], [f64::INFINITY, 0.0]);
+
+        // Beside a file that comes, a stream of which nothing comes.
+        let beside = measured(&text.replace("octets = 500000", "octets = 5000"), &[]);
+        assert_eq!([beside.get("failed"), beside.get("delivered")], [1.0, 1.0]);
+        assert_eq!([beside.get("d"), beside.get("dmax"), beside.get("jitter")], [f64::INFINITY; 3]);
     }
 
     /// Three routers in a row, with BGP and messages.

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use proto::rng::Rng;
 
-use super::measure::Measured;
+use super::measure::{FAILED, Measured};
 use super::metric::Metric;
+use super::outcome::{Effort, Judgement, Outcome, search};
 use super::race::race;
 use super::range::Asked;
 use super::space::{Axis, Setting, Space};
@@ -17,6 +18,8 @@ use crate::progress::Progress;
 /// A function of the places of all parameters and a random number, which all settings share.
 struct Function {
     of: fn(&[f64], f64) -> f64,
+    /// How many flows fail.
+    failed: fn(&[f64], f64) -> f64,
     runs: AtomicU32,
     stop_after: u32,
     stop: AtomicBool,
@@ -25,7 +28,7 @@ struct Function {
 impl Function {
     fn new(of: fn(&[f64], f64) -> f64) -> Self {
         let stop = AtomicBool::new(false);
-        Self { of, runs: AtomicU32::new(0), stop_after: u32::MAX, stop }
+        Self { of, failed: |_, _| 0.0, runs: AtomicU32::new(0), stop_after: u32::MAX, stop }
     }
 }
 
@@ -45,6 +48,7 @@ impl Bench for Function {
         let mut measured = Measured::default();
         let noise = Rng::stream(seed, "noise").uniform();
         measured.0[0] = (self.of)(&places(setting), noise);
+        measured.set(FAILED, (self.failed)(&places(setting), noise));
         Ok(measured)
     }
 }
@@ -220,4 +224,110 @@ fn differences_and_quotients_are_those_of_pairs() {
     let ratio = of([20.0, 40.0, 60.0, 80.0]).over(&b);
     assert!((ratio.mean - 2.0).abs() < 1e-12 && ratio.ci95.expect("four runs") < 1e-9);
     assert_eq!(a.over(&of([0.0; 4])).runs, 0);
+}
+
+const EFFORT: Effort = Effort { runs: 6, confirmations: 6, family: 0 };
+
+/// What is found, and the report.
+fn found(space: &Space, goal: &Goal, function: &Function) -> (Outcome, String, String) {
+    let outcome = with_trials((space, goal), function, 2, |trials| search(trials, goal, EFFORT));
+    let outcome = outcome.unwrap();
+    let report = super::report(&outcome, space, goal).unwrap();
+    let json = super::to_json(&outcome, space, goal).unwrap();
+    (outcome, report, json)
+}
+
+/// The larger x the better, but beyond 60 flows fail in some runs. The file has 50.
+#[test]
+fn a_setting_that_fails_more_than_the_file_is_worse_than_any_that_does_not() {
+    let (space, goal) = (space("x=0..100"), goal("c", false));
+    let failed = |xs: &[f64], noise: f64| if xs[0] > 60.0 && noise > 0.5 { 2.0 } else { 0.0 };
+    let function = Function { failed, ..Function::new(|xs, noise| xs[0] + 100.0 * noise) };
+
+    let (outcome, report, json) = found(&space, &goal, &function);
+
+    assert_eq!(places(&outcome.swept.best), [60.0]);
+    let raced = places(&outcome.raced.best)[0];
+    assert!((50.0..=60.0).contains(&raced), "{raced}");
+    let best = outcome.best().expect("60 is better than 50");
+    assert!(places(&best.setting)[0] <= 60.0 && best.confirmed.failures.more == 0);
+    for part in [" flows failed in ", "fails more than the file as it is", "Recommended: x = "] {
+        assert!(report.contains(part), "{part} is not in\n{report}");
+    }
+    assert!(json.contains("\"judgement\":\"better\""), "{json}");
+    assert!(json.contains("\"runs_that_failed\":"), "{json}");
+}
+
+/// The file fails as much: that is no reason against a setting.
+#[test]
+fn what_fails_with_the_file_too_may_fail() {
+    let (space, goal) = (space("x=0..100"), goal("c", false));
+    let failed = |_: &[f64], noise: f64| f64::from(u8::from(noise > 0.5));
+    let function = Function { failed, ..Function::new(|xs, noise| xs[0] + 100.0 * noise) };
+
+    let (outcome, ..) = found(&space, &goal, &function);
+
+    assert_eq!(places(&outcome.swept.best), [100.0]);
+    let best = outcome.best().expect("100 is better than 50");
+    assert!(best.confirmed.failures.flows > 0 && best.confirmed.failures.more == 0);
+}
+
+#[test]
+fn nothing_is_recommended_that_is_not_shown_to_be_better() {
+    let goal = goal("t", false);
+    let with = |values: &str, of, failed| {
+        let function = Function { failed, ..Function::new(|_, _| 1.0) };
+        let function = Second(function, of);
+        let space = space(values);
+        let (silent, jobs) = (Progress::silent(), NonZeroUsize::MIN);
+        let stop = AtomicBool::new(false);
+        let mut trials = Trials::new((&space, &goal), &function, (0, jobs), (&silent, &stop));
+        let outcome = search(&mut trials, &goal, EFFORT).unwrap();
+        let report = super::report(&outcome, &space, &goal).unwrap();
+        let json = super::to_json(&outcome, &space, &goal).unwrap();
+        assert!(outcome.best().is_none(), "{report}");
+        assert!(report.contains("Recommended: nothing; keep the file as it is"), "{report}");
+        for part in ["In Linux", "In the scenario file", "ip route"] {
+            assert!(!report.contains(part), "{part} is in\n{report}");
+        }
+        assert!(
+            json.contains("\"recommended\":null") && json.contains("\"settings\":[]"),
+            "{json}"
+        );
+        outcome.judgement(&goal, outcome.promising())
+    };
+    // The measure, and the share that is delivered.
+    type Both = fn(&[f64], f64) -> [f64; 2];
+    let none: fn(&[f64], f64) -> f64 = |_, _| 0.0;
+
+    // All values fail, and the file does not.
+    let fails: fn(&[f64], f64) -> f64 = |xs, _| f64::from(u8::from(xs[0] > 60.0));
+    let larger: Both = |xs, _| [xs[0], 1.0];
+    assert_eq!(with("x=70..100", larger, fails), Judgement::FailsMore);
+    // What is delivered falls, which this metric does not count.
+    let drops: Both = |xs, _| [xs[0], 1.0 - xs[0] / 200.0];
+    assert_eq!(with("x=70..100", drops, none), Judgement::DeliversLess);
+    let smaller: Both = |xs, _| [-xs[0], 1.0];
+    assert_eq!(with("x=70..100", smaller, none), Judgement::NoBetter);
+    // Chance alone: another draw for each value.
+    let chance: Both = |xs, noise| [(noise * (xs[0] + 17.0) * 1e4).fract(), 1.0];
+    assert_eq!(with("x=70|80", chance, none), Judgement::Undecided);
+}
+
+/// A function of which a measure that is not the share of what was delivered is sought.
+struct Second(Function, fn(&[f64], f64) -> [f64; 2]);
+
+impl Bench for Second {
+    fn check(&self, _: &Setting) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn run(&self, setting: &Setting, seed: u64) -> Result<Measured, String> {
+        let mut measured = self.0.run(setting, seed)?;
+        let noise = Rng::stream(seed, "noise").uniform();
+        let [value, share] = (self.1)(&places(setting), noise);
+        measured.set("t", value);
+        measured.set("c", share);
+        Ok(measured)
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::advice;
-use super::outcome::{AS_WRITTEN, Found, Outcome, RACED, SWEPT, unit};
+use super::outcome::{AS_WRITTEN, Found, Judgement, Outcome, RACED, SWEPT, unit};
 use super::space::Space;
 use super::sweep::Sweep;
 use super::trials::{Goal, Score};
@@ -20,10 +20,22 @@ fn mean(estimate: &Estimate) -> String {
     }
 }
 
+/// A mean, and beside it what it is not the mean of.
 fn score(score: &Score) -> String {
-    match score.missing() {
-        0 => mean(&score.mean),
-        missing => format!("no value in {missing} of {} runs", score.values.len()),
+    with_unit(score, "")
+}
+
+fn with_unit(score: &Score, unit: &str) -> String {
+    let runs = score.values.len();
+    let space = if unit.is_empty() { "" } else { " " };
+    let value = match score.missing() {
+        0 => format!("{}{space}{unit}", mean(&score.mean)),
+        missing => format!("no value in {missing} of {runs} runs"),
+    };
+    match score.failures.flows {
+        0 => value,
+        1 => format!("{value}, 1 flow failed in {runs} runs"),
+        flows => format!("{value}, {flows} flows failed in {} of {runs} runs", score.failures.runs),
     }
 }
 
@@ -41,8 +53,10 @@ pub fn report(outcome: &Outcome, space: &Space, goal: &Goal) -> Result<String, f
     sensitivities(&mut out, outcome, space)?;
     found(&mut out, outcome, space)?;
     verdict(&mut out, outcome, space, goal)?;
-    out.push('\n');
-    out.push_str(&advice::text(space, &outcome.best().setting));
+    if let Some(best) = outcome.best() {
+        out.push('\n');
+        out.push_str(&advice::text(space, &best.setting));
+    }
     Ok(out)
 }
 
@@ -57,6 +71,7 @@ fn one_sweep(out: &mut String, sweep: &Sweep, space: &Space) -> fmt::Result {
         let mark = match best.minus(&point.score).within([0.0, 0.0]) {
             _ if place == sweep.best => "  best",
             // What differs by less than the runs can tell.
+            _ if point.score.failures.more > 0 => "  fails more than the file as it is",
             Answer::Undecided if point.score.missing() == 0 => {
                 "  as good, as far as these runs tell"
             }
@@ -95,13 +110,11 @@ fn found(out: &mut String, outcome: &Outcome, space: &Space) -> fmt::Result {
     let [as_written, swept, raced] = &outcome.found;
     let (runs, again) = (as_written.tuned.values.len(), as_written.confirmed.values.len());
     writeln!(out, "\nFound with {runs} seeds, and measured again with {again} others")?;
-    for Found { name, setting, tuned, confirmed, measures } in [as_written, swept, raced] {
+    for Found { name, setting, tuned, confirmed, measures, .. } in [as_written, swept, raced] {
         writeln!(out, "  {name}: {}", space.label(setting))?;
         writeln!(out, "    metric    {} when found, {} again", score(tuned), score(confirmed))?;
         for (name, value) in measures {
-            let unit = unit(name);
-            let space = if unit.is_empty() { "" } else { " " };
-            writeln!(out, "    {name:8}  {}{space}{unit}", mean(value))?;
+            writeln!(out, "    {name:8}  {}", with_unit(value, unit(name)))?;
         }
     }
     writeln!(
@@ -120,20 +133,13 @@ fn found(out: &mut String, outcome: &Outcome, space: &Space) -> fmt::Result {
 
 /// What to do, and how sure that is.
 fn verdict(out: &mut String, outcome: &Outcome, space: &Space, goal: &Goal) -> fmt::Result {
-    let best = outcome.best();
+    let Some(place) = outcome.recommended else { return nothing(out, outcome, space, goal) };
+    let best = &outcome.found[place];
     writeln!(out, "\nRecommended: {}", space.label(&best.setting))?;
-    let sure = match outcome.is_better(goal, outcome.recommended, AS_WRITTEN) {
-        Answer::Yes => {
-            "It is better than the file as it is, also with seeds that it was not found by."
-        }
-        Answer::No => {
-            "With other seeds it is no better than the file as it is: keep the file, or search with more --runs."
-        }
-        Answer::Undecided => {
-            "Whether it is better than the file as it is, these runs cannot tell: more --confirm may."
-        }
-    };
-    writeln!(out, "{sure}")?;
+    writeln!(
+        out,
+        "It is better than the file as it is, also with seeds that it was not found by, and fails no more."
+    )?;
     for (axis, choice) in space.axes.iter().zip(&best.setting.0) {
         if let Some(choice) = choice.as_ref().filter(|choice| axis.is_end(choice)) {
             let (name, label) = (&axis.name, &choice.label);
@@ -143,8 +149,14 @@ fn verdict(out: &mut String, outcome: &Outcome, space: &Space, goal: &Goal) -> f
             )?;
         }
     }
-    let other = if outcome.recommended == SWEPT { RACED } else { SWEPT };
-    if outcome.is_better(goal, other, outcome.recommended) == Answer::Yes {
+    let promising = outcome.promising();
+    if promising != place {
+        let (name, why) = (outcome.found[promising].name, why(outcome.judgement(goal, promising)));
+        writeln!(out, "What was found {name} was better then; with other seeds {why}.")?;
+    }
+    let other = if place == SWEPT { RACED } else { SWEPT };
+    let is_better = outcome.is_better(goal, other, place) == Answer::Yes;
+    if is_better && outcome.judgement(goal, other) == Judgement::Better {
         let name = outcome.found[other].name;
         writeln!(
             out,
@@ -152,4 +164,36 @@ fn verdict(out: &mut String, outcome: &Outcome, space: &Space, goal: &Goal) -> f
         )?;
     }
     Ok(())
+}
+
+/// That nothing is recommended, and why.
+fn nothing(out: &mut String, outcome: &Outcome, space: &Space, goal: &Goal) -> fmt::Result {
+    let promising = outcome.promising();
+    let judgement = outcome.judgement(goal, promising);
+    let label = space.label(&outcome.found[promising].setting);
+    writeln!(out, "\nRecommended: nothing; keep the file as it is")?;
+    writeln!(out, "Of {label}, seeds that it was not found by say: {}.", why(judgement))?;
+    match judgement {
+        Judgement::Undecided => writeln!(out, "More --confirm may tell."),
+        Judgement::NoBetter => writeln!(out, "More --runs may find what is better."),
+        Judgement::DeliversLess => {
+            writeln!(out, "A metric with c or goodput in it says what that is worth.")
+        }
+        Judgement::Better | Judgement::FailsMore => Ok(()),
+    }
+}
+
+/// What is to be said of a setting.
+fn why(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Better => "it is better than the file as it is",
+        Judgement::FailsMore => "it fails more flows than the file as it is",
+        Judgement::DeliversLess => {
+            "it delivers less than the file as it is, which the metric does not count"
+        }
+        Judgement::NoBetter => "it is no better than the file as it is",
+        Judgement::Undecided => {
+            "these runs cannot tell whether it is better than the file as it is"
+        }
+    }
 }

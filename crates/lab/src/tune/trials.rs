@@ -5,10 +5,11 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::journal::Journal;
-use super::measure::Measured;
+use super::journal;
+use super::measure::{FAILED, Measured};
 use super::metric::Metric;
 use super::space::{Setting, Space};
+use crate::journal::{Journal, Unusable};
 use crate::progress::Progress;
 use crate::runner;
 use crate::stats::{Estimate, Observation, Sample};
@@ -88,6 +89,19 @@ pub struct Score {
     pub values: Vec<Option<f64>>,
     /// Its mean over those that have one.
     pub mean: Estimate,
+    /// What failed beside that.
+    pub failures: Failures,
+}
+
+/// Flows that failed in runs of a setting.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Failures {
+    /// Flows, over all runs.
+    pub flows: u64,
+    /// Runs in which one did.
+    pub runs: usize,
+    /// How many more flows than with the file as it is, in the runs with the same seeds.
+    pub more: u64,
 }
 
 impl<'a> Trials<'a> {
@@ -116,6 +130,14 @@ impl<'a> Trials<'a> {
         self.space
     }
 
+    /// Whether all runs are in the journal.
+    ///
+    /// # Errors
+    /// When they are not: why.
+    pub fn are_kept(&self) -> Result<(), Unusable> {
+        self.journal.as_ref().map_or(Ok(()), Journal::ensure_whole)
+    }
+
     /// How many runs are known.
     #[must_use]
     pub fn count(&self) -> usize {
@@ -130,13 +152,16 @@ impl<'a> Trials<'a> {
         self.bench.check(setting)
     }
 
-    /// Which of two scores is better; one with a value in each run is better than one without.
+    /// Which of two scores is better: one that fails no more flows than the file as it is before one that does,
+    /// then one with a value in each run before one without.
     #[must_use]
     pub fn is_better(&self, score: &Score, than: &Score) -> bool {
-        match (score.missing(), than.missing()) {
-            (0, 0) if self.goal.is_least => score.mean.mean < than.mean.mean,
-            (0, 0) => score.mean.mean > than.mean.mean,
-            (mine, others) => mine < others,
+        let lacks = |score: &Score| (score.failures.more, score.missing());
+        match (lacks(score), lacks(than)) {
+            (mine, others) if mine != others => mine < others,
+            ((_, 1..), _) => false,
+            _ if self.goal.is_least => score.mean.mean < than.mean.mean,
+            _ => score.mean.mean > than.mean.mean,
         }
     }
 
@@ -165,15 +190,18 @@ impl<'a> Trials<'a> {
                 }
             }
         }
-        let journal = self.journal.as_ref();
+        let kept = self.journal.as_ref();
         let outcomes =
             runner::run_until(work.len(), self.jobs, self.progress, self.stop, |index| {
                 let (name, setting, seed) = &work[index];
-                let measured = self.bench.run(setting, *seed)?;
-                match journal.map_or(Ok(()), |it| it.add(name, *seed, &measured)) {
-                    Ok(()) => Ok(measured),
-                    Err(why) => Err(why.to_string()),
+                // One that cannot be done is enough: the others would be done in vain.
+                let measured = self.bench.run(setting, *seed).inspect_err(|_| {
+                    self.stop.store(true, Ordering::Relaxed);
+                })?;
+                if kept.is_some_and(|kept| !kept.add(&journal::line(name, *seed, &measured))) {
+                    self.progress.say("runs cannot be kept any more");
                 }
+                Ok::<Measured, String>(measured)
             });
         let mut failed = None;
         let mut is_whole = true;
@@ -198,23 +226,43 @@ impl<'a> Trials<'a> {
     /// How good a setting is in the first `runs` runs, which it has had.
     #[must_use]
     pub fn score(&self, purpose: Purpose, setting: &Setting, runs: u32) -> Score {
-        let name = self.space.name(setting);
-        let value = |run| {
-            let measured = self.known.get(&(name.clone(), self.seed(purpose, run)))?;
-            self.goal.value(measured)
-        };
-        Score::of((0..runs).map(value).collect())
+        let all = self.all(purpose, setting, runs).into_iter();
+        let values = all.map(|measured| self.goal.value(measured?)).collect();
+        Score { failures: self.failures(purpose, setting, runs), ..Score::of(values) }
     }
 
-    /// The mean of each measure of a setting over its first `runs` runs.
+    /// The same of a measure: it has no value in a run where it is infinite.
     #[must_use]
-    pub fn measure(&self, purpose: Purpose, setting: &Setting, name: &str, runs: u32) -> Estimate {
-        let setting = self.space.name(setting);
-        let value = |run| {
-            let measured = self.known.get(&(setting.clone(), self.seed(purpose, run)))?;
-            Some(measured.get(name)).filter(|value| value.is_finite())
+    pub fn measure(&self, purpose: Purpose, setting: &Setting, name: &str, runs: u32) -> Score {
+        let all = self.all(purpose, setting, runs).into_iter();
+        let value = |measured: &Measured| Some(measured.get(name)).filter(|it| it.is_finite());
+        let values = all.map(|measured| value(measured?)).collect();
+        Score { failures: self.failures(purpose, setting, runs), ..Score::of(values) }
+    }
+
+    fn failures(&self, purpose: Purpose, setting: &Setting, runs: u32) -> Failures {
+        let failed = |setting: &Setting| -> Option<Vec<u64>> {
+            let all = self.all(purpose, setting, runs).into_iter();
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a count of flows"
+            )]
+            let count = |measured: &Measured| measured.get(FAILED) as u64;
+            all.map(|measured| measured.map(count)).collect()
         };
-        Score::of((0..runs).map(value).collect()).mean
+        let own = failed(setting).unwrap_or_default();
+        let flows = own.iter().sum();
+        let before = failed(&self.space.as_written()).map_or(u64::MAX, |it| it.iter().sum());
+        let runs = own.iter().filter(|failed| **failed > 0).count();
+        Failures { flows, runs, more: u64::saturating_sub(flows, before) }
+    }
+
+    /// The first runs of a setting, as far as they are known.
+    fn all(&self, purpose: Purpose, setting: &Setting, runs: u32) -> Vec<Option<&Measured>> {
+        let name = self.space.name(setting);
+        let of = |run| self.known.get(&(name.clone(), self.seed(purpose, run)));
+        (0..runs).map(of).collect()
     }
 
     /// Says what is the best so far, if this is.
@@ -255,7 +303,8 @@ impl Score {
     #[must_use]
     pub fn of(values: Vec<Option<f64>>) -> Self {
         let sample: Sample = values.iter().flatten().copied().map(Observation::Exact).collect();
-        Self { mean: sample.estimate().unwrap_or(Estimate::UNKNOWN), values }
+        let mean = sample.estimate().unwrap_or(Estimate::UNKNOWN);
+        Self { mean, values, failures: Failures::default() }
     }
 
     /// In how many runs the metric has no value.

@@ -298,6 +298,12 @@ impl Tunnel {
         self.events.pop_front()
     }
 
+    /// Whether it holds no packet that the other end does not have.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty() && !self.sender.has_unacknowledged()
+    }
+
     /// When to call [`Tunnel::handle_timeout`] at the latest, and to poll again.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {

@@ -28,6 +28,15 @@ impl Connection {
         .fold(timers.rto, earliest)
     }
 
+    /// Whether it does nothing more unless its program or its peer does: all that was sent is acknowledged, and no
+    /// timer runs but those of TIME-WAIT and of keep-alive probes.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let timers = &self.timers;
+        let acting = [timers.rto, timers.persist, timers.pace, timers.patience.give_up_at];
+        acting.iter().all(Option::is_none) && matches!(self.receiver.due, Due::Never)
+    }
+
     /// Acts on what is due. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);

@@ -4,9 +4,11 @@ mod pcapng;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proto::time::Time;
+
+use crate::whole::WholeFile;
 
 pub use pcapng::{Direction, LinkType};
 
@@ -15,27 +17,57 @@ pub use pcapng::{Direction, LinkType};
 /// An error while writing ends the capture, not the run; [`Capture::finish`] tells of it.
 #[derive(Debug)]
 pub struct Capture {
-    file: BufWriter<File>,
+    path: PathBuf,
+    file: Output,
     interfaces: u32,
     block: Vec<u8>,
     failed: Option<io::Error>,
 }
 
+/// Where a capture goes.
+#[derive(Debug)]
+enum Output {
+    /// Into the file, which others may read meanwhile.
+    Growing(BufWriter<File>),
+    /// Into a file that appears when the capture is finished; none from then on.
+    Whole(Option<WholeFile>),
+}
+
+impl Output {
+    fn write_all(&mut self, octets: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Growing(file) => file.write_all(octets),
+            Self::Whole(Some(file)) => file.write_all(octets),
+            // It has its name already, and what comes after the end belongs to nobody.
+            Self::Whole(None) => Ok(()),
+        }
+    }
+}
+
 impl Capture {
-    /// Makes the file, or empties it.
+    /// Makes the file, or empties it; it grows while there is something to capture, for who watches it.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let mut capture = Self {
-            file: BufWriter::new(File::create(path)?),
-            interfaces: 0,
-            block: Vec::new(),
-            failed: None,
-        };
+        Ok(Self::new(path, Output::Growing(BufWriter::new(File::create(path)?))))
+    }
+
+    /// A file that appears when the capture is finished, and not at all unless it is whole.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn create_whole(path: &Path) -> io::Result<Self> {
+        let file = WholeFile::create(path).map_err(|why| of(path, &why))?;
+        Ok(Self::new(path, Output::Whole(Some(file))))
+    }
+
+    fn new(path: &Path, file: Output) -> Self {
+        let mut capture =
+            Self { path: path.to_owned(), file, interfaces: 0, block: Vec::new(), failed: None };
         pcapng::section_header(&mut capture.block);
         capture.flush_block();
-        Ok(capture)
+        capture
     }
 
     /// Adds an interface and returns its number; before the first packet.
@@ -55,12 +87,19 @@ impl Capture {
     /// Writes out what is buffered.
     ///
     /// # Errors
-    /// What went wrong, now or before.
+    /// What went wrong, now or before, with the file that it went wrong with.
     pub fn finish(&mut self) -> io::Result<()> {
-        match self.failed.take() {
-            Some(error) => Err(error),
-            None => self.file.flush(),
-        }
+        let finished = match (self.failed.take(), &mut self.file) {
+            (Some(error), file) => {
+                if let Output::Whole(unfinished) = file {
+                    *unfinished = None;
+                }
+                Err(error)
+            }
+            (None, Output::Growing(file)) => file.flush(),
+            (None, Output::Whole(file)) => file.take().map_or(Ok(()), WholeFile::finish),
+        };
+        finished.map_err(|why| of(&self.path, &why))
     }
 
     fn flush_block(&mut self) {
@@ -69,4 +108,9 @@ impl Capture {
         }
         self.block.clear();
     }
+}
+
+/// The error with the file that it is about.
+fn of(path: &Path, why: &io::Error) -> io::Error {
+    io::Error::new(why.kind(), format!("{}: {why}", path.display()))
 }

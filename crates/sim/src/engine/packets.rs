@@ -98,6 +98,12 @@ impl Packets {
         self.free.push(id);
     }
 
+    /// The octets of all packets.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        // One that is free has none.
+        self.buffers.iter().map(|buffer| &buffer.octets[..]).filter(|octets| !octets.is_empty())
+    }
+
     /// How many packets exist.
     pub(crate) fn len(&self) -> usize {
         self.buffers.len() - self.free.len()

@@ -39,6 +39,12 @@ impl Deadlines {
         self.wake_by(deadline)
     }
 
+    /// Whose deadline stands at a place of the list, if it is one; none beyond the end of the list.
+    pub(crate) fn owner_at(&self, place: usize) -> Option<Option<Owner>> {
+        let (due, owner) = self.due.get(place)?;
+        Some((*due != Time::MAX).then_some(*owner))
+    }
+
     /// Takes a wake-up; false for one that an earlier one has replaced.
     #[must_use]
     pub(crate) fn take_wake(&mut self, now: Time) -> bool {

@@ -200,6 +200,21 @@ impl Node {
         index
     }
 
+    /// Whether an application, or a connection of one, has something to do at this place of the deadlines.
+    pub(crate) fn is_pending(&self, place: usize) -> bool {
+        match self.deadlines.owner_at(place).flatten() {
+            None | Some(Owner::Service(_)) => false,
+            Some(Owner::App(_)) => true,
+            Some(Owner::Socket(socket)) => self.sockets.is_active(socket),
+        }
+    }
+
+    /// The first such place.
+    pub(crate) fn first_pending(&self) -> Option<usize> {
+        let mut places = (0..).take_while(|place| self.deadlines.owner_at(*place).is_some());
+        places.find(|place| self.is_pending(*place))
+    }
+
     pub(crate) fn id(&self) -> NodeId {
         self.id
     }

@@ -322,10 +322,13 @@ impl Node {
 
     /// What a packet counts as.
     pub(super) fn class_of(&self, packet: &[u8]) -> Class {
-        Class::of(packet, |protocol, payload| {
-            let mut services = self.services.running.iter();
-            services.find_map(|running| running.service.class_of(protocol, payload))
-        })
+        Class::of(packet, |protocol, payload| self.own_class(protocol, payload))
+    }
+
+    /// What a payload is for, if a service of the node knows.
+    pub(crate) fn own_class(&self, protocol: u8, payload: &[u8]) -> Option<Class> {
+        let mut services = self.services.running.iter();
+        services.find_map(|running| running.service.class_of(protocol, payload))
     }
 
     /// Puts a packet of a service where it enters the IP stack.

@@ -107,6 +107,12 @@ impl Sockets {
         layers.next().map(CodingReport::of).or_else(|| self.ended.get(&app).copied())
     }
 
+    /// Whether a connection has something to send, to repeat or to acknowledge.
+    pub(super) fn is_active(&self, index: usize) -> bool {
+        let socket = self.slots.get(index).and_then(|slot| slot.socket.as_ref());
+        socket.is_some_and(|socket| !socket.endpoint.connection.is_at_rest())
+    }
+
     /// The connections of an application.
     pub(crate) fn connections(&self, app: usize) -> impl Iterator<Item = &Connection> {
         let sockets = self.slots.iter().filter_map(|slot| slot.socket.as_ref());

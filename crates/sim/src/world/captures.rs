@@ -31,12 +31,18 @@ impl World {
         self.capture(folder, &file, &ends)
     }
 
-    /// Writes out what captures have buffered.
+    /// Gives captures their names: until then there are no such files.
     ///
     /// # Errors
     /// When a capture could not be written, now or earlier.
     pub fn finish_captures(&mut self) -> io::Result<()> {
-        self.engine.captures.iter_mut().try_for_each(Capture::finish)
+        let mut all = Ok(());
+        // Each of them, also after one that failed.
+        for capture in &mut self.engine.captures {
+            let finished = capture.finish();
+            all = all.and(finished);
+        }
+        all
     }
 
     /// Makes a capture file with an interface of each name; returns its place in the engine.
@@ -48,7 +54,7 @@ impl World {
         carries: LinkType,
     ) -> io::Result<usize> {
         fs::create_dir_all(folder)?;
-        let mut capture = Capture::create(&folder.join(file))?;
+        let mut capture = Capture::create_whole(&folder.join(file))?;
         for name in names {
             capture.add_interface(name, carries);
         }

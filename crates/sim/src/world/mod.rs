@@ -7,8 +7,10 @@ mod hf;
 mod plan;
 mod radio;
 mod report;
+mod rest;
 mod routes;
 mod routing;
+mod standstill;
 mod tcpnc;
 #[cfg(test)]
 mod tests;
@@ -32,6 +34,8 @@ pub use hf::{HfRecord, HfStation, PepConfig};
 pub use plan::Change;
 pub use radio::RadioState;
 pub use report::{LinkReport, NodeReport, Report};
+pub use rest::Pending;
+pub use standstill::Standstill;
 pub use tcpnc::{CarrierReport, TcpncTunnel, TcpncTunnelConfig};
 pub use tunnels::MEETING;
 
@@ -60,6 +64,8 @@ pub struct World {
     apps: Vec<(NodeId, usize)>,
     sequence: Sequence,
     changes: Vec<Change>,
+    instant: standstill::Instant,
+    standstill: Option<Standstill>,
 }
 
 impl World {
@@ -78,6 +84,8 @@ impl World {
             apps: Vec::new(),
             sequence: Sequence::WORLD,
             changes: Vec::new(),
+            instant: standstill::Instant::default(),
+            standstill: None,
         }
     }
 
@@ -128,10 +136,13 @@ impl World {
         self.engine.transmissions.as_mut().map(Transmissions::take).unwrap_or_default()
     }
 
-    /// Runs until all that happens before or at `end` has happened.
+    /// Runs until all that happens before or at `end` has happened, unless time comes to a
+    /// [standstill](World::standstill).
     pub fn run_until(&mut self, end: Time) {
         while self.step(end) {}
-        self.engine.now = self.engine.now.max(end);
+        if self.standstill.is_none() {
+            self.engine.now = self.engine.now.max(end);
+        }
     }
 
     /// Runs until nothing is left to happen, or `is_done` says so, or `limit` is reached.
@@ -141,7 +152,13 @@ impl World {
 
     /// Lets the next thing happen, unless that is after `limit`; false if there was none.
     pub fn step(&mut self, limit: Time) -> bool {
+        if self.standstill.is_some() {
+            return false;
+        }
         let Some(event) = self.engine.queue.pop_until(limit) else { return false };
+        if !self.counts(&event) {
+            return false;
+        }
         let Self { engine, nodes, .. } = self;
         engine.now = event.time;
         engine.events += 1;

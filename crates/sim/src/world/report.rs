@@ -4,7 +4,7 @@ use std::any::Any;
 use std::net::IpAddr;
 
 use proto::ip::FlowKey;
-use proto::tcp::Connection;
+use proto::tcp::{Connection, Event, State};
 use proto::time::Time;
 
 use super::World;
@@ -142,12 +142,17 @@ impl World {
         self.engine.events
     }
 
-    /// Packets that are in a queue or on a link; each HF station that has some counts as one.
+    /// Packets that are in a queue or on a link, or held by a service; each HF station and each end of a tunnel
+    /// that has some counts as one.
     #[must_use]
     pub fn packets_under_way(&self) -> usize {
+        self.engine.packets.len() + self.held_outside()
+    }
+
+    /// Of those, what media and services have that the engine does not see.
+    pub(super) fn held_outside(&self) -> usize {
         let media: usize = self.engine.media().map(|medium| medium.under_way()).sum();
-        let services: usize = self.nodes.iter().map(Node::under_way).sum();
-        self.engine.packets.len() + media + services
+        media + self.nodes.iter().map(Node::under_way).sum::<usize>()
     }
 
     /// What happened in a node's IP stack.
@@ -185,8 +190,12 @@ impl World {
     #[must_use]
     pub fn transfer_sender(&self, app: AppId) -> Option<transfer::SenderStats> {
         let sender: &transfer::Sender = self.app(app)?;
-        let tcp = self.connection(app).map_or(sender.stats().tcp, |open| *open.stats());
-        Some(transfer::SenderStats { tcp, ..*sender.stats() })
+        let open = self.connection(app);
+        let tcp = open.map_or(sender.stats().tcp, |open| *open.stats());
+        // In TIME-WAIT both sides have closed, and no word of the peer changes that.
+        let is_closed = open.is_some_and(|open| open.state() == State::TimeWait);
+        let end = sender.stats().end.or(is_closed.then_some(Event::Closed));
+        Some(transfer::SenderStats { tcp, end, ..*sender.stats() })
     }
 
     /// What a sink of octets saw; `None` if the application is another.

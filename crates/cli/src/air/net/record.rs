@@ -1,6 +1,6 @@
 //! Who transmitted what and when: lines that programs read, and a picture.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
 
@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use emulator::air::NetSeen;
 use serde_json::json;
 use sim::cnr::{Precedence, StationId, TransmissionKind};
+use sim::whole::write_whole;
 
 use crate::air::options::NetFiles;
 
@@ -63,7 +64,7 @@ impl Record {
     /// Writes what there is; `title` says of what.
     pub(super) fn finish(self, title: String) -> anyhow::Result<()> {
         if let Some((path, strips)) = self.picture {
-            fs::write(&path, timeline_to_svg(&strips.timeline(title)))
+            write_whole(&path, timeline_to_svg(&strips.timeline(title)))
                 .with_context(|| format!("writing {}", path.display()))?;
         }
         if let Some(Lines { path, failed: Some(error), .. }) = self.lines {

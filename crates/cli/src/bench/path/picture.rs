@@ -1,10 +1,10 @@
 //! The figures as pictures.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
 use lab::figure::{Axis, Figure, Ink, Mark, Series, to_svg};
+use sim::whole::write_whole;
 
 use super::Measured;
 use super::network::Carrier;
@@ -20,7 +20,7 @@ pub(super) fn write(out: &Path, measured: &[Measured]) -> anyhow::Result<()> {
             continue;
         }
         let path = out.join(format!("{}.svg", figure.name));
-        fs::write(&path, to_svg(&figure))
+        write_whole(&path, to_svg(&figure))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())

@@ -162,15 +162,15 @@ fn outcome(case: Case, speed: u32, stations: usize, seed: u64) -> Outcome {
 
 /// The waiting times of messages: the median, the 95th percentile, the longest, and the first.
 fn waits(served: &Served, skipped: usize) -> Outcome {
-    // A message that did not arrive counts as if it took the whole run.
-    let seconds = |wait: &Option<Duration>| wait.map_or(TIME.as_secs_f64(), |it| it.as_secs_f64());
+    // A message that did not arrive took longer than the whole run, and than all that did.
+    let seconds = |wait: &Option<Duration>| Observation::seconds(*wait, TIME);
     let first = served.waits.first().map(seconds);
-    let mut waits: Vec<f64> = served.waits.iter().skip(skipped).map(seconds).collect();
-    waits.sort_by(f64::total_cmp);
+    let mut waits: Vec<&Option<Duration>> = served.waits.iter().skip(skipped).collect();
+    waits.sort_by_key(|wait| wait.unwrap_or(Duration::MAX));
+    let waits: Vec<Observation> = waits.into_iter().map(seconds).collect();
     let at = |part: usize| waits.get((waits.len() * part / 100).min(waits.len().saturating_sub(1)));
     let all = [(MEDIAN, at(50)), (MOST, at(95)), (LONGEST, waits.last()), (FIRST, first.as_ref())];
-    let known = all.into_iter().filter_map(|(metric, wait)| Some((metric, *wait?)));
-    known.map(|(metric, wait)| (metric, Observation::Exact(wait))).collect()
+    all.into_iter().filter_map(|(metric, wait)| Some((metric, *wait?))).collect()
 }
 
 /// The fairness of shares: 1 if all are equal, 1/n if one has all (Jain, Chiu, Hawe, 1984).

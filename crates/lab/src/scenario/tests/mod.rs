@@ -482,3 +482,84 @@ fn a_flow_has_a_code_point() {
         "x.toml:21: tcp.dscp: 64 is not allowed: 0 to 63"
     );
 }
+
+/// Two nodes, a link without rate and delay, and a transfer.
+fn at_once(link: &str, transfer: &str) -> String {
+    format!(
+        "nodes = [\"a\", \"b\", \"c\"]\nduration = \"1ms\"\n[[link]]\nbetween = [\"a\", \"b\"]\n[[link]]\n\
+         between = [\"b\", \"c\"]\n{link}\n[[tcp]]\nfrom = \"a\"\nto = \"c\"\n{transfer}\n"
+    )
+}
+
+#[test]
+fn a_transfer_without_end_that_takes_no_time_is_refused_with_its_line() {
+    let refused = parse(&at_once("", "")).expect_err("it would never end");
+
+    assert!(
+        refused.starts_with("x.toml:10: tcp.to: a transfer without `octets` never ends"),
+        "{refused}"
+    );
+    for link in ["rate = \"1gbit\"", "delay = \"1us\"", "back = { delay = \"1us\" }"] {
+        assert!(parse(&at_once(link, "")).is_ok(), "{link}");
+    }
+    let report =
+        parse(&at_once("", "octets = 100000")).expect("it ends").run(None, None).expect("a report");
+    let tcp = report.flows[0].tcp.as_ref().expect("a transfer");
+    assert_eq!((tcp.delay_s, tcp.failed, report.ended_s), (Some(0.0), false, 0.0));
+    let other = at_once("", "")
+        .replace("[[tcp]]", "[[link]]\nbetween = [\"a\", \"c\"]\ndelay = \"9ms\"\n[[tcp]]");
+    assert!(parse(&other).is_ok(), "the other way takes time");
+}
+
+/// Of HBH's chain, whose hellos never end, and of a mesh whose routing messages do not either.
+#[test]
+fn a_run_ends_when_its_traffic_is_over_however_much_time_there_would_be() {
+    let mesh = "nodes = [\"a\", \"b\"]\nrouting = \"olsr\"\n[[radio]]\nstations = [\"a\", \"b\"]\n[node.a]\nposition = \
+                [0, 0]\n[node.b]\nposition = [100, 0]\n[[udp]]\nfrom = \"a\"\nto = \"b\"\npayload = 100\n\
+                interval = \"1s\"\ncount = 30\n";
+    let bgp = "nodes = [\"a\", \"b\"]\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"9600bit\"\n[bgp]\nstop = \"20min\"\n\
+               [messages]\ninterval = \"30s\"\nstop = \"5min\"\nover = \"sar\"\n";
+    for (text, before) in [(CHAIN, 300.0), (mesh, 32.0), (bgp, 1_260.0)] {
+        let run = |duration: &str| {
+            let text = text.replacen("nodes =", &format!("duration = \"{duration}\"\nnodes ="), 1);
+            parse(&text).expect("a scenario").run(None, None).expect("a report")
+        };
+        let runs = ["1h", "37h", "10000h"].map(run);
+        let all = runs.each_ref().map(|report| serde_json::to_string(report).expect("an object"));
+
+        assert_eq!(all[0], all[1]);
+        assert_eq!(all[0], all[2]);
+        assert!(runs[0].ended_s < before, "{}", runs[0].ended_s);
+    }
+}
+
+/// The link goes down in the middle for good, or for so long that TCP gives up.
+#[test]
+fn a_transfer_that_dies_has_the_goodput_of_the_time_that_it_had() {
+    let dead = |r2: &str, octets: &str, start: &str| {
+        let text = format!(
+            "nodes = [\"a\", \"b\"]\nduration = \"1h\"\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1mbit\"\n\
+             delay = \"10ms\"\ndown = [[\"5s\", \"2h\"]]\nnoticed = false\n[[tcp]]\nfrom = \"a\"\nto = \"b\"\n\
+             {octets}\nstart = \"{start}\"\noptions = {{ r2 = {r2} }}\n"
+        );
+        let report = parse(&text).expect("a scenario").run(None, None).expect("a report");
+        (report.ended_s, report.flows[0].tcp.clone().expect("a transfer"), report.to_string())
+    };
+
+    for (r2, octets) in
+        [("\"never\"", ""), ("\"never\"", "octets = 5000000"), ("3", "octets = 5000000"), ("3", "")]
+    {
+        let (ended, tcp, text) = dead(r2, octets, "1s");
+        let goodput = tcp.octets_received as f64 * 8.0 / 3_599.0;
+        assert!((300_000..600_000).contains(&tcp.octets_received), "{tcp:?}");
+        assert_eq!((tcp.delay_s, tcp.goodput_bits_per_s), (None, Some(goodput)), "{r2} {octets}");
+        assert_eq!(
+            (tcp.failed, ended < 100.0),
+            (r2 == "3" || !octets.is_empty(), r2 == "3"),
+            "{r2} {octets}"
+        );
+        assert_eq!(text.contains("failed"), tcp.failed, "{text}");
+    }
+    let (_, never, _) = dead("3", "octets = 5000000", "10s");
+    assert_eq!((never.connect_s, never.goodput_bits_per_s, never.failed), (None, Some(0.0), true));
+}

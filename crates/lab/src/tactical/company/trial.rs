@@ -254,9 +254,13 @@ fn measure(mut built: Built<'_>) -> Outcome {
         exact(TOLD, 100.0 * report.told_share.unwrap_or_default()),
         (NINE, Observation::seconds(report.delay_90_s.map(Duration::from_secs_f64), END)),
     ];
-    let all =
-        [(DELAY, report.delay_s), (TOLD_AFTER, report.told_after_s), (SET_UP, report.set_up_s)];
-    outcome.extend(all.into_iter().filter_map(|(metric, value)| Some(exact(metric, value?))));
+    // Where none came, none was quick; what a carrier never does is not measured.
+    let never = Observation::AtLeast(END.as_secs_f64());
+    let took = |value: Option<f64>| value.map_or(never, Observation::Exact);
+    outcome.push((DELAY, took(report.delay_s)));
+    outcome.extend(report.told_after_s.map(|value| exact(TOLD_AFTER, value)));
+    let is_opened = built.plan().messages.as_ref().is_some_and(|it| it.over == Over::Tcp);
+    outcome.extend(is_opened.then(|| (SET_UP, took(report.set_up_s))));
     let repeats: u64 = report.sar.iter().map(|it| it.sent.again + it.sent.repairs).sum();
     outcome.push(exact(REPEATS, repeats as f64 / report.sent.max(1) as f64));
     if let Some(net) = built.nets.first() {
@@ -265,9 +269,9 @@ fn measure(mut built: Built<'_>) -> Outcome {
         let sent = report.sent.max(1) as f64;
         let transmissions = total.transmissions as f64 / sent;
         outcome.push(exact(TRANSMISSIONS, transmissions));
-        if let (Some(told), Some(delay)) = (report.told_share, report.delay_s) {
-            outcome.push(exact(MERIT, told / (delay * transmissions)));
-        }
+        let merit = report.told_share.zip(report.delay_s);
+        let merit = merit.map_or(0.0, |(told, delay)| told / (delay * transmissions));
+        outcome.push(exact(MERIT, merit));
         let lived = END.as_secs_f64() * stations;
         outcome.push(exact(BUSY, 100.0 * total.busy.as_secs_f64() / lived));
     }

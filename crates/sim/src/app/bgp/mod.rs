@@ -307,7 +307,9 @@ impl App for Speaker {
     fn next_timeout(&self) -> Option<Time> {
         let connects = self.peers.values().filter_map(|peer| peer.connect_at);
         let keepalives = self.sessions.values().filter_map(|session| session.keepalive_at);
-        connects.chain(keepalives).chain(self.update_at).min()
+        let planned = connects.chain(keepalives).chain(self.update_at);
+        // Nothing is said from the stop on.
+        planned.filter(|at| !self.is_over(*at)).min()
     }
 
     fn tcp_port(&self) -> Option<u16> {

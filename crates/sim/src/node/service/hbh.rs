@@ -416,6 +416,11 @@ impl Service for Hbh {
         Some(ServiceReport::new("hbh", state))
     }
 
+    fn under_way(&self) -> usize {
+        let held = usize::try_from(self.stats().packets_held).unwrap_or(usize::MAX);
+        held.saturating_add(self.orphans.waiting())
+    }
+
     fn class_of(&self, protocol: u8, messages: &[u8]) -> Option<Class> {
         (protocol == self.core.config().protocol).then(|| class_of(messages))
     }

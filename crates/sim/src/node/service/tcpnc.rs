@@ -209,10 +209,18 @@ impl Entry {
     }
 
     fn sample(&mut self, now: Time) {
+        let held = self.held();
         let Some(connection) = self.end.connection() else { return };
-        let held = connection.config().send_buffer.saturating_sub(connection.writable());
+        let window = connection.cwnd();
         self.buffered.add(now, held as u64);
-        self.windows.add(now, connection.cwnd());
+        self.windows.add(now, window);
+    }
+
+    /// Octets in the send buffer.
+    fn held(&self) -> usize {
+        self.end.connection().map_or(0, |connection| {
+            connection.config().send_buffer.saturating_sub(connection.writable())
+        })
     }
 }
 
@@ -280,6 +288,10 @@ impl Service for Entry {
 
     fn far_end(&self) -> Option<IpAddr> {
         Some(self.end.remote.ip())
+    }
+
+    fn under_way(&self) -> usize {
+        usize::from(self.held() > 0)
     }
 
     fn report(&self) -> Option<ServiceReport> {

@@ -399,6 +399,11 @@ impl Service for Tunnel {
     fn far_end(&self) -> Option<IpAddr> {
         Some(self.end.remote.ip())
     }
+
+    fn under_way(&self) -> usize {
+        let session = self.session.as_ref().filter(|session| session.has_keys);
+        usize::from(session.is_some_and(|session| !session.core.is_idle()))
+    }
 }
 
 /// Gives a packet without options, which has none yet, this traffic class.
