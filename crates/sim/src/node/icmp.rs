@@ -22,7 +22,8 @@ impl Node {
         offset: usize,
         packet: PacketId,
     ) {
-        let message = &engine.packets.get(packet)[offset..header.total_len];
+        // Extension headers of IPv6 may claim to be longer than their packet.
+        let message = engine.packets.get(packet).get(offset..header.total_len).unwrap_or_default();
         let sum = checksum_start(header, header.source, header.destination, message.len());
         if message.len() < HEADER || sum.with(message).finish() != 0 {
             self.counters.malformed_transport += 1;
