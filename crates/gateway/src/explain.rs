@@ -301,6 +301,7 @@ fn because(cause: Cause) -> &'static str {
         Cause::Blocked => "the rule blocks it",
         Cause::RuleDisabled => "the rule is disabled",
         Cause::TrafficDisabled => "all traffic is disabled",
+        Cause::Unreadable => "its ports cannot be seen",
     }
 }
 

@@ -50,6 +50,13 @@ impl Class {
     pub fn of(packet: &[u8], own: impl Fn(u8, &[u8]) -> Option<Self>) -> Self {
         let Ok(header) = Header::parse(packet) else { return Self::Other };
         let (key, offset) = FlowKey::of(&header, packet);
+        // What a later fragment begins with is no header.
+        if header.is_later_fragment() {
+            return match key.protocol {
+                protocol::TCP | protocol::UDP => Self::Data,
+                _ => Self::Other,
+            };
+        }
         let payload = packet.get(offset..header.total_len).unwrap_or_default();
         own(key.protocol, payload).unwrap_or_else(|| Self::of_transport(key.protocol, payload))
     }

@@ -15,7 +15,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::checksum::Checksum;
-use super::ecn;
+use super::{ecn, protocol};
 
 /// Octets of an IPv4 header without options.
 pub const V4_HEADER: usize = 20;
@@ -25,6 +25,14 @@ pub const V6_HEADER: usize = 40;
 const V4_DONT_FRAGMENT: u16 = 0x4000;
 const V4_MORE_FRAGMENTS: u16 = 0x2000;
 const V4_OFFSET: u16 = 0x1fff;
+
+/// IPv6 extension headers (RFC 8200, 4) that are read one behind another; a packet with more is taken for one whose
+/// transport cannot be seen. RFC 8504, 5.3, has 8 as what a host need bear.
+const MAX_EXTENSIONS: usize = 8;
+/// Octets of TCP's header without options (RFC 9293, 3.1).
+const TCP_HEADER: usize = 20;
+/// Octets of UDP's header (RFC 768).
+const UDP_HEADER: usize = 8;
 
 /// What an IP header says, whichever its version.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,8 +49,11 @@ pub struct Header {
     pub traffic_class: u8,
     /// Whether routers may not fragment it; always so for IPv6.
     pub dont_fragment: bool,
-    /// The place in a fragmented IPv4 packet; `None` for a whole packet and for IPv6.
+    /// The place in a fragmented packet; `None` for a whole one, and for an IPv6 packet that only claims to be a
+    /// fragment (RFC 6946).
     pub fragment: Option<Fragment>,
+    /// The transport header.
+    pub transport: Transport,
     /// Octets of the header: with options for IPv4, without extension headers for IPv6.
     pub len: usize,
     /// Octets of the packet, header included.
@@ -52,12 +63,35 @@ pub struct Header {
 /// The place of a fragment in its packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fragment {
-    /// Octets before this fragment's payload.
+    /// Octets of the packet's fragmentable part before this fragment's.
     pub offset: usize,
     /// Whether more follow.
     pub more: bool,
     /// The packet's identification.
     pub ident: u32,
+    /// Where this fragment's part of the packet begins in the fragment: behind the header that says so.
+    pub start: usize,
+}
+
+impl Fragment {
+    /// Whether another fragment has the beginning of the packet, and so the transport header.
+    #[must_use]
+    pub fn is_later(&self) -> bool {
+        self.offset > 0
+    }
+}
+
+/// The transport header of a packet, behind any IPv6 extension headers (RFC 8200, 4).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Transport {
+    /// The transport protocol. In a later fragment of IPv6 it is what that fragment says, which does not count (RFC
+    /// 8200, 4.5); where extension headers do not end within the packet, it is the type of the first that is not read.
+    pub protocol: u8,
+    /// Where its header starts; where its payload goes on in a later fragment.
+    pub offset: usize,
+    /// Whether its header is within this packet, for TCP without options: not in a later fragment, and not where the
+    /// packet or the first fragment ends before it (RFC 1858, RFC 7112).
+    pub is_whole: bool,
 }
 
 /// Why octets are not an IP packet.
@@ -123,6 +157,7 @@ impl Header {
             offset: usize::from(flags & V4_OFFSET) * 8,
             more: flags & V4_MORE_FRAGMENTS != 0,
             ident: u16::from_be_bytes([fixed[4], fixed[5]]).into(),
+            start: len,
         };
         Ok(Self {
             source: v4_address(&fixed[12..16]),
@@ -131,7 +166,12 @@ impl Header {
             ttl: fixed[8],
             traffic_class: fixed[1],
             dont_fragment: flags & V4_DONT_FRAGMENT != 0,
-            fragment: (fragment.more || fragment.offset > 0).then_some(fragment),
+            fragment: (fragment.more || fragment.is_later()).then_some(fragment),
+            transport: Transport {
+                protocol: fixed[9],
+                offset: len,
+                is_whole: !fragment.is_later() && has_room(fixed[9], total_len - len),
+            },
             len,
             total_len,
         })
@@ -146,6 +186,7 @@ impl Header {
             return Err(Malformed::Length { claimed: total_len, have: octets.len() });
         }
 
+        let (transport, fragment) = behind_extensions(&octets[..total_len], fixed[6]);
         Ok(Self {
             source: v6_address(&fixed[8..24]),
             destination: v6_address(&fixed[24..40]),
@@ -153,7 +194,8 @@ impl Header {
             ttl: fixed[7],
             traffic_class: fixed[0] << 4 | fixed[1] >> 4,
             dont_fragment: true,
-            fragment: None,
+            fragment,
+            transport,
             len: V6_HEADER,
             total_len,
         })
@@ -164,6 +206,100 @@ impl Header {
     pub fn is_v4(&self) -> bool {
         self.source.is_ipv4()
     }
+
+    /// Whether it is a fragment, and another has the transport header.
+    #[must_use]
+    pub fn is_later_fragment(&self) -> bool {
+        self.fragment.is_some_and(|fragment| fragment.is_later())
+    }
+
+    /// The source and the destination port, where they can be seen: TCP and UDP, in whole packets and first fragments
+    /// that have the whole transport header.
+    #[must_use]
+    pub fn ports(&self, packet: &[u8]) -> Option<(u16, u16)> {
+        let Transport { protocol, offset, is_whole } = self.transport;
+        if !is_whole || !matches!(protocol, protocol::TCP | protocol::UDP) {
+            return None;
+        }
+        let &[a, b, c, d] = packet.get(offset..self.total_len)?.first_chunk::<4>()?;
+        Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+    }
+
+    /// Octets of the fragmentable part of its packet that headers take, up to the end of the transport header without
+    /// options: no other fragment may have any of them (RFC 1858, 4; RFC 5722).
+    #[must_use]
+    pub fn octets_of_headers(&self) -> usize {
+        let Transport { protocol, offset, .. } = self.transport;
+        let start = self.fragment.map_or(self.len, |fragment| fragment.start);
+        (offset + transport_len(protocol)).saturating_sub(start)
+    }
+}
+
+/// Octets of the header of a transport protocol without options; 0 for those without ports.
+fn transport_len(protocol: u8) -> usize {
+    match protocol {
+        protocol::TCP => TCP_HEADER,
+        protocol::UDP => UDP_HEADER,
+        _ => 0,
+    }
+}
+
+fn has_room(protocol: u8, octets: usize) -> bool {
+    octets >= transport_len(protocol)
+}
+
+/// What is behind the extension headers of an IPv6 packet, whose first is of this type; and its place in a larger one.
+fn behind_extensions(packet: &[u8], first: u8) -> (Transport, Option<Fragment>) {
+    const HOP_BY_HOP: u8 = 0;
+    const ROUTING: u8 = 43;
+    const AUTHENTICATION: u8 = 51;
+    const DESTINATION_OPTIONS: u8 = 60;
+
+    let (mut protocol, mut offset, mut fragment) = (first, V6_HEADER, None);
+    for _ in 0..=MAX_EXTENSIONS {
+        let rest = packet.get(offset..).unwrap_or_default();
+        let following = rest.first_chunk::<2>();
+        let octets = match (protocol, following) {
+            (HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS, Some(&[_, len])) => {
+                (usize::from(len) + 1) * 8
+            }
+            (AUTHENTICATION, Some(&[_, len])) => (usize::from(len) + 2) * 4,
+            (protocol::V6_FRAGMENT, Some(_)) => {
+                let Some(&[next, _, hi, lo, a, b, c, d]) = rest.first_chunk::<8>() else { break };
+                // A fragment of a fragment: what is in it shows when both are put together.
+                if fragment.is_some() {
+                    break;
+                }
+                let place = u16::from_be_bytes([hi, lo]);
+                let found = Fragment {
+                    offset: usize::from(place & !7),
+                    more: place & 1 != 0,
+                    ident: u32::from_be_bytes([a, b, c, d]),
+                    start: offset + 8,
+                };
+                // What follows in a later fragment is no header.
+                if found.is_later() {
+                    let transport =
+                        Transport { protocol: next, offset: found.start, is_whole: false };
+                    return (transport, Some(found));
+                }
+                fragment = found.more.then_some(found);
+                8
+            }
+            (
+                HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | AUTHENTICATION | protocol::V6_FRAGMENT,
+                None,
+            ) => break,
+            (protocol, _) => {
+                let is_whole = offset <= packet.len() && has_room(protocol, rest.len());
+                let offset = offset.min(packet.len());
+                return (Transport { protocol, offset, is_whole }, fragment);
+            }
+        };
+        offset += octets;
+        protocol = following.map_or(protocol::NONE, |following| following[0]);
+    }
+    (Transport { protocol, offset: offset.min(packet.len()), is_whole: false }, fragment)
 }
 
 /// A header to be written.

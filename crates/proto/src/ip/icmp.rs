@@ -119,7 +119,7 @@ pub struct Report {
 
 impl Report {
     /// Reads a message with its checksum verified, which came in a packet with `header`; `None` when it quotes
-    /// no IP packet with 8 octets of payload.
+    /// no IP packet with 8 octets of payload, or a fragment that is not the first.
     #[must_use]
     pub fn parse(header: &Header, message: &[u8]) -> Option<Self> {
         let mut quoted = message.get(HEADER..)?.to_vec();
@@ -131,7 +131,12 @@ impl Report {
         // The header's lengths are those of the whole packet: fill up what was cut.
         quoted.resize(quoted.len().max(claimed), 0);
         let inner = Header::parse(&quoted).ok()?;
-        let (flow, offset) = FlowKey::of(&inner, &quoted);
+        // What it quotes of a later fragment is no header.
+        if inner.is_later_fragment() {
+            return None;
+        }
+        let (mut flow, offset) = FlowKey::of(&inner, &quoted);
+        (flow.source_port, flow.destination_port) = inner.ports(&quoted).unwrap_or_default();
         let seq = u32::from_be_bytes(*quoted.get(offset + 4..)?.first_chunk()?);
         Some(Self {
             error: Error::parse(header.is_v4(), message),
@@ -149,9 +154,9 @@ fn is_owed_an_error(header: &Header, packet: &[u8]) -> bool {
         }
         IpAddr::V6(address) => !address.is_multicast() && !address.is_unspecified(),
     };
-    let is_first = header.fragment.is_none_or(|fragment| fragment.offset == 0);
-    let kind = packet.get(header.len).copied().unwrap_or_default();
-    let is_error = match header.protocol {
+    let is_first = !header.is_later_fragment();
+    let kind = packet.get(header.transport.offset).copied().unwrap_or_default();
+    let is_error = match header.transport.protocol {
         protocol::ICMP => matches!(kind, 3 | 4 | 5 | 11 | 12),
         protocol::ICMPV6 => kind < 128,
         _ => false,

@@ -19,11 +19,11 @@ mod tests;
 pub mod udp;
 
 pub use checksum::{Checksum, pseudo_header};
-pub use flow::{FlowKey, Transport};
+pub use flow::FlowKey;
 pub use fragment::fragment;
 pub use header::{
-    Fragment, Header, Malformed, Spec, V4_HEADER, V6_HEADER, decrement_ttl, dscp, increment_ttl,
-    mark_congestion, rewrite_v4_checksum,
+    Fragment, Header, Malformed, Spec, Transport, V4_HEADER, V6_HEADER, decrement_ttl, dscp,
+    increment_ttl, mark_congestion, rewrite_v4_checksum,
 };
 pub use prefix::{NoPrefix, Prefix};
 

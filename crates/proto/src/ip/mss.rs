@@ -1,7 +1,7 @@
 //! Lowering the maximum segment size that a SYN asks for, so that TCP's packets leave room for the
 //! headers of a tunnel or of HBH (RFC 4459, 3.2).
 
-use super::{FlowKey, Header, V4_HEADER, V6_HEADER, protocol};
+use super::{Header, V4_HEADER, V6_HEADER, protocol};
 use crate::tcp::header_len;
 use crate::tcp::wire::HEADER as TCP_HEADER;
 
@@ -23,7 +23,7 @@ pub fn clamp(header: &Header, packet: &mut [u8], mtu: usize) -> bool {
         return false;
     }
 
-    let (_, transport) = FlowKey::of(header, packet);
+    let transport = header.transport.offset;
     let (old, new) = (asked.to_be_bytes(), allowed.to_be_bytes());
     packet[at..at + 2].copy_from_slice(&new);
     // At an odd offset the number's octets lie in other halves of the words summed up.
@@ -37,16 +37,22 @@ pub fn clamp(header: &Header, packet: &mut [u8], mtu: usize) -> bool {
     true
 }
 
+/// Whether a packet, or the first fragment of one, is a TCP segment with SYN.
+#[must_use]
+pub fn is_syn(header: &Header, packet: &[u8]) -> bool {
+    let transport = header.transport;
+    transport.is_whole
+        && transport.protocol == protocol::TCP
+        && packet.get(transport.offset + FLAGS).is_some_and(|flags| flags & SYN != 0)
+}
+
 /// Where the segment size is in a SYN.
 fn find(header: &Header, packet: &[u8]) -> Option<usize> {
-    if header.fragment.is_some_and(|fragment| fragment.offset > 0) {
+    if !is_syn(header, packet) {
         return None;
     }
-    let (key, transport) = FlowKey::of(header, packet);
+    let transport = header.transport.offset;
     let tcp = packet.get(transport..header.total_len)?;
-    if key.protocol != protocol::TCP || tcp.get(FLAGS)? & SYN == 0 {
-        return None;
-    }
     let options_end = header_len(tcp.first_chunk()?);
     let mut at = TCP_HEADER;
     while at < options_end {
@@ -116,6 +122,41 @@ mod tests {
 
             assert!(!clamp(&header, &mut packet, 500));
             assert_eq!(packet, before);
+        }
+    }
+
+    /// The payload of a later fragment of a file that is sent by TCP, which looks like a SYN that asks for 1,460 octets.
+    const LOOKS_LIKE_A_SYN: [u8; 24] =
+        [0x0f, 0xa1, 1, 0xbb, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 2, 0x20, 0, 0, 0, 0, 0, 2, 4, 5, 0xb4];
+
+    /// Extension headers of IPv6 before a fragment header, and its place: what clamps and what does not.
+    #[test]
+    fn what_only_looks_like_a_syn_in_a_later_fragment_stays_as_it_is() {
+        let hop_by_hop = [protocol::V6_FRAGMENT, 0, 1, 4, 0, 0, 0, 0];
+        for (before, offset, more, is_clamped) in [
+            (&[][..], 1_232_u16, 0, false),
+            (&[], 1_232, 1, false),
+            (&hop_by_hop, 8, 0, false),
+            // The first fragment has the SYN, and one alone is a whole packet.
+            (&[], 0, 1, true),
+            (&hop_by_hop, 0, 1, true),
+            (&[], 0, 0, true),
+        ] {
+            let ends = (IpAddr::from([1; 16]), IpAddr::from([2; 16]));
+            let first = if before.is_empty() { protocol::V6_FRAGMENT } else { 0 };
+            let mut packet = Vec::new();
+            Spec::new(ends.0, ends.1, first)
+                .emit(before.len() + 8 + LOOKS_LIKE_A_SYN.len(), &mut packet);
+            packet.extend_from_slice(before);
+            packet.extend_from_slice(&[protocol::TCP, 0]);
+            packet.extend_from_slice(&(offset | more).to_be_bytes());
+            packet.extend_from_slice(&[0, 0, 0, 7]);
+            packet.extend_from_slice(&LOOKS_LIKE_A_SYN);
+            let header = Header::parse(&packet).unwrap();
+            let sent = packet.clone();
+
+            assert_eq!(clamp(&header, &mut packet, 1_280), is_clamped, "{offset} {more}");
+            assert_eq!(packet == sent, !is_clamped, "{offset} {more}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! What of a TCP segment tells whether it is worth sending.
 
 use super::route::is_multicast;
-use crate::ip::{FlowKey, Header, Transport, protocol};
+use crate::ip::{FlowKey, Header, protocol};
 use crate::serial::is_after;
 use crate::tcp::{Flags, Peek, Segment};
 
@@ -57,8 +57,8 @@ impl Tcp {
 /// The TCP segment that a datagram is, if it is whole and to one host.
 pub(super) fn whole(packet: &[u8]) -> Option<Segment<'_>> {
     let header = Header::parse(packet).ok()?;
-    let transport = Transport::of(&header, packet);
-    let is_whole = transport.protocol == protocol::TCP && transport.fragment.is_none();
+    let transport = header.transport;
+    let is_whole = transport.protocol == protocol::TCP && header.fragment.is_none();
     let is_to_a_host = !is_multicast(header.destination);
     Segment::parse(&header, packet, transport.offset).ok().filter(|_| is_whole && is_to_a_host)
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::ip::{Header, Transport, protocol};
+use crate::ip::Header;
 
 /// One direction of a conversation, as far as rules look at it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,25 +24,12 @@ pub struct Flow<'a> {
 
 impl<'a> Flow<'a> {
     /// The flow that a packet belongs to.
-    pub(super) fn of(
-        header: &Header,
-        packet: &[u8],
-        transport: &Transport,
-        interface: Option<&'a str>,
-    ) -> Self {
-        let is_first = transport.fragment.is_none_or(|fragment| fragment.offset == 0);
-        let ports = match transport.protocol {
-            protocol::TCP | protocol::UDP if is_first => {
-                packet.get(transport.offset..header.total_len).and_then(<[u8]>::first_chunk::<4>)
-            }
-            _ => None,
-        };
+    pub(super) fn of(header: &Header, packet: &[u8], interface: Option<&'a str>) -> Self {
         Self {
             source: header.source,
             destination: header.destination,
-            protocol: transport.protocol,
-            ports: ports
-                .map(|&[a, b, c, d]| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))),
+            protocol: header.transport.protocol,
+            ports: header.ports(packet),
             dscp: header.traffic_class >> 2,
             interface,
         }

@@ -1,55 +1,82 @@
 //! Which rule decided on the first fragment of a packet: it decides on the others too.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use super::flow::Flow;
-use crate::ip::Fragment;
+use crate::ip::{Fragment, Header};
 
-/// First fragments that are remembered; one more takes the place of the oldest.
-const LIMIT: usize = 128;
+/// First fragments that are remembered. One more takes the place of the oldest of the source that has most, so that no
+/// source makes those of others forgotten.
+pub(super) const LIMIT: usize = 1_024;
 
+/// What is remembered of packets that come in fragments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fragments {
-    /// The youngest last.
-    decided: VecDeque<(Packet, Option<usize>)>,
+    decided: BTreeMap<Packet, Decided>,
+    /// The packets of each source, the youngest last.
+    by_source: BTreeMap<IpAddr, VecDeque<Packet>>,
 }
 
-/// A packet that was cut.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// A packet that was cut (RFC 791, 2.3; RFC 8200, 4.5).
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Packet {
     source: IpAddr,
     destination: IpAddr,
-    protocol: u8,
+    /// IPv4's only: what later fragments of IPv6 say of it does not count.
+    protocol: Option<u8>,
     ident: u32,
 }
 
+/// What was decided on a first fragment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Decided {
+    /// The place of the rule.
+    pub(super) rule: Option<usize>,
+    /// Whether a peer splits it.
+    pub(super) is_split: bool,
+    /// Octets of the packet that no other fragment may have.
+    pub(super) headers: usize,
+}
+
 impl Packet {
-    fn of(flow: &Flow<'_>, fragment: Fragment) -> Self {
-        let Flow { source, destination, protocol, .. } = *flow;
+    fn of(header: &Header, fragment: Fragment) -> Self {
+        let Header { source, destination, .. } = *header;
+        let protocol = header.is_v4().then_some(header.protocol);
         Self { source, destination, protocol, ident: fragment.ident }
     }
 }
 
 impl Fragments {
     /// Remembers what was decided on a first fragment.
-    pub(super) fn handle_first(
-        &mut self,
-        flow: &Flow<'_>,
-        fragment: Fragment,
-        rule: Option<usize>,
-    ) {
-        let packet = Packet::of(flow, fragment);
-        self.decided.retain(|(other, _)| *other != packet);
-        if self.decided.len() == LIMIT {
-            self.decided.pop_front();
+    pub(super) fn handle_first(&mut self, header: &Header, fragment: Fragment, what: Decided) {
+        let packet = Packet::of(header, fragment);
+        if let Some(before) = self.decided.get_mut(&packet) {
+            // It was sent twice, or its number is used again: neither has a header that another fragment may write to.
+            *before = Decided { headers: what.headers.max(before.headers), ..what };
+            return;
         }
-        self.decided.push_back((packet, rule));
+        if self.decided.len() >= LIMIT {
+            self.forget_one();
+        }
+        self.decided.insert(packet, what);
+        self.by_source.entry(packet.source).or_default().push_back(packet);
     }
 
     /// What was decided on the first of these fragments, if that was seen.
-    pub(super) fn find(&self, flow: &Flow<'_>, fragment: Fragment) -> Option<Option<usize>> {
-        let packet = Packet::of(flow, fragment);
-        self.decided.iter().rev().find(|(other, _)| *other == packet).map(|(_, rule)| *rule)
+    pub(super) fn find(&self, header: &Header, fragment: Fragment) -> Option<Decided> {
+        self.decided.get(&Packet::of(header, fragment)).copied()
+    }
+
+    fn forget_one(&mut self) {
+        let most = self.by_source.iter().max_by_key(|(_, packets)| packets.len());
+        let Some(source) = most.map(|(source, _)| *source) else { return };
+        if let Some(packets) = self.by_source.get_mut(&source) {
+            if let Some(oldest) = packets.pop_front() {
+                self.decided.remove(&oldest);
+            }
+            if packets.is_empty() {
+                self.by_source.remove(&source);
+            }
+        }
     }
 }

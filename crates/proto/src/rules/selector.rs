@@ -55,6 +55,13 @@ pub enum Field {
     Dscp,
 }
 
+/// How sure it is that something fits of which not all can be seen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Certainty {
+    Sure,
+    Perhaps,
+}
+
 /// Why a text is no protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("\"tcp\", \"udp\", \"icmp\", or a number, 0 to 255")]
@@ -75,9 +82,13 @@ impl Selector {
     /// The first field that a flow does not fit; `None` when it fits all.
     #[must_use]
     pub fn misfit(&self, flow: &Flow<'_>) -> Option<Field> {
+        Field::ALL.into_iter().find(|field| !self.fits(*field, flow))
+    }
+
+    fn fits(&self, field: Field, flow: &Flow<'_>) -> bool {
         let (source_port, destination_port) = flow.ports.unzip();
         let has = |name: &String| flow.interface == Some(name);
-        let fits = |field| match field {
+        match field {
             Field::Protocol => self.protocol.is_none_or(|own| own.fits(flow.protocol)),
             Field::Interface => self.interfaces.is_empty() || self.interfaces.iter().any(has),
             Field::From => holds(&self.sources, flow.source),
@@ -85,8 +96,27 @@ impl Selector {
             Field::FromPort => self.source_ports.fit(source_port),
             Field::ToPort => self.destination_ports.fit(destination_port),
             Field::Dscp => self.dscps.is_empty() || self.dscps.contains(&flow.dscp),
-        };
-        Field::ALL.into_iter().find(|field| !fits(*field))
+        }
+    }
+
+    /// Whether the packet of a fragment, whose ports nobody has seen, fits: surely, perhaps, or not. Of IPv6 the protocol
+    /// is not known either, because what later fragments say of it does not count (RFC 8200, 4.5).
+    pub(super) fn fits_unseen(&self, fragment: &Flow<'_>) -> Option<Certainty> {
+        let mut certainty = Certainty::Sure;
+        for field in Field::ALL {
+            let (is_asked, is_known) = match field {
+                Field::FromPort => (!self.source_ports.is_any(), false),
+                Field::ToPort => (!self.destination_ports.is_any(), false),
+                Field::Protocol => (self.protocol.is_some(), fragment.source.is_ipv4()),
+                Field::Interface | Field::From | Field::To | Field::Dscp => (true, true),
+            };
+            if is_asked && !is_known {
+                certainty = Certainty::Perhaps;
+            } else if !self.fits(field, fragment) {
+                return None;
+            }
+        }
+        Some(certainty)
     }
 
     /// Whether every flow that fits `other` fits this one: a later rule with `other` never decides.

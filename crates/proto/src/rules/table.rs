@@ -5,10 +5,10 @@ use std::ops::AddAssign;
 use serde::Serialize;
 
 use super::flow::Flow;
-use super::fragments::Fragments;
+use super::fragments::{Decided, Fragments};
 use super::rule::{Action, Options, Refusal, Rule, Service};
-use super::selector::Field;
-use crate::ip::{Header, Prefix, Transport, protocol};
+use super::selector::{Certainty, Field};
+use crate::ip::{Fragment, Header, Prefix, protocol};
 
 /// What a table is made from.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -49,8 +49,13 @@ pub struct Counters {
 /// What is counted beside the rules.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
-    /// Fragments whose first was not seen, or forgotten: they were decided on as packets without ports.
+    /// Fragments whose first was not seen, or forgotten: the rules that might have their packet decided.
     pub fragments_orphaned: u64,
+    /// Fragments dropped because they have octets of the headers that the first has (RFC 1858, RFC 5722).
+    pub fragments_overlapping: u64,
+    /// Packets and first fragments dropped because they end before their transport header does, or have too many
+    /// extension headers before it (RFC 1858, RFC 7112).
+    pub packets_headless: u64,
 }
 
 /// What becomes of a flow, and by which rule.
@@ -90,6 +95,8 @@ pub enum Cause {
     RuleDisabled,
     /// All traffic is.
     TrafficDisabled,
+    /// Its ports cannot be seen, or another fragment would change them: no rule can be sure of it.
+    Unreadable,
 }
 
 /// Why a decision is as it is.
@@ -147,6 +154,15 @@ impl Config {
         self.rules.iter().position(|rule| rule.selector.misfit(flow).is_none())
     }
 
+    /// The rule for a fragment whose first was not seen: the first that surely has its packet, or may have it and blocks it.
+    fn position_unseen(&self, fragment: &Flow<'_>) -> Option<usize> {
+        self.rules.iter().position(|rule| match rule.selector.fits_unseen(fragment) {
+            Some(Certainty::Sure) => true,
+            Some(Certainty::Perhaps) => !rule.is_enabled || matches!(rule.action, Action::Block(_)),
+            None => false,
+        })
+    }
+
     /// What becomes of the flows that the rule at `position` matches, without one of those that none
     /// does; `is_split` says that a peer splits them.
     #[must_use]
@@ -200,31 +216,53 @@ impl Table {
 
     /// Decides on a packet, and counts it.
     ///
-    /// The fragments of a packet share the decision on the first. One whose first was not seen has no
-    /// ports, so that it matches no rule about ports.
+    /// The fragments of a packet share the decision on the first. One whose first was not seen is blocked where a rule
+    /// may block its packet. What has no whole transport header, or would write into that of another fragment, is
+    /// dropped in silence and belongs to no rule.
     pub fn handle_packet(
         &mut self,
         header: &Header,
         packet: &[u8],
         interface: Option<&str>,
     ) -> Decision<'_> {
-        let transport = Transport::of(header, packet);
-        let flow = Flow::of(header, packet, &transport, interface);
-        let matching = match transport.fragment {
-            Some(fragment) if fragment.offset > 0 => {
-                self.fragments.find(&flow, fragment).unwrap_or_else(|| {
-                    self.stats.fragments_orphaned += 1;
-                    self.config.position(&flow)
-                })
+        let flow = Flow::of(header, packet, interface);
+        let is_split = self.config.is_split(&flow);
+        let (matching, is_split) = match header.fragment {
+            Some(fragment) if fragment.is_later() => {
+                let first = self.fragments.find(header, fragment);
+                let headers = first.map_or_else(|| header.octets_of_headers(), |it| it.headers);
+                if fragment.offset < headers {
+                    self.stats.fragments_overlapping += 1;
+                    return UNREADABLE;
+                }
+                self.stats.fragments_orphaned += u64::from(first.is_none());
+                first.map_or_else(
+                    || (self.config.position_unseen(&flow), is_split),
+                    |first| (first.rule, first.is_split),
+                )
             }
-            Some(fragment) => {
-                let matching = self.config.position(&flow);
-                self.fragments.handle_first(&flow, fragment, matching);
-                matching
+            _ if !header.transport.is_whole => {
+                self.stats.packets_headless += 1;
+                return UNREADABLE;
             }
-            None => self.config.position(&flow),
+            None => (self.config.position(&flow), is_split),
+            Some(fragment) => (self.handle_first(header, fragment, &flow, is_split), is_split),
         };
-        self.count(matching, self.config.is_split(&flow), header.total_len)
+        self.count(matching, is_split, header.total_len)
+    }
+
+    /// Decides on the first fragment of a packet, for the others too.
+    fn handle_first(
+        &mut self,
+        header: &Header,
+        fragment: Fragment,
+        flow: &Flow<'_>,
+        is_split: bool,
+    ) -> Option<usize> {
+        let rule = self.config.position(flow);
+        let decided = Decided { rule, is_split, headers: header.octets_of_headers() };
+        self.fragments.handle_first(header, fragment, decided);
+        rule
     }
 
     /// Decides on a flow, and counts it as one hit of so many octets.
@@ -277,6 +315,12 @@ impl Table {
         self.stats
     }
 }
+
+/// What becomes of what nobody can judge.
+const UNREADABLE: Decision<'static> = Decision {
+    rule: None,
+    verdict: Verdict::Block { refusal: Refusal::Silent, cause: Cause::Unreadable },
+};
 
 fn pass(options: &Options, is_split: bool) -> Verdict<'_> {
     let automatic = if is_split { Service::HfPep } else { Service::IpClient };

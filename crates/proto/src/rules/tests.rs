@@ -138,7 +138,135 @@ fn as_many_first_fragments_are_remembered_as_may_be_and_no_more() {
         table.stats().fragments_orphaned
     };
 
-    assert_eq!([1, 127, 128].map(orphans_after), [0, 0, 1]);
+    assert_eq!([1, 1_023, 1_024].map(orphans_after), [0, 0, 1]);
+}
+
+#[test]
+fn a_source_with_many_first_fragments_makes_nobody_elses_forgotten() {
+    let pieces = fragments(true, 53);
+    let mut table = table(Vec::new());
+    let mut take = |piece: &[u8], source: u8, ident: u16| {
+        let mut piece = piece.to_vec();
+        piece[4..6].copy_from_slice(&ident.to_be_bytes());
+        piece[15] = source;
+        rewrite_v4_checksum(&mut piece[..20]);
+        table.handle_packet(&Header::parse(&piece).unwrap(), &piece, None);
+        table.stats().fragments_orphaned
+    };
+
+    take(&pieces[0], 1, 7);
+    (0..10_000).for_each(|ident| {
+        take(&pieces[0], 2, ident);
+    });
+
+    assert_eq!([take(&pieces[1], 1, 7), take(&pieces[1], 2, 0)], [0, 1]);
+}
+
+#[test]
+fn a_fragment_whose_first_was_not_seen_is_blocked_where_a_rule_may_block_its_packet() {
+    let dns = |block: bool| {
+        let rule = rule("dns", |it| {
+            it.protocol = Some(Protocol::UDP);
+            it.destination_ports = ports(&["53"]);
+        });
+        let action = if block { Action::Block(Refusal::Silent) } else { rule.action.clone() };
+        Rule { action, ..rule }
+    };
+    let elsewhere = |rule: Rule| {
+        let destinations = networks(&["10.8.0.0/16", "fd08::/16"]);
+        Rule { selector: Selector { destinations, ..rule.selector }, ..rule }
+    };
+    let all = || Rule { action: Action::Block(Refusal::Silent), ..rule("all", |_| ()) };
+    let (blocked, passed) = ("dns: Silent Blocked", "-: ipclient");
+    for (rules, expected) in [
+        (vec![dns(true)], [blocked, blocked]),
+        (vec![Rule { is_enabled: false, ..dns(false) }], ["dns: Reset RuleDisabled"; 2]),
+        (vec![elsewhere(dns(true))], [passed, passed]),
+        // Rules that let it pass may not have it.
+        (vec![dns(false), all()], ["all: Silent Blocked"; 2]),
+        (vec![dns(false)], [passed, passed]),
+        // Of IPv6 nobody knows the protocol.
+        (
+            vec![Rule {
+                action: Action::Block(Refusal::Silent),
+                ..rule("dns", |it| it.protocol = Some(Protocol::Number(47)))
+            }],
+            [passed, blocked],
+        ),
+    ] {
+        let said = [true, false].map(|is_v4| {
+            let piece = &fragments(is_v4, 53)[1];
+            let mut table = table(rules.clone());
+            tell(&table.handle_packet(&Header::parse(piece).unwrap(), piece, None))
+        });
+        assert_eq!(said, expected, "{rules:?}");
+    }
+}
+
+#[test]
+fn no_fragment_writes_into_the_headers_that_were_judged() {
+    let unreadable = "-: Silent Unreadable";
+    let (options, passed) = ([protocol::TCP, 0, 1, 4, 0, 0, 0, 0], "-: ipclient");
+    let web = [&[0x13, 0x88, 0, 80][..], &[0; 16]].concat();
+    let both = [&options[..], &web, &[0; 12]].concat();
+    for (is_v4, pieces) in [
+        // RFC 1858, 3: the rest of TCP's header is in the second fragment.
+        (true, vec![(0, 6, &web[..8], unreadable), (1, 6, &web[8..16], unreadable)]),
+        // The second has the header's flags once more.
+        (
+            true,
+            vec![(0, 6, &web[..], passed), (1, 6, &web[..8], unreadable), (3, 6, &[0; 8], passed)],
+        ),
+        // RFC 7112: the first fragment has extension headers alone, the second the ports that are blocked.
+        (
+            false,
+            vec![(0, 60, &options[..], unreadable), (1, 60, &web[..], "block: Silent Blocked")],
+        ),
+        (false, vec![(0, 6, &web[..8], unreadable)]),
+        // Another octet than 60 in a later fragment does not count; the ports are not changed behind our back.
+        (
+            false,
+            vec![
+                (0, 60, &both[..], passed),
+                (1, 6, &web[..8], unreadable),
+                (5, 59, &[0; 8], passed),
+            ],
+        ),
+    ] {
+        let block = Action::Block(Refusal::Silent);
+        let mut table = table(vec![Rule {
+            action: block,
+            ..rule("block", |it| it.destination_ports = ports(&["443"]))
+        }]);
+        for (place, kind, octets, expected) in pieces {
+            let piece = piece(is_v4, place, kind, octets);
+            let header = Header::parse(&piece).unwrap();
+            let said = tell(&table.handle_packet(&header, &piece, None));
+            assert_eq!(said, expected, "IPv4: {is_v4}, place {place}");
+        }
+        let hits: u64 = table.counters().map(|(_, it)| it.hits).sum();
+        let Stats { fragments_overlapping, packets_headless, .. } = table.stats();
+        assert!(hits + fragments_overlapping + packets_headless > 0);
+    }
+}
+
+#[test]
+fn what_hides_behind_too_many_extension_headers_is_dropped() {
+    let behind = |count: usize| {
+        let chain = [60, 0, 1, 4, 0, 0, 0, 0].repeat(count);
+        let mut payload = [&chain[..], &[0x13, 0x88, 0, 53, 0, 8, 0, 0]].concat();
+        let last = payload.len() - 16;
+        payload[last] = protocol::UDP;
+        let mut packet = Vec::new();
+        Spec::new(ip("fd00::1"), ip("fd00::2"), 60).emit(payload.len(), &mut packet);
+        packet.extend(payload);
+        let rules = vec![rule("dns", |it| it.destination_ports = ports(&["53"]))];
+        let mut table = table(rules);
+        tell(&table.handle_packet(&Header::parse(&packet).unwrap(), &packet, None))
+    };
+
+    assert_eq!([1, 8, 9, 100].map(behind)[..2], ["dns: ipclient"; 2]);
+    assert_eq!([9, 100].map(behind), ["-: Silent Unreadable"; 2]);
 }
 
 #[test]
@@ -367,6 +495,25 @@ fn fragments(is_v4: bool, port: u16) -> Vec<Vec<u8>> {
         packet
     };
     payload.chunks(1_000).enumerate().map(piece).collect()
+}
+
+/// A fragment that more follow, at so many units of 8 octets, whose header or fragment header says `kind`.
+fn piece(is_v4: bool, place: u16, kind: u8, octets: &[u8]) -> Vec<u8> {
+    let mut packet = Vec::new();
+    if is_v4 {
+        let spec = Spec::new(ip("10.1.2.3"), ip("10.9.0.1"), kind);
+        Spec { dont_fragment: false, ident: 7, ..spec }.emit(octets.len(), &mut packet);
+        packet[6..8].copy_from_slice(&(place | 0x2000).to_be_bytes());
+        rewrite_v4_checksum(&mut packet);
+    } else {
+        Spec::new(ip("fd00::1"), ip("fd00::2"), protocol::V6_FRAGMENT)
+            .emit(8 + octets.len(), &mut packet);
+        packet.extend([kind, 0]);
+        packet.extend((place * 8 | 1).to_be_bytes());
+        packet.extend([0, 0, 0, 7]);
+    }
+    packet.extend(octets);
+    packet
 }
 
 fn table(rules: Vec<Rule>) -> Table {

@@ -73,7 +73,7 @@ impl Node {
         if self.offer(engine, &Hook::Input { flow: &key, header, offset }, packet) {
             return;
         }
-        if header.fragment.is_some() || key.protocol == protocol::V6_FRAGMENT {
+        if header.fragment.is_some() {
             self.counters.fragments += 1;
         } else {
             match key.protocol {

@@ -141,7 +141,9 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn compress(&self, packet: &[u8]) -> Option<Vec<u8>> {
         let header = Header::parse(packet).ok()?;
-        if header.fragment.is_some() || header.total_len != packet.len() {
+        // A fragment header of IPv6 is carried as payload.
+        let is_cut = header.is_v4() && header.fragment.is_some();
+        if is_cut || header.total_len != packet.len() {
             return None;
         }
         let packet = without_ident(&header, packet.to_vec());

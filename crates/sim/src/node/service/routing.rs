@@ -272,7 +272,7 @@ impl Routing {
     fn is_message(&self, header: &Header, packet: &[u8]) -> bool {
         let payload = packet.get(header.len..).unwrap_or_default();
         header.is_v4()
-            && header.fragment.is_none_or(|fragment| fragment.offset == 0)
+            && !header.is_later_fragment()
             && is_carried_by(self.router.carrier(), header.protocol, payload)
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use proto::hfpep::{self, HfPep, Opening, SessionId, Target};
-use proto::ip::{Header, Transport, protocol};
+use proto::ip::{Header, protocol};
 use proto::ipclient::Route;
 use proto::rng::Rng;
 use proto::slep::{Options, Reason};
@@ -110,8 +110,8 @@ impl Pep {
     /// Takes a packet if it is one of TCP; false if not.
     pub(super) fn handle_packet(&mut self, now: Time, packet: &[u8]) -> bool {
         let Ok(header) = Header::parse(packet) else { return false };
-        let transport = Transport::of(&header, packet);
-        if transport.protocol != protocol::TCP || transport.fragment.is_some() {
+        let transport = header.transport;
+        if transport.protocol != protocol::TCP || header.fragment.is_some() {
             return false;
         }
         match Segment::parse(&header, packet, transport.offset) {
