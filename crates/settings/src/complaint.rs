@@ -6,6 +6,8 @@ use std::io::{self, Read as _};
 use std::ops::Range;
 use std::path::Path;
 
+use crate::secret::redact;
+
 /// The text of a file.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -13,7 +15,7 @@ pub struct Source {
     text: String,
 }
 
-/// What is wrong with a file, and where: `file:line: key: what`.
+/// What is wrong with a file, and where: `file:line: key: what`. It repeats no secret of that file.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub struct Complaint {
     file: String,
@@ -65,8 +67,8 @@ impl Source {
     /// A complaint about the file as a whole.
     #[must_use]
     pub fn about(&self, what: impl fmt::Display) -> Complaint {
-        let what = one_line(&what.to_string());
-        Complaint { file: self.name.clone(), line: None, key: None, what }
+        let what = redact(&one_line(&what.to_string())).into_owned();
+        Complaint { file: redact(&self.name).into_owned(), line: None, key: None, what }
     }
 
     /// A complaint about what stands at `span`.
@@ -74,7 +76,7 @@ impl Source {
         let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
         Complaint {
             line: Some(before.iter().filter(|octet| **octet == b'\n').count() + 1),
-            key: Some(key.to_owned()).filter(|key| !key.is_empty()),
+            key: Some(redact(key).into_owned()).filter(|key| !key.is_empty()),
             ..self.about(what)
         }
     }

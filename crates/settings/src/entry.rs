@@ -8,7 +8,7 @@ use std::str::FromStr;
 use proto::parameter::{Kind, Value, Written, named};
 use toml::de::DeValue;
 
-use crate::{Complaint, Document, Section};
+use crate::{Complaint, Document, Section, secret};
 
 /// A value with its key and its place.
 #[derive(Clone, Debug)]
@@ -41,11 +41,17 @@ impl<'d> Entry<'d> {
         kind.read(&self.written()).map_err(|what| self.complain(what))
     }
 
-    /// A text.
+    /// A text that is no secret key: those belong into files of their own.
     ///
     /// # Errors
     /// When it is something else.
     pub fn text(&self) -> Result<&'d str, Complaint> {
+        let text = self.public_text()?;
+        if secret::is_key(text) { Err(self.complain(secret::ADVICE)) } else { Ok(text) }
+    }
+
+    /// A text that may look like a secret key, such as a public key.
+    fn public_text(&self) -> Result<&'d str, Complaint> {
         self.value.as_str().ok_or_else(|| self.refuse("a text in quotes"))
     }
 
@@ -92,6 +98,14 @@ impl<'d> Entry<'d> {
         self.text()?.parse().map_err(|why| self.refuse(why))
     }
 
+    /// What a type reads from text that may look like a secret key and is none, such as a public key.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub fn parsed_public<T: FromStr<Err: fmt::Display>>(&self) -> Result<T, Complaint> {
+        self.public_text()?.parse().map_err(|why| self.refuse(why))
+    }
+
     /// An address and a port.
     ///
     /// # Errors
@@ -109,6 +123,9 @@ impl<'d> Entry<'d> {
     /// # Errors
     /// When it is none.
     pub fn quantity<T: FromStr<Err: fmt::Display>>(&self) -> Result<T, Complaint> {
+        if self.value.as_str().is_some_and(secret::is_key) {
+            return Err(self.complain(secret::ADVICE));
+        }
         let text = match self.written() {
             Written::Integer(number) => number.to_string(),
             Written::Float(number) => number.to_string(),

@@ -15,6 +15,7 @@ mod entry;
 mod near;
 pub mod page;
 pub mod schema;
+pub mod secret;
 mod section;
 #[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use proto::ethernet::Mac;
 
 use super::*;
@@ -157,4 +159,88 @@ fn names_that_mean_other_interfaces_are_refused() {
         assert!(refused.contains("cannot be an interface"), "{refused}");
     }
     assert!(Config::parse("a.toml", "[hbh]\ninterfaces = [\"br-lan.7\"]\n").is_ok());
+}
+
+/// Examples, and nobody's: a private key in base64, as it is and shortened by accident, in base 16, and in PEM.
+const SECRETS: [&str; 4] = [
+    "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+    "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh",
+    "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+    "-----BEGIN PRIVATE KEY-----\\nMC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8Q\\n-----END PRIVATE KEY-----",
+];
+
+/// Keys with texts that no example has.
+const IN_NO_EXAMPLE: &str = "user = \"trackway\"\nlog = \"info\"\n[sar]\nstore = \"/var/lib/it\"\nsocket = \"/run/it\"\n\
+    socket-mode = \"0660\"\nsocket-owner = \"root\"\nsocket-group = \"root\"\n";
+
+/// Whether a text has any twelve octets in a row of a secret.
+fn has_part_of(text: &str, secret: &str) -> bool {
+    let is_label = |part: &[u8]| part.contains(&b'-') || part.contains(&b' ');
+    secret
+        .as_bytes()
+        .windows(12)
+        .any(|part| !is_label(part) && text.as_bytes().windows(12).any(|other| other == part))
+}
+
+#[test]
+fn a_secret_in_place_of_any_value_is_refused_and_not_repeated() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let elsewhere = std::env::temp_dir().join(format!("trackway-secret-{}", std::process::id()));
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    let mut fed = BTreeSet::new();
+    let is_key = |key: &str| key.chars().all(|it| it.is_ascii_lowercase() || ".-_".contains(it));
+    let examples = std::fs::read_dir(folder).unwrap();
+    let examples = examples.map(|it| std::fs::read_to_string(it.unwrap().path()).unwrap());
+    for text in examples.chain([IN_NO_EXAMPLE.to_owned()]) {
+        if Config::parse("a.toml", &text).is_err() {
+            continue;
+        }
+        for (at, line) in text.lines().enumerate() {
+            let line = line.strip_prefix("# ").unwrap_or(line);
+            let Some((key, _)) = line.split_once(" = ").filter(|(key, _)| is_key(key)) else {
+                continue;
+            };
+            fed.insert(key.to_owned());
+            for secret in SECRETS {
+                let values =
+                    [format!("\"{secret}\""), format!("[\"{secret}\"]"), secret.to_owned()];
+                for value in values {
+                    let put = |(place, line): (usize, &str)| match place == at {
+                        true => format!("{key} = {value}\n"),
+                        false => format!("{line}\n"),
+                    };
+                    let changed: String = text.lines().enumerate().map(put).collect();
+                    let path = elsewhere.join("a.toml");
+                    std::fs::write(&path, &changed).unwrap();
+                    for outcome in [Config::parse("a.toml", &changed), Config::read(&path)] {
+                        match outcome {
+                            Err(said) => assert!(!has_part_of(&said.to_string(), secret), "{said}"),
+                            Ok(_) => assert_eq!(key, "public-key", "taken: {key} = {value}"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+    std::fs::remove_dir_all(&elsewhere).unwrap();
+    assert!(fed.len() > 60 && fed.contains("private-key") && fed.contains("group-key"), "{fed:?}");
+    for place in ["private-key", "preshared-key", "key", "certificate", "metrics", "user", "socket"]
+    {
+        assert!(fed.contains(place), "{place} is in no example");
+    }
+}
+
+#[test]
+fn who_writes_a_key_where_a_file_belongs_is_told_what_to_do() {
+    let text = format!(
+        "[tunnel]\nprivate-key = \"{}\"\naddresses = [\"10.99.0.1/24\"]\n[[tunnel.peer]]\nname = \"b\"\n\
+         public-key = \"3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=\"\nroutes = [\"10.2.0.0/16\"]\n",
+        SECRETS[0]
+    );
+
+    let said = Config::parse("k.toml", &text).unwrap_err().to_string();
+
+    let expected =
+        "k.toml:2: tunnel.private-key: what is written here looks like a secret key itself";
+    assert!(said.starts_with(expected) && said.contains("mode 0600"), "{said}");
 }

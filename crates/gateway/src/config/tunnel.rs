@@ -122,7 +122,7 @@ pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunne
         None => None,
         Some(_) => {
             let read = keys::read::<PrivateKey>(&private_key);
-            Some(read.map_err(|why| no_key_file(&key, &private_key, &why))?.public_key())
+            Some(read.map_err(|why| no_key_file(&key, &private_key, &why))?)
         }
     };
     let addresses = some(&section.needed("addresses")?, MAX_ADDRESSES)?;
@@ -131,14 +131,14 @@ pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunne
     let fail_open = either(section, "fail-open", false, |it| it.flag())?;
     let replace_routes = either(section, "replace-routes", false, |it| it.flag())?;
     some(&section.needed("peer")?, MAX_PEERS)?;
-    let peers = peers(&section.sections("peer")?, &listen, own, folder)?;
+    let peers = peers(&section.sections("peer")?, &listen, own.as_ref(), folder)?;
     Ok(Tunnel { listen, private_key, device, addresses, mtu, fail_open, replace_routes, peers })
 }
 
 fn peers(
     sections: &[Section<'_>],
     listen: &[SocketAddr],
-    own: Option<PublicKey>,
+    own: Option<&PrivateKey>,
     folder: Option<&Path>,
 ) -> Result<Vec<Peer>, Complaint> {
     let mut peers: Vec<Peer> = Vec::with_capacity(sections.len());
@@ -151,8 +151,14 @@ fn peers(
             return Err(section.needed("name")?.complain(format!("{name:?} is there twice")));
         }
         let key = section.needed("public-key")?;
-        if own == Some(peer.public_key) {
+        if own.is_some_and(|own| own.public_key() == peer.public_key) {
             return Err(key.complain("this is our own: each side names the other's"));
+        }
+        if own.is_some_and(|own| key.parsed_public().as_ref() == Ok(own)) {
+            return Err(key.complain(
+                "this is our private key: `trackway keygen --public` prints the public one, which the peer's administrator \
+                 gives; make another key if others have seen this one",
+            ));
         }
         if let Some(other) = by_key.insert(peer.public_key, name.clone()) {
             return Err(key.complain(format!("{other:?} has the same")));
@@ -183,7 +189,7 @@ fn peer(
         let what = format!("{name:?} is not allowed: 1 to 32 letters, digits, - _ .");
         return Err(entry.complain(what));
     }
-    let public_key = section.needed("public-key")?.parsed()?;
+    let public_key = section.needed("public-key")?.parsed_public()?;
     let preshared_key = match section.get("preshared-key")? {
         None => None,
         Some(entry) => {
