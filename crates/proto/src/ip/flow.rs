@@ -14,7 +14,8 @@ pub struct FlowKey {
     pub source: IpAddr,
     /// Where they go.
     pub destination: IpAddr,
-    /// The transport protocol, behind any IPv6 extension headers.
+    /// The transport protocol, behind any IPv6 extension headers; of fragments what the packet's fragmentable part begins
+    /// with.
     pub protocol: u8,
     /// The source port.
     pub source_port: u16,
@@ -31,7 +32,7 @@ impl FlowKey {
         let key = Self {
             source: header.source,
             destination: header.destination,
-            protocol: header.transport.protocol,
+            protocol: header.fragment.map_or(header.transport.protocol, |fragment| fragment.kind),
             source_port,
             destination_port,
         };

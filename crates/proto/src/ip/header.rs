@@ -69,6 +69,9 @@ pub struct Fragment {
     pub more: bool,
     /// The packet's identification.
     pub ident: u32,
+    /// What the fragmentable part begins with: the protocol (IPv4) or the type of a header (IPv6), the same in all
+    /// fragments of a packet.
+    pub kind: u8,
     /// Where this fragment's part of the packet begins in the fragment: behind the header that says so.
     pub start: usize,
 }
@@ -157,6 +160,7 @@ impl Header {
             offset: usize::from(flags & V4_OFFSET) * 8,
             more: flags & V4_MORE_FRAGMENTS != 0,
             ident: u16::from_be_bytes([fixed[4], fixed[5]]).into(),
+            kind: fixed[9],
             start: len,
         };
         Ok(Self {
@@ -275,6 +279,7 @@ fn behind_extensions(packet: &[u8], first: u8) -> (Transport, Option<Fragment>) 
                     offset: usize::from(place & !7),
                     more: place & 1 != 0,
                     ident: u32::from_be_bytes([a, b, c, d]),
+                    kind: next,
                     start: offset + 8,
                 };
                 // What follows in a later fragment is no header.

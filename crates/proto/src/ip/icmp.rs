@@ -136,6 +136,7 @@ impl Report {
             return None;
         }
         let (mut flow, offset) = FlowKey::of(&inner, &quoted);
+        flow.protocol = inner.transport.protocol;
         (flow.source_port, flow.destination_port) = inner.ports(&quoted).unwrap_or_default();
         let seq = u32::from_be_bytes(*quoted.get(offset + 4..)?.first_chunk()?);
         Some(Self {

@@ -85,6 +85,82 @@ fn ports_are_found_behind_v6_extension_headers() {
 }
 
 #[test]
+fn fragments_of_a_packet_are_one_flow_whatever_they_begin_with() {
+    let options = [protocol::TCP, 0, 1, 4, 0, 0, 0, 0];
+    let first = [&options[..], &[0x13, 0x88, 0, 80], &[0; 16]].concat();
+    let flows = [(0, &first[..]), (4, &[7; 8])].map(|(place, octets)| {
+        let packet = v6_fragment(60, place, octets);
+        let header = Header::parse(&packet).unwrap();
+        (FlowKey::of(&header, &packet).0, header.ports(&packet), header.is_later_fragment())
+    });
+
+    assert_eq!(flows[0].0, flows[1].0);
+    assert_eq!((flows[0].0.protocol, flows[0].0.destination_port), (60, 0));
+    assert_eq!([flows[0].1, flows[1].1], [Some((5_000, 80)), None]);
+    assert_eq!([flows[0].2, flows[1].2], [false, true]);
+}
+
+#[test]
+fn a_lone_fragment_of_ipv6_is_a_whole_packet() {
+    // RFC 6946: nothing before it, and nothing follows.
+    let mut packet = v6_fragment(protocol::UDP, 0, &[0x13, 0x88, 0, 53, 0, 8, 0, 0]);
+    packet[43] = 0;
+    let header = Header::parse(&packet).unwrap();
+
+    assert_eq!(header.fragment, None);
+    assert_eq!(header.ports(&packet), Some((5_000, 53)));
+    assert_eq!(FlowKey::of(&header, &packet).0.destination_port, 53);
+}
+
+#[test]
+fn errors_of_ipv6_are_owed_to_first_fragments_that_are_no_errors() {
+    let is_told =
+        |packet: &[u8]| icmp::Error::TtlExceeded.emit(ip("fd00::9"), packet, &mut Vec::new());
+    let options = [protocol::ICMPV6, 0, 1, 4, 0, 0, 0, 0];
+    let behind_options = |kind: u8| {
+        let mut packet = Vec::new();
+        Spec::new(ip("fd00::1"), ip("fd00::2"), 60).emit(16, &mut packet);
+        [&packet[..], &options, &[kind, 0, 0, 0, 0, 0, 0, 0]].concat()
+    };
+
+    assert!(is_told(&v6_fragment(protocol::UDP, 0, &[0; 16])));
+    assert!(!is_told(&v6_fragment(protocol::UDP, 2, &[0; 16])));
+    assert!(is_told(&behind_options(128)), "an echo request");
+    assert!(!is_told(&behind_options(3)), "an error behind extension headers");
+}
+
+#[test]
+fn what_an_error_says_of_a_later_fragment_is_not_taken_for_a_header() {
+    let report = |place: u16| {
+        let quoted =
+            v6_fragment(protocol::TCP, place, &[0x13, 0x88, 0, 80, 1, 2, 3, 4, 0, 0, 0, 0]);
+        let mut message = vec![1, 0, 0, 0, 0, 0, 0, 0];
+        message.extend(&quoted);
+        let mut packet = Vec::new();
+        Spec::new(ip("fd00::9"), ip("fd00::1"), protocol::ICMPV6).emit(message.len(), &mut packet);
+        packet.extend(&message);
+        icmp::Report::parse(&Header::parse(&packet).unwrap(), &message)
+    };
+
+    assert_eq!(report(1), None);
+    let of_first = report(0).unwrap();
+    assert_eq!((of_first.flow.protocol, of_first.seq), (protocol::TCP, 0x0102_0304));
+}
+
+/// A fragment of an IPv6 packet that more follow, whose fragmentable part begins with a header of this type, at so many
+/// units of 8 octets.
+fn v6_fragment(kind: u8, place: u16, octets: &[u8]) -> Vec<u8> {
+    let mut packet = Vec::new();
+    let spec = Spec::new(ip("fd00::1"), ip("fd00::2"), protocol::V6_FRAGMENT);
+    spec.emit(8 + octets.len(), &mut packet);
+    packet.extend([kind, 0]);
+    packet.extend((place * 8 | 1).to_be_bytes());
+    packet.extend([0, 0, 0, 7]);
+    packet.extend(octets);
+    packet
+}
+
+#[test]
 fn no_error_answers_an_error() {
     let (mut packet, mut error, mut second) = (Vec::new(), Vec::new(), Vec::new());
     Spec::new(ip(A), ip(B), protocol::UDP).emit(0, &mut packet);

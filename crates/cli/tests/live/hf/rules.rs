@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use ::gateway::sys::Raw;
+use proto::ip::{Header, Spec, protocol, rewrite_v4_checksum};
 use serde_json::Value;
 
 use super::{Net, SOON, TRACKWAY, ip_client};
@@ -75,6 +77,69 @@ fn what_rules_block_is_refused_as_they_say_and_the_rest_passes() {
     let printed = net.nets.run(&net.hosts[0], &format!("{TRACKWAY} status"));
     assert!(printed.contains("rule told: enabled, hits 1, octets 33, blocked 1\n"), "{printed}");
     net.gateway(0).stop();
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn nothing_that_rules_block_passes_in_fragments() {
+    let mut net = with_rules(14);
+    let raw = net.nets.within(&net.hosts[0], || Raw::open().unwrap());
+    let send = |packet: &[u8]| raw.send(&Header::parse(packet).unwrap(), packet).unwrap();
+    let count = |net: &Net, counter: &str| net.status(0)[counter].as_u64().unwrap();
+    // Whole packets that are cut by their sender pass, and their fragments are theirs.
+    let cut = net.nets.run(&net.hosts[0], "ping -n -c 1 -W 60 -s 4000 10.88.0.2");
+    let cut_v6 = net.nets.run(&net.hosts[0], "ping -n -c 1 -W 60 -s 4000 fd88::2");
+    assert!([cut, cut_v6].iter().all(|it| it.contains(" 0% packet loss")));
+    let orphaned = count(&net, "rules_fragments_orphaned");
+    let [hits, blocked] =
+        ["hits", "blocked"].map(|key| rule(&net.status(0), "quiet")[key].as_u64().unwrap());
+
+    // Later fragments whose first nobody has seen, as somebody would send them who sends that by another way. That of IPv6
+    // says that it is no UDP.
+    let payload = [7; 64];
+    for number in 0..20 {
+        send(&fragment(["10.88.0.1", "10.88.0.2"], 17, (5, 1_000 + number), &payload));
+        send(&fragment(["fd88::1", "fd88::2"], 59, (5, 1_000 + number), &payload));
+    }
+    // A first fragment that ends before the ports: port 7 follows in the next.
+    send(&fragment(["fd88::1", "fd88::2"], 60, (0, 2_000), &[17, 0, 1, 4, 0, 0, 0, 0]));
+    send(&fragment(["fd88::1", "fd88::2"], 60, (1, 2_000), &[0x13, 0x88, 0, 7, 0, 16, 0, 0]));
+    // One with a port that may pass, and another that would write another there.
+    let options_and_port_10 =
+        [&[17, 0, 1, 4, 0, 0, 0, 0][..], &[0x13, 0x88, 0, 10, 0, 24, 0, 0]].concat();
+    send(&fragment(["fd88::1", "fd88::2"], 60, (0, 3_000), &options_and_port_10));
+    send(&fragment(["fd88::1", "fd88::2"], 60, (1, 3_000), &[0x13, 0x88, 0, 7, 0, 24, 0, 0]));
+
+    let is_counted = wait_until(SOON, || count(&net, "rules_fragments_orphaned") >= orphaned + 41);
+    let status = net.status(0);
+    assert!(is_counted, "{status}");
+    let quiet = rule(&status, "quiet");
+    assert_eq!(quiet["hits"].as_u64().unwrap() - hits, 41, "{status}");
+    assert_eq!(quiet["blocked"].as_u64().unwrap() - blocked, 41, "{status}");
+    assert!(wait_until(SOON, || count(&net, "rules_fragments_overlapping") == 1), "{status}");
+    assert_eq!(count(&net, "rules_packets_headless"), 1, "{status}");
+    net.expect_ping(0, "10.88.0.2");
+    net.gateway(0).stop();
+}
+
+/// A fragment that more follow, at a place in units of 8 octets of the packet with a number, whose header says `kind`.
+fn fragment(ends: [&str; 2], kind: u8, (place, ident): (u16, u16), octets: &[u8]) -> Vec<u8> {
+    let [source, destination] = ends.map(|it| it.parse::<IpAddr>().unwrap());
+    let mut packet = Vec::new();
+    if source.is_ipv4() {
+        let spec = Spec::new(source, destination, kind);
+        Spec { dont_fragment: false, ident, ..spec }.emit(octets.len(), &mut packet);
+        packet[6..8].copy_from_slice(&(place | 0x2000).to_be_bytes());
+        rewrite_v4_checksum(&mut packet);
+    } else {
+        let spec = Spec::new(source, destination, protocol::V6_FRAGMENT);
+        spec.emit(8 + octets.len(), &mut packet);
+        packet.extend([kind, 0]);
+        packet.extend((place * 8 | 1).to_be_bytes());
+        packet.extend(u32::from(ident).to_be_bytes());
+    }
+    packet.extend(octets);
+    packet
 }
 
 #[test]
