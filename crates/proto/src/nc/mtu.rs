@@ -9,7 +9,9 @@
 //!                use falls to the greatest that is answered, and the search goes on from there
 //! ```
 //!
-//! It begins broadly too, because the base is only believed to pass. Probes are sent by
+//! It begins broadly too, because the base is only believed to pass. The shortest probe goes with every round: its
+//! reply says that the path carries something, so that the search goes on where nobody else sends, and that a missing
+//! reply to a longer one is a matter of length. Probes are sent by
 //! [`Search::poll_probe`]; what follows from missing replies is decided by [`Search::handle_timeout`].
 
 use std::time::Duration;
@@ -31,8 +33,8 @@ const STEP: usize = 8;
 /// A size does not pass when so many probes were not answered. A third may be lost by chance.
 const TRIES: u8 = 6;
 /// After so many broad rounds without a reply the size in use is lowered to what is answered, until a
-/// later reply raises it: a needlessly short packet costs less than an outage. Of broad rounds only so
-/// many count as the shortest probe had replies, so that loss is not taken for a short path.
+/// later reply raises it: a needlessly short packet costs less than an outage. Only so many rounds count as the
+/// shortest probe had replies, so that loss is not taken for a short path.
 const HASTE: u8 = 3;
 /// A path that is new is asked about all short packets from this round on; one in doubt at once.
 const PATIENCE: u8 = 2;
@@ -94,7 +96,7 @@ struct Probing {
     is_heard: bool,
     /// The greatest size that was answered.
     best: usize,
-    /// Replies to the shortest probe, which goes with each broad round.
+    /// Replies to the shortest probe, which goes with each round.
     controls: u8,
 }
 
@@ -163,7 +165,7 @@ impl Search {
             return;
         }
         if size != probing.size {
-            let is_asked = probing.broad_from.is_some() && size < probing.size;
+            let is_asked = size < probing.size && (probing.broad_from.is_some() || size == LEAST);
             let is_known = [base, confirmed, former].contains(&size) || SHORT_SIZES.contains(&size);
             if is_asked && is_known {
                 probing.controls = probing.controls.saturating_add(u8::from(size == LEAST));
@@ -273,7 +275,7 @@ impl Search {
         };
         probing.rounds = probing.rounds.saturating_add(1);
         let is_broad = probing.broad_from.is_some();
-        let counting = if is_broad { probing.rounds.min(probing.controls) } else { probing.rounds };
+        let counting = probing.rounds.min(probing.controls);
         if is_broad && counting >= HASTE {
             self.confirmed = self.confirmed.min(probing.best);
             self.former = 0;
@@ -289,9 +291,6 @@ impl Search {
             probing.unanswered = 0;
             probing.backoff = (probing.backoff + 1).min(MAX_BACKOFF);
             probing.is_heard = false;
-            if !is_broad {
-                probing.rounds = 0;
-            }
         }
         self.begin_round(now);
     }
@@ -353,16 +352,16 @@ impl Search {
         probing.unsent.clear();
         probing.octets = 0;
         probing.unsent.push(probing.size);
-        if probing.broad_from.is_some() && probing.backoff > 0 {
+        if probing.backoff > 0 {
             probing.unsent[0] = LEAST;
         } else if let Some(from) = probing.broad_from {
             // A peer that is not heard at all is not asked about all of them.
             let may_be = probing.rounds >= from && (probing.is_heard || from == 0);
             let short = SHORT_SIZES.into_iter().filter(|_| may_be);
             let others = [self.confirmed, self.base, self.former].into_iter().chain(short);
-            let wanted = others.filter(|&it| it < probing.size && it > probing.best);
-            probing.unsent.extend(wanted.chain((LEAST < probing.size).then_some(LEAST)));
+            probing.unsent.extend(others.filter(|&it| it < probing.size && it > probing.best));
         }
+        probing.unsent.extend((LEAST < probing.size).then_some(LEAST));
         probing.unsent.sort_unstable_by(|one, other| other.cmp(one));
         probing.unsent.dedup();
         (probing.next_at, probing.ends_at) = (now, None);

@@ -78,7 +78,7 @@ impl Tunnel {
             self.reported.probes.handle_sent(self.next_number, size, passing);
             return Some(self.account(now, out, Carried::Other, true));
         }
-        if let Some(size) = self.probe_reply.take() {
+        if let Some(size) = self.probe_replies.pop_front() {
             return Some(self.send_control(now, Body::ProbeReply { size }, false, out));
         }
         if self.liveness.poll_question(now) {

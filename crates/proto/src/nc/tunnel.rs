@@ -33,6 +33,8 @@ const LEAST_WAIT: Duration = Duration::from_millis(1);
 const GRACE: Duration = Duration::from_millis(500);
 /// Octets of an outer packet that the peer may send, though we may not: its links may take more.
 const JUMBO: usize = 9_216;
+/// Replies to probes that wait to be sent, at most; the oldest gives way. A round has seven probes.
+const PROBE_REPLIES: usize = 8;
 /// The number of successive timeouts after which the path MTU is verified and the peer is probed.
 const DOUBTS: u32 = 2;
 
@@ -81,8 +83,8 @@ pub struct Tunnel {
     pub(super) understanding: Understanding,
     pub(super) liveness: Liveness,
     pub(super) mtu: Search,
-    /// The size of a received probe that must be answered.
-    pub(super) probe_reply: Option<u16>,
+    /// The sizes of received probes that must be answered, at most [`PROBE_REPLIES`]: a round of them may come at once.
+    pub(super) probe_replies: VecDeque<u16>,
 }
 
 /// A datagram that [`Tunnel::poll_transmit`] made.
@@ -142,7 +144,7 @@ impl Tunnel {
             understanding: Understanding::new(now, own),
             liveness: Liveness::new(config.dead_after),
             mtu: Search::new(now, config.base_mtu, config.max_mtu.min(LONGEST_OUTER)),
-            probe_reply: None,
+            probe_replies: VecDeque::new(),
             config,
         }
     }
@@ -199,7 +201,10 @@ impl Tunnel {
         match message.body {
             Body::Empty => {}
             Body::Probe { .. } => {
-                self.probe_reply = u16::try_from(payload.len()).ok();
+                if self.probe_replies.len() == PROBE_REPLIES {
+                    self.probe_replies.pop_front();
+                }
+                self.probe_replies.extend(u16::try_from(payload.len()));
             }
             Body::ProbeReply { size } => self.handle_probe_reply(now, usize::from(size)),
             Body::Repair { first, count, symbol } => {

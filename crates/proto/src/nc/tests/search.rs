@@ -46,6 +46,37 @@ fn a_path_that_carries_nothing_there_is_asked_seldom_and_found_again() {
 }
 
 #[test]
+fn a_path_that_nobody_else_uses_is_measured_as_fast_as_another() {
+    for longest in [1_500, 1_400, 1_320, 1_000, 576] {
+        let mut path = Path::new(longest);
+        path.is_heard = false;
+
+        // Sixteen sizes at most, six rounds each of 20 ms.
+        path.run(2);
+
+        let found = path.search.confirmed();
+        assert!((longest - 8..=longest).contains(&found), "{found} of {longest}");
+        assert!(path.octets < 200_000, "{}", path.octets);
+    }
+}
+
+#[test]
+fn a_size_is_not_given_up_while_the_path_carries_nothing() {
+    let mut path = Path::new(1_400);
+    path.run(1);
+    let before = path.search.confirmed();
+    path.search.handle_path_changed(path.now, 1_500, RTT);
+    assert_eq!(path.search.confirmed(), 1_280);
+    (path.longest, path.is_heard) = (0, false);
+
+    path.run(300);
+    (path.longest, path.is_heard) = (1_400, true);
+    path.run(15);
+
+    assert_eq!((before, path.search.confirmed()), (1_400, 1_400));
+}
+
+#[test]
 fn probes_leave_a_slow_path_room() {
     let mut path = Path::new(1_000);
     path.rate = 64_000.0;
@@ -119,10 +150,8 @@ impl Path {
             let reply = replies.iter().map(|&(at, _)| at).min();
             let due = earliest(self.search.next_timeout(), self.search.next_probe());
             let heard = self.is_heard.then(|| self.now + RTT);
-            let next = earliest(earliest(reply, heard), due).unwrap_or(end);
-            if next > end {
-                break;
-            }
+            let next = earliest(earliest(reply, heard), due);
+            let Some(next) = next.filter(|next| *next <= end) else { break };
             self.now = self.now.max(next);
             if self.is_heard {
                 self.search.handle_heard(self.now);
