@@ -1,5 +1,7 @@
 //! Cables that lose, break, swallow and shrink.
 
+use std::time::Instant;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -80,6 +82,48 @@ fn a_path_that_swallows_long_packets_is_measured() {
     assert!(too_long.contains(" 100% packet loss"), "{too_long}");
     let said = net.try_run(0, &format!("ping -c 1 -W 60 -M do -s {} 10.77.0.2", mtu - 28));
     assert!(said.contains(" 0% packet loss"), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_path_that_nobody_uses_is_measured_soon() {
+    let mut net = Net::pair("--delay 20ms");
+    let air = net.cables[0].air.clone();
+    for interface in ["a", "b"] {
+        net.nets.run(&air, &format!("ip link set dev {interface} mtu 1400"));
+    }
+    net.start_all();
+    let began = Instant::now();
+    let path = |net: &Net, node: usize| net.status(node)["tunnels"][0]["path_mtu"].as_u64();
+
+    let is_found = wait_until(SOON / 2, || {
+        [0, 1].iter().all(|&node| path(&net, node).is_some_and(|it| (1_392..=1_400).contains(&it)))
+    });
+
+    eprintln!("the path of 1400 octets is known after {:?}", began.elapsed());
+    assert!(is_found, "{}", net.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn no_segment_is_cut_where_the_ways_there_and_back_carry_different_lengths() {
+    let mut net = Net::pair("--rate 100mbit --delay 2ms");
+    // What gateway 0 sends may be shorter than what comes.
+    net.run(0, "ip route change 10.9.1.0/24 dev eth1 src 10.9.1.1 mtu 1000");
+    net.start_all();
+    let path = |net: &Net, node: usize| net.status(node)["tunnels"][0]["path_mtu"].as_u64();
+    let is_found = wait_until(SOON, || {
+        net.try_run(0, "ping -c 1 -W 1 10.77.0.2");
+        [path(&net, 0), path(&net, 1)] == [Some(1_000), Some(1_500)]
+    });
+    assert!(is_found, "{} {}", net.status(0), net.status(1));
+
+    for (from, to) in [(0, 1), (1, 0)] {
+        net.transfer(from, to, 5_000_000).finish(SOON);
+        let cut = [0, 1].map(|node| net.status(node)["tunnels"][0]["packets_cut"].as_u64());
+        eprintln!("packets cut after 5 MB from {from} to {to}: {cut:?}");
+        assert_eq!(cut, [Some(0); 2], "{from} to {to}");
+    }
 }
 
 #[test]

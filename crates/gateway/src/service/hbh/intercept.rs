@@ -102,6 +102,17 @@ impl Hbh {
                 .is_some_and(|known| known.addresses.contains(&header.destination))
     }
 
+    /// Lowers the segment size that a SYN asks for to what HBH carries at this port, if that is wanted.
+    pub(super) fn clamp(&mut self, position: usize, packet: &mut [u8]) {
+        if self.config.clamp_mss
+            && let (Ok(header), Some(port)) = (Header::parse(packet), self.ports.get(position))
+        {
+            let overhead = hbh::OVERHEAD + self.guard.overhead();
+            let room = port.state.mtu.saturating_sub(overhead);
+            self.counters.intercepted.syns_clamped += u64::from(mss::clamp(&header, packet, room));
+        }
+    }
+
     /// Gives HBH a packet for `peer`; the MTU when it is too long and may not be cut.
     pub(super) fn submit(
         &mut self,
@@ -110,13 +121,7 @@ impl Hbh {
         position: usize,
         packet: &mut [u8],
     ) -> Option<usize> {
-        if self.config.clamp_mss
-            && let (Ok(header), Some(port)) = (Header::parse(packet), self.ports.get(position))
-        {
-            let overhead = hbh::OVERHEAD + self.guard.overhead();
-            let room = port.state.mtu.saturating_sub(overhead);
-            self.counters.intercepted.syns_clamped += u64::from(mss::clamp(&header, packet, room));
-        }
+        self.clamp(position, packet);
         match self.relay.handle_packet(now, peer, packet) {
             Ok(()) => None,
             Err(Refused::Full) => {

@@ -66,6 +66,8 @@ impl Hbh {
                 self.counters.intercepted.packets_malformed += 1;
                 continue;
             }
+            // What a SYN asks for limits what goes back the way that it came.
+            self.clamp(place.0, &mut packet);
             self.release.push(&self.ports, place, &packet, &mut self.counters);
         }
         self.release.flush(&self.ports, &mut self.counters);

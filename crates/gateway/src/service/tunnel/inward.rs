@@ -35,9 +35,18 @@ struct Sorted<'a> {
 #[derive(Default)]
 struct Released {
     octets: Vec<u8>,
-    packets: Vec<(PeerId, usize)>,
+    packets: Vec<Packet>,
     scratch: Vec<u8>,
     joiner: Joiner,
+}
+
+/// A packet among others.
+#[derive(Clone, Copy)]
+struct Packet {
+    peer: PeerId,
+    len: usize,
+    /// The greatest packet to the peer that one datagram carries.
+    whole: usize,
 }
 
 /// The thread's own part.
@@ -163,18 +172,20 @@ impl Released {
     fn take(&mut self, state: &mut super::State, now: proto::time::Time, peer: Option<PeerId>) {
         let Some(peer) = peer else { return };
         let Self { octets, packets, scratch, .. } = self;
+        let whole = state.whole(peer).unwrap_or(usize::MAX);
         state.release(now, peer, scratch, |packet| {
             octets.extend_from_slice(packet);
-            packets.push((peer, packet.len()));
+            packets.push(Packet { peer, len: packet.len(), whole });
         });
     }
 
     /// Writes what is released, as trains.
     fn write(&mut self, shared: &Shared, routes: &Routes, own: &BTreeSet<IpAddr>) {
         let mut start = 0;
-        for &(peer, len) in &self.packets {
-            let packet = &self.octets[start..start + len];
+        for &Packet { peer, len, whole } in &self.packets {
+            let packet = &mut self.octets[start..start + len];
             start += len;
+            shared.clamp(packet, whole);
             match source(packet) {
                 // The kernel takes what comes by the device from an address of this host's for ours.
                 Some(source) if own.contains(&source) => shared.counters.packets_from_self.add(1),

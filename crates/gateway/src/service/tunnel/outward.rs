@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
-use proto::ip::{FlowKey, Header, icmp, mss, protocol};
+use proto::ip::{Header, icmp, mss};
 use proto::secure::{PeerId, Routes};
 use proto::time::Time;
 use tracing::debug;
@@ -127,17 +127,22 @@ fn stage(
     }
 }
 
-/// Lowers the segment size that a SYN asks for to what fits. A SYN is never in a train.
+/// Lowers the segment size that a SYN to a peer asks for. A SYN is never in a train.
 fn clamp(shared: &Shared, peer: PeerId, packet: &mut [u8]) {
-    let Ok(header) = Header::parse(packet) else { return };
-    let (key, transport) = FlowKey::of(&header, packet);
-    let is_syn =
-        key.protocol == protocol::TCP && packet.get(transport + 13).is_some_and(|f| f & 2 != 0);
-    if !is_syn {
-        return;
+    let is_syn = Header::parse(packet).is_ok_and(|header| mss::is_syn(&header, packet));
+    if is_syn && let Some(whole) = shared.state().whole(peer) {
+        shared.clamp(packet, whole);
     }
-    if let Some(mtu) = shared.state().whole(peer) {
-        shared.counters.syns_clamped.add(u64::from(mss::clamp(&header, packet, mtu)));
+}
+
+impl Shared {
+    /// Lowers the segment size that a SYN asks for to what `whole` octets carry. What it asks for limits what comes back:
+    /// in a SYN that leaves the tunnel what this gateway will send, in one that enters it what the peer will. Both are
+    /// done, as an older peer lowers nothing that it releases.
+    pub(super) fn clamp(&self, packet: &mut [u8], whole: usize) {
+        if let Ok(header) = Header::parse(packet) {
+            self.counters.syns_clamped.add(u64::from(mss::clamp(&header, packet, whole)));
+        }
     }
 }
 
