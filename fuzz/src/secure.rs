@@ -132,7 +132,8 @@ pub(crate) fn peers(input: &[u8]) {
                     assert!(datagram.len() == HEADER + usize::from(len) + TAG);
                     let again = ends[at].seal(now, peer, numbers[at], &mut datagram.clone());
                     assert_eq!(again, Err(Unsealed::NumberReused));
-                    let (outgoing, number) = (Outgoing { to, datagram }, Some(numbers[at]));
+                    let (outgoing, number) =
+                        (Outgoing { to, datagram, fresh: None }, Some(numbers[at]));
                     wire.push(Passing { from: at, outgoing, is_genuine: true, number });
                 }
             }

@@ -48,8 +48,11 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_closed_pipe) {
         return ExitCode::SUCCESS;
     }
+    // A key that was written where a name belongs is nobody's to read.
+    let said = format!("{error:#}");
+    let said = settings::secret::redact(&said);
     // Nobody is left to tell when this fails as well.
-    let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("trackway: {error:#}\n"));
+    let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("trackway: {said}\n"));
     if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 

@@ -42,7 +42,7 @@ pub use rules::Rules;
 pub use s5066::S5066;
 pub use sar::Sar;
 pub(crate) use tunnel::versions;
-pub use tunnel::{BadKeyFile, Endpoint, Keys, Peer, Tunnel};
+pub use tunnel::{BadKeyFile, Endpoint, Keys, NoZone, Peer, Tunnel, Unusable};
 
 /// A configuration that was checked.
 #[derive(Clone, Debug, PartialEq)]

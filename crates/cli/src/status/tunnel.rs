@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 const COLUMN: usize = 20;
 
 /// Counters of a peer that say why handshakes came to nothing, and how.
-const FAILURES: [(&str, &str); 8] = [
+const FAILURES: [(&str, &str); 9] = [
     ("gave_up", "times that nobody answered for 20 s"),
+    ("calls_fresh", "calls from another port, after 30 s in vain (address translator?)"),
     ("bad_answers", "answers that cannot be read (preshared-key?)"),
     ("answers_unconfirmed", "answers that nothing came of"),
     ("answers_stale", "calls that were too old for the peer (clock)"),

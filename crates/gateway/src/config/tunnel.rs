@@ -20,7 +20,7 @@ use super::ipclient::network;
 use super::{device, either, file, some};
 use crate::keys::{self, KeyFile};
 
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, NoZone};
 pub(crate) use listen::versions;
 
 /// The tunnel of a gateway, to all its peers.
@@ -82,12 +82,23 @@ pub struct BadKeyFile {
     pub why: KeyFile,
 }
 
+/// Why a tunnel that is configured rightly cannot be had now.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// A key file cannot be used.
+    #[error(transparent)]
+    KeyFile(#[from] BadKeyFile),
+    /// An endpoint's interface is not there.
+    #[error(transparent)]
+    Zone(#[from] NoZone),
+}
+
 impl Tunnel {
-    /// Reads the key files.
+    /// Reads the key files, and finds the interfaces that endpoints name.
     ///
     /// # Errors
     /// When one cannot be used.
-    pub fn keys(&self) -> Result<Keys, BadKeyFile> {
+    pub fn keys(&self) -> Result<Keys, Unusable> {
         let bad = |file: &Path, why| BadKeyFile { file: file.to_owned(), why };
         let private_key =
             keys::read(&self.private_key).map_err(|why| bad(&self.private_key, why))?;
@@ -97,7 +108,7 @@ impl Tunnel {
                 |file: &PathBuf| keys::read::<PresharedKey>(file).map_err(|why| bad(file, why));
             let preshared_key = peer.preshared_key.as_ref().map(read).transpose()?;
             let Peer { public_key, keepalive, .. } = *peer;
-            let endpoint = peer.endpoint.as_ref().and_then(Endpoint::address);
+            let endpoint = peer.endpoint.as_ref().map(Endpoint::located).transpose()?.flatten();
             peers.push(secure::Peer { public_key, preshared_key, endpoint, keepalive });
         }
         Ok(Keys { private_key, peers })
@@ -107,7 +118,7 @@ impl Tunnel {
 const DEVICE: &str = "trackway-nc0";
 const MAX_ADDRESSES: usize = 16;
 /// Routes of a peer.
-const MAX_ROUTES: usize = 64;
+const MAX_ROUTES: usize = 1_000;
 const KEEPALIVE: Kind =
     Kind::Period { least: Duration::from_secs(1), most: Duration::from_secs(600) };
 
@@ -323,7 +334,7 @@ mod tests {
                 "10.2.0.1/16",
                 "9: tunnel.peer.routes: 10.2.0.1/16 has host bits: 10.2.0.0/16 is meant",
             ),
-            ("[\"10.2.0.0/16\"]", "[]", "9: tunnel.peer.routes: 0 of them: 1 to 64 are allowed"),
+            ("[\"10.2.0.0/16\"]", "[]", "9: tunnel.peer.routes: 0 of them: 1 to 1000 are allowed"),
             (
                 "[\"10.2.0.0/16\"]",
                 "[\"10.2.0.0/16\"]\nendpoint = \"[fd00::1]:51900\"",

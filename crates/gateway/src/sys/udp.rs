@@ -64,6 +64,16 @@ impl Udp {
     /// # Errors
     /// When the address is not ours or is in use.
     pub fn open_for(listen: SocketAddr, versions: [bool; 2]) -> io::Result<Self> {
+        let udp = Self::open_unbound(listen, versions)?;
+        socket::bind(udp.fd.as_raw_fd(), &SockaddrStorage::from(listen))?;
+        Ok(udp)
+    }
+
+    /// A socket of the same kind that nothing comes to yet: [`Self::bind_anew`] gives it a port.
+    ///
+    /// # Errors
+    /// When the kernel has none of the kind.
+    pub fn open_unbound(listen: SocketAddr, versions: [bool; 2]) -> io::Result<Self> {
         let family = if listen.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let fd = socket::socket(family, SockType::Datagram, flags, None)?;
@@ -87,8 +97,35 @@ impl Udp {
         if socket::setsockopt(&udp.fd, sockopt::SndBufForce, &BUFFER).is_err() {
             socket::setsockopt(&udp.fd, sockopt::SndBuf, &BUFFER)?;
         }
-        socket::bind(udp.fd.as_raw_fd(), &SockaddrStorage::from(listen))?;
         Ok(udp)
+    }
+
+    /// Gives the socket another port, one that the kernel chooses, in place of one that it had from here; returns which.
+    ///
+    /// # Errors
+    /// When the address is not ours any more, or all ports are in use.
+    pub fn bind_anew(&self, ip: IpAddr) -> io::Result<u16> {
+        self.unbind()?;
+        socket::bind(self.fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(ip, 0)))?;
+        let bound: SockaddrStorage = socket::getsockname(self.fd.as_raw_fd())?;
+        let v4 = bound.as_sockaddr_in().map(socket::SockaddrIn::port);
+        let port = v4.or_else(|| bound.as_sockaddr_in6().map(socket::SockaddrIn6::port));
+        port.ok_or_else(|| io::Error::other("a socket without a port"))
+    }
+
+    /// Gives back a port that the kernel chose, so that nothing comes to it any more.
+    ///
+    /// # Errors
+    /// When the kernel does not.
+    pub fn unbind(&self) -> io::Result<()> {
+        // A port that was asked for by its number stays (`SOCK_BINDPORT_LOCK`), one that was chosen goes.
+        // SAFETY: a `sockaddr` is plain octets, for which zeros are valid.
+        let mut nowhere: libc::sockaddr = unsafe { mem::zeroed() };
+        nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
+        let len = mem::size_of::<libc::sockaddr>() as libc::socklen_t;
+        // SAFETY: `nowhere` lives during the call, and is as long as `len` says.
+        Errno::result(unsafe { libc::connect(self.fd.as_raw_fd(), &raw const nowhere, len) })?;
+        Ok(())
     }
 
     /// Whether it serves IPv4, and IPv6.

@@ -8,11 +8,53 @@ use super::{MAX_ADDRESSES, Name};
 const PORT: u16 = 53;
 /// Name servers that are asked, as by every resolver.
 const MAX_SERVERS: usize = 3;
+/// Where systemd-resolved listens on each host that runs it (systemd-resolved.service(8)): it asks others in turn.
+const STUBS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 53), Ipv4Addr::new(127, 0, 0, 54)];
 
 /// The name servers that `/etc/resolv.conf` has, or this host if it has none. `scope` is the number of an interface by
 /// its name.
 #[must_use]
 pub fn servers(resolv_conf: &str, scope: impl Fn(&str) -> Option<u32>) -> Vec<SocketAddr> {
+    let mut servers = name_servers(resolv_conf, scope);
+    if servers.is_empty() {
+        servers.push(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
+    }
+    servers
+}
+
+/// Whether one of these servers only passes questions on, as systemd-resolved's stub does.
+#[must_use]
+pub fn has_stub(servers: &[SocketAddr]) -> bool {
+    servers.iter().any(is_stub)
+}
+
+/// The servers with those that a stub asks, before it. `behind` is the file of the same form that names them,
+/// `/run/systemd/resolve/resolv.conf`. Whoever asks them himself chooses the way that his questions take.
+#[must_use]
+pub fn behind_stub(
+    servers: &[SocketAddr],
+    behind: &str,
+    scope: impl Fn(&str) -> Option<u32>,
+) -> Vec<SocketAddr> {
+    let behind: Vec<_> =
+        name_servers(behind, scope).into_iter().filter(|it| !is_stub(it)).collect();
+    let mut all: Vec<SocketAddr> = Vec::new();
+    for server in servers {
+        let asked = if is_stub(server) { &behind[..] } else { &[] };
+        for server in asked.iter().chain([server]) {
+            if !all.contains(server) {
+                all.push(*server);
+            }
+        }
+    }
+    all
+}
+
+fn is_stub(server: &SocketAddr) -> bool {
+    STUBS.iter().any(|stub| IpAddr::from(*stub) == server.ip())
+}
+
+fn name_servers(resolv_conf: &str, scope: impl Fn(&str) -> Option<u32>) -> Vec<SocketAddr> {
     let server = |line: &str| {
         let mut words = line.split_whitespace();
         let address = words.next().filter(|key| *key == "nameserver").and(words.next())?;
@@ -24,11 +66,7 @@ pub fn servers(resolv_conf: &str, scope: impl Fn(&str) -> Option<u32>) -> Vec<So
             }
         }
     };
-    let mut servers: Vec<_> = resolv_conf.lines().filter_map(server).take(MAX_SERVERS).collect();
-    if servers.is_empty() {
-        servers.push(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)));
-    }
-    servers
+    resolv_conf.lines().filter_map(server).take(MAX_SERVERS).collect()
 }
 
 /// The addresses that `/etc/hosts` has for a name.

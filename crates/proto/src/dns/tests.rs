@@ -59,6 +59,21 @@ fn files_say_whom_to_ask_and_what_need_not_be_asked() {
 }
 
 #[test]
+fn who_is_behind_a_stub_is_asked_before_it() {
+    let scope = |_: &str| None;
+    let server = |text: &str| -> SocketAddr { text.parse().unwrap() };
+    let stub = files::servers("nameserver 127.0.0.53\nnameserver 9.9.9.9\n", scope);
+    let behind = "# made by systemd-resolved\nnameserver 192.0.2.53\nnameserver 127.0.0.54\nnameserver 9.9.9.9\n";
+    let plain = files::servers("nameserver 127.0.0.1\n", scope);
+
+    assert!(files::has_stub(&stub) && !files::has_stub(&plain));
+    let expected = ["192.0.2.53:53", "9.9.9.9:53", "127.0.0.53:53"].map(server);
+    assert_eq!(files::behind_stub(&stub, behind, scope), expected);
+    assert_eq!(files::behind_stub(&stub, "", scope), stub, "without the file all is as it was");
+    assert_eq!(files::behind_stub(&plain, behind, scope), plain);
+}
+
+#[test]
 fn a_question_is_these_octets() {
     let mut out = Vec::new();
 

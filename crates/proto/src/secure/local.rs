@@ -28,6 +28,18 @@ pub struct Outgoing {
     pub to: SocketAddr,
     /// Its octets.
     pub datagram: Vec<u8>,
+    /// Asks for another port of ours than the peer's datagrams leave from otherwise.
+    pub fresh: Option<Fresh>,
+}
+
+/// A call that is to leave from a port that nothing was sent from before: an address translator on the way may have a dead
+/// mapping for the other, which each call from there keeps. Answers to either port count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Fresh {
+    /// Who is called.
+    pub peer: PeerId,
+    /// Which port since calls are in vain, from 1: another number asks for another port.
+    pub number: u64,
 }
 
 /// What the driver should know.
@@ -174,8 +186,13 @@ impl Local {
     }
 
     pub(super) fn send(&mut self, to: SocketAddr, datagram: Vec<u8>) {
+        self.send_from(None, to, datagram);
+    }
+
+    /// Sends from a fresh port, if one is asked for.
+    pub(super) fn send_from(&mut self, fresh: Option<Fresh>, to: SocketAddr, datagram: Vec<u8>) {
         if self.outgoing.len() < self.room {
-            self.outgoing.push_back(Outgoing { to, datagram });
+            self.outgoing.push_back(Outgoing { to, datagram, fresh });
         } else {
             self.overflow += 1;
         }

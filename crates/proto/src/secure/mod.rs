@@ -42,7 +42,7 @@ use std::fmt;
 
 pub use entropy::{Entropy, NoRandomness, Seeded};
 pub use keys::{GroupSecret, NoKey, PresharedKey, PrivateKey, PublicKey};
-pub use local::{Event, Outgoing, Trouble};
+pub use local::{Event, Fresh, Outgoing, Trouble};
 pub use open::{Heard, Opened, Opener};
 pub use peer::Peer;
 pub use peers::{Incoming, Peers, Unusable};

@@ -97,6 +97,8 @@ impl Totals {
 pub struct Stats {
     /// Calls sent, repeated ones too.
     pub calls_sent: u64,
+    /// Of them, those that asked for a fresh port.
+    pub calls_fresh: u64,
     /// Answers of the peer that agreed on keys.
     pub answers_received: u64,
     /// Answers of the peer that could not be read: another preshared key, or not the peer's.

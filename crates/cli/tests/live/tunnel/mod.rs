@@ -6,6 +6,7 @@ mod exit;
 mod hostile;
 mod listen;
 mod names;
+mod nat;
 mod paths;
 mod peers;
 mod reload;

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::{Net, SOON};
-use crate::namespaces::wait_until;
+use crate::namespaces::{TRACKWAY, wait_until};
 
 /// What peer 1 is called.
 const NAME: &str = "gw.example.org";
@@ -116,6 +116,77 @@ fn an_exit_peer_is_found_by_its_name_though_everything_leads_to_it() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_resolver_on_this_host_finds_a_peer_for_everything() {
+    for has_stub in [false, true] {
+        let mut net = Net::pair("");
+        // A resolver that asks another without the tunnel's mark, as each on a host does.
+        let stub = if has_stub { "127.0.0.53" } else { "127.0.0.1" };
+        let files = Files::new(&net.nodes[0], &[("resolv.conf", &format!("nameserver {stub}\n"))]);
+        net.run(0, "ip route add default via 10.9.1.2");
+        for address in [SERVER, "203.0.113.1", "203.0.113.2", "203.0.113.9"] {
+            net.run(1, &format!("ip address add {address} dev lo"));
+        }
+        let names = Names::start(&net, 1);
+        let passing = Passing::start(&net, 0, stub);
+        names.set(&["203.0.113.1"]);
+        net.called_by_name();
+        net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\", \"10.77.0.2/32\"");
+        net.start(1);
+        if has_stub {
+            // What systemd-resolved says of itself, for this gateway alone.
+            let file = net.folder.join("0.toml");
+            let script = net.folder.join("start");
+            let text = format!(
+                "mkdir -p /run/systemd/resolve\nmount -t tmpfs none /run/systemd/resolve\n\
+                 echo nameserver {SERVER} > /run/systemd/resolve/resolv.conf\n\
+                 exec {TRACKWAY} run {}\n",
+                file.display()
+            );
+            fs::write(&script, text).unwrap();
+            let node = net.nodes[0].clone();
+            let command = format!("sh -e {}", script.display());
+            net.programs[0] = Some(net.nets.start(&node, &command, "gateway ready"));
+        } else {
+            net.start(0);
+        }
+        net.expect_ping(0, "203.0.113.9");
+        assert_eq!(net.status(0)["tunnels"][0]["endpoint"], "203.0.113.1:51900");
+
+        // It has another address; only whom the stub asks can say so, past the tunnel.
+        if has_stub {
+            names.set(&["203.0.113.2"]);
+            net.run(1, "ip address del 203.0.113.1 dev lo");
+            net.crash(1);
+            net.start(1);
+            net.expect_ping(0, "203.0.113.9");
+            assert_eq!(net.status(0)["tunnels"][0]["endpoint"], "203.0.113.2:51900");
+        }
+        drop((files, passing));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_peer_is_called_at_a_link_local_address() {
+    let mut net = Net::pair("");
+    net.enable_v6(0, "eth1", "fe80::1/64");
+    net.enable_v6(1, "eth0", "fe80::2/64");
+    net.edit(0, "10.9.1.2:51900", "[fe80::2%eth1]:51900");
+    net.only_called(1);
+    for node in [0, 1] {
+        net.edit(node, "[tunnel]", "[tunnel]\nlisten = \"[::]:51900\"");
+    }
+
+    net.start_all();
+
+    net.expect_ping(0, "10.77.0.2");
+    net.expect_ping(1, "10.77.0.1");
+    let endpoint = net.status(0)["tunnels"][0]["endpoint"].as_str().unwrap().to_owned();
+    assert!(endpoint.starts_with("[fe80::2%"), "{endpoint}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_name_in_the_file_of_hosts_is_tried_over_ipv6_and_ipv4() {
     let mut net = Net::pair("");
     // There is a way to the first, and nobody there.
@@ -160,6 +231,44 @@ impl Drop for Files {
         let _ = fs::remove_dir_all(&self.0);
         // Others' are there as long as it is not empty.
         let _ = fs::remove_dir("/etc/netns");
+    }
+}
+
+/// A resolver on a host that passes questions on to the server, by whatever way the host has.
+struct Passing {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Passing {
+    fn start(net: &Net, node: usize, at: &str) -> Self {
+        let socket = net.nets.within(&net.nodes[node], || UdpSocket::bind((at, 53)).unwrap());
+        let onward = net.nets.within(&net.nodes[node], || UdpSocket::bind("0.0.0.0:0").unwrap());
+        for socket in [&socket, &onward] {
+            socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        }
+        let is_over = Arc::<AtomicBool>::default();
+        let ends = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            let mut datagram = [0; 512];
+            while !ends.load(Ordering::Relaxed) {
+                let Ok((len, from)) = socket.recv_from(&mut datagram) else { continue };
+                let is_sent = onward.send_to(&datagram[..len], (SERVER, 53)).is_ok();
+                if is_sent && let Ok((len, _)) = onward.recv_from(&mut datagram) {
+                    let _ = socket.send_to(&datagram[..len], from);
+                }
+            }
+        });
+        Self { is_over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 

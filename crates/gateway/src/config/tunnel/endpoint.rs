@@ -1,8 +1,9 @@
 //! Where a peer is called: at an address, or at those that a name has.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
+use nix::net::if_::if_nametoindex;
 use proto::dns::Name;
 use proto::secure::PORT;
 use settings::{Complaint, Entry};
@@ -16,6 +17,16 @@ pub enum Endpoint {
     Address(SocketAddr),
     /// At the addresses of a host, whichever they are then, at this port.
     Name(Name, u16),
+    /// At a link-local address by the interface of this name, its zone (RFC 4007, 11), at this port.
+    Zoned(Ipv6Addr, String, u16),
+}
+
+/// The interface of an endpoint is not there.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("there is no interface {zone}, by which the peer at {endpoint} is called")]
+pub struct NoZone {
+    zone: String,
+    endpoint: String,
 }
 
 impl Endpoint {
@@ -25,7 +36,20 @@ impl Endpoint {
         match self {
             Self::Address(address) => Some(*address),
             Self::Name(..) => None,
+            Self::Zoned(..) => self.located().ok().flatten(),
         }
+    }
+
+    /// The address, if it is one, with the number that its interface has now.
+    ///
+    /// # Errors
+    /// When there is no such interface.
+    pub(crate) fn located(&self) -> Result<Option<SocketAddr>, NoZone> {
+        let Self::Zoned(ip, zone, port) = self else { return Ok(self.address()) };
+        // A name counts for more than a number (RFC 4007, 11.2).
+        let index = if_nametoindex(&zone[..]).ok().or_else(|| zone.parse().ok());
+        let located = index.map(|index| SocketAddrV6::new(*ip, *port, 0, index).into());
+        located.map(Some).ok_or_else(|| NoZone { zone: zone.clone(), endpoint: self.to_string() })
     }
 }
 
@@ -34,6 +58,7 @@ impl fmt::Display for Endpoint {
         match self {
             Self::Address(address) => address.fmt(f),
             Self::Name(name, port) => write!(f, "{name}:{port}"),
+            Self::Zoned(ip, zone, port) => write!(f, "[{ip}%{zone}]:{port}"),
         }
     }
 }
@@ -41,6 +66,18 @@ impl fmt::Display for Endpoint {
 /// Reads where a peer is called from here.
 pub(super) fn read(entry: &Entry<'_>, listen: &[SocketAddr]) -> Result<Endpoint, Complaint> {
     let text = entry.text()?;
+    if let Some((ip, zone, port)) = zoned(text) {
+        if !ip.is_unicast_link_local() || port == 0 || !is_interface(zone) {
+            return Err(entry.complain(format!(
+                "{text:?}: a link-local address with its interface and a port is written [fe80::1%eth0]:{PORT}, \
+                 all others without %"
+            )));
+        }
+        return match nowhere(SocketAddrV6::new(ip, port, 0, 1).into(), listen) {
+            None => Ok(Endpoint::Zoned(ip, zone.to_owned(), port)),
+            Some(why) => Err(entry.complain(why)),
+        };
+    }
     if let Ok(address) = text.parse() {
         return match nowhere(address, listen) {
             None => Ok(Endpoint::Address(address)),
@@ -65,12 +102,34 @@ pub(super) fn read(entry: &Entry<'_>, listen: &[SocketAddr]) -> Result<Endpoint,
     }
 }
 
+/// An IPv6 address with a zone, that zone, and the port.
+fn zoned(text: &str) -> Option<(Ipv6Addr, &str, u16)> {
+    let (inside, port) = text.strip_prefix('[')?.rsplit_once("]:")?;
+    let (ip, zone) = inside.split_once('%')?;
+    Some((ip.parse().ok()?, zone, port.parse().ok()?))
+}
+
+/// Whether an interface may be called so.
+fn is_interface(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_graphic() && !"/%:]".contains(letter);
+    (1..=15).contains(&name.len()) && name.chars().all(is_letter)
+}
+
 /// Why nobody can be called there.
 fn nowhere(endpoint: SocketAddr, listen: &[SocketAddr]) -> Option<String> {
     let ip = endpoint.ip();
     if endpoint.port() == 0 || ip.is_unspecified() || ip.is_multicast() {
         return Some(format!(
             "{endpoint} is nowhere: an address and port, such as 192.0.2.2:{PORT}"
+        ));
+    }
+    if let SocketAddr::V6(v6) = endpoint
+        && v6.ip().is_unicast_link_local()
+        && v6.scope_id() == 0
+    {
+        return Some(format!(
+            "{ip} is on every link: the interface belongs to it, as in [{ip}%eth0]:{}",
+            endpoint.port()
         ));
     }
     let version = if ip.to_canonical().is_ipv4() { "IPv4" } else { "IPv6" };
@@ -101,6 +160,44 @@ mod tests {
         assert_eq!(read("192.0.2.2:7"), Ok(Endpoint::Address("192.0.2.2:7".parse().unwrap())));
         assert_eq!(read("VPN.example.org.:7777"), Ok(named.clone()));
         assert_eq!((named.address(), &named.to_string()[..]), (None, "vpn.example.org:7777"));
+    }
+
+    #[test]
+    fn a_link_local_address_has_its_interface() {
+        let with = |endpoint: &str| {
+            let config = format!(
+                "[tunnel]\nlisten = \"[::]:7\"\nprivate-key = \"a.key\"\naddresses = [\"10.99.0.1/24\"]\n\
+                 [[tunnel.peer]]\nname = \"far\"\npublic-key = \"hSDwCYkwp1R0i33ctD73Wg2/Og0mOBr066SpjqqbTmo=\"\n\
+                 routes = [\"10.2.0.0/16\"]\nendpoint = {endpoint:?}\n"
+            );
+            let config = Config::parse("a.toml", &config).map_err(|why| why.to_string())?;
+            Ok::<_, String>(config.tunnel.unwrap().peers.remove(0).endpoint.unwrap())
+        };
+        let here = with("[fe80::1%lo]:7").unwrap();
+        let away = with("[fe80::1%no-link0]:7").unwrap();
+        let numbered = with("[fe80::1%1]:7").unwrap();
+
+        assert_eq!(here.to_string(), "[fe80::1%lo]:7");
+        assert_eq!(here.located(), Ok(Some("[fe80::1%1]:7".parse().unwrap())));
+        assert_eq!(numbered.to_string(), "[fe80::1%1]:7");
+        assert_eq!(numbered.located(), here.located());
+        let said = away.located().unwrap_err().to_string();
+        assert_eq!(
+            said,
+            "there is no interface no-link0, by which the peer at [fe80::1%no-link0]:7 is called"
+        );
+        for (written, expected) in [
+            (
+                "[fe80::1]:7",
+                "fe80::1 is on every link: the interface belongs to it, as in [fe80::1%eth0]:7",
+            ),
+            ("[fd00::1%eth0]:7", "a link-local address with its interface and a port is written"),
+            ("[fe80::1%eth 0]:7", "a link-local address with its interface and a port is written"),
+            ("[fe80::1%]:7", "a link-local address with its interface and a port is written"),
+        ] {
+            let said = with(written).unwrap_err();
+            assert!(said.contains(expected), "{said}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use proto::parameter::Written;
+use proto::secure::PORT;
 use settings::{Complaint, Entry};
 
 use crate::config::{s5066, some};
@@ -36,6 +37,15 @@ pub(super) fn read(entry: &Entry<'_>) -> Result<Vec<SocketAddr>, Complaint> {
 }
 
 fn one(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
+    let is_link_local =
+        |at: &SocketAddr| matches!(at, SocketAddr::V6(at) if at.ip().is_unicast_link_local());
+    if let Ok(text) = entry.text()
+        && (text.contains('%') || text.parse().is_ok_and(|at| is_link_local(&at)))
+    {
+        return Err(entry.complain(format!(
+            "{text:?} is not allowed: [::]:{PORT} takes what comes to link-local addresses too, by any interface"
+        )));
+    }
     let at = s5066::listen(entry)?;
     let canonical = at.ip().to_canonical();
     if canonical != at.ip() {
@@ -122,6 +132,8 @@ mod tests {
                 "[::ffff:10.0.0.1]:7 is an IPv4 address: 10.0.0.1:7 is meant",
             ),
             ("\"224.0.0.1:7\"", "224.0.0.1:7 is no host's address"),
+            ("\"[fe80::1%eth0]:7\"", "\"[fe80::1%eth0]:7\" is not allowed: [::]:51900 takes what"),
+            ("\"[fe80::1]:7\"", "\"[fe80::1]:7\" is not allowed: [::]:51900 takes what"),
         ] {
             let said = parse(listen, "192.0.2.2:7").unwrap_err();
             assert!(said.starts_with(&format!("a.toml:2: tunnel.listen: {expected}")), "{said}");

@@ -90,11 +90,15 @@ impl Wish {
         self.routes.iter().map(|(_, route)| route.network())
     }
 
+    /// Whether a network has an endpoint: the first address not below its own is in it, or none is.
+    fn has_endpoint_in(&self, to: &Prefix) -> bool {
+        let next = self.endpoints.range(to.network().address()..).next();
+        next.is_some_and(|endpoint| to.contains(*endpoint))
+    }
+
     /// Whether the route to a network stands in a table of its own.
     pub(crate) fn is_aside(&self, to: &Prefix) -> bool {
-        to.bits() == 0
-            || self.taken.contains(to)
-            || self.endpoints.iter().any(|endpoint| to.contains(*endpoint))
+        to.bits() == 0 || self.taken.contains(to) || self.has_endpoint_in(to)
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod counters;
 mod errors;
+mod fresh;
 mod inner;
 mod inward;
 mod named;
@@ -56,6 +57,7 @@ use crate::sys::Tap;
 
 use counters::Counters;
 use errors::Errors;
+use fresh::From;
 use inward::Inward;
 use names::Names;
 use outward::Outward;
@@ -126,9 +128,16 @@ impl Tunnel {
         let rng = Rng::stream(setup.seed, "secure");
         let system = Box::new(keys::System);
         let nobody = secure::Peers::new(Time::ZERO, unix(), &private_key, &[], rng, system)?;
-        let mut state = State::new(config.mtu, nobody, setup.seed);
+        let mut state = State::new(config.mtu, sockets.listening(), nobody, setup.seed);
         for (peer, keys) in config.peers.iter().zip(&peers) {
             state.add_peer(Time::ZERO, peer, keys)?;
+        }
+        state.ask_names(setup.clock.now());
+        let questions = std::mem::take(&mut state.questions);
+        for (peer, name, outcome) in
+            names::ask_first(setup.clock, setup.seed, sockets.versions(), questions)?
+        {
+            state.handle_resolved(setup.clock.now(), (peer, &name), outcome);
         }
         let errors = Errors::new(&config);
         // Nothing is missed between both.
@@ -266,6 +275,7 @@ impl Shared {
         let endpoints = state.take_endpoints();
         let control: Vec<_> = std::iter::from_fn(|| state.poll_control(now)).collect();
         let mtu = state.take_device_mtu();
+        let is_fresh_over = state.take_fresh_over();
         if !state.questions.is_empty() {
             self.asker.wake();
         }
@@ -274,10 +284,17 @@ impl Shared {
         if let Some(endpoints) = endpoints {
             lock(&self.ways).set_endpoints(&endpoints);
         }
-        for (way, to, datagram) in control {
+        for (from, to, datagram) in control {
+            let way = match from {
+                From::Usual(way) => way,
+                From::Fresh { is_new } => self.sockets.fresh_way(to, is_new),
+            };
             if !self.sockets.send_alone(to, way, &datagram) {
                 self.counters.control_refused.add(1);
             }
+        }
+        if is_fresh_over {
+            self.sockets.forget_fresh();
         }
         if let Some(mtu) = mtu {
             lock(&self.device).set_mtu(mtu);

@@ -8,9 +8,12 @@ use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::Context as _;
+use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
-use nix::poll::{PollFd, PollFlags};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use proto::dns::{Failure, Lookup, Name, files};
 use proto::rng::Rng;
 use proto::secure::PeerId;
@@ -18,13 +21,20 @@ use proto::time::{Time, earliest};
 use tracing::debug;
 
 use super::Shared;
+use super::naming::Questions;
 use crate::linux::claims::MARK;
 use crate::linux::udp;
-use crate::reactor::Driver;
+use crate::reactor::{Clock, Driver};
 use crate::sys::Udp;
 
 const HOSTS: &str = "/etc/hosts";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
+/// Where systemd-resolved says whom it asks.
+const BEHIND_STUB: &str = "/run/systemd/resolve/resolv.conf";
+/// How long the start waits for names.
+const AT_START: Duration = Duration::from_secs(3);
+/// What is added to a wait in whole milliseconds, so that it does not end before its time.
+const ROUNDED_UP: Duration = Duration::from_millis(1);
 /// Octets of either file that are read.
 const MAX_OCTETS: u64 = 4 << 20;
 /// Octets of the longest answer.
@@ -35,9 +45,19 @@ const READS: usize = 8;
 /// The thread's own part.
 pub(super) struct Names {
     shared: Arc<Shared>,
+    asker: Asker,
+}
+
+/// The names that are asked for.
+struct Asker {
     rng: Rng,
+    /// Which versions of IP the peers may have.
+    wanted: [bool; 2],
     pending: Vec<Pending>,
 }
+
+/// What a question has brought.
+pub(super) type Found = (PeerId, Name, Result<Vec<IpAddr>, Failure>);
 
 /// A name that is asked for.
 struct Pending {
@@ -50,35 +70,76 @@ struct Pending {
 
 impl Names {
     pub(super) fn new(shared: Arc<Shared>, seed: u64) -> Self {
-        Self { shared, rng: Rng::stream(seed, "names"), pending: Vec::new() }
-    }
-
-    fn ask(&mut self, now: Time, peer: PeerId, name: Name) {
-        let wanted = self.shared.sockets.versions();
-        let mut known = files::addresses(&read(HOSTS), &name);
-        known.retain(|address| wanted[usize::from(address.is_ipv6())]);
-        if !known.is_empty() {
-            self.shared.resolve(peer, &name, Ok(known));
-            return;
-        }
-        let scope = |interface: &str| if_nametoindex(interface).ok();
-        let servers = files::servers(&read(RESOLV_CONF), scope);
-        let bits = self.rng.bits().to_be_bytes();
-        let ids = [[bits[0], bits[1]], [bits[2], bits[3]]].map(u16::from_be_bytes);
-        let lookup = Lookup::new(now, name.clone(), wanted, ids, servers);
-        self.pending.push(Pending { peer, name, lookup, socket: None });
+        let wanted = shared.sockets.versions();
+        let rng = Rng::stream(seed, "names");
+        Self { shared, asker: Asker { rng, wanted, pending: Vec::new() } }
     }
 }
 
-impl Driver for Names {
-    fn act(&mut self, now: Time) -> anyhow::Result<()> {
-        let questions = std::mem::take(&mut self.shared.state().questions);
+/// Asks for names before there are routes, so that also a server is found that asks others by itself: once everything leads
+/// into the tunnel, what such a server sends does too. It takes [`AT_START`] at most.
+///
+/// # Errors
+/// When the kernel cannot be waited for.
+pub(super) fn ask_first(
+    clock: Clock,
+    seed: u64,
+    wanted: [bool; 2],
+    questions: Questions,
+) -> anyhow::Result<Vec<Found>> {
+    let rng = Rng::stream(seed, "first names");
+    let mut asker = Asker { rng, wanted, pending: Vec::new() };
+    let mut now = clock.now();
+    let end = now + AT_START;
+    let mut found = asker.ask(now, questions);
+    loop {
+        found.extend(asker.act(now));
+        if asker.pending.is_empty() || now >= end {
+            break;
+        }
+        let next = asker.next_timeout().map_or(end, |at| at.min(end));
+        let mut fds = Vec::new();
+        asker.watch(&mut fds);
+        let wait = PollTimeout::try_from(next.since(now) + ROUNDED_UP).unwrap_or(PollTimeout::MAX);
+        match poll(&mut fds, wait) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(why) => return Err(why).context("waiting for name servers"),
+        }
+        let ready: Vec<_> =
+            fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect();
+        drop(fds);
+        now = clock.now();
+        asker.handle_ready(now, &ready);
+    }
+    let unanswered = asker.pending.into_iter();
+    found.extend(unanswered.map(|it| (it.peer, it.name, Err(Failure::NoAnswer))));
+    Ok(found)
+}
+
+impl Asker {
+    /// Asks for names; returns what needs no server.
+    fn ask(&mut self, now: Time, questions: Questions) -> Vec<Found> {
+        let mut found = Vec::new();
         for (peer, name) in questions {
             // A reload may ask for a peer again, by another name.
             self.pending.retain(|pending| pending.peer != peer);
-            self.ask(now, peer, name);
+            let mut known = files::addresses(&read(HOSTS), &name);
+            known.retain(|address| self.wanted[usize::from(address.is_ipv6())]);
+            if !known.is_empty() {
+                found.push((peer, name, Ok(known)));
+                continue;
+            }
+            let bits = self.rng.bits().to_be_bytes();
+            let ids = [[bits[0], bits[1]], [bits[2], bits[3]]].map(u16::from_be_bytes);
+            let lookup = Lookup::new(now, name.clone(), self.wanted, ids, servers());
+            self.pending.push(Pending { peer, name, lookup, socket: None });
         }
-        let mut at = 0;
+        found
+    }
+
+    /// Sends what is due, and returns what has come of questions.
+    fn act(&mut self, now: Time) -> Vec<Found> {
+        let (mut found, mut at) = (Vec::new(), 0);
         while let Some(pending) = self.pending.get_mut(at) {
             pending.lookup.handle_timeout(now);
             pending.send(now);
@@ -86,15 +147,15 @@ impl Driver for Names {
                 Some(outcome) => {
                     let outcome = outcome.clone().map(reachable);
                     let Pending { peer, name, .. } = self.pending.swap_remove(at);
-                    self.shared.resolve(peer, &name, outcome);
+                    found.push((peer, name, outcome));
                 }
                 None => at += 1,
             }
         }
-        Ok(())
+        found
     }
 
-    fn next_timeout(&mut self) -> Option<Time> {
+    fn next_timeout(&self) -> Option<Time> {
         self.pending.iter().map(|pending| pending.lookup.next_timeout()).fold(None, earliest)
     }
 
@@ -103,13 +164,37 @@ impl Driver for Names {
         fds.extend(sockets.map(|(_, socket)| PollFd::new(socket.as_fd(), PollFlags::POLLIN)));
     }
 
-    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) {
         let watched = self.pending.iter_mut().filter(|pending| pending.socket.is_some());
         for (pending, ready) in watched.zip(ready) {
             if !ready.is_empty() {
                 pending.receive(now);
             }
         }
+    }
+}
+
+impl Driver for Names {
+    fn act(&mut self, now: Time) -> anyhow::Result<()> {
+        let questions = std::mem::take(&mut self.shared.state().questions);
+        let mut found = self.asker.ask(now, questions);
+        found.extend(self.asker.act(now));
+        for (peer, name, outcome) in found {
+            self.shared.resolve(peer, &name, outcome);
+        }
+        Ok(())
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        self.asker.next_timeout()
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        self.asker.watch(fds);
+    }
+
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        self.asker.handle_ready(now, ready);
         Ok(())
     }
 }
@@ -169,6 +254,16 @@ fn reachable(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let has_route = |ip: &&IpAddr| Udp::route_mtu(SocketAddr::new(**ip, 9), MARK).is_ok();
     let reached: Vec<_> = addresses.iter().filter(has_route).copied().collect();
     if reached.is_empty() { addresses } else { reached }
+}
+
+/// Whom to ask: with a stub on this host those whom it asks come first, because what it sends has not the tunnel's mark.
+fn servers() -> Vec<SocketAddr> {
+    let scope = |interface: &str| if_nametoindex(interface).ok();
+    let servers = files::servers(&read(RESOLV_CONF), scope);
+    if !files::has_stub(&servers) {
+        return servers;
+    }
+    files::behind_stub(&servers, &read(BEHIND_STUB), scope)
 }
 
 /// A file's text, or none: it need not be there.

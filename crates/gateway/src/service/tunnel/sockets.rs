@@ -1,21 +1,26 @@
 //! The sockets that peers send to, one for each address of `listen`, and which of them a datagram leaves from: the
 //! one that the peer sends to, at first one that suits it.
+//!
+//! Beside each is one without a port. When calls are in vain for long it is given one, another each time, in case an
+//! address translator on the way keeps a dead mapping for the port of `listen`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use anyhow::Context as _;
 
 use crate::config::{self, versions};
 use crate::linux::claims::MARK;
 use crate::sys::{Arrivals, Head, Outbox, Udp};
+use tracing::debug;
 
 /// No socket is full.
 const NONE: usize = usize::MAX;
 
 /// The sockets.
 pub(super) struct Sockets {
+    /// Those at the addresses of `listen`, then as many for fresh ports.
     all: Vec<Socket>,
     /// The place of the one that is full and has to be waited for.
     blocked: AtomicUsize,
@@ -23,6 +28,8 @@ pub(super) struct Sockets {
 
 struct Socket {
     at: SocketAddr,
+    /// The port that it has; 0 for a fresh one that is not in use.
+    port: AtomicU16,
     udp: Udp,
 }
 
@@ -39,9 +46,11 @@ impl Sockets {
     /// # Errors
     /// When one cannot be had, with the remedy.
     pub(super) fn open(config: &config::Tunnel) -> anyhow::Result<Self> {
-        let mut all = Vec::with_capacity(config.listen.len());
-        for &at in &config.listen {
-            let udp = Udp::open_for(at, versions(at, &config.listen)).with_context(|| {
+        let mut all = Vec::with_capacity(2 * config.listen.len());
+        let listening = config.listen.iter().map(|at| (*at, true));
+        for (at, is_bound) in listening.chain(config.listen.iter().map(|at| (*at, false))) {
+            let open = if is_bound { Udp::open_for } else { Udp::open_unbound };
+            let udp = open(at, versions(at, &config.listen)).with_context(|| {
                 let remedy =
                     if at.is_ipv6() { " (without IPv6 leave it out of tunnel.listen)" } else { "" };
                 format!("cannot open a UDP socket on {at}{remedy}")
@@ -50,7 +59,8 @@ impl Sockets {
             udp.mark(MARK).context("cannot mark what is sent: CAP_NET_ADMIN is needed")?;
             // Older kernels say less, and datagrams leave from where the kernel chooses.
             let _ = udp.tell_destinations();
-            all.push(Socket { at, udp });
+            let port = AtomicU16::new(if is_bound { at.port() } else { 0 });
+            all.push(Socket { at, port, udp });
         }
         Ok(Self { all, blocked: AtomicUsize::new(NONE) })
     }
@@ -74,7 +84,7 @@ impl Sockets {
     /// # Errors
     /// When the socket is broken.
     pub(super) fn receive(&self, socket: usize, arrivals: &mut Arrivals) -> anyhow::Result<usize> {
-        let Socket { at, udp } = &self.all[socket];
+        let Socket { at, udp, .. } = &self.all[socket];
         udp.receive(arrivals).with_context(|| format!("reading the socket on {at}"))
     }
 
@@ -86,8 +96,42 @@ impl Sockets {
 
     /// The address and port of a way, as far as they are known.
     pub(super) fn local(&self, way: Way) -> SocketAddr {
-        let at = self.all[way.socket].at;
-        SocketAddr::new(way.source.unwrap_or(at.ip()), at.port())
+        let Socket { at, port, .. } = &self.all[way.socket];
+        SocketAddr::new(way.source.unwrap_or(at.ip()), port.load(Ordering::Relaxed))
+    }
+
+    /// How many there are at the addresses of `listen`: ways by others are from fresh ports.
+    pub(super) fn listening(&self) -> usize {
+        self.all.len() / 2
+    }
+
+    /// The way to an address from a fresh port: from another than before if it `is_new`, or if there is none yet.
+    pub(super) fn fresh_way(&self, to: SocketAddr, is_new: bool) -> Option<Way> {
+        let way = self.way(to, None)?;
+        let way = Way { socket: way.socket + self.listening(), ..way };
+        let Socket { at, port, udp } = self.all.get(way.socket)?;
+        if is_new || port.load(Ordering::Relaxed) == 0 {
+            match udp.bind_anew(at.ip()) {
+                Ok(number) => port.store(number, Ordering::Relaxed),
+                Err(error) => {
+                    port.store(0, Ordering::Relaxed);
+                    debug!(%at, %error, "no fresh port");
+                    return None;
+                }
+            }
+        }
+        Some(way)
+    }
+
+    /// Nobody needs a fresh port any more.
+    pub(super) fn forget_fresh(&self) {
+        for Socket { at, port, udp } in &self.all[self.listening()..] {
+            if port.swap(0, Ordering::Relaxed) != 0
+                && let Err(error) = udp.unbind()
+            {
+                debug!(%at, %error, "a fresh port is kept");
+            }
+        }
     }
 
     /// The way to an address: the one that was taken last if it leads there, else one that suits it: the only one of
@@ -98,7 +142,8 @@ impl Sockets {
             let source = way.source.filter(|source| source.is_ipv6() == to.is_ipv6());
             return Some(Way { source, ..way });
         }
-        let fitting = || self.all.iter().enumerate().filter(|(_, socket)| serves(socket));
+        let listening = &self.all[..self.listening()];
+        let fitting = || listening.iter().enumerate().filter(|(_, socket)| serves(socket));
         let chosen = if fitting().count() > 1 {
             let source = Udp::route_source(to, MARK).ok();
             let is_its = |(_, socket): &(usize, &Socket)| Some(socket.at.ip()) == source;

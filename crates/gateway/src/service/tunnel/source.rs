@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use proto::secure::{Incoming, PeerId};
 use proto::time::Time;
 
+use super::fresh::From;
 use super::sockets::Way;
 use super::state::{Link, State};
 
@@ -40,26 +41,30 @@ impl State {
 
     /// The kernel does not send from that address any more.
     pub(super) fn lose_way(&mut self, peer: PeerId) {
+        let way = self.link(peer).and_then(|link| self.ports.loosened(link.way));
         if let Some(link) = self.link_mut(peer) {
-            link.way = None;
+            link.way = way;
         }
     }
 
     /// The next handshake or keepalive to send: from where, to where.
-    pub(super) fn poll_control(&mut self, now: Time) -> Option<(Option<Way>, SocketAddr, Vec<u8>)> {
+    pub(super) fn poll_control(&mut self, now: Time) -> Option<(From, SocketAddr, Vec<u8>)> {
         self.collect(now, None);
-        self.control.pop_front().map(|(outgoing, way)| (way, outgoing.to, outgoing.datagram))
+        self.control.pop_front().map(|(outgoing, from)| (from, outgoing.to, outgoing.datagram))
     }
 
     /// Takes what the keys have to send. What goes back to where a datagram came from leaves from where that
     /// came to.
     fn collect(&mut self, now: Time, came: Option<(SocketAddr, Way)>) {
         while let Some(outgoing) = self.peers.poll_transmit(now) {
-            let way = match came {
-                Some((from, way)) if from == outgoing.to => Some(way),
-                Some(_) | None => self.link_at(outgoing.to).and_then(|link| link.way),
+            let from = match (came, outgoing.fresh) {
+                (_, Some(fresh)) => self.fresh(now, fresh),
+                (Some((from, way)), None) if from == outgoing.to => From::Usual(Some(way)),
+                (Some(_) | None, None) => {
+                    From::Usual(self.link_at(outgoing.to).and_then(|link| self.ports.usual(link)))
+                }
             };
-            self.control.push_back((outgoing, way));
+            self.control.push_back((outgoing, from));
         }
     }
 

@@ -12,6 +12,7 @@ use proto::time::{Time, earliest};
 use tracing::field::display;
 use tracing::info;
 
+use super::fresh::{From, Ports};
 use super::naming::{Naming, Questions};
 use super::news;
 use super::outer::core_config;
@@ -28,7 +29,9 @@ pub(super) const LEAST_MTU: usize = 1_280;
 pub(super) struct State {
     pub(super) peers: Peers,
     /// Handshakes and keepalives, and where they leave from.
-    pub(super) control: VecDeque<(Outgoing, Option<Way>)>,
+    pub(super) control: VecDeque<(Outgoing, From)>,
+    /// From which ports peers are called that do not answer.
+    pub(super) ports: Ports,
     /// Names to be asked for.
     pub(super) questions: Questions,
     /// By the places of their peers.
@@ -57,6 +60,8 @@ pub(super) struct Link {
     endpoint: Option<SocketAddr>,
     /// Where it sends to, while it is heard.
     pub(super) way: Option<Way>,
+    /// The number of the fresh port that it was called from last, since it was heard.
+    pub(super) fresh: u64,
     pub(super) session: Option<Session>,
     is_ready: bool,
     /// When its core wants to be called.
@@ -100,10 +105,11 @@ pub(super) enum Rejected {
 
 impl State {
     /// The keys belong to nobody yet.
-    pub(super) fn new(max_mtu: Option<u16>, peers: Peers, seed: u64) -> Self {
+    pub(super) fn new(max_mtu: Option<u16>, listening: usize, peers: Peers, seed: u64) -> Self {
         Self {
             peers,
             control: VecDeque::new(),
+            ports: Ports::new(listening),
             questions: Questions::new(),
             links: Vec::new(),
             ready: VecDeque::new(),
@@ -138,6 +144,7 @@ impl State {
             naming: Naming::of(now, config),
             endpoint: keys.endpoint,
             way: None,
+            fresh: 0,
             session: None,
             is_ready: false,
             due: None,
@@ -414,6 +421,7 @@ impl State {
     }
 
     fn establish(&mut self, now: Time, peer: PeerId, incarnation: Incarnation, is_new: bool) {
+        self.note_heard(peer);
         let Some(sealer) = self.peers.sealer(peer) else { return };
         let Some(Some(link)) = self.links.get_mut(peer.index()) else { return };
         let endpoint = self.peers.endpoint(peer);
@@ -480,7 +488,7 @@ impl State {
                 session.is_silent = true;
                 link.since = now;
                 // It may be that only our address is not reached any more.
-                link.way = None;
+                link.way = self.ports.loosened(link.way);
                 self.peers.handle_silence(now, link.peer);
             }
         }

@@ -9,7 +9,7 @@ use crate::time::Time;
 
 use super::super::guard::{self, COOKIE_LIFE};
 use super::super::handshake::Handshake;
-use super::super::local::{Event, Local, Trouble};
+use super::super::local::{Event, Fresh, Local, Trouble};
 use super::super::noise;
 use super::super::stats::Dropped;
 use super::super::wire::{Answer, Cookie, Hello, MAC, Reply};
@@ -21,6 +21,8 @@ const REKEY_AFTER: Duration = Duration::from_secs(120);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
 /// Calls to a peer of which we only learnt the address end after so long.
 const STOP_AFTER: Duration = Duration::from_secs(120);
+/// After calls in vain for so long every other one leaves from a fresh port, and after as long again from another.
+const FRESH_AFTER: Duration = Duration::from_secs(30);
 /// Answers looked at in a second.
 const ANSWERS: u32 = 20;
 /// Between calls of a peer that is silent.
@@ -201,9 +203,7 @@ impl Remote {
         }
         self.calling.handshake = Some(handshake);
         self.calling.failing.get_or_insert((now, false));
-        self.calling.turn += 1;
-        self.stats.calls_sent += 1;
-        local.send(target, datagram);
+        self.send_call(now, target, datagram, local);
         true
     }
 
@@ -234,10 +234,26 @@ impl Remote {
         let Some(handshake) = &mut self.calling.handshake else { return };
         let datagram = handshake.repeat(now, &self.mac_key, cookie.as_ref(), &mut local.rng);
         if let Some(target) = target {
-            self.calling.turn += 1;
-            self.stats.calls_sent += 1;
-            local.send(target, datagram);
+            self.send_call(now, target, datagram, local);
         }
+    }
+
+    fn send_call(&mut self, now: Time, to: SocketAddr, datagram: Vec<u8>, local: &mut Local) {
+        let fresh = self.fresh(now);
+        self.calling.turn += 1;
+        self.stats.calls_sent += 1;
+        self.stats.calls_fresh += u64::from(fresh.is_some());
+        local.send_from(fresh, to, datagram);
+    }
+
+    /// Which fresh port the next call is to leave from. All addresses have their turns from the usual port, then all from
+    /// a fresh one.
+    fn fresh(&self, now: Time) -> Option<Fresh> {
+        let (since, _) = self.calling.failing?;
+        let number = now.since(since).as_secs() / FRESH_AFTER.as_secs();
+        let cycle = self.endpoints().count().max(1);
+        let is_its_turn = number > 0 && self.calling.turn / cycle % 2 == 1;
+        is_its_turn.then_some(Fresh { peer: self.id, number })
     }
 
     /// Where to call: where the peer was heard last; if that is in vain, the addresses where it should be have

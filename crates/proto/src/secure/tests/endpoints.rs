@@ -1,5 +1,7 @@
 //! A peer that may be at several addresses, which its name has.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,6 +28,40 @@ fn addresses_have_their_turns_until_one_answers() {
     assert_eq!(net.ends[0].peers.endpoint(PeerId(0)), Some(address("192.0.2.2:51900")));
     assert_eq!(net.ends[0].peers.stats(PeerId(0)).calls_sent, 3);
     assert_eq!(net.now, began + SECOND * 3);
+}
+
+#[test]
+fn calls_in_vain_leave_from_fresh_ports_too_until_one_is_answered() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    let (began, mut calls) = (net.now, Vec::new());
+
+    net.ends[0].peers.handle_silence(net.now, PeerId(0));
+    for _ in 0..90 {
+        net.collect(0);
+        for (_, Outgoing { fresh, .. }) in std::mem::take(&mut net.wire) {
+            calls.push((net.now.since(began).as_secs(), fresh.map(|fresh| fresh.number)));
+        }
+        net.now += SECOND;
+        net.ends.iter_mut().for_each(|end| end.peers.handle_timeout(net.now));
+    }
+    let kinds = |from: u64| -> BTreeSet<_> {
+        let its = calls.iter().filter(|(at, _)| (from..from + 30).contains(at));
+        its.map(|(_, number)| *number).collect()
+    };
+
+    assert_eq!(kinds(0), BTreeSet::from([None]));
+    assert_eq!(kinds(30), BTreeSet::from([None, Some(1)]));
+    assert_eq!(kinds(60), BTreeSet::from([None, Some(2)]));
+    let asked = calls.iter().filter(|(_, fresh)| fresh.is_some()).count() as u64;
+    assert_eq!(net.ends[0].peers.stats(PeerId(0)).calls_fresh, asked);
+
+    net.wait(SECOND * 6);
+    net.assert_connected();
+    net.ends[0].peers.handle_silence(net.now, PeerId(0));
+    net.collect(0);
+    assert!(net.wire.iter().all(|(_, outgoing)| outgoing.fresh.is_none()), "{:?}", net.wire);
 }
 
 #[test]

@@ -92,7 +92,10 @@ fn a_peer_that_finds_every_call_stale_is_not_called_without_end() {
         let (_, noise) = heard.answer(&PresharedKey::none(), &reply.emit()).unwrap();
         let mut datagram = Answer::begin(call.sender, Index::new(0), &noise);
         append_mac1(&super::super::guard::mac_key(&key(1).public_key()), &mut datagram);
-        net.deliver(net.ends[1].address, Outgoing { to: net.ends[0].address, datagram });
+        net.deliver(
+            net.ends[1].address,
+            Outgoing { to: net.ends[0].address, datagram, fresh: None },
+        );
     }
 
     assert_eq!(net.ends[0].peers.stats(PeerId(0)).calls_sent, 1 + MOST_STALE);

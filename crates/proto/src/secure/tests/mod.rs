@@ -145,7 +145,7 @@ impl Net {
         let number = end.numbers.entry(peer).or_insert(0);
         let to = end.peers.seal(self.now, peer, *number, &mut datagram)?;
         *number += 1;
-        Ok(Outgoing { to, datagram })
+        Ok(Outgoing { to, datagram, fresh: None })
     }
 
     /// Seals a text at one end and lets it arrive.
