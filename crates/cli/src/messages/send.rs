@@ -19,7 +19,8 @@ use crate::failure::misuse;
 /// The exit code is 0 when all destinations have it, 1 when one does not, 2 when something given is wrong.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  trackway send report.txt 10.2.0.1 10.3.0.1 --port 5000 --precedence 2 --lifetime 10min
+  trackway send report.txt 10.2.0.1 10.3.0.1 --port 5000 --precedence 2
+  trackway send report.txt 10.2.0.1 --lifetime 10s     # a quick answer, if need be a bad one
   echo hello | trackway send - 10.2.0.1 --port 5000
   trackway send report.txt 10.2.0.1 --name report-17   # again by this name, it is the same message")]
 pub(crate) struct Args {
@@ -38,7 +39,8 @@ pub(crate) struct Args {
     /// From 0, routine, to 5, critical.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=5))]
     precedence: u8,
-    /// Worth nothing after this long: 10min. Without it, it is sent until destinations are given up.
+    /// Worth nothing after this long: 10min. It is tried until then, also to a destination that does not answer for
+    /// hours. Without it, `lifetime` of [sar] counts, which is 24h unless set.
     #[arg(long)]
     lifetime: Option<Span>,
     /// Let no destination say that it has it.
@@ -139,7 +141,7 @@ fn print(args: &Args, answer: &Value) -> io::Result<()> {
     let said = match text("outcome") {
         "cancelled" => "cancelled",
         "delivered" => "delivered",
-        "expired" => "not delivered: its lifetime is over",
+        "expired" => "not delivered: its lifetime is over; it may have arrived nevertheless",
         "lost" => "not delivered: parts of it were lost again and again",
         "refused" => "not delivered: refused there",
         "sent" => "sent; no acknowledgement was asked for",

@@ -98,6 +98,8 @@ pub struct Service {
     pub outcomes: usize,
     /// How long they are known.
     pub outcomes_kept: Duration,
+    /// How long a message is tried whose program does not say.
+    pub lifetime: Duration,
 }
 
 impl Default for Service {
@@ -110,6 +112,7 @@ impl Default for Service {
             inbox_octets: 64 << 20,
             outcomes: 100_000,
             outcomes_kept: Duration::from_secs(86_400),
+            lifetime: Duration::from_secs(86_400),
         }
     }
 }
@@ -167,6 +170,17 @@ pub static SERVICE: Table<Service> = Table {
             |it| it.outcomes_kept.into(),
             |it, to| it.outcomes_kept = to.period(),
         ),
+        Parameter::new(
+            "lifetime",
+            Kind::Period {
+                least: Duration::from_millis(1),
+                most: Duration::from_secs(31 * 86_400),
+            },
+            "How long a message is tried whose program does not say; by profile `default` nothing else ends it while its \
+             destination does not answer.",
+            |it| it.lifetime.into(),
+            |it, to| it.lifetime = to.period(),
+        ),
     ],
     rules: &[],
 };
@@ -179,7 +193,8 @@ const DAMAGED: [(&str, Damaged); 2] =
     [("refuse", Damaged::Refuse), ("set-aside", Damaged::SetAside)];
 /// By which gateways know datagrams that they carry for others; free in the registry of ports.
 const CARRY_PORT: u16 = 29_810;
-const CARRY_LIFETIME: Duration = Duration::from_secs(600);
+/// Programs that send datagrams say what they have to say again when that counts.
+const CARRY_LIFETIME: Duration = Duration::from_secs(60);
 const MOST_GROUPS: usize = 64;
 const MOST_PORTS: usize = 64;
 /// The longest path of a Unix socket.
@@ -339,7 +354,7 @@ mod tests {
     #[test]
     fn the_limits_are_as_the_keys_say() {
         let text = "[sar]\nstore-octets = 40000000\nclients = 3\nwindow = 4\ninbox = 5\ninbox-octets = 6000\n\
-                    outcomes = 7\noutcomes-kept = \"8s\"\n";
+                    outcomes = 7\noutcomes-kept = \"8s\"\nlifetime = \"9s\"\n";
         let expected = Service {
             store_octets: 40_000_000,
             clients: 3,
@@ -348,6 +363,7 @@ mod tests {
             inbox_octets: 6_000,
             outcomes: 7,
             outcomes_kept: Duration::from_secs(8),
+            lifetime: Duration::from_secs(9),
         };
         assert_eq!(parse(text).unwrap().service, expected);
     }

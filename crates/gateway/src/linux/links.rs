@@ -98,6 +98,16 @@ pub fn up(message: Message<'_>) -> Option<(u32, bool)> {
     (message.kind == libc::RTM_NEWLINK).then_some((index, is_up))
 }
 
+/// The interface that a message tells of, and whether it is up and has a carrier, if it does.
+#[must_use]
+pub fn running(message: Message<'_>) -> Option<(u32, bool)> {
+    let &[_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] = message.fixed::<LINK_FIXED>()?;
+    let needed = libc::IFF_UP | libc::IFF_RUNNING;
+    let is_running = i32::from_ne_bytes([f0, f1, f2, f3]) & needed == needed;
+    let index = u32::from_ne_bytes([i0, i1, i2, i3]);
+    (message.kind == libc::RTM_NEWLINK).then_some((index, is_running))
+}
+
 /// The neighbour that the kernel has asked for in vain, if a message says so: the number of the
 /// interface, and the address there.
 #[must_use]

@@ -1,11 +1,12 @@
 //! Answers that are owed: at most one for each transfer, spread in time where many would answer at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use super::config::Config;
 use super::message::Precedence;
+use super::shares::{Place, Shares, Source};
 use super::wire::Ports;
 use crate::budget::Budget;
 use crate::rng::Rng;
@@ -41,10 +42,15 @@ pub(super) struct Answer {
 /// All that are owed.
 #[derive(Debug)]
 pub(super) struct Answers {
-    all: BTreeMap<About, (Time, Answer)>,
+    all: BTreeMap<About, Owed>,
     due: BTreeSet<(Time, About)>,
-    /// For answers about transfers that are not known.
+    shares: Shares<About>,
+    /// For answers about transfers that are not known, to nodes that are not known either.
     strange: Budget,
+    /// The same for nodes that are known, each its own, so that strangers cannot use it up.
+    own: BTreeMap<IpAddr, Budget>,
+    /// Nodes with a budget of their own, in the order in which they got it.
+    owners: VecDeque<IpAddr>,
     rng: Rng,
     /// The time of the last call, before which nothing is due any more.
     seen: Time,
@@ -52,11 +58,34 @@ pub(super) struct Answers {
     pub(super) limited: u64,
 }
 
+/// An answer that waits.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    at: Time,
+    answer: Answer,
+    place: Place,
+}
+
+/// Nodes that are known and have a budget of their own, at most.
+const OWNERS: usize = 1_024;
+/// Of the room for answers, one source may fill this part while others want some.
+const FAIR: u64 = 8;
+
 impl Answers {
     pub(super) fn new(now: Time, config: &Config, rng: Rng) -> Self {
         let strange = Budget::per_second(now, config.limits.strange_answers);
-        let (all, due) = (BTreeMap::new(), BTreeSet::new());
-        Self { all, due, strange, rng, seen: now, full: 0, limited: 0 }
+        Self {
+            all: BTreeMap::new(),
+            due: BTreeSet::new(),
+            shares: Shares::default(),
+            strange,
+            own: BTreeMap::new(),
+            owners: VecDeque::new(),
+            rng,
+            seen: now,
+            full: 0,
+            limited: 0,
+        }
     }
 
     /// Owes one; if many others owe one too, then some time later. One about the same transfer is
@@ -69,7 +98,7 @@ impl Answers {
         answer: Answer,
         is_group: bool,
     ) {
-        if let Some((_, owed)) = self.all.get_mut(&about) {
+        if let Some(Owed { answer: owed, .. }) = self.all.get_mut(&about) {
             let is_final = owed.is_final || answer.is_final;
             if owed.say <= answer.say {
                 *owed = answer;
@@ -77,29 +106,69 @@ impl Answers {
             owed.is_final = is_final;
             return;
         }
-        if self.all.len() >= config.limits.answers {
-            self.full += 1;
-            return;
-        }
         let at = if is_group { now + self.rng.within(config.times.spread) } else { now };
-        self.all.insert(about, (at, answer));
+        self.insert(config, at, about, answer);
+    }
+
+    /// Owes one at a time of its own, unless there is one about the same transfer.
+    pub(super) fn owe_at(&mut self, config: &Config, at: Time, about: About, answer: Answer) {
+        if !self.all.contains_key(&about) {
+            self.insert(config, at, about, answer);
+        }
+    }
+
+    /// Where there is no room, an answer of whoever has most gives way.
+    fn insert(&mut self, config: &Config, at: Time, about: About, answer: Answer) {
+        let most = config.limits.answers;
+        while self.all.len() >= most
+            && let Some(first) = self.shares.first(most as u64 / FAIR)
+        {
+            self.full += 1;
+            self.take(first);
+        }
+        let place = self.shares.insert(Source::of(about.peer), about, 1);
+        self.all.insert(about, Owed { at, answer, place });
         self.due.insert((at, about));
     }
 
-    /// Owes one about a transfer that is not known, unless there were too many.
+    fn take(&mut self, about: About) -> Option<Answer> {
+        let Owed { at, answer, place } = self.all.remove(&about)?;
+        self.due.remove(&(at, about));
+        self.shares.remove(place);
+        Some(answer)
+    }
+
+    /// Owes one about a transfer that is not known, unless there were too many to nodes that are not known
+    /// either, or to this one.
     pub(super) fn owe_stranger(
         &mut self,
         now: Time,
         config: &Config,
         about: About,
         answer: Answer,
-        is_group: bool,
+        (is_known, is_group): (bool, bool),
     ) {
-        if self.all.contains_key(&about) || self.strange.spend(now) {
+        if self.all.contains_key(&about) || self.spends(now, config, about.peer, is_known) {
             self.owe(now, config, about, answer, is_group);
         } else {
             self.limited += 1;
         }
+    }
+
+    fn spends(&mut self, now: Time, config: &Config, peer: IpAddr, is_known: bool) -> bool {
+        if !is_known {
+            return self.strange.spend(now);
+        }
+        if !self.own.contains_key(&peer) {
+            if self.owners.len() >= OWNERS
+                && let Some(oldest) = self.owners.pop_front()
+            {
+                self.own.remove(&oldest);
+            }
+            self.owners.push_back(peer);
+        }
+        let budget = || Budget::per_second(now, config.limits.strange_answers);
+        self.own.entry(peer).or_insert_with(budget).spend(now)
     }
 
     /// Takes one that is due.
@@ -108,9 +177,7 @@ impl Answers {
         if at > now {
             return None;
         }
-        self.due.pop_first();
-        let (_, answer) = self.all.remove(&about)?;
-        Some((about, answer))
+        Some((about, self.take(about)?))
     }
 
     pub(super) fn handle_timeout(&mut self, now: Time) {

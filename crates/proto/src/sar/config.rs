@@ -185,7 +185,7 @@ impl Config {
                 destinations: 16,
                 waiting: 100_000,
                 waiting_octets: 128 << 20,
-                reassemblies: 1_024,
+                reassemblies: 16_384,
                 reassembly_octets: 16 << 20,
                 remembered: 200_000,
                 peers: 4_096,

@@ -10,6 +10,8 @@ use crate::time::Time;
 pub(super) struct Destination {
     pub(super) address: IpAddr,
     pub(super) is_active: bool,
+    /// It does not answer, and the message waits for it: no part of the rounds of the others.
+    pub(super) is_parked: bool,
     /// It has all segments below.
     pub(super) low: u16,
     /// Those that it has above.
@@ -27,6 +29,7 @@ impl Destination {
         Self {
             address,
             is_active: true,
+            is_parked: false,
             low: 1,
             above: BTreeSet::new(),
             requests: 0,
@@ -39,6 +42,34 @@ impl Destination {
     /// Whether an answer of it is missing.
     pub(super) fn is_silent(&self) -> bool {
         self.is_active && !self.has_answered
+    }
+
+    /// It has no outcome yet.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_active || self.is_parked
+    }
+
+    /// It takes no part until it is heard.
+    pub(super) fn park(&mut self) {
+        (self.is_active, self.is_parked) = (false, true);
+    }
+
+    /// It takes part again.
+    pub(super) fn unpark(&mut self) {
+        if self.is_parked {
+            (self.is_active, self.is_parked, self.has_answered) = (true, false, false);
+        }
+    }
+
+    /// It may be there again: questions count anew.
+    pub(super) fn rouse(&mut self) {
+        self.unpark();
+        (self.requests, self.restarts, self.asked_alone) = (0, 0, None);
+    }
+
+    /// Nothing is to become of it any more.
+    pub(super) fn close(&mut self) {
+        (self.is_active, self.is_parked) = (false, false);
     }
 
     pub(super) fn lacks(&self, number: u16) -> bool {

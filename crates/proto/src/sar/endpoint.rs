@@ -1,18 +1,23 @@
 //! A node: it sends messages and receives them.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::answers::{About, Answer, Answers, Say};
 use super::config::Config;
-use super::finished::Remembered;
-use super::message::{Arrival, Event, Message, MessageId, NotTaken, Options, Transmit};
+use super::finished::{Ending, Remembered};
+use super::message::{Arrival, Event, Message, MessageId, NotTaken, Options, Precedence, Transmit};
 use super::receiver::{Receiver, Segment};
 use super::sender::{Answered, Sender};
 use super::stats::{Levels, Stats};
-use super::wire::{Body, Malformed, Pdu};
+use super::wire::{Body, Malformed, Pdu, Ports};
 use crate::rng::Rng;
 use crate::serial::low16;
 use crate::time::{Time, earliest};
+
+/// Nodes that are told at once that this one is there; the others one after each of the times below.
+const GREETED: usize = 32;
+const GREETING: Duration = Duration::from_millis(50);
 
 /// A node of the segmentation/reassembly protocol. It keeps [`crate::contract`].
 #[derive(Debug)]
@@ -65,7 +70,43 @@ impl Sar {
 
     /// What an earlier process had received, so that it is not received again.
     pub fn remember(&mut self, now: Time, known: Remembered) {
-        self.receiver.stats.forgotten += self.receiver.finished.insert(now, known);
+        self.receiver.know(now, known);
+    }
+
+    /// Tells others that this node is there again, because they may have messages for it: each is acknowledged
+    /// once more what it sent last, which a node that waits for nothing ignores.
+    pub fn announce(&mut self, now: Time, peers: impl IntoIterator<Item = IpAddr>) {
+        let mut at = now;
+        for (count, peer) in peers.into_iter().enumerate() {
+            let known = self.receiver.finished.newest_of(peer);
+            let known = known.filter(|known| known.ending == Ending::Delivered);
+            let (serial, ports) =
+                known.map_or((0, Ports::default()), |known| (known.serial, known.ports));
+            if count >= GREETED {
+                at += GREETING;
+            }
+            let about = About { peer, serial, is_ours: false };
+            let (ports, precedence) = (ports.swapped(), Precedence::ROUTINE);
+            let answer = Answer { say: Say::Complete, ports, is_final: false, precedence };
+            self.answers.owe_at(&self.config, at, about, answer);
+        }
+    }
+
+    /// Destinations that do not answer, and that messages wait for all the same.
+    pub fn silent(&self) -> impl Iterator<Item = IpAddr> {
+        self.sender.silent()
+    }
+
+    /// Something changed below that may lead to a destination again, such as an interface or a route: if it does
+    /// not answer, it is tried at once.
+    pub fn handle_way(&mut self, now: Time, to: IpAddr) {
+        self.sender.handle_heard(now, &self.config, to);
+    }
+
+    /// Whether an address has acknowledged something that was sent there.
+    #[must_use]
+    pub fn has_answered(&self, address: IpAddr) -> bool {
+        self.sender.has_answered(address)
     }
 
     /// What was received and is known, for a process that comes after this one.
@@ -106,6 +147,7 @@ impl Sar {
                 receiver.handle_repair(now, config, answers, arrival, repair);
             }
         }
+        self.sender.handle_heard(now, &self.config, arrival.from);
         Ok(())
     }
 
@@ -113,9 +155,9 @@ impl Sar {
     fn handle_abort(&mut self, now: Time, from: Answered, polls: bool) {
         let Self { config, sender, receiver, answers, .. } = self;
         let Answered { arrival, ports, serial } = from;
-        let key = (arrival.from, serial);
+        let key = (arrival.from, serial, ports);
         let is_meant = sender.is_answer(&from) && sender.handle_abort(now, config, answers, from)
-            || receiver.handle_abort(now, key, ports)
+            || receiver.handle_abort(now, config, key)
             || sender.handle_abort(now, config, answers, from);
         if !polls {
             return;
@@ -125,7 +167,11 @@ impl Sar {
         let answer = Answer { say, ports, is_final: true, precedence: arrival.precedence };
         match is_meant {
             true => answers.owe(now, config, about, answer, false),
-            false => answers.owe_stranger(now, config, about, answer, false),
+            false => {
+                let is_known =
+                    receiver.finished.has_source(arrival.from) || sender.has_answered(arrival.from);
+                answers.owe_stranger(now, config, about, answer, (is_known, false));
+            }
         }
     }
 
@@ -140,7 +186,7 @@ impl Sar {
     /// What the driver should know.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.sender.events.pop_front();
-        event.or_else(|| self.receiver.delivered.pop_front().map(Event::Received))
+        event.or_else(|| self.receiver.events.pop_front())
     }
 
     /// The next PDU to send, in place of what `out` holds, and where it goes. Answers go first.
@@ -155,7 +201,8 @@ impl Sar {
             Say::AbortRequest => Body::AbortRequest { polls: false },
             Say::Complete => Body::Complete { is_final },
             Say::Partial => {
-                buffer = self.receiver.mask((about.peer, about.serial));
+                // Answers have the ports changed over.
+                buffer = self.receiver.mask((about.peer, about.serial, ports.swapped()));
                 Body::Partial { is_final, mask: buffer.mask() }
             }
         };

@@ -55,6 +55,8 @@ pub(super) struct Finished {
     /// The newest number of each source, counted on from round to round, and how many are known of it.
     newest: BTreeMap<IpAddr, (u64, u32)>,
     most: usize,
+    /// Of one source at most.
+    share: u32,
     lifetime: Duration,
 }
 
@@ -66,6 +68,13 @@ struct Known {
     /// Its number, counted on from round to round.
     number: u64,
 }
+
+/// Of all that are known, one source may have this part.
+const FAIR: usize = 4;
+/// Where so few are known, one source may have all.
+const FEW: usize = 4_096;
+/// Entries of the order that may be out of date beside as many as are known.
+const STALE: usize = 1_024;
 
 /// Where the count of the numbers of a source begins: far from where it could wrap.
 const BEGIN: u64 = 1 << 32;
@@ -80,11 +89,14 @@ pub(super) fn fingerprint(data: &[u8]) -> u64 {
 impl Finished {
     pub(super) fn new(most: usize, lifetime: Duration) -> Self {
         let (all, order, newest) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
-        Self { all, order, newest, most, lifetime }
+        let share = if most < FEW { most } else { most / FAIR };
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        Self { all, order, newest, most, share, lifetime }
     }
 
-    /// Remembers a transfer. Returns how many were forgotten for want of room.
-    pub(super) fn insert(&mut self, now: Time, remembered: Remembered) -> u64 {
+    /// Remembers a transfer. Returns which were forgotten for want of room: of a source that has more than its
+    /// share its own oldest, and else the oldest of all.
+    pub(super) fn insert(&mut self, now: Time, remembered: Remembered) -> Vec<(IpAddr, u16)> {
         let key = (remembered.source, remembered.serial);
         self.remove(key);
         let number = self.number(key);
@@ -93,7 +105,7 @@ impl Finished {
         let (newest, count) = self.newest.entry(key.0).or_insert((number, 0));
         *count += 1;
         *newest = number.max(*newest);
-        let mut forgotten = 0;
+        let mut forgotten = Vec::new();
         while let Some(&(at, source, serial)) = self.order.front() {
             let key = (source, serial);
             let is_current = self.all.get(&key).is_some_and(|known| known.since == at);
@@ -103,11 +115,40 @@ impl Finished {
             }
             self.order.pop_front();
             if is_current {
-                forgotten += u64::from(!is_old);
+                forgotten.extend((!is_old).then_some(key));
                 self.remove(key);
             }
         }
+        if self.newest.get(&key.0).is_some_and(|(_, count)| *count > self.share) {
+            let oldest = self.oldest_of(key);
+            forgotten.extend(oldest.inspect(|oldest| self.remove(*oldest)));
+        }
+        if self.order.len() > 2 * self.all.len() + STALE {
+            let Self { all, order, .. } = self;
+            order.retain(|(at, source, serial)| {
+                all.get(&(*source, *serial)).is_some_and(|known| known.since == *at)
+            });
+        }
         forgotten
+    }
+
+    /// The transfer of a source that began longest before this one: numbers are used in order.
+    fn oldest_of(&self, (source, serial): (IpAddr, u16)) -> Option<(IpAddr, u16)> {
+        let above = serial.checked_add(1).map(|next| (source, next)..=(source, u16::MAX));
+        let mut above = above.into_iter().flat_map(|range| self.all.range(range));
+        let mut all = self.all.range((source, 0)..=(source, u16::MAX));
+        above.next().or_else(|| all.next()).map(|(key, _)| *key)
+    }
+
+    /// Whether something is known of a source.
+    pub(super) fn has_source(&self, source: IpAddr) -> bool {
+        self.newest.contains_key(&source)
+    }
+
+    /// The newest transfer of a source.
+    pub(super) fn newest_of(&self, source: IpAddr) -> Option<&Remembered> {
+        let (newest, _) = self.newest.get(&source)?;
+        self.all.get(&(source, low16(*newest))).map(|known| &known.remembered)
     }
 
     /// What a segment with this number of this source is, if such a transfer is known. Its first
@@ -217,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_number_of_the_next_round_is_new_though_a_later_one_overtook_it() {
-        let mut finished = Finished::new(100_000, Duration::from_secs(60));
+        let mut finished = Finished::new(300_000, Duration::from_secs(60));
         (0..=u16::MAX).for_each(|serial| _ = finished.insert(Time::ZERO, known(serial)));
         let of = |finished: &Finished, serial| {
             finished.recognise(Time::ZERO, (SOURCE, serial), PORTS, 3, Some(b"first"))
@@ -237,12 +278,31 @@ mod tests {
         let mut finished = finished();
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
 
-        let forgotten: u64 = (0..5).map(|serial| finished.insert(at(0), known(serial))).sum();
-        assert_eq!((forgotten, finished.len()), (2, 3));
+        let forgotten: Vec<_> =
+            (0..5).flat_map(|serial| finished.insert(at(0), known(serial))).collect();
+        assert_eq!((forgotten, finished.len()), (vec![(SOURCE, 0), (SOURCE, 1)], 3));
         assert!(finished.get(at(0), (SOURCE, 1)).is_none());
         assert!(finished.get(at(60), (SOURCE, 2)).is_some());
         assert!(finished.get(at(61), (SOURCE, 2)).is_none());
-        assert_eq!(finished.insert(at(61), known(9)), 0);
+        assert!(finished.insert(at(61), known(9)).is_empty());
         assert_eq!(finished.len(), 1);
+    }
+
+    #[test]
+    fn one_source_forgets_its_own_and_what_is_out_of_date_takes_no_memory() {
+        let mut finished = Finished::new(8_000, Duration::from_secs(60));
+        let honest = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+        finished.insert(Time::ZERO, Remembered { source: honest, ..known(7) });
+
+        for round in 0..100_000_u32 {
+            finished.insert(Time::from_nanos(round.into()), known(low16(u64::from(round))));
+        }
+
+        assert_eq!(finished.len(), 2_001, "a quarter, and the one of the other");
+        assert!(finished.get(Time::ZERO, (honest, 7)).is_some());
+        assert!(finished.order.len() <= 2 * finished.len() + STALE);
+        let newest = finished.newest_of(SOURCE).map(|known| known.serial);
+        assert_eq!(newest, Some(low16(99_999)));
+        assert!(finished.get(Time::ZERO, (SOURCE, low16(99_999 - 1_999))).is_some());
     }
 }

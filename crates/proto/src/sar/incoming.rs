@@ -7,7 +7,8 @@ use super::config::{Config, Profile};
 use super::estimate::Filter;
 use super::message::Precedence;
 use super::repair::Solver;
-use super::wire::{Cover, MaskBuffer, Place, Ports};
+use super::shares;
+use super::wire::{Cover, MaskBuffer, PARTIAL_HEADER, Place, WORD};
 use crate::time::Time;
 
 /// The factor between the gap that is expected and how long Basic waits: SRCL's maximum, and jitter.
@@ -16,7 +17,6 @@ const BASIC_PATIENCE: f64 = 5.0 * 2.2;
 /// What has arrived of a transfer.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    pub(super) ports: Ports,
     pub(super) last: u16,
     pub(super) precedence: Precedence,
     /// Those that have arrived.
@@ -40,6 +40,20 @@ pub(super) struct Incoming {
     largest_gap: Duration,
     /// The deadline as it is noted.
     pub(super) due: Option<Time>,
+    /// Its place among all transfers, and what it weighs there.
+    pub(super) place: Option<(Stage, shares::Place)>,
+    /// Octets that its originator has sent, less those that it was answered: who makes an address of another its
+    /// own cannot have us send more there than it sends itself.
+    credit: usize,
+}
+
+/// How far a transfer has come: those that have just begun cost whoever makes them up next to nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stage {
+    /// One segment has arrived.
+    Begun,
+    /// Several have.
+    Growing,
 }
 
 /// What became of a segment.
@@ -53,9 +67,8 @@ pub(super) enum Taken {
 }
 
 impl Incoming {
-    pub(super) fn new(now: Time, config: &Config, ports: Ports, last: u16, it: Precedence) -> Self {
+    pub(super) fn new(now: Time, config: &Config, last: u16, it: Precedence) -> Self {
         Self {
-            ports,
             last,
             precedence: it,
             segments: BTreeMap::new(),
@@ -71,7 +84,21 @@ impl Incoming {
             gap: Filter::new(config.times.gap),
             largest_gap: Duration::ZERO,
             due: None,
+            place: None,
+            credit: 0,
         }
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        match self.segments.len() {
+            0 | 1 => Stage::Begun,
+            _ => Stage::Growing,
+        }
+    }
+
+    /// A datagram of so many octets came for it.
+    pub(super) fn earn(&mut self, octets: usize) {
+        self.credit = self.credit.saturating_add(octets);
     }
 
     /// Takes a segment.
@@ -211,6 +238,11 @@ impl Incoming {
         (usize::from(self.last) - 1) * size >= most as usize
     }
 
+    /// Whether a single segment speaks for it, which anybody may have sent.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.segments.len() <= 1 && self.solver.octets(1) == 0
+    }
+
     pub(super) fn first(&self) -> Option<&[u8]> {
         self.segments.get(&1).map(|data| &**data)
     }
@@ -224,10 +256,16 @@ impl Incoming {
     }
 
     /// What is told to the originator.
-    pub(super) fn mask(&self) -> MaskBuffer {
+    pub(super) fn mask(&mut self) -> MaskBuffer {
         let mut mask = MaskBuffer::new(self.next);
-        let end = self.next.saturating_add(super::wire::LONGEST_MASK);
+        // What is longer than what came is cut: the originator learns of the rest later.
+        let octets = self.credit / WORD * WORD;
+        let bits = octets.saturating_sub(PARTIAL_HEADER).saturating_mul(8).max(FEWEST_BITS);
+        let bits = u16::try_from(bits).unwrap_or(u16::MAX).min(super::wire::LONGEST_MASK);
+        let end = self.next.saturating_add(bits);
         self.segments.range(self.next..end).for_each(|(number, _)| mask.set(*number));
+        let words = usize::from(mask.mask().header_words());
+        self.credit = self.credit.saturating_sub(words * WORD);
         mask
     }
 
@@ -235,9 +273,14 @@ impl Incoming {
     pub(super) fn octets(&self) -> usize {
         let size = self.size.or_else(|| self.segments.get(&self.last).map(|last| last.len()));
         let size = size.unwrap_or(0);
-        self.segments.len() * (size + PLACE) + self.solver.octets(size + PLACE)
+        TRANSFER + self.segments.len() * (size + PLACE) + self.solver.octets(size + PLACE)
     }
 }
+
+/// Octets that a transfer takes beside its segments.
+pub(super) const TRANSFER: usize = 768;
+/// Bits of a mask that fit into the shortest partial acknowledgement.
+const FEWEST_BITS: usize = 16;
 
 /// Octets that the place of a segment takes beside its data.
 pub(super) const PLACE: usize = 64;

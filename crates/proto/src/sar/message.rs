@@ -158,9 +158,17 @@ pub enum Event {
         /// What became of it.
         outcome: Outcome,
     },
+    /// There was no room any more to know a transfer that is over: a driver that stores what transfers are known
+    /// by need not keep it.
+    Forgotten {
+        /// Its originator.
+        source: IpAddr,
+        /// Its number there.
+        serial: u16,
+    },
     /// A message arrived.
     Received(Delivered),
-    /// A message is about to be sent. A driver that keeps messages over a restart stores `resume` with
+    /// A message is about to be sent for the first time. A driver that keeps messages over a restart stores `resume` with
     /// it before it asks for something to transmit.
     Started {
         /// Which message.

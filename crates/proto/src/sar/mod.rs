@@ -34,6 +34,7 @@ mod receiver;
 mod repair;
 mod sender;
 mod serials;
+mod shares;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,7 @@ pub use message::{
     Resume, Transmit,
 };
 pub use parameters::PARAMETERS;
+pub use shares::Source;
 pub use stats::Stats;
 pub use wire::Ports;
 

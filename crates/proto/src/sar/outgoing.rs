@@ -14,10 +14,10 @@ use std::time::Duration;
 use super::alone::Alone;
 use super::config::{Config, Profile};
 use super::destination::Destination;
-use super::message::{MessageId, Precedence};
+use super::message::{Message, MessageId, Options, Precedence, Resume};
 use super::polls::Polls;
 use super::repair::MOST_SPAN;
-use super::waiting::{Turn, Waiting};
+use super::waiting::{To, Turn, Waiting};
 use super::wire::{Cover, Mask, Place, Ports};
 use crate::time::Time;
 
@@ -55,6 +55,11 @@ pub(super) struct Outgoing {
     pub(super) alone: Alone,
     pub(super) polls: Polls,
     pub(super) timing: Timing,
+    /// Whether all that are left do not answer, or do not take it: it has nothing under way then, but for a
+    /// question now and then.
+    pub(super) is_quiet: bool,
+    /// Rounds in a row that brought nothing, though segments were sent as often as allowed.
+    fruitless: u8,
 }
 
 /// The message, cut.
@@ -72,6 +77,8 @@ pub(super) struct Timing {
     pub(super) expires: Option<Time>,
     /// When the question was asked for the first time.
     pub(super) asked_at: Option<Time>,
+    /// Nothing is sent before.
+    pub(super) resume_at: Option<Time>,
     /// When the question has waited long enough.
     pub(super) answer_by: Option<Time>,
     /// The deadline as it is noted.
@@ -116,6 +123,8 @@ pub(super) enum Worth {
     Forged,
     /// The destination has lost what it had.
     Forgotten,
+    /// It tells nothing new.
+    Nothing,
     Taken,
 }
 
@@ -161,6 +170,8 @@ impl Outgoing {
             alone: Alone::default(),
             polls: Polls::default(),
             timing: Timing { expires, ..Timing::default() },
+            is_quiet: false,
+            fruitless: 0,
         };
         transfer.list();
         transfer
@@ -178,10 +189,104 @@ impl Outgoing {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.active().next().is_none()
+        !self.destinations.iter().any(Destination::is_open)
     }
 
+    /// Whether only destinations are left that do not answer.
+    pub(super) fn has_only_parked(&self) -> bool {
+        self.active().next().is_none() && !self.is_over()
+    }
+
+    /// Whether a question to a destination has waited in vain.
+    pub(super) fn is_late_at(&self, address: IpAddr) -> bool {
+        let mut left = self.destinations.iter().filter(|it| it.is_open());
+        self.timing.timeouts > 0 && left.any(|it| it.address == address && !it.has_answered)
+    }
+
+    /// Whether this is the only destination that is left.
+    pub(super) fn is_for(&self, address: IpAddr) -> bool {
+        let mut left = self.destinations.iter().filter(|it| it.is_open());
+        left.next().is_some_and(|it| it.address == address) && left.next().is_none()
+    }
+
+    /// Destinations that are known not to answer take no part at first, unless none does.
+    pub(super) fn set_apart(&mut self, is_silent: impl Fn(IpAddr) -> bool) {
+        if self.active().any(|it| !is_silent(it.address)) {
+            let active = self.destinations.iter_mut().filter(|it| it.is_active);
+            active.filter(|it| is_silent(it.address)).for_each(Destination::park);
+            self.list();
+        }
+    }
+
+    /// Whether it is tried until its lifetime ends, however long nobody answers.
+    pub(super) fn persists(&self, config: &Config) -> bool {
+        config.profile == Profile::Default && self.is_acknowledged && self.timing.expires.is_some()
+    }
+
+    /// The message as it waits for its turn: the same transfer once it has it.
+    pub(super) fn into_waiting(self, serial: u16) -> Waiting {
+        let left = self.destinations.iter().filter(|it| it.is_open()).map(|it| it.address);
+        let left: Box<[IpAddr]> = left.collect();
+        let to = match *left {
+            [one] => To::Single(one),
+            _ => To::Several(left),
+        };
+        let resume = Resume { serial, segment: self.content.segment };
+        let options = Options {
+            precedence: self.precedence,
+            lifetime: None,
+            is_acknowledged: self.is_acknowledged,
+            via: self.via,
+            resume: Some(resume),
+        };
+        let message = Message { ports: self.ports, data: self.content.data };
+        let expires = self.timing.expires;
+        Waiting { id: self.id, message, to, options, expires, parked: None }
+    }
+
+    /// A destination may answer again: it is sent a single segment, or asked what it has.
+    pub(super) fn rouse(&mut self, address: IpAddr) {
+        let of_it = self.destinations.iter_mut().filter(|it| it.is_open() && it.address == address);
+        of_it.for_each(Destination::rouse);
+        self.list();
+        (self.timing.answer_by, self.timing.resume_at, self.timing.timeouts) = (None, None, 0);
+        self.polls.clear();
+        self.alone.clear();
+        match self.is_single() && self.has_sent_all() {
+            true => self.plan_all(),
+            false => self.asks = self.last_sent() > 0,
+        }
+    }
+
+    /// Nobody who is left answers: all are asked, by questions that are short.
+    pub(super) fn ask_quietly(&mut self, config: &Config) {
+        for destination in &mut self.destinations {
+            destination.unpark();
+            // Whoever comes back may have forgotten what it had.
+            destination.restarts = 0;
+        }
+        self.list();
+        // What was under way is not any more, and goes again as if for the first time: by window and room. Whether it
+        // arrived is not known, as of what an earlier process had sent.
+        self.is_resumed = true;
+        let low = self.active().map(|it| it.low).min().unwrap_or(1);
+        let above = self.active().filter_map(|it| it.above.last()).max().copied().unwrap_or(0);
+        let kept = low.saturating_add(config.flow.credit - 1).max(above);
+        self.sent.truncate(kept.into());
+        self.sent.iter_mut().for_each(|sent| sent.retries = 0);
+        self.count_outstanding();
+        self.again.clear();
+        self.repairs = None;
+        self.polls.clear();
+        self.alone.clear();
+        self.asks = true;
+    }
+
+    /// Octets under way.
     pub(super) fn octets(&self) -> u32 {
+        if self.is_quiet {
+            return 0;
+        }
         u32::from(self.outstanding) * self.segment_octets()
     }
 
@@ -215,6 +320,9 @@ impl Outgoing {
 
     /// Whether a segment that was never sent may go now, with so many outstanding at most.
     pub(super) fn may_go_on(&self, config: &Config, window: u16) -> bool {
+        if self.fruitless > 0 {
+            return false;
+        }
         let has_room = !config.profile.has_window() || self.outstanding < window;
         if self.has_sent_all() || !self.is_acknowledged {
             return !self.has_sent_all();
@@ -237,6 +345,9 @@ impl Outgoing {
 
     /// What is sent next, if anything; repeats first.
     pub(super) fn next(&self, config: &Config, window: u16) -> Option<Next> {
+        if self.timing.resume_at.is_some() {
+            return None;
+        }
         if self.asks {
             return Some(Next::Ask);
         }
@@ -306,6 +417,9 @@ impl Outgoing {
         if !self.is_acknowledged || self.has_repeats() || !self.may_ask(config) {
             return false;
         }
+        if self.fruitless > 0 {
+            return true;
+        }
         if let Some(last) = self.polls.last() {
             let step = u32::from(config.flow.ask_at.max(window / 4));
             let since = self.transmissions.saturating_sub(last.transmission);
@@ -345,16 +459,26 @@ impl Outgoing {
             destination.above.clear();
             self.sent.iter_mut().for_each(|sent| sent.retries = 0);
         }
+        destination.unpark();
         let before = (destination.low, destination.above.len());
         destination.low = destination.low.max(mask.start());
         destination.above.extend(mask.arrived());
         destination.advance();
         destination.has_answered |= is_answer;
         // Saying the same again unasked is no answer: that could go on for ever.
-        if is_answer || before != (destination.low, destination.above.len()) {
+        let is_progress = before != (destination.low, destination.above.len());
+        if is_answer || is_progress {
             destination.requests = 0;
         }
-        if has_lost { Worth::Forgotten } else { Worth::Taken }
+        if is_progress && self.fruitless > 0 {
+            self.fruitless = 0;
+            self.sent.iter_mut().for_each(|sent| sent.retries = 0);
+        }
+        match (has_lost, is_answer || is_progress) {
+            (true, _) => Worth::Forgotten,
+            (false, true) => Worth::Taken,
+            (false, false) => Worth::Nothing,
+        }
     }
 
     /// Counts what is outstanding.
@@ -398,6 +522,20 @@ impl Outgoing {
             hopeless.extend(lacking.map(|(index, _)| index));
         }
         hopeless.into_iter().collect()
+    }
+
+    /// What was sent as often as allowed is tried again, one segment after a pause that doubles; returns how
+    /// often it has by now.
+    pub(super) fn stall(&mut self) -> u8 {
+        let lowest = self.active().map(|destination| destination.low).min().unwrap_or(1);
+        let first = (lowest..=self.last_sent()).find(|number| self.is_lacked(*number));
+        self.again = first.into_iter().collect();
+        self.repairs = None;
+        self.polls.clear();
+        self.timing.answer_by = None;
+        let before = self.fruitless;
+        self.fruitless = before.saturating_add(1);
+        before
     }
 
     /// Forgets to send again what nobody lacks any more.
@@ -448,7 +586,8 @@ impl Outgoing {
 
     /// Whether nothing makes anyone answer any more, if there is nothing to send: then that is.
     pub(super) fn is_stuck(&self) -> bool {
-        self.is_acknowledged && self.polls.is_empty() && !self.is_over()
+        let is_idle = self.polls.is_empty() && self.timing.resume_at.is_none();
+        self.is_acknowledged && is_idle && self.active().next().is_some()
     }
 
     pub(super) fn is_single(&self) -> bool {
@@ -461,7 +600,7 @@ impl Outgoing {
     }
 
     pub(super) fn find(&self, address: IpAddr) -> Option<usize> {
-        self.destinations.iter().position(|it| it.is_active && it.address == address)
+        self.destinations.iter().position(|it| it.is_open() && it.address == address)
     }
 
     /// Segments that a destination lacks of what it was asked about last.

@@ -34,14 +34,16 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "requests",
             Kind::Count { least: 1, most: 50, unit: "" },
-            "How often a destination is asked for an answer until it is given up (RFARL).",
+            "How often a destination is asked for an answer until it is given up (RFARL); by profile `default` a message with a \
+             lifetime waits for it until that ends.",
             |it| it.retries.requests.into(),
             |it, to| it.retries.requests = to.count(),
         ),
         Parameter::new(
             "segment-retries",
             Kind::Count { least: 0, most: 50, unit: "" },
-            "How often a segment is sent again that a destination says is missing (SRCL).",
+            "How often a segment is sent again that a destination says is missing (SRCL); by profile `default` one with a \
+             lifetime is then tried more and more rarely.",
             |it| it.retries.segment.into(),
             |it, to| it.retries.segment = to.count(),
         ),
@@ -222,7 +224,7 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "reassemblies",
             Kind::Count { least: 1, most: 1_000_000, unit: "" },
-            "Messages that have arrived in part; more are dropped until one of these ends.",
+            "Messages that have arrived in part; for more of them others are given up.",
             |it| it.limits.reassemblies.into(),
             |it, to| it.limits.reassemblies = to.count(),
         ),

@@ -57,7 +57,19 @@ pub(super) struct Peer {
     load: u64,
     /// Messages that wait until there are fewer transfers.
     parked: BTreeSet<Turn>,
+    /// Whether messages outlast that it does not answer: a single one tries until it does.
+    is_silent: bool,
+    /// When something came from it last.
+    heard_at: Time,
+    /// Since it was silent: the pause after which a sign of it counts again, and when that is over.
+    rest: Duration,
+    rested_at: Time,
 }
+
+/// The pause between two signs that have a silent destination tried at once, and the longest one: it doubles as
+/// long as nothing is answered, because signs may be made up.
+const REST_OF_SIGNS: Duration = Duration::from_secs(1);
+const MOST_REST_OF_SIGNS: Duration = Duration::from_secs(64);
 
 impl Peers {
     pub(super) fn new(config: &Config) -> Self {
@@ -136,6 +148,57 @@ impl Peers {
             peer.parked.remove(&turn);
             self.rest(now, address);
         }
+    }
+
+    /// A destination did not answer as often as it was asked, and messages wait for it all the same.
+    /// True if that is new.
+    pub(super) fn silence(&mut self, address: IpAddr) -> bool {
+        let peer = self.all.get_mut(&address);
+        peer.is_some_and(|peer| !std::mem::replace(&mut peer.is_silent, true))
+    }
+
+    pub(super) fn is_silent(&self, address: IpAddr) -> bool {
+        self.all.get(&address).is_some_and(|peer| peer.is_silent)
+    }
+
+    /// There is a sign of a destination that is away. Returns when it is tried: now, or when the next sign counts.
+    pub(super) fn wake(&mut self, now: Time, address: IpAddr) -> Option<Time> {
+        let peer = self.all.get_mut(&address)?;
+        if now < peer.rested_at {
+            return Some(peer.rested_at);
+        }
+        peer.backoff = 0;
+        peer.rested_at = now + peer.rest;
+        peer.rest = (peer.rest * 2).min(MOST_REST_OF_SIGNS);
+        Some(now)
+    }
+
+    /// A destination has answered; true if it was silent.
+    pub(super) fn revive(&mut self, address: IpAddr) -> bool {
+        let Some(peer) = self.all.get_mut(&address) else { return false };
+        peer.rest = REST_OF_SIGNS;
+        if !std::mem::take(&mut peer.is_silent) {
+            return false;
+        }
+        peer.backoff = 0;
+        true
+    }
+
+    /// Something came from an address.
+    pub(super) fn hear(&mut self, now: Time, address: IpAddr) {
+        if let Some(peer) = self.all.get_mut(&address) {
+            peer.heard_at = now;
+        }
+    }
+
+    /// Whether nothing at all has come from a destination since then.
+    pub(super) fn is_unheard(&self, address: IpAddr, since: Time) -> bool {
+        self.all.get(&address).is_some_and(|peer| peer.heard_at <= since)
+    }
+
+    /// Transfers to a destination.
+    pub(super) fn transfers(&self, address: IpAddr) -> u32 {
+        self.all.get(&address).map_or(0, |peer| peer.transfers)
     }
 
     /// Notes that a destination has nothing, if it is so.
@@ -236,7 +299,16 @@ impl Peer {
             silent_at: now,
             load: 0,
             parked: BTreeSet::new(),
+            is_silent: false,
+            heard_at: now,
+            rest: REST_OF_SIGNS,
+            rested_at: now,
         }
+    }
+
+    /// Whether a round trip to it was measured.
+    pub(super) fn is_measured(&self) -> bool {
+        self.smoothed.is_some()
     }
 
     /// By how much longer a round trip may take than those that were measured, because more is under way
@@ -289,6 +361,7 @@ impl Peer {
     fn most_transfers(&self, config: &Config) -> u32 {
         let most = config.flow.transfers_of_peer;
         let most = match (self.backoff, self.smoothed) {
+            _ if self.is_silent => 1,
             (0, Some(_)) => most,
             (0, None) => most.min(TRANSFERS_OF_STRANGER),
             _ => 1,

@@ -7,27 +7,32 @@ use super::answers::{About, Answer, Answers, Say};
 use super::config::{Config, Profile};
 use super::deadlines::Deadlines;
 use super::finished::{Ending, Finished, Recognised, Remembered, fingerprint};
-use super::incoming::{Incoming, PLACE, Taken};
-use super::message::{Arrival, Delivered};
+use super::incoming::{Incoming, PLACE, Stage, TRANSFER, Taken};
+use super::message::{Arrival, Delivered, Event, Precedence};
+use super::shares::{Shares, Source};
 use super::stats::Received;
-use super::wire::{Cover, MaskBuffer, Place, Ports};
+use super::wire::{Cover, DATA_HEADER, MaskBuffer, Place, Ports, REPAIR_HEADER};
 use crate::time::Time;
 
 /// All transfers from others.
 #[derive(Debug)]
 pub(super) struct Receiver {
     all: BTreeMap<Key, Incoming>,
+    /// Transfers of which one segment has come: each weighs 1.
+    begun: Shares<Key>,
+    /// Transfers of which more has come: each weighs its octets.
+    growing: Shares<Key>,
     pub(super) finished: Finished,
     deadlines: Deadlines<Key>,
-    /// Messages that the driver has not taken.
-    pub(super) delivered: VecDeque<Delivered>,
+    /// What the driver has not taken.
+    pub(super) events: VecDeque<Event>,
     /// What all transfers keep.
     octets: usize,
     pub(super) stats: Received,
 }
 
-/// Names a transfer.
-pub(super) type Key = (IpAddr, u16);
+/// Names a transfer. The ports belong to it, so that who does not know them does not get in its way.
+pub(super) type Key = (IpAddr, u16, Ports);
 
 /// A segment as it arrived.
 #[derive(Clone, Copy, Debug)]
@@ -40,13 +45,18 @@ pub(super) struct Segment<'a> {
     pub(super) data: &'a [u8],
 }
 
+/// Of the transfers of a stage, one source may have this part while others want some.
+const FAIR: u64 = 16;
+
 impl Receiver {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             all: BTreeMap::new(),
+            begun: Shares::default(),
+            growing: Shares::default(),
             finished: Finished::new(config.limits.remembered, config.times.remember),
             deadlines: Deadlines::default(),
-            delivered: VecDeque::new(),
+            events: VecDeque::new(),
             octets: 0,
             stats: Received::default(),
         }
@@ -63,15 +73,20 @@ impl Receiver {
     ) {
         self.stats.segments += 1;
         let Segment { ports, serial, is_acknowledged, polls, place, data } = segment;
-        let key = (arrival.from, serial);
+        let key = (arrival.from, serial, ports);
         let reply = Reply { now, config, arrival, ports, serial };
+        if self.all.get(&key).is_some_and(|it| it.last != place.last() && it.is_doubtful()) {
+            // Of two that contradict each other the later one counts, as long as neither has more to show.
+            self.stats.odd += 1;
+            self.remove(key);
+        }
         if !self.all.contains_key(&key) {
             let first = (place.number() == 1).then_some(data);
-            match self.finished.recognise(now, key, ports, place.last(), first) {
+            match self.finished.recognise(now, (arrival.from, serial), ports, place.last(), first) {
                 Some(Recognised::Late(Ending::Aborted)) => {
                     self.stats.late += 1;
                     if polls {
-                        reply.owe_stranger(answers, Say::AbortRequest, false);
+                        self.owe_stranger(&reply, answers, Say::AbortRequest, false);
                     }
                     return;
                 }
@@ -85,24 +100,28 @@ impl Receiver {
                 }
                 Some(Recognised::New) | None => {}
             }
+            if place.last() == 1 {
+                self.take_single(answers, &reply, &segment);
+                return;
+            }
             if !self.begin(answers, &reply, place, data.len(), polls) {
                 return;
             }
         }
+        if !self.make_room(config, data.len() + PLACE, Some(key)) {
+            return;
+        }
         let Some(incoming) = self.all.get_mut(&key) else { return };
-        if (incoming.ports, incoming.last) != (ports, place.last()) {
+        if incoming.last != place.last() {
             self.stats.odd += 1;
             return;
         }
         let before = incoming.octets();
-        if self.octets + data.len() + PLACE > config.limits.reassembly_octets {
-            self.stats.full += 1;
-            return;
-        }
         if incoming.exceeds(config.limits.message, data.len()) {
             self.stats.too_large += 1;
             return;
         }
+        incoming.earn(DATA_HEADER + data.len());
         match incoming.take(now, place, data) {
             Taken::Again => {
                 self.stats.again += 1;
@@ -118,6 +137,9 @@ impl Receiver {
                 if matches!(config.profile, Profile::Basic | Profile::Enhanced) {
                     self.give_up(now, key, Ending::Aborted);
                     reply.owe(answers, Say::AbortRequest, false);
+                } else if self.all.get(&key).is_some_and(Incoming::is_doubtful) {
+                    // So may be what was there before.
+                    self.remove(key);
                 }
                 return;
             }
@@ -125,7 +147,30 @@ impl Receiver {
         }
         incoming.unanswered += 1;
         self.octets = (self.octets + incoming.octets()).saturating_sub(before);
+        self.rank(key);
         self.settle(answers, &reply, polls, is_acknowledged);
+    }
+
+    /// A message of a single segment needs no place.
+    fn take_single(&mut self, answers: &mut Answers, reply: &Reply<'_>, segment: &Segment<'_>) {
+        let Segment { ports, serial, is_acknowledged, polls, data, .. } = *segment;
+        let Reply { now, config, arrival, .. } = *reply;
+        if data.len() > config.limits.message as usize {
+            self.stats.too_large += 1;
+            return;
+        }
+        let identity = Remembered {
+            source: arrival.from,
+            serial,
+            ports,
+            last: 1,
+            fingerprint: fingerprint(data),
+            ending: Ending::Delivered,
+        };
+        self.deliver(now, identity, arrival.precedence, data.to_vec());
+        if is_acknowledged || polls {
+            reply.owe(answers, Say::Complete, polls);
+        }
     }
 
     /// A repair arrived.
@@ -139,7 +184,7 @@ impl Receiver {
     ) {
         self.stats.repairs += 1;
         let (ports, serial, polls, cover, symbol) = repair;
-        let key = (arrival.from, serial);
+        let key = (arrival.from, serial, ports);
         let reply = Reply { now, config, arrival, ports, serial };
         if !config.coding || cover.span > super::repair::MOST_SPAN {
             self.stats.repairs_useless += 1;
@@ -147,7 +192,7 @@ impl Receiver {
         }
         if !self.all.contains_key(&key) {
             let last = cover.first.last();
-            match self.finished.recognise(now, key, ports, last, None) {
+            match self.finished.recognise(now, (arrival.from, serial), ports, last, None) {
                 Some(Recognised::Late(Ending::Delivered)) => {
                     self.stats.late += 1;
                     if polls {
@@ -165,21 +210,22 @@ impl Receiver {
                 return;
             }
         }
-        let Some(incoming) = self.all.get_mut(&key) else { return };
-        let before = incoming.octets();
-        if self.octets + symbol.len() + PLACE > config.limits.reassembly_octets {
-            self.stats.full += 1;
+        if !self.make_room(config, symbol.len() + PLACE, Some(key)) {
             return;
         }
-        if incoming.ports != ports || incoming.exceeds(config.limits.message, symbol.len()) {
+        let Some(incoming) = self.all.get_mut(&key) else { return };
+        let before = incoming.octets();
+        if incoming.exceeds(config.limits.message, symbol.len()) {
             self.stats.odd += 1;
             return;
         }
+        incoming.earn(REPAIR_HEADER + symbol.len());
         match incoming.repair(now, serial, &cover, symbol) {
             Some(given) => self.stats.repaired += given as u64,
             None => self.stats.repairs_useless += 1,
         }
         self.octets = (self.octets + incoming.octets()).saturating_sub(before);
+        self.rank(key);
         self.settle(answers, &reply, polls, true);
     }
 
@@ -197,7 +243,7 @@ impl Receiver {
         if is_late_entry && matches!(config.profile, Profile::Basic | Profile::Enhanced) {
             self.stats.stray += 1;
             if polls {
-                reply.owe_stranger(answers, Say::AbortRequest, false);
+                self.owe_stranger(reply, answers, Say::AbortRequest, false);
             }
             return false;
         }
@@ -206,17 +252,79 @@ impl Receiver {
             self.stats.too_large += 1;
             return false;
         }
-        let is_full = self.octets + octets + PLACE > config.limits.reassembly_octets;
-        if is_full || self.all.len() >= config.limits.reassemblies {
-            self.stats.full += 1;
+        if !self.make_room(config, TRANSFER + octets + PLACE, None) {
             return false;
         }
-        let key = (arrival.from, serial);
-        let mut incoming = Incoming::new(now, config, ports, place.last(), arrival.precedence);
+        let key = (arrival.from, serial, ports);
+        let mut incoming = Incoming::new(now, config, place.last(), arrival.precedence);
         let due = incoming.deadline(config);
         self.deadlines.set(&mut incoming.due, Some(due), key);
+        self.octets += incoming.octets();
         self.all.insert(key, incoming);
+        self.rank(key);
         true
+    }
+
+    /// Makes room for so many octets, of a new transfer or one that grows: others are given up for it. False if
+    /// there is none, because it would itself be the first to go.
+    fn make_room(&mut self, config: &Config, octets: usize, of: Option<Key>) -> bool {
+        let limits = &config.limits;
+        loop {
+            let has_octets = self.octets + octets <= limits.reassembly_octets;
+            let has_place = of.is_some() || self.all.len() < limits.reassemblies;
+            if has_octets && has_place {
+                return true;
+            }
+            let given_up = self.first_to_go(config, has_place).filter(|key| Some(*key) != of);
+            let Some(key) = given_up else {
+                self.stats.full += 1;
+                return false;
+            };
+            self.stats.evicted += 1;
+            self.remove(key);
+        }
+    }
+
+    /// Whose place a new one gets: those that have just begun have half of the places and of the octets.
+    fn first_to_go(&self, config: &Config, has_place: bool) -> Option<Key> {
+        let limits = &config.limits;
+        let begun = match has_place {
+            true => {
+                (self.octets as u64).saturating_sub(self.growing.total())
+                    > limits.reassembly_octets as u64 / 2
+            }
+            false => self.begun.len() * 2 >= limits.reassemblies,
+        };
+        // A message has room in the share of its source, however long it may be.
+        let octets = (limits.reassembly_octets as u64 / FAIR).max(2 * u64::from(limits.message));
+        let of_begun = self.begun.first(limits.reassemblies as u64 / 2 / FAIR);
+        let of_growing = self.growing.first(octets);
+        match begun {
+            true => of_begun.or(of_growing),
+            false => of_growing.or(of_begun),
+        }
+    }
+
+    /// Notes that something new came for a transfer.
+    fn rank(&mut self, key: Key) {
+        let Some(incoming) = self.all.get_mut(&key) else { return };
+        let (stage, source) = (incoming.stage(), Source::of(key.0));
+        match incoming.place.take() {
+            Some((Stage::Begun, place)) => self.begun.remove(place),
+            Some((Stage::Growing, place)) => self.growing.remove(place),
+            None => {}
+        }
+        let place = match stage {
+            Stage::Begun => self.begun.insert(source, key, 1),
+            Stage::Growing => self.growing.insert(source, key, incoming.octets() as u64),
+        };
+        incoming.place = Some((stage, place));
+    }
+
+    /// Owes an answer about a transfer that is not known.
+    fn owe_stranger(&self, reply: &Reply<'_>, answers: &mut Answers, say: Say, is_final: bool) {
+        let is_known = self.finished.has_source(reply.arrival.from);
+        reply.owe_stranger(answers, say, is_final, is_known);
     }
 
     /// Delivers a transfer that is complete, answers, and sets its deadline.
@@ -227,10 +335,10 @@ impl Receiver {
         polls: bool,
         is_acknowledged: bool,
     ) {
-        let key = (reply.arrival.from, reply.serial);
+        let key = reply.key();
         let Some(incoming) = self.all.get_mut(&key) else { return };
         if incoming.is_complete() {
-            self.deliver(reply, key);
+            self.complete(reply);
             if is_acknowledged || polls {
                 reply.owe(answers, Say::Complete, polls);
             }
@@ -246,20 +354,29 @@ impl Receiver {
         self.deadlines.set(&mut incoming.due, Some(due), key);
     }
 
-    fn deliver(&mut self, reply: &Reply<'_>, key: Key) {
+    fn complete(&mut self, reply: &Reply<'_>) {
+        let key = reply.key();
         let Some(incoming) = self.remove(key) else { return };
-        let data = incoming.data();
+        let precedence = incoming.precedence.max(reply.arrival.precedence);
+        let identity = remembered(key, &incoming, Ending::Delivered);
+        self.deliver(reply.now, identity, precedence, incoming.data());
+    }
+
+    fn deliver(&mut self, now: Time, identity: Remembered, precedence: Precedence, data: Vec<u8>) {
         self.stats.messages += 1;
         self.stats.octets += data.len() as u64;
-        let identity = remembered(key, &incoming, Ending::Delivered);
-        self.stats.forgotten += self.finished.insert(reply.now, identity);
-        self.delivered.push_back(Delivered {
-            source: key.0,
-            ports: incoming.ports,
-            precedence: incoming.precedence.max(reply.arrival.precedence),
-            data,
-            identity,
-        });
+        self.know(now, identity);
+        let Remembered { source, ports, .. } = identity;
+        let delivered = Delivered { source, ports, precedence, data, identity };
+        self.events.push_back(Event::Received(delivered));
+    }
+
+    /// Keeps what a transfer was known by, and forgets others where there is no room.
+    pub(super) fn know(&mut self, now: Time, identity: Remembered) {
+        for (source, serial) in self.finished.insert(now, identity) {
+            self.stats.forgotten += 1;
+            self.events.push_back(Event::Forgotten { source, serial });
+        }
     }
 
     /// The originator asks what has arrived.
@@ -272,32 +389,29 @@ impl Receiver {
         (ports, serial): (Ports, u16),
     ) {
         self.stats.requests += 1;
-        let key = (arrival.from, serial);
         let reply = Reply { now, config, arrival, ports, serial };
-        if let Some(incoming) = self.all.get_mut(&key) {
-            if incoming.ports != ports {
-                self.stats.odd += 1;
-                return;
-            }
+        if let Some(incoming) = self.all.get_mut(&reply.key()) {
+            incoming.earn(REQUEST);
             incoming.is_polled = true;
             self.touch(&reply);
             reply.owe(answers, Say::Partial, true);
             return;
         }
-        match self.finished.get(now, key).filter(|known| known.ports == ports) {
+        let known = self.finished.get(now, (arrival.from, serial));
+        match known.filter(|known| known.ports == ports) {
             Some(Remembered { ending: Ending::Delivered, .. }) => {
                 reply.owe(answers, Say::Complete, true);
             }
             Some(Remembered { ending: Ending::Aborted, .. }) => {
-                reply.owe_stranger(answers, Say::AbortRequest, false);
+                self.owe_stranger(&reply, answers, Say::AbortRequest, false);
             }
-            None => reply.owe_stranger(answers, Say::Partial, true),
+            None => self.owe_stranger(&reply, answers, Say::Partial, true),
         }
     }
 
     /// The originator is there, though nothing new came.
     fn touch(&mut self, reply: &Reply<'_>) {
-        let key = (reply.arrival.from, reply.serial);
+        let key = reply.key();
         let Some(incoming) = self.all.get_mut(&key) else { return };
         incoming.touch(reply.now);
         let due = incoming.deadline(reply.config);
@@ -305,11 +419,17 @@ impl Receiver {
     }
 
     /// The originator gives up; false if it means no transfer that is known here.
-    pub(super) fn handle_abort(&mut self, now: Time, key: Key, ports: Ports) -> bool {
-        let is_meant = self.all.get(&key).is_some_and(|incoming| incoming.ports == ports);
+    pub(super) fn handle_abort(&mut self, now: Time, config: &Config, key: Key) -> bool {
+        let is_meant = self.all.contains_key(&key);
         if is_meant {
             self.stats.aborts += 1;
-            self.give_up(now, key, Ending::Aborted);
+            match config.profile {
+                // Whoever sends it again all the same has not given up.
+                Profile::Default => _ = self.remove(key),
+                Profile::Basic | Profile::Early | Profile::Enhanced | Profile::Seed => {
+                    self.give_up(now, key, Ending::Aborted);
+                }
+            }
         }
         is_meant
     }
@@ -330,20 +450,21 @@ impl Receiver {
             let Some(incoming) = self.all.get_mut(&key) else { continue };
             incoming.due = None;
             let arrival = Arrival { from: key.0, is_group: false, precedence: incoming.precedence };
-            let reply = Reply { now, config, arrival, ports: incoming.ports, serial: key.1 };
+            let reply = Reply { now, config, arrival, ports: key.2, serial: key.1 };
             if incoming.reminds(config) {
                 incoming.reminders += 1;
                 // One that comes late looks to when it should have come.
                 let next = incoming.deadline(config).max(now + config.times.least_timeout);
                 self.deadlines.set(&mut incoming.due, Some(next), key);
-                reply.owe(answers, Say::Partial, false);
+                // Nothing has come that this would answer: who makes transfers up is not answered three times.
+                self.owe_stranger(&reply, answers, Say::Partial, false);
                 continue;
             }
             self.stats.given_up += 1;
             match config.profile {
                 Profile::Basic | Profile::Enhanced => {
                     self.give_up(now, key, Ending::Aborted);
-                    reply.owe(answers, Say::AbortRequest, false);
+                    self.owe_stranger(&reply, answers, Say::AbortRequest, false);
                 }
                 // Its originator may still come back to it, and then begins anew.
                 Profile::Default | Profile::Early | Profile::Seed => _ = self.remove(key),
@@ -366,21 +487,29 @@ impl Receiver {
     fn give_up(&mut self, now: Time, key: Key, ending: Ending) {
         if let Some(incoming) = self.remove(key) {
             let known = remembered(key, &incoming, ending);
-            self.stats.forgotten += self.finished.insert(now, known);
+            self.know(now, known);
         }
     }
 
     fn remove(&mut self, key: Key) -> Option<Incoming> {
         let mut incoming = self.all.remove(&key)?;
         self.deadlines.set(&mut incoming.due, None, key);
+        match incoming.place.take() {
+            Some((Stage::Begun, place)) => self.begun.remove(place),
+            Some((Stage::Growing, place)) => self.growing.remove(place),
+            None => {}
+        }
         self.octets = self.octets.saturating_sub(incoming.octets());
         Some(incoming)
     }
 }
 
-fn remembered((source, serial): Key, incoming: &Incoming, ending: Ending) -> Remembered {
+/// Octets of an acknowledgement request.
+const REQUEST: usize = 12;
+
+fn remembered((source, serial, ports): Key, incoming: &Incoming, ending: Ending) -> Remembered {
     let fingerprint = incoming.first().map_or(0, fingerprint);
-    Remembered { source, serial, ports: incoming.ports, last: incoming.last, fingerprint, ending }
+    Remembered { source, serial, ports, last: incoming.last, fingerprint, ending }
 }
 
 /// What an answer follows from.
@@ -394,14 +523,19 @@ struct Reply<'a> {
 }
 
 impl Reply<'_> {
+    fn key(&self) -> Key {
+        (self.arrival.from, self.serial, self.ports)
+    }
+
     fn owe(&self, answers: &mut Answers, say: Say, is_final: bool) {
         let (about, answer) = self.answer(say, is_final);
         answers.owe(self.now, self.config, about, answer, self.arrival.is_group);
     }
 
-    fn owe_stranger(&self, answers: &mut Answers, say: Say, is_final: bool) {
+    fn owe_stranger(&self, answers: &mut Answers, say: Say, is_final: bool, is_known: bool) {
         let (about, answer) = self.answer(say, is_final);
-        answers.owe_stranger(self.now, self.config, about, answer, self.arrival.is_group);
+        let who = (is_known, self.arrival.is_group);
+        answers.owe_stranger(self.now, self.config, about, answer, who);
     }
 
     fn answer(&self, say: Say, is_final: bool) -> (About, Answer) {

@@ -78,6 +78,9 @@ pub struct Sent {
     /// Octets of all, without UDP and IP.
     #[serde(rename = "sent_octets")]
     pub octets: u64,
+    /// Times that silent destinations were tried at once, because there was a sign of them.
+    #[serde(rename = "sent_tried")]
+    pub tried: u64,
     /// Timeouts.
     #[serde(rename = "timeouts")]
     pub timeouts: u64,
@@ -151,9 +154,12 @@ pub struct Received {
     /// Segments dropped: the message is too long.
     #[serde(rename = "received_too_large")]
     pub too_large: u64,
-    /// Segments dropped: there is no room.
+    /// Segments dropped: there is no room, and their own transfer would be the first to give way.
     #[serde(rename = "received_full")]
     pub full: u64,
+    /// Transfers given up for others: there was no room for all.
+    #[serde(rename = "received_evicted")]
+    pub evicted: u64,
     /// Acknowledgement requests.
     #[serde(rename = "received_requests")]
     pub requests: u64,

@@ -61,11 +61,14 @@ pub(super) struct Queue {
     next: BTreeSet<Turn>,
     expiry: Deadlines<Turn>,
     octets: usize,
+    /// Those that have been sent in part, and keep their numbers.
+    begun: usize,
 }
 
 impl Queue {
     pub(super) fn push(&mut self, turn: Turn, waiting: Waiting) {
         self.octets += waiting.message.data.len();
+        self.begun += usize::from(waiting.options.resume.is_some());
         self.expiry.set(&mut None, waiting.expires, turn);
         self.next.insert(turn);
         self.all.insert(turn, waiting);
@@ -98,6 +101,7 @@ impl Queue {
         self.next.remove(&turn);
         self.expiry.set(&mut waiting.expires.clone(), None, turn);
         self.octets -= waiting.message.data.len();
+        self.begun -= usize::from(waiting.options.resume.is_some());
         Some(waiting)
     }
 
@@ -119,6 +123,11 @@ impl Queue {
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
         self.expiry.next()
+    }
+
+    /// Messages that were sent in part.
+    pub(super) fn begun(&self) -> usize {
+        self.begun
     }
 
     pub(super) fn len(&self) -> usize {

@@ -7,3 +7,4 @@ mod hostile;
 mod programs;
 mod send;
 mod store;
+mod timed;

@@ -32,6 +32,7 @@ fn a_message_arrives_once_and_its_program_is_told() {
 #[ignore = "needs root: run by ./test"]
 fn a_dead_destination_does_not_hold_up_the_others() {
     let mut net = Net::star(2, "--delay 5ms --loss 10%");
+    net.configure(0, "lifetime = \"8s\"\n");
     net.start(0);
     net.start(1);
     let mut sender = net.program(0);
@@ -43,7 +44,7 @@ fn a_dead_destination_does_not_hold_up_the_others() {
 
     let mut fates: Vec<_> = outcomes.into_iter().map(|(_, to, outcome)| (to, outcome)).collect();
     fates.sort();
-    let expected = [(&to[0], "delivered"), (&to[1], "silent")];
+    let expected = [(&to[0], "delivered"), (&to[1], "expired")];
     assert_eq!(fates, expected.map(|(to, outcome)| (to.clone(), outcome.to_owned())));
     let mut receiver = net.program(1);
     receiver.want(PORT);

@@ -7,16 +7,19 @@
 //!        +-------+----------------+----------------+-------+-------+------------
 //! ```
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
+use proto::sar::Source;
 use proto::time::Time;
 use serde::Serialize;
 use tracing::{debug, warn};
 
+use super::holdings::{Amount, Holdings};
 use super::store::{Arrived, Record};
 use super::{RECORD, Sar, api};
 use crate::config::sar::Carry;
@@ -30,6 +33,9 @@ pub(super) struct Carrier {
     config: Carry,
     listeners: Vec<UdpSocket>,
     capture: Capture,
+    /// Datagrams that wait or are under way: of which host, and how long.
+    waiting: BTreeMap<u64, (Source, usize)>,
+    by_host: Holdings,
     pub(super) counters: Counters,
 }
 
@@ -38,7 +44,7 @@ pub(super) struct Carrier {
 pub(super) struct Counters {
     /// Datagrams taken from programs.
     carried: u64,
-    /// Datagrams dropped: no gateway has their destination, or too many wait.
+    /// Datagrams dropped: no gateway has their destination, or too many wait, of all or of their host.
     carried_refused: u64,
     /// Datagrams given to their destinations.
     carried_delivered: u64,
@@ -51,6 +57,8 @@ pub(super) struct Counters {
 /// Datagrams taken from a socket before others have their turn.
 const TURN: usize = 64;
 const DATAGRAM: usize = 65_535;
+/// Datagrams of others may have this part of what may wait; programs have the rest to themselves.
+const PART: usize = 4;
 
 impl Carrier {
     /// # Errors
@@ -76,7 +84,14 @@ impl Carrier {
             interfaces: config.interfaces.clone(),
             listeners: ports,
         })?;
-        Ok(Self { config: config.clone(), listeners, capture, counters: Counters::default() })
+        Ok(Self {
+            config: config.clone(),
+            listeners,
+            capture,
+            waiting: BTreeMap::new(),
+            by_host: Holdings::default(),
+            counters: Counters::default(),
+        })
     }
 
     pub(super) fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
@@ -93,6 +108,13 @@ impl Carrier {
     fn gateway(&self, of: IpAddr) -> Option<IpAddr> {
         let peers = self.config.peers.iter().filter(|(to, _)| to.contains(of));
         peers.max_by_key(|(to, _)| to.bits()).map(|(_, gateway)| *gateway)
+    }
+
+    /// A message is over: if it was a datagram, another one of its host has room.
+    pub(super) fn conclude(&mut self, id: u64) {
+        if let Some((host, octets)) = self.waiting.remove(&id) {
+            self.by_host.remove(host, octets);
+        }
     }
 
     /// Whether a message is one of ours.
@@ -193,6 +215,12 @@ impl Sar {
     fn carry_one(&mut self, now: Time, from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> bool {
         let Some(carrier) = &self.carrier else { return false };
         let Some(gateway) = carrier.gateway(to.ip()) else { return false };
+        let limits = &self.config.parameters.limits;
+        let most = Amount { messages: limits.waiting, octets: limits.waiting_octets };
+        let host = Source::of(from.ip());
+        if !carrier.by_host.admits(host, most.part(PART), &Holdings::default()) {
+            return false;
+        }
         let mut data = Vec::new();
         emit(from, to, datagram, &mut data);
         if self.store.room() < data.len() as u64 + RECORD {
@@ -211,8 +239,20 @@ impl Sar {
             tag: None,
             octets: data.len(),
         };
-        let submitted = self.submit(now, send, data.into());
-        submitted.inspect_err(|why| debug!(%why, "a datagram is not carried")).is_ok()
+        let octets = data.len();
+        match self.submit(now, send, data.into()) {
+            Ok((id, _)) => {
+                if let Some(carrier) = &mut self.carrier {
+                    carrier.waiting.insert(id, (host, octets));
+                    carrier.by_host.add(host, octets);
+                }
+                true
+            }
+            Err(why) => {
+                debug!(%why, "a datagram is not carried");
+                false
+            }
+        }
     }
 
     /// Gives a message that is stored to its destination if it is a datagram that was carried; false if not.

@@ -26,7 +26,7 @@ use crate::config::Sar;
 use crate::reactor::has_input;
 
 /// Names a program as long as the service runs.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct ClientId(u64);
 
 /// All programs.
@@ -49,7 +49,7 @@ pub(super) struct Clients {
 pub(super) struct Counters {
     /// Connections taken.
     clients_accepted: u64,
-    /// Connections closed at once: too many.
+    /// Connections closed at once: too many, of all or of their user.
     clients_refused: u64,
     /// Connections closed: what they said cannot be understood.
     clients_wrong: u64,
@@ -75,6 +75,8 @@ pub(super) enum Said {
 #[derive(Debug)]
 struct Connection {
     stream: UnixStream,
+    /// Its user.
+    user: u32,
     input: Input,
     output: Vec<u8>,
     sent: usize,
@@ -158,19 +160,27 @@ impl Clients {
     fn accept(&mut self) {
         for _ in 0..TURN {
             let Ok((stream, _)) = self.listener.socket.accept() else { return };
-            if self.connections.len() >= self.most || stream.set_nonblocking(true).is_err() {
+            let who = getsockopt(&stream, sockopt::PeerCredentials);
+            let user = who.map_or(u32::MAX, |who| who.uid());
+            if !self.has_place(user) || stream.set_nonblocking(true).is_err() {
                 self.counters.clients_refused += 1;
                 continue;
             }
             self.counters.clients_accepted += 1;
-            if let Ok(who) = getsockopt(&stream, sockopt::PeerCredentials) {
+            if let Ok(who) = who {
                 info!(pid = who.pid(), uid = who.uid(), gid = who.gid(), "a program connected");
             }
             let id = self.take_id();
             let (input, output) = (Input::default(), Vec::new());
-            let it = Connection { stream, input, output, sent: 0, is_over: false };
+            let it = Connection { stream, user, input, output, sent: 0, is_over: false };
             self.connections.insert(id, it);
         }
+    }
+
+    /// Whether a user may have another connection: the last quarter is for those that have fewer than all others.
+    fn has_place(&self, user: u32) -> bool {
+        let own = self.connections.values().filter(|it| it.user == user).count();
+        self.connections.len() < self.most && own < self.most - self.most / 4
     }
 
     fn take_id(&mut self) -> ClientId {

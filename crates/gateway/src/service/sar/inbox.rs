@@ -3,7 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use proto::sar::Source;
+
 use super::clients::ClientId;
+use super::holdings::{Amount, Holdings};
 use super::store::Arrived;
 use crate::config::sar::Service;
 
@@ -18,6 +21,38 @@ pub(super) struct Inbox {
     wanted: BTreeMap<Option<u16>, VecDeque<ClientId>>,
     /// What each program has and has not taken.
     held: BTreeMap<ClientId, BTreeSet<u64>>,
+    /// Of which source messages are; those of strangers among them; and of these, those for ports that nobody receives.
+    by_source: Holdings,
+    of_strangers: Holdings,
+    unwanted: Holdings,
+    /// Sources of which programs have taken messages.
+    familiar: BTreeSet<Source>,
+}
+
+/// Sources that are remembered as familiar at most; the first ones stay.
+const FAMILIAR: usize = 4_096;
+/// Strangers together may have this part of all, and for ports that no program receives that one.
+const STRANGERS: usize = 2;
+const UNWANTED: usize = 4;
+
+/// What has arrived and is not inserted yet.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    by_source: Holdings,
+    of_strangers: Holdings,
+    unwanted: Holdings,
+}
+
+impl Batch {
+    pub(super) fn add(&mut self, source: Source, standing: Standing, octets: usize) {
+        self.by_source.add(source, octets);
+        if standing >= Standing::Strange {
+            self.of_strangers.add(source, octets);
+        }
+        if standing == Standing::Unwanted {
+            self.unwanted.add(source, octets);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -26,14 +61,73 @@ struct Item {
     holder: Option<ClientId>,
     /// Whether it is on the disk.
     is_stored: bool,
+    standing: Standing,
+}
+
+/// How a message stands that arrives.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Standing {
+    /// Its source is known.
+    Familiar,
+    /// Its source is a stranger.
+    Strange,
+    /// The same, and no program receives its port.
+    Unwanted,
 }
 
 impl Inbox {
     /// Takes a message; nobody gets it before it is stored.
-    pub(super) fn insert(&mut self, arrived: Arrived) {
-        self.octets += arrived.data.len();
-        let number = arrived.number;
-        self.all.insert(number, Item { arrived, holder: None, is_stored: false });
+    pub(super) fn insert(&mut self, arrived: Arrived, standing: Standing) {
+        let (number, source) = (arrived.number, Source::of(arrived.source));
+        let octets = arrived.data.len();
+        self.octets += octets;
+        self.by_source.add(source, octets);
+        if standing >= Standing::Strange {
+            self.of_strangers.add(source, octets);
+        }
+        if standing == Standing::Unwanted {
+            self.unwanted.add(source, octets);
+        }
+        self.all.insert(number, Item { arrived, holder: None, is_stored: false, standing });
+    }
+
+    /// How a message for a port stands, whose source `is_known` in another way or is not.
+    pub(super) fn standing(&self, source: Source, port: u16, is_known: bool) -> Standing {
+        if is_known || self.familiar.contains(&source) {
+            return Standing::Familiar;
+        }
+        match self.wanted.contains_key(&Some(port)) || self.wanted.contains_key(&None) {
+            true => Standing::Strange,
+            false => Standing::Unwanted,
+        }
+    }
+
+    /// Whether a source may have more here beside a batch: each leaves as much to others as it takes, all strangers
+    /// together leave half to those that are familiar, and what nobody receives leaves half of that to what somebody
+    /// does.
+    pub(super) fn admits(
+        &self,
+        batch: &Batch,
+        source: Source,
+        standing: Standing,
+        service: &Service,
+    ) -> bool {
+        let most = Amount { messages: service.inbox, octets: service.inbox_octets };
+        let is_below = |all: &Holdings, batch: &Holdings, divisor| {
+            all.admits(source, most.part(divisor), batch)
+        };
+        is_below(&self.by_source, &batch.by_source, 1)
+            && (standing < Standing::Strange
+                || is_below(&self.of_strangers, &batch.of_strangers, STRANGERS))
+            && (standing < Standing::Unwanted
+                || is_below(&self.unwanted, &batch.unwanted, UNWANTED))
+    }
+
+    /// A source is no stranger.
+    pub(super) fn meet(&mut self, source: Source) {
+        if self.familiar.len() < FAMILIAR {
+            self.familiar.insert(source);
+        }
     }
 
     /// A message is on the disk.
@@ -102,9 +196,7 @@ impl Inbox {
         is_ours: impl FnOnce(&Arrived) -> bool,
     ) -> Option<Arrived> {
         self.all.get(&number).filter(|item| is_ours(&item.arrived))?;
-        let arrived = self.all.remove(&number)?.arrived;
-        self.octets -= arrived.data.len();
-        Some(arrived)
+        self.remove(number)
     }
 
     /// A program has taken a message; false if it does not have it.
@@ -115,14 +207,24 @@ impl Inbox {
         if let Some(held) = self.held.get_mut(&client) {
             held.remove(&number);
         }
-        self.remove(number);
+        if let Some(arrived) = self.remove(number) {
+            self.meet(Source::of(arrived.source));
+        }
         true
     }
 
-    fn remove(&mut self, number: u64) {
-        if let Some(item) = self.all.remove(&number) {
-            self.octets -= item.arrived.data.len();
+    fn remove(&mut self, number: u64) -> Option<Arrived> {
+        let Item { arrived, standing, .. } = self.all.remove(&number)?;
+        let (source, octets) = (Source::of(arrived.source), arrived.data.len());
+        self.octets -= octets;
+        self.by_source.remove(source, octets);
+        if standing >= Standing::Strange {
+            self.of_strangers.remove(source, octets);
         }
+        if standing == Standing::Unwanted {
+            self.unwanted.remove(source, octets);
+        }
+        Some(arrived)
     }
 
     /// A program is gone: what it has not taken is for others, or for it when it comes back.
@@ -145,5 +247,60 @@ impl Inbox {
 
     pub(super) fn octets(&self) -> usize {
         self.octets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use proto::sar::{Ending, Ports, Remembered};
+
+    use super::*;
+
+    fn arrived(number: u64, source: IpAddr) -> Arrived {
+        let ports = Ports::default();
+        let (serial, last, fingerprint, ending) = (0, 1, 0, Ending::Delivered);
+        let identity = Remembered { source, serial, ports, last, fingerprint, ending };
+        let data = [0; 10].into();
+        Arrived { number, source, ports, precedence: 0, at: 0, identity, data }
+    }
+
+    #[test]
+    fn strangers_leave_room_to_each_other_and_half_to_those_that_are_familiar() {
+        let service = Service { inbox: 100, ..Service::default() };
+        let mut inbox = Inbox::default();
+        let mut number = 0;
+        let mut fill = |inbox: &mut Inbox, node: u8, port: u16| {
+            let address = IpAddr::V4(Ipv4Addr::new(10, 0, 0, node));
+            let (source, before) = (Source::of(address), inbox.len());
+            loop {
+                let standing = inbox.standing(source, port, false);
+                if !inbox.admits(&Batch::default(), source, standing, &service) {
+                    return inbox.len() - before;
+                }
+                number += 1;
+                inbox.insert(arrived(number, address), standing);
+            }
+        };
+        inbox.meet(Source::V4(u32::from_be_bytes([10, 0, 0, 9])));
+        let client = ClientId::default();
+        inbox.want(client, Some(7));
+
+        assert_eq!([1, 2, 3].map(|node| fill(&mut inbox, node, 5)), [13, 6, 3]);
+        let rest: usize = (10..200).map(|node| fill(&mut inbox, node, 5)).sum();
+        assert_eq!(rest, 3, "a quarter for what nobody receives, wherever it comes from");
+        let rest: usize = (10..200).map(|node| fill(&mut inbox, node, 7)).sum();
+        assert_eq!(rest, 25, "strangers have fifty");
+        assert_eq!(fill(&mut inbox, 9, 5), 25);
+
+        // A program takes what came of one: that one is no stranger any more.
+        inbox.want(client, None);
+        inbox.handle_stored(1);
+        assert!(inbox.next(&service, |_, _| true).is_some_and(|(_, it)| it.number == 1));
+        assert!(inbox.take(client, 1));
+        let source = Source::V4(u32::from_be_bytes([10, 0, 0, 1]));
+        assert_eq!(inbox.standing(source, 5, false), Standing::Familiar);
+        assert_eq!((inbox.len(), inbox.octets()), (74, 740));
     }
 }

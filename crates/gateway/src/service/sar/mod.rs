@@ -10,6 +10,7 @@
 mod api;
 mod carrier;
 mod clients;
+mod holdings;
 mod inbox;
 mod input;
 mod outbox;
@@ -20,29 +21,32 @@ mod socket;
 mod status;
 mod store;
 pub mod untrusted;
+mod way;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
+use std::os::fd::AsFd as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
-use proto::sar::{self, Event, Remembered};
-use proto::time::Time;
+use proto::sar::{self, Event, Remembered, Source};
+use proto::time::{Time, earliest};
 use tracing::debug;
 
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::config::{self, Config};
-use crate::reactor::Driver;
+use crate::reactor::{Driver, has_input};
 
 use api::Answer;
 use carrier::Carrier;
 use clients::{ClientId, Clients, Said};
-use inbox::Inbox;
+use inbox::{Batch, Inbox};
 use outbox::{Notice, Outbox};
 use port::Port;
 use store::{Arrived, Key, Known, Record, Store, Ticket};
+use way::Ways;
 
 pub(super) const KIND: Kind = Kind {
     name: "sar",
@@ -69,6 +73,7 @@ struct Sar {
     after: VecDeque<(Ticket, After)>,
     /// Whether programs may get messages that they could not get before.
     has_news: bool,
+    ways: Ways,
     counters: programs::Counters,
     buffer: Vec<u8>,
 }
@@ -85,7 +90,7 @@ struct Transfers {
     order: VecDeque<(u64, u64, (IpAddr, u16))>,
 }
 
-/// What of messages that arrive can be kept.
+/// What of messages that arrive can be kept, whomever they are of.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     messages: usize,
@@ -125,6 +130,8 @@ enum After {
     Ready(u64),
 }
 
+/// Entries of the order of known transfers that may be out of date beside as many as are known.
+const STALE: usize = 1_024;
 /// Octets that may wait for the disk; with more, nothing is taken.
 const BACKLOG: u64 = 16 << 20;
 /// Octets of a record beside the message in it.
@@ -134,6 +141,9 @@ impl Driver for Sar {
     fn act(&mut self, now: Time) -> anyhow::Result<()> {
         self.store.check()?;
         self.take_stored();
+        for node in self.ways.take(now, self.node.silent()) {
+            self.node.handle_way(now, node);
+        }
         self.node.handle_timeout(now);
         self.take_events();
         self.transmit(now);
@@ -154,24 +164,35 @@ impl Driver for Sar {
     fn next_timeout(&mut self) -> Option<Time> {
         // What is forgotten in time need not be forgotten at once; the node wakes us often enough, or
         // nothing happens at all.
-        self.node.next_timeout()
+        earliest(self.node.next_timeout(), self.ways.next_timeout())
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         let takes = self.may_take();
+        fds.push(PollFd::new(self.ways.as_fd(), PollFlags::POLLIN));
         self.port.watch(takes, fds);
         self.carrier.iter().for_each(|it| it.watch(takes, fds));
         self.clients.watch(takes, fds);
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        let Some((ways, ready)) = ready.split_first() else { return Ok(()) };
+        if has_input(*ways) {
+            self.ways.handle_ready(now)?;
+        }
         let (port, rest) = ready.split_at(self.port.len());
         let (carried, clients) = rest.split_at(self.carrier.as_ref().map_or(0, Carrier::watched));
         let mut room = self.room_for_arrivals();
-        let (node, mut events) = (&mut self.node, Vec::new());
-        self.port.receive(port, |arrival, octets, is_content| {
-            if is_content && !room.has_any() {
-                return false;
+        let Self { node, port: sockets, inbox, config, .. } = self;
+        let (mut events, mut batch) = (Vec::new(), Batch::default());
+        sockets.receive(port, |arrival, octets, content| {
+            let source = Source::of(arrival.from);
+            let is_known = node.has_answered(arrival.from);
+            if let Some(port) = content {
+                let standing = inbox.standing(source, port, is_known);
+                if !room.has_any() || !inbox.admits(&batch, source, standing, &config.service) {
+                    return false;
+                }
             }
             if let Err(why) = node.handle_datagram(now, arrival, octets) {
                 debug!(%why, "a datagram is no PDU");
@@ -179,6 +200,9 @@ impl Driver for Sar {
             while let Some(event) = node.poll_event() {
                 if let Event::Received(delivered) = &event {
                     room.take(delivered.data.len());
+                    let port = delivered.ports.destination;
+                    let standing = inbox.standing(source, port, is_known);
+                    batch.add(source, standing, delivered.data.len());
                 }
                 events.push(event);
             }
@@ -269,12 +293,16 @@ impl Sar {
 
     fn take_event(&mut self, event: Event) {
         match event {
+            Event::Forgotten { source, serial } => self.forget((source, serial)),
             Event::Outcome { id, destination, outcome } => {
                 if let Some(id) = self.outbox.of_core(id)
                     && let Some((record, notice)) =
                         self.outbox.conclude(id, destination, outcome, wall_clock())
                 {
                     let ticket = self.store.push(&record);
+                    if notice.left == 0 {
+                        self.carrier.iter_mut().for_each(|it| it.conclude(id));
+                    }
                     self.after.push_back((ticket, After::Notice(notice)));
                 }
             }
@@ -308,7 +336,9 @@ impl Sar {
         let ticket = self.store.push(&Record::Known(Known { number, at, identity }));
         self.remember(number, at, &identity);
         if let Record::Arrived(arrived) = record {
-            self.inbox.insert(arrived);
+            let is_known = self.node.has_answered(source);
+            let standing = self.inbox.standing(Source::of(source), ports.destination, is_known);
+            self.inbox.insert(arrived, standing);
         }
         self.after.push_back((ticket, After::Ready(number)));
     }
@@ -319,7 +349,18 @@ impl Sar {
         if let Some(older) = self.transfers.known.insert(key, number) {
             self.store.push(&Record::Forgotten(Key::Known(older)));
         }
-        self.transfers.order.push_back((number, at, key));
+        let Transfers { known, order, .. } = &mut self.transfers;
+        order.push_back((number, at, key));
+        if order.len() > 2 * known.len() + STALE {
+            order.retain(|(number, _, key)| known.get(key) == Some(number));
+        }
+    }
+
+    /// The node has no room for what a transfer is known by.
+    fn forget(&mut self, key: (IpAddr, u16)) {
+        if let Some(number) = self.transfers.known.remove(&key) {
+            self.store.push(&Record::Forgotten(Key::Known(number)));
+        }
     }
 
     /// Sends what the node has, as soon as what it follows from is stored.
@@ -401,8 +442,7 @@ impl Sar {
         let Transfers { known, order, .. } = &mut self.transfers;
         while let Some((number, at, key)) = order.front().copied() {
             let is_replaced = known.get(&key) != Some(&number);
-            let is_needed =
-                at.saturating_add(kept) > now && known.len() <= parameters.limits.remembered;
+            let is_needed = at.saturating_add(kept) > now;
             if is_needed && !is_replaced {
                 break;
             }

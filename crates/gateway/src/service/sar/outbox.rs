@@ -208,6 +208,12 @@ impl Outbox {
         gone
     }
 
+    /// Destinations of messages that have ended, the last ones first.
+    pub(super) fn destinations(&self) -> impl Iterator<Item = IpAddr> {
+        let ended = self.ending.iter().rev().filter_map(|id| self.ended.get(id));
+        ended.flat_map(|ended| ended.outcomes.iter().map(|(to, _)| *to))
+    }
+
     pub(super) fn open_len(&self) -> usize {
         self.open.len()
     }

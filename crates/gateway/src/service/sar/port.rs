@@ -50,7 +50,7 @@ struct Datagram {
 pub(super) struct Counters {
     /// Datagrams that came.
     datagrams_received: u64,
-    /// Datagrams with segments dropped: there is no room for what arrives.
+    /// Datagrams with segments dropped: there is no room for what arrives, or none for more of their source.
     datagrams_no_room: u64,
     /// Datagrams sent.
     datagrams_sent: u64,
@@ -101,14 +101,15 @@ impl Port {
         self.sockets.len()
     }
 
-    /// Gives `take` what has come, and whether it brings octets of a message; false if it does not take it.
+    /// Gives `take` what has come, and for which port of programs if it brings octets of a message; false if it does not
+    /// take it.
     ///
     /// # Errors
     /// When a socket is broken.
     pub(super) fn receive(
         &mut self,
         ready: &[PollFlags],
-        mut take: impl FnMut(Arrival, &[u8], bool) -> bool,
+        mut take: impl FnMut(Arrival, &[u8], Option<u16>) -> bool,
     ) -> anyhow::Result<()> {
         let Self { sockets, counters, .. } = self;
         for (socket, ready) in sockets.iter_mut().zip(ready) {
@@ -123,9 +124,9 @@ impl Port {
                     counters.datagrams_received += 1;
                     let precedence = Precedence::new(arrived.traffic_class >> PRECEDENCE);
                     let (from, is_group) = (arrived.from.ip().to_canonical(), arrived.is_group);
-                    let is_content = has_content(arrived.datagram);
+                    let content = content(arrived.datagram);
                     let arrival = Arrival { from, is_group, precedence };
-                    let is_taken = take(arrival, arrived.datagram, is_content);
+                    let is_taken = take(arrival, arrived.datagram, content);
                     counters.datagrams_no_room += u64::from(!is_taken);
                 }
             }
@@ -172,7 +173,8 @@ impl Port {
     }
 }
 
-/// Whether a datagram brings octets of a message: a segment or a repair.
-fn has_content(datagram: &[u8]) -> bool {
-    datagram.get(4).is_some_and(|octet| matches!(octet >> 5, 0 | 2 | 7))
+/// The port of programs that a datagram brings octets of a message for: as a segment or a repair does.
+fn content(datagram: &[u8]) -> Option<u16> {
+    let &[_, _, high, low, kind] = datagram.first_chunk()?;
+    matches!(kind >> 5, 0 | 2 | 7).then_some(u16::from_be_bytes([high, low]))
 }

@@ -144,7 +144,8 @@ impl Sar {
         let destinations: Vec<IpAddr> = different.into_iter().collect();
         let ports = Ports { source: send.from_port, destination: send.port };
         let message = Message { ports, data };
-        let lifetime = send.lifetime.map(Duration::from_secs_f64);
+        let usual = self.config.service.lifetime;
+        let lifetime = Some(send.lifetime.map_or(usual, Duration::from_secs_f64));
         let options = Options {
             precedence: Precedence::new(send.precedence),
             lifetime,
@@ -173,7 +174,7 @@ impl Sar {
     }
 
     /// Whether there is a socket for a destination.
-    fn is_reachable(&self, to: IpAddr) -> bool {
+    pub(super) fn is_reachable(&self, to: IpAddr) -> bool {
         let is_one = !to.is_unspecified() && !to.is_multicast();
         is_one && self.config.listen.iter().any(|at| at.is_ipv4() == to.is_ipv4())
     }

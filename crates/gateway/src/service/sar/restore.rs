@@ -1,5 +1,6 @@
 //! The beginning of the service: what an earlier process had stored goes on.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -7,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use proto::rng::Rng;
-use proto::sar::{self, Message, MessageId, NotTaken, Options, Outcome, Precedence, Resume};
+use proto::sar::{
+    self, Message, MessageId, NotTaken, Options, Outcome, Precedence, Resume, Source,
+};
 use proto::time::Time;
 use tracing::{info, warn};
 
@@ -17,6 +20,7 @@ use super::inbox::Inbox;
 use super::outbox::Outbox;
 use super::port::Port;
 use super::store::{self, NotOpened, Open, Recovered, Store};
+use super::way::Ways;
 use super::{Sar, Setup, Transfers, programs, wall_clock};
 use crate::config;
 use crate::config::sar::Damaged;
@@ -35,6 +39,7 @@ pub(super) fn set_up(setup: &Setup<'_>) -> anyhow::Result<Sar> {
     let (store, recovered) = open_store(&config, setup)?;
     let carrier = config.carry.as_ref().map(Carrier::open).transpose()?;
     let clients = Clients::open(&config)?;
+    let ways = Ways::open()?;
     let now = setup.clock.now();
     let next = recovered.next;
     let serial = (next.starts > 0).then(|| next.serial.wrapping_add(1));
@@ -62,10 +67,12 @@ pub(super) fn set_up(setup: &Setup<'_>) -> anyhow::Result<Sar> {
         },
         after: std::collections::VecDeque::new(),
         has_news: true,
+        ways,
         counters: programs::Counters::default(),
         buffer: Vec::new(),
     };
     sar.restore(now, recovered);
+    sar.announce(now);
     Ok(sar)
 }
 
@@ -118,10 +125,37 @@ fn set_aside(folder: &PathBuf) -> std::io::Result<PathBuf> {
     Ok(aside)
 }
 
+/// Nodes that are told of a start at most.
+const ANNOUNCED: usize = 1_024;
+
 impl Sar {
+    /// Tells others that this gateway is there again, whose messages may wait for it: those of whom something came
+    /// last, those to whom something was sent, and those that the configuration names.
+    fn announce(&mut self, now: Time) {
+        let heard = self.transfers.order.iter().rev().map(|(_, _, (source, _))| *source);
+        let mut told = BTreeSet::new();
+        let all = self.named().chain(heard).chain(self.outbox.destinations());
+        let peers: Vec<IpAddr> = all
+            .filter(|it| told.insert(*it))
+            .take(ANNOUNCED)
+            .filter(|it| self.is_reachable(*it))
+            .collect();
+        self.node.announce(now, peers);
+    }
+
+    /// Nodes that the configuration names.
+    fn named(&self) -> impl Iterator<Item = IpAddr> {
+        let groups = self.config.groups.iter().flat_map(|group| group.members.iter().copied());
+        let carried = self.config.carry.iter().flat_map(|it| it.peers.iter().map(|(_, at)| *at));
+        groups.chain(carried)
+    }
+
     /// Goes on with what was stored.
     fn restore(&mut self, now: Time, recovered: Recovered) {
         let Recovered { open, ended, arrived, known, .. } = recovered;
+        for node in self.named().collect::<Vec<_>>() {
+            self.inbox.meet(Source::of(node));
+        }
         if !open.is_empty() || !arrived.is_empty() {
             let (to_send, to_take) = (open.len(), arrived.len());
             info!(to_send, to_take, "messages of an earlier process go on");
@@ -132,13 +166,20 @@ impl Sar {
         }
         let mut ended: Vec<_> = ended.into_values().collect();
         ended.sort_by_key(|ended| (ended.at, ended.id));
-        ended.into_iter().for_each(|it| self.outbox.insert_ended(it));
+        for it in ended {
+            let delivered =
+                it.outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Delivered);
+            delivered.for_each(|(to, _)| self.inbox.meet(Source::of(*to)));
+            self.outbox.insert_ended(it);
+        }
         for (number, arrived) in arrived {
             if !self.transfers.has_known(number) {
                 self.node.remember(now, arrived.identity);
                 self.remember(number, arrived.at, &arrived.identity);
             }
-            self.inbox.insert(arrived);
+            let source = Source::of(arrived.source);
+            let standing = self.inbox.standing(source, arrived.ports.destination, false);
+            self.inbox.insert(arrived, standing);
             if !self.deliver_carried(number) {
                 self.inbox.handle_stored(number);
             }

@@ -104,8 +104,11 @@ impl Sender {
                 return;
             }
             let addresses = waiting.to.addresses();
-            let full = addresses.iter().find(|it| !self.peers.has_room(config, **it)).copied();
-            if let Some(address) = full {
+            let is_full = |it: &&IpAddr| !self.peers.has_room(config, **it);
+            // Those of a group that answer do not wait for the others.
+            let busy = addresses.iter().filter(is_full).find(|it| !self.peers.is_silent(**it));
+            let silent = addresses.first().filter(|_| addresses.iter().all(|it| is_full(&it)));
+            if let Some(address) = busy.or(silent).copied() {
                 self.queue.park(turn, address);
                 self.peers.park(address, turn);
                 continue;
@@ -137,8 +140,13 @@ impl Sender {
         for address in waiting.to.addresses() {
             self.peers.begin(now, config, *address);
         }
-        self.events.push_back(Event::Started { id: waiting.id, destination, resume });
-        let transfer = Outgoing::new(turn, waiting, resume.segment);
+        if waiting.options.resume.is_none() {
+            self.events.push_back(Event::Started { id: waiting.id, destination, resume });
+        }
+        let mut transfer = Outgoing::new(turn, waiting, resume.segment);
+        if transfer.persists(config) {
+            transfer.set_apart(|address| self.peers.is_silent(address));
+        }
         self.transfers.insert(resume.serial, transfer);
         self.refresh(config, resume.serial);
     }

@@ -4,10 +4,13 @@ use super::Sender;
 use crate::sar::answers::{About, Answer, Answers, Say};
 use crate::sar::config::{Config, Profile};
 use crate::sar::message::{Arrival, Failure, Outcome};
-use crate::sar::outgoing::Worth;
+use crate::sar::outgoing::{Outgoing, Worth};
 use crate::sar::polls::Poll;
 use crate::sar::wire::{Mask, Ports};
 use crate::time::Time;
+
+/// Doublings of the pause before what is not taken is tried again, at most.
+const MOST_PAUSE: u8 = 16;
 
 /// An answer as it arrived.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +43,8 @@ impl Sender {
             let about = About { peer, serial, is_ours: true };
             let ports = from.ports.swapped();
             let answer = Answer { say: Say::AbortRequest, ports, is_final: false, precedence };
-            answers.owe_stranger(now, config, about, answer, false);
+            let is_known = self.has_answered(peer);
+            answers.owe_stranger(now, config, about, answer, (is_known, false));
             return;
         };
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
@@ -53,10 +57,18 @@ impl Sender {
                 return;
             }
             Worth::Forgotten => self.answered.forgotten += 1,
+            Worth::Nothing => return,
             Worth::Taken => {}
         }
+        transfer.list();
+        let poll = transfer.polls.first().copied();
+        self.set_quiet(serial, false);
+        self.revive(now, config, from.arrival.from);
+        if let Some(transfer) = self.transfers.get_mut(&serial).filter(|it| it.persists(config)) {
+            // Those that are known not to answer are not waited for.
+            transfer.set_apart(|address| self.peers.is_silent(address));
+        }
         if is_answer && !had_answered {
-            let poll = transfer.polls.first().copied();
             self.measure(now, config, from, poll);
         }
         self.advance(now, config, answers, serial);
@@ -86,6 +98,8 @@ impl Sender {
         };
         let poll = transfer.polls.last().copied();
         self.measure(now, config, from, poll);
+        self.set_quiet(serial, false);
+        self.revive(now, config, from.arrival.from);
         if let Some(peer) = self.peers.get_mut(from.arrival.from) {
             peer.reward(1, (1, config.flow.most_credit), false);
         }
@@ -103,6 +117,8 @@ impl Sender {
     ) -> bool {
         let Some(index) = self.destination(&from) else { return false };
         self.answered.aborts += 1;
+        self.set_quiet(from.serial, false);
+        self.revive(now, config, from.arrival.from);
         let outcome = Outcome::Failed(Failure::Aborted);
         self.conclude(now, config, from.serial, index, outcome);
         self.advance(now, config, answers, from.serial);
@@ -168,7 +184,9 @@ impl Sender {
                 transfer.alone.plan(&transfer.destinations);
             }
         }
-        if !self.finish(now, config, serial) {
+        if self.transfers.get(&serial).is_some_and(Outgoing::has_only_parked) {
+            self.wait_for(now, config, answers, serial);
+        } else if !self.finish(now, config, serial) {
             self.refresh(config, serial);
         }
         self.start(now, config);
@@ -200,7 +218,20 @@ impl Sender {
     /// Plans to send again what is lacked, and gives up on those that lack it too often.
     fn repeat(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
-        for index in transfer.plan(config) {
+        let hopeless = transfer.plan(config);
+        if !hopeless.is_empty() && transfer.persists(config) {
+            let times = transfer.stall();
+            let waits = transfer.active().map(|it| {
+                let timeout = self.peers.timeout(config, it.address, 0, false);
+                timeout.saturating_mul(1 << times.min(MOST_PAUSE))
+            });
+            let pause = waits.max().unwrap_or_default().min(config.times.most_timeout);
+            transfer.timing.resume_at = Some(now + pause);
+            transfer.count_outstanding();
+            self.set_quiet(serial, true);
+            return;
+        }
+        for index in hopeless {
             let outcome = Outcome::Failed(Failure::Lost);
             self.abandon(now, config, answers, (serial, index), outcome);
         }
@@ -219,19 +250,22 @@ impl Sender {
         serial: u16,
     ) {
         self.sent.timeouts += 1;
-        self.room.handle_silence(config);
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        if !transfer.is_quiet {
+            // Whoever has been dead for long tells nothing of the way to others.
+            self.room.handle_silence(config);
+        }
         transfer.timing.timeouts += 1;
         transfer.timing.answer_by = None;
         // Of a group those who have it all have answered too.
         let is_any_done = config.profile == Profile::Default
             && transfer.is_shared()
-            && transfer.destinations.iter().any(|destination| !destination.is_active);
+            && transfer.destinations.iter().any(|destination| !destination.is_open());
         let is_any_answered =
             is_any_done || transfer.active().any(|destination| destination.has_answered);
         let most = config.retries.requests;
         // Answers of many get in each other's way: that tells nothing of one of them.
-        let is_telling = !transfer.is_shared() || !transfer.alone.is_empty();
+        let is_telling = !transfer.is_shared() || !transfer.alone.is_empty() || transfer.is_quiet;
         let mut silent = Vec::new();
         for (index, destination) in transfer.destinations.iter().enumerate() {
             if !destination.is_silent() || !transfer.alone.concerns(index) {
@@ -245,10 +279,36 @@ impl Sender {
             if destination.requests >= most {
                 silent.push(index);
             }
+            let asked_at = transfer.polls.first().map(|poll| poll.at);
+            if transfer.persists(config)
+                && asked_at.is_some_and(|at| self.peers.is_unheard(destination.address, at))
+            {
+                self.missing.insert(destination.address);
+            }
         }
-        for index in silent {
-            let outcome = Outcome::Failed(Failure::Silent);
-            self.abandon(now, config, answers, (serial, index), outcome);
+        if !silent.is_empty() && transfer.persists(config) {
+            let mut fallen = Vec::new();
+            for index in silent {
+                let address = transfer.destinations[index].address;
+                if self.peers.silence(address) {
+                    fallen.push(address);
+                }
+                transfer.destinations[index].park();
+            }
+            transfer.list();
+            let is_waiting = transfer.has_only_parked();
+            for address in fallen {
+                self.leave_to(now, config, serial, address);
+            }
+            if is_waiting {
+                self.wait_for(now, config, answers, serial);
+                return;
+            }
+        } else {
+            for index in silent {
+                let outcome = Outcome::Failed(Failure::Silent);
+                self.abandon(now, config, answers, (serial, index), outcome);
+            }
         }
         if self.finish(now, config, serial) {
             return;
@@ -288,9 +348,9 @@ impl Sender {
     ) {
         let count = self.transfers.get(&serial).map_or(0, |it| it.destinations.len());
         for index in 0..count {
-            let is_active =
-                self.transfers.get(&serial).is_some_and(|it| it.destinations[index].is_active);
-            if is_active {
+            let is_open =
+                self.transfers.get(&serial).is_some_and(|it| it.destinations[index].is_open());
+            if is_open {
                 self.abandon(now, config, answers, (serial, index), outcome);
             }
         }

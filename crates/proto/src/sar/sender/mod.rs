@@ -37,6 +37,12 @@ pub(super) struct Sender {
     again: BTreeSet<(Turn, u16)>,
     /// Transfers that have something to send for the first time.
     new: BTreeSet<(Turn, u16)>,
+    /// Destinations that do not answer, each with the transfers that try them until they do.
+    quiet: BTreeSet<(IpAddr, u16)>,
+    /// Destinations of which nothing at all has come while they were asked.
+    missing: BTreeSet<IpAddr>,
+    /// When a sign of a silent destination counts that came too early.
+    signs: BTreeSet<(Time, IpAddr)>,
     in_flight: u64,
     /// What may be.
     room: Room,
@@ -55,6 +61,8 @@ pub(super) struct Sender {
 const LEAST_REST: Duration = Duration::from_secs(1);
 /// Timeouts that a serial number rests.
 const REST: u32 = 10;
+/// Messages that were sent in part and wait for silent destinations at most: half of all numbers.
+const MOST_QUIET: usize = 1 << 15;
 
 impl Sender {
     pub(super) fn new(config: &Config, serial: u16) -> Self {
@@ -67,6 +75,9 @@ impl Sender {
             deadlines: Deadlines::default(),
             again: BTreeSet::new(),
             new: BTreeSet::new(),
+            quiet: BTreeSet::new(),
+            missing: BTreeSet::new(),
+            signs: BTreeSet::new(),
             in_flight: 0,
             room: Room::new(config),
             paced_until: None,
@@ -84,9 +95,20 @@ impl Sender {
         while let Some((turn, waiting)) = self.queue.take_expired(now) {
             self.drop_waiting(now, config, turn, &waiting, Outcome::Expired);
         }
+        while let Some((at, address)) = self.signs.first().copied()
+            && at <= now
+        {
+            self.signs.pop_first();
+            self.handle_sign(now, config, address);
+        }
         while let Some(serial) = self.deadlines.take(now) {
             let Some(transfer) = self.transfers.get_mut(&serial) else { continue };
             transfer.timing.due = None;
+            if transfer.timing.resume_at.is_some_and(|at| at <= now) {
+                transfer.timing.resume_at = None;
+                self.set_quiet(serial, false);
+            }
+            let Some(transfer) = self.transfers.get(&serial) else { continue };
             if transfer.timing.expires.is_some_and(|at| at <= now) {
                 self.abandon_all(now, config, answers, serial, Outcome::Expired);
             } else if transfer.timing.answer_by.is_some_and(|at| at <= now) {
@@ -145,7 +167,154 @@ impl Sender {
         let paced = self.paced_until.filter(|_| is_ready);
         let serial = self.serials.next_timeout().filter(|_| self.queue.first().is_some());
         let queue = earliest(self.queue.next_timeout(), earliest(self.start_at, serial));
-        earliest(earliest(self.deadlines.next(), queue), paced)
+        let signs = self.signs.first().map(|(at, _)| *at);
+        earliest(earliest(self.deadlines.next(), queue), earliest(paced, signs))
+    }
+
+    /// Whether a destination has answered.
+    pub(super) fn has_answered(&self, address: IpAddr) -> bool {
+        self.peers.get(address).is_some_and(super::peers::Peer::is_measured)
+    }
+
+    /// There is a sign of a destination: if it did not answer, it may now.
+    pub(super) fn handle_heard(&mut self, now: Time, config: &Config, address: IpAddr) {
+        if self.peers.is_silent(address) || self.missing.contains(&address) {
+            self.handle_sign(now, config, address);
+        }
+        self.peers.hear(now, address);
+    }
+
+    /// Destinations that do not answer, of those that are tried.
+    pub(super) fn silent(&self) -> impl Iterator<Item = IpAddr> {
+        let mut last = None;
+        let quiet = self.quiet.iter().map(|(address, _)| *address);
+        let quiet = quiet.filter(move |address| last.replace(*address) != Some(*address));
+        let others = self.missing.iter().filter(|it| !self.peers.is_silent(**it));
+        quiet.chain(others.copied())
+    }
+
+    /// A silent destination is tried now, unless that was tried just before.
+    fn handle_sign(&mut self, now: Time, config: &Config, address: IpAddr) {
+        match self.peers.wake(now, address) {
+            Some(at) if at > now => {
+                if self.signs.len() < config.limits.peers {
+                    self.signs.insert((at, address));
+                }
+            }
+            Some(_) => {
+                self.sent.tried += 1;
+                self.rouse(now, config, address);
+            }
+            None => {}
+        }
+    }
+
+    /// Transfers that had been quiet for a destination ask it.
+    fn rouse(&mut self, now: Time, config: &Config, address: IpAddr) {
+        let of_it = self.quiet.range((address, 0)..=(address, u16::MAX));
+        let mut of_it: Vec<u16> = of_it.map(|(_, serial)| *serial).collect();
+        if self.missing.remove(&address) {
+            let late = self.transfers.iter().filter(|(_, transfer)| {
+                !transfer.is_quiet && transfer.persists(config) && transfer.is_late_at(address)
+            });
+            of_it.extend(late.map(|(serial, _)| *serial));
+        }
+        for serial in of_it {
+            self.set_quiet(serial, false);
+            let Some(transfer) = self.transfers.get_mut(&serial) else { continue };
+            transfer.rouse(address);
+            self.refresh(config, serial);
+        }
+        self.start(now, config);
+    }
+
+    /// A destination has answered: whatever waited for that goes on.
+    fn revive(&mut self, now: Time, config: &Config, address: IpAddr) {
+        let was_silent = self.peers.revive(address);
+        self.missing.remove(&address);
+        if !was_silent {
+            return;
+        }
+        for turn in self.peers.take_parked(now, config, address) {
+            self.queue.unpark(turn);
+        }
+        self.rouse(now, config, address);
+    }
+
+    /// A transfer has nothing under way while its destinations do not answer.
+    fn set_quiet(&mut self, serial: u16, is_quiet: bool) {
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        if transfer.is_quiet == is_quiet {
+            return;
+        }
+        transfer.is_quiet = is_quiet;
+        let count = &mut self.counts[usize::from(transfer.precedence.level())];
+        *count = if is_quiet { *count - 1 } else { *count + 1 };
+        for destination in &transfer.destinations {
+            let key = (destination.address, serial);
+            match is_quiet && destination.is_open() {
+                true => self.quiet.insert(key),
+                false => self.quiet.remove(&key),
+            };
+        }
+    }
+
+    /// All destinations that are left of a transfer do not answer. One transfer to each goes on to ask it now and
+    /// then; the others wait in the queue, with their numbers, so that they cost no air.
+    fn wait_for(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+        if self.quiet.len() + self.queue.begun() > MOST_QUIET {
+            self.abandon_all(now, config, answers, serial, Outcome::Failed(Failure::Silent));
+            return;
+        }
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        let mut left = transfer.destinations.iter().filter(|it| it.is_open());
+        let crowded = left.find(|it| self.peers.transfers(it.address) > 1).map(|it| it.address);
+        if let Some(address) = crowded {
+            self.suspend(now, config, serial, address);
+            return;
+        }
+        transfer.ask_quietly(config);
+        self.set_quiet(serial, true);
+        self.refresh(config, serial);
+    }
+
+    /// A destination has fallen silent: of the transfers to it alone this one goes on, and the others wait.
+    fn leave_to(&mut self, now: Time, config: &Config, serial: u16, address: IpAddr) {
+        let others = self.transfers.iter().filter(|(other, transfer)| {
+            **other != serial && transfer.persists(config) && transfer.is_for(address)
+        });
+        for other in others.map(|(other, _)| *other).collect::<Vec<_>>() {
+            self.suspend(now, config, other, address);
+        }
+    }
+
+    /// A transfer waits in the queue until there are fewer to a destination.
+    fn suspend(&mut self, now: Time, config: &Config, serial: u16, address: IpAddr) {
+        let Some(transfer) = self.take_out(serial) else { return };
+        let turn = transfer.turn;
+        for destination in transfer.destinations.iter().filter(|it| it.is_open()) {
+            self.peers.end(now, destination.address);
+            if destination.address != address {
+                for turn in self.peers.take_parked(now, config, destination.address) {
+                    self.queue.unpark(turn);
+                }
+            }
+        }
+        self.queue.push(turn, transfer.into_waiting(serial));
+        self.queue.park(turn, address);
+        self.peers.park(address, turn);
+        self.start(now, config);
+    }
+
+    /// Removes a transfer from all that is noted of it.
+    fn take_out(&mut self, serial: u16) -> Option<Outgoing> {
+        self.set_quiet(serial, false);
+        let mut transfer = self.transfers.remove(&serial)?;
+        self.deadlines.set(&mut transfer.timing.due, None, serial);
+        self.note_ready(&mut transfer, None, serial);
+        self.in_flight -= u64::from(transfer.timing.octets);
+        self.counts[usize::from(transfer.precedence.level())] -= 1;
+        Some(transfer)
     }
 
     pub(super) fn waiting(&self) -> (usize, usize) {
@@ -191,7 +360,9 @@ impl Sender {
     ) {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         let destination = &mut transfer.destinations[index];
-        destination.is_active = false;
+        destination.close();
+        self.missing.remove(&destination.address);
+        self.quiet.remove(&(destination.address, serial));
         let (id, address) = (transfer.id, destination.address);
         transfer.list();
         self.tell(id, address, outcome);
@@ -227,11 +398,7 @@ impl Sender {
         if !is_over {
             return false;
         }
-        let Some(mut transfer) = self.transfers.remove(&serial) else { return false };
-        self.deadlines.set(&mut transfer.timing.due, None, serial);
-        self.note_ready(&mut transfer, None, serial);
-        self.in_flight -= u64::from(transfer.timing.octets);
-        self.counts[usize::from(transfer.precedence.level())] -= 1;
+        let Some(transfer) = self.take_out(serial) else { return false };
         let timeouts = transfer
             .destinations
             .iter()
@@ -251,6 +418,10 @@ impl Sender {
             return config.flow.credit;
         }
         let credits = transfer.active().filter_map(|it| self.peers.get(it.address));
+        if transfer.active().any(|it| self.peers.is_silent(it.address)) {
+            // One segment tells whether it is there again.
+            return 1;
+        }
         let least = credits.map(|peer| peer.credit()).min().unwrap_or(config.flow.credit);
         // A question to several has as many answers.
         let count = u16::try_from(transfer.active().count().max(1)).unwrap_or(u16::MAX);
@@ -276,6 +447,7 @@ impl Sender {
         transfer.timing.octets = octets;
         let answer_by = transfer.timing.answer_by.filter(|_| !transfer.polls.is_empty());
         let due = earliest(answer_by, transfer.timing.expires);
+        let due = earliest(due, transfer.timing.resume_at);
         self.deadlines.set(&mut transfer.timing.due, due, serial);
         self.transfers.insert(serial, transfer);
     }

@@ -167,6 +167,7 @@ impl Net {
                 Event::Outcome { id, destination, outcome } => {
                     self.outcomes.push((node, id, destination, outcome));
                 }
+                Event::Forgotten { .. } => {}
                 Event::Received(delivered) => self.delivered.push((node, delivered)),
                 Event::Started { id, destination, resume } => {
                     self.started.push((node, id, destination, resume));

@@ -131,7 +131,7 @@ fn floods_of_transfers_are_bounded_and_leave_room_again() {
         tell(&mut node, 3, PORTS, serial, data(1, 3, true));
     }
     let stats = node.stats();
-    assert_eq!((stats.levels.reassemblies, stats.received.full), (10, 990));
+    assert_eq!((stats.levels.reassemblies, stats.received.evicted), (10, 990));
     assert!(sent(&mut node) <= 20);
 
     // Who is silent makes room in the end.
@@ -159,20 +159,51 @@ fn a_message_that_is_too_long_is_not_begun() {
 #[test]
 fn segments_that_do_not_fit_are_left_out() {
     let mut node = node(Config::default());
-    tell(&mut node, 3, PORTS, 1, data(1, 3, false));
-
+    tell(&mut node, 3, PORTS, 1, data(1, 4, false));
     tell(&mut node, 3, PORTS, 1, data(2, 4, false));
-    tell(&mut node, 3, Ports { source: 1, ..PORTS }, 1, data(2, 3, false));
-    let place = Place::new(2, 3).unwrap();
+
+    tell(&mut node, 3, PORTS, 1, data(3, 5, false));
+    // Other ports are another transfer.
+    tell(&mut node, 3, Ports { source: 1, ..PORTS }, 1, data(3, 4, false));
+    let place = Place::new(3, 4).unwrap();
     let short = Body::Data { is_acknowledged: true, polls: false, place, data: b"short" };
     tell(&mut node, 3, PORTS, 1, short);
-    let place = Place::new(3, 3).unwrap();
+    let place = Place::new(4, 4).unwrap();
     let long = Body::Data { is_acknowledged: true, polls: false, place, data: &[7; 101] };
     tell(&mut node, 3, PORTS, 1, long);
 
-    assert_eq!(node.stats().received.odd, 4);
-    tell(&mut node, 3, PORTS, 1, data(2, 3, false));
-    tell(&mut node, 3, PORTS, 1, data(3, 3, false));
+    assert_eq!(node.stats().received.odd, 3);
+    tell(&mut node, 3, PORTS, 1, data(3, 4, false));
+    tell(&mut node, 3, PORTS, 1, data(4, 4, false));
+    assert_eq!(node.stats().received.messages, 1);
+}
+
+#[test]
+fn a_single_segment_that_was_made_up_does_not_keep_the_true_ones_out() {
+    let mut node = node(Config::default());
+    let place = Place::new(1, 3).unwrap();
+    let long = Body::Data { is_acknowledged: true, polls: false, place, data: &[7; 101] };
+
+    // With more segments than there are, and then a longer one.
+    tell(&mut node, 3, PORTS, 1, data(1, 9, false));
+    (1..=3).for_each(|number| tell(&mut node, 3, PORTS, 1, data(number, 3, false)));
+    tell(&mut node, 3, PORTS, 2, long);
+    for number in [2, 3, 1, 2] {
+        tell(&mut node, 3, PORTS, 2, data(number, 3, false));
+    }
+
+    assert_eq!(node.stats().received.messages, 2);
+}
+
+#[test]
+fn an_abort_that_was_made_up_costs_what_had_come_and_not_the_message() {
+    let mut node = node(Config::default());
+    tell(&mut node, 3, PORTS, 1, data(1, 2, false));
+
+    tell(&mut node, 3, PORTS, 1, Body::AbortRequest { polls: false });
+    assert_eq!(node.stats().levels.reassemblies, 0);
+    (1..=2).for_each(|number| tell(&mut node, 3, PORTS, 1, data(number, 2, false)));
+
     assert_eq!(node.stats().received.messages, 1);
 }
 

@@ -20,7 +20,7 @@ const NODES: usize = 3;
 enum Step {
     Restart(usize),
     Steps(usize),
-    Submit { from: usize, octets: usize, to: usize, level: u8, in_group: bool },
+    Submit { from: usize, octets: usize, to: usize, level: u8, in_group: bool, lasts: bool },
 }
 
 /// What the drivers store, and what must hold.
@@ -85,7 +85,7 @@ impl Bench {
                     self.store()?;
                 }
             }
-            Step::Submit { from, octets, to, level, in_group } => {
+            Step::Submit { from, octets, to, level, in_group, lasts } => {
                 let others: Vec<IpAddr> =
                     (0..NODES).filter(|node| *node != from).map(address).collect();
                 let to = match to {
@@ -98,6 +98,7 @@ impl Bench {
                 let options = Options {
                     precedence: Precedence::new(level),
                     via: (in_group && to.len() > 1).then_some(GROUP),
+                    lifetime: lasts.then_some(Duration::from_secs(900)),
                     ..Options::default()
                 };
                 self.submit(from, self.count, &Stored { data, options, to });
@@ -177,8 +178,16 @@ fn pattern(at: usize) -> u8 {
 const LEAST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
 
 fn step() -> impl Strategy<Value = Step> {
-    let submit = (0..NODES, 0_usize..1_500, 0_usize..3, 0_u8..6, any::<bool>()).prop_map(
-        |(from, octets, to, level, in_group)| Step::Submit { from, octets, to, level, in_group },
+    let flags = any::<(bool, bool)>();
+    let submit = (0..NODES, 0_usize..1_500, 0_usize..3, 0_u8..6, flags).prop_map(
+        |(from, octets, to, level, (in_group, lasts))| Step::Submit {
+            from,
+            octets,
+            to,
+            level,
+            in_group,
+            lasts,
+        },
     );
     prop_oneof![
         3 => submit,

@@ -73,7 +73,7 @@ impl<'a> Mask<'a> {
     }
 
     /// Words of the header with this mask.
-    pub(super) fn header_words(&self) -> u16 {
+    pub(in crate::sar) fn header_words(&self) -> u16 {
         let words = (super::COMMON + 2 + self.octets.len()) / WORD;
         u16::try_from(words).expect("a mask has at most 406 octets")
     }

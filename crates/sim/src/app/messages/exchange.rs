@@ -93,7 +93,7 @@ impl Exchange {
             match event {
                 Event::Outcome { id, outcome, .. } => self.conclude(now, id, outcome, tally),
                 Event::Received(message) => tally.receive(now, message.source, &message.data),
-                Event::Started { .. } => {}
+                Event::Forgotten { .. } | Event::Started { .. } => {}
             }
         }
     }
