@@ -3,7 +3,7 @@
 //! ```text
 //!             at once            established
 //!   Waiting ───────────▶ Trying ─────────────▶ Up
-//!      ▲   1 s, 2 s … 30 s  │ refused, 10 s     │ closed, broken, 60 s without progress
+//!      ▲   1 s, 2 s, 4 s    │ refused, 10 s     │ closed, broken, 60 s without progress
 //!      └────────────────────┴───────────────────┘
 //! ```
 
@@ -65,7 +65,7 @@ enum State {
 }
 
 const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(30);
+const LONGEST: Duration = Duration::from_secs(4);
 /// How long an attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
 /// A server that takes nothing for so long is left.

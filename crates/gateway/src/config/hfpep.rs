@@ -30,6 +30,9 @@ pub struct HfPep {
     pub interfaces: Vec<String>,
     /// When clients are answered whose connections are diverted, unless their rule says.
     pub handshake: Handshake,
+    /// Whether clients are told an end that follows their own only when the target has all that they said,
+    /// unless their rule says.
+    pub confirm_close: bool,
     /// Connections to which networks are taken, and who has them: the longest prefix decides.
     pub peers: Vec<Peer>,
     /// Ports where connections or datagrams to one target are taken.
@@ -138,6 +141,7 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
     // As for connections that are opened here, unless a rule says otherwise.
     parameters.answers.is_compressed = true;
     parameters.flows.compresses_answers = true;
+    parameters.confirms_ends = true;
     section.apply(&hfpep::PARAMETERS, &mut parameters)?;
     section.apply(&slep::PARAMETERS, &mut parameters.slep)?;
     let mode = either(section, "mode", Mode::Transparent, |entry| entry.word(&MODES))?;
@@ -149,6 +153,7 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
     };
     let handshake =
         either(section, "handshake", Handshake::Local, |entry| entry.word(&Handshake::NAMES))?;
+    let confirm_close = either(section, "confirm-close", false, |entry| entry.flag())?;
     let peers = routes(section, "peer", |peer, _| far(peer))?;
     let peers: Vec<Peer> = peers.into_iter().map(|(to, far)| Peer { to, far }).collect();
     let listeners = listeners(section)?;
@@ -179,6 +184,7 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
         mode,
         interfaces,
         handshake,
+        confirm_close,
         peers,
         listeners,
         allowed,

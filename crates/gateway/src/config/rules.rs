@@ -175,6 +175,7 @@ mod tests {
             priority = 13
             ttl = "10s"
             handshake = "local"
+            confirm-close = true
             enabled = false
             [[rule]]
             name = "rest"
@@ -207,6 +208,7 @@ mod tests {
             ttl: Some(Duration::from_secs(10)),
             tls: None,
             handshake: Some(Handshake::Local),
+            confirm_close: Some(true),
         };
         assert_eq!((&voice.action, voice.is_enabled), (&Action::Pass(options), false));
         assert_eq!(rest.selector.protocol, Some(Protocol::Number(47)));

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use nix::errno::Errno;
+use nix::libc::linger;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, listen, setsockopt,
     socket, sockopt,
@@ -56,12 +57,14 @@ pub(crate) fn start_connecting_from(from: SocketAddr, to: SocketAddr) -> io::Res
     finish(socket, to)
 }
 
-/// Listens; `is_diverted` says that connections to other addresses are led there too.
+/// Listens for connections that are reset when they are closed, also before they were taken; `is_diverted`
+/// says that connections to other addresses are led there too.
 ///
 /// # Errors
 /// When the address is taken, or the right to take others' connections is missing.
 pub(crate) fn start_listening(at: SocketAddr, is_diverted: bool) -> io::Result<TcpListener> {
     start_listening_with(at, |socket| {
+        setsockopt(socket, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 })?;
         if is_diverted {
             setsockopt(socket, sockopt::IpTransparent, &true)?;
         }

@@ -12,6 +12,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 pub(crate) enum Subject {
     AddressDisputed,
     AddressMisplaced,
+    ConnectionKilled,
     Firewall,
     HandshakeUnknown,
     HelloForged,
@@ -83,6 +84,7 @@ impl Subject {
             | Self::NeighbourUp
             | Self::RouteChanged
             | Self::TlsFailed => 30,
+            Self::ConnectionKilled => 600,
         }
     }
 }

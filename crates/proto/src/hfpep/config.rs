@@ -18,6 +18,9 @@ pub struct Config {
     pub first_data: Duration,
     /// How the octets of connections that others have opened are carried back.
     pub answers: Options,
+    /// Whether what others say in connections that they have opened is theirs to forget only when the user
+    /// says that it was delivered, to the end: [`HfPep::confirm_end`](super::HfPep::confirm_end).
+    pub confirms_ends: bool,
     /// Of flows of UDP.
     pub flows: flows::Config,
 }
@@ -29,6 +32,7 @@ impl Default for Config {
             magic: MAGIC,
             first_data: Duration::from_millis(150),
             answers: Options::default(),
+            confirms_ends: false,
             flows: flows::Config::default(),
         }
     }

@@ -5,7 +5,7 @@ use super::session::SessionId;
 use super::wire::Opening;
 use crate::s5066::Address;
 use crate::s5066::sis::{BindReason, UnbindReason};
-use crate::slep::Reason;
+use crate::slep::Break;
 
 /// What the driver should know.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -35,8 +35,8 @@ pub enum Event {
     Readable(SessionId),
     /// The node does not bind the client, which will ask again.
     Refused(BindReason),
-    /// A connection is broken: it is no more.
-    Reset(SessionId, Reason),
+    /// A connection is broken: it is no more. What came before was read, as of a stream.
+    Reset(SessionId, Break),
     /// The node has unbound the client, which will ask again.
     Unbound(UnbindReason),
     /// There is room again after less was taken than was given.

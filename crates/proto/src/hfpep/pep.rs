@@ -12,7 +12,7 @@ use super::stats::Stats;
 use super::wire::{MAX_NAME, Opening};
 use crate::rng::Rng;
 use crate::s5066::Address;
-use crate::slep::{self, Addresses, NotOpened, Options, Read, Reason, Slep, StreamId};
+use crate::slep::{self, Addresses, Break, NotOpened, Options, Read, Reason, Slep, StreamId};
 use crate::time::{Time, earliest};
 
 /// Octets of an opening at most: head, IPv6 addresses, ports, name and protocol.
@@ -27,7 +27,8 @@ pub const MAX_OPENING: usize = 2 + 4 + 32 + 2 + MAX_NAME + 1 + 255;
 /// - Facts in: [`handle_connected`](Self::handle_connected),
 ///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
 ///   node; [`open`](Self::open), [`open_confirmed`](Self::open_confirmed), [`accept`](Self::accept),
-///   [`write`](Self::write), [`read`](Self::read), [`finish`](Self::finish), [`reset`](Self::reset) from
+///   [`write`](Self::write), [`read`](Self::read), [`finish`](Self::finish), [`reset`](Self::reset),
+///   [`reset_behind`](Self::reset_behind), [`confirm_end`](Self::confirm_end) from
 ///   the connections; [`send_datagram`](Self::send_datagram), [`answer`](Self::answer),
 ///   [`refuse`](Self::refuse) from [flows](super::flows) of UDP.
 /// - Decisions out: [`poll_event`](Self::poll_event) and [`poll_datagram`](Self::poll_datagram) after each of these, then
@@ -110,6 +111,8 @@ impl HfPep {
             opening: Some(opening),
             stage,
             has_heard_end: false,
+            has_said: false,
+            broken: None,
             since: now,
         };
         let session = self.add(session);
@@ -143,7 +146,8 @@ impl HfPep {
                 Some(stream)
             }
             Err(_) => {
-                self.end(id, Event::Reset(id, Reason::NO_ROOM));
+                let broken = Break { reason: Reason::NO_ROOM, in_doubt: 0 };
+                self.end(id, Event::Reset(id, broken));
                 None
             }
         }
@@ -158,7 +162,8 @@ impl HfPep {
             let is_readable = is_all || !data.is_empty() || self.slep.is_readable(stream);
             self.slep.set_options(stream, self.config.answers);
             session.stage = Stage::Open { stream, data };
-            if session.is_confirmed && !self.confirm(stream) {
+            let is_there = session.broken.is_none();
+            if session.is_confirmed && is_there && !self.confirm(stream) {
                 return self.break_off(id, stream, Reason::NO_ROOM);
             }
             if is_readable {
@@ -184,7 +189,11 @@ impl HfPep {
             | Stage::Connecting { .. }
             | Stage::Over { .. } => return 0,
         };
-        self.slep.write(stream, octets)
+        let taken = self.slep.write(stream, octets);
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.has_said |= taken > 0;
+        }
+        taken
     }
 
     /// Octets that [`Self::write`] takes.
@@ -218,6 +227,9 @@ impl HfPep {
         };
         if let Some(stream) = stream {
             self.slep.finish(stream);
+            if let Some(session) = self.sessions.get_mut(&id) {
+                session.has_said = true;
+            }
         }
         self.settle(now);
     }
@@ -231,6 +243,50 @@ impl HfPep {
             self.slep.reset(stream, reason);
         }
         self.stats.sessions_reset += 1;
+    }
+
+    /// Breaks a connection off behind what was written to it, as
+    /// [`Slep::reset_behind`](crate::slep::Slep::reset_behind) does with a stream.
+    pub fn reset_behind(&mut self, now: Time, id: SessionId, reason: Reason) {
+        let Some(session) = self.remove(id) else { return };
+        if let Some(stream) = session.stream() {
+            self.of_stream.remove(&stream);
+            match session.stage {
+                Stage::Open { .. } if session.has_said => {
+                    self.slep.reset_behind(now, stream, reason);
+                }
+                // Nothing was said that could be overtaken.
+                Stage::Open { .. }
+                | Stage::Arriving { .. }
+                | Stage::Confirming { .. }
+                | Stage::Connecting { .. }
+                | Stage::Gathering { .. }
+                | Stage::Over { .. } => self.slep.reset(stream, reason),
+            }
+        }
+        self.stats.sessions_reset += 1;
+    }
+
+    /// Whether the other end of a connection waits for [`Self::confirm_end`].
+    #[must_use]
+    pub fn holds_end(&self, id: SessionId) -> bool {
+        self.stream(id).is_some_and(|stream| self.slep.holds_end(stream))
+    }
+
+    /// What the other end of a connection has said, to the end, is where it was to go. Where
+    /// [`Config::confirms_ends`](super::Config::confirms_ends) is set, that end is told only now that the
+    /// connection has finished.
+    pub fn confirm_end(&mut self, now: Time, id: SessionId) {
+        if let Some(stream) = self.stream(id) {
+            self.slep.confirm_end(stream);
+            self.settle(now);
+        }
+    }
+
+    /// Tells another node that this process has begun, as [`Slep::announce`](crate::slep::Slep::announce)
+    /// does.
+    pub fn announce(&mut self, now: Time, to: Address) {
+        self.slep.announce(now, to);
     }
 
     /// Appends at most `most` octets that arrived for a connection to `out`.
@@ -255,7 +311,9 @@ impl HfPep {
             };
             read = Read { octets: octets + rest.octets, is_end: rest.is_end };
             session.has_heard_end |= read.is_end;
-            if stream.is_none() {
+            if let Some(broken) = session.broken {
+                self.end(id, Event::Reset(id, broken));
+            } else if stream.is_none() {
                 self.end_finished(id);
             }
         }
@@ -278,6 +336,9 @@ impl HfPep {
                 slep::Event::Opened { stream, from, addresses } => {
                     let is_confirmed = addresses == confirm::ADDRESSES;
                     if is_confirmed || addresses == Addresses::default() {
+                        if self.config.confirms_ends {
+                            self.slep.hold_end(stream);
+                        }
                         let until = now + self.config.slep.times.give_up;
                         let stage = Stage::Arriving { stream, head: Vec::new(), until };
                         let session = Session {
@@ -287,6 +348,8 @@ impl HfPep {
                             opening: None,
                             stage,
                             has_heard_end: false,
+                            has_said: false,
+                            broken: None,
                             since: now,
                         };
                         let session = self.add(session);
@@ -311,10 +374,10 @@ impl HfPep {
                         self.end_stream(id);
                     }
                 }
-                slep::Event::Reset(stream, reason) => {
+                slep::Event::Reset(stream, broken) => {
                     if let Some(id) = self.of_stream.remove(&stream) {
                         self.stats.sessions_reset += 1;
-                        self.end(id, Event::Reset(id, reason));
+                        self.end_broken(id, broken);
                     }
                 }
             }
@@ -329,6 +392,17 @@ impl HfPep {
                 session.stage = Stage::Over { data: std::mem::take(data) };
             }
             _ => self.end_finished(id),
+        }
+    }
+
+    /// The stream of a connection is broken. Its user may have to read what came behind the opening.
+    fn end_broken(&mut self, id: SessionId, broken: Break) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        match &session.stage {
+            Stage::Connecting { data, .. } | Stage::Open { data, .. } if !data.is_empty() => {
+                session.broken = Some(broken);
+            }
+            _ => self.end(id, Event::Reset(id, broken)),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::wire::Opening;
 use crate::s5066::Address;
-use crate::slep::{self, Options, StreamId};
+use crate::slep::{self, Break, Options, StreamId};
 use crate::time::Time;
 
 /// Names a connection of this process; never used again.
@@ -23,6 +23,10 @@ pub(super) struct Session {
     pub(super) stage: Stage,
     /// Whether the user here was told the end of what the other end says.
     pub(super) has_heard_end: bool,
+    /// Whether the user here has said anything, be it that it says no more.
+    pub(super) has_said: bool,
+    /// How its stream broke, if what came behind the opening is still to be read.
+    pub(super) broken: Option<Break>,
     pub(super) since: Time,
 }
 

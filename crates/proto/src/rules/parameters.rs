@@ -55,6 +55,14 @@ pub static PARAMETERS: Table<Options> = Table {
             |it| word(&HANDSHAKES, &it.handshake),
             |it, to| it.handshake = named(&HANDSHAKES, to.text()).flatten(),
         ),
+        Parameter::new(
+            "confirm-close",
+            Kind::Flag,
+            "Whether HF-PEP tells a client that has ended the end of the answer only when the target has all \
+             that the client said; without, as the service has it, and always with `end-to-end`.",
+            |it| it.confirm_close.map_or(Value::Absent, Value::from),
+            |it, to| it.confirm_close = Some(to.flag()),
+        ),
     ],
     rules: &[
         Rule {

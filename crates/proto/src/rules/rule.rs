@@ -54,6 +54,9 @@ pub struct Options {
     /// When the handshake of TCP with a client that HF-PEP carries is complete; `None` for the service's
     /// own way.
     pub handshake: Option<Handshake>,
+    /// Whether a client that HF-PEP carries is told an end that follows its own only when the target has all
+    /// that it said; `None` for the service's own way.
+    pub confirm_close: Option<bool>,
 }
 
 /// When a gateway that ends TCP completes the handshake with a client.
@@ -113,6 +116,7 @@ impl Options {
         ttl: None,
         tls: None,
         handshake: None,
+        confirm_close: None,
     };
 
     /// When a client is answered, with what holds for rules that do not say.

@@ -35,5 +35,5 @@ pub use parameters::PARAMETERS;
 pub use reason::Reason;
 pub use receive::Read;
 pub use stats::Stats;
-pub use stream::{NotOpened, Status, StreamId, Traffic, Waiting};
+pub use stream::{Break, NotOpened, Status, StreamId, Traffic, Waiting};
 pub use wire::Addresses;

@@ -29,6 +29,8 @@ pub(super) struct Receiving {
     /// The number of the last part, when it is known.
     last: Option<u64>,
     has_read_end: bool,
+    /// Whether the other end is to be told that all came only when the user says so.
+    holds_end: bool,
     /// What the other end was told: `next` and `limit`.
     told: (u64, u64),
     octets: usize,
@@ -75,6 +77,7 @@ impl Receiving {
             later: BTreeMap::new(),
             last: None,
             has_read_end: false,
+            holds_end: false,
             told: (0, FIRST_LIMIT.into()),
             octets: 0,
         }
@@ -170,9 +173,30 @@ impl Receiving {
 
     /// What is to be told to the other end now.
     pub(super) fn credit(&mut self) -> Credit {
-        self.told = (self.next, self.limit());
+        self.told = (self.acknowledged(), self.limit());
         let [next, limit] = [self.told.0, self.told.1].map(serial::low16);
         Credit { next, limit }
+    }
+
+    /// Below which the other end may take all for delivered.
+    fn acknowledged(&self) -> u64 {
+        self.last.filter(|last| self.holds_end && self.next > *last).unwrap_or(self.next)
+    }
+
+    /// Lets the other end know that all came when the user says so, and not before.
+    pub(super) fn hold_end(&mut self) {
+        // What was told cannot be taken back.
+        self.holds_end = self.last.is_none_or(|last| self.told.0 <= last);
+    }
+
+    /// Whether that waits for the user.
+    pub(super) fn holds_end(&self) -> bool {
+        self.holds_end
+    }
+
+    /// The user has what came, to the end.
+    pub(super) fn confirm_end(&mut self) {
+        self.holds_end = false;
     }
 
     fn limit(&self) -> u64 {
@@ -183,12 +207,13 @@ impl Receiving {
     pub(super) fn ranges(&self, most: usize) -> Vec<[u8; 4]> {
         let most = most.min(MOST_RANGES);
         let mut ranges: Vec<(u64, u64)> = Vec::new();
-        for number in self.later.keys() {
+        // What is held came, and need not come again.
+        for number in (self.acknowledged()..self.next).chain(self.later.keys().copied()) {
             let is_full = ranges.len() == most;
             match ranges.last_mut() {
-                Some((first, count)) if *first + *count == *number => *count += 1,
+                Some((first, count)) if *first + *count == number => *count += 1,
                 _ if is_full => break,
-                _ => ranges.push((*number, 1)),
+                _ => ranges.push((number, 1)),
             }
         }
         let octets = |(first, count)| Ranges::octets(serial::low16(first), serial::low16(count));
@@ -199,7 +224,7 @@ impl Receiving {
     /// end has to say will tell it (`is_last`), or a quarter of what it was allowed has come and it would
     /// be allowed that much again.
     pub(super) fn has_news(&self, is_last: bool) -> bool {
-        let advance = self.next - self.told.0;
+        let advance = self.acknowledged() - self.told.0;
         let is_end = advance > 0 && self.is_complete() && is_last;
         let growth = self.limit() - self.told.1;
         is_end || growth * 4 >= self.window.max(1) && advance * 4 >= self.told.1 - self.told.0
@@ -207,7 +232,7 @@ impl Receiving {
 
     /// Whether data the other way should tell how far this is.
     pub(super) fn has_advanced(&self) -> bool {
-        self.next > self.told.0
+        self.acknowledged() > self.told.0
     }
 
     /// Whether something is missing that is known to have been sent.
@@ -230,9 +255,14 @@ impl Receiving {
         !self.unread.is_empty() || self.is_complete() && !self.has_read_end
     }
 
+    /// Whether octets came in order that the user has not read.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
     /// Whether the user has read all, to the end.
     pub(super) fn is_done(&self) -> bool {
-        self.has_read_end
+        self.has_read_end && !self.holds_end
     }
 
     /// Octets that are kept.

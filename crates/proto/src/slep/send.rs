@@ -139,6 +139,11 @@ impl Sending {
         self.again.is_empty() && self.coder.as_ref().is_some_and(Coder::may_grow)
     }
 
+    /// One that is over: what waited is gone.
+    pub(super) fn over() -> Self {
+        Self { end: End::Made, ..Self::new(false) }
+    }
+
     /// Takes octets of the user, of which there is room for so many.
     pub(super) fn write(&mut self, octets: &[u8], room: usize) -> usize {
         if self.end != End::Open {
@@ -376,7 +381,12 @@ impl Sending {
 
     /// Whether the node has nothing of it, and nothing waits.
     pub(super) fn is_idle(&self) -> bool {
-        !self.has_more() && self.in_flight == 0 && self.again.is_empty()
+        self.in_flight == 0 && self.is_handed()
+    }
+
+    /// Whether the node was given all.
+    pub(super) fn is_handed(&self) -> bool {
+        !self.has_more() && self.again.is_empty()
     }
 
     /// Whether the other end has all, to the end.

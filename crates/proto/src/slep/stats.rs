@@ -55,6 +55,9 @@ pub struct Streams {
     /// Streams given up because the other end did not answer.
     #[serde(rename = "streams_unreachable")]
     pub unreachable: u64,
+    /// Broken streams of which the user did not read all that came before.
+    #[serde(rename = "streams_broken_unread")]
+    pub unread_at_break: u64,
     /// Streams refused to the user or to another node: too many.
     #[serde(rename = "streams_refused")]
     pub refused: u64,

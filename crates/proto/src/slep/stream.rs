@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::config::{Config, Options};
+use super::reason::Reason;
 use super::receive::Receiving;
 use super::send::Sending;
 use super::wire::{Addresses, Name};
@@ -32,8 +33,41 @@ pub(super) struct Stream {
     pub(super) turn: Turn,
     pub(super) check: Check,
     pub(super) notices: Notices,
+    /// Once it is given up by one end, and not yet for the other.
+    pub(super) parting: Option<Parting>,
     pub(super) since: Time,
     pub(super) traffic: Traffic,
+}
+
+/// What is still to be done for a stream that one end has given up.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Parting {
+    /// The user here has left it: the other end is told when it has all that was written.
+    Behind {
+        reason: Reason,
+        /// Octets that the other end did not have yet, when it last had more of them than before.
+        left: usize,
+        /// When it is told anyway.
+        until: Time,
+    },
+    /// It is no more, and its user has not read all that came before that.
+    Over {
+        broken: Break,
+        /// Octets that the user had read when that was last looked at.
+        read: u64,
+        /// When the user is told anyway, unless it has read more.
+        until: Time,
+    },
+}
+
+/// How a stream ended before both of its ends had finished.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Break {
+    /// Why.
+    pub reason: Reason,
+    /// Octets that were written and that the other end is not known to have, as they were to be sent:
+    /// compressed, they stand for more.
+    pub in_doubt: usize,
 }
 
 /// What may have become of the first part of a stream that this end initiated.
@@ -51,6 +85,8 @@ pub(super) struct Opening {
     pub(super) may_come: bool,
     /// Whether a process at the other end has said that it does not know the stream.
     pub(super) is_unknown: bool,
+    /// When to ask a process that began after it was first handed over.
+    pub(super) ask_at: Option<Time>,
 }
 
 /// A stream's place among those that have something to send.
@@ -176,6 +212,7 @@ impl Stream {
             turn: Turn::default(),
             check: Check { since: now, unanswered: 0, first_asked: now, timer: None },
             notices: Notices::default(),
+            parting: None,
             since: now,
             traffic: Traffic::default(),
         }
@@ -183,6 +220,16 @@ impl Stream {
 
     pub(super) fn is_initiator(&self) -> bool {
         !self.name.is_responder
+    }
+
+    /// Whether its user has left it, and it goes on for what was written.
+    pub(super) fn has_left(&self) -> bool {
+        matches!(self.parting, Some(Parting::Behind { .. }))
+    }
+
+    /// Whether it is no more, but for what its user has not read.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.parting, Some(Parting::Over { .. }))
     }
 
     /// Whether its first part must not be sent: it may have been taken by a process that is gone.
@@ -220,7 +267,12 @@ impl Stream {
         } else {
             times.keep_alive
         };
-        self.check.since + wait.min(times.keep_alive)
+        let at = self.check.since + wait.min(times.keep_alive);
+        match self.parting {
+            None => self.opening.ask_at.map_or(at, |soon| at.min(soon)),
+            Some(Parting::Behind { until, .. }) => at.min(until),
+            Some(Parting::Over { until, .. }) => until,
+        }
     }
 
     /// Whether it cannot go on without a word of the other end.
@@ -228,7 +280,7 @@ impl Stream {
         let is_unheard = self.is_initiator() && !self.has_heard;
         self.sending.is_held_up()
             || self.receiving.has_gap()
-            || is_unheard && self.sending.is_idle()
+            || (is_unheard || self.has_left()) && self.sending.is_idle()
             || self.is_in_doubt()
     }
 

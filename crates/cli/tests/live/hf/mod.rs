@@ -4,6 +4,7 @@ mod attack;
 mod certificates;
 mod clients;
 mod divert;
+mod ends;
 mod handshake;
 mod hostile;
 mod ip;

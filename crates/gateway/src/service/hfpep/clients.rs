@@ -15,6 +15,15 @@ use super::lobby::{Call, Greeted};
 use super::wire::Wire;
 use crate::config::hfpep::Far;
 
+/// How the rules want a connection to be carried.
+pub(super) struct Carriage {
+    pub(super) options: Options,
+    /// The profile by which TLS ends here.
+    tls: Option<String>,
+    /// Whether the client is told the end only when the target has all that it said.
+    confirms_close: bool,
+}
+
 impl Pep {
     /// Takes a connection that a client has made.
     pub(super) fn take_client(&mut self, now: Time, arrived: Arrived) {
@@ -24,10 +33,10 @@ impl Pep {
             self.withdraw(now, asked, Reason::CANCELLED);
         }
         let decided = self.decide(now, &origin, client, target).zip(far);
-        let Some(((options, tls), far)) = decided else {
+        let Some((Carriage { options, tls, confirms_close }, far)) = decided else {
             return self.refuse(Wire::new(stream, None));
         };
-        let call = Call { far, client, target, options };
+        let call = Call { far, client, target, options, confirms_close };
         let Some(profile) = tls else {
             let target = Target::Address { source: client, destination: target };
             return self.open(
@@ -76,8 +85,11 @@ impl Pep {
         let Ok(session) = self.pep.open(now, node, opening, call.options) else {
             return self.refuse(wire);
         };
+        self.accompany(now, node);
         self.counters.connections_accepted += 1;
-        if let Err(connection) = self.connections.add(session, Connection::accepted(wire)) {
+        let mut connection = Connection::accepted(wire);
+        connection.confirms_close = call.confirms_close;
+        if let Err(connection) = self.connections.add(session, connection) {
             connection.abort();
             return self.pep.reset(session, Reason::NO_ROOM);
         }
@@ -92,15 +104,14 @@ impl Pep {
         wire.abort();
     }
 
-    /// How the rules want a connection to be carried, and by which profile TLS ends here; `None` if
-    /// it is not carried.
+    /// How the rules want a connection to be carried; `None` if it is not carried.
     pub(super) fn decide(
         &mut self,
         now: Time,
         origin: &Origin,
         client: SocketAddr,
         target: SocketAddr,
-    ) -> Option<(Options, Option<String>)> {
+    ) -> Option<Carriage> {
         let decision = match origin {
             Origin::Diverted(rule) => self.rules.decide_by(now, rule.as_deref(), client, target),
             Origin::LetIn | Origin::Made(..) => self.rules.decide(now, client, target),
@@ -113,7 +124,11 @@ impl Pep {
                     ttl,
                     is_compressed: options.compression.unwrap_or(true),
                 };
-                Some((own, options.tls.clone()))
+                Some(Carriage {
+                    options: own,
+                    tls: options.tls.clone(),
+                    confirms_close: options.confirm_close.unwrap_or(self.config.confirm_close),
+                })
             }
             Verdict::Pass { service: Service::IpClient, .. } | Verdict::Block { .. } => None,
         }

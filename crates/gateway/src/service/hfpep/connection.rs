@@ -10,6 +10,7 @@ use proto::slep::Reason;
 use proto::time::Time;
 
 use super::wire::{HANDSHAKE, Heard, Wire, is_passing};
+use crate::sys::tcp::unacknowledged;
 use crate::tls::Failure;
 
 /// How long the target may take to answer.
@@ -31,6 +32,10 @@ pub(super) struct Connection {
     has_heard_end: bool,
     /// Whether writing has failed.
     has_failed: bool,
+    /// Whether it is broken: nothing is written any more, and what came before may still be read.
+    is_broken: bool,
+    /// Whether the program here is told the end only when the far one has all that it said.
+    pub(super) confirms_close: bool,
     end: End,
     /// What epoll was told to look for.
     pub(super) watched: EpollFlags,
@@ -76,6 +81,8 @@ impl Connection {
             sent: 0,
             has_heard_end: false,
             has_failed: false,
+            is_broken: false,
+            confirms_close: false,
             end: End::NotYet,
             watched: EpollFlags::empty(),
         }
@@ -138,7 +145,37 @@ impl Connection {
 
     /// Whether there may be octets that the kernel does not tell of any more.
     pub(super) fn may_hold_octets(&self) -> bool {
-        self.wire.has_tls() && self.untaken.is_empty()
+        (self.wire.has_tls() || self.is_broken) && self.untaken.is_empty()
+    }
+
+    /// The kernel has told that it is broken, or writing has.
+    pub(super) fn hear_break(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// Whether it is broken.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Whether the program's host has acknowledged all that was written, the end too if it was told.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        !self.has_unsent() && unacknowledged(self).is_ok_and(|octets| octets == 0)
+    }
+
+    /// Octets that the program's host is not known to have.
+    pub(super) fn undelivered(&self) -> usize {
+        self.unsent.len() - self.sent + unacknowledged(self).unwrap_or(0)
+    }
+
+    /// Whether the program here was told that nothing more comes.
+    pub(super) fn has_told_end(&self) -> bool {
+        self.end == End::Told
+    }
+
+    /// Whether the kernel has an error of it to tell, of which it tells once.
+    pub(super) fn takes_error(&self) -> bool {
+        self.wire.take_answer().is_err()
     }
 
     /// Whether the program here has finished, or was cut off.
@@ -248,9 +285,9 @@ impl Connection {
         self.sent < self.unsent.len()
     }
 
-    /// Whether its end before [`Self::is_over`] is a reset, even if this process ends.
-    pub(super) fn reset_when_closed(&self, resets: bool) {
-        self.wire.reset_when_closed(resets);
+    /// Closes it in peace: what the kernel has is still delivered, and the end behind it.
+    pub(super) fn close(self) {
+        self.wire.close();
     }
 
     /// Breaks it off: the program here gets a reset.

@@ -60,6 +60,13 @@ impl Connections {
         Some(connection)
     }
 
+    /// Tells of a connection no more: there is nothing that the kernel would not tell again and again.
+    pub(super) fn unwatch(&self, session: SessionId) {
+        if let Some(connection) = self.by_session.get(&session) {
+            let _ = self.epoll.delete(connection);
+        }
+    }
+
     /// Tells the kernel what to look for, if that has changed.
     pub(super) fn watch(&mut self, session: SessionId) {
         let Some(connection) = self.by_session.get_mut(&session) else { return };

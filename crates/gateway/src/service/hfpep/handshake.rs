@@ -7,6 +7,7 @@ use proto::time::Time;
 use tracing::{debug, warn};
 
 use super::Pep;
+use super::clients::Carriage;
 use super::connection::Connection;
 use super::entry::{Arrived, Come, Origin};
 use super::held::{Asked, Next};
@@ -43,7 +44,8 @@ impl Pep {
     fn ask(&mut self, now: Time, rule: Option<String>, syn: Syn) {
         let origin = Origin::Diverted(rule.clone());
         let decided = self.decide(now, &origin, syn.client, syn.target);
-        let Some(((options, _), far)) = decided.zip(self.entry.far_of(syn.target)) else {
+        let Some((Carriage { options, .. }, far)) = decided.zip(self.entry.far_of(syn.target))
+        else {
             // The rules have changed meanwhile: what is repeated meets the others.
             return self.held.drop_syns(1);
         };
@@ -51,6 +53,7 @@ impl Pep {
         let opening = Opening { target, tls: None };
         let asked = match far {
             Far::Node(node) => {
+                self.accompany(now, node);
                 self.pep.open_confirmed(now, node, opening, options).map(Asked::Session).ok()
             }
             Far::Gateway(gateway) => {
@@ -116,7 +119,9 @@ impl Pep {
             None => return self.refuse(wire),
         };
         self.counters.connections_accepted += 1;
-        if let Err(connection) = self.connections.add(session, Connection::accepted(wire)) {
+        let mut connection = Connection::accepted(wire);
+        connection.confirms_close = true;
+        if let Err(connection) = self.connections.add(session, connection) {
             connection.abort();
             return self.pep.reset(session, Reason::NO_ROOM);
         }

@@ -35,6 +35,8 @@ pub(super) struct Call {
     pub(super) client: SocketAddr,
     pub(super) target: SocketAddr,
     pub(super) options: Options,
+    /// Whether the client is told the end only when the target has all that it said.
+    pub(super) confirms_close: bool,
 }
 
 /// A client whose handshake is complete.
@@ -87,7 +89,8 @@ impl Lobby {
                     outcomes.push(Ok(Greeted { wire, call, terms }));
                 }
                 Err(failure) => {
-                    self.guests.swap_remove(at);
+                    // The alert that says why still goes.
+                    self.guests.swap_remove(at).wire.close();
                     outcomes.push(Err(failure));
                 }
             }

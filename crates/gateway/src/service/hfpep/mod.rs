@@ -12,6 +12,7 @@
 
 mod admission;
 mod clients;
+mod companions;
 mod connection;
 mod connections;
 mod entry;
@@ -20,6 +21,7 @@ mod gate;
 mod handshake;
 mod held;
 mod lobby;
+mod partings;
 mod server;
 mod status;
 mod targets;
@@ -37,12 +39,12 @@ use nix::sys::epoll::EpollFlags;
 use proto::hfpep::{Event, HfPep, Opening, SessionId};
 use proto::rng::Rng;
 use proto::s5066::Address;
-use proto::slep::Reason;
+use proto::slep::{Break, Reason};
 use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{debug, info, warn};
 
-use super::complaints::Complaints;
+use super::complaints::{Complaints, Subject};
 use super::rules::Rules;
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::bearer::Dial;
@@ -51,12 +53,14 @@ use crate::reactor::{Driver, has_input};
 use crate::tls::Failure;
 
 use admission::Admission;
+use companions::Companions;
 use connection::{Connection, Stage};
 use connections::Connections;
 use entry::Entry;
 use fast::Fast;
 use held::{Asked, Held};
 use lobby::Lobby;
+use partings::{LOOK, Partings};
 use status::Status;
 use targets::Targets;
 use termination::Termination;
@@ -93,8 +97,15 @@ struct Pep {
     connections: Connections,
     /// Where datagrams come from and go to.
     udp: Udp,
-    /// Connections whose TLS was cut off: reset when the other end has what came before.
-    cut: BTreeSet<SessionId>,
+    /// Connections to targets that were told the end of what their client says, and whose host has not
+    /// acknowledged it: the other end hears of that when it has, and not before.
+    ending: BTreeSet<SessionId>,
+    /// When these are looked at next.
+    look_at: Option<Time>,
+    /// Connections whose stream is no more.
+    partings: Partings,
+    /// The nodes with which there are streams.
+    companions: Option<Companions>,
     buffer: Vec<u8>,
     received: Box<[u8]>,
     counters: Counters,
@@ -130,7 +141,10 @@ impl Pep {
             held: Held::default(),
             connections: Connections::new()?,
             udp: Udp::open(&config)?,
-            cut: BTreeSet::new(),
+            ending: BTreeSet::new(),
+            look_at: None,
+            partings: Partings::default(),
+            companions: Companions::open(&config),
             buffer: Vec::new(),
             received: vec![0; READ].into_boxed_slice(),
             counters: Counters::default(),
@@ -141,6 +155,7 @@ impl Pep {
 
     /// Makes the connection that another end asks for.
     fn connect(&mut self, now: Time, from: Address, session: SessionId, opening: &Opening) {
+        self.accompany(now, from);
         match self.targets.start(now, Some(from), opening) {
             Ok(wire) => {
                 let connection = Connection::connecting(now, wire);
@@ -169,7 +184,7 @@ impl Pep {
             },
             Stage::Greeting(_) => self.greet(now, session),
             Stage::Open if ready.contains(EpollFlags::EPOLLERR) => {
-                self.give_up(session, Reason::CONNECTION_RESET);
+                return self.hear_break(now, session);
             }
             Stage::Open => {
                 if ready.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP) {
@@ -211,18 +226,49 @@ impl Pep {
                         return;
                     }
                 }
-                Heard::End => return self.pep.finish(now, session),
+                // The kernel tells of a reset once, and whoever wrote has heard it.
+                Heard::End if connection.has_failed() && connection.is_plain() => {
+                    return self.leave(now, session, Reason::CONNECTION_RESET);
+                }
+                Heard::End => {
+                    let is_broken = connection.is_broken();
+                    self.pep.finish(now, session);
+                    if is_broken {
+                        self.leave(now, session, Reason::CONNECTION_RESET);
+                    }
+                    return;
+                }
+                Heard::Nothing if connection.is_broken() => {
+                    return self.leave(now, session, Reason::CONNECTION_RESET);
+                }
                 Heard::Nothing => return,
                 Heard::Failed(failure) => {
                     let reason = self.targets.termination.fail(now, failure);
-                    if failure != Failure::Cut {
-                        return self.give_up(session, reason);
-                    }
-                    self.cut.insert(session);
-                    return;
+                    return self.leave(now, session, reason);
                 }
-                Heard::Reset => return self.give_up(session, Reason::CONNECTION_RESET),
+                Heard::Reset => return self.leave(now, session, Reason::CONNECTION_RESET),
             }
+        }
+    }
+
+    /// A connection is broken: what its program said before is read, and nothing is written any more.
+    fn hear_break(&mut self, now: Time, session: SessionId) {
+        let Some(connection) = self.connections.get_mut(session) else { return };
+        connection.hear_break();
+        let has_all = connection.has_heard_end();
+        self.connections.unwatch(session);
+        if has_all {
+            return self.leave(now, session, Reason::CONNECTION_RESET);
+        }
+        self.read(now, session);
+    }
+
+    /// Ends a connection whose program is gone: the other end hears of that behind what was said.
+    fn leave(&mut self, now: Time, session: SessionId, reason: Reason) {
+        self.pep.reset_behind(now, session, reason);
+        self.ending.remove(&session);
+        if let Some(connection) = self.connections.remove(session) {
+            connection.abort();
         }
     }
 
@@ -243,18 +289,28 @@ impl Pep {
     /// Gives a program here what has come for it, as far as the kernel takes it.
     fn write(&mut self, now: Time, session: SessionId) {
         while let Some(connection) = self.connections.get_mut(session) {
+            if connection.is_broken() {
+                return;
+            }
             let room = connection.room();
             let read = self.pep.read(now, session, connection.unsent_mut(), room);
-            if read.is_end {
+            // An end that follows the program's own says more: see `finish`.
+            if read.is_end && !(connection.confirms_close && connection.has_heard_end()) {
                 connection.finish();
             }
-            if let Err(reason) = connection.flush() {
-                return self.give_up(session, reason);
+            if connection.flush().is_err() {
+                return self.hear_break(now, session);
             }
+            if connection.has_told_end() && self.pep.holds_end(session) {
+                self.ending.insert(session);
+                if !self.confirm_end(now, session) {
+                    return;
+                }
+            }
+            let Some(connection) = self.connections.get_mut(session) else { return };
             if connection.is_over() {
                 // What the stream still carries needs nobody here.
-                self.connections.remove(session);
-                return;
+                return self.close(session);
             }
             if read.octets == 0 || connection.room() == 0 {
                 break;
@@ -263,8 +319,110 @@ impl Pep {
         self.connections.watch(session);
     }
 
+    /// Tells the other end that a target's host has all, to the end, if it has; whether the connection
+    /// goes on as others do.
+    fn confirm_end(&mut self, now: Time, session: SessionId) -> bool {
+        let Some(connection) = self.connections.get_mut(session) else {
+            self.ending.remove(&session);
+            return false;
+        };
+        if connection.is_acknowledged() {
+            self.ending.remove(&session);
+            self.pep.confirm_end(now, session);
+            return true;
+        }
+        let is_over = connection.is_over();
+        if is_over && connection.takes_error() {
+            self.leave(now, session, Reason::CONNECTION_RESET);
+            return false;
+        }
+        self.look_at.get_or_insert(now + LOOK);
+        if is_over {
+            // The kernel would tell of both ends again and again.
+            self.connections.unwatch(session);
+        }
+        !is_over
+    }
+
+    /// Looks which targets' hosts have all by now.
+    fn handle_ending(&mut self, now: Time) {
+        if self.look_at.take_if(|at| *at <= now).is_none() {
+            return;
+        }
+        for session in self.ending.iter().copied().collect::<Vec<_>>() {
+            if self.confirm_end(now, session)
+                && self.connections.get_mut(session).is_some_and(|it| it.is_over())
+            {
+                self.close(session);
+            }
+        }
+        if !self.ending.is_empty() {
+            self.look_at = Some(now + LOOK);
+        }
+    }
+
+    /// Both ends have finished, and each has all of the other. A client whose end is confirmed is told
+    /// of the far one only now.
+    fn finish(&mut self, session: SessionId) {
+        let Some(connection) = self.connections.get_mut(session) else { return };
+        if !connection.confirms_close {
+            return;
+        }
+        connection.finish();
+        if connection.flush().is_err() {
+            self.connections.remove(session);
+        } else if connection.is_over() {
+            self.close(session);
+        } else {
+            self.connections.watch(session);
+        }
+    }
+
+    /// Closes a connection that both ends have finished.
+    fn close(&mut self, session: SessionId) {
+        self.ending.remove(&session);
+        if let Some(connection) = self.connections.remove(session) {
+            connection.close();
+        }
+    }
+
+    /// There is a stream with a node, or soon will be.
+    fn accompany(&mut self, now: Time, node: Address) {
+        if let Some(companions) = &mut self.companions {
+            companions.add(now, node);
+        }
+    }
+
+    /// Notes with which nodes there are streams.
+    fn follow_companions(&mut self, now: Time) {
+        if let Some(companions) = &mut self.companions
+            && companions.next_timeout().is_some_and(|at| at <= now)
+        {
+            companions.follow(now, self.pep.slep().companions());
+        }
+    }
+
+    /// A line for each connection that ended for no reason of its programs'.
+    fn log_broken(&mut self, now: Time, session: SessionId, broken: Break, unread: usize) {
+        let Break { reason, in_doubt } = broken;
+        let session = session.0;
+        if !is_killed(reason) {
+            debug!(session, %reason, in_doubt, unread, "connection broken off");
+        } else if let Some(left_out) = self.complaints.admit(now, Subject::ConnectionKilled) {
+            warn!(
+                session,
+                in_doubt,
+                unread,
+                left_out,
+                "connection broken off ({reason}): of what the program here said, the far end may lack \
+                 in_doubt octets as they go over the air, and unread that did not go"
+            );
+        }
+    }
+
     /// Ends a connection at both ends.
     fn give_up(&mut self, session: SessionId, reason: Reason) {
+        self.ending.remove(&session);
         self.pep.reset(session, reason);
         if let Some(connection) = self.connections.remove(session) {
             connection.abort();
@@ -274,7 +432,13 @@ impl Pep {
     fn handle_event(&mut self, now: Time, event: Event) {
         match event {
             Event::Accepted(session) => self.confirm(now, Asked::Session(session)),
-            Event::Bound => info!("bound"),
+            Event::Bound => {
+                info!("bound");
+                let before = self.companions.as_mut().map(Companions::take_before);
+                for node in before.into_iter().flatten() {
+                    self.pep.announce(now, node);
+                }
+            }
             Event::Close => {
                 if let Some(dial) = &mut self.dial {
                     dial.hang_up(now);
@@ -286,27 +450,20 @@ impl Pep {
             Event::Readable(session) => self.write(now, session),
             Event::Writable(session) => self.write_untaken(now, session),
             Event::FlowEnded(flow) => self.udp.end(flow),
-            // The end went to the program here with the last octets.
-            Event::Finished(_) => {}
-            Event::Reset(session, reason) => {
-                debug!(%reason, "connection broken off");
-                match self.connections.remove(session) {
-                    Some(connection) => connection.abort(),
-                    None => self.deny(now, Asked::Session(session), reason),
+            // Otherwise the end went to the program here with the last octets.
+            Event::Finished(session) => self.finish(session),
+            Event::Reset(session, broken) => {
+                self.ending.remove(&session);
+                let connection = self.connections.remove(session);
+                let unread = connection.as_ref().map_or(0, |it| it.untaken.len());
+                self.log_broken(now, session, broken, unread);
+                match connection {
+                    Some(connection) => {
+                        self.partings.add(now, connection, is_killed(broken.reason));
+                    }
+                    None => self.deny(now, Asked::Session(session), broken.reason),
                 }
             }
-        }
-    }
-
-    /// Resets connections that were cut off, where the other end has what came before.
-    fn handle_cut(&mut self) {
-        let has_all = |session: &SessionId| {
-            let stream = self.pep.stream(*session);
-            stream.is_none_or(|stream| self.pep.slep().unacknowledged(stream) == 0)
-        };
-        let ready: Vec<SessionId> = self.cut.extract_if(.., has_all).collect();
-        for session in ready {
-            self.give_up(session, Reason::CONNECTION_RESET);
         }
     }
 
@@ -329,6 +486,11 @@ impl Pep {
     }
 }
 
+/// Whether a connection ends for no reason of its programs'.
+fn is_killed(reason: Reason) -> bool {
+    matches!(reason, Reason::RESTARTED | Reason::STOPPED | Reason::UNREACHABLE)
+}
+
 impl Driver for Pep {
     fn act(&mut self, now: Time) -> anyhow::Result<()> {
         self.fast.act(now, &mut self.targets);
@@ -336,7 +498,9 @@ impl Driver for Pep {
         self.follow_server(now);
         self.handle_silence(now);
         self.pep.handle_timeout(now);
-        self.handle_cut();
+        self.handle_ending(now);
+        self.partings.handle_timeout(now);
+        self.follow_companions(now);
         loop {
             self.give_datagrams(now);
             while let Some(event) = self.pep.poll_event() {
@@ -355,6 +519,9 @@ impl Driver for Pep {
         let silence = earliest(silence, self.held.next_timeout());
         let dial = self.dial.as_ref().and_then(Dial::next_timeout);
         let silence = earliest(silence, self.fast.next_timeout());
+        let silence = earliest(silence, earliest(self.look_at, self.partings.next_timeout()));
+        let companions = self.companions.as_ref().and_then(Companions::next_timeout);
+        let silence = earliest(silence, companions);
         earliest(earliest(dial, self.pep.next_timeout()), silence)
     }
 
@@ -445,14 +612,22 @@ impl Service for Pep {
     }
 
     fn end(&mut self, now: Time) {
+        if let Some(companions) = &mut self.companions {
+            companions.follow(now, self.pep.slep().companions());
+        }
         let all: Vec<SessionId> = self.connections.iter().map(|(session, _)| session).collect();
         for session in all {
+            let stream = self.pep.stream(session);
+            let in_doubt = stream.map_or(0, |stream| self.pep.slep().unacknowledged(stream));
+            let unread = self.connections.get_mut(session).map_or(0, |it| it.untaken.len());
+            let broken = Break { reason: Reason::STOPPED, in_doubt };
+            self.log_broken(now, session, broken, unread);
             self.give_up(session, Reason::STOPPED);
         }
         for asked in self.held.end() {
             self.withdraw(now, asked, Reason::STOPPED);
         }
-        self.fast.end();
+        self.fast.end(now);
         while self.send_to_server(now) {}
     }
 }

@@ -56,6 +56,9 @@ impl Wire {
     pub(super) fn new(stream: TcpStream, session: Option<Session>) -> Self {
         // What little there is goes at once; the radio gathers.
         let _ = stream.set_nodelay(true);
+        // An end is told by `close` alone: whatever else closes the socket, the end of this process too,
+        // resets it.
+        reset_when_closed(&stream, true);
         let tls = session.map(|session| Box::new(Tls { session, untaken: Vec::new() }));
         Self { stream, tls }
     }
@@ -187,19 +190,19 @@ impl Wire {
         self.tls.as_ref().is_some_and(|tls| tls.session.wants_transmit())
     }
 
-    /// Breaks it off: the program at the other side gets a reset.
-    pub(super) fn abort(self) {
-        self.reset_when_closed(true);
+    /// Closes it in peace: what the kernel has is still delivered, and the end behind it.
+    pub(super) fn close(self) {
+        reset_when_closed(&self.stream, false);
     }
 
-    /// Whether the other side gets a reset when this is closed, also by the end of this process;
-    /// otherwise that looks as if all were well.
-    pub(super) fn reset_when_closed(&self, resets: bool) {
-        reset_when_closed(&self.stream, resets);
+    /// Breaks it off: the program at the other side gets a reset.
+    pub(super) fn abort(self) {
+        drop(self);
     }
 }
 
-/// Whether a connection ends by a reset when it is closed.
+/// Whether a connection ends by a reset when it is closed, by the end of this process too. Otherwise that
+/// looks as if all were well.
 pub(super) fn reset_when_closed(stream: &TcpStream, resets: bool) {
     let linger = linger { l_onoff: resets.into(), l_linger: 0 };
     let _ = setsockopt(stream, sockopt::Linger, &linger);

@@ -12,7 +12,7 @@ use crate::hfpep::event::Event;
 use crate::hfpep::session::{Session, SessionId, Stage};
 use crate::hfpep::wire::Opening;
 use crate::s5066::Address;
-use crate::slep::{Addresses, NotOpened, Options, Reason, StreamId};
+use crate::slep::{Addresses, Break, NotOpened, Options, Reason, StreamId};
 use crate::time::Time;
 
 /// Where such streams are opened to: an end that knows nothing of them answers "no service".
@@ -49,6 +49,8 @@ impl HfPep {
             opening: Some(opening),
             stage: Stage::Confirming { stream, answer: Vec::new() },
             has_heard_end: false,
+            has_said: false,
+            broken: None,
             since: now,
         });
         self.of_stream.insert(stream, session);
@@ -95,6 +97,6 @@ impl HfPep {
         self.of_stream.remove(&stream);
         self.slep.reset(stream, reason);
         self.stats.sessions_reset += 1;
-        self.end(id, Event::Reset(id, reason));
+        self.end(id, Event::Reset(id, Break { reason, in_doubt: 0 }));
     }
 }

@@ -4,7 +4,7 @@ use super::contract::opening;
 use crate::hfpep::wire::MAGIC;
 use crate::hfpep::{Config, Event, HfPep, Phase, SessionId};
 use crate::slep::tests::bench::{Bench, NODES};
-use crate::slep::{Addresses, Options, Reason};
+use crate::slep::{Addresses, Break, Options, Reason};
 
 /// A connection that waits for its target, at both ends.
 fn asked() -> (Bench<HfPep>, SessionId, SessionId) {
@@ -78,7 +78,10 @@ fn a_refusal_is_a_reset_with_its_reason() {
     bench.ends[1].core.reset(session, Reason::TARGET_REFUSED);
     bench.deliver();
 
-    assert_eq!(bench.events(0), [Event::Reset(client, Reason::TARGET_REFUSED)]);
+    assert_eq!(
+        bench.events(0),
+        [Event::Reset(client, Break { in_doubt: 14, ..broken(Reason::TARGET_REFUSED) })]
+    );
     assert_eq!(bench.ends[0].core.stats().sessions, 0);
 }
 
@@ -101,11 +104,15 @@ fn the_answer_is_that_between_gateways() {
     assert_eq!(bench.events(0), [Event::Accepted(client)]);
 
     let (mut bench, client) = hear(&[MAGIC, 1, Reason::BLOCKED.0], false);
-    assert_eq!(bench.events(0), [Event::Reset(client, Reason::BLOCKED)]);
+    assert_eq!(bench.events(0), [Event::Reset(client, broken(Reason::BLOCKED))]);
 
     for (octets, is_all) in [(&[MAGIC, 0, 1][..], false), (b"220 ready", false), (&[MAGIC], true)] {
         let (mut bench, client) = hear(octets, is_all);
-        assert_eq!(bench.events(0), [Event::Reset(client, Reason::PROTOCOL_ERROR)], "{octets:x?}");
+        assert_eq!(
+            bench.events(0),
+            [Event::Reset(client, broken(Reason::PROTOCOL_ERROR))],
+            "{octets:x?}"
+        );
         let stats = bench.ends[0].core.stats();
         assert_eq!((stats.answers_malformed, stats.sessions), (1, 0), "{octets:x?}");
     }
@@ -133,4 +140,8 @@ fn another_extended_address_is_nobodys() {
 
     assert_eq!(bench.ends[0].core.slep().stats().live, 0, "it was reset");
     assert_eq!(bench.ends[1].core.stats().sessions_received, 0);
+}
+
+fn broken(reason: Reason) -> Break {
+    Break { reason, in_doubt: 0 }
 }

@@ -43,6 +43,9 @@ impl User for HfPep {
                 let read = self.read(now, SessionId(which), &mut out, most);
                 assert!(read.octets == out.len() && read.octets <= most);
             }
+            Act::Reset(which) if which % 2 == 0 => {
+                self.reset_behind(now, SessionId(which), Reason::CANCELLED);
+            }
             Act::Reset(which) => self.reset(SessionId(which), Reason::CANCELLED),
             Act::Send(len) => {
                 let address = ([10, 1, 0, 9], u16::from(len.to_le_bytes()[0])).into();

@@ -21,6 +21,8 @@ enum Step {
     Connect(usize),
     Disconnect(usize),
     Finish(usize, usize),
+    /// A program resets a connection behind what it has said.
+    Leave(usize, usize),
     /// By whom, how much is said at once, and whether the target is to be confirmed first.
     Open(usize, usize, bool),
     Reset(usize, usize),
@@ -44,12 +46,13 @@ fn step(has_breaks: bool) -> impl Strategy<Value = Step> {
     let break_off = prop_oneof![
         one().prop_map(|(end, which)| Step::Answer(end, which, false)),
         one().prop_map(|(end, which)| Step::Reset(end, which)),
+        one().prop_map(|(end, which)| Step::Leave(end, which)),
         end().prop_map(Step::Restart),
         (end(), any::<bool>()).prop_map(|(end, came)| Step::RestartNode(end, came)),
     ];
     let program = prop_oneof![
         6 => one().prop_map(|(end, which)| Step::Answer(end, which, true)),
-        2 => prop_oneof![0_usize..300, Just(usize::MAX)].prop_map(Step::Appetite),
+        2 => prop_oneof![1_usize..300, Just(usize::MAX)].prop_map(Step::Appetite),
         2 => one().prop_map(|(end, which)| Step::Finish(end, which)),
         4 => (end(), prop_oneof![Just(0), 0_usize..1_000], any::<bool>())
             .prop_map(|(end, len, is_confirmed)| Step::Open(end, len, is_confirmed)),
@@ -80,6 +83,7 @@ struct Known {
     written: usize,
     read: usize,
     has_end: bool,
+    is_delivered: bool,
     is_finishing: bool,
 }
 
@@ -95,6 +99,10 @@ struct Stage {
     known: [BTreeMap<SessionId, Known>; 2],
     ports: u16,
     appetite: usize,
+    /// Whether targets acknowledge the end of what they are told.
+    delivers: bool,
+    /// Whether a target may have answered so late that nobody was left for it.
+    is_late: bool,
     /// Who was asked to connect: which gateway and process there, and for which of its sessions.
     taken: BTreeMap<u16, (usize, u64, SessionId)>,
     /// Whose target has answered.
@@ -103,6 +111,10 @@ struct Stage {
     heard: BTreeMap<(u16, bool), usize>,
     finished: Vec<(u16, bool)>,
     breaks: Vec<(u16, Reason)>,
+    /// Who has left a connection behind what was said.
+    left: Vec<(u16, bool)>,
+    /// Connections whose target has all that the client has said, to the end.
+    delivered: BTreeSet<u16>,
     processes: [u64; 2],
 }
 
@@ -118,12 +130,16 @@ impl Stage {
             known: Default::default(),
             ports: 0,
             appetite: usize::MAX,
+            delivers: true,
+            is_late: false,
             taken: BTreeMap::new(),
             accepted: BTreeSet::new(),
             said: BTreeMap::new(),
             heard: BTreeMap::new(),
             finished: Vec::new(),
             breaks: Vec::new(),
+            left: Vec::new(),
+            delivered: BTreeSet::new(),
             processes: [0, 0],
         }
     }
@@ -145,7 +161,10 @@ impl Stage {
                     }
                 }
             }
-            Step::Appetite(octets) => self.appetite = octets,
+            Step::Appetite(octets) => {
+                self.appetite = octets;
+                self.delivers = octets % 2 == 0;
+            }
             Step::Carry(which, fate) => self.bench.carry(which, fate),
             Step::Connect(end) => self.bench.connect(end),
             Step::Disconnect(end) => self.bench.disconnect(end),
@@ -174,6 +193,11 @@ impl Stage {
                     self.write(end, id, len);
                 }
             }
+            Step::Leave(end, which) => {
+                if let Some(id) = self.nth(end, which) {
+                    self.leave(end, id);
+                }
+            }
             Step::Reset(end, which) => {
                 if let Some(id) = self.nth(end, which) {
                     self.reset(end, id, Reason::CANCELLED);
@@ -189,6 +213,7 @@ impl Stage {
             Step::RestartNode(end, arrives) => self.bench.restart_node(end, arrives),
             Step::Run => self.bench.run(),
             Step::Wait(seconds) => {
+                self.is_late |= self.has_asked();
                 self.bench.now += Duration::from_secs(seconds);
                 self.bench.run();
             }
@@ -214,6 +239,19 @@ impl Stage {
         let Some(known) = self.known[end].remove(&id) else { return };
         self.breaks.push((known.port, reason));
         self.bench.ends[end].core.reset(id, reason);
+    }
+
+    /// Whether a target is being connected to.
+    fn has_asked(&self) -> bool {
+        self.known.iter().flat_map(BTreeMap::values).any(|known| known.is_connecting)
+    }
+
+    /// A program resets a connection behind what it has said.
+    fn leave(&mut self, end: usize, id: SessionId) {
+        let Some(known) = self.known[end].remove(&id) else { return };
+        self.breaks.push((known.port, Reason::CONNECTION_RESET));
+        self.left.push((known.port, known.is_initiator));
+        self.bench.ends[end].core.reset_behind(self.bench.now, id, Reason::CONNECTION_RESET);
     }
 
     fn write(&mut self, end: usize, id: SessionId, len: usize) {
@@ -284,11 +322,12 @@ impl Stage {
             Event::Finished(id) => {
                 let known = self.known[end].remove(&id).expect("known");
                 prop_assert!(known.has_end && known.is_finishing);
+                prop_assert!(!known.is_initiator || self.delivered.contains(&known.port));
                 self.finished.push((known.port, known.is_initiator));
             }
-            Event::Reset(id, reason) => {
+            Event::Reset(id, broken) => {
                 let known = self.known[end].remove(&id).expect("known");
-                self.breaks.push((known.port, reason));
+                self.breaks.push((known.port, broken.reason));
             }
             Event::Bound
             | Event::Close
@@ -308,7 +347,7 @@ impl Stage {
         prop_assert!(read.octets == out.len() && read.octets <= self.appetite);
         let is_early = known.is_connecting || known.is_confirming;
         prop_assert!(!is_early || out.is_empty(), "read before there was a target");
-        known.is_readable = read.octets > 0 || self.appetite == 0;
+        known.is_readable = read.octets > 0;
         let (port, by_initiator) = (known.port, !known.is_initiator);
         for (at, found) in (known.read..).zip(&out) {
             prop_assert_eq!(*found, octet(port, by_initiator, at), "{} of {}", at, port);
@@ -319,6 +358,11 @@ impl Stage {
         if known.has_end {
             let said = self.said.get(&(port, by_initiator)).copied().unwrap_or_default();
             prop_assert!(said.is_all && said.octets == known.read, "{port} ends early: {said:?}");
+            if by_initiator && !known.is_delivered && self.delivers {
+                known.is_delivered = true;
+                self.delivered.insert(port);
+                self.bench.ends[end].core.confirm_end(self.bench.now, id);
+            }
         }
         Ok(())
     }
@@ -326,6 +370,8 @@ impl Stage {
     /// All is well from now on: targets answer, and programs read all and finish.
     fn heal(&mut self) -> Result<(), TestCaseError> {
         self.appetite = usize::MAX;
+        self.delivers = true;
+        self.known.iter_mut().flat_map(BTreeMap::values_mut).for_each(|it| it.is_readable = true);
         for _ in 0..2_000 {
             for end in 0..2 {
                 self.bench.connect(end);
@@ -340,7 +386,8 @@ impl Stage {
             if is_over && self.bench.air.is_empty() {
                 break;
             }
-            if self.bench.air.is_empty() {
+            // Targets answer before others have had enough.
+            if self.bench.air.is_empty() && !self.has_asked() {
                 let Some(due) = self.bench.next_timeout() else { break };
                 self.bench.now = self.bench.now.max(due);
                 self.bench.run();
@@ -357,6 +404,7 @@ fn config() -> Config {
     config.slep.window = 40;
     config.slep.times.give_up = Duration::from_secs(10_000_000);
     config.answers.is_compressed = true;
+    config.confirms_ends = true;
     config
 }
 
@@ -390,6 +438,19 @@ fn check(steps: &[Step], has_breaks: bool) -> Result<(), TestCaseError> {
     for port in 1..=stage.ports {
         let has_ended = [true, false].map(|end| stage.finished.contains(&(port, end)));
         prop_assert!(is_broken(port) || has_ended == [true; 2], "{port}: {has_ended:?}");
+    }
+    for &(port, by_initiator) in &stage.left {
+        // Whoever leaves, and nothing else happens, is heard first.
+        let said = stage.said.get(&(port, by_initiator)).copied().unwrap_or_default();
+        let heard = stage.heard.get(&(port, by_initiator)).copied().unwrap_or_default();
+        let is_spoiled = stage
+            .breaks
+            .iter()
+            .any(|(broken, why)| *broken == port && *why != Reason::CONNECTION_RESET)
+            || stage.left.contains(&(port, !by_initiator))
+            || !stage.accepted.contains(&port)
+            || stage.is_late;
+        prop_assert!(heard == said.octets || is_spoiled, "{port}: {heard} of {said:?}");
     }
     for &(port, by_initiator) in &stage.finished {
         // Who has finished knows that the other end has all.

@@ -1,5 +1,7 @@
 //! What other nodes say.
 
+use std::time::Duration;
+
 use super::{BULK, Event, Slep};
 use crate::s5066::Address;
 use crate::s5066::sis::client::Received;
@@ -13,6 +15,10 @@ use crate::slep::stream::{Stream, StreamId};
 use crate::slep::timers::Timer;
 use crate::slep::wire::{Credit, Data, First, Hello, Name, Open, Part, Pdu, State};
 use crate::time::Time;
+
+/// Until who has told of itself is asked about a stream that it should know of: what it has to say comes
+/// first.
+const SOON: Duration = Duration::from_secs(1);
 
 impl Slep {
     pub(super) fn receive(&mut self, now: Time, received: &Received) {
@@ -66,7 +72,7 @@ impl Slep {
             if first.is_some() {
                 // Another process has come to the number of a stream that its predecessor had.
                 self.stats.streams.broken += 1;
-                self.break_off(id, Reason::RESTARTED, false);
+                self.break_off(now, id, Reason::RESTARTED, false);
             }
         }
         let Some(peer) = self.peers.get_mut(&from) else { return };
@@ -193,6 +199,9 @@ impl Slep {
         }
         self.list(id);
         self.watch(id);
+        if freed.parts > 0 {
+            self.see_off(id);
+        }
         self.finish_both(id);
     }
 
@@ -204,6 +213,7 @@ impl Slep {
         if std::mem::replace(&mut stream.has_heard, true) {
             return;
         }
+        stream.opening.ask_at = None;
         let (address, name) = (stream.peer, stream.name);
         if stream.is_initiator() {
             self.events.push_back(Event::Accepted(id));
@@ -220,6 +230,9 @@ impl Slep {
         self.free(freed);
         self.list(id);
         self.watch(id);
+        if freed.parts > 0 {
+            self.see_off(id);
+        }
     }
 
     fn free(&mut self, freed: Freed) {
@@ -234,6 +247,10 @@ impl Slep {
         let has_room = self.kept.received < self.config.limits.received;
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.check.since = now;
+        if stream.has_left() {
+            // Nobody is left for it.
+            return;
+        }
         match stream.receiving.take(part, has_room) {
             Taken::New(octets) => {
                 self.kept.received += octets;
@@ -259,7 +276,7 @@ impl Slep {
         }
         if self.streams.get(&id).is_some_and(|stream| stream.receiving.is_broken()) {
             self.stats.streams.broken += 1;
-            self.break_off(id, Reason::PROTOCOL_ERROR, true);
+            self.break_off(now, id, Reason::PROTOCOL_ERROR, true);
             return;
         }
         if let Some(stream) = self.streams.get_mut(&id)
@@ -312,7 +329,7 @@ impl Slep {
         if reason != Reason::NOT_OPEN {
             let is_forgotten = reason == Reason::UNKNOWN_STREAM;
             self.stats.streams.broken += 1;
-            self.break_off(id, if is_forgotten { Reason::RESTARTED } else { reason }, false);
+            self.break_off(now, id, if is_forgotten { Reason::RESTARTED } else { reason }, false);
             return;
         }
         // It is too late to say so to who has heard of it since.
@@ -321,12 +338,12 @@ impl Slep {
             stream.opening.is_unknown = true;
             stream.doubt();
             self.stats.handed.parts_repaired += stream.sending.repeat_confirmed();
-            self.resolve(id);
+            self.resolve(now, id);
         }
     }
 
     fn handle_hello(&mut self, now: Time, from: Address, hello: Hello) {
-        let uptime = std::time::Duration::from_secs(hello.uptime.into());
+        let uptime = Duration::from_secs(hello.uptime.into());
         self.handle_process(now, from, hello.epoch, Some(now - uptime));
         if hello.is_question {
             self.owe_hello(from, false);
@@ -334,8 +351,22 @@ impl Slep {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         peer.accepts = hello.accepts;
         let unheard: Vec<StreamId> = peer.opening_streams().collect();
+        let ids: Vec<StreamId> = peer.streams.values().copied().collect();
+        for id in ids {
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            let handed = stream.opening.handed.filter(|_| stream.is_initiator());
+            let is_older = handed.is_some_and(|handed| handed < now - uptime);
+            if is_older && !stream.has_heard {
+                // It was for a process before this one. What became of that may be told with this.
+                stream.opening.ask_at.get_or_insert(now + SOON);
+                self.watch(id);
+            } else if is_older || !stream.is_initiator() && stream.epoch != hello.epoch {
+                // Which process had it need not have been told.
+                self.ask(id);
+            }
+        }
         for id in unheard {
-            self.resolve(id);
+            self.resolve(now, id);
         }
     }
 
@@ -357,7 +388,7 @@ impl Slep {
     }
 
     /// Decides whether a stream whose opening is in doubt may be opened again.
-    fn resolve(&mut self, id: StreamId) {
+    fn resolve(&mut self, now: Time, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let Some(handed) = stream.opening.handed else { return };
         if stream.is_in_doubt() && stream.opening.is_unknown {
@@ -370,7 +401,7 @@ impl Slep {
                 }
                 Some(_) => {
                     self.stats.streams.broken += 1;
-                    self.break_off(id, Reason::RESTARTED, true);
+                    self.break_off(now, id, Reason::RESTARTED, true);
                     return;
                 }
                 None => self.owe_hello(from, true),

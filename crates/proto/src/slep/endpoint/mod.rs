@@ -16,8 +16,9 @@ use super::datagrams::{DatagramId, Datagrams};
 use super::peer::{Closed, Owed, Peer};
 use super::reason::Reason;
 use super::schedule::Ready;
+use super::send::Sending;
 use super::stats::Stats;
-use super::stream::{Stream, StreamId};
+use super::stream::{Break, Parting, Stream, StreamId};
 use super::timers::{Timer, Timers};
 use super::wire::{Addresses, Name};
 use crate::backoff::Backoff;
@@ -162,8 +163,9 @@ pub enum Event {
     Readable(StreamId),
     /// The node does not bind the client, which will ask again.
     Refused(BindReason),
-    /// A stream is broken: it is no more.
-    Reset(StreamId, Reason),
+    /// A stream is broken: it is no more. All that came in order before that was read, unless its user
+    /// took none of it for a minute, or for a second if no user had broken it off.
+    Reset(StreamId, Break),
     /// A reliable datagram was not acknowledged in time.
     Undelivered(DatagramId),
     /// The node has unbound the client, which will ask again.
@@ -385,30 +387,58 @@ impl Slep {
 
     /// A stream is over: for what reason, if not because both ends had finished.
     fn end(&mut self, id: StreamId, reason: Option<Reason>) {
+        self.retire(id, reason);
         let Some(mut stream) = self.streams.remove(&id) else { return };
         self.timers.clear(&mut stream.check.timer, Timer::Stream(id));
-        self.kept.sent -= stream.sending.octets();
         self.kept.received -= stream.receiving.octets();
+        self.make_room();
+    }
+
+    /// A stream is over for the other end, and nothing more is sent or taken; what came is still there
+    /// for its user. Its name may be another's from now on.
+    fn retire(&mut self, id: StreamId, reason: Option<Reason>) {
+        let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_over()) else {
+            return;
+        };
+        self.kept.sent -= stream.sending.octets();
         stream.sending.end(&mut self.kept.spares);
+        stream.sending = Sending::over();
+        // No doubt about how it was opened matters any more.
+        stream.has_heard = true;
         self.kept.blocked.remove(&id);
         self.kept.starved.remove(&id);
         self.bulk = self.bulk.filter(|bulk| *bulk != id);
-        let Stream { peer: address, name, epoch, .. } = stream;
+        let (address, name, epoch) = (stream.peer, stream.name, stream.epoch);
         let end = reason.map_or_else(|| Ok(stream.receiving.credit()), Err);
         let most = self.config.limits.closed;
         if let Some(peer) = self.peers.get_mut(&address) {
             peer.close(name, Closed { epoch, end }, most);
         }
-        self.make_room();
     }
 
-    /// A stream is broken: the user is told, and the other end if it does not know.
-    fn break_off(&mut self, id: StreamId, reason: Reason, is_told: bool) {
+    /// A stream is broken: the user is told when it has read all, and the other end if it does not know.
+    fn break_off(&mut self, now: Time, id: StreamId, reason: Reason, is_told: bool) {
         let Some(stream) = self.streams.get(&id) else { return };
-        let (address, name) = (stream.peer, stream.name);
-        self.end(id, Some(reason));
-        self.events.push_back(Event::Reset(id, reason));
-        if is_told {
+        let (address, name, is_over) = (stream.peer, stream.name, stream.is_over());
+        let broken = Break { reason, in_doubt: stream.sending.octets() };
+        let is_known = !stream.has_left();
+        let may_read = stream.receiving.has_unread() && !stream.receiving.is_broken();
+        if is_known && !is_over && may_read {
+            self.retire(id, Some(reason));
+            if let Some(stream) = self.streams.get_mut(&id) {
+                let read = stream.traffic.read;
+                let until = now + timing::patience(reason);
+                stream.parting = Some(Parting::Over { broken, read, until });
+            }
+            self.watch(id);
+            self.make_room();
+        } else {
+            self.end(id, Some(reason));
+            if is_known {
+                self.events.push_back(Event::Reset(id, broken));
+            }
+        }
+        if is_told && !is_over {
             self.owe(address, name, Owed::Reset(reason));
         }
     }

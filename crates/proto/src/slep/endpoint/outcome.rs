@@ -20,7 +20,11 @@ impl Slep {
                 if let Some(stream) = self.streams.get_mut(&id) {
                     stream.sending.handle_confirmed(number);
                     stream.check.since = now;
+                    let is_last = stream.sending.is_idle();
                     self.watch(id);
+                    if is_last {
+                        self.see_off(id);
+                    }
                 }
             }
             What::Datagram(id) => self.handle_datagram_confirmed(now, id),
@@ -145,7 +149,7 @@ impl Slep {
         for id in ids {
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             let is_new = stream.is_initiator() && stream.opening.handed.is_none();
-            if !is_new || stream.has_heard {
+            if (!is_new || stream.has_heard) && !stream.is_over() {
                 stream.check.since = now;
                 self.ask(id);
             }

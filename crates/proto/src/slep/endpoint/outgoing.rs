@@ -200,12 +200,13 @@ impl Slep {
             match self.hand(now, &octets, postage) {
                 Ok(()) => {
                     self.stats.handed.parts += 1;
+                    self.see_off(id);
                     return true;
                 }
                 Err(NotSent::TooLarge { .. }) => {
                     // The node was bound anew, with an MTU below what the part was made for.
                     self.stats.streams.broken += 1;
-                    self.break_off(id, Reason::UNSPECIFIED, true);
+                    self.break_off(now, id, Reason::UNSPECIFIED, true);
                 }
                 Err(NotSent::FlowOff | NotSent::Full | NotSent::NotBound) => {
                     self.hand_again(to, What::Part(id, number), Loss::NotArrived);

@@ -1,9 +1,11 @@
 //! What is done because time has passed.
 
-use super::Slep;
+use std::time::Duration;
+
+use super::{Event, Slep};
 use crate::s5066::Address;
 use crate::slep::reason::Reason;
-use crate::slep::stream::StreamId;
+use crate::slep::stream::{Parting, StreamId};
 use crate::slep::timers::Timer;
 use crate::time::{Time, earliest};
 
@@ -11,6 +13,19 @@ use crate::time::{Time, earliest};
 const MOST_UNANSWERED: u32 = 5;
 /// ... and for how many times as long as a node that is not there: this one is, and is slow.
 const PATIENCE: u32 = 4;
+/// How long a user may take to read some of what came before the other end broke a stream off: longer than
+/// to connect to a target, ...
+const LAST_WORDS: Duration = Duration::from_secs(60);
+/// ... and of what came before it broke by itself, and may be anything.
+const LOOSE_WORDS: Duration = Duration::from_secs(1);
+
+/// How long a user may take nothing of what came before a break.
+pub(super) fn patience(reason: Reason) -> Duration {
+    match reason {
+        Reason::RESTARTED | Reason::UNREACHABLE | Reason::STOPPED => LOOSE_WORDS,
+        _ => LAST_WORDS,
+    }
+}
 
 impl Slep {
     /// A node that waited is tried again.
@@ -49,12 +64,13 @@ impl Slep {
         if is_given_up {
             // With a node there will be another failure, if there is something to fail.
             peer.failing_since = self.client.mtu().is_none().then_some(now);
+            peer.owed_hello = None;
             let ids: Vec<StreamId> = peer.streams.values().copied().collect();
             for id in ids {
                 let waits =
                     self.streams.get(&id).is_some_and(|stream| !stream.sending.is_settled());
                 if waits {
-                    self.give_up(id);
+                    self.give_up(now, id);
                 }
             }
         }
@@ -62,9 +78,9 @@ impl Slep {
         if peer.is_some_and(|peer| peer.waits_until.is_some_and(|at| at <= now)) {
             self.wake(address);
         }
-        let has_streams = self.peers.get(&address).is_some_and(|peer| !peer.streams.is_empty());
         if let Some(peer) = self.peers.get_mut(&address)
-            && !has_streams
+            && peer.streams.is_empty()
+            && peer.owed_hello.is_none()
         {
             peer.failing_since = None;
         }
@@ -74,6 +90,25 @@ impl Slep {
     pub(super) fn check_stream(&mut self, now: Time, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.check.timer = None;
+        match &mut stream.parting {
+            Some(Parting::Over { broken, read, until }) if *until <= now => {
+                let broken = *broken;
+                if *read < stream.traffic.read {
+                    (*read, *until) = (stream.traffic.read, now + patience(broken.reason));
+                    return self.watch(id);
+                }
+                self.stats.streams.unread_at_break += 1;
+                self.end(id, Some(broken.reason));
+                self.events.push_back(Event::Reset(id, broken));
+                return;
+            }
+            Some(Parting::Behind { reason, until, .. }) if *until <= now => {
+                let reason = *reason;
+                return self.reset(id, reason);
+            }
+            Some(Parting::Over { .. }) => return self.watch(id),
+            Some(Parting::Behind { .. }) | None => {}
+        }
         if stream.sending.is_settled() {
             stream.sending.rest(&mut self.kept.spares);
         }
@@ -81,6 +116,7 @@ impl Slep {
             let peer = self.peers.get(&stream.peer);
             let is_waiting = peer.is_some_and(|peer| peer.waits_until.is_some());
             stream.check.since = now;
+            stream.opening.ask_at = None;
             // Without a way to the other end nobody can be asked, and it is not its fault.
             if !is_waiting && self.client.mtu().is_some() {
                 if stream.check.unanswered == 0 {
@@ -90,7 +126,7 @@ impl Slep {
                 let waited = now.since(stream.check.first_asked);
                 let is_patient = waited < self.config.times.give_up * PATIENCE;
                 if stream.check.unanswered > MOST_UNANSWERED && !is_patient {
-                    self.give_up(id);
+                    self.give_up(now, id);
                     return;
                 }
                 self.ask_more(id);
@@ -112,8 +148,8 @@ impl Slep {
         }
     }
 
-    fn give_up(&mut self, id: StreamId) {
+    fn give_up(&mut self, now: Time, id: StreamId) {
         self.stats.streams.unreachable += 1;
-        self.break_off(id, Reason::UNREACHABLE, true);
+        self.break_off(now, id, Reason::UNREACHABLE, true);
     }
 }

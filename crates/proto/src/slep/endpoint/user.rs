@@ -6,7 +6,7 @@ use crate::slep::config::Options;
 use crate::slep::peer::Owed;
 use crate::slep::reason::Reason;
 use crate::slep::receive::Read;
-use crate::slep::stream::{NotOpened, Status, Stream, StreamId};
+use crate::slep::stream::{NotOpened, Parting, Status, Stream, StreamId};
 use crate::slep::wire::Addresses;
 use crate::time::Time;
 
@@ -67,7 +67,7 @@ impl Slep {
     pub fn write(&mut self, id: StreamId, octets: &[u8]) -> usize {
         let head_start = self.head_start(id);
         let Some(stream) = self.streams.get_mut(&id) else { return 0 };
-        if stream.sending.is_finished() || octets.is_empty() {
+        if stream.sending.is_finished() || stream.has_left() || octets.is_empty() {
             return 0;
         }
         let limits = &self.config.limits;
@@ -101,7 +101,7 @@ impl Slep {
     #[must_use]
     pub fn room(&self, id: StreamId) -> usize {
         let Some(stream) = self.streams.get(&id) else { return 0 };
-        if stream.sending.is_finished() {
+        if stream.sending.is_finished() || stream.has_left() {
             return 0;
         }
         let limits = &self.config.limits;
@@ -120,10 +120,91 @@ impl Slep {
     /// Breaks a stream off: what was not delivered is lost, and it is no more.
     pub fn reset(&mut self, id: StreamId, reason: Reason) {
         let Some(stream) = self.streams.get(&id) else { return };
-        let (address, name) = (stream.peer, stream.name);
+        let (address, name, is_over) = (stream.peer, stream.name, stream.is_over());
         self.stats.streams.cancelled += 1;
         self.end(id, Some(reason));
-        self.owe(address, name, Owed::Reset(reason));
+        // The name may be another stream's by now.
+        if !is_over {
+            self.owe(address, name, Owed::Reset(reason));
+        }
+    }
+
+    /// Breaks a stream off behind what was written: the other end is told when it has all, or takes
+    /// none of it for as long as a node may be silent. For its user it is no more, and nothing that
+    /// arrives is for anybody. One of which the node was given nothing yet is forgotten.
+    pub fn reset_behind(&mut self, now: Time, id: StreamId, reason: Reason) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if stream.sending.is_settled() || stream.is_over() {
+            return self.reset(id, reason);
+        }
+        if stream.is_initiator() && !stream.has_heard && stream.opening.handed.is_none() {
+            // Nobody has heard of it, and nothing of it costs anything on the air.
+            self.stats.streams.cancelled += 1;
+            return self.end(id, Some(reason));
+        }
+        let until = now + self.config.times.give_up;
+        let left = stream.sending.octets();
+        stream.parting = Some(Parting::Behind { reason, left, until });
+        stream.notices.wants_room = false;
+        self.kept.blocked.remove(&id);
+        self.watch(id);
+        self.see_off(id);
+    }
+
+    /// Goes on with a stream that its user has left: the other end is asked what it has as soon as the
+    /// node has all, and told of the break when it has all.
+    pub(super) fn see_off(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some(Parting::Behind { reason, left, until }) = &mut stream.parting else { return };
+        if stream.sending.is_settled() {
+            let reason = *reason;
+            return self.reset(id, reason);
+        }
+        if stream.sending.octets() < *left {
+            *left = stream.sending.octets();
+            *until = stream.check.since + self.config.times.give_up;
+        }
+        // A question that overtakes what opens the stream would be answered by doubts.
+        let is_known = stream.has_heard || !stream.is_initiator();
+        if stream.sending.is_idle() || stream.sending.is_handed() && is_known {
+            self.ask(id);
+        }
+    }
+
+    /// Tells the other end that all came, to the end, only when [`Self::confirm_end`] says so: until then
+    /// the stream is not over for it.
+    pub fn hold_end(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.receiving.hold_end();
+        }
+    }
+
+    /// Whether the other end waits for [`Self::confirm_end`].
+    #[must_use]
+    pub fn holds_end(&self, id: StreamId) -> bool {
+        self.streams.get(&id).is_some_and(|stream| stream.receiving.holds_end())
+    }
+
+    /// The nodes with which there are streams.
+    pub fn companions(&self) -> impl Iterator<Item = Address> {
+        self.peers.iter().filter(|(_, peer)| !peer.streams.is_empty()).map(|(node, _)| *node)
+    }
+
+    /// What came of a stream, to the end, is where it was to go.
+    pub fn confirm_end(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.receiving.confirm_end();
+            self.tell(id);
+            self.finish_both(id);
+        }
+    }
+
+    /// Tells another node which process this is: streams that it has with an earlier one are broken
+    /// then, and not only when something of theirs is under way.
+    pub fn announce(&mut self, now: Time, to: Address) {
+        if !to.is_group() && self.peer(now, to).is_some() {
+            self.owe_hello(to, false);
+        }
     }
 
     /// Appends at most `most` octets that arrived to `out`.
@@ -137,7 +218,17 @@ impl Slep {
         self.stats.streams.octets_out += read.octets as u64;
         if stream.receiving.is_broken() {
             self.stats.streams.broken += 1;
-            self.break_off(id, Reason::PROTOCOL_ERROR, true);
+            // What cannot be decoded leaves nothing to read, and so nothing to wait for.
+            let now = stream.check.since;
+            self.break_off(now, id, Reason::PROTOCOL_ERROR, true);
+            return read;
+        }
+        if let Some(Parting::Over { broken, .. }) = stream.parting {
+            if !stream.receiving.has_unread() {
+                self.end(id, Some(broken.reason));
+                self.events.push_back(Event::Reset(id, broken));
+            }
+            self.make_room();
             return read;
         }
         self.tell(id);
@@ -186,7 +277,7 @@ impl Slep {
     /// Lets the other end know how far a stream has come, if that is of use to it.
     pub(super) fn tell(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(&id) else { return };
-        if stream.receiving.has_news(stream.sending.is_made()) {
+        if !stream.is_over() && stream.receiving.has_news(stream.sending.is_made()) {
             let (address, name) = (stream.peer, stream.name);
             self.owe(address, name, Owed::State { is_question: false, is_answer: false });
         }
@@ -195,7 +286,7 @@ impl Slep {
     /// Ends a stream that both ends have finished.
     pub(super) fn finish_both(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(&id) else { return };
-        if stream.sending.is_done() && stream.receiving.is_done() {
+        if stream.sending.is_done() && stream.receiving.is_done() && stream.parting.is_none() {
             self.end(id, None);
             self.stats.streams.finished += 1;
             self.events.push_back(Event::Finished(id));

@@ -44,7 +44,8 @@ pub(crate) trait User: Above {
 impl User for Slep {
     fn act(&mut self, now: Time, other_end: usize, act: Act) {
         match act {
-            Act::Answer(which) => _ = self.is_readable(StreamId(which)),
+            Act::Answer(which) if which % 2 == 0 => self.hold_end(StreamId(which)),
+            Act::Answer(which) => self.confirm_end(StreamId(which)),
             Act::Finish(which) => self.finish(StreamId(which)),
             Act::Open(len) => {
                 let options = Options { is_compressed: len % 2 == 0, ..Options::default() };
@@ -54,6 +55,9 @@ impl User for Slep {
                 }
             }
             Act::Read(which, most) => _ = self.read(StreamId(which), &mut Vec::new(), most),
+            Act::Reset(which) if which % 2 == 0 => {
+                self.reset_behind(now, StreamId(which), Reason::CANCELLED);
+            }
             Act::Reset(which) => self.reset(StreamId(which), Reason::CANCELLED),
             Act::Send(len) => {
                 while self.poll_datagram().is_some() {}

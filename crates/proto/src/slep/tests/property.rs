@@ -177,9 +177,9 @@ impl Stage {
                         prop_assert!(known.has_end && known.is_finishing);
                         self.finished.extend(known.tag.map(|tag| (tag, known.is_initiator)));
                     }
-                    Event::Reset(id, reason) => {
+                    Event::Reset(id, broken) => {
                         let known = self.known[end].remove(&id).expect("known");
-                        self.resets.extend(known.tag.map(|tag| (tag, reason)));
+                        self.resets.extend(known.tag.map(|tag| (tag, broken.reason)));
                     }
                     Event::Accepted(_)
                     | Event::Bound

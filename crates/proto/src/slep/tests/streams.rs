@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::bench::{Bench, Fate, NODES};
 use crate::slep::wire::{DEFLATE, Hello, Pdu};
-use crate::slep::{Addresses, Config, Event, Options, Read, Reason, StreamId, Waiting};
+use crate::slep::{Addresses, Break, Config, Event, Options, Read, Reason, StreamId, Waiting};
 
 fn bench() -> Bench {
     let mut bench = Bench::new(&Config::default());
@@ -29,6 +29,10 @@ fn opened(bench: &mut Bench) -> StreamId {
     };
     assert_eq!((*from, *addresses), (NODES[0], Addresses { to: 3, from: 4 }));
     *stream
+}
+
+fn broken(reason: Reason, in_doubt: usize) -> Break {
+    Break { reason, in_doubt }
 }
 
 fn read(bench: &mut Bench, at: usize, id: StreamId) -> (Vec<u8>, Read) {
@@ -105,7 +109,7 @@ fn a_reset_tells_its_reason() {
     bench.ends[1].core.reset(there, Reason::TARGET_REFUSED);
     bench.deliver();
 
-    assert_eq!(bench.events(0), [Event::Reset(here, Reason::TARGET_REFUSED)]);
+    assert_eq!(bench.events(0), [Event::Reset(here, broken(Reason::TARGET_REFUSED, 8))]);
     assert_eq!(bench.ends[0].core.stats().live + bench.ends[1].core.stats().live, 0);
 }
 
@@ -129,7 +133,7 @@ fn a_node_that_does_not_answer_is_tried_again_later_and_given_up_at_last() {
 
     let waited = bench.now.since(crate::time::Time::ZERO) - Duration::from_secs(1_000);
     assert!((900..1_100).contains(&waited.as_secs()), "{waited:?}");
-    assert_eq!(bench.events(0), [Event::Reset(here, Reason::UNREACHABLE)]);
+    assert_eq!(bench.events(0), [Event::Reset(here, broken(Reason::UNREACHABLE, 8))]);
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn an_opening_in_doubt_is_not_taken_by_a_process_that_came_later() {
 
     let events = bench.events(1);
     assert!(!events.iter().any(|event| matches!(event, Event::Opened { .. })), "{events:?}");
-    assert_eq!(bench.events(0), [Event::Reset(here, Reason::RESTARTED)]);
+    assert_eq!(bench.events(0), [Event::Reset(here, broken(Reason::RESTARTED, 8))]);
 }
 
 #[test]
@@ -205,9 +209,10 @@ fn an_opening_that_may_still_come_is_not_sent_again() {
         bench.run();
     }
 
-    assert_eq!(bench.events(0), [Event::Bound, Event::Reset(here, Reason::RESTARTED)]);
+    assert_eq!(bench.events(0), [Event::Bound, Event::Reset(here, broken(Reason::RESTARTED, 8))]);
     bench.deliver();
-    opened(&mut bench);
+    let there = opened(&mut bench);
+    read(&mut bench, 1, there);
     // When it asks whether the stream is still there, it is told that it is not.
     bench.pass(Duration::from_secs(900));
     bench.deliver();
@@ -402,4 +407,200 @@ fn only_so_many_streams_have_state_for_compression() {
     assert!((1..=256).contains(&most), "{most}");
     let handed = bench.ends[0].core.stats().handed.octets;
     assert!(handed < STREAMS as u64 * 3 * 300, "{handed}: it is compressed all the same");
+}
+
+#[test]
+fn a_reset_behind_what_was_written_is_told_when_the_other_end_has_it_and_has_read_it() {
+    for len in [10, 100_000] {
+        let mut bench = bench();
+        let here = open(&mut bench, b"question");
+        bench.deliver();
+        let there = opened(&mut bench);
+        let said: Vec<u8> = (0..len).map(|at: u32| at.to_le_bytes()[0]).collect();
+
+        bench.ends[1].core.write(there, &said);
+        let now = bench.now;
+        bench.ends[1].core.reset_behind(now, there, Reason::CONNECTION_RESET);
+        let late = bench.ends[1].core.write(there, b"more");
+        bench.deliver();
+
+        assert_eq!(late, 0);
+        assert_eq!(bench.events(1), [], "for its user it is no more");
+        assert_eq!(bench.ends[1].core.stats().live, 0, "nothing waits for time to pass");
+        let before: Vec<Event> = bench.events(0);
+        assert!(!before.iter().any(|it| matches!(it, Event::Reset(..))), "{before:?}");
+        assert_eq!(read(&mut bench, 0, here), (said, Read { octets: len as usize, is_end: false }));
+        bench.run();
+        let told = bench.events(0);
+        assert_eq!(told, [Event::Reset(here, broken(Reason::CONNECTION_RESET, 0))]);
+    }
+}
+
+#[test]
+fn a_reset_behind_what_is_lost_on_the_way_comes_behind_its_repetition() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+
+    bench.ends[1].core.write(there, &[7; 10_000]);
+    let now = bench.now;
+    bench.ends[1].core.reset_behind(now, there, Reason::CONNECTION_RESET);
+    bench.run();
+    // The node says that two parts have arrived, and its client has lost them.
+    bench.carry(0, Fate::MayHave(false));
+    bench.carry(1, Fate::Fails);
+    for _ in 0..20 {
+        bench.deliver();
+        let due = bench.next_timeout();
+        bench.now = due.filter(|_| bench.ends[1].core.stats().live > 0).unwrap_or(bench.now);
+    }
+
+    let (heard, _) = read(&mut bench, 0, here);
+    bench.run();
+    assert_eq!(heard, [7; 10_000]);
+    assert!(bench.events(0).contains(&Event::Reset(here, broken(Reason::CONNECTION_RESET, 0))));
+}
+
+#[test]
+fn who_takes_nothing_is_not_waited_for_without_end() {
+    // Of those before a break, the user here; of those behind which a stream is left, the other end.
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.events(0);
+    bench.ends[1].core.write(there, b"answer");
+    let now = bench.now;
+    bench.ends[1].core.reset_behind(now, there, Reason::CONNECTION_RESET);
+    bench.deliver();
+
+    bench.pass(Duration::from_secs(59));
+    let early = bench.events(0);
+    bench.pass(Duration::from_secs(2));
+
+    assert!(!early.iter().any(|it| matches!(it, Event::Reset(..))), "{early:?}");
+    assert_eq!(bench.events(0), [Event::Reset(here, broken(Reason::CONNECTION_RESET, 0))]);
+    let stats = bench.ends[0].core.stats();
+    assert_eq!((stats.streams.unread_at_break, stats.unread, stats.live), (1, 0, 0));
+
+    let left = open(&mut bench, b"to nobody");
+    bench.run();
+    let now = bench.now;
+    bench.ends[0].core.reset_behind(now, left, Reason::CONNECTION_RESET);
+    for _ in 0..200 {
+        while !bench.air.is_empty() {
+            bench.carry(0, Fate::MayHave(false));
+        }
+        let Some(due) = bench.next_timeout() else { break };
+        bench.now = due;
+        bench.run();
+    }
+    assert_eq!(bench.ends[0].core.stats().live, 0);
+    assert!(bench.now.since(now) < Duration::from_secs(3_000), "{:?}", bench.now.since(now));
+}
+
+#[test]
+fn what_the_node_was_not_given_yet_costs_nothing_when_its_user_leaves() {
+    let mut bench = bench();
+    let here = open(&mut bench, &[7; 100_000]);
+
+    let now = bench.now;
+    bench.ends[0].core.reset_behind(now, here, Reason::CONNECTION_RESET);
+    bench.run();
+
+    let stats = bench.ends[0].core.stats();
+    assert_eq!((stats.live, stats.unacknowledged, stats.handed.u_pdus), (0, 0, 0));
+}
+
+#[test]
+fn a_process_that_tells_of_itself_ends_what_others_have_with_the_one_before() {
+    for (is_heard, is_asked) in [(true, false), (true, true), (false, false)] {
+        let mut bench = bench();
+        let here = open(&mut bench, b"question");
+        bench.deliver();
+        if is_asked {
+            // It is heard of by a word that does not tell which process has it.
+            bench.disconnect(0);
+            bench.connect(0);
+            bench.deliver();
+        }
+        if is_heard {
+            let there = opened(&mut bench);
+            bench.ends[1].core.write(there, b"answer");
+            bench.deliver();
+            read(&mut bench, 0, here);
+        }
+        bench.events(0);
+
+        bench.pass(Duration::from_secs(5));
+        bench.restart(1);
+        bench.deliver();
+        assert_eq!(bench.events(0), [], "nobody has said anything");
+        let now = bench.now;
+        bench.ends[1].core.announce(now, NODES[0]);
+        bench.deliver();
+        bench.pass(Duration::from_secs(1));
+        bench.deliver();
+
+        let events = bench.events(0);
+        let [Event::Reset(id, Break { reason, .. })] = events[..] else { panic!("{events:?}") };
+        assert_eq!((id, reason), (here, Reason::RESTARTED), "{is_heard} {is_asked}");
+    }
+}
+
+#[test]
+fn nobody_is_told_of_a_process_for_ever() {
+    let mut bench = bench();
+    let now = bench.now;
+    bench.ends[1].core.announce(now, NODES[0]);
+    bench.run();
+
+    let mut tries = 0;
+    while tries < 1_000 {
+        while !bench.air.is_empty() {
+            bench.carry(0, Fate::Fails);
+            tries += 1;
+        }
+        bench.run();
+        let Some(due) = bench.next_timeout() else { break };
+        bench.now = bench.now.max(due);
+        bench.run();
+    }
+
+    assert!((5..30).contains(&tries), "{tries}");
+}
+
+#[test]
+fn an_end_that_is_held_is_not_over_for_the_other_end_until_it_is_confirmed() {
+    for is_confirmed_first in [true, false] {
+        let mut bench = bench();
+        let here = open(&mut bench, b"question");
+        bench.ends[0].core.finish(here);
+        bench.deliver();
+        let there = opened(&mut bench);
+        bench.ends[1].core.hold_end(there);
+        let heard = read(&mut bench, 1, there);
+        if is_confirmed_first {
+            bench.ends[1].core.confirm_end(there);
+        }
+        bench.ends[1].core.write(there, b"answer");
+        bench.ends[1].core.finish(there);
+        bench.deliver();
+        let told = read(&mut bench, 0, here);
+        bench.pass(Duration::from_secs(130));
+        bench.deliver();
+
+        assert_eq!(heard, (b"question".to_vec(), Read { octets: 8, is_end: true }));
+        assert_eq!(told, (b"answer".to_vec(), Read { octets: 6, is_end: true }));
+        let has_finished = bench.events(0).contains(&Event::Finished(here));
+        assert_eq!(has_finished, is_confirmed_first);
+        if !is_confirmed_first {
+            assert_eq!(bench.ends[0].core.stats().handed.parts_repaired, 0, "it came");
+            bench.ends[1].core.confirm_end(there);
+            bench.deliver();
+            assert_eq!(bench.events(0), [Event::Finished(here)]);
+        }
+        assert!(bench.events(1).contains(&Event::Finished(there)));
+    }
 }

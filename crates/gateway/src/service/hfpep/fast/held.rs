@@ -124,9 +124,7 @@ impl Link {
 
     /// The client has come.
     fn join(&mut self, client: Wire) {
-        let local = Connection::accepted(client);
-        local.reset_when_closed(true);
-        self.stage = Stage::Open { local };
+        self.stage = Stage::Open { local: Connection::accepted(client) };
     }
 
     /// Reads the answer; what follows waits for the client.

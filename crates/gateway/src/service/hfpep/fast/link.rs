@@ -149,7 +149,6 @@ impl Link {
         stage: Stage,
         is_initiator: bool,
     ) -> Self {
-        bearer.reset_when_closed(true);
         Self {
             bearer,
             stage,
@@ -168,7 +167,6 @@ impl Link {
 
     /// A spare connection has a client: it is asked whether there is a target.
     pub(super) fn ask(&mut self, now: Time, local: Connection, opening: Opening, magic: u8) {
-        local.reset_when_closed(true);
         opening.emit(magic, self.bearer.unsent_mut());
         self.opening = Some(opening);
         self.since = now;
@@ -183,7 +181,6 @@ impl Link {
         opening: Opening,
         octets: Vec<u8>,
     ) {
-        local.reset_when_closed(true);
         self.read = octets.len() as u64;
         *local.unsent_mut() = octets;
         self.opening = Some(opening);
@@ -205,9 +202,9 @@ impl Link {
 
     /// Ends both connections in peace: what the kernel holds of them is still delivered.
     pub(super) fn close(self) {
-        self.bearer.reset_when_closed(false);
-        if let Some(local) = self.stage.local() {
-            local.reset_when_closed(false);
+        self.bearer.close();
+        if let Some(local) = self.stage.into_local() {
+            local.close();
         }
     }
 

@@ -30,15 +30,17 @@ use proto::hfpep::Opening;
 use proto::ip::Prefix;
 use proto::slep::Reason;
 use proto::time::{Time, earliest};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::connection::Connection;
 use super::gate::Gate;
+use super::is_killed;
 use super::status::{Gateway, Session};
 use super::targets::Targets;
 use super::wire::Wire;
 use crate::config::HfPep;
 use crate::config::hfpep::Far;
+use crate::service::complaints::{Complaints, Subject};
 
 use arrivals::Arrivals;
 pub(super) use link::LinkId;
@@ -81,6 +83,7 @@ pub(super) struct Fast {
     relay: Relay,
     /// What became of connections that were asked for before there is a client.
     outcomes: Vec<(LinkId, Result<(), Reason>)>,
+    complaints: Complaints,
     stats: Stats,
 }
 
@@ -124,6 +127,7 @@ impl Fast {
             again: BTreeSet::new(),
             relay: Relay::new()?,
             outcomes: Vec::new(),
+            complaints: Complaints::default(),
             stats: Stats::default(),
         })
     }
@@ -177,9 +181,31 @@ impl Fast {
     }
 
     /// Breaks all off.
-    pub(super) fn end(&mut self) {
-        for (_, link) in std::mem::take(&mut self.links) {
+    pub(super) fn end(&mut self, now: Time) {
+        for (id, link) in std::mem::take(&mut self.links) {
+            self.log_broken(now, id, &link, Reason::STOPPED);
             link.abort();
+        }
+    }
+
+    /// A line for a connection of a program that ends for no reason of its programs', as far as that can be
+    /// known: the reset of another gateway does not say whose it is.
+    fn log_broken(&mut self, now: Time, id: LinkId, link: &Link, reason: Reason) {
+        if !link.stage.is_session() {
+            return;
+        }
+        let (link, in_doubt) = (id.0, link.bearer.undelivered());
+        // A gateway that is not there has had nothing.
+        if !is_killed(reason) || reason == Reason::UNREACHABLE {
+            debug!(link, %reason, in_doubt, "connection broken off");
+        } else if let Some(left_out) = self.complaints.admit(now, Subject::ConnectionKilled) {
+            warn!(
+                link,
+                in_doubt,
+                left_out,
+                "connection broken off ({reason}): of what the program here said, the other gateway may lack \
+                 in_doubt octets"
+            );
         }
     }
 
@@ -378,10 +404,8 @@ impl Fast {
     /// Ends what has broken.
     fn give_up(&mut self, now: Time, id: LinkId, reason: Reason) {
         let Some(link) = self.remove(now, id) else { return };
-        if link.stage.is_session() {
-            debug!(%reason, "connection broken off");
-            self.stats.sessions_reset += 1;
-        }
+        self.stats.sessions_reset += u64::from(link.stage.is_session());
+        self.log_broken(now, id, &link, reason);
         if matches!(link.stage, Stage::Held { .. }) {
             self.outcomes.push((id, Err(reason)));
         }

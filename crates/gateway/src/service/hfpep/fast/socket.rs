@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use nix::libc::linger;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::socket::{setsockopt, sockopt};
 use tracing::warn;
@@ -77,6 +78,7 @@ impl Sockets {
             self.prepare(socket)?;
             // The address may be that of a tunnel whose device is not there yet.
             let _ = setsockopt(socket, sockopt::IpFreebind, &true);
+            setsockopt(socket, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 })?;
             // Answers are as little diverted as what we begin ourselves.
             let _ = setsockopt(socket, sockopt::Mark, &crate::linux::firewall::MARK);
             Ok(())
