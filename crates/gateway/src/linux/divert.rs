@@ -23,6 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::libc;
 use proto::rules::Counters;
+use tracing::warn;
 
 use super::nft::{self, Nft};
 
@@ -46,7 +47,7 @@ pub(crate) struct Diversion {
     plan: Plan,
     /// Before the routes, so dropped before them: nothing is diverted any more when they go.
     nft: Nft,
-    _routes: Routes,
+    routes: Routes,
 }
 
 impl Diversion {
@@ -56,21 +57,37 @@ impl Diversion {
     /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
     pub(crate) fn set_up(plan: Plan) -> anyhow::Result<Self> {
         let mut routes = Routes::set_up(LEAD, plan.families())?;
-        let nft = Nft::start(FAMILY, &plan.script(), NEEDS)?;
+        let mut nft = Nft::start(FAMILY, &plan.script(), NEEDS)?;
+        if let Err(why) =
+            nft.change(FAMILY, &Plan::own_errors(), "nftables 1.0.3 or newer is needed")
+        {
+            warn!(
+                why = %format!("{why:#}"),
+                "errors of this host itself do not reach connections with others' addresses: that nobody \
+                 is at a target's address is noticed after 30 s"
+            );
+        }
         // No other gateway has the table, so what there was is nobody's.
         routes.take_over(plan.families());
-        Ok(Self { plan, nft, _routes: routes })
+        Ok(Self { plan, nft, routes })
     }
 
-    /// Lets other rules decide from now on, for the same networks and interfaces. Connections that
-    /// there are go on.
+    /// Lets other rules decide from now on, on connections to other networks from other interfaces.
+    /// Connections that there are go on.
     ///
     /// # Errors
-    /// When `nft` refuses; nothing has changed.
+    /// When `nft` or the kernel refuses; nothing has changed.
     pub(crate) fn follow(&mut self, plan: Plan) -> anyhow::Result<()> {
+        // What leads nobody here does no harm where there are no rules of that version.
+        self.routes.extend(plan.families())?;
         self.nft.change(FAMILY, &plan.follow(&self.plan), NEEDS)?;
         self.plan = plan;
         Ok(())
+    }
+
+    /// Whether any SYN is held.
+    pub(crate) fn holds(&self) -> bool {
+        self.plan.holds()
     }
 
     /// What each rule has blocked, by its name.

@@ -111,7 +111,7 @@ pub(super) fn both(host: usize) -> String {
 }
 
 /// A connection of the thread's namespace, from an address if that is given.
-fn call(
+pub(super) fn call(
     from: Option<SocketAddr>,
     to: SocketAddr,
     dscp: u8,

@@ -5,6 +5,7 @@ mod certificates;
 mod clients;
 mod divert;
 mod ends;
+mod errors;
 mod handshake;
 mod hostile;
 mod ip;

@@ -9,7 +9,8 @@
 //!                                       └─ split ─▶ to the rule's own listener; of this host by_pep:
 //!                                                   remembered, and marked on its way there
 //! ```
-//! What is remembered follows the decision on its first packet, whatever the rules say later. A
+//! ICMP about a connection of ours goes the way of the connection: to the socket that has borrowed the address, though it is another
+//! host's. What is remembered follows the decision on its first packet, whatever the rules say later. A
 //! listener for each rule tells which of them has decided.
 
 #[cfg(test)]
@@ -42,6 +43,12 @@ const REMEMBERED: u32 = 65_536;
 const LOOPBACK: &str = "lo";
 /// The chain of what connection tracking is to leave alone.
 const UNTRACKED: &str = "untracked";
+/// The chains where packets come in and go out, and the one that knows what errors of this host are about.
+const ENTRANCE: &str = "prerouting";
+const EXIT: &str = "output";
+const ERRORS: &str = "errors";
+/// Octets of ICMP before the packet that an error is about.
+const ICMP: usize = 8;
 /// A packet that does not begin a connection.
 const IS_LATER: &str = "tcp flags & (fin | syn | rst | ack) != syn";
 /// One that does.
@@ -89,7 +96,13 @@ struct Version {
     digit: char,
     /// What `nft` calls it.
     name: &'static str,
+    family: &'static str,
     address: IpAddr,
+    /// Octets of a header without options, and where in it the protocol stands.
+    header: usize,
+    protocol: usize,
+    /// Errors of its ICMP.
+    errors: &'static str,
 }
 
 /// Where connections are met.
@@ -100,8 +113,24 @@ enum Hook {
 }
 
 const VERSIONS: [Version; 2] = [
-    Version { digit: '4', name: "ip", address: IpAddr::V4(Ipv4Addr::LOCALHOST) },
-    Version { digit: '6', name: "ip6", address: IpAddr::V6(Ipv6Addr::LOCALHOST) },
+    Version {
+        digit: '4',
+        name: "ip",
+        family: "ipv4",
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        header: 20,
+        protocol: 9,
+        errors: "icmp type { destination-unreachable, time-exceeded, parameter-problem }",
+    },
+    Version {
+        digit: '6',
+        name: "ip6",
+        family: "ipv6",
+        address: IpAddr::V6(Ipv6Addr::LOCALHOST),
+        header: 40,
+        protocol: 6,
+        errors: "icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem }",
+    },
 ];
 
 impl Plan {
@@ -123,21 +152,60 @@ impl Plan {
     pub(super) fn script(&self) -> Vec<String> {
         let mut orders = vec![format!("add table inet {TABLE} {{ flags owner; }}")];
         for version in &VERSIONS {
-            orders.extend(self.sets(version));
+            orders.extend(version.sets());
             orders.extend(version.memory());
-        }
-        orders.extend(self.rules.iter().map(|rule| rule.counter("add")));
-        for version in self.versions() {
             orders.extend(
                 Hook::ALL.map(|hook| format!("add chain inet {TABLE} {}", hook.chain(version))),
             );
         }
-        orders.push(format!(
-            "add chain inet {TABLE} {UNTRACKED} {{ type filter hook output priority raw; policy accept; }}"
-        ));
+        orders.extend(self.rules.iter().map(|rule| rule.counter("add")));
+        for (chain, hook) in [
+            (UNTRACKED, "filter hook output priority raw"),
+            (ENTRANCE, "filter hook prerouting priority mangle"),
+            (EXIT, "route hook output priority mangle"),
+            (ERRORS, "route hook output priority mangle"),
+        ] {
+            orders
+                .push(format!("add chain inet {TABLE} {chain} {{ type {hook}; policy accept; }}"));
+        }
         orders.extend(self.rules());
         orders.extend(self.entrances());
         orders.extend(self.exits());
+        orders
+    }
+
+    /// The orders, for a table that is there, by which ICMP of this host about connections of ours comes to their sockets: a router
+    /// that finds no neighbour says so itself. They take a key that `nft` before 1.0.3 does not know.
+    pub(super) fn own_errors() -> Vec<String> {
+        let mut orders = Vec::new();
+        for version in &VERSIONS {
+            let Version { digit, name, errors, header, .. } = version;
+            // Ports behind a header without options, as the kernel makes it for sockets; behind ICMP and such a header.
+            let (ports, told) = (header * 8, (ICMP + header) * 8);
+            let protocol = (ICMP + version.protocol) * 8;
+            for (transport, number, set) in
+                [("tcp", protocol::TCP, "answered"), ("udp", protocol::UDP, "asked")]
+            {
+                orders.push(format!(
+                    "add set inet {TABLE} {set}{digit} {{ typeof {name} saddr . @th,{told},16; size \
+                     {REMEMBERED}; flags dynamic,timeout; timeout 1d; }}"
+                ));
+                orders.push(add(
+                    ERRORS,
+                    &format!(
+                        "meta l4proto {transport} meta mark {OWN:#x} fib saddr type != local update \
+                         @{set}{digit} {{ {name} saddr . @nh,{ports},16 }}"
+                    ),
+                ));
+                orders.push(add(
+                    ERRORS,
+                    &format!(
+                        "{errors} @th,{protocol},8 {number} {name} daddr . @th,{told},16 @{set}{digit} \
+                         meta mark set {MARK:#x} accept"
+                    ),
+                ));
+            }
+        }
         orders
     }
 
@@ -147,42 +215,36 @@ impl Plan {
         let new = self.rules.iter().filter(|rule| !is_in(&before.rules, rule));
         let gone = before.rules.iter().filter(|rule| !is_in(&self.rules, rule));
         let mut orders: Vec<String> = new.map(|rule| rule.counter("add")).collect();
-        for version in self.versions() {
-            orders.extend(
-                Hook::ALL.map(|hook| format!("flush chain inet {TABLE} {}", hook.chain(version))),
-            );
-        }
-        orders.push(format!("flush chain inet {TABLE} {UNTRACKED}"));
+        let deciding = VERSIONS.iter().flat_map(|it| Hook::ALL.map(|hook| hook.chain(it)));
+        let all = deciding.chain([UNTRACKED, ENTRANCE, EXIT].map(str::to_owned));
+        orders.extend(all.map(|chain| format!("flush chain inet {TABLE} {chain}")));
         orders.extend(self.rules());
+        orders.extend(self.entrances());
+        orders.extend(self.exits());
         orders.extend(gone.map(|rule| rule.counter("delete")));
         orders
     }
 
-    fn sets(&self, version: &Version) -> Vec<String> {
-        let Version { digit, .. } = version;
-        let kind = format!("ipv{digit}_addr");
-        let networks = self.networks.iter().filter(|network| version.has(network));
-        let networks: Vec<_> = networks.map(|network| network.network().to_string()).collect();
-        let elements = match networks.is_empty() {
-            true => String::new(),
-            false => format!(" elements = {{ {} }};", networks.join(", ")),
+    /// Which packets go to a far network.
+    fn far(&self, version: &Version) -> String {
+        let own: Vec<&Prefix> =
+            self.networks.iter().filter(|network| version.has(network)).collect();
+        if own.iter().any(|network| network.bits() == 0) {
+            return format!("meta nfproto {}", version.family);
+        }
+        // The kernel takes no network twice.
+        let is_in = |network: &Prefix, other: &Prefix| {
+            other.contains(network.network().address()) && other.bits() < network.bits()
         };
-        let end = format!("{kind} . inet_service");
-        let memory = |name: &str, kind: &str| {
-            format!(
-                "add set inet {TABLE} {name}{digit} {{ type {kind}; size {REMEMBERED}; flags \
-                 dynamic,timeout; timeout 1d; }}"
-            )
-        };
-        vec![
-            format!(
-                "add set inet {TABLE} far{digit} {{ type {kind}; flags interval; auto-merge;{elements} }}"
-            ),
-            memory("borrowed", &end),
-            memory("lent", &end),
-            memory("plain", &format!("{end} . {end}")),
-            memory("split", &format!("{end} . {end}")),
-        ]
+        let mut widest: Vec<Prefix> = own
+            .iter()
+            .filter(|network| !own.iter().any(|other| is_in(network, other)))
+            .map(|network| network.network())
+            .collect();
+        widest.sort_unstable();
+        widest.dedup();
+        let listed = listed(&widest, |network| network.to_string());
+        format!("{} daddr {{ {listed} }}", version.name)
     }
 
     /// What decides, for each version and hook.
@@ -222,70 +284,62 @@ impl Plan {
             [] => String::new(),
             some => format!("iifname {{ {} }} ", listed(some, |name| quoted(name))),
         };
-        let mut orders = vec![format!(
-            "add chain inet {TABLE} prerouting {{ type filter hook prerouting priority mangle; \
-                 policy accept; }}"
-        )];
-        orders.extend(self.versions().map(|version| {
-            let (name, listener) = (version.name, version.listener(self.let_in));
-            let order = format!(
-                "meta mark {LET_IN:#x} {} meta l4proto tcp tproxy {name} to {listener} meta mark set \
-                 {MARK:#x} accept",
-                version.far()
-            );
-            add("prerouting", &order)
-        }));
+        let mut orders: Vec<String> = self
+            .versions()
+            .map(|version| {
+                let (name, listener) = (version.name, version.listener(self.let_in));
+                let order = format!(
+                    "meta mark {LET_IN:#x} {} meta l4proto tcp tproxy {name} to {listener} meta mark \
+                     set {MARK:#x} accept",
+                    self.far(version)
+                );
+                add(ENTRANCE, &order)
+            })
+            .collect();
         orders.extend([
+            // Of an error, the kernel looks at the packet that it is about.
             add(
-                "prerouting",
+                ENTRANCE,
                 &format!(
-                    "meta l4proto {{ tcp, udp }} socket transparent 1 socket wildcard 0 meta mark set \
-                     {MARK:#x} accept"
+                    "meta l4proto {{ tcp, udp, icmp, ipv6-icmp }} socket transparent 1 socket wildcard 0 \
+                     meta mark set {MARK:#x} accept"
                 ),
             ),
-            add("prerouting", "meta l4proto != tcp accept"),
-            add("prerouting", &format!("meta mark != {MARK:#x} fib daddr type local accept")),
+            add(ENTRANCE, "meta l4proto != tcp accept"),
+            add(ENTRANCE, &format!("meta mark != {MARK:#x} fib daddr type local accept")),
         ]);
         orders.extend(self.versions().map(|version| {
-            let (far, chain) = (version.far(), Hook::Arriving.chain(version));
-            add("prerouting", &format!("{from}{far} goto {chain}"))
+            let (far, chain) = (self.far(version), Hook::Arriving.chain(version));
+            add(ENTRANCE, &format!("{from}{far} goto {chain}"))
         }));
         orders
     }
 
     fn exits(&self) -> Vec<String> {
-        let mut orders = vec![
-            format!(
-                "add chain inet {TABLE} output {{ type route hook output priority mangle; policy \
-                 accept; }}"
-            ),
-            add("output", &format!("meta mark {{ {LET_IN:#x}, {REFUSED:#x} }} accept")),
-        ];
+        let mut orders =
+            vec![add(EXIT, &format!("meta mark {{ {LET_IN:#x}, {REFUSED:#x} }} accept"))];
         // Answers of this host's own servers to addresses that we have borrowed go out here.
         for (transport, set) in [("udp", "lent"), ("tcp", "borrowed")] {
             orders.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
                 let end = format!("{{ {name} saddr . {transport} sport }}");
                 add(
-                    "output",
+                    EXIT,
                     &format!(
                         "meta mark {OWN:#x} fib saddr type != local update @{set}{digit} {end}"
                     ),
                 )
             }));
-            orders.push(add(
-                "output",
-                &format!("meta l4proto {transport} meta mark {OWN:#x} accept"),
-            ));
+            orders.push(add(EXIT, &format!("meta l4proto {transport} meta mark {OWN:#x} accept")));
             orders.extend(VERSIONS.iter().map(|Version { digit, name, .. }| {
                 let which = format!("{name} daddr . {transport} dport @{set}{digit}");
-                add("output", &format!("{which} meta mark set {MARK:#x} accept"))
+                add(EXIT, &format!("{which} meta mark set {MARK:#x} accept"))
             }));
         }
-        orders.push(add("output", "meta l4proto != tcp accept"));
+        orders.push(add(EXIT, "meta l4proto != tcp accept"));
         if self.interfaces.is_empty() || self.interfaces.iter().any(|name| name == LOOPBACK) {
             orders.extend(self.versions().map(|version| {
-                let (far, chain) = (version.far(), Hook::Leaving.chain(version));
-                add("output", &format!("{far} goto {chain}"))
+                let (far, chain) = (self.far(version), Hook::Leaving.chain(version));
+                add(EXIT, &format!("{far} goto {chain}"))
             }));
         }
         orders
@@ -392,8 +446,23 @@ impl Version {
         network.address().is_ipv4() == self.address.is_ipv4()
     }
 
-    fn far(&self) -> String {
-        format!("{} daddr @far{}", self.name, self.digit)
+    /// What is remembered.
+    fn sets(&self) -> [String; 4] {
+        let digit = self.digit;
+        let end = format!("ipv{digit}_addr . inet_service");
+        let memory = |name: &str, kind: &str| {
+            format!(
+                "add set inet {TABLE} {name}{digit} {{ type {kind}; size {REMEMBERED}; flags \
+                 dynamic,timeout; timeout 1d; }}"
+            )
+        };
+        let both = format!("{end} . {end}");
+        [
+            memory("borrowed", &end),
+            memory("lent", &end),
+            memory("plain", &both),
+            memory("split", &both),
+        ]
     }
 
     /// Where one of our listeners is that has one of these ports.

@@ -60,12 +60,23 @@ impl Routes {
     ) -> anyhow::Result<Self> {
         let netlink = Netlink::open().context("cannot ask the kernel")?;
         let mut routes = Self { lead, netlink, made: Vec::new() };
+        routes.extend(families)?;
+        Ok(routes)
+    }
+
+    /// Leads marked packets of these families here too.
+    ///
+    /// # Errors
+    /// When the kernel takes no rule.
+    pub(in crate::linux) fn extend(
+        &mut self,
+        families: impl Iterator<Item = IpAddr>,
+    ) -> anyhow::Result<()> {
         for family in families {
-            routes
-                .add(family)
+            self.add(family)
                 .with_context(|| format!("no rule for connections diverted to {family}"))?;
         }
-        Ok(routes)
+        Ok(())
     }
 
     /// Adds what a family needs; what is there already stays whose it is.

@@ -310,7 +310,10 @@ pub(super) fn reason_of(error: &io::Error) -> Reason {
     match error.kind() {
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => Reason::TARGET_REFUSED,
         ErrorKind::TimedOut => Reason::TARGET_TIMED_OUT,
-        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Reason::TARGET_UNREACHABLE,
+        // Permission: what the kernel calls the prohibition by a router, in ICMPv6.
+        ErrorKind::HostUnreachable
+        | ErrorKind::NetworkUnreachable
+        | ErrorKind::PermissionDenied => Reason::TARGET_UNREACHABLE,
         _ => Reason::UNSPECIFIED,
     }
 }

@@ -106,12 +106,13 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
     assert_eq!(
         rules_of("prerouting"),
         [
-            "meta mark 0x74727065 ip daddr @far4 meta l4proto tcp tproxy ip to 127.0.0.1:4001 meta mark \
-             set 0x74727064 accept",
-            "meta l4proto { tcp, udp } socket transparent 1 socket wildcard 0 meta mark set 0x74727064 accept",
+            "meta mark 0x74727065 ip daddr { 10.9.0.0/16 } meta l4proto tcp tproxy ip to 127.0.0.1:4001 \
+             meta mark set 0x74727064 accept",
+            "meta l4proto { tcp, udp, icmp, ipv6-icmp } socket transparent 1 socket wildcard 0 meta mark set \
+             0x74727064 accept",
             "meta l4proto != tcp accept",
             "meta mark != 0x74727064 fib daddr type local accept",
-            "iifname { \"eth1\", \"lo\" } ip daddr @far4 goto arriving4",
+            "iifname { \"eth1\", \"lo\" } ip daddr { 10.9.0.0/16 } goto arriving4",
         ]
     );
     assert_eq!(
@@ -129,7 +130,7 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
             "ip daddr . tcp dport @borrowed4 meta mark set 0x74727064 accept",
             "ip6 daddr . tcp dport @borrowed6 meta mark set 0x74727064 accept",
             "meta l4proto != tcp accept",
-            "ip daddr @far4 goto leaving4",
+            "ip daddr { 10.9.0.0/16 } goto leaving4",
         ]
     );
 }
@@ -138,7 +139,7 @@ fn rules_are_rendered_in_their_order_where_they_have_something_to_decide_on() {
 fn connections_of_this_host_stay_where_only_others_are_taken() {
     let script = Plan { interfaces: vec!["eth1".to_owned()], ..plan(rules()) }.script();
 
-    assert!(script.iter().all(|order| !order.contains("output ip daddr @far4")), "{script:?}");
+    assert!(script.iter().all(|order| !order.contains("output ip daddr { 10.9")), "{script:?}");
 }
 
 #[test]
@@ -150,7 +151,11 @@ fn other_rules_come_in_place_of_the_old_and_counters_of_those_that_stay_stay() {
 
     let orders = plan(rules).follow(&before);
 
-    let changes: Vec<_> = orders.iter().filter(|order| !order.starts_with("add rule")).collect();
+    let deciding = |order: &&String| {
+        let is_other = ["prerouting", "output", "arriving6", "leaving6"];
+        !order.starts_with("add rule") && is_other.iter().all(|chain| !order.ends_with(chain))
+    };
+    let changes: Vec<_> = orders.iter().filter(deciding).collect();
     assert_eq!(
         changes,
         [
@@ -161,6 +166,47 @@ fn other_rules_come_in_place_of_the_old_and_counters_of_those_that_stay_stay() {
             "delete counter inet trackway rule-dns",
         ]
     );
+    assert!(orders.iter().any(|order| order == "flush chain inet trackway prerouting"));
     let new = "add rule inet trackway leaving4 counter name \"rule-new\" drop";
     assert!(orders.iter().any(|order| order == new), "{orders:?}");
+}
+
+#[test]
+fn networks_within_others_are_left_out_and_everything_is_a_version() {
+    let far = |networks: &[&str]| {
+        let networks = networks.iter().map(|it| it.parse().unwrap()).collect();
+        let plan = Plan { networks, ..plan(Vec::new()) };
+        VERSIONS.each_ref().map(|version| plan.far(version))
+    };
+
+    assert_eq!(
+        far(&[
+            "10.2.0.0/16",
+            "fd02::/32",
+            "10.2.3.0/24",
+            "10.1.0.0/16",
+            "10.2.0.0/16",
+            "fd02::1/128"
+        ]),
+        ["ip daddr { 10.1.0.0/16, 10.2.0.0/16 }", "ip6 daddr { fd02::/32 }"]
+    );
+    assert_eq!(far(&["0.0.0.0/0", "10.2.0.0/16", "fd02::/32"])[0], "meta nfproto ipv4");
+}
+
+#[test]
+fn errors_of_this_host_are_told_by_the_packet_that_they_are_about() {
+    let orders = Plan::own_errors();
+
+    for order in [
+        "add set inet trackway answered4 { typeof ip saddr . @th,224,16; size 65536; flags dynamic,timeout; \
+         timeout 1d; }",
+        "add rule inet trackway errors meta l4proto tcp meta mark 0x7472776b fib saddr type != local update \
+         @answered4 { ip saddr . @nh,160,16 }",
+        "add rule inet trackway errors icmp type { destination-unreachable, time-exceeded, parameter-problem } \
+         @th,136,8 6 ip daddr . @th,224,16 @answered4 meta mark set 0x74727064 accept",
+        "add rule inet trackway errors icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, \
+         parameter-problem } @th,112,8 17 ip6 daddr . @th,384,16 @asked6 meta mark set 0x74727064 accept",
+    ] {
+        assert!(orders.iter().any(|it| it == order), "{order}: {orders:#?}");
+    }
 }
