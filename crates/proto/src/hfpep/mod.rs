@@ -26,7 +26,7 @@ pub use answer::Answer;
 pub use config::Config;
 pub use event::Event;
 pub use parameters::PARAMETERS;
-pub use pep::{HfPep, MAX_OPENING};
+pub use pep::{HfPep, MAX_OPENING, has_share};
 pub use session::{Phase, SessionId, Status};
 pub use stats::Stats;
 pub use wire::{Opening, Target, Tls};

@@ -2,6 +2,7 @@
 
 mod confirm;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::config::Config;
@@ -12,11 +13,20 @@ use super::stats::Stats;
 use super::wire::{MAX_NAME, Opening};
 use crate::rng::Rng;
 use crate::s5066::Address;
-use crate::slep::{self, Addresses, Break, NotOpened, Options, Read, Reason, Slep, StreamId};
+use crate::slep::{
+    self, Addresses, Break, NotOpened, Options, Read, Reason, Slep, Source, StreamId,
+};
 use crate::time::{Time, earliest};
 
 /// Octets of an opening at most: head, IPv6 addresses, ports, name and protocol.
 pub const MAX_OPENING: usize = 2 + 4 + 32 + 2 + MAX_NAME + 1 + 255;
+
+/// Whether somebody who has so many places may have another one of those that are free: while it has not three times as many,
+/// so three quarters of all if it is alone, and fewer beside others.
+#[must_use]
+pub fn has_share(its: usize, free: usize) -> bool {
+    its < free.saturating_mul(3)
+}
 
 /// An HF-PEP: a core as [`crate::contract`] describes it.
 ///
@@ -42,6 +52,8 @@ pub struct HfPep {
     pub(super) flows: Flows,
     sessions: BTreeMap<SessionId, Session>,
     of_stream: BTreeMap<StreamId, SessionId>,
+    /// How many of them each source has.
+    of_source: BTreeMap<Source, usize>,
     /// Connections that wait for their first data, or for all of their opening, by when they wait no
     /// longer.
     waiting: BTreeSet<(Time, SessionId)>,
@@ -61,11 +73,23 @@ impl HfPep {
             config,
             sessions: BTreeMap::new(),
             of_stream: BTreeMap::new(),
+            of_source: BTreeMap::new(),
             waiting: BTreeSet::new(),
             next: 0,
             events: VecDeque::new(),
             stats: Stats::default(),
         }
+    }
+
+    /// Goes on with other parameters, which hold from now on; the magic number for connections that begin. Returns
+    /// whether the connection to the node is to be made anew: it counts as lost already, and connections wait for
+    /// the next.
+    pub fn set_config(&mut self, now: Time, config: Config) -> bool {
+        self.flows.set_config(config.flows);
+        let rebinds = self.slep.set_config(now, config.slep.clone());
+        self.config = config;
+        self.settle(now);
+        rebinds
     }
 
     /// The connection to the node is there.
@@ -88,7 +112,7 @@ impl HfPep {
     /// Opens a connection. Its stream is opened with the first data, or when that does not come.
     ///
     /// # Errors
-    /// When there are too many.
+    /// When there are too many, in all or of its source.
     pub fn open(
         &mut self,
         now: Time,
@@ -99,9 +123,7 @@ impl HfPep {
         if peer.is_group() {
             return Err(NotOpened::Group);
         }
-        if self.sessions.len() >= self.config.slep.limits.streams {
-            return Err(NotOpened::Full);
-        }
+        self.check_room(options.source)?;
         let until = now + self.config.first_data;
         let stage = Stage::Gathering { options, until };
         let session = Session {
@@ -114,6 +136,7 @@ impl HfPep {
             has_said: false,
             broken: None,
             since: now,
+            source: options.source,
         };
         let session = self.add(session);
         self.waiting.insert((until, session));
@@ -121,9 +144,24 @@ impl HfPep {
         Ok(session)
     }
 
+    /// Whether a source may have another connection.
+    pub(super) fn check_room(&mut self, source: Source) -> Result<(), NotOpened> {
+        let free = self.config.slep.limits.streams.saturating_sub(self.sessions.len());
+        if free == 0 {
+            return Err(NotOpened::Full);
+        }
+        let its = self.of_source.get(&source).copied().unwrap_or_default();
+        if source != Source::NOBODY && !has_share(its, free) {
+            self.stats.sessions_over_share += 1;
+            return Err(NotOpened::Share);
+        }
+        Ok(())
+    }
+
     fn add(&mut self, session: Session) -> SessionId {
         self.next += 1;
         let id = SessionId(self.next);
+        *self.of_source.entry(session.source).or_default() += 1;
         self.sessions.insert(id, session);
         id
     }
@@ -160,7 +198,8 @@ impl HfPep {
         if let Stage::Connecting { stream, data, is_all } = &mut session.stage {
             let (stream, data, is_all) = (*stream, std::mem::take(data), *is_all);
             let is_readable = is_all || !data.is_empty() || self.slep.is_readable(stream);
-            self.slep.set_options(stream, self.config.answers);
+            let source = session.opening.as_ref().map(Opening::source).unwrap_or_default();
+            self.slep.set_options(stream, Options { source, ..self.config.answers });
             session.stage = Stage::Open { stream, data };
             let is_there = session.broken.is_none();
             if session.is_confirmed && is_there && !self.confirm(stream) {
@@ -351,6 +390,7 @@ impl HfPep {
                             has_said: false,
                             broken: None,
                             since: now,
+                            source: Source::NOBODY,
                         };
                         let session = self.add(session);
                         self.of_stream.insert(stream, session);
@@ -413,6 +453,12 @@ impl HfPep {
 
     fn remove(&mut self, id: SessionId) -> Option<Session> {
         let session = self.sessions.remove(&id)?;
+        if let Entry::Occupied(mut its) = self.of_source.entry(session.source) {
+            *its.get_mut() -= 1;
+            if *its.get() == 0 {
+                its.remove();
+            }
+        }
         if let Some(until) = session.waits_until() {
             self.waiting.remove(&(until, id));
         }

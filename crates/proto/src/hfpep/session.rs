@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::wire::Opening;
 use crate::s5066::Address;
-use crate::slep::{self, Break, Options, StreamId};
+use crate::slep::{self, Break, Options, Source, StreamId};
 use crate::time::Time;
 
 /// Names a connection of this process; never used again.
@@ -28,6 +28,8 @@ pub(super) struct Session {
     /// How its stream broke, if what came behind the opening is still to be read.
     pub(super) broken: Option<Break>,
     pub(super) since: Time,
+    /// Whose it is.
+    pub(super) source: Source,
 }
 
 /// How a connection is.

@@ -9,7 +9,9 @@ use super::flows;
 pub struct Stats {
     /// Connections opened here.
     pub sessions_opened: u64,
-    /// Of these, connections whose stream was opened with data.
+    /// Connections not opened: their source had three times as many as there were free places.
+    pub sessions_over_share: u64,
+    /// Connections opened here whose stream was opened with data.
     pub opened_with_data: u64,
     /// Connections opened here whose target the other end has confirmed before anything was said.
     pub sessions_confirmed: u64,

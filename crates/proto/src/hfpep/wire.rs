@@ -18,6 +18,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use crate::slep::Source;
+
 /// The first octet unless another is configured.
 pub const MAGIC: u8 = 0x50;
 /// Octets of an SNI or Auth ID at most: a domain name has no more, and neither has an email address
@@ -81,6 +83,15 @@ pub enum Malformed {
 }
 
 impl Opening {
+    /// Whose connection it is: the client's address, unless an Auth ID stands for it.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        match &self.target {
+            Target::Address { source, .. } => source.ip().into(),
+            Target::AuthId(_) => Source::NOBODY,
+        }
+    }
+
     /// Reads an opening that stands at the head of these octets, and returns it with what follows;
     /// `None` while there are too few.
     ///

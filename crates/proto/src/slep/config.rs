@@ -1,5 +1,6 @@
 //! What can be set.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::s5066::sis::{Mode, Sap, Service};
@@ -109,6 +110,25 @@ impl Config {
     }
 }
 
+/// Whose a stream is: sources of one priority take turns, however many streams each has, and none keeps
+/// more octets than its share.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Source(pub u128);
+
+impl Source {
+    /// Nobody in particular: such streams take turns as those of one source, without a share.
+    pub const NOBODY: Self = Self(0);
+}
+
+impl From<IpAddr> for Source {
+    fn from(address: IpAddr) -> Self {
+        Self(match address {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(v6) => v6.to_bits(),
+        })
+    }
+}
+
 /// How a stream is carried in the direction away from here.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Options {
@@ -118,10 +138,12 @@ pub struct Options {
     pub ttl: Option<Duration>,
     /// Whether it is compressed, where that helps.
     pub is_compressed: bool,
+    /// Whose it is.
+    pub source: Source,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { priority: 4, ttl: None, is_compressed: false }
+        Self { priority: 4, ttl: None, is_compressed: false, source: Source::NOBODY }
     }
 }

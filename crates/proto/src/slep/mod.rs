@@ -21,6 +21,7 @@ mod reason;
 mod receive;
 mod schedule;
 mod send;
+mod shares;
 mod stats;
 mod stream;
 #[cfg(test)]
@@ -28,7 +29,7 @@ pub(crate) mod tests;
 mod timers;
 pub mod wire;
 
-pub use config::{Config, Limits, Options, Times};
+pub use config::{Config, Limits, Options, Source, Times};
 pub use datagrams::{Datagram, DatagramId, Delivery};
 pub use endpoint::{Event, Slep};
 pub use parameters::PARAMETERS;

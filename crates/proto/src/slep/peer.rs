@@ -87,6 +87,8 @@ pub(super) struct EarlyPart {
 pub(super) struct Closed {
     /// The process that initiated it.
     pub(super) epoch: u16,
+    /// As which the other end may be told of its end.
+    pub(super) priority: u8,
     /// What this end had received when both had finished, or why they did not.
     pub(super) end: Result<Credit, Reason>,
 }

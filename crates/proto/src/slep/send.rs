@@ -389,6 +389,11 @@ impl Sending {
         !self.has_more() && self.again.is_empty()
     }
 
+    /// Whether the node has parts of it that it has not confirmed.
+    pub(super) fn is_with_node(&self) -> bool {
+        self.in_flight > 0
+    }
+
     /// Whether the other end has all, to the end.
     pub(super) fn is_done(&self) -> bool {
         self.end == End::Made && self.retained.is_empty()

@@ -49,6 +49,9 @@ pub struct Streams {
     /// Streams that the user reset.
     #[serde(rename = "streams_cancelled")]
     pub cancelled: u64,
+    /// Streams of these of which the node had been given nothing: the other end was not told.
+    #[serde(rename = "streams_cancelled_unsent")]
+    pub cancelled_unsent: u64,
     /// Streams that the other end reset, or does not know any more.
     #[serde(rename = "streams_broken")]
     pub broken: u64,

@@ -97,6 +97,8 @@ pub(super) struct Turn {
     pub(super) deficit: usize,
     /// Octets that go before those of others of its priority.
     pub(super) interactive: usize,
+    /// Whether the node has its first part and has not confirmed it.
+    pub(super) is_opening: bool,
 }
 
 /// When the other end is asked how it stands.
@@ -127,6 +129,9 @@ pub enum NotOpened {
     /// There are too many.
     #[error("too many streams")]
     Full,
+    /// Its source has as many as it may have.
+    #[error("too many streams of one source")]
+    Share,
     /// A group acknowledges nothing.
     #[error("a stream has one node at its other end, not a group")]
     Group,
@@ -238,6 +243,12 @@ impl Stream {
             && !self.has_heard
             && self.opening.is_doubtful
             && self.opening.guard.is_none()
+    }
+
+    /// Whether the other end cannot know of it: it was opened here, and its first part is not with the
+    /// node, or surely did not arrive.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.is_initiator() && !self.has_heard && self.opening.handed.is_none()
     }
 
     /// Whether a part could be sent.

@@ -123,6 +123,7 @@ impl Pep {
                     priority: options.priority.unwrap_or(Options::default().priority),
                     ttl,
                     is_compressed: options.compression.unwrap_or(true),
+                    source: client.ip().to_canonical().into(),
                 };
                 Some(Carriage {
                     options: own,

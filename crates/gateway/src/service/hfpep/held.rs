@@ -6,10 +6,10 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use proto::hfpep::SessionId;
+use proto::hfpep::{SessionId, has_share};
 use proto::ip::icmp::Error;
 use proto::slep::Reason;
 use proto::time::Time;
@@ -93,7 +93,8 @@ struct Counters {
     handshakes_abandoned: u64,
     /// SYNs that came again.
     syns_repeated: u64,
-    /// SYNs that nobody was asked for: no room, or they could not be read.
+    /// SYNs that nobody was asked for: no room, their client's address had its share, or they could not be
+    /// read.
     syns_dropped: u64,
 }
 
@@ -101,11 +102,11 @@ impl Held {
     /// Looks at a SYN that a rule holds.
     pub(super) fn hear(&mut self, now: Time, syn: &Syn) -> Next {
         let ends = (syn.client, syn.target);
-        let is_full = self.by_ends.len() >= MAX_HELD;
-        let Some(client) = self.by_ends.get_mut(&ends) else {
-            self.counters.syns_dropped += u64::from(is_full);
-            return if is_full { Next::Nothing } else { Next::Ask(None) };
-        };
+        if !self.by_ends.contains_key(&ends) && !self.has_room_for(syn.client.ip()) {
+            self.counters.syns_dropped += 1;
+            return Next::Nothing;
+        }
+        let Some(client) = self.by_ends.get_mut(&ends) else { return Next::Ask(None) };
         if client.syn.seq != syn.seq {
             return Next::Ask(self.withdraw(syn.client, syn.target));
         }
@@ -118,6 +119,12 @@ impl Held {
             Stage::Denied(Some(denial)) => Next::Deny(denial),
             Stage::LetIn(_) => Next::LetIn,
         }
+    }
+
+    /// Whether one more of a client's address may wait.
+    fn has_room_for(&self, client: IpAddr) -> bool {
+        let its = self.by_ends.keys().filter(|(it, _)| it.ip() == client).count();
+        has_share(its, MAX_HELD.saturating_sub(self.by_ends.len()))
     }
 
     /// The far end is asked because of a SYN.
@@ -403,6 +410,25 @@ mod tests {
         assert_eq!(held.counters.syns_dropped, 1);
         held.withdraw(syn(7, 1).client, syn(7, 1).target);
         assert_eq!(held.hear(at(0), &syn(u16::MAX, 1)), Next::Ask(None));
+    }
+
+    #[test]
+    fn one_client_leaves_room_for_others() {
+        let mut held = Held::default();
+        let mut asked_for = [0; 2];
+        for (host, asked_for) in [2, 3].into_iter().zip(&mut asked_for) {
+            for port in 1..2_000 {
+                let mut syn = syn(port, 1);
+                syn.client = SocketAddr::from(([10, 1, 7, host], port));
+                if held.hear(at(0), &syn) == Next::Ask(None) {
+                    *asked_for += 1;
+                    let number = u64::from(host) << 32 | u64::from(port);
+                    held.add(at(0), None, syn, asked(number));
+                }
+            }
+        }
+
+        assert_eq!(asked_for, [768, 192]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 
 use nix::poll::{PollFd, PollFlags};
+use proto::hfpep::has_share;
 use proto::slep::Options;
 use proto::time::Time;
 
@@ -50,9 +51,10 @@ impl Lobby {
     /// Lets a client wait until its handshake is complete.
     ///
     /// # Errors
-    /// When there is no room; the client is given back.
+    /// When there is no room, or its address has its share; the client is given back.
     pub(super) fn add(&mut self, now: Time, wire: Wire, call: Call) -> Result<(), Wire> {
-        if self.guests.len() >= MAX_GUESTS {
+        let its = self.guests.iter().filter(|it| it.call.client.ip() == call.client.ip()).count();
+        if !has_share(its, MAX_GUESTS.saturating_sub(self.guests.len())) {
             return Err(wire);
         }
         self.guests.push(Guest { wire, call, until: now + HANDSHAKE });

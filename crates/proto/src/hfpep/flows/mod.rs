@@ -211,6 +211,11 @@ impl Flows {
         }
     }
 
+    /// Goes on with other parameters, which hold from now on.
+    pub fn set_config(&mut self, config: Config) {
+        self.config = config;
+    }
+
     /// Takes what another end says; returns the datagram in it, if it is for anybody here.
     pub fn handle_message(&mut self, now: Time, from: Address, octets: &[u8]) -> Option<Arrived> {
         let Ok(Message { flow: number, body }) = Message::parse(octets) else {

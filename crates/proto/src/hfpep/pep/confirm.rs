@@ -24,7 +24,7 @@ impl HfPep {
     /// once.
     ///
     /// # Errors
-    /// When there are too many.
+    /// When there are too many, in all or of its source.
     pub fn open_confirmed(
         &mut self,
         now: Time,
@@ -32,9 +32,7 @@ impl HfPep {
         opening: Opening,
         options: Options,
     ) -> Result<SessionId, NotOpened> {
-        if self.sessions.len() >= self.config.slep.limits.streams {
-            return Err(NotOpened::Full);
-        }
+        self.check_room(options.source)?;
         let mut head = Vec::new();
         opening.emit(self.config.magic, &mut head);
         let stream = self.slep.open(now, peer, ADDRESSES, options)?;
@@ -52,6 +50,7 @@ impl HfPep {
             has_said: false,
             broken: None,
             since: now,
+            source: options.source,
         });
         self.of_stream.insert(stream, session);
         self.stats.sessions_opened += 1;

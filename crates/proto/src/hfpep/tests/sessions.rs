@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::contract::opening;
 use crate::hfpep::wire::MAGIC;
-use crate::hfpep::{Config, Event, HfPep};
+use crate::hfpep::{Config, Event, HfPep, SessionId};
 use crate::rng::Rng;
-use crate::slep::tests::bench::{Bench, NODES};
-use crate::slep::{Addresses, Options, Slep};
+use crate::slep::tests::bench::{Bench, Fate, NODES};
+use crate::slep::{Addresses, NotOpened, Options, Reason, Slep, Source};
 
 fn bench(config: &Config) -> Bench<HfPep> {
     let mut bench = Bench::new(config);
@@ -111,6 +111,170 @@ fn more_connections_than_there_is_room_for_are_refused_at_both_ends() {
     let pep = &bench.ends[1].core;
     assert_eq!((pep.stats().sessions, pep.slep().stats().streams.refused), (3, 2));
     assert_eq!(bench.ends[0].core.slep().stats().live, 3, "the others were reset");
+}
+
+/// A connection of a source, with so many octets.
+fn open_of(bench: &mut Bench<HfPep>, source: u128, port: u16, octets: usize) -> SessionId {
+    let (now, pep) = (bench.now, &mut bench.ends[0].core);
+    let options = Options { source: Source(source), ..Options::default() };
+    let session = pep.open(now, NODES[1], opening(port), options).unwrap();
+    assert_eq!(pep.write(now, session, &vec![7; octets]), octets);
+    session
+}
+
+#[test]
+fn one_client_leaves_places_for_others() {
+    let mut config = Config::default();
+    config.slep.limits.streams = 100;
+    let mut bench = bench(&config);
+    let (now, pep) = (bench.now, &mut bench.ends[0].core);
+    let of = |source| Options { source: Source(source), ..Options::default() };
+    let mut open = |source| {
+        let opened = (0..200).map(|port| pep.open(now, NODES[1], opening(port), of(source)));
+        opened.filter_map(Result::ok).collect::<Vec<_>>()
+    };
+
+    let counts = [1, 2, 3, 1].map(|source| open(source).len());
+
+    assert_eq!(counts, [75, 19, 5, 0]);
+    assert_eq!(pep.stats().sessions_over_share, 701);
+    assert_eq!(pep.open(now, NODES[1], opening(1), of(4)).err(), None, "there is one left");
+    assert_eq!(pep.open(now, NODES[1], opening(1), of(5)).err(), Some(NotOpened::Full));
+    pep.reset(SessionId(1), Reason::CANCELLED);
+    assert_eq!(pep.open(now, NODES[1], opening(1), of(1)).err(), Some(NotOpened::Share));
+    assert!(pep.open(now, NODES[1], opening(1), of(6)).is_ok());
+}
+
+#[test]
+fn one_client_with_many_connections_does_not_keep_another_waiting() {
+    for (many, octets) in [(1, 240_000), (300, 8_000)] {
+        let mut bench = bench(&Config::default());
+        for port in 0..many {
+            open_of(&mut bench, 1, 1_000 + port, octets);
+        }
+        bench.run();
+        let ahead = bench.air.len();
+        open_of(&mut bench, 2, 7, 6_000);
+        bench.run();
+
+        // What goes until all of it is there, while the first has a turn for each of its own.
+        let (mut carried, mut session, mut heard) = (0, None, Vec::new());
+        while heard.len() < 6_000 {
+            bench.carry(0, Fate::Arrives);
+            bench.run();
+            carried += 1;
+            let now = bench.now;
+            for event in bench.events(1) {
+                match event {
+                    Event::Connect { session: its, opening, .. } if opening == self::opening(7) => {
+                        session = Some(its);
+                        bench.ends[1].core.accept(its);
+                    }
+                    Event::Connect { session: its, .. } => bench.ends[1].core.accept(its),
+                    _ => {}
+                }
+            }
+            if let Some(session) = session {
+                bench.ends[1].core.read(now, session, &mut heard, usize::MAX);
+            }
+            assert!(
+                carried < ahead + 30,
+                "{many}: {carried} U_PDUs with {ahead} ahead, {}",
+                heard.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn what_one_client_opens_and_resets_costs_as_much_as_the_node_has_at_once() {
+    let mut bench = bench(&Config::default());
+    for port in 0..3_000 {
+        let session = open_of(&mut bench, 1, port, 10);
+        bench.run();
+        bench.ends[0].core.reset(session, Reason::CANCELLED);
+        bench.run();
+    }
+    let streams = bench.ends[0].core.slep().stats().streams;
+    assert_eq!((streams.cancelled, streams.cancelled_unsent), (3_000, 2_968));
+    assert_eq!(bench.air.len(), 64, "32 openings and their ends");
+    // Another is not held up by these.
+    open_of(&mut bench, 2, 7, 10);
+    bench.run();
+    assert_eq!(bench.air.len(), 65);
+
+    // They are in the order in which they were said: none is left at the other end but the last.
+    bench.deliver();
+    let now = bench.now;
+    for event in bench.events(1) {
+        if let Event::Connect { session, .. } = event {
+            bench.ends[1].core.accept(session);
+            bench.ends[1].core.read(now, session, &mut Vec::new(), usize::MAX);
+        }
+    }
+    assert_eq!(bench.ends[1].core.stats().sessions, 1);
+    open_of(&mut bench, 1, 8, 10);
+    bench.deliver();
+    assert_eq!(bench.ends[1].core.stats().sessions, 2, "there is room again");
+}
+
+#[test]
+fn openings_that_had_to_wait_follow_those_that_are_confirmed() {
+    let mut bench = bench(&Config::default());
+    for port in 0..100 {
+        open_of(&mut bench, 1, port, 10);
+    }
+    bench.run();
+    assert_eq!(bench.air.len(), 32);
+    for (fate, left) in [(Fate::Arrives, 32), (Fate::Arrives, 32), (Fate::Fails, 31)] {
+        bench.carry(0, fate);
+        bench.run();
+        assert_eq!(bench.air.len(), left, "{fate:?}");
+    }
+    bench.pass(Duration::from_secs(10));
+    bench.deliver();
+
+    assert_eq!(bench.ends[1].core.stats().sessions, 100);
+}
+
+#[test]
+fn one_client_keeps_no_more_octets_than_its_share_and_goes_on_when_there_is_room() {
+    let mut config = Config::default();
+    config.slep.limits.sent = 1_000_000;
+    let mut bench = bench(&config);
+    bench.disconnect(0);
+    let now = bench.now;
+    let fill = |bench: &mut Bench<HfPep>, source| {
+        let mut all = 0;
+        let options = Options { source: Source(source), ..Options::default() };
+        for port in 0..20 {
+            let pep = &mut bench.ends[0].core;
+            let session = pep.open(now, NODES[1], opening(port), options).unwrap();
+            all += pep.write(now, session, &[7; 100_000]);
+        }
+        all
+    };
+
+    let [first, second] = [1, 2].map(|source| fill(&mut bench, source));
+    assert!((100_000..=113_000).contains(&first), "{first}");
+    assert!((90_000..=113_000).contains(&second), "{second}");
+    bench.events(0);
+    bench.connect(0);
+    let mut writable = 0;
+    for _ in 0..10 {
+        bench.deliver();
+        for event in bench.events(1) {
+            if let Event::Connect { session, .. } | Event::Readable(session) = event {
+                let now = bench.now;
+                bench.ends[1].core.accept(session);
+                bench.ends[1].core.read(now, session, &mut Vec::new(), usize::MAX);
+            }
+        }
+        bench.pass(Duration::from_secs(100));
+        let events = bench.events(0);
+        writable += events.iter().filter(|it| matches!(it, Event::Writable(_))).count();
+    }
+    assert!(writable > 30, "{writable}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::{BULK, Event, Slep};
 use crate::s5066::Address;
 use crate::s5066::sis::client::Received;
 use crate::s5066::sis::primitive::Arrival;
-use crate::slep::config::Options;
+use crate::slep::config::{Options, Source};
 use crate::slep::peer::{EarlyPart, Novelty, Owed};
 use crate::slep::reason::Reason;
 use crate::slep::receive::Taken;
@@ -192,8 +192,9 @@ impl Slep {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let (freed, repeated) =
             stream.sending.handle_ranges(state.ranges, state.is_answer, state.is_question);
+        let source = stream.options.source;
         self.stats.handed.parts_repaired += repeated;
-        self.free(freed);
+        self.free(source, freed);
         if state.is_question {
             self.owe(from, name, Owed::State { is_question: false, is_answer: true });
         }
@@ -227,7 +228,8 @@ impl Slep {
     fn handle_credit(&mut self, id: StreamId, credit: Credit) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let freed = stream.sending.handle_credit(credit);
-        self.free(freed);
+        let source = stream.options.source;
+        self.free(source, freed);
         self.list(id);
         self.watch(id);
         if freed.parts > 0 {
@@ -235,10 +237,11 @@ impl Slep {
         }
     }
 
-    fn free(&mut self, freed: Freed) {
+    fn free(&mut self, source: Source, freed: Freed) {
         self.kept.sent -= freed.octets;
+        self.kept.shares.free(source, freed.octets);
         if !self.kept.blocked.is_empty() {
-            self.make_room();
+            self.make_room(source);
         }
     }
 

@@ -8,15 +8,17 @@ mod timing;
 mod user;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
 
 use super::coding::Spares;
-use super::config::Config;
+use super::config::{Config, Source};
 use super::datagrams::{DatagramId, Datagrams};
 use super::peer::{Closed, Owed, Peer};
 use super::reason::Reason;
 use super::schedule::Ready;
 use super::send::Sending;
+use super::shares::Shares;
 use super::stats::Stats;
 use super::stream::{Break, Parting, Stream, StreamId};
 use super::timers::{Timer, Timers};
@@ -24,6 +26,7 @@ use super::wire::{Addresses, Name};
 use crate::backoff::Backoff;
 use crate::rng::Rng;
 use crate::s5066::Address;
+use crate::s5066::service::MAX_PRIORITY;
 use crate::s5066::sis::client::{self, Client, SendId, Share, Window};
 use crate::s5066::sis::{BindReason, Service, UnbindReason};
 use crate::time::{Time, earliest};
@@ -76,6 +79,8 @@ pub struct Slep {
     stats: Stats,
 }
 
+/// Sources whose streams may go on when there is room again, looked at in one go.
+const UNBLOCKED: usize = 16;
 /// Octets of a long part.
 const BULK: usize = 1_024;
 
@@ -86,13 +91,18 @@ struct Kept {
     sent: usize,
     /// Octets that were received and not read.
     received: usize,
-    /// Streams whose users could not write because of that, not of the stream's own bound.
-    blocked: BTreeSet<StreamId>,
+    /// Streams whose users could not write because of what waits to be sent of all, or of their source.
+    blocked: BTreeSet<(Source, StreamId)>,
+    /// The source of them that was looked at last.
+    unblocked: Source,
     /// Streams of which parts were dropped because of that.
     starved: BTreeSet<StreamId>,
     /// Streams that have state for compression, those first that had it longest; some may have none any more.
     coding: VecDeque<StreamId>,
     spares: Spares,
+    shares: Shares,
+    /// Whose streams were that are over, though the node has not confirmed their first part.
+    opening: BTreeMap<StreamId, Source>,
 }
 
 /// A U_PDU that the node has.
@@ -174,18 +184,22 @@ pub enum Event {
     Writable(StreamId),
 }
 
+/// The client of a node that streams go by.
+fn client(config: &Config) -> Client {
+    Client::new(client::Config {
+        rank: config.rank,
+        service: config.service(),
+        max_unsent: MAX_UNSENT,
+        ..client::Config::new(config.sap)
+    })
+}
+
 impl Slep {
     /// One whose connection to its node is to be made.
     #[must_use]
     pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
-        let client = client::Config {
-            rank: config.rank,
-            service: config.service(),
-            max_unsent: MAX_UNSENT,
-            ..client::Config::new(config.sap)
-        };
         Self {
-            client: Client::new(client),
+            client: client(&config),
             epoch: crate::serial::low16(rng.bits()),
             started: now,
             rng,
@@ -206,6 +220,19 @@ impl Slep {
             stats: Stats::default(),
             config,
         }
+    }
+
+    /// Goes on with other parameters: limits and times hold from now on, what a stream may have on the way for
+    /// streams that begin. Returns whether the connection to the node is to be made anew, because the client
+    /// is to be bound with others; it counts as lost already. Streams survive that.
+    pub fn set_config(&mut self, now: Time, config: Config) -> bool {
+        let rebinds = (self.config.sap, self.config.rank) != (config.sap, config.rank);
+        self.config = config;
+        if rebinds {
+            self.handle_disconnected(now);
+            self.client = client(&self.config);
+        }
+        rebinds
     }
 
     /// The connection to the node is there.
@@ -373,7 +400,7 @@ impl Slep {
             && !stream.turn.is_listed
         {
             stream.turn.is_listed = true;
-            self.ready.push(stream.priority(), id);
+            self.ready.push(stream.priority(), stream.options.source, id);
         }
     }
 
@@ -390,8 +417,16 @@ impl Slep {
         self.retire(id, reason);
         let Some(mut stream) = self.streams.remove(&id) else { return };
         self.timers.clear(&mut stream.check.timer, Timer::Stream(id));
+        let source = stream.options.source;
+        self.kept.shares.remove(source, stream.sending.octets());
+        if stream.turn.is_opening {
+            self.kept.opening.insert(id, source);
+        }
+        if stream.turn.is_listed && self.ready.give_up() {
+            self.ready.retain(|id| self.streams.contains_key(&id));
+        }
         self.kept.received -= stream.receiving.octets();
-        self.make_room();
+        self.make_room(source);
     }
 
     /// A stream is over for the other end, and nothing more is sent or taken; what came is still there
@@ -400,19 +435,25 @@ impl Slep {
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_over()) else {
             return;
         };
-        self.kept.sent -= stream.sending.octets();
+        let octets = stream.sending.octets();
+        self.kept.sent -= octets;
+        self.kept.shares.free(stream.options.source, octets);
         stream.sending.end(&mut self.kept.spares);
+        let source = stream.options.source;
+        let priority =
+            if stream.sending.is_with_node() { stream.options.priority } else { MAX_PRIORITY };
         stream.sending = Sending::over();
         // No doubt about how it was opened matters any more.
         stream.has_heard = true;
-        self.kept.blocked.remove(&id);
+        self.kept.shares.give_up(source, id);
+        self.kept.blocked.remove(&(source, id));
         self.kept.starved.remove(&id);
         self.bulk = self.bulk.filter(|bulk| *bulk != id);
         let (address, name, epoch) = (stream.peer, stream.name, stream.epoch);
         let end = reason.map_or_else(|| Ok(stream.receiving.credit()), Err);
         let most = self.config.limits.closed;
         if let Some(peer) = self.peers.get_mut(&address) {
-            peer.close(name, Closed { epoch, end }, most);
+            peer.close(name, Closed { epoch, priority, end }, most);
         }
     }
 
@@ -420,6 +461,7 @@ impl Slep {
     fn break_off(&mut self, now: Time, id: StreamId, reason: Reason, is_told: bool) {
         let Some(stream) = self.streams.get(&id) else { return };
         let (address, name, is_over) = (stream.peer, stream.name, stream.is_over());
+        let source = stream.options.source;
         let broken = Break { reason, in_doubt: stream.sending.octets() };
         let is_known = !stream.has_left();
         let may_read = stream.receiving.has_unread() && !stream.receiving.is_broken();
@@ -431,7 +473,7 @@ impl Slep {
                 stream.parting = Some(Parting::Over { broken, read, until });
             }
             self.watch(id);
-            self.make_room();
+            self.make_room(source);
         } else {
             self.end(id, Some(reason));
             if is_known {
@@ -443,17 +485,56 @@ impl Slep {
         }
     }
 
-    /// Tells users and other ends that had to wait for room when there is some.
-    fn make_room(&mut self) {
-        let limits = &self.config.limits;
+    /// Tells users and other ends that had to wait for room when there is some; a source has freed some.
+    fn make_room(&mut self, source: Source) {
+        let limits = self.config.limits;
+        let free = limits.sent.saturating_sub(self.kept.sent);
         if self.kept.sent <= limits.sent / 4 * 3 {
-            let blocked = std::mem::take(&mut self.kept.blocked);
-            self.events.extend(blocked.into_iter().map(Event::Writable));
+            self.unblock(source, free);
+            for _ in 0..UNBLOCKED {
+                // Others may have been held up by what all have.
+                let after = (self.kept.unblocked, StreamId(u64::MAX));
+                let next =
+                    self.kept.blocked.range((Bound::Excluded(after), Bound::Unbounded)).next();
+                let Some(&(next, _)) = next.or_else(|| self.kept.blocked.first()) else { break };
+                self.kept.unblocked = next;
+                self.unblock(next, free);
+            }
         }
         if self.kept.received <= limits.received / 4 * 3 {
             for id in std::mem::take(&mut self.kept.starved) {
                 self.ask(id);
             }
+        }
+    }
+
+    /// The node has no more to do with the first part of a stream: another of its source may be opened.
+    fn close_opening(&mut self, id: StreamId) {
+        let source = match self.streams.get_mut(&id) {
+            Some(stream) => {
+                let was_opening = std::mem::take(&mut stream.turn.is_opening);
+                was_opening.then_some(stream.options.source)
+            }
+            None => self.kept.opening.remove(&id),
+        };
+        let next = source.and_then(|source| self.kept.shares.close(source));
+        if let Some(next) = next
+            && let Some(stream) = self.streams.get(&next)
+        {
+            self.ready.push(stream.priority(), stream.options.source, next);
+        }
+    }
+
+    /// Tells users of a source that had to wait for room, where so many octets are free for all.
+    fn unblock(&mut self, source: Source, free: usize) {
+        if !self.kept.shares.has_room(source, free) {
+            return;
+        }
+        let all = (source, StreamId(0))..=(source, StreamId(u64::MAX));
+        let blocked: Vec<_> = self.kept.blocked.range(all).copied().collect();
+        for (source, id) in blocked {
+            self.kept.blocked.remove(&(source, id));
+            self.events.push_back(Event::Writable(id));
         }
     }
 

@@ -17,6 +17,9 @@ impl Slep {
         self.handle_sign(now, to);
         match what {
             What::Part(id, number) => {
+                if number == 0 {
+                    self.close_opening(id);
+                }
                 if let Some(stream) = self.streams.get_mut(&id) {
                     stream.sending.handle_confirmed(number);
                     stream.check.since = now;
@@ -81,6 +84,9 @@ impl Slep {
     pub(super) fn hand_again(&mut self, to: Address, what: What, loss: Loss) {
         match what {
             What::Part(id, number) => {
+                if number == 0 {
+                    self.close_opening(id);
+                }
                 let Some(stream) = self.streams.get_mut(&id) else { return };
                 stream.sending.handle_lost(number);
                 if number == 0 {

@@ -94,7 +94,8 @@ impl Slep {
         let (is_question, is_answer) = match owed {
             Owed::Reset(reason) => {
                 Pdu::Reset { stream: name, reason }.emit(octets);
-                return Some(MAX_PRIORITY);
+                // Not before what the node still has of the stream, or it would open it behind its end.
+                return Some(peer.closed(name).map_or(MAX_PRIORITY, |closed| closed.priority));
             }
             Owed::State { is_question, is_answer } => (is_question, is_answer),
         };
@@ -145,6 +146,11 @@ impl Slep {
                 peer.parked.push(id);
                 continue;
             }
+            let source = stream.options.source;
+            let opens = stream.is_unsent() && !stream.turn.is_opening;
+            if opens && !self.kept.shares.may_open(source, id) {
+                continue;
+            }
             if peer.accepts & DICTIONARY != 0 {
                 stream.sending.offer(Coding::WithDictionary);
             }
@@ -164,9 +170,16 @@ impl Slep {
                 self.kept.coding.push_back(id);
             }
             // Compression makes less of it, as a rule.
-            self.kept.sent = self.kept.sent + stream.sending.octets() - before;
+            let after = stream.sending.octets();
+            self.kept.sent = self.kept.sent + after - before;
+            self.kept.shares.keep(source, after);
+            self.kept.shares.free(source, before);
             let data = stream.sending.part(number).filter(|_| number == next);
             stream.traffic.sent += data.map_or(0, |part| part.data.len() as u64);
+            if opens {
+                self.kept.shares.open(source);
+                stream.turn.is_opening = true;
+            }
             if number == 0 && stream.is_initiator() && !stream.has_heard {
                 if stream.opening.handed.is_none() {
                     stream.opening.handed = Some(now);
@@ -182,7 +195,9 @@ impl Slep {
             }
             let (to, ttl) = (stream.peer, stream.options.ttl);
             stream.turn.deficit = stream.turn.deficit.saturating_sub(octets.len());
-            stream.turn.interactive = stream.turn.interactive.saturating_sub(octets.len());
+            let leading = stream.turn.interactive.min(octets.len());
+            stream.turn.interactive -= leading;
+            self.kept.shares.send(source, octets.len(), leading);
             stream.turn.is_listed = stream.is_ready();
             let (is_listed, next_priority) = (stream.turn.is_listed, stream.priority());
             let goes_on = stream.turn.deficit > 0;
@@ -191,9 +206,9 @@ impl Slep {
                 self.events.push_back(Event::Writable(id));
             }
             if is_listed && goes_on {
-                self.ready.push_first(next_priority, id);
+                self.ready.push_first(next_priority, source, id);
             } else if is_listed {
-                self.ready.push(next_priority, id);
+                self.ready.push(next_priority, source, id);
             }
             let postage =
                 Postage { to, priority, ttl, service: None, what: What::Part(id, number) };

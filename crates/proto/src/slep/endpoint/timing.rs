@@ -36,7 +36,7 @@ impl Slep {
         }
         for id in std::mem::take(&mut peer.parked) {
             if let Some(stream) = self.streams.get(&id) {
-                self.ready.push(stream.priority(), id);
+                self.ready.push(stream.priority(), stream.options.source, id);
             }
         }
         let parked = self.peers.get_mut(&address);

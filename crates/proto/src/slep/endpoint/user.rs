@@ -2,7 +2,7 @@
 
 use super::{Event, Slep};
 use crate::s5066::Address;
-use crate::slep::config::Options;
+use crate::slep::config::{Options, Source};
 use crate::slep::peer::Owed;
 use crate::slep::reason::Reason;
 use crate::slep::receive::Read;
@@ -45,7 +45,8 @@ impl Slep {
     pub(super) fn add(&mut self, mut stream: Stream) -> StreamId {
         self.counted += 1;
         let id = StreamId(self.counted);
-        stream.turn.interactive = self.head_start(id);
+        stream.turn.interactive = self.head_start(id, stream.options.source);
+        self.kept.shares.add(stream.options.source);
         if let Some(peer) = self.peers.get_mut(&stream.peer) {
             peer.streams.insert(stream.name, id);
         }
@@ -57,34 +58,46 @@ impl Slep {
     /// Carries a stream like this from now on.
     pub fn set_options(&mut self, id: StreamId, options: Options) {
         if let Some(stream) = self.streams.get_mut(&id) {
-            stream.options = options;
+            let before = std::mem::replace(&mut stream.options, options);
             stream.sending.set_compressed(options.is_compressed);
+            let kept = stream.sending.octets();
+            self.kept.shares.remove(before.source, kept);
+            self.kept.shares.add(options.source);
+            self.kept.shares.keep(options.source, kept);
+            if self.kept.blocked.remove(&(before.source, id)) {
+                self.kept.blocked.insert((options.source, id));
+            }
         }
     }
 
     /// Takes octets to be sent, and returns how many. When that is not all, [`Event::Writable`] tells that
     /// there is room again.
     pub fn write(&mut self, id: StreamId, octets: &[u8]) -> usize {
-        let head_start = self.head_start(id);
+        let Some(source) = self.streams.get(&id).map(|stream| stream.options.source) else {
+            return 0;
+        };
+        let head_start = self.head_start(id, source);
+        let free = self.config.limits.sent.saturating_sub(self.kept.sent);
+        let of_source = self.kept.shares.room(source, free);
         let Some(stream) = self.streams.get_mut(&id) else { return 0 };
         if stream.sending.is_finished() || stream.has_left() || octets.is_empty() {
             return 0;
         }
         let limits = &self.config.limits;
         let of_stream = limits.unsent.saturating_sub(stream.sending.unsent());
-        let of_all = limits.sent.saturating_sub(self.kept.sent);
         if stream.sending.is_idle() {
             stream.turn.interactive = head_start;
         }
-        let taken = stream.sending.write(octets, of_stream.min(of_all));
+        let taken = stream.sending.write(octets, of_stream.min(of_source));
         if taken < octets.len() {
-            if of_all < of_stream {
-                self.kept.blocked.insert(id);
+            if of_source < of_stream {
+                self.kept.blocked.insert((source, id));
             } else {
                 stream.notices.wants_room = true;
             }
         }
         self.kept.sent += taken;
+        self.kept.shares.keep(source, taken);
         stream.traffic.written += taken as u64;
         self.stats.streams.octets_in += taken as u64;
         self.list(id);
@@ -92,9 +105,11 @@ impl Slep {
     }
 
     /// Octets of a stream that was idle which go before others of its priority: none if nothing is known
-    /// to be in its way, because nodes keep transmissions short for a while beside what is more urgent.
-    fn head_start(&self, id: StreamId) -> usize {
-        if self.bulk.is_some_and(|bulk| bulk != id) { self.config.interactive } else { 0 }
+    /// to be in its way, because nodes keep transmissions short for a while beside what is more urgent, or
+    /// if its source went before others too often.
+    fn head_start(&self, id: StreamId, source: Source) -> usize {
+        let is_of_use = self.bulk.is_some_and(|bulk| bulk != id);
+        if is_of_use && self.kept.shares.may_lead(source) { self.config.interactive } else { 0 }
     }
 
     /// Octets that [`Self::write`] takes.
@@ -106,7 +121,8 @@ impl Slep {
         }
         let limits = &self.config.limits;
         let of_stream = limits.unsent.saturating_sub(stream.sending.unsent());
-        of_stream.min(limits.sent.saturating_sub(self.kept.sent))
+        let free = limits.sent.saturating_sub(self.kept.sent);
+        of_stream.min(self.kept.shares.room(stream.options.source, free))
     }
 
     /// Says that nothing more will be written.
@@ -121,10 +137,12 @@ impl Slep {
     pub fn reset(&mut self, id: StreamId, reason: Reason) {
         let Some(stream) = self.streams.get(&id) else { return };
         let (address, name, is_over) = (stream.peer, stream.name, stream.is_over());
+        let is_unsent = stream.is_unsent();
         self.stats.streams.cancelled += 1;
+        self.stats.streams.cancelled_unsent += u64::from(is_unsent);
         self.end(id, Some(reason));
         // The name may be another stream's by now.
-        if !is_over {
+        if !is_over && !is_unsent {
             self.owe(address, name, Owed::Reset(reason));
         }
     }
@@ -137,16 +155,14 @@ impl Slep {
         if stream.sending.is_settled() || stream.is_over() {
             return self.reset(id, reason);
         }
-        if stream.is_initiator() && !stream.has_heard && stream.opening.handed.is_none() {
-            // Nobody has heard of it, and nothing of it costs anything on the air.
-            self.stats.streams.cancelled += 1;
-            return self.end(id, Some(reason));
+        if stream.is_unsent() {
+            return self.reset(id, reason);
         }
         let until = now + self.config.times.give_up;
         let left = stream.sending.octets();
         stream.parting = Some(Parting::Behind { reason, left, until });
         stream.notices.wants_room = false;
-        self.kept.blocked.remove(&id);
+        self.kept.blocked.remove(&(stream.options.source, id));
         self.watch(id);
         self.see_off(id);
     }
@@ -207,6 +223,13 @@ impl Slep {
         }
     }
 
+    /// Whether the other end cannot know of a stream: the node was given nothing of it. Resetting it
+    /// costs nothing on the air.
+    #[must_use]
+    pub fn is_unsent(&self, id: StreamId) -> bool {
+        self.streams.get(&id).is_some_and(Stream::is_unsent)
+    }
+
     /// Appends at most `most` octets that arrived to `out`.
     pub fn read(&mut self, id: StreamId, out: &mut Vec<u8>, most: usize) -> Read {
         let Some(stream) = self.streams.get_mut(&id) else { return Read::default() };
@@ -216,6 +239,7 @@ impl Slep {
         stream.traffic.read += read.octets as u64;
         self.kept.received -= before - stream.receiving.octets();
         self.stats.streams.octets_out += read.octets as u64;
+        let source = stream.options.source;
         if stream.receiving.is_broken() {
             self.stats.streams.broken += 1;
             // What cannot be decoded leaves nothing to read, and so nothing to wait for.
@@ -228,11 +252,11 @@ impl Slep {
                 self.end(id, Some(broken.reason));
                 self.events.push_back(Event::Reset(id, broken));
             }
-            self.make_room();
+            self.make_room(source);
             return read;
         }
         self.tell(id);
-        self.make_room();
+        self.make_room(source);
         self.finish_both(id);
         read
     }

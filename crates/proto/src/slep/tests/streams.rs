@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::bench::{Bench, Fate, NODES};
+use crate::s5066::sis::Sap;
 use crate::slep::wire::{DEFLATE, Hello, Pdu};
-use crate::slep::{Addresses, Break, Config, Event, Options, Read, Reason, StreamId, Waiting};
+use crate::slep::{
+    Addresses, Break, Config, Event, NotOpened, Options, Read, Reason, StreamId, Waiting,
+};
 
 fn bench() -> Bench {
     let mut bench = Bench::new(&Config::default());
@@ -111,6 +114,77 @@ fn a_reset_tells_its_reason() {
 
     assert_eq!(bench.events(0), [Event::Reset(here, broken(Reason::TARGET_REFUSED, 8))]);
     assert_eq!(bench.ends[0].core.stats().live + bench.ends[1].core.stats().live, 0);
+}
+
+#[test]
+fn a_stream_that_is_cancelled_before_its_first_octet_is_sent_costs_nothing_on_the_air() {
+    let mut bench = bench();
+    let sent = |bench: &Bench| bench.ends[0].core.stats().handed;
+    let before = sent(&bench);
+
+    // Nothing was polled yet; the node is full; the node has given the first part back.
+    for _ in 0..100 {
+        let here = open(&mut bench, b"question");
+        bench.ends[0].core.reset(here, Reason::CANCELLED);
+    }
+    bench.deliver();
+    assert_eq!(sent(&bench), before);
+    bench.disconnect(0);
+    let here = open(&mut bench, b"question");
+    bench.pass(Duration::from_secs(1));
+    bench.ends[0].core.reset(here, Reason::CANCELLED);
+    bench.connect(0);
+    bench.deliver();
+    assert_eq!(sent(&bench).u_pdus, before.u_pdus);
+    let here = open(&mut bench, b"question");
+    bench.run();
+    bench.carry(0, Fate::Fails);
+    bench.run();
+    bench.ends[0].core.reset(here, Reason::CANCELLED);
+    bench.pass(Duration::from_secs(600));
+    bench.deliver();
+
+    assert_eq!(sent(&bench).u_pdus, before.u_pdus + 1, "the part that the node gave back");
+    assert_eq!(bench.events(1), []);
+    let streams = bench.ends[0].core.stats().streams;
+    assert_eq!((streams.cancelled, streams.cancelled_unsent), (102, 102));
+
+    // One that may have arrived is told of.
+    let here = open(&mut bench, b"question");
+    bench.run();
+    bench.ends[0].core.reset(here, Reason::CANCELLED);
+    bench.deliver();
+    let there = opened(&mut bench);
+    read(&mut bench, 1, there);
+    assert_eq!(bench.ends[1].core.stats().live, 0);
+    assert_eq!(bench.ends[1].core.stats().streams.broken, 1);
+}
+
+#[test]
+fn streams_survive_other_parameters_and_another_access_point() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    assert_eq!(read(&mut bench, 1, there).0, b"question");
+
+    let mut other = Config { rank: 3, sap: Sap::new(9), ..Config::default() };
+    other.limits.streams = 1;
+    for at in [0, 1] {
+        let now = bench.now;
+        assert!(bench.ends[at].core.set_config(now, other.clone()), "it is to connect anew");
+        assert!(!bench.ends[at].core.set_config(now, other.clone()));
+        bench.disconnect(at);
+        bench.connect(at);
+    }
+    bench.deliver();
+    bench.ends[0].core.write(here, b" and more");
+    bench.deliver();
+
+    assert_eq!(read(&mut bench, 1, there).0, b" and more");
+    let (now, slep) = (bench.now, &mut bench.ends[0].core);
+    let opened = slep.open(now, NODES[1], Addresses::default(), Options::default());
+    assert_eq!(opened, Err(NotOpened::Full));
 }
 
 #[test]
