@@ -12,6 +12,7 @@ mod ip;
 mod modem;
 mod pep;
 mod programs;
+mod reload;
 mod rules;
 mod sis;
 mod tls;

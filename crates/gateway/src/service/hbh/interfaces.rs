@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use super::port::Port;
 use super::release::Release;
 use super::{Hbh, SETTLE, ports};
-use crate::config::{Config, Process};
+use crate::config::Config;
 use crate::linux::links::{self, LinkState};
 use crate::service::Reload;
 
@@ -173,16 +173,59 @@ impl Hbh {
     }
 }
 
-/// Whether two configurations differ for HBH in nothing but the interfaces.
+/// Whether two configurations differ for HBH in nothing but the interfaces. Each field is named, so that a new one
+/// is thought of: what is another service's must not disturb neighbours.
 fn is_same(one: &Config, other: &Config) -> bool {
-    let of_hbh = |config: &Config| Config {
-        interfaces: Vec::new(),
-        tunnel: None,
-        ip_client: None,
-        s5066: None,
-        routing: None,
-        process: Process::default(),
-        ..config.clone()
-    };
+    fn of_hbh(config: &Config) -> impl PartialEq + '_ {
+        let Config {
+            interfaces: _,
+            tunnel: _,
+            ip_client: _,
+            hf_pep: _,
+            s5066: _,
+            sar: _,
+            routing: _,
+            gre: _,
+            rules: _,
+            tls: _,
+            process: _,
+            hbh,
+            neighbours,
+            group_key,
+            hello,
+            plain,
+            clamp_mss,
+            send_buffer,
+            neighbour_limit,
+        } = config;
+        let limits = (clamp_mss, send_buffer, neighbour_limit);
+        (hbh, neighbours, group_key, hello, plain, limits)
+    }
     of_hbh(one) == of_hbh(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_another_services_does_not_disturb_neighbours() {
+        let read = |more: &str| {
+            let text = format!("[hbh]\ninterfaces = [\"eth0\"]\n{more}");
+            Config::parse("a.toml", &text).unwrap()
+        };
+        let before = read("");
+
+        for others in [
+            "[[rule]]\nname = \"all\"\nblock = \"reset\"\n",
+            "[hfpep]\nstreams = 7\n",
+            "[s5066]\naddress = \"0.0.0.1\"\nmodem = \"127.0.0.1:3000\"\nwaveform = \"9600/short\"\n",
+            "[[gre]]\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\nto = [\"10.9.0.0/16\"]\n",
+        ] {
+            assert!(is_same(&before, &read(others)), "{others}");
+        }
+        for own in ["hello.interval = \"3s\"\n", "intercept.clamp-mss = false\n"] {
+            assert!(!is_same(&before, &read(own)), "{own}");
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! come in by one for all rules.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 
@@ -32,17 +33,26 @@ pub(super) struct Entry {
     diversion: Option<Diversion>,
     /// Where SYNs wait, if a rule holds any.
     hold: Option<Hold>,
-    /// When clients are answered, unless their rule says.
-    handshake: Handshake,
+    deciding: Deciding,
     listeners: Vec<Listener>,
-    peers: Vec<Peer>,
     gate: RefCell<Gate>,
 }
 
 #[derive(Debug)]
 struct Listener {
     socket: TcpListener,
+    /// Where it is configured to be, if it is.
+    at: Option<SocketAddr>,
     origin: Origin,
+}
+
+/// What is needed to know who decides on connections.
+#[derive(Debug)]
+struct Deciding {
+    /// When clients are answered, unless their rule says.
+    handshake: Handshake,
+    /// The longest prefix that contains an address is the first one.
+    peers: Vec<Peer>,
 }
 
 /// Why a connection came to one of our listeners.
@@ -84,62 +94,63 @@ impl Entry {
     /// # Errors
     /// When an address is taken or a right or program is missing, with the remedy.
     pub(super) fn open(config: &HfPep, rules: &rules::Config) -> anyhow::Result<Self> {
-        let mut listeners = Vec::new();
-        let tcp = config.listeners.iter().filter(|it| it.transport == Transport::Tcp);
-        for listener in tcp {
-            let socket = start_listening(listener.at, false)
-                .with_context(|| format!("cannot listen on {}", listener.at))?;
-            let origin = Origin::Made(listener.far, listener.target);
-            listeners.push(Listener { socket, origin });
-        }
-        let mut peers = config.peers.clone();
-        // The longest prefix that contains an address is the first one.
-        peers.sort_by_key(|peer| std::cmp::Reverse(peer.to.bits()));
         let mut entry = Self {
             diversion: None,
             hold: None,
-            handshake: config.handshake,
-            listeners,
-            peers,
+            deciding: Deciding { handshake: config.handshake, peers: Vec::new() },
+            listeners: Vec::new(),
             gate: RefCell::new(Gate::new()),
         };
-        if !entry.peers.is_empty() {
-            let (plan, added) = entry.plan(rules)?;
-            entry.hold = plan.holds().then(Hold::open).transpose()?;
-            entry.diversion = Some(Diversion::set_up(plan)?);
-            entry.listeners.extend(added);
-        }
+        entry.follow(config, rules)?;
         Ok(entry)
     }
 
-    /// Lets other rules decide from now on, and returns the last connections of rules that have gone.
-    /// Those before are not disturbed.
+    /// Lets another configuration and other rules decide from now on, and returns the last connections of ports
+    /// and rules that have gone. Those before are not disturbed.
     ///
     /// # Errors
-    /// When there are no descriptors left, or `nft` refuses: nothing has changed.
-    pub(super) fn follow(&mut self, rules: &rules::Config) -> anyhow::Result<Vec<Arrived>> {
-        if self.diversion.is_none() {
-            return Ok(Vec::new());
+    /// When an address is taken, a right or program is missing, there are no descriptors left, or `nft`
+    /// refuses: nothing has changed.
+    pub(super) fn follow(
+        &mut self,
+        config: &HfPep,
+        rules: &rules::Config,
+    ) -> anyhow::Result<Vec<Arrived>> {
+        let deciding = Deciding::new(config);
+        let mut added = self.open_ports(config)?;
+        let (mut splits, mut hold) = (Vec::new(), None);
+        // Connections that there are need it though no others are taken.
+        if !deciding.peers.is_empty() || self.diversion.is_some() {
+            let (plan, listeners) = self.plan(&deciding, rules)?;
+            added.extend(listeners);
+            let splitting = plan.rules.iter().filter(|rule| matches!(rule.fate, Fate::Split(_)));
+            splits.extend(splitting.map(|rule| Origin::Diverted(named(rule.name.clone()))));
+            splits.push(Origin::LetIn);
+            if plan.holds() {
+                hold = Some(self.hold.take().map_or_else(Hold::open, Ok)?);
+            }
+            let followed = match &mut self.diversion {
+                Some(diversion) => diversion.follow(plan),
+                None => Diversion::set_up(plan).map(|made| self.diversion = Some(made)),
+            };
+            if let Err(why) = followed {
+                // What was there before is needed as before; one that is new holds nothing.
+                self.hold = hold.filter(|_| self.diversion.as_ref().is_some_and(Diversion::holds));
+                return Err(why);
+            }
         }
-        let (plan, added) = self.plan(rules)?;
-        let splits = plan.rules.iter().filter(|rule| matches!(rule.fate, Fate::Split(_)));
-        let splits: Vec<_> = splits.map(|rule| named(rule.name.clone())).collect();
-        let holds = plan.holds();
-        if holds && self.hold.is_none() {
-            self.hold = Some(Hold::open()?);
+        self.hold = hold;
+        let wanted: BTreeMap<SocketAddr, Origin> = made(config).collect();
+        for listener in &mut self.listeners {
+            if let Some(origin) = listener.at.and_then(|at| wanted.get(&at)) {
+                listener.origin = origin.clone();
+            }
         }
-        if let Some(diversion) = &mut self.diversion {
-            diversion.follow(plan)?;
-        }
-        if !holds {
-            self.hold = None;
-        }
-        let has_gone = |listener: &mut Listener| match &listener.origin {
-            Origin::Diverted(rule) => !splits.contains(rule),
-            Origin::LetIn | Origin::Made(..) => false,
+        let has_gone = |listener: &mut Listener| match listener.at {
+            Some(at) => !wanted.contains_key(&at),
+            None => !splits.contains(&listener.origin),
         };
         let gone: Vec<Listener> = self.listeners.extract_if(.., has_gone).collect();
-        self.listeners.extend(added);
         let mut arrived = Vec::new();
         for listener in &gone {
             let mut before = None;
@@ -147,7 +158,20 @@ impl Entry {
                 self.accept(listener, &mut arrived);
             }
         }
+        self.listeners.extend(added);
+        self.deciding = deciding;
         Ok(arrived)
+    }
+
+    /// The ports of a configuration that are not open yet.
+    fn open_ports(&self, config: &HfPep) -> anyhow::Result<Vec<Listener>> {
+        let is_open = |at| self.listeners.iter().any(|listener| listener.at == Some(at));
+        let open = |(at, origin)| {
+            let socket =
+                start_listening(at, false).with_context(|| format!("cannot listen on {at}"))?;
+            Ok(Listener { socket, at: Some(at), origin })
+        };
+        made(config).filter(|(at, _)| !is_open(*at)).map(open).collect()
     }
 
     /// What the kernel has blocked, by the rules' names; no name for what none matched.
@@ -163,7 +187,12 @@ impl Entry {
     }
 
     /// What the kernel is to do by these rules, and the listeners that it needs beside those there are.
-    fn plan(&self, rules: &rules::Config) -> anyhow::Result<(Plan, Vec<Listener>)> {
+    fn plan(
+        &self,
+        deciding: &Deciding,
+        rules: &rules::Config,
+    ) -> anyhow::Result<(Plan, Vec<Listener>)> {
+        let peers = &deciding.peers;
         let mut added = Vec::new();
         let all = (0..rules.rules.len()).map(Some).chain([None]);
         let all = all.map(|position| -> anyhow::Result<Rule> {
@@ -173,11 +202,13 @@ impl Entry {
                 Verdict::Block { refusal, .. } => Fate::Block(refusal),
                 Verdict::Pass { service: Service::IpClient, .. } => Fate::Plain,
                 Verdict::Pass { service: Service::HfPep, options } => {
-                    match options.handshake(self.handshake) {
+                    match options.handshake(deciding.handshake) {
                         Handshake::EndToEnd => Fate::Hold,
-                        Handshake::Local => {
-                            Fate::Split(self.listen(&Origin::Diverted(name.clone()), &mut added)?)
-                        }
+                        Handshake::Local => Fate::Split(self.listen(
+                            peers,
+                            &Origin::Diverted(name.clone()),
+                            &mut added,
+                        )?),
                     }
                 }
             };
@@ -189,18 +220,23 @@ impl Entry {
             networks: rules.split.clone(),
             interfaces: rules.split_from.clone(),
             rules: decided,
-            let_in: self.listen(&Origin::LetIn, &mut added)?,
+            let_in: self.listen(peers, &Origin::LetIn, &mut added)?,
         };
         Ok((plan, added))
     }
 
     /// The ports of the listeners for what comes so, of which `added` gets those that are new.
-    fn listen(&self, origin: &Origin, added: &mut Vec<Listener>) -> anyhow::Result<[u16; 2]> {
+    fn listen(
+        &self,
+        peers: &[Peer],
+        origin: &Origin,
+        added: &mut Vec<Listener>,
+    ) -> anyhow::Result<[u16; 2]> {
         let mut ports = [0; 2];
         let hosts: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         for (port, host) in ports.iter_mut().zip(hosts) {
             let is_needed = |to: Prefix| to.address().is_ipv4() == host.is_ipv4();
-            if !self.peers.iter().any(|peer| is_needed(peer.to)) {
+            if !peers.iter().any(|peer| is_needed(peer.to)) {
                 continue;
             }
             let its = self.listeners.iter().filter(|listener| listener.origin == *origin);
@@ -213,7 +249,7 @@ impl Entry {
                         "cannot take others' connections: root or CAP_NET_ADMIN is needed",
                     )?;
                     let at = socket.local_addr().context("where diverted connections come in")?;
-                    added.push(Listener { socket, origin: origin.clone() });
+                    added.push(Listener { socket, at: None, origin: origin.clone() });
                     at.port()
                 }
             };
@@ -308,8 +344,22 @@ impl Entry {
 
     /// Who has a target.
     pub(super) fn far_of(&self, target: SocketAddr) -> Option<Far> {
-        self.peers.iter().find(|peer| peer.to.contains(target.ip())).map(|peer| peer.far)
+        self.deciding.peers.iter().find(|peer| peer.to.contains(target.ip())).map(|peer| peer.far)
     }
+}
+
+impl Deciding {
+    fn new(config: &HfPep) -> Self {
+        let mut peers = config.peers.clone();
+        peers.sort_by_key(|peer| std::cmp::Reverse(peer.to.bits()));
+        Self { handshake: config.handshake, peers }
+    }
+}
+
+/// The ports of a configuration to which TCP connections are made.
+fn made(config: &HfPep) -> impl Iterator<Item = (SocketAddr, Origin)> {
+    let tcp = config.listeners.iter().filter(|it| it.transport == Transport::Tcp);
+    tcp.map(|it| (it.at, Origin::Made(it.far, it.target)))
 }
 
 /// A rule's name, none if it stands for what no rule matches.

@@ -22,6 +22,7 @@ mod handshake;
 mod held;
 mod lobby;
 mod partings;
+mod reload;
 mod server;
 mod status;
 mod targets;
@@ -218,7 +219,10 @@ impl Pep {
             if !connection.untaken.is_empty() || connection.has_heard_end() {
                 return;
             }
-            match connection.read(&mut self.received) {
+            // No more than the stream takes, or each connection kept as much again beside it. One octet without room
+            // makes the stream tell when it has some.
+            let room = self.pep.room(session).clamp(1, READ);
+            match connection.read(&mut self.received[..room]) {
                 Heard::Octets(len) => {
                     let taken = self.pep.write(now, session, &self.received[..len]);
                     connection.untaken.extend_from_slice(&self.received[taken..len]);
@@ -590,25 +594,7 @@ impl Service for Pep {
     }
 
     fn reload(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
-        if config.hf_pep.as_ref() != Some(&self.config) {
-            return Ok(Reload::Restart);
-        }
-        self.targets.termination.reload(&config.tls)?;
-        let rules = &config.rules.table;
-        if self.rules.config() == rules {
-            return Ok(Reload::Taken(Vec::new()));
-        }
-        for arrived in self.entry.follow(rules)? {
-            self.take_client(now, arrived);
-        }
-        self.follow_rules(now, rules);
-        match self.rules.replace(rules) {
-            Ok(changes) => Ok(Reload::Taken(changes)),
-            Err(why) => {
-                self.entry.follow(self.rules.config())?;
-                Err(why)
-            }
-        }
+        self.follow(now, config)
     }
 
     fn end(&mut self, now: Time) {

@@ -43,6 +43,11 @@ impl Targets {
         Self { admission, complaints, termination, counters: Counters::default() }
     }
 
+    /// Lets others decide who may connect where, for connections that begin from now on.
+    pub(super) fn admit_by(&mut self, admission: Admission) {
+        self.admission = admission;
+    }
+
     /// Begins to connect to a target that a node asks for, or another gateway.
     ///
     /// # Errors

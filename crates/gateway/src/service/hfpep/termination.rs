@@ -35,23 +35,33 @@ impl Termination {
         })
     }
 
-    /// Reads all files anew, for sessions that begin from now on.
+    /// Reads all files anew; `None` if one cannot be used and the profiles are those that there are, which
+    /// stay as they are.
     ///
     /// # Errors
-    /// When a file cannot be used, and the profiles are not those that there are: nothing has
-    /// changed.
-    pub(super) fn reload(&mut self, said: &[Profile]) -> anyhow::Result<()> {
+    /// When a file cannot be used, and the profiles are not those that there are.
+    pub(super) fn load(&self, said: &[Profile]) -> anyhow::Result<Option<Profiles>> {
         match Profiles::load(said) {
-            Ok(profiles) => {
-                self.profiles = profiles;
-                self.said = said.to_vec();
-            }
+            Ok(profiles) => Ok(Some(profiles)),
             Err(why) if self.said == said => {
                 warn!(%why, "certificates not read anew: those that there are stay");
+                Ok(None)
             }
-            Err(why) => return Err(why).context("[[tls]]"),
+            Err(why) => Err(why).context("[[tls]]"),
         }
-        Ok(())
+    }
+
+    /// Follows what was [loaded](Self::load) in sessions that begin from now on; `client` is the profile for
+    /// targets.
+    pub(super) fn follow(
+        &mut self,
+        said: &[Profile],
+        loaded: Option<Profiles>,
+        client: Option<&str>,
+    ) {
+        self.said = said.to_vec();
+        self.profiles = loaded.unwrap_or_else(|| std::mem::take(&mut self.profiles));
+        self.client = client.map(str::to_owned);
     }
 
     /// The session with a client that has just connected; `None` when there is no such profile.

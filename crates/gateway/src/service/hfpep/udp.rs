@@ -38,7 +38,8 @@ const EVENTS: usize = 256;
 #[derive(Debug)]
 pub(super) struct Udp {
     epoll: Epoll,
-    ports: Vec<Port>,
+    /// By numbers that no other port gets as long as there are others: flows know their port by it.
+    ports: BTreeMap<u16, Port>,
     sockets: BTreeMap<FlowId, Socket>,
     /// Clients' addresses that are borrowed, and towards whom.
     borrowed: BTreeSet<(SocketAddr, SocketAddr)>,
@@ -48,8 +49,15 @@ pub(super) struct Udp {
 
 /// A port that stands for a target.
 #[derive(Debug)]
-struct Port {
+pub(super) struct Port {
+    at: SocketAddr,
     socket: UdpSocket,
+    of: Behind,
+}
+
+/// What a port stands for.
+#[derive(Clone, Copy, Debug)]
+struct Behind {
     peer: Address,
     target: SocketAddr,
     is_reliable: bool,
@@ -88,28 +96,50 @@ impl Udp {
     /// When an address is taken, or there are no descriptors left.
     pub(super) fn open(config: &HfPep) -> anyhow::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("cannot make an epoll")?;
-        let mut ports: Vec<Port> = Vec::new();
-        for listener in &config.listeners {
-            let (Transport::Udp { is_reliable }, Far::Node(peer)) =
-                (listener.transport, listener.far)
-            else {
-                continue;
-            };
-            let at = listener.at;
-            let socket = open(at).with_context(|| format!("cannot take datagrams at {at}"))?;
-            let number = u16::try_from(ports.len()).context("too many ports")?;
-            let event = EpollEvent::new(EpollFlags::EPOLLIN, Ready::Port(number).data());
-            epoll.add(&socket, event).with_context(|| format!("cannot wait for {at}"))?;
-            ports.push(Port { socket, peer, target: listener.target, is_reliable });
-        }
-        Ok(Self {
+        let mut udp = Self {
             epoll,
-            ports,
+            ports: BTreeMap::new(),
             sockets: BTreeMap::new(),
             borrowed: BTreeSet::new(),
             events: vec![EpollEvent::empty(); EVENTS],
             counters: Counters::default(),
-        })
+        };
+        let added = udp.open_ports(config)?;
+        udp.follow(config, added);
+        Ok(udp)
+    }
+
+    /// The ports that another configuration has and this has not.
+    ///
+    /// # Errors
+    /// When an address is taken, or there are no descriptors left; nothing has changed.
+    pub(super) fn open_ports(&self, config: &HfPep) -> anyhow::Result<BTreeMap<u16, Port>> {
+        let mut added: BTreeMap<u16, Port> = BTreeMap::new();
+        for (at, of) in ports(config) {
+            if self.ports.values().any(|port| port.at == at) {
+                continue;
+            }
+            let socket = open(at).with_context(|| format!("cannot take datagrams at {at}"))?;
+            let is_free = |it: &u16| !self.ports.contains_key(it) && !added.contains_key(it);
+            let number = (0..u16::MAX).find(is_free).context("too many ports")?;
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, Ready::Port(number).data());
+            self.epoll.add(&socket, event).with_context(|| format!("cannot wait for {at}"))?;
+            added.insert(number, Port { at, socket, of });
+        }
+        Ok(added)
+    }
+
+    /// Follows another configuration, with the ports that were opened for it.
+    pub(super) fn follow(&mut self, config: &HfPep, added: BTreeMap<u16, Port>) {
+        let wanted: BTreeMap<SocketAddr, Behind> = ports(config).collect();
+        self.ports.extend(added);
+        self.ports.retain(|_, port| match wanted.get(&port.at) {
+            Some(of) => {
+                port.of = *of;
+                true
+            }
+            None => false,
+        });
     }
 
     pub(super) fn counters(&self) -> &impl Serialize {
@@ -165,10 +195,20 @@ impl Udp {
 
     /// Gives an answer to its client, from the port that it had asked.
     fn give(&mut self, client: Client, data: &[u8]) {
-        let port = self.ports.get(usize::from(client.entrance));
+        let port = self.ports.get(&client.entrance);
         let sent = port.map(|port| port.socket.send_to(data, client.address));
         self.counters.udp_clients_failed += u64::from(!matches!(sent, Some(Ok(_))));
     }
+}
+
+/// The ports of a configuration.
+fn ports(config: &HfPep) -> impl Iterator<Item = (SocketAddr, Behind)> {
+    config.listeners.iter().filter_map(|listener| match (listener.transport, listener.far) {
+        (Transport::Udp { is_reliable }, Far::Node(peer)) => {
+            Some((listener.at, Behind { peer, target: listener.target, is_reliable }))
+        }
+        _ => None,
+    })
 }
 
 impl AsFd for Udp {
@@ -214,13 +254,13 @@ impl Pep {
 
     /// Takes a datagram of a client, if there is one; whether there may be more.
     fn take_from_client(&mut self, now: Time, number: u16, data: &mut [u8]) -> bool {
-        let Some(port) = self.udp.ports.get(usize::from(number)) else { return false };
+        let Some(port) = self.udp.ports.get(&number) else { return false };
         let (len, address) = match port.socket.recv_from(data) {
             Ok(received) => received,
             // Of a client that an answer did not reach.
             Err(error) => return !is_passing(&error),
         };
-        let Port { peer, target, is_reliable, .. } = *port;
+        let Behind { peer, target, is_reliable } = port.of;
         let client = Client { peer, entrance: number, address, target };
         match self.delivery(now, client, len, is_reliable) {
             Some(delivery) => {

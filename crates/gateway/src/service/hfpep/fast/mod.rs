@@ -67,6 +67,7 @@ pub(super) struct Fast {
     epoll: Epoll,
     events: Vec<EpollEvent>,
     listener: Option<TcpListener>,
+    listens_at: Option<SocketAddr>,
     gate: Gate,
     /// Who may connect to it.
     from: Vec<Prefix>,
@@ -87,40 +88,30 @@ pub(super) struct Fast {
     stats: Stats,
 }
 
+/// What another configuration needs.
+pub(super) struct Made {
+    sockets: Sockets,
+    listener: Option<TcpListener>,
+}
+
 impl Fast {
     /// # Errors
     /// When an address is taken or there are no descriptors left.
     pub(super) fn open(config: &HfPep) -> anyhow::Result<Self> {
-        let bearer = &config.bearer;
-        let sockets = Sockets::new(config)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("cannot make an epoll")?;
-        let peers = config.peers.iter().map(|it| it.far);
-        let fars = peers.chain(config.listeners.iter().map(|it| it.far));
-        let pools: BTreeMap<SocketAddr, Pool> =
-            fars.filter_map(Far::gateway).map(|it| (it, Pool::new(bearer.spare))).collect();
-        let mut listener = None;
-        if let Some(at) = bearer.listen {
-            let made = sockets
-                .listen(at)
-                .with_context(|| format!("cannot listen on {at} for other gateways"))?;
-            epoll
-                .add(&made, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))
-                .context("cannot wait for other gateways")?;
-            listener = Some(made);
-        }
-        let is_used = listener.is_some() || !pools.is_empty();
-        Ok(Self {
-            sockets,
+        let mut fast = Self {
+            sockets: Sockets::new(config)?,
             magic: config.parameters.magic,
-            limit: if is_used { socket::sessions(bearer.sessions) } else { 0 },
+            limit: 0,
             epoll,
             events: vec![EpollEvent::empty(); EVENTS],
-            listener,
+            listener: None,
+            listens_at: None,
             gate: Gate::new(),
-            from: bearer.from.clone(),
+            from: Vec::new(),
             arrivals: Arrivals::new(MAX_ARRIVING),
-            spare: bearer.spare,
-            pools,
+            spare: 0,
+            pools: BTreeMap::new(),
             links: BTreeMap::new(),
             next: 0,
             due: BTreeSet::new(),
@@ -129,7 +120,61 @@ impl Fast {
             outcomes: Vec::new(),
             complaints: Complaints::default(),
             stats: Stats::default(),
-        })
+        };
+        let made = fast.prepare(config)?;
+        fast.follow(Time::ZERO, config, made);
+        Ok(fast)
+    }
+
+    /// Makes what another configuration needs; [`Self::follow`] puts it to use.
+    ///
+    /// # Errors
+    /// When an address is taken or there are no descriptors left; nothing has changed.
+    pub(super) fn prepare(&self, config: &HfPep) -> anyhow::Result<Made> {
+        let sockets = Sockets::new(config)?;
+        let mut listener = None;
+        if let Some(at) = config.bearer.listen.filter(|at| Some(*at) != self.listens_at) {
+            let made = sockets
+                .listen(at)
+                .with_context(|| format!("cannot listen on {at} for other gateways"))?;
+            self.epoll
+                .add(&made, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))
+                .context("cannot wait for other gateways")?;
+            listener = Some(made);
+        }
+        Ok(Made { sockets, listener })
+    }
+
+    /// Follows another configuration: connections of programs that there are go on, also with gateways that are
+    /// peers no more.
+    pub(super) fn follow(&mut self, now: Time, config: &HfPep, made: Made) {
+        let bearer = &config.bearer;
+        let Made { sockets, listener } = made;
+        self.sockets = sockets;
+        if bearer.listen != self.listens_at {
+            (self.listener, self.listens_at) = (listener, bearer.listen);
+        } else if let Some(listener) = &self.listener {
+            self.sockets.adapt(listener);
+        }
+        let peers = config.peers.iter().map(|it| it.far);
+        let fars = peers.chain(config.listeners.iter().map(|it| it.far));
+        let gateways: BTreeSet<SocketAddr> = fars.filter_map(Far::gateway).collect();
+        for gateway in &gateways {
+            let pool = self.pools.entry(*gateway).or_insert_with(|| Pool::new(bearer.spare));
+            pool.want(bearer.spare);
+        }
+        self.pools.retain(|gateway, _| gateways.contains(gateway));
+        let is_idle =
+            |link: &Link| matches!(link.stage, Stage::Spare) && !gateways.contains(&link.far);
+        let idle = self.links.iter().filter(|(_, link)| is_idle(link)).map(|(id, _)| *id);
+        for id in idle.collect::<Vec<_>>() {
+            self.give_up(now, id, Reason::STOPPED);
+        }
+        let is_used = self.listener.is_some() || !self.pools.is_empty();
+        self.limit = if is_used { socket::sessions(bearer.sessions) } else { 0 };
+        self.magic = config.parameters.magic;
+        self.from.clone_from(&bearer.from);
+        self.spare = bearer.spare;
     }
 
     /// Does what is due.

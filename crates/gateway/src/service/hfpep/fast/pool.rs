@@ -42,6 +42,11 @@ impl Pool {
         }
     }
 
+    /// So many are wanted from now on; those that are too many go when they are used or lost.
+    pub(super) fn want(&mut self, wanted: usize) {
+        self.wanted = wanted;
+    }
+
     /// How many connections are to be made now.
     pub(super) fn lacks(&self, now: Time) -> usize {
         if self.retry_at.is_some_and(|at| at > now) {

@@ -85,6 +85,15 @@ impl Sockets {
         })
     }
 
+    /// Lets connections that come to a listener from now on be made so.
+    pub(super) fn adapt(&self, listener: &TcpListener) {
+        let _ = setsockopt(listener, sockopt::SndBufForce, &self.buffer);
+        let _ = setsockopt(listener, sockopt::RcvBufForce, &self.buffer);
+        if let Some(name) = &self.congestion_control {
+            let _ = setsockopt(listener, sockopt::TcpCongestion, name);
+        }
+    }
+
     /// A connection of a program is carried from now on: only a path that is silent for long ends it.
     pub(super) fn begin(&self, socket: &impl AsFd) {
         // Without it the kernel gives up earlier.
