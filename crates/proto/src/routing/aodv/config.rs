@@ -145,7 +145,7 @@ pub struct Bounds {
     pub internet: usize,
     /// Messages that wait to be sent on an interface.
     pub messages: usize,
-    /// Requests from one neighbour in a second.
+    /// Requests from one neighbour in a second, and replies and errors together.
     pub neighbour_rate: u32,
 }
 
@@ -228,6 +228,15 @@ impl Config {
             wait_after_reboot: false,
             ..hello
         }
+    }
+
+    /// Requests of strangers, and of neighbours that say hello, that are passed on in a second: so few
+    /// together with our own that the next node takes them all from us. Without hellos all are the latter.
+    #[must_use]
+    pub(super) fn forward_rates(&self) -> [u32; 2] {
+        let all = self.bounds.neighbour_rate.saturating_sub(self.rreq_rate);
+        let known = if self.hello.mode == Hellos::Off { all } else { all / 2 };
+        [all - known, known].map(|rate| rate.max(1))
     }
 
     /// How long a request and its answer take through the whole network (`NET_TRAVERSAL_TIME`).

@@ -21,6 +21,10 @@ struct Discovery {
     tries: u8,
     /// When the next request goes out, or the search ends.
     due: Time,
+    /// Whether it was asked for once more, before its time.
+    is_hurried: bool,
+    /// Whether the first request goes where the destination was last seen.
+    is_hint: bool,
 }
 
 /// What is to be done for a destination.
@@ -43,8 +47,14 @@ impl Discoveries {
     ) {
         let ring = config.ring;
         let first = last_seen.map_or(ring.start, |hops| hops.saturating_add(ring.increment));
-        let ttl = within(first, config);
-        self.pending.insert(destination, Discovery { ttl, tries: 0, due: now });
+        let discovery = Discovery {
+            ttl: within(first, config),
+            tries: 0,
+            due: now,
+            is_hurried: false,
+            is_hint: last_seen.is_some(),
+        };
+        self.pending.insert(destination, discovery);
     }
 
     /// Something that is due, which is put off until `not_before` if that is later than now.
@@ -67,7 +77,10 @@ impl Discoveries {
                 continue;
             }
             let ttl = discovery.ttl;
-            let wait = if ttl < config.net_diameter {
+            let wait = if std::mem::take(&mut discovery.is_hint) && ttl >= config.net_diameter {
+                // That it was far away may be as wrong as the rest of what was said of it.
+                config.ring_traversal_time(config.ring.threshold)
+            } else if ttl < config.net_diameter {
                 discovery.ttl = within(ttl.saturating_add(config.ring.increment), config);
                 config.ring_traversal_time(ttl)
             } else {
@@ -80,6 +93,15 @@ impl Discoveries {
             return Some((destination, Step::Ask { ttl }));
         }
         None
+    }
+
+    /// What was asked so far cannot have been believed: each destination is asked for once more now.
+    pub(super) fn hurry(&mut self, now: Time) {
+        for discovery in self.pending.values_mut().filter(|it| !it.is_hurried) {
+            discovery.is_hurried = true;
+            discovery.tries = discovery.tries.saturating_sub(1);
+            discovery.due = discovery.due.min(now);
+        }
     }
 
     /// A destination was found, or is not wanted any more.

@@ -20,6 +20,8 @@ struct Loss {
 #[derive(Clone, Copy, Debug, Default)]
 struct Tell {
     no_delete: bool,
+    /// Whether a packet was refused, and no route ended.
+    is_refusal: bool,
     /// To all, even if only one neighbour is known to use the routes.
     to_all: bool,
 }
@@ -59,6 +61,11 @@ impl Aodv {
         let forgotten = now + self.config.delete_period;
         let mut losses = Vec::new();
         for &(destination, sequence) in &errors.unreachable {
+            if sequence != 0
+                && self.take_number(now, from, errors.no_delete, (destination, sequence))
+            {
+                continue;
+            }
             self.lose_host(destination, from);
             let Some(entry) = self.table.valid(destination).filter(|entry| entry.next == from)
             else {
@@ -73,7 +80,42 @@ impl Aodv {
             let ended = self.table.invalidate(destination, sequence, forgotten);
             losses.extend(ended.map(|entry| Loss::of(destination, entry)));
         }
-        self.tell(now, Tell { no_delete: errors.no_delete, to_all: false }, &losses);
+        self.tell(now, Tell { no_delete: errors.no_delete, ..Tell::default() }, &losses);
+    }
+
+    /// A neighbour says which number it knows of a node. One of our own is taken over. One of another node,
+    /// which is not to end its route, goes on towards it. Whether it was one of these.
+    fn take_number(
+        &mut self,
+        now: Time,
+        from: Neighbour,
+        no_delete: bool,
+        (node, number): (Ipv4Addr, u32),
+    ) -> bool {
+        if self.is_own(node) {
+            self.raise(now, number);
+            return true;
+        }
+        let Some(entry) = self.table.valid(node).filter(|it| no_delete && it.next != from) else {
+            return false;
+        };
+        // Whether it is news only the node itself can tell: others may know of any number.
+        let next = entry.next;
+        self.tell_number(now, next, node, number);
+        true
+    }
+
+    /// Tells a node, towards which this neighbour leads, that others know a newer number of it than its own,
+    /// so that nobody believes what it says. It is an error that ends no route (N): nodes that do not know
+    /// this use of it ignore it, since they have no route to that node through us.
+    pub(super) fn tell_number(&mut self, now: Time, to: Neighbour, node: Ipv4Addr, number: u32) {
+        if !self.number_limit.spend(now) {
+            self.stats.dropped.errors_limited += 1;
+            return;
+        }
+        let errors = Errors { no_delete: true, unreachable: vec![(node, number)] };
+        let is_sent = self.unicast(to, 1, &Message::Error(errors));
+        self.stats.sent.errors += u64::from(is_sent);
     }
 
     /// An Internet host cannot be reached through the neighbour that leads to its gateway.
@@ -101,7 +143,8 @@ impl Aodv {
         let sequence = self.table.get(destination).and_then(|entry| entry.sequence);
         let told = BTreeSet::from([from]);
         let loss = Loss { destination, sequence: sequence.unwrap_or(0), told };
-        self.tell(now, Tell { no_delete: false, to_all: is_waiting }, &[loss]);
+        let how = Tell { is_refusal: true, to_all: is_waiting, ..Tell::default() };
+        self.tell(now, how, &[loss]);
     }
 
     /// A packet takes a route, so that it stays: if it is still the one that is known. If none is, the
@@ -118,7 +161,7 @@ impl Aodv {
 
     /// Writes errors to those who use the routes: to one alone, or to all.
     fn tell(&mut self, now: Time, how: Tell, losses: &[Loss]) {
-        let Tell { no_delete, to_all } = how;
+        let Tell { no_delete, is_refusal, to_all } = how;
         let told: BTreeSet<Neighbour> =
             losses.iter().flat_map(|loss| loss.told.iter().copied()).collect();
         let unreachable: Vec<(Ipv4Addr, u32)> = losses
@@ -133,7 +176,9 @@ impl Aodv {
             let room = self.links.get(&interface).map_or(0, |link| link.room);
             let most = (room.saturating_sub(ERROR_HEADER) / UNREACHABLE_LEN).clamp(1, 255);
             for part in unreachable.chunks(most) {
-                if !self.error_limit.spend(now) {
+                let limit =
+                    if is_refusal { &mut self.refusal_limit } else { &mut self.error_limit };
+                if !limit.spend(now) {
                     self.stats.dropped.errors_limited += 1;
                     continue;
                 }

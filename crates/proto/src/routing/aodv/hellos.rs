@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::super::Neighbour;
+use super::super::{Arrival, Neighbour};
 use super::Aodv;
 use super::config::{Hellos, Profile};
 use super::table::{Offer, Taken};
@@ -23,8 +23,9 @@ impl Aodv {
         };
         let interval = self.config.hello.interval;
         self.hello_due = (is_wanted && !self.links.is_empty()).then_some(now + interval);
-        // While it waits, nobody should take it for a way.
-        if self.hello_due.is_none() || self.is_waiting(now) {
+        // While it waits, nobody should take it for a way, unless it has answered for itself.
+        let is_hidden = self.is_waiting(now) && self.active_until <= now;
+        if self.hello_due.is_none() || is_hidden {
             return;
         }
         let silent: Vec<(usize, Ipv4Addr)> = self
@@ -53,11 +54,18 @@ impl Aodv {
         }
     }
 
+    /// Whether a reply says no more than that its sender is there.
+    pub(super) fn is_hello(&self, arrival: &Arrival, reply: &Reply) -> bool {
+        let is_neighbours = reply.hops == 0 && reply.destination == arrival.from.address;
+        !arrival.is_unicast && is_neighbours
+    }
+
     /// A neighbour is there, and has this sequence number.
     pub(super) fn handle_hello(&mut self, now: Time, from: Neighbour, hello: &Reply) {
         self.stats.received.hellos += 1;
         let allowed = self.config.hello;
-        let interval = hello.hello_interval.unwrap_or(allowed.interval);
+        // No sooner than our own would be missed: who forges a short one ends no neighbour.
+        let interval = hello.hello_interval.unwrap_or_default().max(allowed.interval);
         let silence = interval.saturating_mul(allowed.allowed_loss.into());
         let silence = silence.min(self.config.longest_lifetime()).max(Duration::from_millis(1));
         // 0 is what those say who have none yet.
@@ -66,9 +74,9 @@ impl Aodv {
         let is_ours =
             |node: &Self| node.table.valid(from.address).is_some_and(|entry| entry.next == from);
         let kept = self.table.valid(from.address).map(|entry| entry.until);
-        if self.offer(from.address, offer) != Taken::Updated {
+        if self.offer(now, from.address, offer) != Taken::Updated {
             // Its number is the one that is known, or older: it is a neighbour all the same.
-            self.offer(from.address, Offer { sequence: None, ..offer });
+            self.offer(now, from.address, Offer { sequence: None, ..offer });
         }
         if is_ours(self) {
             self.table.extend(from.address, kept.unwrap_or(now).max(now + silence));

@@ -18,10 +18,24 @@ pub(super) struct Neighbours {
     known: BTreeMap<Neighbour, State>,
 }
 
+/// Whether a neighbour can be remembered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Room {
+    /// There is room for it, or it was known.
+    Enough,
+    /// Another one was forgotten for it.
+    Made,
+    /// There is none.
+    None,
+}
+
 #[derive(Debug)]
 struct State {
     /// Requests that it may still send.
     requests: Budget,
+    /// Replies and errors that it may still send.
+    answers: Budget,
+    heard_at: Time,
     /// When it is forgotten, unless one of the others is later.
     until: Time,
     /// How long it may be silent: nothing before its first hello.
@@ -39,27 +53,57 @@ impl Neighbours {
         Self { known: BTreeMap::new() }
     }
 
-    /// A message came from a neighbour; false if there is no room for it.
-    #[must_use]
-    pub(super) fn hear(&mut self, now: Time, neighbour: Neighbour, config: &Config) -> bool {
+    /// A message came from a neighbour; whether there is room for it.
+    pub(super) fn hear(&mut self, now: Time, neighbour: Neighbour, config: &Config) -> Room {
         let most = config.bounds.neighbours;
+        let mut room = Room::Enough;
         if !self.known.contains_key(&neighbour) && self.known.len() >= most {
-            return false;
+            if !self.make_room() {
+                return Room::None;
+            }
+            room = Room::Made;
         }
         let rate = config.bounds.neighbour_rate;
         let state = self.known.entry(neighbour).or_insert_with(|| State {
             requests: Budget::per_second(now, rate),
+            answers: Budget::per_second(now, rate),
+            heard_at: now,
             until: now,
             silence: None,
             gone_at: None,
             acknowledged_by: None,
             ignored_until: None,
         });
+        state.heard_at = now;
         state.until = now + config.active_route_timeout;
         if state.gone_at.is_some() {
-            state.gone_at = state.silence.map(|silence| now + silence);
+            let silence = state.silence.unwrap_or(config.hello.interval * 2 + SLACK);
+            state.gone_at = Some(now + silence);
         }
-        true
+        room
+    }
+
+    /// Forgets the neighbour that was heard longest ago, of those of which least is known; whether there was
+    /// one. Whoever makes up neighbours would keep new ones out otherwise.
+    fn make_room(&mut self) -> bool {
+        let is_free = |state: &State| state.acknowledged_by.or(state.ignored_until).is_none();
+        let free = self.known.iter().filter(|(_, state)| is_free(state));
+        let rank = |state: &State| (state.silence.is_some(), state.gone_at.is_some(), state.until);
+        let last = free.min_by_key(|(_, state)| rank(state)).map(|(neighbour, _)| *neighbour);
+        last.is_some_and(|last| self.known.remove(&last).is_some())
+    }
+
+    /// A neighbour should be heard until then, if it is not known yet how often it says hello.
+    pub(super) fn expect(&mut self, neighbour: Neighbour, until: Time) {
+        if let Some(state) = self.known.get_mut(&neighbour) {
+            state.gone_at.get_or_insert(until + SLACK);
+        }
+    }
+
+    /// Whether a neighbour says hello, and was heard since this time.
+    pub(super) fn is_there(&self, neighbour: Neighbour, since: Time) -> bool {
+        let state = self.known.get(&neighbour);
+        state.is_some_and(|state| state.silence.is_some() && state.heard_at >= since)
     }
 
     /// A hello came from a neighbour that says how often it sends them.
@@ -75,6 +119,17 @@ impl Neighbours {
     #[must_use]
     pub(super) fn may_ask(&mut self, now: Time, neighbour: Neighbour) -> bool {
         self.known.get_mut(&neighbour).is_some_and(|state| state.requests.spend(now))
+    }
+
+    /// Whether a neighbour may send one more reply or error now.
+    #[must_use]
+    pub(super) fn may_answer(&mut self, now: Time, neighbour: Neighbour) -> bool {
+        self.known.get_mut(&neighbour).is_some_and(|state| state.answers.spend(now))
+    }
+
+    /// Whether a neighbour says hello.
+    pub(super) fn says_hello(&self, neighbour: Neighbour) -> bool {
+        self.known.get(&neighbour).is_some_and(|state| state.silence.is_some())
     }
 
     pub(super) fn is_ignored(&self, now: Time, neighbour: Neighbour) -> bool {

@@ -10,7 +10,7 @@ use super::super::{
 use super::config::{Config, Hellos};
 use super::discovery::{Discoveries, Limit, Step};
 use super::internet::Hosts;
-use super::neighbours::Neighbours;
+use super::neighbours::{Neighbours, Room};
 use super::outbox::Outbox;
 use super::own::Own;
 use super::seen::Seen;
@@ -18,8 +18,10 @@ use super::stats::Stats;
 use super::table::{Entry, Offer, Table, Taken};
 use super::wire::Message;
 use super::{PORT, table};
+use crate::budget::Budget;
 use crate::ip::Prefix;
 use crate::rng::Rng;
+use crate::serial::{is_after, low32};
 use crate::time::{Time, earliest};
 
 /// AODV on a node. See [`Router`] for how it is driven.
@@ -30,7 +32,8 @@ pub struct Aodv {
     pub(super) links: BTreeMap<usize, Link>,
     /// The node's own sequence number; 0 before there is one.
     pub(super) sequence: u32,
-    pub(super) request: u32,
+    /// The ids of its requests: who could guess them would have others take them for repeated.
+    ids: Rng,
     pub(super) table: Table,
     pub(super) hosts: Hosts,
     pub(super) seen: Seen,
@@ -38,7 +41,13 @@ pub struct Aodv {
     pub(super) neighbours: Neighbours,
     pub(super) discoveries: Discoveries,
     pub(super) request_limit: Limit,
+    /// Requests of others that are passed on: those of strangers, and of neighbours that say hello.
+    pub(super) forwards: [Budget; 2],
+    /// Errors about routes that others ended, about packets that have no route, and numbers that their
+    /// nodes do not know of: what is forged of one kind costs none of the others.
     pub(super) error_limit: Limit,
+    pub(super) refusal_limit: Limit,
+    pub(super) number_limit: Limit,
     pub(super) outbox: Outbox,
     /// What the driver was told.
     given: BTreeMap<Ipv4Addr, Route>,
@@ -69,10 +78,9 @@ impl Aodv {
     #[must_use]
     pub fn new(config: Config, rng: Rng) -> Self {
         Self {
-            rng,
             links: BTreeMap::new(),
             sequence: 0,
-            request: 0,
+            ids: rng.clone(),
             table: Table::new(config.bounds.routes),
             hosts: Hosts::default(),
             seen: Seen::new(config.bounds.requests, config.path_discovery_time()),
@@ -80,7 +88,10 @@ impl Aodv {
             neighbours: Neighbours::new(),
             discoveries: Discoveries::default(),
             request_limit: Limit::new(config.rreq_rate),
+            forwards: config.forward_rates().map(|rate| Budget::per_second(Time::ZERO, rate)),
             error_limit: Limit::new(config.rerr_rate),
+            refusal_limit: Limit::new(config.rerr_rate),
+            number_limit: Limit::new(config.rerr_rate),
             outbox: Outbox::new(config.bounds.messages),
             given: BTreeMap::new(),
             unreachable: BTreeSet::new(),
@@ -89,6 +100,7 @@ impl Aodv {
             waits_until: None,
             active_until: Time::ZERO,
             hello_due: None,
+            rng,
             stats: Stats::default(),
             config,
         }
@@ -140,6 +152,21 @@ impl Aodv {
         self.sequence
     }
 
+    /// The id of the node's next request.
+    pub(super) fn next_request(&mut self) -> u32 {
+        low32(self.ids.bits())
+    }
+
+    /// Others know a number of this node that is no older than its own, wherever they have it from. It takes
+    /// that over, so that what it says next is newer, and asks again at once for what it looks for.
+    pub(super) fn raise(&mut self, now: Time, number: u32) {
+        if number != self.sequence && !is_after(self.sequence, number) {
+            self.sequence = number;
+            self.stats.raised += 1;
+            self.discoveries.hurry(now);
+        }
+    }
+
     /// The node is part of an active route, so that it says hello.
     pub(super) fn note_activity(&mut self, now: Time) {
         self.active_until = now + self.config.active_route_timeout;
@@ -149,12 +176,26 @@ impl Aodv {
     }
 
     /// A route through a neighbour; false if there is no room for it.
-    pub(super) fn offer(&mut self, destination: Ipv4Addr, offer: Offer) -> Taken {
+    pub(super) fn offer(&mut self, now: Time, destination: Ipv4Addr, offer: Offer) -> Taken {
+        let known = self.table.valid(destination).map(|entry| entry.next);
+        // A hello may come a quarter of its interval late.
+        let lately = now - self.config.hello.interval.mul_f64(1.25);
+        let is_there =
+            |next: Neighbour| next.address == destination && self.neighbours.is_there(next, lately);
+        if offer.hops > 1 && known.is_some_and(is_there) {
+            // Whom we hear is nowhere else, whatever number somebody says.
+            return Taken::Stale;
+        }
         let taken = self.table.offer(destination, offer);
         match taken {
             Taken::Full => self.stats.dropped.full += 1,
             Taken::Stale => {}
             Taken::Updated => self.discoveries.end(destination),
+            Taken::UpdatedInPlace => {
+                self.stats.dropped.full += 1;
+                self.discoveries.end(destination);
+                return Taken::Updated;
+            }
         }
         taken
     }
@@ -163,7 +204,7 @@ impl Aodv {
     pub(super) fn offer_neighbour(&mut self, now: Time, neighbour: Neighbour) {
         let until = now + self.config.active_route_timeout;
         let offer = Offer { sequence: None, hops: 1, next: neighbour, until };
-        if self.offer(neighbour.address, offer) == Taken::Stale
+        if self.offer(now, neighbour.address, offer) == Taken::Stale
             && self.table.valid(neighbour.address).is_some_and(|entry| entry.next == neighbour)
         {
             self.table.extend(neighbour.address, until);
@@ -376,12 +417,22 @@ impl Router for Aodv {
             self.stats.dropped.parts += skipped;
             self.notices.add(Notice::Unreadable { from, originator: from.address });
         }
-        if !self.neighbours.hear(now, from, &self.config) {
-            self.stats.dropped.full += 1;
-            return;
+        match self.neighbours.hear(now, from, &self.config) {
+            Room::Enough => {}
+            Room::Made => self.stats.dropped.full += 1,
+            Room::None => {
+                self.stats.dropped.full += 1;
+                return;
+            }
         }
         match message {
             Message::Request(request) => self.handle_request(now, arrival, request),
+            Message::Reply(reply) if self.is_hello(arrival, &reply) => {
+                self.handle_hello(now, from, &reply);
+            }
+            Message::Reply(_) | Message::Error(_) if !self.neighbours.may_answer(now, from) => {
+                self.stats.dropped.flooded += 1;
+            }
             Message::Reply(reply) => self.handle_reply(now, arrival, reply),
             Message::Error(errors) => self.handle_errors(now, from, &errors),
             Message::Acknowledgement => {
@@ -404,6 +455,11 @@ impl Router for Aodv {
     fn handle_passage(&mut self, now: Time, passage: &Passage) {
         self.note_activity(now);
         let Passage { source, destination, from, next } = *passage;
+        if from == Some(next) {
+            // It goes back where it came from: one of the two was told a way that is none.
+            self.end(now, vec![destination]);
+            return;
+        }
         self.use_route(now, destination, next);
         self.use_route(now, next.address, next);
         if let Some(gateway) = self.hosts.gateway(destination) {

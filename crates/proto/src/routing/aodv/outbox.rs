@@ -57,6 +57,11 @@ impl Outbox {
         true
     }
 
+    /// Messages that wait on an interface.
+    pub(super) fn waiting(&self, interface: usize) -> usize {
+        self.queues.get(&interface).map_or(0, |queue| queue.delayed.len() + queue.ready.len())
+    }
+
     /// Messages whose time has come wait for room from now on.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         for queue in self.queues.values_mut() {

@@ -49,6 +49,12 @@ impl Own {
         self.made.push_back(Made { until, id, destination, originator_sequence });
     }
 
+    /// The id and the originator's number of the last request.
+    #[cfg(test)]
+    pub(super) fn last(&self) -> Option<(u32, u32)> {
+        self.made.back().map(|made| (made.id, made.originator_sequence))
+    }
+
     /// Whether it is too early to tell.
     pub(super) fn is_unsure(&self, now: Time) -> bool {
         now < self.unsure_until

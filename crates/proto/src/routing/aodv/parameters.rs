@@ -254,7 +254,7 @@ pub static PARAMETERS: Table<Config> = Table {
         Parameter::new(
             "neighbour-rate",
             RATE,
-            "Requests in a second that are taken from a neighbour.",
+            "Requests in a second that are taken from a neighbour, and as many replies and errors.",
             |it| it.bounds.neighbour_rate.into(),
             |it, to| it.bounds.neighbour_rate = to.count(),
         ),

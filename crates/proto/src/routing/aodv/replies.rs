@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::{Arrival, Neighbour};
 use super::Aodv;
+use super::config::Hellos;
 use super::node::is_usable;
 use super::table::{Offer, Taken};
 use super::wire::{Message, Reply, Request};
@@ -15,10 +16,13 @@ impl Aodv {
     /// Answers as the destination.
     pub(super) fn answer(&mut self, now: Time, from: Neighbour, request: &Request) {
         match request.destination_sequence {
-            Some(wanted) if is_after(wanted, self.sequence) => self.sequence = wanted,
-            // Nodes on the way that have a route of this number would drop an answer with it, which
-            // the RFC leaves open. AODV-UU counts on too.
-            Some(wanted) if wanted == self.sequence => _ = self.next_sequence(),
+            // It goes on after the number that is known, also where that is half the circle ahead and neither
+            // newer nor older: nodes on the way that have a route of this number would drop an answer with
+            // it, which the RFC leaves open. AODV-UU counts on too.
+            Some(wanted) if !is_after(self.sequence, wanted) => {
+                self.sequence = wanted;
+                self.next_sequence();
+            }
             Some(_) | None => {}
         }
         if self.sequence == 0 {
@@ -119,11 +123,6 @@ impl Aodv {
 
     pub(super) fn handle_reply(&mut self, now: Time, arrival: &Arrival, reply: Reply) {
         let from = arrival.from;
-        let is_neighbours = reply.hops == 0 && reply.destination == from.address;
-        if !arrival.is_unicast && is_neighbours {
-            self.handle_hello(now, from, &reply);
-            return;
-        }
         self.stats.received.replies += 1;
         if reply.acknowledge && self.unicast(from, 1, &Message::Acknowledgement) {
             self.stats.sent.acknowledgements += 1;
@@ -134,6 +133,7 @@ impl Aodv {
             if is_after(reply.sequence, self.sequence) && !self.own.is_unsure(now) {
                 self.dispute(reply.destination, from);
             }
+            self.raise(now, reply.sequence);
             return;
         }
         if !arrival.is_unicast
@@ -168,13 +168,21 @@ impl Aodv {
             next: from,
             until: now + lifetime,
         };
-        match self.offer(reply.destination, offer) {
+        match self.offer(now, reply.destination, offer) {
             Taken::Full => false,
             Taken::Stale => {
                 self.stats.dropped.stale += 1;
                 false
             }
-            Taken::Updated => true,
+            Taken::Updated | Taken::UpdatedInPlace => {
+                // Who answers is on an active route, and says hello at once and then each interval: one of
+                // two may be lost. A way by somebody who is never heard again is none.
+                if self.config.hello.mode != Hellos::Off {
+                    let interval = self.config.hello.interval;
+                    self.neighbours.expect(from, now + interval + interval / 2);
+                }
+                true
+            }
         }
     }
 

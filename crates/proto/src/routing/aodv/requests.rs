@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::{Arrival, Neighbour};
 use super::Aodv;
+use super::config::Hellos;
 use super::node::is_usable;
 use super::seen::Sight;
 use super::table::{Offer, Taken};
@@ -12,13 +13,17 @@ use super::wire::{Message, Request};
 use crate::serial::is_after;
 use crate::time::Time;
 
+/// A request that is older than what is known by more than this is none that was on its way for long: its
+/// originator does not know of its own number, because it was forged or after a restart.
+const FAR: u32 = 16;
+
 impl Aodv {
     /// Asks all for a route, so far.
     pub(super) fn ask(&mut self, now: Time, destination: Ipv4Addr, ttl: u8) {
         if !self.request_limit.spend(now) {
             return;
         }
-        self.request = self.request.wrapping_add(1);
+        let id = self.next_request();
         let originator_sequence = self.next_sequence();
         let interfaces: Vec<(usize, Ipv4Addr)> =
             self.links.iter().map(|(&index, link)| (index, link.address)).collect();
@@ -29,7 +34,7 @@ impl Aodv {
                 gratuitous: self.config.gratuitous,
                 destination_only: self.config.destination_only,
                 hops: 0,
-                id: self.request,
+                id,
                 destination,
                 destination_sequence: self.table.get(destination).and_then(|entry| entry.sequence),
                 originator,
@@ -50,6 +55,7 @@ impl Aodv {
             if !self.own.may_have_made(now, &request) {
                 self.dispute(originator, from);
             }
+            self.raise(now, request.originator_sequence);
             return;
         }
         // Who has come no hop is the neighbour itself.
@@ -73,10 +79,7 @@ impl Aodv {
         self.offer_neighbour(now, from);
         match self.seen.look(now, originator, request.id) {
             Sight::First => {}
-            Sight::Full => {
-                self.stats.dropped.full += 1;
-                return;
-            }
+            Sight::FirstInPlace => self.stats.dropped.full += 1,
             Sight::Repeated => {
                 self.stats.dropped.repeated += 1;
                 return;
@@ -100,16 +103,20 @@ impl Aodv {
         let minimal = now + there_and_back.saturating_sub(travelled);
         let until = self.table.valid(originator).map_or(minimal, |entry| entry.until.max(minimal));
         let sequence = Some(originator_sequence);
-        match self.offer(originator, Offer { sequence, hops, next: from, until }) {
+        match self.offer(now, originator, Offer { sequence, hops, next: from, until }) {
             Taken::Full => return false,
             Taken::Stale => self.table.extend_valid(originator, minimal),
-            Taken::Updated => {}
+            Taken::Updated | Taken::UpdatedInPlace => {}
         }
         let is_known = self.table.valid(originator).is_some();
         if !is_known {
             // It is older than what ended the last route to the originator: others have heard newer
             // ones.
             self.stats.dropped.stale += 1;
+            let known = self.table.get(originator).and_then(|entry| entry.sequence);
+            if let Some(number) = known.filter(|it| it.wrapping_sub(originator_sequence) > FAR) {
+                self.tell_number(now, from, originator, number);
+            }
         }
         is_known
     }
@@ -148,6 +155,12 @@ impl Aodv {
             self.stats.dropped.expired += 1;
             return;
         }
+        let is_known =
+            self.config.hello.mode == Hellos::Off || self.neighbours.says_hello(arrival.from);
+        if !self.forwards[usize::from(is_known)].spend(now) {
+            self.stats.dropped.flooded += 1;
+            return;
+        }
         let ttl = (arrival.ttl - 1).min(self.config.net_diameter);
         let known = self.table.get(request.destination).and_then(|entry| entry.sequence);
         let destination_sequence = match (request.destination_sequence, known) {
@@ -157,6 +170,11 @@ impl Aodv {
         let message = Message::Request(Request { destination_sequence, ..request });
         let interfaces: Vec<usize> = self.links.keys().copied().collect();
         for interface in interfaces {
+            // What others ask leaves room for what this node has to say itself.
+            if self.outbox.waiting(interface) >= self.config.bounds.messages.div_ceil(2) {
+                self.stats.dropped.unsent += 1;
+                continue;
+            }
             let is_sent = self.broadcast(now, interface, ttl, &message);
             self.stats.sent.requests_forwarded += u64::from(is_sent);
         }

@@ -20,8 +20,8 @@ pub(super) struct Seen {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Sight {
     First,
-    /// There is no room to remember it, so it is not acted on: it would come again and again.
-    Full,
+    /// The same, and the oldest one was forgotten for it: that may be acted on again if it comes again.
+    FirstInPlace,
     Repeated,
 }
 
@@ -37,12 +37,16 @@ impl Seen {
         if self.requests.contains(&request) {
             return Sight::Repeated;
         }
-        if self.requests.len() >= self.most {
-            return Sight::Full;
+        let forgotten = match self.requests.len() >= self.most {
+            true => self.order.pop_front(),
+            false => None,
+        };
+        if let Some((_, oldest)) = forgotten {
+            self.requests.remove(&oldest);
         }
         self.requests.insert(request);
         self.order.push_back((now + self.age, request));
-        Sight::First
+        if forgotten.is_some() { Sight::FirstInPlace } else { Sight::First }
     }
 
     #[cfg(test)]

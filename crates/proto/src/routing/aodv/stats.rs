@@ -19,6 +19,8 @@ pub struct Stats {
     pub breaks: u64,
     /// Neighbours that were ignored for a while because they did not acknowledge a reply.
     pub blacklisted: u64,
+    /// Times that this node took over a number of its own that others knew, and that it had not given.
+    pub raised: u64,
 }
 
 /// Messages that were written; one that goes out of several interfaces counts once for each.
@@ -73,7 +75,7 @@ pub struct Dropped {
     pub repeated: u64,
     /// Requests of neighbours that do not acknowledge replies.
     pub blacklisted: u64,
-    /// Requests of a neighbour that sent too many.
+    /// Messages of a neighbour that sent too many, and requests that were too many to pass on.
     pub flooded: u64,
     /// Requests and replies that tell nothing new.
     pub stale: u64,
@@ -130,6 +132,7 @@ impl Stats {
             ("routes_expired", self.routes_expired),
             ("breaks", self.breaks),
             ("blacklisted", self.blacklisted),
+            ("raised", self.raised),
         ]
     }
 }

@@ -1,6 +1,6 @@
 //! The routing table (RFC 3561, 6.2): what is known of each destination, and how new it is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Table {
     entries: BTreeMap<Ipv4Addr, Entry>,
+    /// Destinations in the order in which room is made: in a circle, where use gives one more turn. Some are
+    /// forgotten already.
+    turns: VecDeque<Ipv4Addr>,
     /// Destinations at most.
     most: usize,
     /// When the next entry may end: no later than the earliest of them, or never.
@@ -31,6 +34,8 @@ pub(super) struct Entry {
     pub(super) is_valid: bool,
     /// When a valid route ends, and when one that ended is forgotten.
     pub(super) until: Time,
+    /// Whether it was used, or heard of again, since its last turn to make room.
+    pub(super) is_used: bool,
     /// Neighbours that use the route and are told when it ends.
     pub(super) precursors: BTreeSet<Neighbour>,
 }
@@ -54,26 +59,43 @@ pub(super) enum Taken {
     Stale,
     /// It is the route now.
     Updated,
+    /// The same, and another destination was forgotten for it.
+    UpdatedInPlace,
 }
 
 impl Table {
     pub(super) fn new(most: usize) -> Self {
-        Self { entries: BTreeMap::new(), most, due: None, changed: BTreeSet::new() }
+        Self {
+            entries: BTreeMap::new(),
+            turns: VecDeque::new(),
+            most,
+            due: None,
+            changed: BTreeSet::new(),
+        }
     }
 
     /// Takes what a message tells if it is newer than what is known, or as new and shorter. Along a
     /// route sequence numbers do not fall, and hops fall where they are equal: so none is a circle.
     pub(super) fn offer(&mut self, destination: Ipv4Addr, offer: Offer) -> Taken {
         let Some(entry) = self.entries.get_mut(&destination) else {
-            if self.entries.len() >= self.most {
+            let has_made_room = self.entries.len() >= self.most;
+            if has_made_room && !self.make_room() {
                 return Taken::Full;
             }
             let Offer { sequence, hops, next, until } = offer;
-            let precursors = BTreeSet::new();
-            let entry = Entry { sequence, hops, next, is_valid: true, until, precursors };
+            let entry = Entry {
+                sequence,
+                hops,
+                next,
+                is_valid: true,
+                until,
+                is_used: false,
+                precursors: BTreeSet::new(),
+            };
             self.entries.insert(destination, entry);
+            self.turns.push_back(destination);
             self.note(destination, until);
-            return Taken::Updated;
+            return if has_made_room { Taken::UpdatedInPlace } else { Taken::Updated };
         };
         let is_better = match (offer.sequence, entry.sequence) {
             (None, _) => !entry.is_valid || entry.hops > offer.hops,
@@ -93,10 +115,28 @@ impl Table {
         Taken::Updated
     }
 
-    /// Lets a route end no earlier than this.
+    /// Forgets a destination that was not used for a whole turn: whoever makes up destinations would keep
+    /// real ones out otherwise. That makes a circle possible only where the made-up ones are more than there
+    /// is room for.
+    fn make_room(&mut self) -> bool {
+        for _ in 0..=2 * self.turns.len() {
+            let Some(oldest) = self.turns.pop_front() else { return false };
+            let Some(entry) = self.entries.get_mut(&oldest) else { continue };
+            if !std::mem::take(&mut entry.is_used) {
+                self.entries.remove(&oldest);
+                self.changed.insert(oldest);
+                return true;
+            }
+            self.turns.push_back(oldest);
+        }
+        false
+    }
+
+    /// Lets a route end no earlier than this, since it is used.
     pub(super) fn extend(&mut self, destination: Ipv4Addr, until: Time) {
         if let Some(entry) = self.entries.get_mut(&destination) {
             entry.until = entry.until.max(until);
+            entry.is_used = true;
         }
     }
 
@@ -153,6 +193,7 @@ impl Table {
             return false;
         }
         entry.precursors.insert(neighbour);
+        entry.is_used = true;
         true
     }
 
@@ -177,6 +218,11 @@ impl Table {
             }
         }
         self.due = self.entries.values().map(|entry| entry.until).min();
+        if self.turns.len() > 2 * self.most {
+            let mut seen = BTreeSet::new();
+            let entries = &self.entries;
+            self.turns.retain(|it| entries.contains_key(it) && seen.insert(*it));
+        }
         ended
     }
 

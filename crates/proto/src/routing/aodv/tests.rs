@@ -7,6 +7,7 @@ mod discovery;
 mod errors;
 mod gateway;
 mod hello;
+mod hostile;
 mod loops;
 mod restart;
 

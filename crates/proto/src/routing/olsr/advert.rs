@@ -56,6 +56,20 @@ impl Advert {
         self.neighbours = neighbours;
     }
 
+    /// Somebody told in the node's name under this ANSN. If others would take it for newer than the node's
+    /// own, the node goes on after it and says at `early`, or soon after, what is true.
+    pub(super) fn overtake(&mut self, now: Time, ansn: Seq, early: Time, config: &Config) {
+        if self.ansn != ansn && self.ansn.is_after(ansn) {
+            return;
+        }
+        let early = self.sent.map_or(early, |sent| early.max(sent + config.tc_interval / EARLY));
+        self.due = Some(self.due.map_or(early, |due| due.min(early)));
+        self.ansn = ansn.next();
+        if self.neighbours.is_empty() {
+            self.empty_until = now + config.topology_hold;
+        }
+    }
+
     /// What the message says that is due; the one after it is due at `next`.
     pub(super) fn take(&mut self, now: Time, next: Time) -> Option<(Seq, Vec<Ipv4Addr>)> {
         self.due.take_if(|due| *due <= now)?;

@@ -7,7 +7,7 @@ use super::neighbourhood::Greeting;
 use super::outbox::Refused;
 use super::router::Olsr;
 use super::stats::Counter;
-use super::wire::{Addresses, Header, Hello, Hna, Kind, Malformed, Message, Packet, Seq, Tc};
+use super::wire::{Addresses, Hello, Hna, Kind, Malformed, Message, Packet, Seq, Tc};
 use crate::routing::{Neighbour, Notice};
 use crate::time::Time;
 
@@ -48,7 +48,7 @@ impl Olsr {
         let header = &message.header;
         let refused =
             if self.own.addresses.contains(&header.originator) || !is_node(header.originator) {
-                self.take_own(now, from, header);
+                self.take_own(now, from, message);
                 Some(Counter::MessagesOwn)
             } else if header.ttl == 0 {
                 Some(Counter::MessagesExpired)
@@ -77,12 +77,21 @@ impl Olsr {
     }
 
     /// A message with an address of ours as its originator: an echo of one that we made, or another
-    /// node's.
-    fn take_own(&mut self, now: Time, from: Neighbour, header: &Header) {
+    /// node's. What others would believe for longer than what we say is contradicted.
+    fn take_own(&mut self, now: Time, from: Neighbour, message: &Message<'_>) {
+        let header = &message.header;
         let is_ours = self.own.addresses.contains(&header.originator);
-        if is_ours && !self.numbers.may_be_ours(now, header.seq) {
-            self.stats.count(Counter::MessagesDisputed);
-            self.notices.add(Notice::AddressDisputed { address: header.originator, from });
+        if !is_ours || self.numbers.may_be_ours(now, header.seq) {
+            return;
+        }
+        self.stats.count(Counter::MessagesDisputed);
+        self.notices.add(Notice::AddressDisputed { address: header.originator, from });
+        self.numbers.overtake(header.seq);
+        if header.kind == Kind::TC
+            && let Ok(tc) = Tc::parse(message.body)
+        {
+            let early = now + self.jitter();
+            self.advert.overtake(now, tc.ansn, early, &self.config);
         }
     }
 

@@ -36,6 +36,15 @@ impl Numbers {
         number
     }
 
+    /// Somebody gave a message of the node's this number. If it is yet to come, the node goes on after it,
+    /// since others would take its own message of that number for a copy.
+    pub(super) fn overtake(&mut self, number: Seq) {
+        if !self.next.is_after(number) {
+            self.next = number.next();
+            self.marks = [self.next; 2];
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn next(&self) -> Seq {
         self.next

@@ -72,8 +72,9 @@ fn a_neighbour_that_floods_is_not_heard() {
         net.inject(node(1), 0, false, &Message::Request(request(node(20), node(30), id)));
     }
 
-    assert_eq!(net.stats(0).dropped.flooded, 900);
-    assert_eq!(net.stats(0).sent.requests_forwarded, 100);
+    // As many are taken as are passed on with ten of the node's own in a second.
+    assert_eq!(net.stats(0).dropped.flooded, 910);
+    assert_eq!(net.stats(0).sent.requests_forwarded, 90);
 }
 
 #[test]
@@ -154,7 +155,8 @@ fn a_node_says_that_another_one_has_its_address() {
     net.run(Duration::from_secs(60));
     net.send(0, node(30));
     net.run(Duration::from_secs(3));
-    let echo = Request { originator_sequence: 1, ..request(node(0), node(30), 1) };
+    let (id, originator_sequence) = net.nodes[0].core.own.last().expect("it asked");
+    let echo = Request { originator_sequence, ..request(node(0), node(30), id) };
     assert!(net.stats(0).dropped.own > 0, "node 1 passes on what it hears");
     net.inject(node(1), 0, false, &Message::Request(echo));
     net.inject(node(1), 0, true, &Message::Reply(reply(node(0), node(20), 1)));

@@ -154,6 +154,31 @@ fn a_node_says_that_another_one_has_its_address() {
 }
 
 #[test]
+fn what_is_forged_in_a_nodes_name_is_contradicted_within_two_seconds() {
+    let config = Config { tc_redundancy: TcRedundancy::All, ..Config::default() };
+    let mut net = Net::new(4, &bench::line(4), &config);
+    net.run_until(secs(60.0));
+    assert_eq!(net.faults(), [""; 0]);
+    // Node 3 is said to have other neighbours, under ANSNs around the circle; and its next numbers are used.
+    let next = net.olsr(3).numbers.next();
+    for step in 0..40 {
+        let number = next.0.wrapping_add(step);
+        let forged = tc(main(3), number, step.wrapping_mul(0x1999), &[made_up(1)]);
+        net.inject((1, 0), main(0), &forged);
+        net.inject((2, 0), main(1), &forged);
+        net.inject((3, 0), main(2), &forged);
+    }
+
+    net.run_until(net.now + Duration::from_secs(2));
+
+    for node in 0..3 {
+        let told: Vec<_> = net.olsr(node).topology.told_by(main(3)).collect();
+        assert_eq!(told, [main(2)], "node {node}");
+    }
+    assert_eq!(net.faults(), [""; 0]);
+}
+
+#[test]
 fn echoes_of_own_messages_are_no_other_nodes() {
     let mut net = Net::new(5, &bench::line(5), &Config::default());
     net.run_until(secs(300.0));
