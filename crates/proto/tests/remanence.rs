@@ -168,7 +168,7 @@ impl Net {
             let mut datagram = vec![0; HEADER + 40 + TAG];
             let (end, peer) = (&mut self.ends[at], PeerId::new(0).unwrap());
             let to = end.peers.seal(self.now, peer, self.number, &mut datagram).unwrap();
-            let outgoing = Outgoing { to, datagram: datagram.clone() };
+            let outgoing = Outgoing { to, datagram: datagram.clone(), fresh: None };
             self.deliver(at, outgoing);
             Recorded { number: self.number, datagram }
         });
