@@ -359,10 +359,10 @@ impl Sender {
         true
     }
 
-    /// Octets in flight, to be held against the congestion window.
+    /// Octets of data in flight, to be held against the congestion window.
     pub(super) fn pipe(&self) -> u64 {
         if !self.sack {
-            return self.nxt.since(self.una);
+            return self.data_between(self.una, self.nxt);
         }
         if let Some(recovery) = self.reaction.recovery {
             // RFC 6675, SetPipe: what is not lost, and what was sent again.
@@ -374,20 +374,23 @@ impl Sender {
         if self.config.recovery.limited_transmit || self.nxt < self.max {
             self.missing(self.una, self.nxt)
         } else {
-            self.nxt.since(self.una)
+            self.data_between(self.una, self.nxt)
         }
     }
 
-    /// Octets that the peer has not reported, in a range.
+    /// Octets of data that the peer has not reported, in a range.
     fn missing(&self, from: Seq, to: Seq) -> u64 {
         let held = self.board.octets_below(to) - self.board.octets_below(from.min(to));
-        to.since(from) - held
+        // A reported FIN is among what is held.
+        self.data_between(from, to).saturating_sub(held)
     }
 
     /// RFC 6675, NextSeg.
     pub(super) fn next_by_sack(&self, now: Time, room: u64, recovery: Recovery) -> Next {
         if self.window.cwnd < self.pipe() + self.window.mss {
-            return Next::Wait(Wait::Acks);
+            let new = self.next_new(now, self.max, room);
+            let is_lone_fin = matches!(new, Next::Send(plan) if plan.len == 0);
+            return if is_lone_fin { new } else { Next::Wait(Wait::Acks) };
         }
         if let Some((hole, end)) = self.reaction.resent.next(self.una, &self.board) {
             return Next::Send(self.resend(hole, room.min(end.since(hole)), Kind::Retransmission));

@@ -212,8 +212,7 @@ impl Sender {
             return self.next_new(now, self.max, room);
         }
         let plan = self.resend(seq, room, Kind::Retransmission);
-        let pipe = self.pipe();
-        if pipe > 0 && pipe + plan.octets() > self.window.cwnd {
+        if !self.has_room(plan, self.window.cwnd) {
             return Next::Wait(Wait::Acks);
         }
         // The oldest may go even into a window that closed meanwhile (RFC 9293, 3.8.6).
@@ -257,14 +256,22 @@ impl Sender {
         }
 
         let plan = Plan { seq, len: usize::try_from(len).unwrap_or(0), fin, kind: Kind::New };
-        let (pipe, cwnd) = (self.pipe(), self.window.cwnd + self.limited_allowance());
-        if pipe > 0 && pipe + plan.octets() > cwnd {
+        if !self.has_room(plan, self.window.cwnd + self.limited_allowance()) {
             return Next::Wait(Wait::Acks);
         }
         if let Some(at) = self.window.next_send.filter(|at| *at > now) {
             return Next::Wait(Wait::Pace(at));
         }
         Next::Send(plan)
+    }
+
+    /// Whether a congestion window of `cwnd` octets lets a segment go.
+    ///
+    /// The window limits octets of data (RFC 5681, 2). FIN has a place in the sequence space and takes no
+    /// room: it neither holds the last data back nor waits behind it.
+    fn has_room(&self, plan: Plan, cwnd: u64) -> bool {
+        let pipe = self.pipe();
+        pipe == 0 || plan.len == 0 || pipe + plan.len as u64 <= cwnd
     }
 
     /// One octet, or what a small window takes, against the deadlock of a lost window update
@@ -301,7 +308,7 @@ impl Sender {
             Kind::New | Kind::Retransmission => {
                 if self.is_limited(plan) {
                     stats.limited_transmits += 1;
-                    self.reaction.limited += plan.octets();
+                    self.reaction.limited += plan.len as u64;
                 }
                 self.probing = false;
                 self.note_recovery(plan);
@@ -321,7 +328,7 @@ impl Sender {
         plan.kind == Kind::New
             && self.reaction.duplicates > 0
             && !self.reaction.is_repairing()
-            && plan.end().since(self.una) > self.window.cwnd
+            && (plan.seq + plan.len as u64).since(self.una) > self.window.cwnd
     }
 
     /// How far the first duplicate acknowledgements stretch the window without SACK (RFC 3042).
@@ -371,6 +378,12 @@ impl Sender {
     /// Octets written and never sent, FIN not counted.
     pub(super) fn unsent(&self) -> u64 {
         self.data_end().since(self.max.max(self.queue.start())) + u64::from(self.is_fin_unsent())
+    }
+
+    /// The octets of data from `from` to `to`: FIN, which may be the last place before `to`, is none.
+    pub(super) fn data_between(&self, from: Seq, to: Seq) -> u64 {
+        let has_fin = self.queue.has_fin() && from <= self.data_end() && self.data_end() < to;
+        to.since(from) - u64::from(has_fin)
     }
 
     fn is_fin_unsent(&self) -> bool {

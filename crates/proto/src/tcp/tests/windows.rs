@@ -6,7 +6,8 @@ use super::pair::{Pair, Side, pattern};
 use super::script::{ACK, FIN, NOTHING, SYN_ACK, Script, mss_option, plain, with_sack};
 use crate::ip::ecn;
 use crate::tcp::{
-    Config, DelayedAck, Event, Flags, Limit, Offer, Options, Segment, State, TimedOut, Timestamps,
+    Config, Congestion, DelayedAck, Event, Flags, InitialWindow, Limit, Offer, Options, Segment,
+    State, TimedOut, Timestamps,
 };
 
 #[test]
@@ -416,4 +417,46 @@ fn with_ecn_all_new_data_says_so() {
 
     assert!(pair.server.received == pattern(200_000));
     assert!(pair.client().stats().sent.retransmissions == 0);
+}
+
+#[test]
+fn fin_takes_no_room_in_the_congestion_window() {
+    let congestion =
+        Congestion { initial_window: InitialWindow::Segments(4), ..plain().congestion };
+
+    // It rides on data that fills the window.
+    let mut script = Script::open(Config { congestion, ..plain() });
+    assert_eq!(script.write(3_000).len(), 3);
+    script.tcp.write(&[1; 1_000]);
+    assert_eq!(script.close(), ["F. 3001+1000 ack 1"]);
+
+    // It goes alone behind data that does.
+    let mut script = Script::open(Config { congestion, ..plain() });
+    assert_eq!(script.write(4_000).len(), 4);
+    assert_eq!(script.close(), ["F. 4001+0 ack 1"]);
+
+    // Data still waits, and FIN behind it.
+    let mut script = Script::open(Config { congestion, ..plain() });
+    assert_eq!(script.write(4_001).len(), 4);
+    assert_eq!(script.close(), NOTHING);
+
+    // Sent again, it takes none either.
+    let mut script = Script::open(Config { congestion, ..plain() });
+    assert_eq!(script.write(4_000).len(), 4);
+    let _ = script.close();
+    assert_eq!(script.wait(1_000), ["1000: . 1+1000 ack 1"]);
+    assert_eq!(script.peer(1, 1_001, ACK, 0).len(), 2);
+    assert_eq!(script.peer(1, 3_001, ACK, 0), ["F. 3001+1000 ack 1"]);
+}
+
+#[test]
+fn fin_does_not_wait_for_a_recovery() {
+    let mut script = Script::open(Config { offer: with_sack().offer, ..plain() });
+    assert_eq!(script.write(4_000).len(), 4);
+    let _ = script.peer_sacks(1, &[(1_001, 2_001)]);
+    let _ = script.peer_sacks(1, &[(1_001, 3_001)]);
+    assert_eq!(script.peer_sacks(1, &[(1_001, 4_001)]), [". 1+1000 ack 1"]);
+    script.tcp.sender.window.cwnd = 1_000;
+
+    assert_eq!(script.close(), ["F. 4001+0 ack 1"]);
 }
