@@ -144,14 +144,17 @@ fn all_carriers_bring_the_same_messages() {
 fn a_group_is_told_once_and_only_those_who_are_meant_listen() {
     let interval = Duration::from_secs(240);
     let several = |group| Config { destinations: 3, group, interval, ..usual(over_sar()) };
-    let each = Net::new(8, 0.0, &several(None)).run();
-    let together = Net::new(8, 0.0, &several(Some(GROUP))).run();
+    let each = Net::new(16, 0.0, &several(None)).run();
+    let together = Net::new(16, 0.0, &several(Some(GROUP))).run();
 
     for net in [&each, &together] {
         let expected = net.sum(|it| it.expected);
         assert_eq!(expected, 3 * net.sum(|it| it.sent));
         assert_eq!(net.sum(|it| it.received), expected);
-        assert_eq!(net.sum(|it| it.told), expected);
+        // Acknowledgements collide too: now and then a sender gives up what has come.
+        let failed = net.sum(|it| it.failed);
+        assert_eq!(net.sum(|it| it.told) + failed, expected);
+        assert!(failed * 50 < expected, "{failed} of {expected}");
     }
     let not_listed = |net: &Net| {
         let counters = net.nodes.iter().map(|node| net.world.node_counters(*node).not_listed);

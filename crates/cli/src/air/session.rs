@@ -50,15 +50,17 @@ impl<'a> Session<'a> {
         Ok(Self { args, plan, seed, joined, silent, antennas })
     }
 
-    /// How these nodes move; who is nowhere rests at the origin.
+    /// The names of these nodes, and how they move; who is nowhere rests at the origin.
     pub(super) fn motions(
         &self,
         nodes: impl IntoIterator<Item = usize>,
-    ) -> anyhow::Result<Vec<Motion>> {
+    ) -> anyhow::Result<Vec<(String, Motion)>> {
         let motions = self.plan.motions(self.seed)?;
-        let motion = |node: usize| motions[node].clone();
-        let own = nodes.into_iter().map(motion);
-        Ok(own.map(|it| it.unwrap_or_else(|| Motion::at_rest(Position::default()))).collect())
+        let rest = || Motion::at_rest(Position::default());
+        let named = |node: usize| {
+            (self.plan.nodes[node].name.clone(), motions[node].clone().unwrap_or_else(rest))
+        };
+        Ok(nodes.into_iter().map(named).collect())
     }
 
     /// Carries frames until the run ends; `look` is called every [`LOOK`] where `is_watched`, and `line` says how

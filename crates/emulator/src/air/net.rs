@@ -63,18 +63,19 @@ pub struct NetStats {
 }
 
 impl NetHub {
-    /// A net with a station for each motion, of which those in `stations` are interfaces.
+    /// A net with a station for each motion, with its name, which all that is random about it follows from. Those in
+    /// `stations` are interfaces.
     #[must_use]
     pub fn new(
         config: Config,
         hearing: Hearing,
-        motions: impl IntoIterator<Item = Motion>,
+        motions: impl IntoIterator<Item = (String, Motion)>,
         stations: impl IntoIterator<Item = StationId>,
         seed: u64,
     ) -> Self {
         let mut medium = Medium::new(config, hearing, seed);
-        for motion in motions {
-            medium.add_station(motion);
+        for (name, motion) in motions {
+            medium.add_station(&name, motion);
         }
         let stations: Vec<StationId> = stations.into_iter().collect();
         let mut interfaces = vec![None; medium.stations()];
@@ -394,10 +395,9 @@ mod tests {
 
     #[test]
     fn stations_without_an_interface_are_on_the_net() {
-        let motions = vec![Motion::at_rest(Position::default()); 3];
         let pairs = vec![[StationId(0), StationId(1)], [StationId(1), StationId(2)]];
         let ends = [StationId(2), StationId(0)];
-        let mut hub = NetHub::new(quiet(), Hearing::Pairs(pairs), motions, ends, 1);
+        let mut hub = NetHub::new(quiet(), Hearing::Pairs(pairs), at_rest(3), ends, 1);
         introduce(&mut hub);
 
         hub.handle_frame(seconds(1), 0, &[&frame(0, 1, 100, 0)]);
@@ -421,9 +421,12 @@ mod tests {
         Config { loss: 0.0, topology_spacing: Duration::ZERO, ..Config::default() }
     }
 
+    fn at_rest(stations: usize) -> impl Iterator<Item = (String, Motion)> {
+        (0..stations).map(|it| (it.to_string(), Motion::at_rest(Position::default())))
+    }
+
     fn hub(config: Config, hearing: Hearing, stations: usize) -> NetHub {
-        let motions = vec![Motion::at_rest(Position::default()); stations];
-        NetHub::new(config, hearing, motions, (0..stations).map(StationId), 1)
+        NetHub::new(config, hearing, at_rest(stations), (0..stations).map(StationId), 1)
     }
 
     /// From an interface to another, with a packet of so many octets; 0xff is all.

@@ -59,17 +59,18 @@ pub struct Stats {
 }
 
 impl RadioHub {
-    /// A channel with a station for each motion; `queue` frames may wait before each MAC.
+    /// A channel with a station for each motion, with its name, which its back-offs follow from; `queue` frames may
+    /// wait before each MAC.
     #[must_use]
     pub fn new(
         config: Config,
-        motions: impl IntoIterator<Item = Motion>,
+        motions: impl IntoIterator<Item = (String, Motion)>,
         queue: usize,
         seed: u64,
     ) -> Self {
         let mut medium = Medium::new(config, seed);
-        let stations = motions.into_iter().map(|motion| {
-            medium.add_station(motion);
+        let stations = motions.into_iter().map(|(name, motion)| {
+            medium.add_station(&name, motion);
             Station::default()
         });
         let stations: Vec<Station> = stations.collect();
@@ -363,7 +364,8 @@ mod tests {
     }
 
     fn hub(places: &[f64], queue: usize) -> RadioHub {
-        let motions = places.iter().map(|x| Motion::at_rest(Position::new(*x, 0.0)));
+        let motions =
+            places.iter().map(|x| (x.to_string(), Motion::at_rest(Position::new(*x, 0.0))));
         RadioHub::new(Config::default(), motions, queue, 1)
     }
 

@@ -59,8 +59,13 @@ impl World {
     /// in a /64, and routes to each other.
     pub fn connect(&mut self, a: NodeId, b: NodeId, config: &LinkConfig) -> LinkId {
         let link = self.links.len();
+        let joins = |ends: &&[PortId; 2]| {
+            let ends = ends.map(|port| self.node_of(port));
+            ends == [a, b] || ends == [b, a]
+        };
+        let which = self.links.iter().filter(joins).count();
         let channels = [(a, b, &config.there), (b, a, &config.back)].map(|(from, to, channel)| {
-            let name = format!("link {link} {} {}", self.name(from), self.name(to));
+            let name = format!("link {}", self.ends_name([from, to], which));
             Channel::new(channel.clone(), self.stream(&name))
         });
         let medium = self.add_medium(Wire::new(channels, config.cost));
@@ -148,6 +153,23 @@ impl World {
         medium.downcast_ref()
     }
 
+    /// What random streams between two nodes are named by: the nodes, and how many like it were there before
+    /// between the same two. Nothing else that stands in a description changes it.
+    pub(super) fn ends_name(&self, [a, b]: [NodeId; 2], which: usize) -> String {
+        numbered(&format!("{}/{}", self.name(a), self.name(b)), which)
+    }
+
+    /// What random streams of a node's next interface of a kind are named by: the node, and how many of that
+    /// kind it has.
+    pub(super) fn station_name(&self, node: NodeId, kind: &str) -> String {
+        let Node { name, interfaces, .. } = &self.nodes[node.index()];
+        let is_such = |interface: &&Interface| {
+            let number = interface.name.strip_prefix(kind);
+            number.is_some_and(|it| it.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        numbered(name, interfaces.iter().filter(is_such).count())
+    }
+
     /// The random stream of this name; each use has one of its own.
     #[must_use]
     pub fn stream(&self, name: &str) -> Rng {
@@ -170,6 +192,11 @@ impl World {
             Some((near, self.interface(far.port).addresses.first().copied()?))
         })
     }
+}
+
+/// A name, and for all but the first that has it a number. Names of nodes have no `/`.
+fn numbered(name: &str, which: usize) -> String {
+    if which == 0 { name.to_owned() } else { format!("{name}/{which}") }
 }
 
 /// The addresses of one end of a link.

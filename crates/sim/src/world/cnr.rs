@@ -19,8 +19,7 @@ impl World {
     pub fn add_cnr(&mut self, config: cnr::Config, hearing: Hearing) -> CnrId {
         let index = self.nets.len();
         assert!(index < MOST_NETS, "a world has at most {MOST_NETS} combat nets");
-        let seed = cnr::seed_of(self.seed, index);
-        let medium = self.add_medium(Net::new(cnr::Medium::new(config, hearing, seed)));
+        let medium = self.add_medium(Net::new(cnr::Medium::new(config, hearing, self.seed)));
         self.nets.push((medium, Vec::new()));
         CnrId(super::small(index))
     }
@@ -37,13 +36,14 @@ impl World {
     pub fn add_cnr_station(&mut self, cnr: CnrId, node: NodeId, motion: Motion) -> PortId {
         let (medium, ports) = &self.nets[cnr.index()];
         let (medium, station) = (*medium, ports.len());
+        let name = self.station_name(node, KIND);
         self.engine.on_medium(medium, |net: &mut Net, delivery| {
-            net.channel_mut().add_station(motion);
+            net.channel_mut().add_station(&name, motion);
             net.start(delivery);
         });
         let mtu = self.cnr_medium(cnr).config().mtu;
         let interface = InterfaceConfig { mtu, ..InterfaceConfig::default() };
-        let port = self.attach(node, medium, "cnr", interface);
+        let port = self.attach(node, medium, KIND, interface);
         for address in addresses(cnr, station) {
             self.add_address(port, address);
         }
@@ -94,6 +94,9 @@ impl World {
         Ok(())
     }
 }
+
+/// What interfaces of combat nets are called.
+const KIND: &str = "cnr";
 
 /// Combat nets in a world: their addresses are the networks of 172.16.0.0/12.
 const MOST_NETS: usize = 16;

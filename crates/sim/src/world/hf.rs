@@ -11,7 +11,6 @@ use std::path::Path;
 use proto::hfpep::{self, HfPep};
 use proto::ip::Prefix;
 use proto::ipclient::{self, IpClient};
-use proto::rng::Rng;
 use proto::s5066::node::{self, Record};
 use proto::s5066::{self, Address};
 use proto::{slep, tcp};
@@ -67,6 +66,9 @@ pub struct PepConfig {
     pub tcp: tcp::Config,
 }
 
+/// What interfaces to frequencies are called.
+const KIND: &str = "hf";
+
 /// A transmission or reception of a station.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HfRecord {
@@ -90,8 +92,9 @@ impl World {
     /// `fd00:ffff:n::(s + 1)`; all stations get routes to each other, and to the networks behind each.
     pub fn add_hf(&mut self, config: hf::Config, stations: Vec<HfStation>) -> HfId {
         let index = self.frequencies.len();
-        let seed = self.stream(&format!("hf {index}")).bits();
-        let radio = hf::Medium::new(config, stations.len(), seed);
+        let names: Vec<_> =
+            stations.iter().map(|station| self.station_name(station.host, KIND)).collect();
+        let radio = hf::Medium::named(config, names.iter().cloned(), self.seed);
         let medium = self.add_medium(Air::new(radio));
         let reached: Vec<_> = stations
             .iter()
@@ -105,7 +108,7 @@ impl World {
 
         let hosts: Vec<_> = stations.iter().map(|station| station.host).collect();
         let attach = |(number, station): (usize, &HfStation)| {
-            let port = self.attach(station.host, medium, "hf", station.interface);
+            let port = self.attach(station.host, medium, KIND, station.interface);
             for address in addresses(index, number) {
                 self.add_address(port, address);
             }
@@ -118,12 +121,13 @@ impl World {
                 self.route_to_station(*port, there, &mut client);
             }
             client.addresses.extend(addresses(index, number));
-            let rng = Rng::stream(seed, &format!("node {number}"));
+            let name = &names[number];
+            let rng = self.stream(&format!("hf node {name}"));
             let now = self.engine.now;
             let node = s5066::Node::new(now, node, rng);
             let pep = pep.map(|PepConfig { core, options, tcp }| {
                 let [core_rng, tcp_rng] =
-                    ["hfpep", "tcp"].map(|what| Rng::stream(seed, &format!("{what} {number}")));
+                    ["hfpep", "hf tcp"].map(|what| self.stream(&format!("{what} {name}")));
                 let core = HfPep::new(now, core, core_rng);
                 Pep::new(core, client.routes.clone(), options, tcp, tcp_rng)
             });
@@ -156,9 +160,9 @@ impl World {
         let now = self.engine.now;
         let port = self.hf_port(hf, station);
         self.engine.at_port(port, |air: &mut Air, _| air.radio_mut().end(station));
-        let StationId(number) = station;
-        let seed = self.stream(&format!("hf {} restart {}", hf.index(), now.as_nanos())).bits();
-        let node = s5066::Node::new(now, config, Rng::stream(seed, &format!("node {number}")));
+        let name = self.hf_medium(hf).name(station);
+        let rng = self.stream(&format!("hf node {name} restart {}", now.as_nanos()));
+        let node = s5066::Node::new(now, config, rng);
         self.with_station(hf, station, |it| it.restart(now, node));
     }
 

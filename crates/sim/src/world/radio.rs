@@ -12,6 +12,9 @@ use crate::mobility::{Motion, Position};
 use crate::node::InterfaceConfig;
 use crate::radio::{self, Air, StationId, Transmission};
 
+/// What interfaces of radios are called.
+const KIND: &str = "wlan";
+
 /// A node's radio, as far as a picture shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct RadioState<'a> {
@@ -29,8 +32,7 @@ impl World {
         let index = self.radios.len();
         let number = u8::try_from(index).ok().filter(|number| *number < 128);
         let number = number.expect("a world has fewer than 128 radio channels");
-        let seed = self.stream(&format!("radio {index}")).bits();
-        let medium = self.add_medium(Air::new(radio::Medium::new(config, seed), number));
+        let medium = self.add_medium(Air::new(radio::Medium::new(config, self.seed), number));
         self.radios.push((medium, Vec::new()));
         RadioId(super::small(index))
     }
@@ -53,8 +55,11 @@ impl World {
         let (medium, ports) = &self.radios[radio.index()];
         let (medium, station) = (*medium, ports.len());
         let addresses = addresses(radio, station);
-        self.engine.on_medium(medium, |air: &mut Air, _| air.radio_mut().add_station(motion));
-        let port = self.attach(node, medium, "wlan", interface);
+        let name = self.station_name(node, KIND);
+        self.engine.on_medium(medium, |air: &mut Air, _| {
+            air.radio_mut().add_station(&name, motion);
+        });
+        let port = self.attach(node, medium, KIND, interface);
         for address in addresses {
             self.add_address(port, address);
         }

@@ -92,9 +92,11 @@ impl World {
         let source = self.nodes[near.index()].source_for(&self.engine, towards)?;
         let target = self.nodes[far.index()].source_for(&self.engine, source)?;
         let [local, remote] = [source, target].map(|ip| SocketAddr::new(ip, config.port));
+        let tunnel = format!("tcpnc tunnel {}:{}", self.ends_name([near, far], 0), config.port);
         let setup = |world: &Self, node, local, remote| {
             let name = world.name(node);
-            let rngs = ["tcp", "tcpnc"].map(|what| world.stream(&format!("{what} {name}")));
+            let rngs = ["tcp", "coefficients"]
+                .map(|what| world.stream(&format!("{tunnel} {what} {name}")));
             Setup { local, remote, tcp: config.tcp, layer: config.layer, rngs }
         };
         let exit = Exit::new(setup(self, far, remote, local));

@@ -43,16 +43,19 @@ impl World {
         let near = self.nodes[a.index()].source_for(&self.engine, towards)?;
         let far = self.nodes[b.index()].source_for(&self.engine, near)?;
         let [near, far] = [near, far].map(|address| SocketAddr::new(address, port));
-        let [mut at_a, mut at_b] =
-            [a, b].map(|node| Seeded(self.stream(&format!("key {} {}", id.0, self.name(node)))));
+        let far_end = self.name(b);
+        let which = self.services::<Tunnel>(a).filter(|end| end.far_name() == far_end).count();
+        let name = self.ends_name([a, b], which);
+        let stream = |what: &str, node| self.stream(&format!("{what} {name} {}", self.name(node)));
+        let [mut at_a, mut at_b] = [a, b].map(|node| Seeded(stream("key", node)));
+        let rngs = [a, b].map(|node| stream("nc", node));
         let key_a = PrivateKey::generate(&mut at_a).ok()?;
         let key_b = PrivateKey::generate(&mut at_b).ok()?;
         let (public_a, public_b) = (key_a.public_key(), key_b.public_key());
         let of_a = Keys { ours: key_a, theirs: public_b, entropy: at_a, is_caller: true };
         let of_b = Keys { ours: key_b, theirs: public_a, entropy: at_b, is_caller: false };
-        for (node, peer, local, remote, keys) in [(a, b, near, far, of_a), (b, a, far, near, of_b)]
-        {
-            let rng = self.stream(&format!("nc {} {}", id.0, self.name(node)));
+        let ends = [(a, b, near, far, of_a), (b, a, far, near, of_b)];
+        for ((node, peer, local, remote, keys), rng) in ends.into_iter().zip(rngs) {
             let end = End { id, node, local, remote, peer: self.name(peer).to_owned() };
             let tunnel = Tunnel::new(self.engine.now, end, keys, config, rng).ok()?;
             self.start(node, tunnel);

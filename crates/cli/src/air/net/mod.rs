@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use emulator::air::NetHub;
 use proto::time::Time;
 use sim::capture::{Capture, LinkType};
-use sim::cnr::{self, StationId};
+use sim::cnr::StationId;
 use std::fs;
 
 use super::session::Session;
@@ -27,8 +27,8 @@ pub(super) fn run(session: &Session<'_>, net: usize) -> anyhow::Result<()> {
     let names: Vec<String> = names.collect();
     let motions = session.motions(planned.stations.iter().copied())?;
     let joined = session.joined.iter().map(|it| StationId(it.station));
-    let seed = cnr::seed_of(session.seed, net);
-    let mut hub = NetHub::new(planned.config, planned.hearing.clone(), motions, joined, seed);
+    let hearing = planned.hearing.clone();
+    let mut hub = NetHub::new(planned.config, hearing, motions, joined, session.seed);
     if let Some(folder) = &args.net.pcap {
         let path = folder.join(format!("net-{net}.pcapng"));
         let failed = || format!("writing {}", path.display());

@@ -118,7 +118,7 @@ mod tests {
 
     /// Two stations in range of each other.
     fn hub() -> RadioHub {
-        let motions = [0.0, 200.0].map(|x| Motion::at_rest(Position::new(x, 0.0)));
+        let motions = [0.0, 200.0].map(|x| (x.to_string(), Motion::at_rest(Position::new(x, 0.0))));
         RadioHub::new(Config::default(), motions, 10, 1)
     }
 

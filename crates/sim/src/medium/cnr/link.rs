@@ -133,7 +133,10 @@ impl Medium {
         for item in &on_air.items {
             let (mut read, mut lost, mut is_received) = (0, 0, false);
             for heard in &on_air.heard {
-                let is_lost = heard.fate != Fate::Clean || self.noise.chance(self.config.loss);
+                let is_lost = heard.fate != Fate::Clean || {
+                    let noise = &mut self.stations[heard.station].noise;
+                    noise.chance(self.config.loss)
+                };
                 if is_lost {
                     lost += 1;
                 } else {

@@ -32,8 +32,6 @@ pub struct Medium {
     agenda: BinaryHeap<Reverse<(u64, Step)>>,
     pub(super) events: VecDeque<Event>,
     pub(super) is_observed: bool,
-    /// Of what noise destroys.
-    pub(super) noise: Rng,
     seed: u64,
 }
 
@@ -120,22 +118,23 @@ impl Medium {
             agenda: BinaryHeap::new(),
             events: VecDeque::new(),
             is_observed: false,
-            noise: Rng::stream(seed, "noise"),
             seed,
         }
     }
 
-    /// Adds a station that moves like this, which matters where places decide who hears whom.
+    /// Adds a station that moves like this, which matters where places decide who hears whom. What is random
+    /// about it, and what noise it hears, follow from the seed and its name.
     ///
     /// # Panics
     /// If the net has 92 stations already, for more of which its link layer has no addresses.
-    pub fn add_station(&mut self, motion: Motion) -> StationId {
+    pub fn add_station(&mut self, name: &str, motion: Motion) -> StationId {
         let station = self.stations.len();
         assert!(station < MOST_STATIONS, "a net has no addresses for more stations");
-        let mut rng = Rng::stream(self.seed, &format!("station {station}"));
+        let mut rng = Rng::stream(self.seed, &format!("cnr {name}"));
+        let noise = Rng::stream(self.seed, &format!("cnr noise {name}"));
         self.ground.add(motion);
         self.plan_first_update(station, &mut rng);
-        self.stations.push(Station::new(&self.config, rng));
+        self.stations.push(Station::new(&self.config, rng, noise));
         StationId(station)
     }
 

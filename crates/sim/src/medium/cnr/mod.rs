@@ -32,8 +32,6 @@ mod station;
 mod tests;
 mod topology;
 
-use proto::rng::Rng;
-
 pub use airtime::AirTime;
 pub use config::{
     AccessMethod, Coding, Config, HybridShares, LinkType, NoSuchHearing, Preset, Scheduling,
@@ -44,9 +42,3 @@ pub use hearing::Hearing;
 pub use medium::Medium;
 pub(crate) use net::Net;
 pub use parameters::PARAMETERS;
-
-/// What all that is random on a net derives from, of the seed of a run and the net's place in it.
-#[must_use]
-pub fn seed_of(seed: u64, net: usize) -> u64 {
-    Rng::stream(seed, &format!("cnr {net}")).bits()
-}

@@ -16,6 +16,8 @@ pub(super) struct Station {
     /// The stations that its last topology update told of.
     pub(super) told: u128,
     pub(super) rng: Rng,
+    /// Decides which frames noise destroys that it would read.
+    pub(super) noise: Rng,
     pub(super) stats: Stats,
 }
 
@@ -83,7 +85,7 @@ struct Seen {
 }
 
 impl Station {
-    pub(super) fn new(config: &Config, rng: Rng) -> Self {
+    pub(super) fn new(config: &Config, rng: Rng, noise: Rng) -> Self {
         let turn = Turn { mode: Precedence::Routine, ..Turn::default() };
         let peers = Peers { answer: None, awaiting: None, number: 0, seen: Vec::new() };
         Self {
@@ -93,6 +95,7 @@ impl Station {
             peers,
             told: 0,
             rng,
+            noise,
             stats: Stats::default(),
         }
     }

@@ -33,12 +33,15 @@ pub struct Medium {
     events: VecDeque<(StationId, Event)>,
     spare: Vec<Vec<u8>>,
     next_signal: u64,
-    noise: Rng,
     seed: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Station {
+    /// Its own among the stations.
+    name: String,
+    /// What it reads where transmissions overlap.
+    noise: Rng,
     state: State,
     /// When it last stopped transmitting.
     listens_since: Time,
@@ -93,14 +96,24 @@ enum Step {
 }
 
 impl Medium {
-    /// A medium with this many silent stations; noise and fading follow from `seed`.
+    /// A medium with this many silent stations, which are called by their numbers; noise and fading follow
+    /// from `seed`.
     #[must_use]
     pub fn new(config: Config, stations: usize, seed: u64) -> Self {
-        let pairs = (0..stations * stations).map(|pair| (pair / stations, pair % stations));
+        Self::named(config, (0..stations).map(|station| station.to_string()), seed)
+    }
+
+    /// The same with stations of these names: noise and fading between two follow from their names too,
+    /// whatever other stations and frequencies there are.
+    #[must_use]
+    pub fn named(config: Config, names: impl IntoIterator<Item = String>, seed: u64) -> Self {
+        let stations: Vec<Station> =
+            names.into_iter().map(|name| Station::new(name, seed)).collect();
+        let pairs = stations.iter().flat_map(|from| stations.iter().map(move |to| (from, to)));
         Self {
             config,
             paths: pairs.map(|(from, to)| path(config.channel, seed, from, to)).collect(),
-            stations: std::iter::repeat_with(Station::default).take(stations).collect(),
+            stations,
             signals: BTreeMap::new(),
             spans: VecDeque::new(),
             agenda: BinaryHeap::new(),
@@ -108,16 +121,22 @@ impl Medium {
             events: VecDeque::new(),
             spare: Vec::new(),
             next_signal: 0,
-            noise: Rng::stream(seed, "hf collisions"),
             seed,
         }
+    }
+
+    /// The name of a station.
+    #[must_use]
+    pub fn name(&self, station: StationId) -> &str {
+        &self.stations[station.0].name
     }
 
     /// Changes the channel from one station to another and restarts its fading.
     pub fn set_channel(&mut self, from: StationId, to: StationId, channel: Channel) {
         let stats = self.path(from.0, to.0).stats;
         let index = from.0 * self.stations.len() + to.0;
-        self.paths[index] = path(channel, self.seed, from.0, to.0);
+        let [near, far] = [from, to].map(|station| &self.stations[station.0]);
+        self.paths[index] = path(channel, self.seed, near, far);
         self.paths[index].stats = stats;
     }
 
@@ -355,7 +374,8 @@ impl Medium {
         path.stats.bits += octets.len() as u64 * 8;
         if is_hit {
             path.stats.collided_blocks += 1;
-            octets.fill_with(|| self.noise.bits().to_be_bytes()[0]);
+            let noise = &mut self.stations[listener].noise;
+            octets.fill_with(|| noise.bits().to_be_bytes()[0]);
         } else {
             path.stats.wrong_bits += path.corrupt(ber, &mut octets);
         }
@@ -445,6 +465,18 @@ impl Medium {
     }
 }
 
-fn path(channel: Channel, seed: u64, from: usize, to: usize) -> Path {
-    Path::new(channel, Rng::stream(seed, &format!("hf path {from} {to}")))
+impl Station {
+    fn new(name: String, seed: u64) -> Self {
+        Self {
+            noise: Rng::stream(seed, &format!("hf collisions {name}")),
+            name,
+            state: State::Idle,
+            listens_since: Time::ZERO,
+            stats: Stats::default(),
+        }
+    }
+}
+
+fn path(channel: Channel, seed: u64, from: &Station, to: &Station) -> Path {
+    Path::new(channel, Rng::stream(seed, &format!("hf path {} {}", from.name, to.name)))
 }

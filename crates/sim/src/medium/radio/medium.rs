@@ -87,10 +87,11 @@ impl Medium {
         }
     }
 
-    /// Adds a station that moves like this. It is switched on.
-    pub fn add_station(&mut self, motion: Motion) -> StationId {
+    /// Adds a station that moves like this. It is switched on. Its back-offs follow from the seed and its name,
+    /// whatever other stations and channels there are.
+    pub fn add_station(&mut self, name: &str, motion: Motion) -> StationId {
         let station = self.ears.len();
-        let rng = Rng::stream(self.seed, &format!("station {station}"));
+        let rng = Rng::stream(self.seed, &format!("radio {name}"));
         self.field.add(motion);
         self.ears.push(Ear::new());
         self.macs.push(Mac::new(self.config.cw_min, rng));

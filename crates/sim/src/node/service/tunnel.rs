@@ -152,6 +152,11 @@ impl Tunnel {
         }
     }
 
+    /// The name of the node at the other end.
+    pub(crate) fn far_name(&self) -> &str {
+        &self.end.peer
+    }
+
     pub(crate) fn id(&self) -> TunnelId {
         self.end.id
     }

@@ -7,6 +7,7 @@ mod hf_pep;
 mod hops;
 mod hostile;
 mod links;
+mod positions;
 mod radio;
 mod routing;
 mod runs;

@@ -49,7 +49,7 @@ fn a_transmission_survives_one_that_is_weaker_by_the_capture_ratio() {
         config.scheduling.persistence = 1.0;
         let mut medium = Medium::new(config, Hearing::Places, 1);
         for x in [0.0, 1_000.0, -far] {
-            medium.add_station(Motion::at_rest(Position::new(x, 0.0)));
+            medium.add_station(&x.to_string(), Motion::at_rest(Position::new(x, 0.0)));
         }
         let mut lab = Lab::new(config, Hearing::All, 3, 0.0);
         lab.medium = medium;
@@ -151,9 +151,9 @@ fn stations_tell_whom_they_hear_once_and_again_when_that_changes() {
     motion.go(secs(290), secs(310), Position::new(1_500.0, 0.0)).unwrap();
     let mut medium = Medium::new(config, Hearing::Places, 1);
     for x in [0.0, 100.0] {
-        medium.add_station(Motion::at_rest(Position::new(x, 0.0)));
+        medium.add_station(&x.to_string(), Motion::at_rest(Position::new(x, 0.0)));
     }
-    medium.add_station(motion);
+    medium.add_station("3", motion);
     lab.medium = medium;
     lab.now = Time::ZERO;
     lab.run(secs(280));

@@ -35,7 +35,7 @@ impl Lab {
         let mut medium = Medium::new(config, hearing, seed);
         for station in 0..stations {
             let place = Position::new(f64::from(station) * apart, 0.0);
-            medium.add_station(Motion::at_rest(place));
+            medium.add_station(&station.to_string(), Motion::at_rest(place));
         }
         medium.observe(true);
         let flows = vec![None; stations as usize];

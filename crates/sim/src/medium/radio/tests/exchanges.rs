@@ -103,7 +103,7 @@ fn a_packet_is_told_to_be_sent_after_all_who_received_it() {
     for to in [None, Some(StationId(1))] {
         let mut medium = Medium::new(prompt(), 1);
         for x in [0.0, 200.0, -200.0] {
-            medium.add_station(Motion::at_rest(Position::new(x, 0.0)));
+            medium.add_station(&x.to_string(), Motion::at_rest(Position::new(x, 0.0)));
         }
         assert!(medium.send(Time::ZERO, StationId(0), Frame { token: 7, octets: 100, to }));
         let mut told = Vec::new();

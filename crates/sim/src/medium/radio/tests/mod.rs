@@ -39,8 +39,8 @@ impl Net {
 
     fn seeded(config: Config, places: &[(f64, f64)], seed: u64) -> Self {
         let mut medium = Medium::new(config, seed);
-        for (x, y) in places {
-            medium.add_station(Motion::at_rest(Position::new(*x, *y)));
+        for (station, (x, y)) in places.iter().enumerate() {
+            medium.add_station(&station.to_string(), Motion::at_rest(Position::new(*x, *y)));
         }
         medium.observe(true);
         let (flows, counts) = (vec![None; places.len()], vec![[0; 3]; places.len()]);
