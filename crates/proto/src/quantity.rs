@@ -5,6 +5,25 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 
+/// Units of time, and how many seconds each has. A text ends with the first that fits.
+pub const TIME_UNITS: &[(&str, f64)] = &[
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    // The micro sign (U+00B5), and the Greek letter mu (U+03BC), which keyboards and other programs write.
+    ("\u{b5}s", 1e-6),
+    ("\u{3bc}s", 1e-6),
+    ("ms", 1e-3),
+    ("min", 60.0),
+    ("h", 3_600.0),
+    ("days", 86_400.0),
+    ("day", 86_400.0),
+    ("d", 86_400.0),
+    ("s", 1.0),
+];
+
+/// Units of rates, and how many bits a second each has.
+pub const RATE_UNITS: &[(&str, f64)] = &[("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
+
 /// How many bits a second a link sends: `300kbit`, `1mbit`, `unlimited`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum BitRate {
@@ -44,13 +63,12 @@ impl FromStr for BitRate {
     type Err = BadQuantity;
 
     fn from_str(text: &str) -> Result<Self, BadQuantity> {
-        const UNITS: &[(&str, f64)] = &[("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
         let bad = || BadQuantity::new(text, "a bit rate such as 300kbit, 1.5mbit or unlimited");
 
         if text.trim().eq_ignore_ascii_case("unlimited") {
             return Ok(Self::Unlimited);
         }
-        let bits = quantity(text, UNITS).ok_or_else(bad)?.round();
+        let bits = quantity(text, RATE_UNITS).ok_or_else(bad)?.round();
         if !(1.0..=1e15).contains(&bits) {
             return Err(bad());
         }
@@ -83,18 +101,9 @@ impl FromStr for Span {
     type Err = BadQuantity;
 
     fn from_str(text: &str) -> Result<Self, BadQuantity> {
-        const UNITS: &[(&str, f64)] = &[
-            ("ns", 1e-9),
-            ("us", 1e-6),
-            ("µs", 1e-6),
-            ("ms", 1e-3),
-            ("min", 60.0),
-            ("h", 3_600.0),
-            ("s", 1.0),
-        ];
         let bad = || BadQuantity::new(text, "a time with its unit such as 50ms, 1.5s or 200us");
 
-        let seconds = match quantity(text, UNITS) {
+        let seconds = match quantity(text, TIME_UNITS) {
             Some(seconds) => seconds,
             None if text.trim() == "0" => 0.0,
             None => return Err(bad()),
@@ -177,12 +186,45 @@ fn quantity(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     Some(decimal(number)? * scale)
 }
 
-/// A plain decimal number; refuses what else Rust reads as a float (`inf`, `1e9`, `-3`).
+/// A decimal number that is not negative, also with an exponent (`1e-5`); refuses what else Rust reads as a float
+/// (`inf`, `-3`), and what is too great for one.
 #[must_use]
 pub fn decimal(text: &str) -> Option<f64> {
     let text = text.trim();
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    if plain { text.parse().ok() } else { None }
+    let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let is_plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    let is_exponent = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.is_empty();
+    if is_plain && is_exponent { text.parse().ok().filter(|it: &f64| it.is_finite()) } else { None }
+}
+
+/// The number that a text begins with, its exponent too, and what stands behind it.
+#[must_use]
+pub fn split(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let power = text[end..].strip_prefix(['e', 'E']);
+    let power = power.map(|it| it.strip_prefix(['+', '-']).unwrap_or(it));
+    let behind = power.map(|it| it.trim_start_matches(|c: char| c.is_ascii_digit()));
+    match (power, behind) {
+        (Some(power), Some(behind)) if behind.len() < power.len() => {
+            text.split_at(text.len() - behind.len())
+        }
+        _ => text.split_at(end),
+    }
+}
+
+/// A whole number that was written as another, as in `1e9`.
+#[must_use]
+pub fn whole(number: f64) -> Option<u64> {
+    // Every whole number up to here has a float of its own.
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    let is_whole = number.fract() == 0.0 && (0.0..=MOST).contains(&number);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole, and between 0 and 2^53"
+    )]
+    is_whole.then_some(number as u64)
 }
 
 #[cfg(test)]
@@ -199,9 +241,12 @@ mod tests {
         assert_eq!(bits("300kbit"), Some(300_000));
         assert_eq!(bits("1.5 Mbit"), Some(1_500_000));
         assert_eq!(bits("75bit"), Some(75));
+        assert_eq!(bits("1e3kbit"), Some(1_000_000));
+        assert_eq!(bits("1e6bit"), Some(1_000_000));
         assert_eq!(bits("1gbit"), Some(1_000_000_000));
         assert_eq!("unlimited".parse(), Ok(BitRate::Unlimited));
-        for bad in ["", "300", "kbit", "0kbit", "-1kbit", "1e3kbit", "infkbit", "3kbyte"] {
+        for bad in ["", "300", "kbit", "0kbit", "-1kbit", "1ekbit", "1e400bit", "infkbit", "3kbyte"]
+        {
             assert!(bad.parse::<BitRate>().is_err(), "{bad}");
         }
     }
@@ -216,7 +261,27 @@ mod tests {
         assert_eq!(span("7 ns"), Some(Duration::from_nanos(7)));
         assert_eq!(span("2min"), Some(Duration::from_mins(2)));
         assert_eq!(span("0"), Some(Duration::ZERO));
-        for bad in ["", "50", "ms", "-5ms", "5 parsecs", "99999999999999999999h"] {
+        for days in ["2d", "2 days", "48h"] {
+            assert_eq!(span(days), Some(Duration::from_hours(48)), "{days}");
+        }
+        assert_eq!(span("1 day"), Some(Duration::from_hours(24)));
+        for micro in ["7us", "7\u{b5}s", "7\u{3bc}s", "7\u{39c}s", "7e-6s", "7E0us", "7e+3ns"] {
+            assert_eq!(span(micro), Some(Duration::from_micros(7)), "{micro}");
+        }
+        for bad in [
+            "",
+            "50",
+            "1es",
+            "e3s",
+            "1e-s",
+            "1e3.5s",
+            "1e999s",
+            "5m",
+            "ms",
+            "-5ms",
+            "5 parsecs",
+            "99999999999999999999h",
+        ] {
             assert_eq!(span(bad), None, "{bad}");
         }
     }
@@ -227,6 +292,8 @@ mod tests {
 
         assert_eq!(p("10%"), Some(0.1));
         assert_eq!(p("0.25"), Some(0.25));
+        assert_eq!(p("1e-5"), Some(1e-5));
+        assert_eq!(p("1e-3%"), Some(1e-5));
         assert_eq!(p("100%"), Some(1.0));
         for bad in ["", "%", "101%", "1.1", "-1%", "nan", "ten%"] {
             assert_eq!(p(bad), None, "{bad}");
@@ -243,6 +310,21 @@ mod tests {
         }
         for text in ["50ms", "1.5s", "20µs"] {
             assert_eq!(text.parse::<Span>().map(|span| span.to_string()).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn a_number_and_its_exponent_are_told_from_the_unit() {
+        for (text, number, unit) in [
+            ("50ms", "50", "ms"),
+            ("1e-5", "1e-5", ""),
+            ("1.5E3 kbit", "1.5E3", " kbit"),
+            ("2e+6bit", "2e+6", "bit"),
+            ("3e", "3", "e"),
+            ("3e-s", "3", "e-s"),
+            ("", "", ""),
+        ] {
+            assert_eq!(split(text), (number, unit), "{text}");
         }
     }
 

@@ -68,7 +68,8 @@ impl Source {
     #[must_use]
     pub fn about(&self, what: impl fmt::Display) -> Complaint {
         let what = redact(&one_line(&what.to_string())).into_owned();
-        Complaint { file: redact(&self.name).into_owned(), line: None, key: None, what }
+        let file = shown(&redact(&self.name));
+        Complaint { file, line: None, key: None, what }
     }
 
     /// A complaint about what stands at `span`.
@@ -76,7 +77,7 @@ impl Source {
         let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
         Complaint {
             line: Some(before.iter().filter(|octet| **octet == b'\n').count() + 1),
-            key: Some(redact(key).into_owned()).filter(|key| !key.is_empty()),
+            key: Some(shown(&redact(key))).filter(|key| !key.is_empty()),
             ..self.about(what)
         }
     }
@@ -96,5 +97,14 @@ impl fmt::Display for Complaint {
 }
 
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    shown(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// A text of others as a terminal may have it: control characters are written out.
+fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
 }

@@ -1,6 +1,6 @@
 //! What values are tried of a parameter: `rto.initial=1s..120s`, `r1=2|3|4`.
 
-use proto::quantity::{BitRate, decimal};
+use proto::quantity::{BitRate, RATE_UNITS, TIME_UNITS, decimal, split};
 use toml_edit::Value;
 
 /// Values of a grid over a range, unless told.
@@ -64,18 +64,8 @@ enum Unit {
     Whole,
 }
 
-const UNITS: [(&str, Unit, f64); 18] = [
-    ("ns", Unit::Seconds, 1e-9),
-    ("us", Unit::Seconds, 1e-6),
-    ("µs", Unit::Seconds, 1e-6),
-    ("ms", Unit::Seconds, 1e-3),
-    ("s", Unit::Seconds, 1.0),
-    ("min", Unit::Seconds, 60.0),
-    ("h", Unit::Seconds, 3_600.0),
-    ("bit", Unit::BitsPerSecond, 1.0),
-    ("kbit", Unit::BitsPerSecond, 1e3),
-    ("mbit", Unit::BitsPerSecond, 1e6),
-    ("gbit", Unit::BitsPerSecond, 1e9),
+/// Units beside those of times and rates.
+const UNITS: [(&str, Unit, f64); 7] = [
     ("%", Unit::Percent, 1.0),
     ("octets", Unit::Octets, 1.0),
     ("kB", Unit::Octets, 1e3),
@@ -85,6 +75,14 @@ const UNITS: [(&str, Unit, f64); 18] = [
     ("", Unit::Number, 1.0),
 ];
 
+/// The unit of this name.
+fn unit(name: &str) -> Option<(Unit, f64)> {
+    let times = TIME_UNITS.iter().map(|(name, scale)| (*name, Unit::Seconds, *scale));
+    let rates = RATE_UNITS.iter().map(|(name, scale)| (*name, Unit::BitsPerSecond, *scale));
+    let mut all = times.chain(rates).chain(UNITS);
+    let name = name.to_lowercase();
+    all.find(|(known, ..)| known.to_lowercase() == name).map(|(_, unit, scale)| (unit, scale))
+}
 impl Asked {
     /// Reads parameters with commas between them.
     ///
@@ -335,19 +333,18 @@ fn seconds(value: f64) -> String {
 /// A number with its unit, and what stands behind them.
 fn quantity(text: &str) -> Option<(f64, Unit, &str)> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, rest) = text.split_at(end);
+    let (number, rest) = split(text);
     let rest = rest.trim_start();
-    let (unit, suffix) = rest.split_once(' ').unwrap_or((rest, ""));
-    let known = UNITS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(unit))?;
-    Some((decimal(number)? * known.2, known.1, suffix.trim()))
+    let (name, suffix) = rest.split_once(' ').unwrap_or((rest, ""));
+    let (unit, scale) = unit(name)?;
+    Some((decimal(number)? * scale, unit, suffix.trim()))
 }
 
 /// What the unit behind a number multiplies it by.
 fn scale_of(text: &str) -> f64 {
-    let unit = text.trim().trim_start_matches(|c: char| c.is_ascii_digit() || ". ".contains(c));
-    let unit = unit.split(' ').next().unwrap_or_default();
-    UNITS.iter().find(|(name, ..)| name.eq_ignore_ascii_case(unit)).map_or(1.0, |it| it.2)
+    let (_, name) = split(text.trim());
+    let name = name.trim_start().split(' ').next().unwrap_or_default();
+    unit(name).map_or(1.0, |(_, scale)| scale)
 }
 
 /// What a word of a command line is in a file: a flag, a number, or a text without quotes.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::value::{Readable, Value, Written};
-use crate::quantity::{BitRate, Probability, Span};
+use crate::quantity::{BitRate, Probability, Span, whole};
 
 /// What is allowed of a parameter; all bounds are allowed themselves.
 #[derive(Clone, Copy, Debug)]
@@ -96,11 +96,13 @@ impl Kind {
         let refused = || format!("{written} is not allowed: {self}");
         let value = match (self, written) {
             (Self::Flag, Written::Flag(flag)) => Some(Value::Flag(*flag)),
-            (Self::Count { .. }, Written::Integer(_)) => count(written).map(Value::Count),
+            (Self::Count { .. }, Written::Integer(_) | Written::Float(_)) => {
+                count(written).map(Value::Count)
+            }
             (Self::Counts { .. }, Written::List(list)) => {
                 list.iter().map(count).collect::<Option<_>>().map(Value::Counts)
             }
-            (Self::Span { .. }, Written::Integer(_)) => {
+            (Self::Span { .. }, Written::Integer(_) | Written::Float(_)) => {
                 count(written).map(|both| Value::Span(both, both))
             }
             (Self::Span { .. }, Written::List(list)) => match &list[..] {
@@ -114,6 +116,12 @@ impl Kind {
                 let text = written.text().ok_or_else(refused)?;
                 check(&text)?;
                 Some(Value::Text(text))
+            }
+            // A small share may be meant as well as all of it.
+            (Self::Share { least, most }, Written::Integer(1))
+                if *least <= 0.01 && *most >= 1.0 =>
+            {
+                return Err(UNCLEAR.to_owned());
             }
             (Self::Share { .. } | Self::Period { .. } | Self::Rate { .. }, _) => {
                 self.quantity(&written.text().ok_or_else(refused)?)?
@@ -184,9 +192,13 @@ impl Kind {
     }
 }
 
+/// What is said of a probability that is written as 1.
+pub const UNCLEAR: &str = "1 is not clear: 100% or 1%? Write \"100%\" or \"1%\"";
+
 fn count(written: &Written<'_>) -> Option<u64> {
     match written {
         Written::Integer(number) => u64::try_from(*number).ok(),
+        Written::Float(number) => whole(*number),
         _ => None,
     }
 }
@@ -238,6 +250,14 @@ mod tests {
         let period = Kind::Period { least: Duration::ZERO, most: Duration::from_secs(60) };
 
         assert_eq!(count.read(&Written::Integer(9)), Ok(Value::Count(9)));
+        let octets = Kind::Count { least: 0, most: 1 << 40, unit: "octets" };
+        assert_eq!(octets.read(&Written::Float(1e9)), Ok(Value::Count(1_000_000_000)));
+        let all = Kind::Share { least: 0.0, most: 1.0 };
+        assert_eq!(all.read(&Written::Integer(1)), Err(UNCLEAR.to_owned()));
+        assert_eq!(all.read(&Written::Text("100%")), Ok(Value::Share(1.0)));
+        for bad in [0.5, -1.0, 1e300, f64::NAN, f64::INFINITY] {
+            assert!(octets.read(&Written::Float(bad)).is_err(), "{bad}");
+        }
         assert_eq!(share.read(&Written::Text("50%")), Ok(Value::Share(0.5)));
         assert_eq!(share.read(&Written::Float(0.5)), Ok(Value::Share(0.5)));
         assert_eq!(span.read(&Written::Integer(8)), Ok(Value::Span(8, 8)));

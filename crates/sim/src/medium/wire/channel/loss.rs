@@ -8,6 +8,7 @@ use std::time::Duration;
 use proto::rng::Rng;
 use proto::time::Time;
 
+use proto::parameter::UNCLEAR;
 use proto::quantity::{BadQuantity, Probability, Span, decimal};
 
 /// How packets come to be lost.
@@ -192,6 +193,7 @@ impl FromStr for Loss {
         let call = text.strip_suffix(')').and_then(|text| text.split_once('('));
         match call.map(|(name, inside)| (name.trim(), inside)) {
             None if text == "none" => Ok(Self::None),
+            None if text == "1" => Err(BadLoss::Unclear),
             None if text.starts_with(|first: char| first.is_ascii_digit() || first == '.') => {
                 Ok(Self::random(text.parse()?))
             }
@@ -307,6 +309,8 @@ pub enum BadLoss {
     Parameters,
     #[error(transparent)]
     Probability(#[from] BadQuantity),
+    #[error("{UNCLEAR}")]
+    Unclear,
     #[error("a trace is a list of 0 (arrives) and 1 (lost), one a packet")]
     Trace,
 }
