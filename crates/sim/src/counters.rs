@@ -148,6 +148,8 @@ pub struct PortCounters {
     pub dropped_inside: Tally,
     /// Dropped because the link was down.
     pub dropped_down: Tally,
+    /// Marked, because enough waited (ECN).
+    pub marked: Tally,
     /// TCP acknowledgements that left the queue because a newer one took their place.
     pub thinned_acks: Tally,
     /// The most packets that ever waited.
@@ -163,6 +165,7 @@ impl Add for PortCounters {
         self.dropped_at_edge += other.dropped_at_edge;
         self.dropped_inside += other.dropped_inside;
         self.dropped_down += other.dropped_down;
+        self.marked += other.marked;
         self.thinned_acks += other.thinned_acks;
         self.longest_queue = self.longest_queue.max(other.longest_queue);
         self

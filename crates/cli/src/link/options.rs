@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// How long a frame travels: 50ms [default: 0].
     #[arg(long)]
     delay: Option<Span>,
-    /// The delay varies uniformly by this much either way, at most by the delay [default: 0].
+    /// The delay varies by this much either way, at most by the delay; its mean stays [default: 0].
     #[arg(long)]
     jitter: Option<Span>,
     /// Which frames are lost: 10%, gilbert-elliott(mean=10%,burst=4), fades(mean=10%,length=20ms),
@@ -125,13 +125,7 @@ impl Args {
             framing: self.framing.unwrap_or(FRAMING),
             ..Config::default()
         };
-        if config.jitter > config.delay {
-            let (jitter, delay) = (Span(config.jitter), Span(config.delay));
-            return Err(misuse(format_args!(
-                "--jitter {jitter} is more than --delay {delay}: a frame cannot arrive before it \
-                 is sent"
-            )));
-        }
+        config.check().map_err(misuse)?;
         Ok(Direction::new(config, queue.or(self.queue).unwrap_or(QUEUE), rng))
     }
 }

@@ -7,6 +7,7 @@ use std::mem;
 
 use proto::ethernet::HEADER;
 use proto::time::{Time, earliest};
+use sim::medium::{Admission, Room};
 use sim::mobility::Motion;
 use sim::radio::{Config, Event, Frame, Medium, StationId};
 
@@ -26,7 +27,7 @@ pub struct RadioHub {
     frames: Frames,
     /// Room for frames that MACs are done with.
     done: Vec<(usize, Frame)>,
-    queue_limit: usize,
+    room: Room,
     /// When stations are switched off and on again, the next first.
     switches: VecDeque<(Time, usize, bool)>,
     lateness: Lateness,
@@ -79,7 +80,7 @@ impl RadioHub {
             frames: Frames::new(stations.len()),
             stations,
             done: Vec::new(),
-            queue_limit: queue,
+            room: Room { packets: queue, octets: usize::MAX },
             switches: VecDeque::new(),
             lateness: Lateness::default(),
             watch: Watch::default(),
@@ -190,10 +191,12 @@ impl Hub for RadioHub {
         let frame = self.frames.join(station, parts);
         let Station { queue, stats } = &mut self.stations[station];
         stats.received += 1;
+        let is_ready = self.medium.is_ready(StationId(station));
+        let admission = self.room.admit(is_ready, (queue.len(), 0), frame.len());
         if !self.medium.is_on(StationId(station)) {
             stats.off += 1;
             self.frames.recycle(frame);
-        } else if queue.len() >= self.queue_limit {
+        } else if admission == Admission::Refused {
             stats.queue_full += 1;
             self.frames.recycle(frame);
         } else {
@@ -252,12 +255,14 @@ mod tests {
         let mut hub = hub(&[0.0, 200.0, 400.0], 10);
         hub.handle_frame(Time::ZERO, 1, &[&frame(1, 0xff)]);
         hub.handle_frame(Time::ZERO, 0, &[&frame(0, 0xff)]);
-        let hello = deliveries(&mut hub, seconds(1));
+        let mut hello = deliveries(&mut hub, seconds(1));
+        // Who is first is drawn.
+        hello.sort_unstable();
         hub.handle_frame(seconds(2), 0, &[&frame(0, 1)]);
 
         let data = deliveries(&mut hub, seconds(3));
 
-        assert_eq!(hello, [(0, 1), (2, 1), (1, 0)]);
+        assert_eq!(hello, [(0, 1), (1, 0), (2, 1)]);
         assert_eq!(data, [(1, 0)]);
     }
 

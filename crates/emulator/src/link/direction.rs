@@ -12,6 +12,7 @@ use std::mem;
 use proto::rng::Rng;
 use proto::time::{Time, earliest};
 use sim::channel::{Channel, Config};
+use sim::medium::{Admission, Room};
 
 /// Octets of Ethernet's header, which [`Config::framing`] stands for on the emulated link.
 const ETHERNET: usize = 14;
@@ -24,7 +25,7 @@ const MEMORY: usize = 64 << 20;
 pub struct Direction {
     channel: Channel,
     queue: VecDeque<Waiting>,
-    queue_limit: usize,
+    room: Room,
     flight: BinaryHeap<Reverse<Flying>>,
     launched: u64,
     held: usize,
@@ -78,7 +79,7 @@ impl Direction {
         Self {
             channel: Channel::new(config, rng),
             queue: VecDeque::new(),
-            queue_limit,
+            room: Room { packets: queue_limit, octets: usize::MAX },
             flight: BinaryHeap::new(),
             launched: 0,
             held: 0,
@@ -93,8 +94,9 @@ impl Direction {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         self.stats.received += 1;
         self.stats.received_octets += payload(len);
-        let is_idle = self.queue.is_empty() && self.channel.idle_at() <= now;
-        if !is_idle && self.queue.len() >= self.queue_limit {
+        let is_idle = self.channel.idle_at() <= now;
+        let admission = self.room.admit(is_idle, (self.queue.len(), 0), len);
+        if admission == Admission::Refused {
             self.stats.queue_full += 1;
             return;
         }
@@ -109,7 +111,7 @@ impl Direction {
             frame.extend_from_slice(part);
         }
         self.held += len;
-        if is_idle {
+        if admission == Admission::Sent {
             self.launch(now, frame);
         } else {
             self.queue.push_back(Waiting { arrived: now, frame });
@@ -227,6 +229,17 @@ mod tests {
 
         assert_eq!(drain(&mut direction), [(60, 0), (70, 1), (80, 2)]);
         assert_eq!(direction.stats().queue_full, 2);
+    }
+
+    #[test]
+    fn without_a_queue_an_idle_link_takes_a_frame_and_a_busy_one_none() {
+        let mut direction = direction(config(), 0);
+        for ms in [0, 5, 10, 20] {
+            direction.handle_frame(at_ms(ms), &[&frame(u8::try_from(ms).unwrap())]);
+        }
+
+        assert_eq!(drain(&mut direction), [(60, 0), (70, 10), (80, 20)]);
+        assert_eq!(direction.stats().queue_full, 1);
     }
 
     #[test]

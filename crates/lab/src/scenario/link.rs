@@ -38,7 +38,7 @@ pub static PARAMETERS: Table<Direction> = Table {
         Parameter::new(
             "jitter",
             Kind::Period { least: Duration::ZERO, most: DAY },
-            "The delay varies by this much either way, uniformly.",
+            "The delay varies by this much either way, at most by itself; its mean stays.",
             |it| it.channel.jitter.into(),
             |it, to| it.channel.jitter = to.period(),
         ),
@@ -140,6 +140,14 @@ pub static INTERFACE: Table<InterfaceConfig> = Table {
             |it, to| it.queue_discipline = named(&DISCIPLINES, to.text()).unwrap_or_default(),
         ),
         Parameter::new(
+            "mark-at",
+            Kind::Count { least: 1, most: 1_000_000, unit: "packets" },
+            "How many waiting packets have one that comes and speaks ECN marked, as RFC 3168 lets routers; none is \
+             marked unless given.",
+            |it| it.mark_at.into(),
+            |it, to| it.mark_at = Some(to.count()),
+        ),
+        Parameter::new(
             "thin-acks",
             Kind::Flag,
             "Whether a TCP acknowledgement takes the place of an older one of its connection that waits.",
@@ -199,8 +207,14 @@ pub(super) fn read(section: &Section<'_>, usual: &Direction) -> Result<LinkConfi
     both.read(section)?;
     let direction = |key: &str| {
         let mut direction = both.clone();
-        if let Some(section) = section.section(key)? {
-            direction.read(&section)?;
+        let own = section.section(key)?;
+        if let Some(section) = &own {
+            direction.read(section)?;
+        }
+        if let Err(why) = direction.channel.check() {
+            let blamed = own.iter().chain([section]).find_map(|it| it.get("jitter").transpose());
+            let blamed = blamed.transpose()?;
+            return Err(blamed.map_or_else(|| section.complain(why), |it| it.complain(why)));
         }
         Ok((direction.channel, direction.interface))
     };

@@ -1,7 +1,11 @@
 //! The nodes that a scenario file names, to which its other parts refer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use proto::parameter::Value;
+use proto::quantity::Span;
+use proto::time::Time;
 use settings::{Complaint, Entry, Section};
 
 /// A file while it is read.
@@ -10,12 +14,71 @@ pub(super) struct Reader<'d> {
     pub(super) names: BTreeMap<&'d str, usize>,
     /// The nodes that have a link or a radio, or are on a net or HF, and so have addresses.
     pub(super) linked: BTreeSet<usize>,
+    /// A node of the same part of the network for each node, itself for one of each part.
+    parts: Vec<usize>,
+    /// When the run ends at the latest.
+    duration: Duration,
 }
 
 impl<'d> Reader<'d> {
     /// A file of whose nodes none has a link yet.
-    pub(super) fn new(root: &Section<'d>) -> Result<Self, Complaint> {
-        Ok(Self { names: names(root)?, linked: BTreeSet::new() })
+    pub(super) fn new(root: &Section<'d>, duration: Duration) -> Result<Self, Complaint> {
+        let names = names(root)?;
+        let parts = (0..names.len()).collect();
+        Ok(Self { names, linked: BTreeSet::new(), parts, duration })
+    }
+
+    /// Notes that a medium joins these nodes.
+    pub(super) fn join(&mut self, nodes: impl IntoIterator<Item = usize>) {
+        let mut nodes = nodes.into_iter();
+        let Some(first) = nodes.next() else { return };
+        for node in nodes {
+            let [mine, other] = [first, node].map(|it| self.part(it));
+            self.parts[other] = mine;
+        }
+    }
+
+    /// Complains about `place` if no chain of media leads from one of these nodes to the other.
+    pub(super) fn expect_joined(
+        &self,
+        [a, b]: [usize; 2],
+        place: &Entry<'_>,
+    ) -> Result<(), Complaint> {
+        if self.part(a) == self.part(b) {
+            return Ok(());
+        }
+        let name = |node| self.names.iter().find(|(_, index)| **index == node).map(|it| *it.0);
+        let [a, b] = [a, b].map(|node| name(node).unwrap_or_default());
+        Err(place.complain(format!("no links, radios or nets lead from \"{a}\" to \"{b}\"")))
+    }
+
+    fn part(&self, mut node: usize) -> usize {
+        while self.parts[node] != node {
+            node = self.parts[node];
+        }
+        node
+    }
+
+    /// A time of the file that has to lie before the end of the run.
+    pub(super) fn time_within(&self, entry: &Entry<'_>) -> Result<Time, Complaint> {
+        let Span(span) = entry.quantity()?;
+        if span >= self.duration {
+            let end = Value::from(self.duration);
+            return Err(entry.complain(format!("the run is over by then: duration is {end}")));
+        }
+        Ok(Time::ZERO + span)
+    }
+
+    /// When something begins, and when it stops.
+    pub(super) fn times(&self, section: &Section<'_>) -> Result<(Time, Option<Time>), Complaint> {
+        let start = section.get("start")?.map(|it| self.time_within(&it)).transpose()?;
+        let start = start.unwrap_or_default();
+        let Some(entry) = section.get("stop")? else { return Ok((start, None)) };
+        let Span(stop) = entry.quantity()?;
+        if Time::ZERO + stop <= start {
+            return Err(entry.complain("it stops before it starts"));
+        }
+        Ok((start, Some(Time::ZERO + stop)))
     }
 
     /// The node that an entry names.
@@ -55,6 +118,22 @@ impl<'d> Reader<'d> {
         Err(place.complain(format!("no link, radio or net leads to \"{name}\"")))
     }
 }
+
+/// What a table calls its flow, radio or net in reports.
+pub(super) fn name(section: &Section<'_>) -> Result<Option<String>, Complaint> {
+    let Some(entry) = section.get("name")? else { return Ok(None) };
+    let name = entry.text()?;
+    let is_shown = !name.trim().is_empty() && !name.chars().any(char::is_control);
+    if !is_shown || name.chars().count() > LONGEST_NAME {
+        let what =
+            format!("a name has 1 to {LONGEST_NAME} characters, none of them a control character");
+        return Err(entry.complain(what));
+    }
+    Ok(Some(name.to_owned()))
+}
+
+/// Characters of a name in reports.
+const LONGEST_NAME: usize = 64;
 
 /// The nodes by name, in the order of the file.
 fn names<'d>(root: &Section<'d>) -> Result<BTreeMap<&'d str, usize>, Complaint> {

@@ -3,13 +3,14 @@
 use std::fmt::{self, Formatter};
 
 use proto::parameter::Written;
+use proto::quantity::UNCLEAR;
 use serde::Serialize;
 use settings::{Complaint, Entry, Section};
 use sim::cnr::{self, Hearing, StationId};
 use sim::mobility::Motion;
 use sim::{CnrId, NodeId, World};
 
-use super::names::Reader;
+use super::names::{self, Reader};
 use super::plan::{Net, Node};
 
 /// What happened on a net.
@@ -66,6 +67,14 @@ impl Reader<'_> {
         for section in root.sections("net")? {
             let net = self.net(&section)?;
             self.linked.extend(&net.stations);
+            match &net.hearing {
+                Hearing::Pairs(pairs) => {
+                    for pair in pairs {
+                        self.join(pair.map(|StationId(place)| net.stations[place]));
+                    }
+                }
+                Hearing::All | Hearing::Places => self.join(net.stations.iter().copied()),
+            }
             nets.push(net);
         }
         Ok(nets)
@@ -73,9 +82,12 @@ impl Reader<'_> {
 
     fn net(&self, section: &Section<'_>) -> Result<Net, Complaint> {
         let mut net = Net::default();
-        let name = section.get("name")?.map(|name| name.text()).transpose()?;
-        net.name = name.map(str::to_owned);
+        net.name = names::name(section)?;
         section.apply(&cnr::PARAMETERS, &mut net.config)?;
+        let loss = section.get("loss")?.filter(|it| it.written() == Written::Integer(1));
+        if let Some(loss) = loss {
+            return Err(loss.complain(UNCLEAR));
+        }
         net.stations = match section.get("stations")? {
             None => (0..self.names.len()).collect(),
             Some(list) => {

@@ -27,7 +27,7 @@ use super::routing;
 use super::tactical::Apps;
 
 /// The first port that flows send from.
-const SOURCE_PORTS: u16 = 40_000;
+pub(super) const SOURCE_PORTS: u16 = 40_000;
 
 /// A plan, built: the network, and what became of each part of the plan.
 #[derive(Debug)]

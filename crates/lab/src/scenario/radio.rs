@@ -15,7 +15,7 @@ use sim::{Change, InterfaceConfig, NodeId, PortId, QueueDiscipline, RadioId, Wor
 
 use super::link::{self, INTERFACE};
 use super::motion::{Movement, Traces};
-use super::names::Reader;
+use super::names::{self, Reader};
 use super::plan::{Node, Plan, Radio, Routing, Station};
 
 /// What happened on a radio channel.
@@ -70,6 +70,7 @@ impl Reader<'_> {
         for section in root.sections("radio")? {
             let radio = self.radio(&section, routing)?;
             self.linked.extend(radio.stations.iter().map(|station| station.node));
+            self.join(radio.stations.iter().map(|station| station.node));
             radios.push(radio);
         }
         Ok(radios)
@@ -77,8 +78,7 @@ impl Reader<'_> {
 
     fn radio(&self, section: &Section<'_>, routing: &Routing) -> Result<Radio, Complaint> {
         let mut radio = Radio::usual(routing);
-        let name = section.get("name")?.map(|name| name.text()).transpose()?;
-        radio.name = name.map(str::to_owned);
+        radio.name = names::name(section)?;
         section.apply(&radio::PARAMETERS, &mut radio.config)?;
         section.apply(&INTERFACE, &mut radio.interface)?;
         let nodes = match section.get("stations")? {

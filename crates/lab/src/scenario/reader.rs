@@ -1,6 +1,6 @@
 //! From a file to a plan: every name known, every number sensible.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use sim::Prefix;
 use super::hf::Frequency;
 use super::link;
 use super::motion::Traces;
-use super::names::Reader;
+use super::names::{self, Reader};
+use super::network::SOURCE_PORTS;
 use super::plan::{
     DURATION, FOLLOW_EVERY, Flow, Link, Media, Net, Node, Plan, Radio, Route, Stream, Target,
     TcpncTunnel, Transfer, Tunnel,
@@ -58,21 +59,22 @@ pub(super) fn read_document(
             return Err(source.about(format!("{name}: {count} of them; allowed are {most}")));
         }
     }
-    let mut reader = Reader::new(&root)?;
+    let duration = duration(&root)?;
+    let mut reader = Reader::new(&root, duration)?;
     let defaults = root.section("defaults")?;
     let links = reader.links(&root, defaults.as_ref())?;
     let routing = routing::read(&root)?;
     let mut radios = reader.radios(&root, &routing)?;
     let nets = reader.nets(&root)?;
     for frequency in root.sections("hf")? {
-        for name in frequency.needed("stations")?.list()? {
-            let node = reader.node(&name)?;
-            reader.linked.insert(node);
-        }
+        let stations = frequency.needed("stations")?.list()?;
+        let stations = stations.iter().map(|name| reader.node(name));
+        let stations = stations.collect::<Result<Vec<_>, _>>()?;
+        reader.linked.extend(&stations);
+        reader.join(stations);
     }
     let mut nodes = reader.nodes(&root)?;
     reader.gateways(&root, &mut nodes, (&radios, &routing))?;
-    let duration = duration(&root)?;
     let mut traces = Traces::new(folder, duration);
     reader.motions(&root, &mut nodes, &mut radios, &mut traces)?;
     Reader::expect_places(&root, &nets, &nodes)?;
@@ -95,14 +97,14 @@ pub(super) fn read_document(
     if let Some(usual) = &usual {
         usual.apply(&tcp::PARAMETERS, &mut tcp::Config::default())?;
     }
-    let mut ports = Ports::default();
+    let mut flows = Flows::default();
     let transfers = root.sections("tcp")?;
     let transfers =
-        transfers.iter().map(|it| reader.transfer(it, usual.as_ref(), media, &mut ports));
-    let transfers = transfers.collect::<Result<_, _>>()?;
+        transfers.iter().map(|it| reader.transfer(it, usual.as_ref(), media, &mut flows));
+    let transfers = transfers.collect::<Result<Vec<_>, _>>()?;
     let streams = root.sections("udp")?;
-    let streams = streams.iter().map(|it| reader.stream(it, &mut ports));
-    let streams = streams.collect::<Result<_, _>>()?;
+    let streams = streams.iter().map(|it| reader.stream(it, &mut flows));
+    let streams = streams.collect::<Result<Vec<_>, _>>()?;
     let bgp = reader.bgp(&root, usual.as_ref(), media)?;
     let messages = reader.messages(&root, usual.as_ref(), media)?;
     let plan = Plan {
@@ -126,7 +128,41 @@ pub(super) fn read_document(
         notes: traces.notes(),
     };
     document.finish()?;
+    expect_marks(&root, &plan)?;
     Ok(plan)
+}
+
+/// Complains of ECN where nothing on the way marks packets.
+fn expect_marks(root: &Section<'_>, plan: &Plan) -> Result<(), Complaint> {
+    let links = plan.links.iter().flat_map(|link| [&link.config.near, &link.config.far]);
+    let mut interfaces = links.chain(plan.radios.iter().map(|radio| &radio.interface));
+    let has_marks = interfaces.any(|interface| interface.mark_at.is_some())
+        || plan.nodes.iter().any(|node| node.hbh.is_some())
+        || !plan.tunnels.is_empty();
+    if has_marks {
+        return Ok(());
+    }
+    let mut tables = Vec::new();
+    if let Some(defaults) = root.section("defaults")? {
+        tables.extend(defaults.section("tcp")?);
+    }
+    for list in ["tcp", "tcpnc-tunnel"] {
+        for section in root.sections(list)? {
+            tables.extend(section.section("options")?);
+        }
+    }
+    for name in ["bgp", "messages"] {
+        if let Some(section) = root.section(name)? {
+            tables.extend(section.section("options")?);
+        }
+    }
+    for table in tables {
+        if let Some(entry) = table.get("ecn")?.filter(|it| it.written() == Written::Flag(true)) {
+            let what = "nothing here marks packets: no link or radio has mark-at, no node HBH, and there is no tunnel";
+            return Err(entry.complain(what));
+        }
+    }
+    Ok(())
 }
 
 fn duration(root: &Section<'_>) -> Result<Duration, Complaint> {
@@ -172,6 +208,7 @@ impl Reader<'_> {
                 return Err(b.complain("a link joins two different nodes"));
             }
             self.linked.extend(ends);
+            self.join(ends);
             let is_noticed = section.get("noticed")?.map_or(Ok(true), |it| it.flag())?;
             links.push(Link { ends, config: link::read(&section, &usual)?, is_noticed });
         }
@@ -240,7 +277,8 @@ impl Reader<'_> {
             _ => return Err(node.complain("a route has either via or remove = true")),
         };
         let metric = number(section, "metric", 0, u32::MAX.into())?;
-        Ok(Route { at: time(section, "at")?, node: index, to: target, via, metric })
+        let at = section.get("at")?.map(|at| self.time_within(&at)).transpose()?;
+        Ok(Route { at: at.unwrap_or_default(), node: index, to: target, via, metric })
     }
 
     fn tunnel(&self, section: &Section<'_>) -> Result<Tunnel, Complaint> {
@@ -278,9 +316,10 @@ impl Reader<'_> {
         section: &Section<'_>,
         usual: Option<&Section<'_>>,
         media: Media<'_>,
-        ports: &mut Ports,
+        flows: &mut Flows,
     ) -> Result<Transfer, Complaint> {
-        let flow = self.flow(section, ports)?;
+        let start = section.get("start")?.map(|it| self.time_within(&it)).transpose()?;
+        let flow = self.flow(section, flows, "tcp", start.unwrap_or_default())?;
         let mut tcp = Plan::usual_tcp(media, [flow.from, flow.to]);
         let options = section.section("options")?;
         for options in [usual, options.as_ref()].into_iter().flatten() {
@@ -296,8 +335,9 @@ impl Reader<'_> {
         Ok(Transfer { flow, octets, tcp })
     }
 
-    fn stream(&self, section: &Section<'_>, ports: &mut Ports) -> Result<Stream, Complaint> {
-        let flow = self.flow(section, ports)?;
+    fn stream(&self, section: &Section<'_>, flows: &mut Flows) -> Result<Stream, Complaint> {
+        let (start, stop) = self.times(section)?;
+        let flow = self.flow(section, flows, "udp", start)?;
         let payload = section.needed("payload")?.read(&PAYLOAD)?.count();
         let interval = match section.get("interval")? {
             Some(interval) if section.get("rate")?.is_none() => interval.read(&INTERVAL)?.period(),
@@ -312,12 +352,11 @@ impl Reader<'_> {
                 }
             }
         };
-        let stop = section.get("stop")?.map(|stop| stop.quantity()).transpose()?;
         Ok(Stream {
             flow,
             payload,
             interval,
-            stop: stop.map(|Span(stop)| Time::ZERO + stop),
+            stop,
             count: most(section, "count")?,
             dscp: dscp(section)?.unwrap_or_default(),
             is_answered: flag(section, "answered")?,
@@ -325,32 +364,38 @@ impl Reader<'_> {
     }
 
     /// What flows of all kinds have.
-    fn flow(&self, section: &Section<'_>, ports: &mut Ports) -> Result<Flow, Complaint> {
+    fn flow(
+        &self,
+        section: &Section<'_>,
+        flows: &mut Flows,
+        kind: &'static str,
+        start: Time,
+    ) -> Result<Flow, Complaint> {
         let ends = [section.needed("from")?, section.needed("to")?];
         let place = ends[1].clone();
+        let usual = format!("{kind} {} to {}", ends[0].text()?, ends[1].text()?);
         let [from, to] = self.apart(ends, "a flow")?;
         let port = |key| section.get(key)?.map(|port| port.count(1..=65_535)).transpose();
         let (asked, from_port) = (port("port")?, port("from-port")?);
-        let port = ports.take(to, asked).map_err(|what| place.complain(what))?;
-        let name = section.get("name")?.map(|name| name.text()).transpose()?;
-        Ok(Flow {
-            name: name.map(str::to_owned),
-            from,
-            to,
-            port,
-            from_port,
-            ipv6: flag(section, "ipv6")?,
-            start: time(section, "start")?,
-        })
+        let port = flows.take((kind, to), asked, from_port);
+        let port = port.map_err(|what| place.complain(what))?;
+        let given = names::name(section)?;
+        let name = flows.name(given, usual).map_err(|what| {
+            let name = section.get("name").ok().flatten();
+            name.unwrap_or(place).complain(what)
+        })?;
+        Ok(Flow { name, from, to, port, from_port, ipv6: flag(section, "ipv6")?, start })
     }
 
-    /// Two different nodes with links, that `what` joins.
+    /// Two different nodes with links, which lead from one to the other, that `what` joins.
     fn apart(&self, [a, b]: [Entry<'_>; 2], what: &str) -> Result<[usize; 2], Complaint> {
         let ends = [self.node(&a)?, self.node(&b)?];
         if ends[0] == ends[1] {
             return Err(b.complain(format!("{what} joins two different nodes")));
         }
-        Ok([self.linked_node(&a)?, self.linked_node(&b)?])
+        let ends = [self.linked_node(&a)?, self.linked_node(&b)?];
+        self.expect_joined(ends, &b)?;
+        Ok(ends)
     }
 }
 
@@ -410,27 +455,63 @@ fn number<T: Default + TryFrom<u64>>(
     }
 }
 
-fn time(section: &Section<'_>, key: &str) -> Result<Time, Complaint> {
-    let span = section.get(key)?.map_or(Ok(Span::default()), |at| at.quantity())?;
-    Ok(Time::ZERO + span.0)
+/// What flows that were read have taken: each is known by its name, and by its ports.
+#[derive(Debug, Default)]
+struct Flows {
+    /// The ports that flows of a kind come from, for each port of a receiver.
+    ports: BTreeMap<(&'static str, usize, u16), BTreeSet<u16>>,
+    names: BTreeSet<String>,
+    /// How many flows of each kind there are.
+    counts: BTreeMap<&'static str, u16>,
 }
 
-/// Ports that flows take at their receivers.
-#[derive(Debug, Default)]
-struct Ports(BTreeSet<(usize, u16)>);
+/// What `lab tune --flow` calls all flows of a kind.
+const KINDS: [&str; 4] = ["tcp", "udp", "bgp", "messages"];
 
-impl Ports {
-    /// The port asked for, or the next that is free.
-    fn take(&mut self, node: usize, asked: Option<u16>) -> Result<u16, String> {
+impl Flows {
+    /// The port asked for, or the next that is free. Several flows may go to one if they come from different
+    /// ports.
+    fn take(
+        &mut self,
+        (kind, node): (&'static str, usize),
+        asked: Option<u16>,
+        from_port: Option<u16>,
+    ) -> Result<u16, String> {
+        let count = self.counts.entry(kind).or_default();
+        let from = from_port.unwrap_or(SOURCE_PORTS.saturating_add(*count));
+        *count += 1;
+        let is_free =
+            |port: u16| KINDS.iter().all(|it| !self.ports.contains_key(&(*it, node, port)));
         let port = match asked {
             Some(port) => port,
-            None => (FIRST_PORT..u16::MAX)
-                .find(|port| !self.0.contains(&(node, *port)))
-                .ok_or("all ports are taken")?,
+            None => {
+                (FIRST_PORT..u16::MAX).find(|port| is_free(*port)).ok_or("all ports are taken")?
+            }
         };
-        if !self.0.insert((node, port)) {
-            return Err(format!("port {port} is taken by another flow"));
+        if !self.ports.entry((kind, node, port)).or_default().insert(from) {
+            return Err(format!("another flow goes to port {port} from port {from} already"));
         }
         Ok(port)
+    }
+
+    /// The name of a flow: the one that it is given, or a number where several go by the usual one.
+    fn name(&mut self, given: Option<String>, usual: String) -> Result<Option<String>, String> {
+        if let Some(name) = given {
+            if KINDS.contains(&name.as_str()) {
+                return Err(format!("\"{name}\" stands for all flows of a kind"));
+            }
+            if !self.names.insert(name.clone()) {
+                return Err(format!("another flow is called \"{name}\""));
+            }
+            return Ok(Some(name));
+        }
+        if self.names.insert(usual.clone()) {
+            return Ok(None);
+        }
+        let numbered = (2..=self.names.len() + 1).map(|number| format!("{usual} {number}"));
+        let name = numbered.into_iter().find(|name| !self.names.contains(name));
+        let name = name.unwrap_or(usual);
+        self.names.insert(name.clone());
+        Ok(Some(name))
     }
 }

@@ -94,6 +94,8 @@ pub struct TransferReport {
     pub retransmissions: u64,
     /// How often its timer expired.
     pub timeouts: u64,
+    /// How often it reduced its window because of marks (ECN).
+    pub ecn_reductions: u64,
     /// Segments that arrived again at the receiver.
     pub duplicates: u64,
 }
@@ -135,6 +137,10 @@ pub struct LinkReport {
     pub dropped: u64,
     /// Dropped because the link was down.
     pub dropped_down: u64,
+    /// TCP acknowledgements that left the queue because a newer one took their place.
+    pub thinned_acks: u64,
+    /// Marked by the queue (ECN).
+    pub marked: u64,
     /// The most packets that waited.
     pub longest_queue: usize,
 }
@@ -150,6 +156,20 @@ pub struct NodeReport {
     pub no_route: u64,
     /// Packets longer than the next link carries.
     pub too_big: u64,
+    /// Packets whose hops were used up.
+    pub hops_exceeded: u64,
+    /// Fragments, which hosts here do not put together.
+    pub fragments: u64,
+    /// Packets with a header that cannot be read, of IP or of what it carries.
+    pub malformed: u64,
+    /// Packets that no application waits for.
+    pub unwanted: u64,
+    /// Broadcasts for others, as their list said (RFC 1770).
+    pub not_listed: u64,
+    /// Connections not made because there were too many, or one with the same ends.
+    pub connections_refused: u64,
+    /// Connections refused because all passive opens of their port were taken.
+    pub passive_opens_missing: u64,
     /// Its HBH, if it runs that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hbh: Option<HopReport>,
@@ -182,6 +202,20 @@ pub struct TunnelReport {
     pub sources_recovered: u64,
     /// Packets from the other end that were given up.
     pub sources_given_up: u64,
+    /// Packets dropped because its queue was full or they waited too long.
+    pub queue_dropped: u64,
+    /// Packets refused because the path was down or there were no keys.
+    pub down: u64,
+    /// Packets refused as too long.
+    pub too_big: u64,
+    /// Packets refused as no IP packets.
+    pub malformed: u64,
+    /// Datagrams of its own that were too long for the interface.
+    pub outer_too_big: u64,
+    /// Datagrams of its own without keys to seal them.
+    pub unsealed: u64,
+    /// Datagrams of the other end that could not be opened.
+    pub unreadable: u64,
 }
 
 /// A node's HBH.
@@ -275,6 +309,7 @@ impl TransferReport {
             segments: sent.tcp.sent.segments,
             retransmissions: sent.tcp.sent.retransmissions,
             timeouts: sent.tcp.feedback.timeouts,
+            ecn_reductions: sent.tcp.feedback.ecn_reductions,
             duplicates: received.tcp.received.duplicates,
         }
     }
@@ -322,6 +357,8 @@ impl LinkReport {
             lost: counters.lost.packets,
             dropped: counters.dropped_at_edge.packets + counters.dropped_inside.packets,
             dropped_down: counters.dropped_down.packets,
+            thinned_acks: counters.thinned_acks.packets,
+            marked: counters.marked.packets,
             longest_queue: counters.longest_queue,
         }
     }
@@ -357,6 +394,13 @@ impl NodeReport {
             forwarded: node.counters.forwarded,
             no_route: node.counters.no_route,
             too_big: node.counters.too_big,
+            hops_exceeded: node.counters.hops_exceeded,
+            fragments: node.counters.fragments,
+            malformed: node.counters.malformed + node.counters.malformed_transport,
+            unwanted: node.counters.unwanted,
+            not_listed: node.counters.not_listed,
+            connections_refused: node.counters.connections_refused,
+            passive_opens_missing: node.counters.passive_opens_missing,
             hbh: world.services::<Hbh>(node.node).next().map(HopReport::new),
             routing: RoutingReport::new(world, node.node),
             tunnels: world.services::<Tunnel>(node.node).map(TunnelReport::new).collect(),
@@ -366,7 +410,7 @@ impl NodeReport {
 
 impl TunnelReport {
     fn new(tunnel: &Tunnel) -> Self {
-        let sim::TunnelReport { peer, stats, .. } = tunnel.report();
+        let sim::TunnelReport { peer, stats, counters, .. } = tunnel.report();
         Self {
             peer,
             packets_in: stats.inner.packets_in,
@@ -377,6 +421,13 @@ impl TunnelReport {
             packets_out: stats.inner.packets_out,
             sources_recovered: stats.received.sources_recovered,
             sources_given_up: stats.received.sources_given_up,
+            queue_dropped: stats.inner.queue_dropped,
+            down: counters.down,
+            too_big: counters.too_big,
+            malformed: counters.malformed,
+            outer_too_big: counters.outer_too_big,
+            unsealed: counters.unsealed,
+            unreadable: counters.unreadable,
         }
     }
 }
@@ -397,6 +448,8 @@ impl fmt::Display for Report {
         let frequencies = self.frequencies.iter().map(FrequencyReport::row);
         section(f, "HF frequencies", &FrequencyReport::HEAD, frequencies)?;
         section(f, "Links", &LINK_HEAD, self.links.iter().map(LinkReport::row))?;
+        let drops = self.nodes.iter().filter_map(NodeReport::drops);
+        section(f, "Dropped by nodes", &DROP_HEAD, drops)?;
         let hops = self.nodes.iter().filter_map(NodeReport::row);
         section(f, "HBH", &HOP_HEAD, hops)?;
         let routers = || self.nodes.iter().filter_map(|it| Some((&*it.name, it.routing.as_ref()?)));
@@ -405,13 +458,48 @@ impl fmt::Display for Report {
         let counters = RoutingReport::totals(routers().map(|(_, it)| it));
         section(f, "Routing, all nodes", &["counter", "count"], counters)?;
         let ends = self.nodes.iter().flat_map(NodeReport::tunnel_rows);
-        section(f, "Tunnels", &TUNNEL_HEAD, ends)
+        section(f, "Tunnels", &TUNNEL_HEAD, ends)?;
+        let drops = self.nodes.iter().flat_map(NodeReport::tunnel_drops);
+        section(f, "Dropped by tunnels", &TUNNEL_DROP_HEAD, drops)
     }
 }
 
 const FLOW_HEAD: [&str; 6] = ["flow", "received", "delay", "goodput", "sent again", ""];
-const LINK_HEAD: [&str; 7] =
-    ["from", "to", "packets", "octets", "lost", "dropped", "longest queue"];
+const LINK_HEAD: [&str; 10] = [
+    "from",
+    "to",
+    "packets",
+    "octets",
+    "lost",
+    "queue full",
+    "down",
+    "thinned",
+    "marked",
+    "longest queue",
+];
+const DROP_HEAD: [&str; 10] = [
+    "node",
+    "no route",
+    "too big",
+    "hops exceeded",
+    "fragments",
+    "malformed",
+    "unwanted",
+    "not listed",
+    "connections refused",
+    "no passive open",
+];
+const TUNNEL_DROP_HEAD: [&str; 9] = [
+    "from",
+    "to",
+    "queue",
+    "path down",
+    "too big",
+    "malformed",
+    "too big outside",
+    "no keys",
+    "unreadable",
+];
 const HOP_HEAD: [&str; 8] =
     ["node", "packets", "sent", "repeated", "spare", "acks", "given up", "refused"];
 
@@ -454,9 +542,17 @@ impl FlowReport {
 
 impl LinkReport {
     fn row(&self) -> Vec<String> {
-        let dropped = self.dropped + self.dropped_down;
         let mut row = vec![self.from.clone(), self.to.clone()];
-        row.extend([self.packets, self.octets, self.lost, dropped].map(|count| count.to_string()));
+        let counts = [
+            self.packets,
+            self.octets,
+            self.lost,
+            self.dropped,
+            self.dropped_down,
+            self.thinned_acks,
+            self.marked,
+        ];
+        row.extend(counts.map(|count| count.to_string()));
         row.push(self.longest_queue.to_string());
         row
     }
@@ -477,6 +573,41 @@ impl NodeReport {
         let mut row = vec![self.name.clone()];
         row.extend(counts.map(|count| count.to_string()));
         Some(row)
+    }
+
+    /// Why packets ended here, if any did.
+    fn drops(&self) -> Option<Vec<String>> {
+        let counts = [
+            self.no_route,
+            self.too_big,
+            self.hops_exceeded,
+            self.fragments,
+            self.malformed,
+            self.unwanted,
+            self.not_listed,
+            self.connections_refused,
+            self.passive_opens_missing,
+        ];
+        let row = [self.name.clone()].into_iter().chain(counts.map(|count| count.to_string()));
+        counts.iter().any(|count| *count > 0).then(|| row.collect())
+    }
+
+    /// Why packets ended at tunnels, of those where any did.
+    fn tunnel_drops(&self) -> impl Iterator<Item = Vec<String>> {
+        self.tunnels.iter().filter_map(|end| {
+            let counts = [
+                end.queue_dropped,
+                end.down,
+                end.too_big,
+                end.malformed,
+                end.outer_too_big,
+                end.unsealed,
+                end.unreadable,
+            ];
+            let ends = [self.name.clone(), end.peer.clone()].into_iter();
+            let row = ends.chain(counts.map(|count| count.to_string()));
+            counts.iter().any(|count| *count > 0).then(|| row.collect())
+        })
     }
 
     fn tunnel_rows(&self) -> impl Iterator<Item = Vec<String>> {

@@ -18,9 +18,15 @@ impl Built<'_> {
     ) -> anyhow::Result<[AppId; 2]> {
         let Transfer { flow, octets, tcp } = transfer;
         let destination = self.destination(flow)?;
-        let sink = transfer::SinkConfig { tcp: *tcp, ..transfer::SinkConfig::new(flow.port) };
+        let others = self.plan().transfers.iter().map(|other| &other.flow);
+        let from_port = flow.from_port.unwrap_or(port);
+        let sink = transfer::SinkConfig {
+            tcp: *tcp,
+            from_port: shares_port(flow, others).then_some(from_port),
+            ..transfer::SinkConfig::new(flow.port)
+        };
         let sender = transfer::SenderConfig {
-            port: flow.from_port.unwrap_or(port),
+            port: from_port,
             octets: *octets,
             start: flow.start + self.before,
             tcp: *tcp,
@@ -46,12 +52,24 @@ impl Built<'_> {
             dscp: *dscp,
         };
         let [from, to] = [flow.from, flow.to].map(|node| self.nodes[node]);
+        let others = self.plan().streams.iter().map(|other| &other.flow);
+        let only_from = shares_port(flow, others).then_some(sender.port);
         Ok(if *is_answered {
             let ping = self.world.add_app(from, ping::Ping::new(sender));
-            [ping, self.world.add_app(to, echo::Echo::new(flow.port))]
+            let echo = echo::Echo::new(flow.port);
+            let echo = match only_from {
+                Some(port) => echo.only_from(port),
+                None => echo,
+            };
+            [ping, self.world.add_app(to, echo)]
         } else {
             let sender = self.world.add_app(from, stream::Sender::new(sender));
-            [sender, self.world.add_app(to, stream::Sink::new(flow.port))]
+            let sink = stream::Sink::new(flow.port);
+            let sink = match only_from {
+                Some(port) => sink.only_from(port),
+                None => sink,
+            };
+            [sender, self.world.add_app(to, sink)]
         })
     }
 
@@ -97,4 +115,10 @@ impl Built<'_> {
         let plain = || self.world.app(sender).map(stream::Sender::stats).map(|it| it.sent);
         answered.or_else(plain).unwrap_or_default()
     }
+}
+
+/// Whether more than one flow of a kind goes to the port of this one, which then knows its packets by where they
+/// come from.
+fn shares_port<'a>(flow: &Flow, all: impl Iterator<Item = &'a Flow>) -> bool {
+    all.filter(|other| (other.to, other.port) == (flow.to, flow.port)).count() > 1
 }

@@ -117,12 +117,6 @@ impl Kind {
                 check(&text)?;
                 Some(Value::Text(text))
             }
-            // A small share may be meant as well as all of it.
-            (Self::Share { least, most }, Written::Integer(1))
-                if *least <= 0.01 && *most >= 1.0 =>
-            {
-                return Err(UNCLEAR.to_owned());
-            }
             (Self::Share { .. } | Self::Period { .. } | Self::Rate { .. }, _) => {
                 self.quantity(&written.text().ok_or_else(refused)?)?
             }
@@ -192,9 +186,6 @@ impl Kind {
     }
 }
 
-/// What is said of a probability that is written as 1.
-pub const UNCLEAR: &str = "1 is not clear: 100% or 1%? Write \"100%\" or \"1%\"";
-
 fn count(written: &Written<'_>) -> Option<u64> {
     match written {
         Written::Integer(number) => u64::try_from(*number).ok(),
@@ -252,9 +243,6 @@ mod tests {
         assert_eq!(count.read(&Written::Integer(9)), Ok(Value::Count(9)));
         let octets = Kind::Count { least: 0, most: 1 << 40, unit: "octets" };
         assert_eq!(octets.read(&Written::Float(1e9)), Ok(Value::Count(1_000_000_000)));
-        let all = Kind::Share { least: 0.0, most: 1.0 };
-        assert_eq!(all.read(&Written::Integer(1)), Err(UNCLEAR.to_owned()));
-        assert_eq!(all.read(&Written::Text("100%")), Ok(Value::Share(1.0)));
         for bad in [0.5, -1.0, 1e300, f64::NAN, f64::INFINITY] {
             assert!(octets.read(&Written::Float(bad)).is_err(), "{bad}");
         }

@@ -13,7 +13,7 @@
 mod kind;
 mod value;
 
-pub use kind::{Kind, UNCLEAR, names};
+pub use kind::{Kind, names};
 pub use value::{Value, Written, named, word};
 
 /// What can be set of a protocol whose parameters are a `C`.

@@ -14,6 +14,7 @@ const WAITING: usize = 16;
 #[derive(Debug)]
 pub struct Echo {
     port: u16,
+    from_port: Option<u16>,
     replies: VecDeque<Vec<u8>>,
     spare: Vec<Vec<u8>>,
     stats: Stats,
@@ -32,7 +33,19 @@ impl Echo {
     /// An echo server on this port.
     #[must_use]
     pub fn new(port: u16) -> Self {
-        Self { port, replies: VecDeque::new(), spare: Vec::new(), stats: Stats::default() }
+        Self {
+            port,
+            from_port: None,
+            replies: VecDeque::new(),
+            spare: Vec::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// The same for what comes from one port alone, where several servers of a node share theirs.
+    #[must_use]
+    pub fn only_from(self, port: u16) -> Self {
+        Self { from_port: Some(port), ..self }
     }
 
     /// What happened so far.
@@ -65,5 +78,9 @@ impl App for Echo {
 
     fn udp_port(&self) -> Option<u16> {
         Some(self.port)
+    }
+
+    fn source_port(&self) -> Option<u16> {
+        self.from_port
     }
 }

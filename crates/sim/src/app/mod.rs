@@ -75,4 +75,9 @@ pub trait App: Any + Debug + Send {
     fn tcp_port(&self) -> Option<u16> {
         None
     }
+
+    /// The only port of peers that it serves, where several applications of a node share a port.
+    fn source_port(&self) -> Option<u16> {
+        None
+    }
 }

@@ -122,6 +122,7 @@ impl App for Sender {
 #[derive(Debug)]
 pub struct Sink {
     port: u16,
+    from_port: Option<u16>,
     stats: SinkStats,
     highest: Option<u64>,
     seen: Seen,
@@ -160,12 +161,19 @@ impl Sink {
     pub fn new(port: u16) -> Self {
         Self {
             port,
+            from_port: None,
             stats: SinkStats::default(),
             highest: None,
             seen: Seen::default(),
             last_transit: None,
             delays: Quantiles::default(),
         }
+    }
+
+    /// The same for what comes from one port alone, where several sinks of a node share theirs.
+    #[must_use]
+    pub fn only_from(self, port: u16) -> Self {
+        Self { from_port: Some(port), ..self }
     }
 
     /// What happened so far.
@@ -215,6 +223,10 @@ impl App for Sink {
 
     fn udp_port(&self) -> Option<u16> {
         Some(self.port)
+    }
+
+    fn source_port(&self) -> Option<u16> {
+        self.from_port
     }
 }
 

@@ -217,6 +217,8 @@ impl App for Sender {
 pub struct SinkConfig {
     /// The port it listens on.
     pub port: u16,
+    /// The only port whose connections it takes, where several sinks of a node share theirs.
+    pub from_port: Option<u16>,
     /// Its TCP.
     pub tcp: tcp::Config,
     /// Whether it sends everything back.
@@ -232,7 +234,7 @@ impl SinkConfig {
     /// A sink that sends nothing back.
     #[must_use]
     pub fn new(port: u16) -> Self {
-        Self { port, tcp: tcp::Config::default(), echo: false, confirm: None }
+        Self { port, from_port: None, tcp: tcp::Config::default(), echo: false, confirm: None }
     }
 }
 
@@ -297,6 +299,10 @@ impl Sink {
 impl App for Sink {
     fn tcp_port(&self) -> Option<u16> {
         Some(self.config.port)
+    }
+
+    fn source_port(&self) -> Option<u16> {
+        self.config.from_port
     }
 
     fn accept(&mut self) -> Option<tcp::Config> {

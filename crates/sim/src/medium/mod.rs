@@ -13,6 +13,7 @@ pub mod cnr;
 mod delivery;
 pub mod hf;
 pub mod radio;
+mod room;
 pub mod wire;
 
 use std::any::Any;
@@ -25,6 +26,7 @@ use crate::engine::packets::PacketId;
 use crate::ids::PortId;
 
 pub use delivery::Delivery;
+pub use room::{Admission, Room};
 
 /// Something that carries packets between the ports attached to it.
 ///

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::queue::{Limits, Queue, QueueDiscipline, Queued, Waiting};
 use crate::engine::Engine;
 use crate::ids::PortId;
-use crate::medium::LinkAddress;
+use crate::medium::{LinkAddress, Room};
 
 /// What can be set on an interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,6 +23,8 @@ pub struct InterfaceConfig {
     pub hop_backlog: usize,
     /// Which packet leaves first, and which has to go when there is no room.
     pub queue_discipline: QueueDiscipline,
+    /// How many waiting packets have one that comes marked, if it speaks ECN (RFC 3168, 5).
+    pub mark_at: Option<usize>,
     /// Whether a TCP acknowledgement takes the place of an older one of its flow that waits.
     pub thins_acks: bool,
 }
@@ -35,6 +37,7 @@ impl Default for InterfaceConfig {
             queue_octets: None,
             hop_backlog: 0,
             queue_discipline: QueueDiscipline::DropTail,
+            mark_at: None,
             thins_acks: false,
         }
     }
@@ -55,17 +58,29 @@ impl Interface {
     pub(crate) fn new(name: String, config: InterfaceConfig, port: PortId) -> Self {
         let limits = Limits {
             discipline: config.queue_discipline,
-            packets: config.queue_packets,
-            octets: config.queue_octets.unwrap_or(usize::MAX),
+            room: Room {
+                packets: config.queue_packets,
+                octets: config.queue_octets.unwrap_or(usize::MAX),
+            },
             thins_acks: config.thins_acks,
         };
         let queue = Queue::new(limits);
         Self { name, config, port, addresses: Vec::new(), is_up: true, queue }
     }
 
-    /// Takes a packet of these octets, if the queue has room.
-    pub(crate) fn enqueue(&mut self, waiting: Waiting, octets: &[u8]) -> Queued {
-        self.queue.enqueue(waiting, octets)
+    /// Takes a packet of these octets, if the medium is idle or the queue has room.
+    pub(crate) fn enqueue(&mut self, waiting: Waiting, octets: &[u8], is_idle: bool) -> Queued {
+        self.queue.enqueue(waiting, octets, is_idle)
+    }
+
+    /// Whether the longest packet could wait.
+    pub(crate) fn has_room(&self) -> bool {
+        self.queue.has_room(self.config.mtu)
+    }
+
+    /// Whether a packet that comes now, and speaks ECN, is marked.
+    pub(crate) fn is_marking(&self) -> bool {
+        self.config.mark_at.is_some_and(|packets| self.queue.len() >= packets)
     }
 
     pub(crate) fn dequeue(&mut self) -> Option<Waiting> {

@@ -263,8 +263,7 @@ impl Node {
                 self.interfaces[index].dequeue().map(|waiting| (waiting.packet, waiting.to));
             let waiting = waiting.or_else(|| self.poll_services(engine, index));
             let Some((packet, to)) = waiting else { return };
-            let class = self.class_of(engine.packets.get(packet));
-            engine.transmit(&mut self.sequence, port, to, packet, class);
+            self.send(engine, index, packet, to);
         }
         self.fill_backlog(engine, index);
         if self.interfaces[index].queue_len() > 0 || self.has_service_over(engine, index) {

@@ -13,7 +13,7 @@ use proto::serial;
 use proto::tcp::{self, Flags};
 
 use crate::engine::PacketId;
-use crate::medium::LinkAddress;
+use crate::medium::{Admission, LinkAddress, Room};
 
 /// What leaves a queue first.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -37,8 +37,7 @@ pub enum QueueDiscipline {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Limits {
     pub(super) discipline: QueueDiscipline,
-    pub(super) packets: usize,
-    pub(super) octets: usize,
+    pub(super) room: Room,
     pub(super) thins_acks: bool,
 }
 
@@ -57,6 +56,8 @@ pub(crate) struct Waiting {
 /// What becomes of packets when one comes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Queued {
+    /// It need not wait.
+    Sent,
     /// It waits.
     Taken,
     /// There is no room for it.
@@ -111,8 +112,11 @@ impl Queue {
         }
     }
 
-    /// Takes a packet, of which these are the octets.
-    pub(super) fn enqueue(&mut self, waiting: Waiting, octets: &[u8]) -> Queued {
+    /// Takes a packet, of which these are the octets; `is_idle` says whether the medium could send it now.
+    pub(super) fn enqueue(&mut self, waiting: Waiting, octets: &[u8], is_idle: bool) -> Queued {
+        if self.admit(is_idle, waiting.octets) == Admission::Sent {
+            return Queued::Sent;
+        }
         if waiting.is_routing && self.limits.discipline != QueueDiscipline::DropTail {
             return self.enqueue_first(waiting);
         }
@@ -221,8 +225,13 @@ impl Queue {
         }
     }
 
-    fn has_room(&self, octets: usize) -> bool {
-        self.packets < self.limits.packets && self.octets + octets <= self.limits.octets
+    /// Whether a packet of so many octets may wait.
+    pub(super) fn has_room(&self, octets: usize) -> bool {
+        self.admit(false, octets) == Admission::Waits
+    }
+
+    fn admit(&self, is_idle: bool, octets: usize) -> Admission {
+        self.limits.room.admit(is_idle, (self.packets, self.octets), octets)
     }
 
     fn lane(&self, key: Option<FlowKey>) -> Option<&Lane> {
@@ -350,7 +359,7 @@ mod tests {
         let mut packets = crate::engine::Packets::default();
         let ids: Vec<PacketId> = (0..6).map(|_| packets.add()).collect();
         let put = |queue: &mut Queue, at: usize, is_routing| {
-            queue.enqueue(Waiting { is_routing, ..waiting(ids[at], 100) }, &[])
+            queue.enqueue(Waiting { is_routing, ..waiting(ids[at], 100) }, &[], false)
         };
 
         for (at, is_routing) in [(0, false), (1, false), (2, true)] {
@@ -370,12 +379,12 @@ mod tests {
         // Three packets of 1,000 octets of one flow, then five of 500 of another, which fills it.
         for (at, id) in ids[..8].iter().enumerate() {
             let (port, len) = if at < 3 { (1, 1_000) } else { (2, 500) };
-            let taken = queue.enqueue(waiting(*id, len), &segment(port, 0, 0x10, 100));
+            let taken = queue.enqueue(waiting(*id, len), &segment(port, 0, 0x10, 100), false);
             assert!(matches!(taken, Queued::Taken));
         }
 
         // A third flow finds room at the cost of the first, which has most.
-        let third = queue.enqueue(waiting(ids[8], 100), &segment(3, 0, 0x10, 100));
+        let third = queue.enqueue(waiting(ids[8], 100), &segment(3, 0, 0x10, 100), false);
 
         assert!(matches!(third, Queued::Instead(it) if it.packet == ids[2]));
         let order = [0, 3, 4, 8, 1, 5, 6, 7].map(|at: usize| ids[at]);
@@ -401,7 +410,7 @@ mod tests {
             let mut queue = queue(QueueDiscipline::DropTail, 50, thins_acks);
 
             let thinned = ids.iter().zip(&all).filter(|(id, octets)| {
-                matches!(queue.enqueue(waiting(**id, 40), octets), Queued::Thinned(_))
+                matches!(queue.enqueue(waiting(**id, 40), octets, false), Queued::Thinned(_))
             });
 
             assert_eq!(thinned.count(), if thins_acks { 2 } else { 0 });
@@ -421,7 +430,7 @@ mod tests {
             for (at, id) in (0_u16..).zip(&ids) {
                 let waiting = Waiting { to: port(u32::from(at) % 2), ..waiting(*id, 10) };
                 assert!(matches!(
-                    queue.enqueue(waiting, &segment(at % 3, 0, 0x10, 1)),
+                    queue.enqueue(waiting, &segment(at % 3, 0, 0x10, 1), false),
                     Queued::Taken
                 ));
             }
@@ -439,7 +448,7 @@ mod tests {
     }
 
     fn queue(discipline: QueueDiscipline, packets: usize, thins_acks: bool) -> Queue {
-        Queue::new(Limits { discipline, packets, octets: usize::MAX, thins_acks })
+        Queue::new(Limits { discipline, room: Room { packets, octets: usize::MAX }, thins_acks })
     }
 
     fn waiting(packet: PacketId, octets: usize) -> Waiting {

@@ -155,7 +155,7 @@ impl Node {
         }
         if segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK | Flags::RST) {
             let port = Some(segment.destination.port());
-            if let Some(app) = self.apps.iter().position(|local| local.app.tcp_port() == port) {
+            if let Some(app) = self.app_for(segment.source.port(), |app| app.tcp_port() == port) {
                 if self.sockets.listens(app) {
                     self.accept(engine, app, segment);
                     return;

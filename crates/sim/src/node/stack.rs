@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header, decrement_ttl, fragment, protocol, selective};
+use proto::ip::{FlowKey, Header, decrement_ttl, fragment, mark_congestion, protocol, selective};
 
 use super::queue::{Queued, Waiting};
 use super::service::{Hook, Origin, Passage};
@@ -11,6 +11,7 @@ use super::{NextHop, Node};
 use crate::capture::Direction;
 use crate::engine::{Engine, PacketId, is_for_all};
 use crate::ids::PortId;
+use crate::medium::LinkAddress;
 
 impl Node {
     /// The first hook: HBH takes its packets, the others are for this node or pass through.
@@ -221,7 +222,8 @@ impl Node {
             self.drop_down(engine, interface, waiting.packet);
             return;
         }
-        if self.try_enqueue(engine, interface, waiting) {
+        let is_idle = engine.is_idle(self.interfaces[interface].port);
+        if self.try_enqueue(engine, interface, waiting, is_idle) {
             self.pump(engine, interface);
         } else {
             self.drop_queued(engine, interface, waiting);
@@ -231,15 +233,22 @@ impl Node {
         counters.longest_queue = counters.longest_queue.max(interface.queue_len());
     }
 
-    /// Puts a packet into an interface's queue; false if there is no room.
+    /// Sends a packet where the medium is idle and nothing waits, or puts it into an interface's queue; false if
+    /// there is no room.
     pub(super) fn try_enqueue(
         &mut self,
         engine: &mut Engine,
         index: usize,
         waiting: Waiting,
+        is_idle: bool,
     ) -> bool {
+        let is_marking = self.interfaces[index].is_marking();
         let octets = engine.packets.get(waiting.packet);
-        match self.interfaces[index].enqueue(waiting, octets) {
+        match self.interfaces[index].enqueue(waiting, octets, is_idle) {
+            Queued::Sent => {
+                self.send(engine, index, waiting.packet, waiting.to);
+                return true;
+            }
             Queued::Taken => {}
             Queued::Full => return false,
             Queued::Instead(gone) => self.drop_queued(engine, index, gone),
@@ -249,7 +258,23 @@ impl Node {
                 engine.packets.remove(older.packet);
             }
         }
+        if is_marking && mark_congestion(engine.packets.get_mut(waiting.packet)) {
+            let port = self.interfaces[index].port;
+            engine.ports[port.index()].counters.marked.add(waiting.octets);
+        }
         true
+    }
+
+    /// Puts a packet on the medium of an interface, which is idle.
+    pub(super) fn send(
+        &mut self,
+        engine: &mut Engine,
+        index: usize,
+        packet: PacketId,
+        to: LinkAddress,
+    ) {
+        let class = self.class_of(engine.packets.get(packet));
+        engine.transmit(&mut self.sequence, self.interfaces[index].port, to, packet, class);
     }
 
     /// Drops a packet for which a queue has no room.

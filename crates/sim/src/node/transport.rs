@@ -6,6 +6,7 @@ use proto::ip::icmp::{Error, Report};
 use proto::ip::{Header, protocol, udp};
 
 use super::Node;
+use crate::app::App;
 use crate::engine::{Engine, PacketId};
 
 impl Node {
@@ -21,9 +22,8 @@ impl Node {
             self.counters.malformed_transport += 1;
             return;
         };
-        let port = datagram.destination.port();
-        let Some(index) = self.apps.iter().position(|local| local.app.udp_port() == Some(port))
-        else {
+        let (port, source) = (Some(datagram.destination.port()), datagram.source.port());
+        let Some(index) = self.app_for(source, |app| app.udp_port() == port) else {
             self.counters.unwanted += 1;
             let (offender, ()) =
                 engine.packets.derive(packet, |packet, out| out.extend_from_slice(packet));
@@ -32,6 +32,16 @@ impl Node {
         };
         self.apps[index].app.handle_datagram(engine.now, &datagram);
         self.drive_app(engine, index);
+    }
+
+    /// The first application that listens so, and serves peers at this port.
+    pub(super) fn app_for(
+        &self,
+        source_port: u16,
+        listens: impl Fn(&dyn App) -> bool,
+    ) -> Option<usize> {
+        let serves = |app: &dyn App| app.source_port().is_none_or(|only| only == source_port);
+        self.apps.iter().position(|local| listens(&*local.app) && serves(&*local.app))
     }
 
     /// Takes an ICMP error about a packet of this node's.

@@ -3,7 +3,6 @@
 use std::fmt::{self, Formatter};
 
 use proto::parameter::{Value, Written};
-use proto::quantity::Span;
 use proto::time::Time;
 use proto::{sar, tcp};
 use settings::{Complaint, Section};
@@ -37,7 +36,7 @@ impl Reader<'_> {
         for options in [usual, options.as_ref()].into_iter().flatten() {
             options.apply(&tcp::PARAMETERS, &mut bgp.tcp)?;
         }
-        (bgp.start, bgp.stop) = span(&section)?;
+        (bgp.start, bgp.stop) = self.times(&section)?;
         Ok(Some(bgp))
     }
 
@@ -50,7 +49,7 @@ impl Reader<'_> {
         let Some(section) = root.section("messages")? else { return Ok(None) };
         let mut messages = Messages { nodes: self.hosts(&section)?, ..Messages::default() };
         section.apply(&MESSAGES, &mut messages)?;
-        (messages.start, messages.stop) = span(&section)?;
+        (messages.start, messages.stop) = self.times(&section)?;
         match messages.over {
             Over::Sar => {
                 if let Some(sar) = section.section("sar")? {
@@ -82,6 +81,9 @@ impl Reader<'_> {
                 if sorted.len() < nodes.len() {
                     return Err(entry.complain("a node is there twice"));
                 }
+                for (node, place) in nodes.iter().zip(&list) {
+                    self.expect_joined([nodes[0], *node], place)?;
+                }
                 nodes
             }
             None => self.linked.iter().copied().collect(),
@@ -91,14 +93,6 @@ impl Reader<'_> {
         }
         Ok(nodes)
     }
-}
-
-fn span(section: &Section<'_>) -> Result<(Time, Option<Time>), Complaint> {
-    let time = |key| {
-        let span = section.get(key)?.map(|entry| entry.quantity()).transpose()?;
-        Ok::<_, Complaint>(span.map(|Span(span)| Time::ZERO + span))
-    };
-    Ok((time("start")?.unwrap_or(Time::ZERO), time("stop")?))
 }
 
 /// The TCP of speakers that say nothing of it: its MTU is the shortest of what they are on.

@@ -1,6 +1,8 @@
+mod flows;
 mod hf;
 mod manet;
 mod net;
+mod refused;
 mod routing;
 mod tunnel;
 mod writing;
@@ -375,15 +377,6 @@ fn an_address_is_that_of_a_node() {
 fn syntax_errors_have_a_line() {
     assert!(parse("nodes = [\n\"a\"\n").expect_err("no end").starts_with("x.toml:"));
     assert!(parse("").expect_err("no nodes").contains("nodes is missing"));
-}
-
-#[test]
-fn flow_ports_do_not_collide() {
-    let flows = "[[udp]]\nfrom = \"a\"\nto = \"c\"\nrate = \"8kbit\"\npayload = 100\nport = 5001\n";
-
-    let error = parse(&format!("{CHAIN}\n{flows}")).expect_err("a port taken twice");
-
-    assert_eq!(error, "x.toml:24: udp.to: port 5001 is taken by another flow");
 }
 
 proptest! {

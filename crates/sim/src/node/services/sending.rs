@@ -47,7 +47,7 @@ impl Node {
     /// Moves a few packets ahead of time from services to an interface's queue.
     pub(in crate::node) fn fill_backlog(&mut self, engine: &mut Engine, index: usize) {
         let ahead = self.interfaces[index].config.hop_backlog;
-        while self.interfaces[index].queue_len() < ahead {
+        while self.interfaces[index].queue_len() < ahead && self.interfaces[index].has_room() {
             let Some(frame) = self.poll_frame(engine, index) else { break };
             if !self.enqueue_ahead(engine, index, frame) {
                 break;
@@ -58,7 +58,7 @@ impl Node {
         if self.has_frames_over(index) {
             return;
         }
-        while self.interfaces[index].queue_len() < BACKLOG {
+        while self.interfaces[index].queue_len() < BACKLOG && self.interfaces[index].has_room() {
             let Some(datagram) = self.poll_datagram(engine, index) else { break };
             if !self.enqueue_ahead(engine, index, datagram) {
                 break;
@@ -139,7 +139,7 @@ impl Node {
     ) -> bool {
         let octets = engine.packets.get(packet).len();
         let waiting = Waiting { packet, to, octets, is_local: true, is_routing: false };
-        let is_taken = self.try_enqueue(engine, index, waiting);
+        let is_taken = self.try_enqueue(engine, index, waiting, false);
         if !is_taken {
             engine.packets.remove(packet);
         }

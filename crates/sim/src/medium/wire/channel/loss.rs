@@ -8,8 +8,7 @@ use std::time::Duration;
 use proto::rng::Rng;
 use proto::time::Time;
 
-use proto::parameter::UNCLEAR;
-use proto::quantity::{BadQuantity, Probability, Span, decimal};
+use proto::quantity::{BadQuantity, Probability, Span, UNCLEAR, decimal};
 
 /// How packets come to be lost.
 ///

@@ -11,6 +11,7 @@
 //!
 //! A pure function of time, so that the simulator's wires and the live emulator are the same link.
 
+mod jitter;
 mod loss;
 mod outage;
 #[cfg(test)]
@@ -24,8 +25,9 @@ use proto::time::{Time, nanos};
 pub use loss::{BadLoss, Fades, GilbertElliott, Loss};
 pub use outage::{BadOutages, Outages};
 
+use jitter::Jitter;
 use loss::LossProcess;
-use proto::quantity::{BitRate, bit_nanos};
+use proto::quantity::{BitRate, Span, bit_nanos};
 
 /// What one direction of a link does to packets; by default nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,7 +36,7 @@ pub struct Config {
     pub rate: BitRate,
     /// How long a packet travels once sent.
     pub delay: Duration,
-    /// The delay varies uniformly by this much either way, never below 0.
+    /// The delay varies by this much either way; its mean stays. At most the [delay](Config::check).
     pub jitter: Duration,
     /// Whether jitter may let a packet overtake another.
     pub reorder: bool,
@@ -58,6 +60,28 @@ pub struct Config {
     pub outages: Outages,
 }
 
+/// Why a direction of a link cannot be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("jitter {jitter} is more than delay {delay}: nothing arrives before it is sent")]
+pub struct BadJitter {
+    /// What varies the delay.
+    pub jitter: Span,
+    /// The delay.
+    pub delay: Span,
+}
+
+impl Config {
+    /// Whether such a direction can be, which all readers ask.
+    ///
+    /// # Errors
+    /// When its jitter is more than its delay.
+    pub fn check(&self) -> Result<(), BadJitter> {
+        let Self { jitter, delay, .. } = *self;
+        let (jitter, delay) = (Span(jitter), Span(delay));
+        if jitter > delay { Err(BadJitter { jitter, delay }) } else { Ok(()) }
+    }
+}
+
 /// How often a packet is sent at most where [`Config::repeat_at_once`] holds: an end even where
 /// everything is lost.
 pub const MAX_TRIES: u32 = 10_000;
@@ -67,7 +91,7 @@ pub const MAX_TRIES: u32 = 10_000;
 pub struct Channel {
     config: Config,
     loss: LossProcess,
-    jitter: Rng,
+    jitter: Jitter,
     busy_until: Instant,
     latest_arrival: Time,
     outage: usize,
@@ -89,7 +113,7 @@ impl Channel {
     #[must_use]
     pub fn new(config: Config, mut rng: Rng) -> Self {
         // Streams apart, so that adding jitter does not change which packets are lost.
-        let jitter = Rng::stream(rng.bits(), "jitter");
+        let jitter = Jitter::new(Rng::stream(rng.bits(), "jitter"));
         let loss = LossProcess::new(&config.loss, Rng::stream(rng.bits(), "loss"));
         // Links have slots of their own: their phases differ.
         let first_slot = Rng::stream(rng.bits(), "slots").within(config.slots);
@@ -181,8 +205,9 @@ impl Channel {
         if jitter.is_zero() {
             return sent + delay;
         }
-        let late = self.jitter.within(jitter.saturating_mul(2));
+        let late = self.jitter.next(sent, jitter, reorder);
         let arrival = sent + delay.saturating_add(late).saturating_sub(jitter);
+        // Rounding and a jitter beyond the delay are all that this has to mend.
         if reorder { arrival } else { arrival.max(self.latest_arrival) }
     }
 }

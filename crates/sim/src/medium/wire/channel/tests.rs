@@ -137,6 +137,43 @@ fn jitter_keeps_the_order_unless_told_otherwise() {
 }
 
 #[test]
+fn jitter_leaves_the_mean_delay_whatever_the_order_and_the_gaps() {
+    for (reorder, gap) in
+        [(false, 0.01_f64), (false, 1.0), (false, 45.0), (true, 0.01), (true, 45.0)]
+    {
+        let (delay, jitter) = (Duration::from_millis(50), Duration::from_millis(20));
+        let mut channel = channel(Config { delay, jitter, reorder, ..Config::default() });
+        let count = (2_000_000.0 / gap.max(1.0)) as u64;
+
+        let delays = (0..count).map(|k| {
+            let at = Time::ZERO + Duration::from_millis(1).mul_f64(gap).saturating_mul(k as u32);
+            channel.transmit(at, 100).arrives_at.unwrap().since(at).as_secs_f64()
+        });
+        let (mut sum, mut least, mut most) = (0.0, f64::MAX, 0.0_f64);
+        for delay in delays {
+            (sum, least, most) = (sum + delay, least.min(delay), most.max(delay));
+        }
+
+        // Some 500 independent draws at least, of 11.5 ms each: five standard errors are 2.6 ms.
+        let mean = sum / count as f64;
+        assert!((mean - 0.050).abs() < 0.002_6, "{reorder} {gap}: {mean}");
+        assert!(least >= 0.030 && most <= 0.070, "{least} {most}");
+        assert!(most - least > 0.035, "{least} {most}");
+    }
+}
+
+#[test]
+fn a_jitter_beyond_the_delay_is_refused() {
+    let delay = Duration::from_millis(10);
+    let check = |jitter| Config { delay, jitter, ..Config::default() }.check();
+
+    assert_eq!(check(delay), Ok(()));
+    let error = check(Duration::from_millis(50)).unwrap_err();
+    let expected = "jitter 50ms is more than delay 10ms: nothing arrives before it is sent";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
 fn jitter_does_not_change_which_packets_are_lost() {
     let lost = |jitter| {
         let loss = Loss::random(probability(0.3));
@@ -309,6 +346,8 @@ fn an_impossible_loss_is_refused_with_the_reason() {
     assert_eq!(error("trace()"), BadLoss::Trace);
     assert_eq!(error("trace(01x)"), BadLoss::Trace);
     assert!(matches!(error("120%"), BadLoss::Probability(_)));
+    let question = "1 is not clear: 100% or 1%? Write \"100%\" or \"1%\"";
+    assert_eq!(error("1").to_string(), question);
     assert!(matches!(error("sometimes"), BadLoss::Model { .. }));
     assert!(matches!(error("uniform(3)"), BadLoss::Model { .. }));
 }
