@@ -267,7 +267,7 @@ impl Run {
                 Event::FlowEnded(flow) => self.flows.retain(|known| *known != flow),
                 Event::Accepted(_)
                 | Event::Bound
-                | Event::Close
+                | Event::Close(_)
                 | Event::Readable(_)
                 | Event::Refused(_)
                 | Event::Unbound(_)

@@ -229,13 +229,13 @@ impl Run {
                 }
                 client::Event::Unbound(_) => {
                     self.pending.clear();
-                    user.rebind();
+                    user.rebind(self.now);
                 }
                 // The other node confirmed it, and had no client for it.
                 client::Event::Rejected {
                     id: None, reason: UnidataReason::SAP_NOT_BOUND, ..
                 } => {}
-                client::Event::Close | client::Event::Rejected { id: None, .. } => {
+                client::Event::Close(_) | client::Event::Rejected { id: None, .. } => {
                     panic!("{event:?}")
                 }
                 client::Event::Availability { .. }

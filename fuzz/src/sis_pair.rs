@@ -399,9 +399,9 @@ impl User {
             }
             client::Event::Unbound(_) | client::Event::Refused(_) => {
                 self.pending.clear();
-                self.client.rebind();
+                self.client.rebind(now);
             }
-            client::Event::Close => {
+            client::Event::Close(_) => {
                 if let Some(id) = self.id.take() {
                     server.handle_disconnected(now, id);
                 }

@@ -21,12 +21,15 @@ pub(crate) enum Subject {
     NeighbourUp,
     NoAddress,
     NoFarClient,
+    NodeLeft,
+    NodeUnreadable,
     ProfileDiffers,
     RouteChanged,
     RouteConflicting,
     TargetForbidden,
     TlsFailed,
     Unclaimed,
+    Unreadable,
     VersionDiffers,
 }
 
@@ -74,10 +77,13 @@ impl Subject {
             | Self::KeyDiffers
             | Self::NoAddress
             | Self::NoFarClient
+            | Self::NodeLeft
+            | Self::NodeUnreadable
             | Self::ProfileDiffers
             | Self::RouteConflicting
             | Self::TargetForbidden
             | Self::Unclaimed
+            | Self::Unreadable
             | Self::VersionDiffers => 1,
             Self::Firewall
             | Self::NeighbourDown

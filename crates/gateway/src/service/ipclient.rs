@@ -84,6 +84,11 @@ struct Status {
     mtu: u16,
     octets_waiting: u64,
     octets_unconfirmed: u64,
+    /// What the server said that could not be read, or not then.
+    invalid: u64,
+    /// Why the server was left, until it has bound us again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<String>,
 }
 
 impl Client {
@@ -218,7 +223,13 @@ impl Driver for Client {
         while let Some(event) = self.client.poll_event() {
             match event {
                 Event::Bound { mtu } => info!(mtu, "bound"),
-                Event::Close => self.dial.hang_up(now),
+                Event::Close(fault) => {
+                    if let Some(left_out) = self.complaints.admit(now, Subject::NodeLeft) {
+                        let server = self.config.server;
+                        warn!(%server, %fault, left_out, "the server is left, and tried again later");
+                    }
+                    self.dial.hang_up(now);
+                }
                 Event::Refused(reason) => warn!(?reason, "the server refuses the access point"),
                 Event::Unbound(reason) => warn!(?reason, "the server has unbound us"),
                 Event::Unreceived { node } => {
@@ -227,6 +238,12 @@ impl Driver for Client {
                     }
                 }
             }
+        }
+        if let Some(what) = self.client.poll_unreadable()
+            && let Some(left_out) = self.complaints.admit(now, Subject::NodeUnreadable)
+        {
+            let server = self.config.server;
+            warn!(%server, %what, left_out, "what the server said is passed over: it cannot be read");
         }
         self.release();
         self.buffer.clear();
@@ -273,15 +290,19 @@ impl Service for Client {
             (true, true) => "bound",
         };
         let (stats, dialled) = (self.client.stats(), self.dial.stats());
+        let of_server = self.client.client_stats();
         let status = Status {
             state,
             server: self.config.server,
             mtu: self.client.mtu(),
             octets_waiting: stats.queued,
             octets_unconfirmed: stats.unconfirmed,
+            invalid: of_server.invalid + of_server.misplaced,
+            trouble: self.client.fault().map(|fault| fault.to_string()),
         };
         let mut counters = entries("ipclient_", &self.counters);
         counters.extend(entries("ipclient_", &stats));
+        counters.extend(entries("ipclient_sis_", of_server));
         counters.extend([
             ("ipclient_connects_tried".to_owned(), dialled.tried),
             ("ipclient_connects".to_owned(), dialled.connected),

@@ -4,6 +4,7 @@ use super::flows::FlowId;
 use super::session::SessionId;
 use super::wire::Opening;
 use crate::s5066::Address;
+use crate::s5066::sis::client::Fault;
 use crate::s5066::sis::{BindReason, UnbindReason};
 use crate::slep::Break;
 
@@ -15,8 +16,8 @@ pub enum Event {
     Accepted(SessionId),
     /// The node takes what is to be sent.
     Bound,
-    /// The connection to the node is to be closed, and made again: what it says cannot be read.
-    Close,
+    /// The connection to the node is to be closed, and made again.
+    Close(Fault),
     /// Another end asks for a connection: [`HfPep::accept`](super::HfPep::accept) says that it is
     /// there, [`HfPep::reset`](super::HfPep::reset) why not.
     Connect {

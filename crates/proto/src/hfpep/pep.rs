@@ -13,6 +13,7 @@ use super::stats::Stats;
 use super::wire::{MAX_NAME, Opening};
 use crate::rng::Rng;
 use crate::s5066::Address;
+use crate::s5066::sis::stream::Unreadable;
 use crate::slep::{
     self, Addresses, Break, NotOpened, Options, Read, Reason, Slep, Source, StreamId,
 };
@@ -369,7 +370,7 @@ impl HfPep {
                 | slep::Event::Delivered(_)
                 | slep::Event::Undelivered(_) => {}
                 slep::Event::Bound => self.events.push_back(Event::Bound),
-                slep::Event::Close => self.events.push_back(Event::Close),
+                slep::Event::Close(fault) => self.events.push_back(Event::Close(fault)),
                 slep::Event::Refused(reason) => self.events.push_back(Event::Refused(reason)),
                 slep::Event::Unbound(reason) => self.events.push_back(Event::Unbound(reason)),
                 slep::Event::Opened { stream, from, addresses } => {
@@ -564,6 +565,12 @@ impl HfPep {
     #[must_use]
     pub fn stream(&self, id: SessionId) -> Option<StreamId> {
         self.sessions.get(&id)?.stream()
+    }
+
+    /// What the node said that could not be read, and was passed over; the last since this was asked
+    /// before.
+    pub fn poll_unreadable(&mut self) -> Option<Unreadable> {
+        self.slep.poll_unreadable()
     }
 
     /// The streams below.

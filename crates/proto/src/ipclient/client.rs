@@ -1,6 +1,7 @@
 //! The IP client itself.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::config::{Config, Override};
@@ -15,8 +16,9 @@ use crate::backoff::Backoff;
 use crate::ip::icmp::Error;
 use crate::ip::{Header, fragment};
 use crate::s5066::Address;
-use crate::s5066::sis::client::{self, Client, Send, SendId};
+use crate::s5066::sis::client::{self, Client, Fault, Send, SendId};
 use crate::s5066::sis::primitive::Arrival;
+use crate::s5066::sis::stream::Unreadable;
 use crate::s5066::sis::{
     BindReason, Confirmation, Mode, NodeStatus, Service, UnbindReason, UnidataReason,
 };
@@ -39,7 +41,7 @@ const MAX_UNSENT: usize = 16 << 10;
 ///   the connection has room.
 /// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
 /// - Getters: [`mtu`](Self::mtu), [`is_bound`](Self::is_bound), [`is_radio_off`](Self::is_radio_off),
-///   [`stats`](Self::stats).
+///   [`fault`](Self::fault), [`stats`](Self::stats), [`client_stats`](Self::client_stats).
 #[derive(Debug)]
 pub struct IpClient {
     config: Config,
@@ -52,6 +54,8 @@ pub struct IpClient {
     is_radio_off: bool,
     rebind_at: Option<Time>,
     patience: Backoff,
+    /// Why the node was left, until it has bound the client again.
+    fault: Option<Fault>,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -64,8 +68,8 @@ pub enum Event {
         /// At most.
         mtu: u16,
     },
-    /// The connection is to be closed, and made again: what the node says cannot be read.
-    Close,
+    /// The connection is to be closed, and made again.
+    Close(Fault),
     /// The node does not bind the client, which will ask again.
     Refused(BindReason),
     /// A datagram arrived at a node where no IP client took it.
@@ -84,6 +88,7 @@ impl IpClient {
         let client = client::Config {
             rank: config.rank,
             service: Service::of(config.classes[0].unicast),
+            least_mtu: least_mtu(&config),
             max_unsent: MAX_UNSENT,
             ..client::Config::new(config.sap)
         };
@@ -96,6 +101,7 @@ impl IpClient {
             is_radio_off: false,
             rebind_at: None,
             patience: Backoff::new(config.rebind),
+            fault: None,
             events: VecDeque::new(),
             stats: Stats::default(),
             config,
@@ -206,13 +212,15 @@ impl IpClient {
         match event {
             client::Event::Bound { .. } => {
                 self.stats.handed.binds += 1;
+                self.fault = None;
                 self.headers.handle_bound(now);
                 self.patience.succeed();
                 self.events.push_back(Event::Bound { mtu: self.mtu() });
             }
-            client::Event::Close => {
+            client::Event::Close(fault) => {
                 self.forsake();
-                self.events.push_back(Event::Close);
+                self.fault = Some(fault);
+                self.events.push_back(Event::Close(fault));
             }
             client::Event::Confirmed(id) => {
                 if let Some(tcp) = self.pending.handle_confirmed(now, id) {
@@ -281,7 +289,12 @@ impl IpClient {
 
     fn receive(&mut self, now: Time, received: client::Received) {
         // A client bound for errors would get them; this one is not, but the node may differ.
-        let is_damaged = matches!(received.arrival, Arrival::NonArqWithErrors { .. });
+        let is_damaged = match &received.arrival {
+            Arrival::NonArqWithErrors { errored, missing } => {
+                !errored.is_empty() || !missing.is_empty()
+            }
+            Arrival::Unspecified | Arrival::Arq | Arrival::NonArq => false,
+        };
         if is_damaged || received.u_pdu.is_empty() {
             self.stats.received.received_malformed += 1;
             return;
@@ -432,7 +445,7 @@ impl IpClient {
             self.handle_event(now, event);
         }
         if self.rebind_at.take_if(|at| *at <= now).is_some() {
-            self.client.rebind();
+            self.client.rebind(now);
         }
         self.pump(now);
     }
@@ -484,6 +497,24 @@ impl IpClient {
         self.is_radio_off
     }
 
+    /// Why the node was left, until it has bound the client again.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// What the node said that could not be read, and was passed over; the last since this was asked
+    /// before.
+    pub fn poll_unreadable(&mut self) -> Option<Unreadable> {
+        self.client.poll_unreadable()
+    }
+
+    /// Counters of the client of the node.
+    #[must_use]
+    pub fn client_stats(&self) -> &client::Stats {
+        self.client.stats()
+    }
+
     /// Counters and levels.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -494,4 +525,11 @@ impl IpClient {
         stats.headers = self.headers.stats();
         stats
     }
+}
+
+/// What a node has to take at the least: what every host takes of IPv4 (RFC 791), every link of IPv6 (RFC 8200).
+fn least_mtu(config: &Config) -> u16 {
+    let has_v6 = config.addresses.iter().any(IpAddr::is_ipv6)
+        || config.routes.iter().any(|route| route.prefix.address().is_ipv6());
+    if has_v6 { 1_280 } else { 576 }
 }

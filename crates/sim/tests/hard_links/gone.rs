@@ -105,3 +105,29 @@ fn who_asks_over_the_link_of_a_station_that_restarted_is_told() {
         assert!(!band.told(B, OWNER).is_empty(), "{quarters}");
     }
 }
+
+#[test]
+fn a_hard_link_follows_one_that_its_client_has_ended_a_moment_ago() {
+    for first in KINDS {
+        for second in KINDS {
+            for tenths in [0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 120] {
+                let mut band = Band::new("9600/short", 2);
+                band.run(SECOND);
+                band.establish(A, first, 1, address(B));
+                band.run(SECOND * 12);
+                assert_eq!(band.told(A, OWNER), ["established"], "{first:?}");
+                band.terminate(A, B);
+                band.run(SECOND * tenths / 10);
+                let asked = band.now;
+                band.establish(A, second, 1, address(B));
+                band.run(MINUTE);
+
+                let case = format!("{second:?} {tenths} tenths of a second after {first:?}");
+                let (at, ..) = band.story.last().expect("it is answered");
+                // A call waits until the physical link before it is broken: 5.7 s, or at most half as much more.
+                assert!(at.since(asked) < SECOND * 9, "{case}: {:?}", at.since(asked));
+                assert_eq!(band.told(A, OWNER), ["established"; 2], "{case}");
+            }
+        }
+    }
+}

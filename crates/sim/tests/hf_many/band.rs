@@ -213,7 +213,7 @@ impl Band {
                         client::Event::Unbound(reason) => panic!("unbound: {reason:?}"),
                         client::Event::Availability { .. }
                         | client::Event::Bound { .. }
-                        | client::Event::Close
+                        | client::Event::Close(_)
                         | client::Event::FlowOff
                         | client::Event::FlowOn
                         | client::Event::HardLink(_)

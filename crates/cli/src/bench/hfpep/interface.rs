@@ -52,7 +52,7 @@ pub(super) fn measure(at: [SocketAddr; 2]) -> anyhow::Result<f64> {
                     Event::Bound { .. } => bound += 1,
                     Event::Confirmed(_) => unconfirmed -= 1,
                     Event::Received(received) => arrived += received.u_pdu.len() as f64,
-                    Event::Close
+                    Event::Close(_)
                     | Event::Refused(_)
                     | Event::Unbound(_)
                     | Event::Rejected { .. } => {

@@ -443,7 +443,10 @@ impl Pep {
                     self.pep.announce(now, node);
                 }
             }
-            Event::Close => {
+            Event::Close(fault) => {
+                if let Some(left_out) = self.complaints.admit(now, Subject::NodeLeft) {
+                    warn!(%fault, left_out, "the server is left");
+                }
                 if let Some(dial) = &mut self.dial {
                     dial.hang_up(now);
                 }
@@ -505,6 +508,11 @@ impl Driver for Pep {
         self.handle_ending(now);
         self.partings.handle_timeout(now);
         self.follow_companions(now);
+        if let Some(what) = self.pep.poll_unreadable()
+            && let Some(left_out) = self.complaints.admit(now, Subject::NodeUnreadable)
+        {
+            warn!(%what, left_out, "what the server said is passed over: it cannot be read");
+        }
         loop {
             self.give_datagrams(now);
             while let Some(event) = self.pep.poll_event() {
@@ -579,6 +587,7 @@ impl Service for Pep {
         counters.extend(entries("hfpep_bearer_", &self.fast.stats()));
         counters.extend(entries("hfpep_tls_", self.targets.termination.stats()));
         counters.extend(entries("slep_", &self.pep.slep().stats()));
+        counters.extend(entries("slep_sis_", self.pep.slep().client_stats()));
         if let Some(dialled) = self.dial.as_ref().map(Dial::stats) {
             counters.extend([
                 ("hfpep_connects_tried".to_owned(), dialled.tried),

@@ -20,6 +20,12 @@ pub(super) struct Status {
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<SocketAddr>,
+    /// What the server said that could not be read, or not then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    invalid: Option<u64>,
+    /// Why the server was left, until it has bound us again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<String>,
     connections: usize,
     /// Clients whose TLS handshake is not complete.
     handshakes: usize,
@@ -95,10 +101,13 @@ impl Status {
             (Some(true), false) => "not bound",
             (Some(true), true) => "bound",
         };
+        let of_server = pep.pep.slep().client_stats();
         let over_hf = pep.pep.status(now).map(|it| Session::over_hf(&it));
         Self {
             state,
             server: pep.config.server,
+            invalid: pep.dial.as_ref().map(|_| of_server.invalid + of_server.misplaced),
+            trouble: pep.pep.slep().fault().map(|fault| fault.to_string()),
             connections: pep.connections.len() + pep.fast.len(),
             handshakes: pep.lobby.len(),
             held: pep.held.len(),

@@ -178,7 +178,7 @@ impl End {
                 }
                 Event::Accepted(_)
                 | Event::Bound
-                | Event::Close
+                | Event::Close(_)
                 | Event::FlowEnded(_)
                 | Event::Refused(_)
                 | Event::Unbound(_)

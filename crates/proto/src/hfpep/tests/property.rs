@@ -330,7 +330,7 @@ impl Stage {
                 self.breaks.push((known.port, broken.reason));
             }
             Event::Bound
-            | Event::Close
+            | Event::Close(_)
             | Event::Refused(_)
             | Event::Unbound(_)
             | Event::FlowEnded(_)

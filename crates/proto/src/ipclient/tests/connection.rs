@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::bench::{Bench, config, udp};
-use crate::ipclient::{Config, Event};
+use crate::ipclient::{Config, Event, Route};
 use crate::s5066::service::Outcome;
+use crate::s5066::sis::client::Fault;
+use crate::s5066::sis::stream::Broken;
 use crate::s5066::sis::{self, BindReason, NodeStatus, UnbindReason};
 use crate::time::Time;
 
@@ -81,8 +83,17 @@ fn a_node_that_cannot_be_read_is_left() {
     let mut bench = Bench::new(config());
     bench.client.handle_octets(bench.now, b"HTTP/1.1 400 Bad Request");
 
-    assert_eq!(bench.client.poll_event(), Some(Event::Close));
+    let fault = Fault::Unreadable(Broken::Preamble(b'H', b'T'));
+    assert_eq!(bench.client.poll_event(), Some(Event::Close(fault)));
     assert!(!bench.client.is_bound());
+    assert_eq!((bench.client.fault(), bench.client.client_stats().invalid), (Some(fault), 1));
+
+    let id = bench.id.take().unwrap();
+    bench.server.handle_disconnected(bench.now, id);
+    bench.client.handle_disconnected(bench.now);
+    bench.connect();
+    assert!(bench.client.is_bound());
+    assert_eq!(bench.client.fault(), None);
 }
 
 #[test]
@@ -117,4 +128,52 @@ fn what_else_a_node_says_disturbs_nothing() {
     assert!(!bench.client.is_radio_off());
     assert_eq!(bench.client.next_timeout(), None);
     assert_eq!(bench.now, Time::ZERO);
+}
+
+#[test]
+fn a_node_has_to_take_what_every_link_of_ip_takes() {
+    let least = |routes: fn(&Route) -> bool, mtu| {
+        let mut config = config();
+        config.routes.retain(routes);
+        config.addresses.retain(|address| {
+            config.routes.iter().any(|it| it.prefix.address().is_ipv6() == address.is_ipv6())
+        });
+        let server = sis::Config { mtu, ..sis::Config::default() };
+        let mut bench = Bench::unconnected(config, server);
+        bench.connect();
+        bench.client.fault().map(|fault| match fault {
+            Fault::Mtu { least, .. } => least,
+            other => panic!("{other}"),
+        })
+    };
+    let only_v4 = |route: &Route| route.prefix.address().is_ipv4();
+
+    assert_eq!(least(only_v4, 575), Some(576));
+    assert_eq!(least(only_v4, 576), None);
+    assert_eq!(least(|_| true, 1_279), Some(1_280));
+    assert_eq!(least(|_| true, 1_280), None);
+}
+
+#[test]
+fn datagrams_behind_counts_of_blocks_reach_the_stack_and_what_is_no_u_pdu_is_counted() {
+    // Rockwell Collins up to 2.1 and open5066 put four octets before each U_PDU.
+    let packet = udp([10, 0, 1, 9], 0, 40);
+    let mut bench = Bench::new(config());
+    let mut octets = vec![0x90, 0xeb, 0, 0, 0, 21, 0x09, 0xe0, 0, 0, 1, 0x19, 0xe0, 0, 0, 2, 0, 40];
+    octets.extend([0; 4]);
+    octets.extend(&packet);
+    octets[4] = u8::try_from(octets.len() - 5).unwrap();
+    bench.client.handle_octets(bench.now, &octets);
+
+    assert_eq!(bench.packets(), [packet]);
+    assert_eq!(bench.client.client_stats().invalid, 0);
+
+    // Two octets too many are neither form.
+    octets[4] += 2;
+    octets.extend([0; 2]);
+    bench.client.handle_octets(bench.now, &octets);
+
+    assert!(bench.packets().is_empty());
+    assert_eq!(bench.client.client_stats().invalid, 1);
+    assert!(bench.client.poll_unreadable().is_some());
 }

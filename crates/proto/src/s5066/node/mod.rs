@@ -40,6 +40,7 @@ use super::dts::datagram;
 use super::dts::scan::Scanner;
 use super::dts::wire::{DATAGRAM_IDS, Numbers, Reason};
 use super::service::{Failure, MAX_PRIORITY, Mode, Outcome, Request, RequestId};
+use super::sis::stream::Unreadable;
 use super::sis::{self, ClientId, NodeStatus, Sap, UnavailableReason};
 use super::{Address, dts::policy};
 use crate::modem::{self, Waveform};
@@ -67,8 +68,8 @@ use waiting::Waiting;
 /// - facts of clients: `handle_connected`, `handle_octets`, `handle_disconnected`;
 /// - facts of the modem: `handle_modem`, `handle_modem_available`;
 /// - time: `handle_timeout`, `next_timeout`;
-/// - decisions: `poll_transmit`, `poll_octets`, `poll_event`, `poll_unclaimed`, `poll_record` once
-///   `record` was called;
+/// - decisions: `poll_transmit`, `poll_octets`, `poll_event`, `poll_unclaimed`, `poll_unreadable`,
+///   `poll_record` once `record` was called;
 /// - getters: the rest.
 pub struct Node {
     config: Config,
@@ -227,6 +228,11 @@ impl Node {
     /// was bound.
     pub fn poll_unclaimed(&mut self) -> Option<(Address, Sap)> {
         self.sis.poll_unclaimed()
+    }
+
+    /// The client that last said something which could not be read, and what, since the previous call.
+    pub fn poll_unreadable(&mut self) -> Option<(ClientId, Unreadable)> {
+        self.sis.poll_unreadable()
     }
 
     /// Starts or stops recording what happens on the air.

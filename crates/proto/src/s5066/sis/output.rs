@@ -13,11 +13,16 @@ pub(super) struct OutputBuffer {
 
 impl OutputBuffer {
     pub(super) fn push(&mut self, primitive: &Primitive<'_>) {
+        self.push_with(|out| primitive.emit(out));
+    }
+
+    /// Takes the primitive that `emit` appends.
+    pub(super) fn push_with(&mut self, emit: impl FnOnce(&mut Vec<u8>)) {
         if self.start > self.octets.len() / 2 {
             self.octets.drain(..self.start);
             self.start = 0;
         }
-        primitive.emit(&mut self.octets);
+        emit(&mut self.octets);
     }
 
     /// Appends at most a chunk; whether there was anything.

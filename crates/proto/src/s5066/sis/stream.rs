@@ -1,6 +1,6 @@
 //! Primitives in a stream of octets that comes in any pieces.
 
-use super::primitive::{ENVELOPE, MAX, PREAMBLE, VERSION};
+use super::primitive::{self, ENVELOPE, MAX, Malformed, PREAMBLE, VERSION};
 
 /// Takes octets, gives what the envelopes hold.
 ///
@@ -14,15 +14,57 @@ pub struct Stream {
 /// Why a stream cannot be read on: nothing tells where the next primitive starts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Broken {
+    /// There is a size where the version should be, as before the standard had versions.
+    #[error(
+        "a primitive of type {number} without a version: it belongs between 0x90eb and the size"
+    )]
+    NoVersion {
+        /// The type, where the size should be.
+        number: u8,
+    },
     /// No primitive starts like this.
     #[error("a primitive starts with 0x{0:02x}{1:02x}, not 0x90eb")]
     Preamble(u8, u8),
     /// A primitive has a type at least.
     #[error("a primitive of no octets")]
     Size,
+    /// All primitives of this type have the same size, and this is that size the wrong way round.
+    #[error(
+        "primitive {number} of {size} octets: its size has its two octets swapped, and numbers are \
+         sent high octet first"
+    )]
+    Swapped {
+        /// The type.
+        number: u8,
+        /// What the size says as it came.
+        size: u16,
+    },
     /// There is no such version.
     #[error("version {0}, not 0")]
     Version(u8),
+}
+
+/// What somebody said that is no primitive.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unreadable {
+    /// A single primitive, behind which the next one starts.
+    #[error("primitive {number}: {why}")]
+    Primitive {
+        /// Its type.
+        number: u8,
+        /// What is wrong with it.
+        why: Malformed,
+    },
+    /// The stream, and all that would follow.
+    #[error(transparent)]
+    Stream(#[from] Broken),
+}
+
+impl Unreadable {
+    /// The primitive whose type and fields these are.
+    pub(super) fn primitive(octets: &[u8], why: Malformed) -> Self {
+        Self::Primitive { number: octets.first().copied().unwrap_or_default(), why }
+    }
 }
 
 impl Stream {
@@ -50,13 +92,26 @@ impl Stream {
         if let Some(version) = waiting.get(2).filter(|version| **version != VERSION) {
             return Err(Broken::Version(*version));
         }
-        let Some(&[_, _, _, high, low]) = waiting.first_chunk::<ENVELOPE>() else {
+        let Some(&[_, _, version, high, low]) = waiting.first_chunk::<ENVELOPE>() else {
             return Ok(None);
         };
-        let size = usize::from(u16::from_be_bytes([high, low]));
+        let size = u16::from_be_bytes([high, low]);
         if size == 0 {
             return Err(Broken::Size);
         }
+        if let Some(&number) = waiting.get(ENVELOPE) {
+            // What has always the same size tells at once who counts otherwise; the octets that such a size
+            // asks for would never come.
+            let is_swapped = |right: u16| right != size && right == size.swap_bytes();
+            if primitive::size(number).is_some_and(is_swapped) {
+                return Err(Broken::Swapped { number, size });
+            }
+            let earlier = u16::from_be_bytes([version, high]);
+            if !primitive::is_type(number) && primitive::size(low) == Some(earlier) {
+                return Err(Broken::NoVersion { number: low });
+            }
+        }
+        let size = usize::from(size);
         let start = self.start + ENVELOPE;
         let Some(fields) = self.octets.get(start..start + size) else { return Ok(None) };
 

@@ -27,12 +27,15 @@ use crate::backoff::Backoff;
 use crate::rng::Rng;
 use crate::s5066::Address;
 use crate::s5066::service::MAX_PRIORITY;
-use crate::s5066::sis::client::{self, Client, SendId, Share, Window};
+use crate::s5066::sis::client::{self, Client, Fault, SendId, Share, Window};
+use crate::s5066::sis::stream::Unreadable;
 use crate::s5066::sis::{BindReason, Service, UnbindReason};
 use crate::time::{Time, earliest};
 
 /// Octets that wait for the socket at most: what is there cannot be reconsidered.
 const MAX_UNSENT: usize = 16 << 10;
+/// The shortest U_PDUs that streams make use of, as `mtu` allows it.
+const LEAST_MTU: u16 = 128;
 
 /// Streams to other nodes over one client of a STANAG 5066 node: a core as [`crate::contract`]
 /// describes it.
@@ -75,6 +78,8 @@ pub struct Slep {
     bulk: Option<StreamId>,
     rebind_at: Option<Time>,
     patience: Backoff,
+    /// Why the node was left, until it has bound the client again.
+    fault: Option<Fault>,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -154,8 +159,8 @@ pub enum Event {
     Accepted(StreamId),
     /// The node takes U_PDUs.
     Bound,
-    /// The connection is to be closed, and made again: what the node says cannot be read.
-    Close,
+    /// The connection is to be closed, and made again.
+    Close(Fault),
     /// A reliable datagram was acknowledged.
     Delivered(DatagramId),
     /// Both ends have finished a stream, and each has all of the other: it is no more.
@@ -189,6 +194,7 @@ fn client(config: &Config) -> Client {
     Client::new(client::Config {
         rank: config.rank,
         service: config.service(),
+        least_mtu: LEAST_MTU,
         max_unsent: MAX_UNSENT,
         ..client::Config::new(config.sap)
     })
@@ -216,6 +222,7 @@ impl Slep {
             bulk: None,
             rebind_at: None,
             patience: Backoff::new(config.times.rebind),
+            fault: None,
             events: VecDeque::new(),
             stats: Stats::default(),
             config,
@@ -259,13 +266,15 @@ impl Slep {
             match event {
                 client::Event::Bound { .. } => {
                     self.stats.handed.binds += 1;
+                    self.fault = None;
                     self.patience.succeed();
                     self.events.push_back(Event::Bound);
                     self.ask_all(now);
                 }
-                client::Event::Close => {
+                client::Event::Close(fault) => {
                     self.forsake(now);
-                    self.events.push_back(Event::Close);
+                    self.fault = Some(fault);
+                    self.events.push_back(Event::Close(fault));
                 }
                 client::Event::Confirmed(id) => self.handle_confirmed(now, id),
                 client::Event::FlowOff => self.window.handle_flow_off(),
@@ -296,7 +305,7 @@ impl Slep {
         self.client.handle_timeout(now);
         self.handle_events(now);
         if self.rebind_at.take_if(|at| *at <= now).is_some() {
-            self.client.rebind();
+            self.client.rebind(now);
         }
         while let Some(timer) = self.timers.take(now) {
             match timer {
@@ -338,6 +347,24 @@ impl Slep {
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.client.mtu().is_some()
+    }
+
+    /// Why the node was left, until it has bound the client again.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// What the node said that could not be read, and was passed over; the last since this was asked
+    /// before.
+    pub fn poll_unreadable(&mut self) -> Option<Unreadable> {
+        self.client.poll_unreadable()
+    }
+
+    /// Counters of the client of the node.
+    #[must_use]
+    pub fn client_stats(&self) -> &client::Stats {
+        self.client.stats()
     }
 
     /// Counters and levels.

@@ -183,7 +183,7 @@ impl Stage {
                     }
                     Event::Accepted(_)
                     | Event::Bound
-                    | Event::Close
+                    | Event::Close(_)
                     | Event::Delivered(_)
                     | Event::Refused(_)
                     | Event::Unbound(_)

@@ -1,9 +1,12 @@
 //! What a client tells its user.
 
+use std::time::Duration;
+
 use super::unconfirmed::SendId;
 use crate::s5066::Address;
 use crate::s5066::sis::messages::PeerStatus;
 use crate::s5066::sis::primitive::{Arrival, HardLink};
+use crate::s5066::sis::stream::Broken;
 use crate::s5066::sis::{
     BindReason, LinkReason, NodeStatus, Sap, TerminateReason, UnavailableReason, UnbindReason,
     UnidataReason,
@@ -24,8 +27,8 @@ pub enum Event {
         /// The longest U_PDU, in octets.
         mtu: u16,
     },
-    /// The connection is to be closed: what the node says cannot be read, or it does not answer.
-    Close,
+    /// The connection is to be closed, and perhaps made again.
+    Close(Fault),
     /// A U_PDU was delivered.
     Confirmed(SendId),
     /// The node takes no more until the flow is on again.
@@ -60,6 +63,47 @@ pub enum Event {
     },
     /// The node has unbound the client; what waited for confirmation will get none.
     Unbound(UnbindReason),
+}
+
+/// Why a node is left.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Fault {
+    /// It took the connection, and then said nothing to the bind.
+    #[error("the node has not answered the bind request within {within:?}")]
+    BindUnanswered {
+        /// How long it had.
+        within: Duration,
+    },
+    /// It takes U_PDUs that are too short to be of use.
+    #[error("the node takes U_PDUs of {mtu} octets at most and {least} are needed{}", likely(*mtu, *least))]
+    Mtu {
+        /// What it says.
+        mtu: u16,
+        /// What its user needs.
+        least: u16,
+    },
+    /// It was asked whether it is there, and did not answer.
+    #[error("the node does not answer any more")]
+    Silent,
+    /// What it says is no stream of primitives.
+    #[error("the node cannot be read: {0}")]
+    Unreadable(Broken),
+}
+
+/// The longest U_PDU that the standard knows.
+const MAX_MTU: u16 = 4_096;
+
+/// Why a node may have said so few octets.
+fn likely(mtu: u16, least: u16) -> String {
+    let swapped = mtu.swap_bytes();
+    if (least..=MAX_MTU).contains(&swapped) {
+        format!(
+            ": with its two octets swapped it would be {swapped}, so the node probably sends numbers \
+             low octet first"
+        )
+    } else {
+        ": more can be set at the node".to_owned()
+    }
 }
 
 /// What happens to hard links.

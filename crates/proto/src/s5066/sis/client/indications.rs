@@ -1,6 +1,6 @@
 //! What the node says to its client.
 
-use super::event::{Event, HardLinkEvent, Received};
+use super::event::{Event, Fault, HardLinkEvent, Received};
 use super::{Client, State};
 use crate::s5066::sis::UnidataReason;
 use crate::s5066::sis::messages::{self, PeerStatus};
@@ -11,14 +11,18 @@ impl Client {
     /// Takes a primitive of the node.
     pub(super) fn handle_primitive(&mut self, now: Time, primitive: Primitive<'_>) {
         let link_event = match primitive {
-            Primitive::BindAccepted { sap, mtu }
-                if self.state == State::Binding && sap == self.config.sap =>
-            {
+            Primitive::BindAccepted { sap, mtu } if self.is_binding() && sap == self.config.sap => {
+                let least = self.config.least_mtu;
+                if mtu < least {
+                    self.stats.mtu_refused += 1;
+                    self.close(Fault::Mtu { mtu, least });
+                    return;
+                }
                 self.state = State::Bound { mtu };
                 self.events.push_back(Event::Bound { mtu });
                 return;
             }
-            Primitive::BindRejected(reason) if self.state == State::Binding => {
+            Primitive::BindRejected(reason) if self.is_binding() => {
                 self.state = State::Unbound;
                 self.events.push_back(Event::Refused(reason));
                 return;
@@ -102,8 +106,16 @@ impl Client {
         self.events.push_back(Event::HardLink(link_event));
     }
 
+    fn is_binding(&self) -> bool {
+        matches!(self.state, State::Binding { .. })
+    }
+
     fn receive(&mut self, indication: UnidataIndication<'_>, is_expedited: bool) {
-        let UnidataIndication { priority, to, arrival, from_sap, from, u_pdu, .. } = indication;
+        let UnidataIndication { priority, to_sap, to, arrival, from_sap, from, u_pdu } = indication;
+        if self.mtu().is_none() || to_sap != self.config.sap {
+            self.stats.misplaced += 1;
+            return;
+        }
         self.stats.received += 1;
         let u_pdu = u_pdu.to_vec();
         let received = Received { from, from_sap, to, priority, is_expedited, arrival, u_pdu };

@@ -8,20 +8,26 @@ mod window;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::keep_alive::{Due, KeepAlive};
 use super::messages::{self, Question};
 use super::output::OutputBuffer;
 use super::primitive::{HardLink, MAX_TTL, Management, Primitive, UnidataRequest};
-use super::stream::Stream;
+use super::stream::{Stream, Unreadable};
 use super::{Confirmation, Delivery, LinkReason, NodeStatus, Sap, Service};
 use crate::modem::Waveform;
 use crate::s5066::Address;
-use crate::time::Time;
+use crate::time::{Time, earliest};
 
-pub use event::{Event, HardLinkEvent, Received};
+pub use event::{Event, Fault, HardLinkEvent, Received};
 pub use unconfirmed::SendId;
 use unconfirmed::{Sent, Unconfirmed};
 pub use window::{Share, Window};
+
+/// How long a node may take to answer a bind, which nothing on the air has to be waited for. The standard
+/// has no such time.
+const BIND_WAIT: Duration = Duration::from_secs(20);
 
 /// The parameters of a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,6 +41,10 @@ pub struct Config {
     /// Nothing heard for this long, the node is asked whether it is there; at least 120 s. `None`
     /// leaves that to TCP.
     pub keep_alive: Option<Duration>,
+    /// How long the node may take to answer a bind, after which it is left.
+    pub bind_wait: Duration,
+    /// Octets that U_PDUs of the user may need at the least: a node that takes less is left.
+    pub least_mtu: u16,
     /// U_PDUs without a confirmation at most.
     pub max_pending: usize,
     /// Octets that wait for the socket at most.
@@ -50,6 +60,8 @@ impl Config {
             rank: 0,
             service: Service::ARQ,
             keep_alive: None,
+            bind_wait: BIND_WAIT,
+            least_mtu: 1,
             max_pending: 16_384,
             max_unsent: 1 << 20,
         }
@@ -67,7 +79,7 @@ impl Config {
 ///   `handle_timeout`;
 /// - commands, once [`Event::Bound`] was told: `send`, `take_back`, `establish`, `terminate`,
 ///   `answer`, `ask_about`, `ask_for_rate`, `manage`, `unbind`, and `rebind` after that;
-/// - decisions: `poll_event`, `poll_octets`, `next_timeout`;
+/// - decisions: `poll_event`, `poll_octets`, `poll_unreadable`, `next_timeout`;
 /// - getters: `mtu`, `is_ready`, `pending`, `stats`.
 #[derive(Debug)]
 pub struct Client {
@@ -82,13 +94,15 @@ pub struct Client {
     status: NodeStatus,
     next: u64,
     pending: Unconfirmed,
+    /// What the node said last that could not be read.
+    unreadable: Option<Unreadable>,
     events: VecDeque<Event>,
     stats: Stats,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
-    Binding,
+    Binding { until: Time },
     Bound { mtu: u16 },
     Disconnected,
     Unbound,
@@ -136,7 +150,7 @@ pub enum NotSent {
 }
 
 /// Counters of a client since it started.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// U_PDUs sent.
     pub sent: u64,
@@ -150,8 +164,14 @@ pub struct Stats {
     pub received: u64,
     /// Confirmations of nothing that waits for one.
     pub stray: u64,
-    /// Primitives that could not be read or are not for a node to send.
+    /// Primitives that could not be read or are not for a node to send, or not then.
     pub invalid: u64,
+    /// U_PDUs received and dropped: they are for another access point, or came while there was no binding.
+    pub misplaced: u64,
+    /// Times that the node did not answer a bind.
+    pub unanswered: u64,
+    /// Times that the node took U_PDUs of too few octets only.
+    pub mtu_refused: u64,
 }
 
 impl Client {
@@ -169,6 +189,7 @@ impl Client {
             status: NodeStatus::ON,
             next: 0,
             pending: Unconfirmed::default(),
+            unreadable: None,
             events: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -179,19 +200,19 @@ impl Client {
         self.stream = Stream::default();
         self.outgoing = OutputBuffer::default();
         self.keep_alive = KeepAlive::new(now, self.config.keep_alive);
-        self.bind();
+        self.bind(now);
     }
 
     /// Asks to be bound again on the same connection, after the node refused or unbound the client.
-    pub fn rebind(&mut self) {
+    pub fn rebind(&mut self, now: Time) {
         if self.state == State::Unbound {
-            self.bind();
+            self.bind(now);
         }
     }
 
-    fn bind(&mut self) {
-        let Config { sap, rank, service, .. } = self.config;
-        self.state = State::Binding;
+    fn bind(&mut self, now: Time) {
+        let Config { sap, rank, service, bind_wait, .. } = self.config;
+        self.state = State::Binding { until: now + bind_wait };
         self.is_flow_on = true;
         self.knows_ours = false;
         self.status = NodeStatus::ON;
@@ -215,16 +236,19 @@ impl Client {
             // Taken out, so that what is read can be borrowed from it meanwhile.
             let mut stream = std::mem::take(&mut self.stream);
             stream.push(piece);
-            loop {
+            while self.state != State::Disconnected {
                 match stream.take() {
                     Ok(None) => break,
                     Ok(Some(fields)) => match Primitive::parse(fields) {
                         Ok(primitive) => self.handle_primitive(now, primitive),
-                        Err(_) => self.stats.invalid += 1,
+                        Err(why) => {
+                            self.stats.invalid += 1;
+                            self.unreadable = Some(Unreadable::primitive(fields, why));
+                        }
                     },
-                    Err(_) => {
+                    Err(broken) => {
                         self.stats.invalid += 1;
-                        self.close();
+                        self.close(Fault::Unreadable(broken));
                         return;
                     }
                 }
@@ -355,15 +379,27 @@ impl Client {
         }
         match self.keep_alive.handle_timeout(now) {
             Some(Due::Send) => self.outgoing.push(&Primitive::KeepAlive),
-            Some(Due::GiveUp) => self.close(),
+            Some(Due::GiveUp) => self.close(Fault::Silent),
             None => {}
+        }
+        if self.bind_until().is_some_and(|until| until <= now) {
+            self.stats.unanswered += 1;
+            self.close(Fault::BindUnanswered { within: self.config.bind_wait });
         }
     }
 
-    fn close(&mut self) {
+    /// When a bind that was asked for counts as unanswered.
+    fn bind_until(&self) -> Option<Time> {
+        match self.state {
+            State::Binding { until } => Some(until),
+            State::Bound { .. } | State::Disconnected | State::Unbound => None,
+        }
+    }
+
+    fn close(&mut self, fault: Fault) {
         self.forsake();
         self.state = State::Disconnected;
-        self.events.push_back(Event::Close);
+        self.events.push_back(Event::Close(fault));
     }
 
     fn forsake(&mut self) {
@@ -381,10 +417,18 @@ impl Client {
         self.events.pop_front()
     }
 
+    /// What the node said that could not be read, and was passed over; the last since this was asked
+    /// before.
+    pub fn poll_unreadable(&mut self) -> Option<Unreadable> {
+        self.unreadable.take()
+    }
+
     /// When to call [`Self::handle_timeout`] at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        self.keep_alive.next_timeout().filter(|_| self.state != State::Disconnected)
+        let keep_alive =
+            self.keep_alive.next_timeout().filter(|_| self.state != State::Disconnected);
+        earliest(keep_alive, self.bind_until())
     }
 
     /// The longest U_PDU, when bound.
@@ -392,7 +436,7 @@ impl Client {
     pub fn mtu(&self) -> Option<u16> {
         match self.state {
             State::Bound { mtu } => Some(mtu),
-            State::Binding | State::Disconnected | State::Unbound => None,
+            State::Binding { .. } | State::Disconnected | State::Unbound => None,
         }
     }
 

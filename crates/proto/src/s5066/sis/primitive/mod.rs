@@ -29,7 +29,8 @@
 //!                           size 2, U_PDU
 //!  21 unidata indication    priority:4 SAP:4, address 4, mode:4 source SAP:4, source address 4,
 //!                           size 2, blocks if mode is 3, U_PDU
-//!                           blocks: count 2, (offset 2, size 2) each, with errors; then the missing
+//!                           blocks: count 2, (offset 2, size 2) each, with errors; then the missing.
+//!                           Some nodes put the counts there in any mode: the length tells
 //!  22 ... confirm           unused:4 SAP:4, address 4, size 2, start of the U_PDU
 //!  23 ... rejected          reason:4 SAP:4, address 4, size 2, start of the U_PDU
 //!  24 to 27                 as 20 to 23 for the expedited service, with a priority of 0
@@ -39,6 +40,9 @@
 
 mod emit;
 mod parse;
+mod refusal;
+
+pub(super) use refusal::Refusal;
 
 use super::Sap;
 use super::delivery::Delivery;
@@ -66,6 +70,25 @@ const INDICATION: usize = 13;
 const RESULT: usize = 8;
 /// The longest time to live in units of 2 s; 0 is no limit.
 pub const MAX_TTL: u32 = 648_000;
+
+/// The octets that a primitive of this type has from its type on, if they are always as many.
+pub(super) const fn size(number: u8) -> Option<u16> {
+    Some(match number {
+        2 | 15..=17 => 1,
+        4 | 5 => 2,
+        14 => 3,
+        1 | 3 => 4,
+        7 => 5,
+        6 | 12 => 6,
+        8..=11 | 13 => 7,
+        _ => return None,
+    })
+}
+
+/// Whether the standard defines this type.
+pub(super) const fn is_type(number: u8) -> bool {
+    matches!(number, 1..=27)
+}
 
 /// What a client or a node says.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -161,15 +161,16 @@ impl<'a> Reader<'a> {
         let [mode, from_sap] = halves(self.u8()?);
         let from = self.address()?;
         let len = self.u16()?;
+        // Nodes of Rockwell Collins up to 2.1 and open5066 put the counts of blocks there in any mode.
+        let has_blocks = mode == 3 || self.0.len() > usize::from(len);
         let arrival = match mode {
             0 => Arrival::Unspecified,
             1 => Arrival::Arq,
             2 => Arrival::NonArq,
-            3 => {
-                Arrival::NonArqWithErrors { errored: self.blocks(len)?, missing: self.blocks(len)? }
-            }
+            3 => Arrival::NonArqWithErrors { errored: Vec::new(), missing: Vec::new() },
             other => return Err(Malformed::Mode(other)),
         };
+        let arrival = if has_blocks { self.arrival(arrival, len)? } else { arrival };
         Ok(UnidataIndication {
             priority,
             to_sap: Sap::new(to_sap),
@@ -178,6 +179,16 @@ impl<'a> Reader<'a> {
             from_sap: Sap::new(from_sap),
             from,
             u_pdu: self.take(usize::from(len))?,
+        })
+    }
+
+    /// How a U_PDU came, with the blocks that are told: where there are some it has errors, in any mode.
+    fn arrival(&mut self, told: Arrival, u_pdu: u16) -> Result<Arrival, Malformed> {
+        let (errored, missing) = (self.blocks(u_pdu)?, self.blocks(u_pdu)?);
+        let is_whole = errored.is_empty() && missing.is_empty();
+        Ok(match told {
+            told @ (Arrival::Unspecified | Arrival::Arq | Arrival::NonArq) if is_whole => told,
+            _ => Arrival::NonArqWithErrors { errored, missing },
         })
     }
 

@@ -40,7 +40,7 @@ impl Server {
         });
         self.saps[usize::from(sap.number())] = Some(client);
         self.stats.clients.binds += 1;
-        self.send(now, client, &Primitive::BindAccepted { sap, mtu: self.mtu() });
+        self.send(now, client, &Primitive::BindAccepted { sap, mtu: self.mtu_of(service) });
         self.introduce(now, client);
     }
 

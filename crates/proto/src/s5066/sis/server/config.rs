@@ -10,7 +10,8 @@ pub(in crate::s5066::sis) const OFF: Backlog = Backlog { octets: 5 << 20, u_pdus
 /// The parameters of a node's clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The longest U_PDU taken, in octets: 2,048, or up to 4,096 for nodes that only broadcast.
+    /// The longest U_PDU with ARQ that is taken, in octets: 2,048 by the standard, 4,096 at most. Without
+    /// ARQ it is always 4,096.
     pub mtu: u16,
     /// Access points that clients may have: bit n stands for access point n.
     pub saps: u16,

@@ -26,14 +26,16 @@ pub use stats::Stats;
 use super::keep_alive::{Due, KeepAlive};
 use super::output::OutputBuffer;
 use super::primitive::{Management, Primitive};
-use super::stream::Stream;
-use super::{NodeStatus, Sap, UnavailableReason, UnbindReason};
+use super::stream::{Stream, Unreadable};
+use super::{NodeStatus, Sap, Service, UnavailableReason, UnbindReason};
 use crate::s5066::Address;
 use crate::s5066::service::{ClientId, Command, PRIORITIES, RequestId};
 use crate::time::{Time, earliest};
 
 /// Nodes of which something is remembered, at most.
 const MAX_NODES: usize = 1_024;
+/// The longest U_PDU without ARQ, which the standard calls broadcast whoever it is for.
+const BROADCAST_MTU: u16 = 4_096;
 
 /// What the driver does next.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -67,8 +69,8 @@ pub enum Event {
 ///   `handle_availability`, `handle_capabilities`, `handle_introduced`, `handle_described`,
 ///   `handle_message`;
 /// - time: `handle_timeout`, `next_timeout`;
-/// - decisions: `poll_octets`, `poll_event`, `poll_command`, `poll_request`, `poll_unclaimed`, and
-///   `probe_hard_link`;
+/// - decisions: `poll_octets`, `poll_event`, `poll_command`, `poll_request`, `poll_unclaimed`,
+///   `poll_unreadable`, and `probe_hard_link`;
 /// - getters: the rest.
 pub struct Server {
     config: Config,
@@ -97,6 +99,8 @@ pub struct Server {
     availability: (NodeStatus, UnavailableReason),
     /// Of the last U_PDU for an access point that is not bound: who sent it, and the access point.
     unclaimed: Option<(Address, Sap)>,
+    /// What a client said last that could not be read.
+    unreadable: Option<(ClientId, Unreadable)>,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -123,6 +127,7 @@ impl Server {
             compact: BTreeSet::new(),
             availability: (NodeStatus::ON, UnavailableReason::UNSPECIFIED),
             unclaimed: None,
+            unreadable: None,
             events: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -303,6 +308,12 @@ impl Server {
         self.unclaimed.take()
     }
 
+    /// Which client said something that could not be read, and what; the last since this was asked
+    /// before.
+    pub fn poll_unreadable(&mut self) -> Option<(ClientId, Unreadable)> {
+        self.unreadable.take()
+    }
+
     /// When to call [`Self::handle_timeout`] at the latest.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
@@ -363,10 +374,19 @@ impl Server {
         self.connections.values().map(octets).sum()
     }
 
-    /// The longest U_PDU that is taken.
+    /// The longest U_PDU that is taken; without ARQ up to 4,096 octets are taken in any case.
     #[must_use]
     pub fn mtu(&self) -> u16 {
-        self.config.mtu.min(4_096)
+        if self.config.is_broadcast_only {
+            BROADCAST_MTU
+        } else {
+            self.config.mtu.min(BROADCAST_MTU)
+        }
+    }
+
+    /// The longest U_PDU that is taken for this service.
+    fn mtu_of(&self, service: Service) -> u16 {
+        if service.mode.is_arq() { self.mtu() } else { BROADCAST_MTU }
     }
 
     fn binding(&self, client: ClientId) -> Option<&Binding> {
@@ -393,6 +413,11 @@ impl Server {
 
     /// Gives a client something to read; one that does not read is unbound.
     fn send(&mut self, now: Time, client: ClientId, primitive: &Primitive<'_>) {
+        self.send_with(now, client, |out| primitive.emit(out));
+    }
+
+    /// The same for the primitive that `emit` appends.
+    fn send_with(&mut self, now: Time, client: ClientId, emit: impl FnOnce(&mut Vec<u8>)) {
         let Some(connection) = self.connections.get(&client) else { return };
         if connection.is_closing {
             return;
@@ -402,12 +427,16 @@ impl Server {
             self.close(now, client, UnbindReason::INACTIVE);
             return;
         }
-        self.push(client, primitive);
+        self.push_with(client, emit);
     }
 
     fn push(&mut self, client: ClientId, primitive: &Primitive<'_>) {
+        self.push_with(client, |out| primitive.emit(out));
+    }
+
+    fn push_with(&mut self, client: ClientId, emit: impl FnOnce(&mut Vec<u8>)) {
         let Some(connection) = self.connections.get_mut(&client) else { return };
-        connection.outgoing.push(primitive);
+        connection.outgoing.push_with(emit);
         if !std::mem::replace(&mut connection.is_announced, true) {
             self.events.push_back(Event::Readable(client));
         }

@@ -2,8 +2,8 @@
 
 use super::{ClientId, Event, Server};
 use crate::s5066::sis::UnbindReason;
-use crate::s5066::sis::primitive::{Management, Primitive};
-use crate::s5066::sis::stream::Stream;
+use crate::s5066::sis::primitive::{Malformed, Management, Primitive, Refusal};
+use crate::s5066::sis::stream::{Stream, Unreadable};
 use crate::time::Time;
 
 /// Management messages that wait for the driver at most.
@@ -16,9 +16,10 @@ impl Server {
                 Ok(None) => return,
                 Ok(Some(fields)) => match Primitive::parse(fields) {
                     Ok(primitive) => self.handle_primitive(now, client, &primitive),
-                    Err(_) => self.handle_invalid(now, client),
+                    Err(why) => self.handle_malformed(now, client, fields, why),
                 },
-                Err(_) => {
+                Err(broken) => {
+                    self.unreadable = Some((client, broken.into()));
                     self.stats.clients.invalid += 1;
                     self.stats.connections.closed_invalid += 1;
                     self.close(now, client, UnbindReason::BAD_PRIMITIVES);
@@ -80,6 +81,23 @@ impl Server {
             | Primitive::ExpeditedUnidataConfirm(_)
             | Primitive::ExpeditedUnidataRejected(_) => self.handle_invalid(now, client),
         }
+    }
+
+    /// A primitive that cannot be read, whose type and fields fill `octets`: whoever waits for an outcome is
+    /// told that there will be none.
+    fn handle_malformed(&mut self, now: Time, client: ClientId, octets: &[u8], why: Malformed) {
+        self.unreadable = Some((client, Unreadable::primitive(octets, why)));
+        let is_bound = self.binding(client).is_some();
+        let refusal = Refusal::of(octets, why).filter(|it| is_bound || it.is_of_bind());
+        if let Some(refusal) = refusal {
+            self.stats.clients.binds_refused += u64::from(refusal.is_of_bind());
+            let prefix = self.config.confirm.prefix;
+            self.send_with(now, client, |out| refusal.emit(prefix, out));
+        } else if !is_bound {
+            self.handle_unbound(now, client);
+            return;
+        }
+        self.handle_invalid(now, client);
     }
 
     pub(super) fn handle_invalid(&mut self, now: Time, client: ClientId) {

@@ -33,7 +33,8 @@ impl Server {
             request.delivery.service()
         };
         let UnidataRequest { priority, to_sap, to, u_pdu, .. } = request;
-        if u_pdu.len() > usize::from(self.mtu()) {
+        let mtu = service.map_or(self.mtu(), |service| self.mtu_of(service));
+        if u_pdu.len() > usize::from(mtu) {
             self.stats.submitted.too_large += 1;
             self.reject(now, client, is_expedited, UnidataReason::TOO_LARGE, to_sap, to, u_pdu);
             return;

@@ -166,7 +166,7 @@ pub(super) fn non_arq(sap: u8) -> client::Config {
 fn tell(event: &client::Event) -> String {
     match event {
         client::Event::Bound { mtu } => format!("bound {mtu}"),
-        client::Event::Close => "close".into(),
+        client::Event::Close(fault) => format!("close: {fault}"),
         client::Event::Confirmed(SendId(id)) => format!("confirmed {id}"),
         client::Event::FlowOff => "flow off".into(),
         client::Event::FlowOn => "flow on".into(),

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::bench::{A, B, Bench, non_arq, to_b};
-use crate::s5066::sis::client::{self, NotSent};
-use crate::s5066::sis::primitive::Primitive;
+use crate::s5066::sis::client::{self, Client, Fault, NotSent};
+use crate::s5066::sis::primitive::{Arrival, Primitive, UnidataIndication};
 use crate::s5066::sis::{Config, Event, Limits, NodeStatus, Sap, Service, UnavailableReason};
+use crate::time::Time;
 
 #[test]
 fn a_client_is_bound_and_gives_its_access_point_back() {
@@ -159,13 +160,13 @@ fn clients_are_told_of_each_change_of_what_the_node_can_do_and_those_who_bind_me
         bench.take_trace(),
         [
             "0: node off, unspecified",
-            "1: bound 2048",
+            "1: bound 4096",
             "1: node off, reason 84",
             "0: node transmit only, local emission control",
             "1: node transmit only, local emission control",
             "0: node on, unspecified",
             "1: node on, unspecified",
-            "2: bound 2048",
+            "2: bound 4096",
         ]
     );
 }
@@ -198,7 +199,7 @@ fn what_was_on_its_way_when_a_binding_ended_does_not_end_the_next() {
     bench.server.handle_octets(bench.now, other, &octets);
     bench.server.handle_disconnected(bench.now, other);
     bench.run();
-    bench.clients[0].1.rebind();
+    bench.clients[0].1.rebind(bench.now);
     bench.run();
 
     assert_eq!(
@@ -280,4 +281,101 @@ fn only_rank_15_manages() {
     );
     assert_eq!(bench.server.stats().clients.management_refused, 1);
     assert_eq!(bench.take_trace()[2..], ["1: message 4 [33]"]);
+}
+
+#[test]
+fn a_node_that_never_answers_a_bind_is_left() {
+    let config = client::Config::new(Sap::new(9));
+    let mut client = Client::new(config);
+    client.handle_connected(Time::ZERO);
+    // It says other things meanwhile.
+    client.handle_octets(Time::ZERO, &[0x90, 0xeb, 0, 0, 1, 17]);
+
+    let until = client.next_timeout().expect("there is an end to waiting");
+    client.handle_timeout(until - Duration::from_millis(1));
+    assert_eq!(client.poll_event(), None);
+    client.handle_timeout(until);
+
+    assert_eq!(until.since(Time::ZERO), config.bind_wait);
+    let within = config.bind_wait;
+    assert_eq!(client.poll_event(), Some(client::Event::Close(Fault::BindUnanswered { within })));
+    assert_eq!((client.stats().unanswered, client.next_timeout()), (1, None));
+
+    // So is one that does not answer when it is asked again on the same connection.
+    let mut bench = Bench::with_clients(&[9]);
+    bench.clients[0].1.unbind();
+    bench.run();
+    bench.clients[0].1.rebind(bench.now);
+    let until = bench.clients[0].1.next_timeout();
+    assert_eq!(until, Some(bench.now + within));
+    bench.run();
+    assert_eq!(bench.clients[0].1.next_timeout(), None, "it has answered");
+}
+
+#[test]
+fn a_node_that_takes_too_few_octets_is_left_with_the_likely_reason() {
+    for (mtu, likely) in [
+        (
+            8_u16,
+            "with its two octets swapped it would be 2048, so the node probably sends numbers low octet first",
+        ),
+        (200, "more can be set at the node"),
+        (0, "more can be set at the node"),
+    ] {
+        let config = client::Config { least_mtu: 576, ..client::Config::new(Sap::new(9)) };
+        let mut client = Client::new(config);
+        client.handle_connected(Time::ZERO);
+        let [high, low] = mtu.to_be_bytes();
+        // What follows the bind is not read any more.
+        client.handle_octets(
+            Time::ZERO,
+            &[0x90, 0xeb, 0, 0, 4, 3, 0x90, high, low, 0x90, 0xeb, 0, 0, 1, 99],
+        );
+
+        let Some(client::Event::Close(fault)) = client.poll_event() else {
+            panic!("it is believed")
+        };
+        assert_eq!(fault, Fault::Mtu { mtu, least: 576 });
+        let said =
+            format!("the node takes U_PDUs of {mtu} octets at most and 576 are needed: {likely}");
+        assert_eq!(fault.to_string(), said);
+        assert_eq!(
+            (client.stats().mtu_refused, client.stats().invalid, client.mtu()),
+            (1, 0, None)
+        );
+    }
+}
+
+#[test]
+fn u_pdus_that_are_not_for_this_client_or_come_too_early_are_dropped_and_counted() {
+    let to_sap = |sap| {
+        let mut octets = Vec::new();
+        let indication = UnidataIndication {
+            priority: 0,
+            to_sap: Sap::new(sap),
+            to: A,
+            arrival: Arrival::Arq,
+            from_sap: Sap::new(9),
+            from: B,
+            u_pdu: b"x",
+        };
+        Primitive::UnidataIndication(indication).emit(&mut octets);
+        octets
+    };
+    let mut client = Client::new(client::Config::new(Sap::new(9)));
+    client.handle_connected(Time::ZERO);
+    client.handle_octets(Time::ZERO, &to_sap(9));
+    client.handle_octets(Time::ZERO, &[0x90, 0xeb, 0, 0, 4, 3, 0x90, 8, 0]);
+    client.handle_octets(Time::ZERO, &to_sap(3));
+    client.handle_octets(Time::ZERO, &to_sap(9));
+    // An undefined mode.
+    client.handle_octets(Time::ZERO, &[0x90, 0xeb, 0, 0, 1, 99]);
+
+    assert_eq!(client.poll_event(), Some(client::Event::Bound { mtu: 2_048 }));
+    assert!(matches!(client.poll_event(), Some(client::Event::Received(_))));
+    assert_eq!(client.poll_event(), None);
+    let stats = client.stats();
+    assert_eq!((stats.misplaced, stats.received, stats.invalid), (2, 1, 1));
+    let told = client.poll_unreadable().map(|what| what.to_string());
+    assert_eq!(told.as_deref(), Some("primitive 99: undefined primitive type 99"));
 }

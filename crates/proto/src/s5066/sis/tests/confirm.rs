@@ -229,7 +229,7 @@ fn errors_reach_only_those_who_take_them() {
     assert_eq!(
         bench.take_trace(),
         [
-            "1: bound 2048".to_owned(),
+            "1: bound 4096".to_owned(),
             format!(
                 "1: received HELLO from {B} NonArqWithErrors {{ errored: [Block {{ offset: 1, \
                  len: 2 }}], missing: [Block {{ offset: 4, len: 1 }}] }}"

@@ -3,6 +3,7 @@
 mod bench;
 mod binding;
 mod bounds;
+mod captures;
 mod confirm;
 mod links;
 mod order;

@@ -76,7 +76,7 @@ fn what_cannot_be_delivered_is_rejected_at_once() {
             to: B,
             delivery: Service::NON_ARQ.into(),
             ttl: 0,
-            u_pdu: &[0; 2_049],
+            u_pdu: &[0; 4_097],
         })
         .emit(&mut out);
         out

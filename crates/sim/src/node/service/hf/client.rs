@@ -42,7 +42,7 @@ impl Client for IpClient {
     fn take_close(&mut self) -> bool {
         let mut is_asked = false;
         while let Some(event) = self.poll_event() {
-            is_asked |= event == ipclient::Event::Close;
+            is_asked |= matches!(event, ipclient::Event::Close(_));
         }
         is_asked
     }

@@ -257,7 +257,7 @@ impl Pep {
                 | hfpep::Event::FlowEnded(_)
                 | hfpep::Event::Refused(_)
                 | hfpep::Event::Unbound(_) => {}
-                hfpep::Event::Close => self.is_close_due = true,
+                hfpep::Event::Close(_) => self.is_close_due = true,
                 hfpep::Event::Connect { session, opening, .. } => {
                     self.connect(now, session, &opening);
                 }
