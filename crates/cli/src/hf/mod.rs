@@ -10,6 +10,7 @@ mod radio;
 mod report;
 mod traffic;
 
+use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,7 +23,7 @@ use proto::time::Time;
 use sim::whole::WholeFile;
 
 use crate::failure;
-use options::{End, Options, Plan};
+use options::{Options, Plan};
 use picture::Picture;
 use progress::Progress;
 use report::Report;
@@ -73,7 +74,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let plan = args.plan()?;
     let seed = plan.seed.unwrap_or_else(any_seed);
-    let servers = [listen(&plan.ends[0])?, listen(&plan.ends[1])?];
+    let servers = [listen(&plan, 0)?, listen(&plan, 1)?];
     if let Some(path) = &plan.timeline {
         // Now, not after hours of an exchange that could then not be drawn.
         WholeFile::create(path).with_context(|| format!("writing {}", path.display()))?;
@@ -82,7 +83,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     greet(&plan, &servers, seed);
     if plan.is_modem_only {
         let mut modems = Modems::new(plan.waveform, plan.channel, servers, seed);
-        modems.run(&stop)?;
+        modems.run(&stop, |end, turned_away| tell("modem", end, &turned_away))?;
         modems::print(&modems, &plan, seed, stop.now().as_secs_f64())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -92,7 +93,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut progress = Progress::new();
     let outcome = loop {
         match exchange.turn(&stop, progress.next_timeout(), |end, it| picture.note(end, it)) {
-            Ok(true) => progress.show(stop.now(), &exchange),
+            Ok(true) => {
+                while let Some((end, trouble)) = exchange.poll_trouble(stop.now()) {
+                    progress.end();
+                    tell("node", end, &trouble);
+                }
+                progress.show(stop.now(), &exchange);
+            }
             Ok(false) => break Ok(()),
             Err(error) => break Err(error),
         }
@@ -109,20 +116,27 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Listens where an end is to be reached.
-fn listen(end: &End) -> anyhow::Result<Server> {
+fn listen(plan: &Plan, end: usize) -> anyhow::Result<Server> {
+    let end = &plan.ends[end];
     let bind = || Server::bind(end.listen);
     let bound = match &end.namespace {
         Some(name) => namespace::within(name, bind).map_err(failure::of_namespace)?,
         None => bind(),
     };
     let place = end.namespace.as_ref().map_or(String::new(), |name| format!(" in {name}"));
-    bound.map_err(|error| match error.kind() {
+    bound.map(|server| server.allowing(plan.allow.clone())).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => anyhow!(
             "{}{place} is in use: `ss -ltnp` shows by whom; --help, how to listen elsewhere",
             end.listen
         ),
         _ => anyhow!("cannot listen on {}{place}: {error}", end.listen),
     })
+}
+
+/// Says what happened at an end; nobody may be there to read it.
+fn tell(what: &str, end: usize, happened: &dyn Display) {
+    let name = ["A", "B"][end];
+    let _ = writeln!(io::stderr(), "{what} {name}: {happened}");
 }
 
 /// Says where clients connect; nobody may be there to read it.

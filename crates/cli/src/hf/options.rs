@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gateway::bearer::Allow;
+use proto::ip::Prefix;
 use proto::modem::Waveform;
 use proto::quantity::Span;
 use proto::s5066::cas::Access;
@@ -23,6 +25,9 @@ pub(super) struct Options {
     #[command(flatten)]
     modems: Modems,
 
+    /// Let clients in from these networks: 192.0.2.0/24,2001:db8::/32. Without, from this host alone.
+    #[arg(long, value_name = "NETWORKS", value_delimiter = ',')]
+    allow: Vec<Prefix>,
     /// What the random choices derive from; without it, another each time.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -89,6 +94,7 @@ pub(super) struct Plan {
     pub(super) channel: Channel,
     pub(super) ends: [End; 2],
     pub(super) is_modem_only: bool,
+    pub(super) allow: Allow,
     pub(super) nodes: [node::Config; 2],
     pub(super) seed: Option<u64>,
     pub(super) duration: Option<Duration>,
@@ -117,6 +123,7 @@ impl Options {
             radio: self.radio.or(other.radio),
             nodes: self.nodes.or(other.nodes),
             modems: self.modems.or(other.modems),
+            allow: if self.allow.is_empty() { other.allow } else { self.allow },
             seed: self.seed.or(other.seed),
             duration: self.duration.or(other.duration),
             capture: self.capture.or(other.capture),
@@ -140,6 +147,7 @@ impl Options {
                 End { address: b.address, namespace: self.nodes.netns_b, listen: at_b },
             ],
             is_modem_only: self.modems.modem_only,
+            allow: Allow::networks(self.allow),
             nodes,
             seed: self.seed,
             duration: self.duration.map(|span| span.0),

@@ -55,6 +55,21 @@ impl Report<'_> {
                 node.octets_delivered,
                 node.u_pdus_failed,
             )?;
+            let connections = &node.connections;
+            let turned_away = connections.strangers + connections.crowded;
+            if turned_away > 0 {
+                writeln!(
+                    out,
+                    "  turned away {turned_away:>5} connections, of those who may not come or came too often"
+                )?;
+            }
+            if node.primitives_invalid > 0 {
+                writeln!(
+                    out,
+                    "  {} primitives of clients could not be read",
+                    node.primitives_invalid
+                )?;
+            }
             if node.underruns > 0 {
                 let octets = node.underruns;
                 writeln!(out, "  {octets} octets were late: this machine is too busy")?;
@@ -93,6 +108,9 @@ impl Report<'_> {
                 "underruns": node.underruns,
                 "connections_accepted": connections.accepted,
                 "connections_refused": connections.refused,
+                "connections_strangers": connections.strangers,
+                "connections_crowded": connections.crowded,
+                "primitives_invalid": node.primitives_invalid,
                 "connections_closed": connections.closed,
                 "connections_lost": connections.lost,
                 "connections_stalled": connections.stalled,

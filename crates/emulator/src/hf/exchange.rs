@@ -10,11 +10,12 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gateway::bearer::Server;
 use gateway::bearer::server::{Client, Core};
+use gateway::bearer::{Server, TurnedAway};
 use proto::modem;
 use proto::rng::Rng;
 use proto::s5066::node::Record;
+use proto::s5066::sis::stream::Unreadable;
 use proto::s5066::{Node, node};
 use proto::time::{Time, earliest};
 use sim::hf::{Channel, Medium, Net, StationId};
@@ -28,6 +29,22 @@ pub struct Exchange {
     net: Net,
     servers: [Server; 2],
     observer: Observer,
+    /// Times that it was said what could not be read.
+    said: u32,
+}
+
+/// Times at most that it is said what could not be read: clients can provoke it.
+const SAID: u32 = 100;
+
+/// What whoever runs this should hear of a client.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Trouble {
+    /// It was not let in.
+    #[error("a client is turned away: {0}")]
+    TurnedAway(#[from] TurnedAway),
+    /// It says what cannot be read.
+    #[error("what a client says cannot be read: {0}")]
+    Unreadable(Unreadable),
 }
 
 impl Exchange {
@@ -50,7 +67,7 @@ impl Exchange {
             node.record(true);
             node
         });
-        Self { net: Net::new(medium, nodes.collect()), servers, observer }
+        Self { net: Net::new(medium, nodes.collect()), servers, observer, said: 0 }
     }
 
     /// Does what is due, waits until `due` or until something happens, and does that. False at the end
@@ -97,6 +114,24 @@ impl Exchange {
         self.observer.finish()
     }
 
+    /// What whoever runs this should hear of clients, by node: each that was turned away once, and some of what
+    /// could not be read.
+    pub fn poll_trouble(&mut self, now: Time) -> Option<(usize, Trouble)> {
+        for end in 0..2 {
+            if let Some(turned_away) = self.servers[end].poll_turned_away() {
+                return Some((end, turned_away.into()));
+            }
+            let unreadable = self.net.at(now, StationId(end), Node::poll_unreadable);
+            if let Some((_, what)) = unreadable
+                && self.said < SAID
+            {
+                self.said += 1;
+                return Some((end, Trouble::Unreadable(what)));
+            }
+        }
+        None
+    }
+
     /// What came of it so far.
     #[must_use]
     pub fn outcomes(&self) -> [Outcome; 2] {
@@ -109,6 +144,7 @@ impl Exchange {
                 octets_delivered: sis.delivered.octets_delivered,
                 u_pdus_delivered: sis.delivered.u_pdus_delivered,
                 u_pdus_failed: sis.submitted.failed + sis.submitted.expired,
+                primitives_invalid: sis.clients.invalid,
                 underruns: self.net.medium().stats(station).underrun_octets,
                 connections: *self.servers[end].stats(),
             }

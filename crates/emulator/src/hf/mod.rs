@@ -5,7 +5,7 @@ mod modems;
 mod observer;
 mod outcome;
 
-pub use exchange::Exchange;
+pub use exchange::{Exchange, Trouble};
 pub use modems::Modems;
 pub use observer::{Observer, Tally};
 pub use outcome::{Outcome, utilisation};

@@ -7,8 +7,8 @@
 //!                               └────────┘
 //! ```
 
-use gateway::bearer::Server;
 use gateway::bearer::server::{self, Client, Core};
+use gateway::bearer::{Server, TurnedAway};
 use proto::modem::lan::{Config, Dce};
 use proto::modem::{Keying, Waveform};
 use proto::time::{Time, earliest};
@@ -46,13 +46,22 @@ impl Modems {
         }
     }
 
-    /// Runs until the end.
+    /// Runs until the end; `note` is told once of each host that was turned away, and by which modem.
     ///
     /// # Errors
     /// When the kernel cannot wait.
-    pub fn run(&mut self, stop: &Stop) -> anyhow::Result<()> {
+    pub fn run(
+        &mut self,
+        stop: &Stop,
+        mut note: impl FnMut(usize, TurnedAway),
+    ) -> anyhow::Result<()> {
         loop {
             self.act(stop.now());
+            for end in 0..2 {
+                while let Some(turned_away) = self.servers[end].poll_turned_away() {
+                    note(end, turned_away);
+                }
+            }
             let mut first = 0;
             let ready = stop.wait(self.next_timeout(), |fds| {
                 let before = fds.len();

@@ -18,6 +18,8 @@ pub struct Outcome {
     pub u_pdus_delivered: u64,
     /// U_PDUs of theirs that failed or expired.
     pub u_pdus_failed: u64,
+    /// Primitives of theirs that could not be read, or were not for a client to send.
+    pub primitives_invalid: u64,
     /// Octets of zero that went out because this machine was late.
     pub underruns: u64,
     /// Connections of its clients.

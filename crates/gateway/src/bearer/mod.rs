@@ -7,8 +7,10 @@
 //!                  a core ⇄ dial ─TCP─ a modem or a STANAG 5066 server of others
 //! ```
 
+mod allow;
 pub mod dial;
 pub mod server;
 
+pub use allow::{Allow, TurnedAway};
 pub use dial::Dial;
 pub use server::Server;

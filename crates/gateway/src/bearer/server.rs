@@ -5,13 +5,14 @@
 //!               connection ◀─ at most 64 KiB wait  ── Core::poll_octets
 //! ```
 //!
-//! How many clients there may be, and which gives way to another, is the core's to say.
+//! How many clients there may be, and which gives way to another, is the core's to say; from which hosts they
+//! may come, and how many from one other than this, is said here.
 //! A client that does not read is asked nothing and closed after a while; what waits for it is the
 //! core's to bound. One that vanished is noticed by the kernel's probes. One that sends without end
 //! gets its turn like all others.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ use proto::s5066::Node;
 use proto::s5066::sis::ClientId;
 use proto::time::{Time, earliest};
 use serde::Serialize;
+
+use super::allow::{Allow, Door, TurnedAway};
 
 /// What the connections lead to.
 pub trait Core {
@@ -69,6 +72,7 @@ pub struct Client(pub u32);
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
+    door: Door,
     connections: Vec<Connection>,
     /// There are no descriptors left: nobody is accepted until then.
     accepts_at: Option<Time>,
@@ -83,6 +87,10 @@ pub struct Stats {
     pub accepted: u64,
     /// Connections closed at once: the core refused.
     pub refused: u64,
+    /// Connections closed at once: they came from where nobody may come from.
+    pub strangers: u64,
+    /// Connections closed at once: their host has as many as one may have.
+    pub crowded: u64,
     /// Connections that the core had closed.
     pub closed: u64,
     /// Connections that the client ended, or that broke.
@@ -98,6 +106,7 @@ pub struct Stats {
 #[derive(Debug)]
 struct Connection {
     client: Client,
+    from: IpAddr,
     stream: TcpStream,
     /// What the core gave and the kernel has not taken: `unsent[sent..]`.
     unsent: Vec<u8>,
@@ -152,11 +161,29 @@ impl Server {
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
+            door: Door::default(),
             connections: Vec::new(),
             accepts_at: None,
             buffer: vec![0; READ].into_boxed_slice(),
             stats: Stats::default(),
         })
+    }
+
+    /// The same, for clients from these networks and this host; without, from this host alone.
+    #[must_use]
+    pub fn allowing(mut self, allow: Allow) -> Self {
+        self.set_allowed(allow);
+        self
+    }
+
+    /// Takes from now on clients from these networks and this host; those that are here stay.
+    pub fn set_allowed(&mut self, allow: Allow) {
+        self.door.set(allow);
+    }
+
+    /// The next client that was turned away before anything of it was read: each host once.
+    pub fn poll_turned_away(&mut self) -> Option<TurnedAway> {
+        self.door.poll()
     }
 
     /// Appends what to wait for.
@@ -262,8 +289,8 @@ impl Server {
 
     fn accept(&mut self, now: Time, core: &mut impl Core) {
         for _ in 0..ACCEPTS {
-            let stream = match self.listener.accept() {
-                Ok((stream, _)) => stream,
+            let (stream, from) = match self.listener.accept() {
+                Ok((stream, from)) => (stream, from.ip()),
                 Err(error) => {
                     // A client may have gone already; without descriptors all of them wait.
                     let is_short = matches!(
@@ -276,6 +303,17 @@ impl Server {
                     return;
                 }
             };
+            match self.let_in(&stream, from) {
+                Ok(()) => {}
+                Err(TurnedAway::Crowd(_)) => {
+                    self.stats.crowded += 1;
+                    continue;
+                }
+                Err(TurnedAway::Stranger(_)) => {
+                    self.stats.strangers += 1;
+                    continue;
+                }
+            }
             let is_ready = prepare(&stream).is_ok();
             let Some(client) = is_ready.then(|| core.handle_connected(now)).flatten() else {
                 self.stats.refused += 1;
@@ -284,6 +322,7 @@ impl Server {
             self.stats.accepted += 1;
             self.connections.push(Connection {
                 client,
+                from,
                 stream,
                 unsent: Vec::new(),
                 sent: 0,
@@ -291,6 +330,13 @@ impl Server {
                 life: Life::Open,
             });
         }
+    }
+
+    fn let_in(&mut self, stream: &TcpStream, from: IpAddr) -> Result<(), TurnedAway> {
+        // Whose address cannot be told comes from nowhere.
+        let to = stream.local_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |at| at.ip());
+        let connections = self.connections.iter().filter(|connection| connection.from == from);
+        self.door.check([from, to], connections.count())
     }
 
     fn read(&mut self, now: Time, at: usize, core: &mut impl Core) {

@@ -8,13 +8,16 @@ use proto::s5066::node::{self, Rate};
 use proto::s5066::parameters::{PARAMETERS, SLOT};
 use settings::{Complaint, Entry, Section};
 
-use super::either;
+use super::{either, some};
+use crate::bearer::Allow;
 
 /// A node, its clients and its modem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct S5066 {
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// From where they may come, beside this host.
+    pub allow: Allow,
     /// The modem's socket, MIL-STD-188-110D appendix A.
     pub modem: SocketAddr,
     /// The node itself.
@@ -25,6 +28,7 @@ pub struct S5066 {
 pub(super) const WAVEFORM: &str = "9600/short";
 /// Registered for STANAG 5066.
 const PORT: u16 = 5_066;
+const MAX_NETWORKS: usize = 256;
 /// Nobody but its operator can change what a modem behind TCP transmits with.
 const RATES: [(&str, Rate); 2] = [("fixed", Rate::Modem), ("adaptive", Rate::Adaptive)];
 
@@ -57,7 +61,14 @@ pub(super) fn read(section: &Section<'_>) -> Result<S5066, Complaint> {
         let what = "slot is needed with access = \"slotted\": this station's, from 1";
         return Err(section.complain(what));
     }
-    Ok(S5066 { listen, modem, node })
+    let allow = either(section, "allow", Allow::default(), allow)?;
+    Ok(S5066 { listen, allow, modem, node })
+}
+
+/// The networks that clients may come from.
+fn allow(entry: &Entry<'_>) -> Result<Allow, Complaint> {
+    let networks = some(entry, MAX_NETWORKS)?;
+    Ok(Allow::networks(networks.iter().map(Entry::parsed).collect::<Result<_, _>>()?))
 }
 
 /// Where to listen.
@@ -102,6 +113,7 @@ mod tests {
         let node = Config::parse("a.toml", TEXT).unwrap().s5066.unwrap();
 
         assert_eq!(node.listen, "127.0.0.1:5066".parse().unwrap());
+        assert_eq!(node.allow, Allow::default(), "this host alone");
         let node = node.node;
         assert_eq!(node.address.to_string(), "0.10.20.30");
         assert_eq!((node.waveform.bits_per_s(), node.sis.limits.max_clients), (9_600, 64));
@@ -109,6 +121,22 @@ mod tests {
         assert_eq!((node.longest, node.exchange), (default.longest, default.exchange));
         assert_eq!((node.link, node.extensions), (default.link, default.extensions));
         assert_eq!((node.rate, node.sis.is_broadcast_only), (Rate::Modem, false));
+    }
+
+    #[test]
+    fn clients_come_from_the_networks_told() {
+        let read = |allow: &str| {
+            let text = format!("{TEXT}\nallow = {allow}");
+            Config::parse("a.toml", &text).map(|config| config.s5066.unwrap().allow)
+        };
+        let networks = ["192.0.2.0/24", "2001:db8::/32"];
+
+        let expected = networks.map(|it| it.parse().unwrap());
+        assert_eq!(read(&format!("{networks:?}")), Ok(Allow::networks(expected.into())));
+        for wrong in ["[]", "[\"192.0.2.1\"]", "\"everybody\""] {
+            let said = read(wrong).unwrap_err().to_string();
+            assert!(said.contains("s5066.allow"), "{said}");
+        }
     }
 
     #[test]

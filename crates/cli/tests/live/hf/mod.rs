@@ -15,6 +15,7 @@ mod programs;
 mod reload;
 mod rules;
 mod sis;
+mod strangers;
 mod tls;
 mod tls_programs;
 mod udp;

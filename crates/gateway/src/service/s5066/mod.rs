@@ -92,7 +92,8 @@ struct Status {
 fn set_up(setup: &Setup<'_>) -> anyhow::Result<S5066> {
     let config = setup.config.s5066.clone().context("no section [s5066]")?;
     let server = Server::bind(config.listen)
-        .with_context(|| format!("cannot listen for clients of the node on {}", config.listen))?;
+        .with_context(|| format!("cannot listen for clients of the node on {}", config.listen))?
+        .allowing(config.allow.clone());
     let mut of_node = config.node.clone();
     of_node.sis.epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     info!(within = ?of_node.turn_bound(), "every station of the frequency has its turn");
@@ -126,7 +127,17 @@ impl Service for S5066 {
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
-        Ok(Reload::unless_same(config.s5066.as_ref() == Some(&self.config)))
+        let Some(wanted) = &config.s5066 else { return Ok(Reload::Restart) };
+        // Who may come is changed in place: clients, links and what waits for the air stay.
+        let known = config::S5066 { allow: wanted.allow.clone(), ..self.config.clone() };
+        if known != *wanted {
+            return Ok(Reload::Restart);
+        }
+        if self.config.allow != wanted.allow {
+            self.station.server.set_allowed(wanted.allow.clone());
+            self.config = known;
+        }
+        Ok(Reload::Taken(Vec::new()))
     }
 }
 
@@ -203,6 +214,14 @@ impl Station {
         {
             let sap = sap.number();
             warn!(%from, sap, left_out, "data came for an access point that no client is bound to");
+        }
+        if let Some((_, what)) = self.node.poll_unreadable()
+            && let Some(left_out) = self.complaints.admit(now, Subject::Unreadable)
+        {
+            warn!(%what, left_out, "what a client of the node says cannot be read");
+        }
+        while let Some(turned_away) = self.server.poll_turned_away() {
+            warn!("a client of the node is turned away: {turned_away}");
         }
         while let Some(event) = self.node.poll_event() {
             match event {
