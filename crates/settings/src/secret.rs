@@ -161,7 +161,7 @@ mod tests {
         for (text, expected) in [
             (format!("/etc/trackway/{KEY}: not found"), "/etc/trackway/#: not found"),
             (format!("/etc/trackway/{HEX_KEY}"), "/etc/trackway/#"),
-            (format!("{:?} is not allowed: a name", KEY), "\"#\" is not allowed: a name"),
+            (format!("{KEY:?} is not allowed: a name"), "\"#\" is not allowed: a name"),
             (format!("[\"a\", \"{KEY}\", {HEX_KEY}]"), "[\"a\", \"#\", #]"),
             (format!("a {pem} b {pem}"), "a # b #"),
             ("a -----BEGIN PRIVATE KEY-----\\nAAEC".to_owned(), "a #"),

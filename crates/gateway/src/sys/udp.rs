@@ -119,10 +119,9 @@ impl Udp {
     /// When the kernel does not.
     pub fn unbind(&self) -> io::Result<()> {
         // A port that was asked for by its number stays (`SOCK_BINDPORT_LOCK`), one that was chosen goes.
-        // SAFETY: a `sockaddr` is plain octets, for which zeros are valid.
-        let mut nowhere: libc::sockaddr = unsafe { mem::zeroed() };
-        nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
-        let len = mem::size_of::<libc::sockaddr>() as libc::socklen_t;
+        // SAFETY: a `sockaddr` is plain octets, for which zeros are valid: the family AF_UNSPEC, connected to nothing.
+        let nowhere: libc::sockaddr = unsafe { mem::zeroed() };
+        let len = socklen::<libc::sockaddr>();
         // SAFETY: `nowhere` lives during the call, and is as long as `len` says.
         Errno::result(unsafe { libc::connect(self.fd.as_raw_fd(), &raw const nowhere, len) })?;
         Ok(())

@@ -14,7 +14,7 @@ use proto::time::Time;
 use settings::{Complaint, Entry, Section};
 use sim::mobility::trace::{MAX_COORDINATE, MAX_OCTETS, MAX_SPEED};
 use sim::mobility::waypoint::{Speeds, Waypoint};
-use sim::mobility::{Import, Motion, Position, Trace, trace};
+use sim::mobility::{self, Import, Motion, Position, Trace};
 
 /// How a node moves.
 #[derive(Clone, Debug, PartialEq)]
@@ -223,7 +223,7 @@ fn read_trace(path: &Path) -> Result<Import, String> {
     let mut octets = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
     file.take(most).read_to_end(&mut octets).map_err(unreadable)?;
-    trace::read(&octets).map_err(|why| why.to_string())
+    mobility::read(&octets).map_err(|why| why.to_string())
 }
 
 /// Numbers in order, those that follow each other together: `1 to 3, 7`; a few of them at most.

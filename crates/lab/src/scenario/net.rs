@@ -81,8 +81,7 @@ impl Reader<'_> {
     }
 
     fn net(&self, section: &Section<'_>) -> Result<Net, Complaint> {
-        let mut net = Net::default();
-        net.name = names::name(section)?;
+        let mut net = Net { name: names::name(section)?, ..Net::default() };
         section.apply(&cnr::PARAMETERS, &mut net.config)?;
         let loss = section.get("loss")?.filter(|it| it.written() == Written::Integer(1));
         if let Some(loss) = loss {

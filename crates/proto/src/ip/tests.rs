@@ -154,7 +154,7 @@ fn v6_fragment(kind: u8, place: u16, octets: &[u8]) -> Vec<u8> {
     let spec = Spec::new(ip("fd00::1"), ip("fd00::2"), protocol::V6_FRAGMENT);
     spec.emit(8 + octets.len(), &mut packet);
     packet.extend([kind, 0]);
-    packet.extend((place * 8 | 1).to_be_bytes());
+    packet.extend(((place * 8) | 1).to_be_bytes());
     packet.extend([0, 0, 0, 7]);
     packet.extend(octets);
     packet

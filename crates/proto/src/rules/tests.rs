@@ -509,7 +509,7 @@ fn piece(is_v4: bool, place: u16, kind: u8, octets: &[u8]) -> Vec<u8> {
         Spec::new(ip("fd00::1"), ip("fd00::2"), protocol::V6_FRAGMENT)
             .emit(8 + octets.len(), &mut packet);
         packet.extend([kind, 0]);
-        packet.extend((place * 8 | 1).to_be_bytes());
+        packet.extend(((place * 8) | 1).to_be_bytes());
         packet.extend([0, 0, 0, 7]);
     }
     packet.extend(octets);

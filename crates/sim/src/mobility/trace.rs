@@ -10,7 +10,6 @@ use flate2::read::MultiGzDecoder;
 use proto::time::Time;
 
 use super::motion::{Motion, Position};
-use super::{bonnmotion, setdest};
 
 /// How the nodes of a file move, by the numbers that the file gives them.
 pub type Trace = BTreeMap<u32, Motion>;
@@ -35,18 +34,6 @@ pub struct Import {
     pub trace: Trace,
     /// What concerns no node, or moves none, and was passed over.
     pub passed_over: usize,
-}
-
-/// Reads a file, which may be compressed: a movement file of ns-2 if a line of it begins with a dollar
-/// sign, a trace of BonnMotion otherwise.
-///
-/// # Errors
-/// When a line is wrong, or the file is too long.
-pub fn read(file: &[u8]) -> Result<Import, Invalid> {
-    let octets = plain(file)?;
-    let mut lines = octets.split(|it| matches!(it, b'\n' | b'\r' | b';'));
-    let is_script = lines.any(|it| it.trim_ascii_start().starts_with(b"$"));
-    if is_script { setdest::read(&octets) } else { bonnmotion::read(&octets) }
 }
 
 /// Why a file says nothing about motion.

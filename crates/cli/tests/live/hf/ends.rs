@@ -260,13 +260,16 @@ fn who_ends_tcp_without_ending_tls_is_heard_at_once() {
 /// Octets of a transfer that is under way when something is killed.
 const MUCH: usize = 150_000;
 
+/// Octets that a program read, and how reading ended.
+type Ended = (usize, Result<(), ErrorKind>);
+
 /// What the programs of one connection know of it.
 #[derive(Debug, Default)]
 struct Known {
     /// Octets that came at either end.
     moved: AtomicU64,
     /// How each end ended, and after how many octets; none while it has not.
-    ends: Mutex<[Option<(usize, Result<(), ErrorKind>)>; 2]>,
+    ends: Mutex<[Option<Ended>; 2]>,
     /// Times that the server was connected to.
     accepted: AtomicU64,
     wrong: AtomicBool,

@@ -135,7 +135,7 @@ fn fragment(ends: [&str; 2], kind: u8, (place, ident): (u16, u16), octets: &[u8]
         let spec = Spec::new(source, destination, protocol::V6_FRAGMENT);
         spec.emit(8 + octets.len(), &mut packet);
         packet.extend([kind, 0]);
-        packet.extend((place * 8 | 1).to_be_bytes());
+        packet.extend(((place * 8) | 1).to_be_bytes());
         packet.extend(u32::from(ident).to_be_bytes());
     }
     packet.extend(octets);

@@ -196,10 +196,10 @@ impl Sender {
     /// A silent destination is tried now, unless that was tried just before.
     fn handle_sign(&mut self, now: Time, config: &Config, address: IpAddr) {
         match self.peers.wake(now, address) {
+            // Signs of more peers than may be known are passed over: their time comes without.
+            Some(at) if at > now && self.signs.len() >= config.limits.peers => {}
             Some(at) if at > now => {
-                if self.signs.len() < config.limits.peers {
-                    self.signs.insert((at, address));
-                }
+                self.signs.insert((at, address));
             }
             Some(_) => {
                 self.sent.tried += 1;

@@ -208,5 +208,5 @@ fn read_all(body: &[u8]) {
     }
     let hna = Hna::parse(body);
     assert_eq!(hna.iter().count(), body.len() / 8);
-    assert_eq!(hna.is_cut(), body.len() % 8 > 0);
+    assert_eq!(hna.is_cut(), !body.len().is_multiple_of(8));
 }
