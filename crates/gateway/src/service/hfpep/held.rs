@@ -408,8 +408,12 @@ mod tests {
 
         assert_eq!(held.hear(at(0), &syn(u16::MAX, 1)), Next::Nothing);
         assert_eq!(held.counters.syns_dropped, 1);
+        // The place that becomes free is for another client than the one that has all others.
         held.withdraw(syn(7, 1).client, syn(7, 1).target);
-        assert_eq!(held.hear(at(0), &syn(u16::MAX, 1)), Next::Ask(None));
+        assert_eq!(held.hear(at(0), &syn(u16::MAX, 1)), Next::Nothing);
+        let mut of_another = syn(u16::MAX, 1);
+        of_another.client.set_ip([10, 1, 7, 3].into());
+        assert_eq!(held.hear(at(0), &of_another), Next::Ask(None));
     }
 
     #[test]

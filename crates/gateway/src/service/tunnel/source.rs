@@ -60,9 +60,10 @@ impl State {
             let from = match (came, outgoing.fresh) {
                 (_, Some(fresh)) => self.fresh(now, fresh),
                 (Some((from, way)), None) if from == outgoing.to => From::Usual(Some(way)),
-                (Some(_) | None, None) => {
-                    From::Usual(self.link_at(outgoing.to).and_then(|link| self.ports.usual(link)))
-                }
+                (Some(_) | None, None) => From::Usual(
+                    self.link_at(outgoing.to)
+                        .and_then(|link| self.ports.usual(link.way, link.fresh > 0)),
+                ),
             };
             self.control.push_back((outgoing, from));
         }

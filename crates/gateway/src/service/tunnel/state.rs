@@ -7,7 +7,7 @@ use std::time::Duration;
 use proto::contract::Refused;
 use proto::nc::{self, Event, Tunnel};
 use proto::rng::Rng;
-use proto::secure::{self, Incarnation, Outgoing, PeerId, Peers, Sealer, Unusable};
+use proto::secure::{self, Fresh, Incarnation, Outgoing, PeerId, Peers, Sealer, Unusable};
 use proto::time::{Time, earliest};
 use tracing::field::display;
 use tracing::info;
@@ -492,6 +492,40 @@ impl State {
                 self.peers.handle_silence(now, link.peer);
             }
         }
+    }
+
+    /// Where a call leaves from that asks for a fresh port.
+    pub(super) fn fresh(&mut self, now: Time, Fresh { peer, number }: Fresh) -> From {
+        let is_asked = self.link(peer).is_some_and(|link| link.fresh != number);
+        let is_in_use = self.links().any(|link| {
+            link.peer != peer
+                && link.is_heard()
+                && link.way.is_some_and(|way| self.ports.is_fresh(way))
+        });
+        let is_new = is_asked && !is_in_use && self.ports.change(now);
+        if (is_new || is_in_use)
+            && let Some(link) = self.link_mut(peer)
+        {
+            link.fresh = number;
+        }
+        From::Fresh { is_new }
+    }
+
+    /// A peer is heard: if nobody is called from fresh ports or heard at them, they are given back.
+    pub(super) fn note_heard(&mut self, peer: PeerId) {
+        if let Some(link) = self.link_mut(peer) {
+            link.fresh = 0;
+        }
+        let needs =
+            |link: &Link| link.fresh > 0 || link.way.is_some_and(|way| self.ports.is_fresh(way));
+        if !self.links().any(needs) {
+            self.ports.give_back();
+        }
+    }
+
+    /// Whether the fresh ports are to be given back now.
+    pub(super) fn take_fresh_over(&mut self) -> bool {
+        self.ports.take_over()
     }
 }
 

@@ -382,7 +382,9 @@ impl Stage {
             }
             self.bench.deliver();
             self.look()?;
-            let is_over = self.known.iter().all(BTreeMap::is_empty);
+            // A stream that its program has left goes on until the other end has all.
+            let goes_on = self.bench.ends.iter().any(|end| end.core.slep().stats().live > 0);
+            let is_over = self.known.iter().all(BTreeMap::is_empty) && !goes_on;
             if is_over && self.bench.air.is_empty() {
                 break;
             }
