@@ -109,7 +109,7 @@ fn the_satellite_carries_new_tcp_faster_than_old() {
 fn a_transfer_survives_the_change_of_its_route() {
     let report = report("route-change.toml", &[]);
 
-    assert_eq!(report["flows"][0]["tcp"]["octets_received"], 1_000_000);
+    assert_eq!(report["flows"][0]["tcp"]["octets_received"], 1_500_000);
     assert_eq!(report["flows"][1]["udp"]["sent"], 200);
     let through = |node: usize| report["nodes"][node]["forwarded"].as_u64();
     assert!(through(1) > Some(100) && through(2) > Some(100), "{report}");

@@ -154,7 +154,7 @@ fn what_cannot_be_joined_is_said_with_the_remedy() {
         ("up0 lo", 2, "lo is not an Ethernet interface"),
         ("up0 up0", 2, "a link has two ends"),
         ("up0 down0", 1, "`ip link set dev down0 up`"),
-        ("up0 up1 --jitter 5ms", 2, "--jitter 5ms is more than --delay 0ns"),
+        ("up0 up1 --jitter 5ms", 2, "jitter 5ms is more than delay 0ns"),
     ] {
         let (status, complaint) = refusal(ends);
         assert!(complaint.contains(expected), "{complaint}");

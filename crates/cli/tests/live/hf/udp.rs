@@ -1,6 +1,7 @@
 //! UDP over the radio in direct mode, with programs that know nothing of it.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -57,7 +58,13 @@ impl Net {
 
 fn heard(socket: &UdpSocket) -> (String, SocketAddr) {
     let mut data = [0; 4_096];
-    let (len, from) = socket.recv_from(&mut data).unwrap();
+    // A stop and a continuation of this process interrupt it (signal(7)).
+    let (len, from) = loop {
+        match socket.recv_from(&mut data) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            outcome => break outcome.unwrap(),
+        }
+    };
     (String::from_utf8_lossy(&data[..len]).into_owned(), from)
 }
 

@@ -21,9 +21,9 @@ fn packets_are_diverted_only_while_there_is_a_way_for_them() {
     let (config, nft) = (net.folder.join("0.toml"), net.folder.join("nft"));
     fs::write(&config, bearer(0, "192.0.2.")).unwrap();
     fs::write(&nft, NFT).unwrap();
-    // The gateway, which is root no more, starts it, and it makes files there.
-    for it in [&nft, &net.folder] {
-        fs::set_permissions(it, fs::Permissions::from_mode(0o777)).unwrap();
+    // The gateway, which is root no more, starts it, and it makes files there: as in /tmp, none of others.
+    for (it, mode) in [(&nft, 0o755), (&net.folder, 0o1777)] {
+        fs::set_permissions(it, fs::Permissions::from_mode(mode)).unwrap();
     }
     let path = format!("{}:{}", net.folder.display(), std::env::var("PATH").unwrap());
     let command = format!("env PATH={path} {TRACKWAY} run {}", config.display());
