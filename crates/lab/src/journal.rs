@@ -130,10 +130,10 @@ impl Journal {
         true
     }
 
-    /// Sees to it that all that was added is there.
+    /// Writes everything added so far to the disk.
     ///
     /// # Errors
-    /// When it is not: why.
+    /// When something could not be written.
     pub fn ensure_whole(&self) -> Result<(), Unusable> {
         let mut failed = self.failed.lock().expect("no thread panics while it writes a line");
         failed.take().map_or(Ok(()), |why| Err(self.io(why)))

@@ -118,7 +118,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// What is said of a loss that is written as 1.
+/// The error for a loss written as `1`.
 pub const UNCLEAR: &str = "1 is not clear: 100% or 1%? Write \"100%\" or \"1%\"";
 
 /// A number between 0 and 1: `10%`, `0.1`.

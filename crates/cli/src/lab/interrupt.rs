@@ -16,7 +16,7 @@ pub(super) struct Interrupt {
 }
 
 impl Interrupt {
-    /// To be called before threads start: they inherit that the signals wait for the one thread that takes them.
+    /// Call it before other threads start: they inherit the mask by which only one thread takes the signals.
     pub(super) fn new() -> anyhow::Result<Self> {
         let signals = block()?;
         let (flag, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI32::new(0)));

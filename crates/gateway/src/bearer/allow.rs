@@ -7,7 +7,7 @@ use proto::ip::Prefix;
 
 /// Connections of one other host at most, twice as many as there are access points: it cannot keep others out.
 const PER_HOST: usize = 32;
-/// Hosts of which it is told that they were turned away; more are only counted.
+/// Refused hosts that are named in the log; further ones are only counted.
 const TOLD: usize = 1_024;
 
 /// The networks that clients may come from; this host's own programs always may.
@@ -78,7 +78,7 @@ impl Door {
         Err(turned_away)
     }
 
-    /// The next host of which it was not told yet that it was turned away.
+    /// The next refused host to be logged.
     pub(super) fn poll(&mut self) -> Option<TurnedAway> {
         (!self.untold.is_empty()).then(|| self.untold.remove(0))
     }

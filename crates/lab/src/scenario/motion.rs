@@ -146,8 +146,8 @@ impl<'a> Traces<'a> {
         self.model(&model, 0).map(Some)
     }
 
-    /// Reads a motion that is not told leg by leg. Of a trace it is that of the node with the number that
-    /// the section says, or of the one in this place in the order of its numbers.
+    /// Reads a motion given by a model or a trace. A trace has several nodes: the section names one by its number,
+    /// otherwise the node at the station's place in ascending order of numbers counts.
     pub(super) fn model(
         &mut self,
         section: &Section<'_>,

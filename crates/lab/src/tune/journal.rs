@@ -22,7 +22,7 @@ pub fn fingerprint(plan: &Plan, subject: &Subject) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// Opens the journal of a folder; what it knows, and whether it had runs of another build, which are gone.
+/// Opens the journal of a folder. Returns its runs, and whether runs of another build were discarded.
 ///
 /// # Errors
 /// As for [`Journal::open`].

@@ -57,7 +57,7 @@ pub static MEASURES: [Measure; COUNT] = [
 pub(super) const COUNT: usize = 19;
 /// The measure that stands beside all others.
 pub(super) const FAILED: &str = "failed";
-/// The measures that tell by themselves how much was delivered: who seeks them knows what he gives for it.
+/// The measures that show by themselves how much was delivered.
 pub(super) const OF_DELIVERY: [&str; 6] = ["c", "d90", "delivered", FAILED, "goodput", "told"];
 
 /// What a run was measured by, in the order of [`MEASURES`]. What there was nothing of to measure is not a number, and

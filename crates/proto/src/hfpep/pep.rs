@@ -22,8 +22,8 @@ use crate::time::{Time, earliest};
 /// Octets of an opening at most: head, IPv6 addresses, ports, name and protocol.
 pub const MAX_OPENING: usize = 2 + 4 + 32 + 2 + MAX_NAME + 1 + 255;
 
-/// Whether somebody who has so many places may have another one of those that are free: while it has not three times as many,
-/// so three quarters of all if it is alone, and fewer beside others.
+/// Whether a client with `its` places may take another of the `free` ones: as long as it has less than three times as many
+/// as are free. Alone it gets three quarters of all places, beside others less.
 #[must_use]
 pub fn has_share(its: usize, free: usize) -> bool {
     its < free.saturating_mul(3)

@@ -172,8 +172,7 @@ pub enum Event {
 /// What an operator should know of other nodes.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Notice {
-    /// Another node has this address of ours, or somebody writes messages in our name: this one came by
-    /// way of this neighbour.
+    /// Another node uses our address, or forges messages in our name; a neighbour passed such a message on.
     AddressDisputed {
         /// Our address.
         address: Ipv4Addr,

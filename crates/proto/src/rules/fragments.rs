@@ -5,11 +5,11 @@ use std::net::IpAddr;
 
 use crate::ip::{Fragment, Header};
 
-/// First fragments that are remembered. One more takes the place of the oldest of the source that has most, so that no
-/// source makes those of others forgotten.
+/// First fragments remembered at most. At the limit the oldest of the source with most entries is forgotten, so no source
+/// displaces the others.
 pub(super) const LIMIT: usize = 1_024;
 
-/// What is remembered of packets that come in fragments.
+/// The decisions on fragmented packets, by packet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fragments {
     decided: BTreeMap<Packet, Decided>,

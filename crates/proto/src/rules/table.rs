@@ -316,7 +316,7 @@ impl Table {
     }
 }
 
-/// What becomes of what nobody can judge.
+/// The decision on packets that cannot be read: dropped silently.
 const UNREADABLE: Decision<'static> = Decision {
     rule: None,
     verdict: Verdict::Block { refusal: Refusal::Silent, cause: Cause::Unreadable },

@@ -15,7 +15,7 @@ use crate::rng::Rng;
 use crate::serial::low16;
 use crate::time::{Time, earliest};
 
-/// Nodes that are told at once that this one is there; the others one after each of the times below.
+/// Nodes greeted at once after a start; the others follow one by one, [`GREETING`] apart.
 const GREETED: usize = 32;
 const GREETING: Duration = Duration::from_millis(50);
 

@@ -42,8 +42,8 @@ pub(super) struct Incoming {
     pub(super) due: Option<Time>,
     /// Its place among all transfers, and what it weighs there.
     pub(super) place: Option<(Stage, shares::Place)>,
-    /// Octets that its originator has sent, less those that it was answered: who makes an address of another its
-    /// own cannot have us send more there than it sends itself.
+    /// Octets received from the originator, less octets answered. Answers never exceed it, so a forged source address
+    /// gains no amplification.
     credit: usize,
 }
 

@@ -18,9 +18,9 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Receiver {
     all: BTreeMap<Key, Incoming>,
-    /// Transfers of which one segment has come: each weighs 1.
+    /// Transfers with one segment so far; each weighs 1.
     begun: Shares<Key>,
-    /// Transfers of which more has come: each weighs its octets.
+    /// Transfers with more segments; each weighs its octets.
     growing: Shares<Key>,
     pub(super) finished: Finished,
     deadlines: Deadlines<Key>,
@@ -31,7 +31,7 @@ pub(super) struct Receiver {
     pub(super) stats: Received,
 }
 
-/// Names a transfer. The ports belong to it, so that who does not know them does not get in its way.
+/// Names a transfer: originator, serial number and ports. A forger must guess the ports to interfere.
 pub(super) type Key = (IpAddr, u16, Ports);
 
 /// A segment as it arrived.

@@ -97,7 +97,7 @@ impl Totals {
 pub struct Stats {
     /// Calls sent, repeated ones too.
     pub calls_sent: u64,
-    /// Of them, those that asked for a fresh port.
+    /// Calls sent from a fresh port.
     pub calls_fresh: u64,
     /// Answers of the peer that agreed on keys.
     pub answers_received: u64,

@@ -1,4 +1,4 @@
-//! What each source has of what all streams share: octets that are kept, and turns before others.
+//! Shares of each source in the common send buffer and in head starts.
 //!
 //! ```text
 //!   kept by a source  ≤  an eighth of what is free of `sent`: a ninth if it is alone, less beside others
@@ -54,7 +54,7 @@ impl Shares {
         share.streams += 1;
     }
 
-    /// A stream of a source is over, with what was kept of it. What the source owes outlives that.
+    /// A stream of a source is over; its kept octets are freed. The source's debt of head starts remains.
     pub(super) fn remove(&mut self, source: Source, kept: usize) {
         let Some(share) = self.of.get_mut(&source) else { return };
         share.kept -= kept;

@@ -129,7 +129,7 @@ pub enum NotOpened {
     /// There are too many.
     #[error("too many streams")]
     Full,
-    /// Its source has as many as it may have.
+    /// The source has its share of streams.
     #[error("too many streams of one source")]
     Share,
     /// A group acknowledges nothing.

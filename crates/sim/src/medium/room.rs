@@ -21,7 +21,7 @@ pub enum Admission {
 }
 
 impl Room {
-    /// What becomes of a packet of so many octets that finds so many packets and octets waiting.
+    /// Decides whether a packet is queued, given the packets and octets that already wait.
     ///
     /// What is being sent does not wait. So a packet that finds its medium idle, and nothing before it, needs no
     /// room, however little there is.

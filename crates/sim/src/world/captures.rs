@@ -37,7 +37,7 @@ impl World {
     /// When a capture could not be written, now or earlier.
     pub fn finish_captures(&mut self) -> io::Result<()> {
         let mut all = Ok(());
-        // Each of them, also after one that failed.
+        // One failure must not keep the other captures from being finished.
         for capture in &mut self.engine.captures {
             let finished = capture.finish();
             all = all.and(finished);

@@ -12,7 +12,7 @@ use crate::ids::NodeId;
 
 /// Events that one instant may have. A transfer of 1 GB over three links that take no time has three million.
 const MOST: u64 = 5_000_000;
-/// The last so many of them say who is at it.
+/// The last events before that limit are watched: they name the nodes involved.
 const WATCHED: u64 = 1_000;
 
 /// How many events happen at an instant.

@@ -1,5 +1,5 @@
-//! The nodes with which there are streams, in a file that outlives this process: the next one tells them of
-//! itself, so that what they have of ours ends at once.
+//! A file with the nodes that have streams with this process. It survives a crash: the next process greets those
+//! nodes, which then reset the streams of the crashed process at once.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -49,7 +49,7 @@ impl Companions {
         Some(Self { path, file: None, nodes, before, tidy_at: None })
     }
 
-    /// Whom to tell that this process has begun: once.
+    /// The nodes to greet after a start; empty from the second call on.
     pub(super) fn take_before(&mut self) -> Vec<Address> {
         std::mem::take(&mut self.before)
     }
@@ -81,7 +81,7 @@ impl Companions {
 
     fn write(&mut self) {
         if let Err(error) = self.try_write() {
-            // What others have of a process that crashes then ends when they need a word of it.
+            // After a crash, other nodes then learn of it only when their streams need an answer.
             debug!(%error, path = %self.path.display(), "cannot note which nodes there are streams with");
         }
     }

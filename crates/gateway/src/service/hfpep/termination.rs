@@ -35,11 +35,10 @@ impl Termination {
         })
     }
 
-    /// Reads all files anew; `None` if one cannot be used and the profiles are those that there are, which
-    /// stay as they are.
+    /// Reads all files anew. If a file cannot be used and the profiles have not changed, the old ones stay: `None`.
     ///
     /// # Errors
-    /// When a file cannot be used, and the profiles are not those that there are.
+    /// When a file of a changed profile cannot be used.
     pub(super) fn load(&self, said: &[Profile]) -> anyhow::Result<Option<Profiles>> {
         match Profiles::load(said) {
             Ok(profiles) => Ok(Some(profiles)),

@@ -1,4 +1,4 @@
-//! What sources hold of a bounded place together, so that none takes all of it.
+//! Counts how much of a bounded place each source holds, so that no source takes all of it.
 
 use std::collections::BTreeMap;
 

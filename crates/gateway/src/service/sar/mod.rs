@@ -90,7 +90,7 @@ struct Transfers {
     order: VecDeque<(u64, u64, (IpAddr, u16))>,
 }
 
-/// What of messages that arrive can be kept, whomever they are of.
+/// Room for arrived messages of all sources together.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     messages: usize,

@@ -129,8 +129,8 @@ fn set_aside(folder: &PathBuf) -> std::io::Result<PathBuf> {
 const ANNOUNCED: usize = 1_024;
 
 impl Sar {
-    /// Tells others that this gateway is there again, whose messages may wait for it: those of whom something came
-    /// last, those to whom something was sent, and those that the configuration names.
+    /// Greets the nodes that may hold messages for this gateway: the latest senders, the destinations of its own
+    /// messages, and the nodes of the configuration.
     fn announce(&mut self, now: Time) {
         let heard = self.transfers.order.iter().rev().map(|(_, _, (source, _))| *source);
         let mut told = BTreeSet::new();

@@ -83,7 +83,7 @@ impl Ways {
         self.due
     }
 
-    /// Of these nodes, those to which there is another way than before, or one that is up again.
+    /// The silent nodes whose route has changed, or whose interface is up again.
     pub(super) fn take(&mut self, now: Time, silent: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();

@@ -78,7 +78,7 @@ impl Discoveries {
             }
             let ttl = discovery.ttl;
             let wait = if std::mem::take(&mut discovery.is_hint) && ttl >= config.net_diameter {
-                // That it was far away may be as wrong as the rest of what was said of it.
+                // The distance may be forged like the rest of the route.
                 config.ring_traversal_time(config.ring.threshold)
             } else if ttl < config.net_diameter {
                 discovery.ttl = within(ttl.saturating_add(config.ring.increment), config);

@@ -83,8 +83,8 @@ impl Aodv {
         self.tell(now, Tell { no_delete: errors.no_delete, ..Tell::default() }, &losses);
     }
 
-    /// A neighbour says which number it knows of a node. One of our own is taken over. One of another node,
-    /// which is not to end its route, goes on towards it. Whether it was one of these.
+    /// Takes a sequence number that a neighbour knows: our own number is raised to it, another node's is passed on
+    /// towards that node without ending the route. Returns whether the message was of this kind.
     fn take_number(
         &mut self,
         now: Time,
@@ -105,9 +105,9 @@ impl Aodv {
         true
     }
 
-    /// Tells a node, towards which this neighbour leads, that others know a newer number of it than its own,
-    /// so that nobody believes what it says. It is an error that ends no route (N): nodes that do not know
-    /// this use of it ignore it, since they have no route to that node through us.
+    /// Tells a node, through this neighbour, that the network knows a newer sequence number for it than the node itself
+    /// uses, so its messages count as old. The message is an RERR with the N flag: nodes without this extension ignore
+    /// it, because they have no route to that node through us.
     pub(super) fn tell_number(&mut self, now: Time, to: Neighbour, node: Ipv4Addr, number: u32) {
         if !self.number_limit.spend(now) {
             self.stats.dropped.errors_limited += 1;

@@ -83,8 +83,8 @@ impl Neighbours {
         room
     }
 
-    /// Forgets the neighbour that was heard longest ago, of those of which least is known; whether there was
-    /// one. Whoever makes up neighbours would keep new ones out otherwise.
+    /// Forgets the least proven neighbour, the one heard longest ago among equals, so that made-up neighbours cannot keep
+    /// new ones out. Returns whether there was one to forget.
     fn make_room(&mut self) -> bool {
         let is_free = |state: &State| state.acknowledged_by.or(state.ignored_until).is_none();
         let free = self.known.iter().filter(|(_, state)| is_free(state));

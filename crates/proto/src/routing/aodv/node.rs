@@ -157,8 +157,8 @@ impl Aodv {
         low32(self.ids.bits())
     }
 
-    /// Others know a number of this node that is no older than its own, wherever they have it from. It takes
-    /// that over, so that what it says next is newer, and asks again at once for what it looks for.
+    /// Raises our sequence number to one that the network already knows, forged or not, so that our next message counts
+    /// as newer; running route discoveries are repeated at once.
     pub(super) fn raise(&mut self, now: Time, number: u32) {
         if number != self.sequence && !is_after(self.sequence, number) {
             self.sequence = number;

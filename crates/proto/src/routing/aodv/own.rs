@@ -1,4 +1,4 @@
-//! Requests that this node made lately, by which it tells echoes of them from another node's.
+//! Remembers this node's recent RREQs, to tell their echoes from the requests of another node with its address.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;

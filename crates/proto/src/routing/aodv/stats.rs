@@ -19,7 +19,7 @@ pub struct Stats {
     pub breaks: u64,
     /// Neighbours that were ignored for a while because they did not acknowledge a reply.
     pub blacklisted: u64,
-    /// Times that this node took over a number of its own that others knew, and that it had not given.
+    /// Times that our sequence number was raised to one that others knew and we had not issued.
     pub raised: u64,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::wire::Seq;
 use crate::time::Time;
 
-/// The numbers that this node gives, one after the other, and those that it gave lately.
+/// Hands out message sequence numbers, and remembers the recent ones.
 #[derive(Debug)]
 pub(super) struct Numbers {
     next: Seq,

@@ -36,7 +36,7 @@ pub enum Broken {
     Swapped {
         /// The type.
         number: u8,
-        /// What the size says as it came.
+        /// The size field as received.
         size: u16,
     },
     /// There is no such version.

@@ -184,7 +184,7 @@ impl Sender {
         self.peers.hear(now, address);
     }
 
-    /// Destinations that do not answer, of those that are tried.
+    /// Destinations that are tried and do not answer.
     pub(super) fn silent(&self) -> impl Iterator<Item = IpAddr> {
         let mut last = None;
         let quiet = self.quiet.iter().map(|(address, _)| *address);

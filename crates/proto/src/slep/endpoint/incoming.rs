@@ -360,7 +360,7 @@ impl Slep {
             let handed = stream.opening.handed.filter(|_| stream.is_initiator());
             let is_older = handed.is_some_and(|handed| handed < now - uptime);
             if is_older && !stream.has_heard {
-                // It was for a process before this one. What became of that may be told with this.
+                // The opening was meant for an earlier process. This answer may settle its fate.
                 stream.opening.ask_at.get_or_insert(now + SOON);
                 self.watch(id);
             } else if is_older || !stream.is_initiator() && stream.epoch != hello.epoch {

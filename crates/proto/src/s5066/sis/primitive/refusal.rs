@@ -77,7 +77,7 @@ impl<'a> Refusal<'a> {
         out[start + 3..start + ENVELOPE].copy_from_slice(&size.to_be_bytes());
     }
 
-    /// Octets of the request, those that it does not have as 0.
+    /// A field of the request; missing octets read as 0.
     fn field<const N: usize>(&self, at: usize) -> [u8; N] {
         std::array::from_fn(|octet| self.fields.get(at + octet).copied().unwrap_or_default())
     }
