@@ -3,6 +3,7 @@
 //! ```text
 //!   acl     who may use a file besides its owner
 //!   Gre     a raw socket for packets in GRE
+//!   heap    memory that was freed
 //!   Link    a packet socket for HBH between neighbours: many frames a system call
 //!   passing descriptors from one process to another
 //!   Port    a packet socket that takes and puts whole frames: the link emulator's ends
@@ -17,6 +18,7 @@
 
 pub mod acl;
 mod gre;
+pub mod heap;
 mod link;
 pub mod passing;
 pub mod port;

@@ -15,6 +15,8 @@ use super::coding::{self, Coder, Coding, Spares};
 use super::wire::{Credit, FIRST_LIMIT, MOST_RANGES, Ranges};
 use crate::serial;
 
+/// Octets by which the buffer of a stream grows.
+const GROWTH: usize = 16 << 10;
 /// Parts that may be under way at most, whatever the other end allows.
 const MOST_WINDOW: u64 = 16_384;
 
@@ -150,6 +152,10 @@ impl Sending {
             return 0;
         }
         let taken = octets.len().min(room);
+        if self.unsent.capacity() - self.unsent.len() < taken {
+            // Doubling would keep twice what counts against the limits.
+            self.unsent.reserve_exact(taken.next_multiple_of(GROWTH));
+        }
         self.unsent.extend(&octets[..taken]);
         taken
     }

@@ -24,6 +24,7 @@ mod lobby;
 mod partings;
 mod reload;
 mod server;
+mod slack;
 mod status;
 mod targets;
 mod termination;
@@ -62,6 +63,7 @@ use fast::Fast;
 use held::{Asked, Held};
 use lobby::Lobby;
 use partings::{LOOK, Partings};
+use slack::Slack;
 use status::Status;
 use targets::Targets;
 use termination::Termination;
@@ -107,6 +109,7 @@ struct Pep {
     partings: Partings,
     /// The nodes with which there are streams.
     companions: Option<Companions>,
+    slack: Slack,
     buffer: Vec<u8>,
     received: Box<[u8]>,
     counters: Counters,
@@ -146,6 +149,7 @@ impl Pep {
             look_at: None,
             partings: Partings::default(),
             companions: Companions::open(&config),
+            slack: Slack::default(),
             buffer: Vec::new(),
             received: vec![0; READ].into_boxed_slice(),
             counters: Counters::default(),
@@ -508,6 +512,8 @@ impl Driver for Pep {
         self.handle_ending(now);
         self.partings.handle_timeout(now);
         self.follow_companions(now);
+        let kept = self.pep.slep().stats();
+        self.slack.follow(now, kept.live, kept.unacknowledged + kept.unread);
         if let Some(what) = self.pep.poll_unreadable()
             && let Some(left_out) = self.complaints.admit(now, Subject::NodeUnreadable)
         {
@@ -533,6 +539,7 @@ impl Driver for Pep {
         let silence = earliest(silence, self.fast.next_timeout());
         let silence = earliest(silence, earliest(self.look_at, self.partings.next_timeout()));
         let companions = self.companions.as_ref().and_then(Companions::next_timeout);
+        let companions = earliest(companions, self.slack.next_timeout());
         let silence = earliest(silence, companions);
         earliest(earliest(dial, self.pep.next_timeout()), silence)
     }
