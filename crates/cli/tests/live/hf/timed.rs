@@ -140,7 +140,7 @@ fn a_crash_of_either_gateway_is_no_end_for_either_program() {
         assert_eq!(heard[0], (Vec::new(), RESET), "{case}");
         assert_eq!(heard[1].1, RESET, "{case}: {} heard", heard[1].0.len());
         assert!(heard[1].0.len() + 20_000 < said, "{case}: killed too late to prove anything");
-        assert!(waited < WAITS, "{case}: {waited:?}");
+        assert!(waited < SOON, "{case}: {waited:?}");
         for host in [0, 1] {
             net.expect_state(host, "hfpep", "bound");
         }
@@ -426,7 +426,7 @@ fn whatever_is_killed_nothing_ends_early_comes_twice_or_waits() {
         std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(otherwise)
     };
     let is_measured = std::env::var_os("TRACKWAY_KILLS").is_some();
-    let kills = set("TRACKWAY_KILLS", 8);
+    let kills = set("TRACKWAY_KILLS", 5);
     let mut net = Net::with_peps(FAST, "");
     let mut seed = set("TRACKWAY_SEED", 7);
     let mut longest = BTreeMap::<Victim, Duration>::new();
@@ -470,7 +470,7 @@ fn whatever_is_killed_nothing_ends_early_comes_twice_or_waits() {
                     || moved(known) > before
                     || *kind == Kind::Deaf && victim == Victim::Nodes
             };
-            assert!(wait_until(SOON, goes_on), "{case}: {kind:?} hangs: {known:?}");
+            assert!(wait_until(3 * SOON, goes_on), "{case}: {kind:?} hangs: {known:?}");
             let waited = began.elapsed();
             let most = longest.entry(victim).or_default();
             *most = waited.max(*most);
