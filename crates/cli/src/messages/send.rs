@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=5))]
     precedence: u8,
     /// Worth nothing after this long: 10min. It is tried until then, also to a destination that does not answer for
-    /// hours. Without it, `lifetime` of [sar] counts, which is 24h unless set.
+    /// hours. Without it, `lifetime` of `[sar]` counts, which is 24h unless set.
     #[arg(long)]
     lifetime: Option<Span>,
     /// Let no destination say that it has it.

@@ -151,7 +151,7 @@ fn a_syn_that_comes_again_asks_nobody_anew_and_follows_rules_that_change() {
         (&session["state"], &session["target"]),
         (&"confirming".into(), &"10.2.0.1:82".into())
     );
-    assert_eq!(site.counter(1, "hfpep_sessions_received"), 1);
+    site.expect("the far gateway asks", || site.counter(1, "hfpep_sessions_received") == 1);
 
     // What waits by a rule that is switched off is given up, and refused when it comes again.
     let told = scope(|scope| {
