@@ -426,7 +426,7 @@ fn whatever_is_killed_nothing_ends_early_comes_twice_or_waits() {
         std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(otherwise)
     };
     let is_measured = std::env::var_os("TRACKWAY_KILLS").is_some();
-    let kills = set("TRACKWAY_KILLS", 5);
+    let kills = set("TRACKWAY_KILLS", 3);
     let mut net = Net::with_peps(FAST, "");
     let mut seed = set("TRACKWAY_SEED", 7);
     let mut longest = BTreeMap::<Victim, Duration>::new();
