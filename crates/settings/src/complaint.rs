@@ -15,7 +15,7 @@ pub struct Source {
     text: String,
 }
 
-/// What is wrong with a file, and where: `file:line: key: what`. It repeats no secret of that file.
+/// What is wrong with a file, and where: `file:line: key: what`. Secret keys in that file are never repeated.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub struct Complaint {
     file: String,

@@ -138,7 +138,7 @@ impl Receiver {
                     self.give_up(now, key, Ending::Aborted);
                     reply.owe(answers, Say::AbortRequest, false);
                 } else if self.all.get(&key).is_some_and(Incoming::is_doubtful) {
-                    // So may be what was there before.
+                    // The transfer kept so far may be forged as well.
                     self.remove(key);
                 }
                 return;

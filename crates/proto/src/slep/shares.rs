@@ -139,7 +139,7 @@ impl Shares {
             || self.of.get(&source).is_none_or(|it| it.owes_until <= self.sent + AT_ONCE * WORTH)
     }
 
-    /// Octets of a source were sent, so many of them before those of others.
+    /// Notes that octets of a source were sent, and how many of them as a head start.
     pub(super) fn send(&mut self, source: Source, octets: usize, leading: usize) {
         self.sent += octets as u64;
         if let Some(share) = self.of.get_mut(&source) {

@@ -122,7 +122,7 @@ impl Medium {
         }
     }
 
-    /// Adds a station that moves like this, which matters where places decide who hears whom. What is random
+    /// Adds a moving station; its position counts where distance decides who hears whom. What is random
     /// about it, and what noise it hears, follow from the seed and its name.
     ///
     /// # Panics
