@@ -132,50 +132,6 @@ fn a_burst_of_silent_clients_takes_what_room_there_is_and_gives_it_back() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
-fn who_connects_sends_and_resets_again_and_again_costs_little_and_starves_nobody() {
-    let mut net = Net::with_peps(FAST, "");
-    net.nets.run(&net.hosts[0], "ip address add 10.1.0.9/16 dev lan0");
-    let _target = net.listen(1, "10.2.0.1:7");
-    net.expect_answer(8);
-    let idle = [0, 1].map(|host| net.memory(host, "VmRSS:"));
-    let handed = net.counter(0, "slep_octets_handed");
-    let from: SocketAddr = "10.1.0.9:0".parse().unwrap();
-
-    // As much as the kernel takes of each, so that a stream is as full as it may be.
-    let mut sent = 0;
-    for number in 0..3_000 {
-        let to = "10.2.0.1:7".parse().unwrap();
-        let called = net.nets.within(&net.hosts[0], || call(Some(from), to, 0, PATIENCE));
-        let Ok(mut stream) = called else { continue };
-        stream.set_nonblocking(true).unwrap();
-        sent += stream.write(&[b'x'; 300_000]).unwrap_or_default();
-        if number % 1_000 == 500 {
-            // Another client is answered in the midst of it.
-            net.expect_answer(9);
-        }
-        reset(stream);
-    }
-    net.expect_answer(10);
-    net.expect_nothing_left();
-
-    let handed = net.counter(0, "slep_octets_handed") - handed;
-    let peaks = [0, 1].map(|host| net.peak(host));
-    println!("sent {sent}, on the air {handed}, idle {idle:?}, peaks {peaks:?} kB");
-    assert!(peaks.iter().all(|peak| *peak < 100_000), "{peaks:?} kB");
-    let mut memory = idle;
-    let is_idle = wait_until(SOON, || {
-        memory = [0, 1].map(|host| net.memory(host, "VmRSS:"));
-        memory.iter().zip(&idle).all(|(memory, idle)| *memory < idle + 12_000)
-    });
-    println!("idle again {memory:?}: {}", net.status(0));
-    assert!(is_idle, "{memory:?} after {idle:?} kB");
-    // Of 900 MB: streams that the node was given something of go on to what was said before the reset.
-    assert!(handed < 200_000, "{handed} octets: {}", net.status(0));
-    assert!(net.counter(0, "slep_streams_cancelled_unsent") > 0, "{}", net.status(0));
-}
-
-#[test]
-#[ignore = "needs root: run by ./test"]
 fn without_descriptors_clients_are_reset_and_the_gateway_does_not_spin() {
     let mut net = Net::with_radio(FAST);
     net.addresses();
@@ -462,5 +418,54 @@ fn no_key_and_nothing_that_is_carried_is_in_logs_or_status() {
     assert!(secrets.len() > 5, "{secrets:?}");
     for secret in secrets {
         assert!(!told.contains(&secret), "{secret} is in what the gateways say");
+    }
+}
+
+/// What needs the machine for itself: the octets that a client says between its opening and its reset.
+mod timed {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs root: run by ./test"]
+    fn who_connects_sends_and_resets_again_and_again_costs_little_and_starves_nobody() {
+        let mut net = Net::with_peps(FAST, "");
+        net.nets.run(&net.hosts[0], "ip address add 10.1.0.9/16 dev lan0");
+        let _target = net.listen(1, "10.2.0.1:7");
+        net.expect_answer(8);
+        let idle = [0, 1].map(|host| net.memory(host, "VmRSS:"));
+        let handed = net.counter(0, "slep_octets_handed");
+        let from: SocketAddr = "10.1.0.9:0".parse().unwrap();
+
+        // As much as the kernel takes of each, so that a stream is as full as it may be.
+        let mut sent = 0;
+        for number in 0..3_000 {
+            let to = "10.2.0.1:7".parse().unwrap();
+            let called = net.nets.within(&net.hosts[0], || call(Some(from), to, 0, PATIENCE));
+            let Ok(mut stream) = called else { continue };
+            stream.set_nonblocking(true).unwrap();
+            sent += stream.write(&[b'x'; 300_000]).unwrap_or_default();
+            if number % 1_000 == 500 {
+                // Another client is answered in the midst of it.
+                net.expect_answer(9);
+            }
+            reset(stream);
+        }
+        net.expect_answer(10);
+        net.expect_nothing_left();
+
+        let handed = net.counter(0, "slep_octets_handed") - handed;
+        let peaks = [0, 1].map(|host| net.peak(host));
+        println!("sent {sent}, on the air {handed}, idle {idle:?}, peaks {peaks:?} kB");
+        assert!(peaks.iter().all(|peak| *peak < 100_000), "{peaks:?} kB");
+        let mut memory = idle;
+        let is_idle = wait_until(SOON, || {
+            memory = [0, 1].map(|host| net.memory(host, "VmRSS:"));
+            memory.iter().zip(&idle).all(|(memory, idle)| *memory < idle + 12_000)
+        });
+        println!("idle again {memory:?}: {}", net.status(0));
+        assert!(is_idle, "{memory:?} after {idle:?} kB");
+        // Of 900 MB: streams that the node was given something of go on to what was said before the reset.
+        assert!(handed < 200_000, "{handed} octets: {}", net.status(0));
+        assert!(net.counter(0, "slep_streams_cancelled_unsent") > 0, "{}", net.status(0));
     }
 }
