@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 
@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
 };
+use proto::ip::udp::Datagram;
 use serde_json::Value;
 
 use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};
@@ -208,6 +209,58 @@ fn packets_with_another_key_or_of_another_host_are_not_taken() {
     let comes = wait_until(SOON, || pair.status(1)["gre_dropped_malformed"] == 1);
     let status = pair.status(1);
     assert!(comes && status["gre_dropped_key"] == 1, "{status}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_router_cannot_send_from_an_address_of_this_host_or_of_another_router() {
+    let pair = Pair::new([""; 2]);
+    let host = pair.hosts[1].clone();
+    let heard = pair.nets.within(&host, || UdpSocket::bind("[fd02::1]:9").unwrap());
+    heard.set_read_timeout(Some(SOON)).unwrap();
+    let raw = pair.nets.within(&pair.hosts[0], || {
+        socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw)
+            .unwrap()
+    });
+    let send = |from: &str, payload: &[u8]| {
+        let to = if from.starts_with('[') { "[fd02::1]:9" } else { "10.2.0.1:9" };
+        let [source, destination]: [SocketAddr; 2] = [from, to].map(|at| at.parse().unwrap());
+        let mut inner = Vec::new();
+        Datagram { source, destination, payload }.emit(&mut inner);
+        let protocol = if source.is_ipv4() { [8, 0] } else { [0x86, 0xdd] };
+        let len = u8::try_from(24 + inner.len()).unwrap();
+        let outer = [0x45, 0, 0, len, 0, 0, 0, 0, 64, 47, 0, 0, 10, 7, 0, 1, 10, 7, 0, 2];
+        let packet = [&outer[..], &[0, 0], &protocol, &inner].concat();
+        let to = SockaddrIn::new(10, 7, 0, 2, 0);
+        sendto(raw.as_raw_fd(), &packet, &to, MsgFlags::empty()).unwrap();
+    };
+    let count = |what: &str| pair.status(1)[format!("gre_packets_{what}")].as_u64();
+
+    // Of its device; of another interface, learnt while it runs; behind the router of the other tunnel; nobody's.
+    pair.nets.run(&host, "sysctl -qw net.ipv6.conf.lo.disable_ipv6=0");
+    pair.nets.run(&host, "ip address add fd66::1/128 dev lo nodad");
+    for (from, what) in [
+        ("10.2.0.1:9", "from_self"),
+        ("[fd02::1]:9", "from_self"),
+        ("[fd66::1]:9", "from_self"),
+        ("10.11.0.9:9", "disallowed"),
+        ("127.0.0.2:9", "not_unicast"),
+        ("[ff02::1]:9", "not_unicast"),
+    ] {
+        let before = count(what);
+        let is_dropped = wait_until(SOON, || {
+            send(from, b"spoofed");
+            count(what) > before
+        });
+        assert!(is_dropped, "{from}: {}", pair.status(1));
+    }
+    // Behind the router, and the router itself, which no network has.
+    for from in ["[fd01::9]:9", "[fd07::9]:9"] {
+        send(from, b"true");
+        let mut data = [0; 20];
+        let (len, named) = heard.recv_from(&mut data).unwrap();
+        assert_eq!((&data[..len], named), (&b"true"[..], from.parse().unwrap()));
+    }
 }
 
 #[test]

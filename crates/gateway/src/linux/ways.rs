@@ -414,6 +414,14 @@ impl Kept {
         })
     }
 
+    /// All addresses of this host, whatever the interface; they change when [`Self::handle_ready`] says so.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(crate) fn own_addresses(&mut self) -> anyhow::Result<BTreeSet<IpAddr>> {
+        links::own_addresses(&mut self.ways.netlink).context("cannot ask for addresses")
+    }
+
     /// As [`Ways::faults`].
     pub(crate) fn faults(&self) -> Vec<String> {
         self.ways.faults()

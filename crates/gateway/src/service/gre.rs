@@ -14,7 +14,7 @@ use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
 use proto::gre::wire::{IPV4, IPV6};
 use proto::gre::{Packet, Refused, carried};
-use proto::ip::Header;
+use proto::ip::{BadSources, Header, Prefix, check_source};
 use proto::time::Time;
 use serde::Serialize;
 use tracing::{debug, trace};
@@ -46,6 +46,8 @@ const READS: usize = 64;
 struct Tunnels {
     tunnels: Vec<Tunnel>,
     ways: Kept,
+    /// All addresses of this host: no packet of a router comes from one.
+    own: BTreeSet<IpAddr>,
     buffer: Box<[u8]>,
     packet: Vec<u8>,
     counters: Counters,
@@ -70,6 +72,9 @@ struct Counters {
     dropped_malformed: u64,
     /// What is neither IPv4 nor IPv6.
     dropped_protocol: u64,
+    /// What claims to come from where it cannot.
+    #[serde(flatten)]
+    bad_sources: BadSources,
     /// What the device did not take.
     dropped_device: u64,
     /// What the network did not take: no way, or no room.
@@ -128,9 +133,11 @@ impl Tunnels {
             devices.push(device);
             tunnels.push(Tunnel { config: config.clone(), tun, socket });
         }
+        let mut ways = Kept::open(devices, wishes)?;
         Ok(Self {
             tunnels,
-            ways: Kept::open(devices, wishes)?,
+            own: ways.own_addresses()?,
+            ways,
             buffer: vec![0; LONGEST].into_boxed_slice(),
             packet: Vec::new(),
             counters: Counters::default(),
@@ -139,22 +146,30 @@ impl Tunnels {
 
     /// Gives the kernel what the router of a tunnel has sent.
     fn receive(&mut self, at: usize) {
-        let Self { tunnels, buffer, counters, .. } = self;
+        let Self { tunnels, own, buffer, counters, .. } = self;
         let Tunnel { config, tun, socket } = &tunnels[at];
         for _ in 0..READS {
             match socket.receive(buffer) {
                 Ok(None) => return,
                 Ok(Some(octets)) => match carried(octets, config.key) {
-                    Ok(packet) => match tun.write(packet) {
-                        Ok(()) => {
-                            counters.received += 1;
-                            counters.received_octets += packet.len() as u64;
+                    Ok(packet) => {
+                        // Without a network the sender may be the router itself, or one on the way.
+                        let may_send = |source| whose(tunnels, source).is_none_or(|its| its == at);
+                        if let Err(why) = check_source(packet, own, may_send) {
+                            counters.bad_sources.count(why);
+                            continue;
                         }
-                        Err(error) => {
-                            trace!(%error, "packet not taken by the device");
-                            counters.dropped_device += 1;
+                        match tun.write(packet) {
+                            Ok(()) => {
+                                counters.received += 1;
+                                counters.received_octets += packet.len() as u64;
+                            }
+                            Err(error) => {
+                                trace!(%error, "packet not taken by the device");
+                                counters.dropped_device += 1;
+                            }
                         }
-                    },
+                    }
                     Err(Refused::Checksum) => counters.dropped_checksum += 1,
                     Err(Refused::Key) => counters.dropped_key += 1,
                     Err(Refused::Malformed) => counters.dropped_malformed += 1,
@@ -198,6 +213,17 @@ impl Tunnels {
     }
 }
 
+/// Behind the router of which tunnel an address is: the longest network that holds it decides.
+fn whose(tunnels: &[Tunnel], address: IpAddr) -> Option<usize> {
+    let longest = |tunnel: &Tunnel| {
+        let holding = tunnel.config.networks.iter().filter(|network| network.contains(address));
+        holding.map(Prefix::bits).max()
+    };
+    let all = tunnels.iter().enumerate();
+    let holding = all.filter_map(|(at, tunnel)| Some((longest(tunnel)?, at)));
+    holding.max().map(|(_, at)| at)
+}
+
 impl Driver for Tunnels {
     fn act(&mut self, _now: Time) -> anyhow::Result<()> {
         Ok(())
@@ -220,6 +246,9 @@ impl Driver for Tunnels {
         let outcome = self.ways.handle_ready(now, *changes)?;
         self.counters.routes_restored += outcome.restored;
         self.counters.routes_displaced += outcome.displaced;
+        if outcome.has_addresses {
+            self.own = self.ways.own_addresses()?;
+        }
         for (at, ready) in tunnels.chunks_exact(2).enumerate() {
             if has_input(ready[0]) {
                 self.send(at)?;

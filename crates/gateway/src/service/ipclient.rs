@@ -118,13 +118,16 @@ impl Client {
             taken: BTreeSet::new(),
             is_open: config.fail_open,
         };
+        let mut ways = Kept::open(vec![device], vec![wish])?;
+        let mut client = IpClient::new(Time::ZERO, config.core());
+        client.handle_addresses(ways.own_addresses()?);
         Ok(Self {
             tun,
-            ways: Kept::open(vec![device], vec![wish])?,
+            ways,
             // Its connection goes where it would without the routes.
             dial: Dial::new(Time::ZERO, config.server).marked(MARK),
             rules: Rules::new(&setup.config.rules.table)?,
-            client: IpClient::new(Time::ZERO, config.core()),
+            client,
             buffer: Vec::new(),
             received: vec![0; READ].into_boxed_slice(),
             counters: Counters::default(),
@@ -273,6 +276,9 @@ impl Driver for Client {
         let outcome = self.ways.handle_ready(now, own[1])?;
         self.counters.routes_restored += outcome.restored;
         self.counters.routes_displaced += outcome.displaced;
+        if outcome.has_addresses {
+            self.client.handle_addresses(self.ways.own_addresses()?);
+        }
         self.dial.handle_ready(now, dialled);
         if dialled.iter().any(|ready| !ready.is_empty()) {
             self.take_octets(now);

@@ -14,6 +14,7 @@ pub mod minimal;
 pub mod mss;
 mod prefix;
 pub mod selective;
+mod source;
 #[cfg(test)]
 mod tests;
 pub mod udp;
@@ -26,6 +27,7 @@ pub use header::{
     increment_ttl, mark_congestion, rewrite_v4_checksum,
 };
 pub use prefix::{NoPrefix, Prefix};
+pub use source::{BadSource, BadSources, check_source, is_unicast};
 
 /// IP protocol numbers (IANA).
 pub mod protocol {

@@ -1,6 +1,6 @@
 //! The IP client itself.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::stats::Stats;
 use super::tcp::{self, Tcp};
 use crate::backoff::Backoff;
 use crate::ip::icmp::Error;
-use crate::ip::{Header, fragment};
+use crate::ip::{Header, check_source, fragment};
 use crate::s5066::Address;
 use crate::s5066::sis::client::{self, Client, Fault, Send, SendId};
 use crate::s5066::sis::primitive::Arrival;
@@ -35,7 +35,8 @@ const MAX_UNSENT: usize = 16 << 10;
 ///
 /// - Facts in: [`handle_connected`](Self::handle_connected),
 ///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
-///   node; [`handle_packet`](Self::handle_packet) from the stack.
+///   node; [`handle_packet`](Self::handle_packet) from the stack, and
+///   [`handle_addresses`](Self::handle_addresses) when the host's addresses change.
 /// - Decisions out: [`poll_packet`](Self::poll_packet) for the stack and
 ///   [`poll_event`](Self::poll_event) after each of these, then [`poll_octets`](Self::poll_octets) while
 ///   the connection has room.
@@ -50,6 +51,8 @@ pub struct IpClient {
     pending: Pending,
     headers: Headers,
     released: Released,
+    /// All addresses of this host: no datagram of others comes from one.
+    own: BTreeSet<IpAddr>,
     /// Whether the node has told that it can neither send nor receive.
     is_radio_off: bool,
     rebind_at: Option<Time>,
@@ -98,6 +101,7 @@ impl IpClient {
             pending: Pending::new(config.window, config.horizon),
             headers: Headers::new(now, &config.routes, config.compress_headers),
             released: Released::new(now, config.received),
+            own: config.addresses.iter().copied().collect(),
             is_radio_off: false,
             rebind_at: None,
             patience: Backoff::new(config.rebind),
@@ -197,6 +201,12 @@ impl IpClient {
         self.client.handle_disconnected();
         self.rebind_at = None;
         self.forsake();
+    }
+
+    /// Takes all addresses of this host, whatever the interface; until then those of its configuration count. Datagrams
+    /// from the radio that claim to come from one are dropped.
+    pub fn handle_addresses(&mut self, own: BTreeSet<IpAddr>) {
+        self.own = own;
     }
 
     /// Takes octets from the node.
@@ -299,6 +309,7 @@ impl IpClient {
             self.stats.received.received_malformed += 1;
             return;
         }
+        let node = received.from;
         let packets = match received.from_sap == self.config.sap {
             true => self.headers.unwrap(now, received),
             false => vec![received.u_pdu],
@@ -306,6 +317,15 @@ impl IpClient {
         for packet in packets {
             if !Header::parse(&packet).is_ok_and(|header| header.total_len == packet.len()) {
                 self.stats.received.received_malformed += 1;
+                continue;
+            }
+            // Without a route the sender may be a router on the way. A group has no hosts.
+            let may_send = |source| {
+                let route = Route::find(&self.config.routes, source);
+                route.is_none_or(|route| route.to == node || route.to.is_group())
+            };
+            if let Err(why) = check_source(&packet, &self.own, may_send) {
+                self.stats.received.bad_sources.count(why);
                 continue;
             }
             let octets = packet.len() as u64;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::ip::BadSources;
+
 /// Counters of an IP client since it started; the last three are levels.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
@@ -87,6 +89,9 @@ pub struct Received {
     pub received_malformed: u64,
     /// Datagrams received and dropped: the stack takes none.
     pub received_full: u64,
+    /// Datagrams received and dropped: their source cannot be true.
+    #[serde(flatten)]
+    pub bad_sources: BadSources,
     /// ICMP errors given to the stack.
     pub icmp_sent: u64,
     /// TCP resets given to the stack.

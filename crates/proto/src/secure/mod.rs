@@ -46,7 +46,7 @@ pub use local::{Event, Fresh, Outgoing, Trouble};
 pub use open::{Heard, Opened, Opener};
 pub use peer::Peer;
 pub use peers::{Incoming, Peers, Unusable};
-pub use routes::{Routes, Twice, source};
+pub use routes::{Routes, Twice};
 pub use seal::{Sealer, Unsealed};
 pub use stats::{Dropped, Stats, Totals};
 pub use wire::{HEADER, OUTER_V4, OUTER_V6, OVERHEAD, TAG};

@@ -100,16 +100,6 @@ fn push(flat: &mut Vec<Range>, first: u128, last: u128, peer: PeerId) {
     }
 }
 
-/// The address that a packet comes from; `None` for what is too short or no IP.
-#[must_use]
-pub fn source(packet: &[u8]) -> Option<IpAddr> {
-    match packet.first()? >> 4 {
-        4 => Some(IpAddr::from(*packet.get(12..)?.first_chunk::<4>()?)),
-        6 => Some(IpAddr::from(*packet.get(8..)?.first_chunk::<16>()?)),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -171,23 +161,6 @@ mod tests {
         assert_eq!(peer_for("255.255.255.255"), Some(B));
         assert_eq!(peer_for("::"), Some(A));
         assert_eq!(peer_for("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"), Some(B));
-    }
-
-    #[test]
-    fn a_packet_has_a_source() {
-        let mut v4 = [0; 20];
-        v4[0] = 0x45;
-        v4[12..16].copy_from_slice(&[10, 1, 2, 3]);
-        let mut v6 = [0; 40];
-        v6[0] = 0x60;
-        v6[23] = 1;
-
-        assert_eq!(source(&v4), Some("10.1.2.3".parse().unwrap()));
-        assert_eq!(source(&v6), Some("::1".parse().unwrap()));
-        assert_eq!(source(&v4[..15]), None);
-        assert_eq!(source(&v6[..23]), None);
-        assert_eq!(source(&[0; 40]), None);
-        assert_eq!(source(&[]), None);
     }
 
     proptest! {

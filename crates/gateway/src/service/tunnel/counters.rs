@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use proto::ip::BadSource;
 use serde::Serialize;
 
 /// A number that only grows.
@@ -41,6 +42,8 @@ pub(super) struct Counters {
     pub(super) packets_disallowed: Counter,
     /// Released packets from an address of this host; dropped.
     pub(super) packets_from_self: Counter,
+    /// Released packets from an address that is not one host's; dropped.
+    pub(super) packets_not_unicast: Counter,
     /// Routes and rules that somebody removed, and that were put back.
     pub(super) routes_restored: Counter,
     /// Routes that stand aside because others' came.
@@ -57,4 +60,16 @@ pub(super) struct Counters {
     pub(super) datagrams_unsealed: Counter,
     /// Times the socket was full.
     pub(super) socket_full: Counter,
+}
+
+impl Counters {
+    /// Counts a released packet whose source cannot be true.
+    pub(super) fn count_bad_source(&self, why: BadSource) {
+        let counter = match why {
+            BadSource::NotUnicast => &self.packets_not_unicast,
+            BadSource::Own => &self.packets_from_self,
+            BadSource::NotTheirs => &self.packets_disallowed,
+        };
+        counter.add(1);
+    }
 }

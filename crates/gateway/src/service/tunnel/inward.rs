@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use nix::poll::{PollFd, PollFlags};
 
-use proto::secure::{Heard, Incarnation, Opened, Opener, PeerId, Routes, source};
+use proto::ip::check_source;
+use proto::secure::{Heard, Incarnation, Opened, Opener, PeerId, Routes};
 
 use super::Shared;
 use super::sockets::Way;
@@ -186,13 +187,10 @@ impl Released {
             let packet = &mut self.octets[start..start + len];
             start += len;
             shared.clamp(packet, whole);
-            match source(packet) {
-                // The kernel takes what comes by the device from an address of this host's for ours.
-                Some(source) if own.contains(&source) => shared.counters.packets_from_self.add(1),
-                Some(source) if routes.peer_for(source) == Some(peer) => {
-                    self.joiner.push(packet, |train| write(shared, train));
-                }
-                _ => shared.counters.packets_disallowed.add(1),
+            // The kernel takes what comes by the device from an address of this host's for ours.
+            match check_source(packet, own, |source| routes.peer_for(source) == Some(peer)) {
+                Ok(()) => self.joiner.push(packet, |train| write(shared, train)),
+                Err(why) => shared.counters.count_bad_source(why),
             }
         }
         self.octets.clear();

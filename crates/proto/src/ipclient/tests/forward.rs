@@ -1,7 +1,9 @@
 //! Which datagrams go where, and how.
 
+use std::net::IpAddr;
+
 use super::bench::{Bench, FAR, config, icmp, tell, u_pdu, udp};
-use crate::ip::{Header, Spec, protocol};
+use crate::ip::{BadSources, Header, Spec, protocol, rewrite_v4_checksum};
 use crate::ipclient::Event;
 use crate::s5066::Address;
 use crate::s5066::service::{Failure, Mode, Outcome};
@@ -166,6 +168,37 @@ fn what_arrives_goes_to_the_stack_if_it_is_a_datagram() {
 
     assert_eq!(bench.packets(), [packet]);
     assert_eq!(bench.client.stats().received.received_malformed, 3);
+}
+
+#[test]
+fn nobody_sends_from_this_host_s_addresses_or_those_of_another_node() {
+    let mut bench = Bench::new(config());
+    let from = |source: [u8; 4]| {
+        let mut packet = udp([10, 0, 1, 9], 0, 100);
+        packet[12..16].copy_from_slice(&source);
+        rewrite_v4_checksum(&mut packet[..20]);
+        packet
+    };
+    // Behind the far node, a router that no route leads to, and another host of this LAN.
+    let good = [[10, 0, 2, 9], [192, 0, 2, 7], [10, 0, 1, 9]].map(from);
+    good.iter().for_each(|packet| bench.receive(packet));
+    bench.receive(&from([10, 0, 1, 1]));
+    bench.receive(&from([10, 0, 2, 200]));
+    for nobody in [[224, 0, 0, 1], [127, 0, 0, 1], [0, 0, 0, 0], [255; 4]] {
+        bench.receive(&from(nobody));
+    }
+    assert_eq!(bench.packets(), good);
+
+    let own = [IpAddr::from([10, 0, 1, 9]), IpAddr::from([10, 0, 2, 9])];
+    bench.client.handle_addresses(own.into());
+    good.iter().for_each(|packet| bench.receive(packet));
+    bench.receive(&from([10, 0, 1, 1]));
+
+    assert_eq!(bench.packets(), [from([192, 0, 2, 7]), from([10, 0, 1, 1])]);
+    let expected =
+        BadSources { packets_from_self: 3, packets_disallowed: 1, packets_not_unicast: 4 };
+    let stats = bench.client.stats().received;
+    assert_eq!((stats.bad_sources, stats.packets_out), (expected, 5));
 }
 
 #[test]
