@@ -1,6 +1,7 @@
 //! The gateway's configuration: one TOML file, checked as a whole before anything starts.
 
 pub mod bearer;
+mod ends;
 mod gre;
 mod hbh;
 pub mod hfpep;
@@ -23,7 +24,7 @@ use proto::hbh::auth::GroupKey;
 use proto::hbh::neighbours::{HELLO_INTERVAL, HOLD_INTERVALS, LIMIT, Listed};
 use proto::ipclient::CLASS;
 use proto::nc;
-use proto::parameter::Description;
+use proto::parameter::{Description, Written};
 use proto::s5066::cas::Access;
 use proto::s5066::parameters::SLOT;
 use proto::s5066::{Address, node};
@@ -134,6 +135,8 @@ pub enum Level {
 
 /// A configuration has this many octets at most.
 const MAX_OCTETS: u64 = 4 << 20;
+/// Values under a key that takes one or some.
+const MAX_VALUES: usize = 64;
 const LEVELS: [(&str, Level); 5] = [
     ("trace", Level::Trace),
     ("debug", Level::Debug),
@@ -314,6 +317,21 @@ fn some<'d>(entry: &Entry<'d>, most: usize) -> Result<Vec<Entry<'d>>, Complaint>
         return Err(entry.complain(what));
     }
     Ok(list)
+}
+
+/// The values under a key: one, or a list of some; none if it is not there.
+fn values<T>(
+    section: &Section<'_>,
+    key: &str,
+    read: impl Fn(&Entry<'_>) -> Result<T, Complaint>,
+) -> Result<Vec<T>, Complaint> {
+    match section.get(key)? {
+        None => Ok(Vec::new()),
+        Some(entry) if matches!(entry.written(), Written::List(_)) => {
+            some(&entry, MAX_VALUES)?.iter().map(read).collect()
+        }
+        Some(entry) => Ok(vec![read(&entry)?]),
+    }
 }
 
 /// The value under a key, or another.

@@ -9,6 +9,7 @@
 //!   config       the configuration               keys     key files, and secrets from the system
 //!   files        the files of a configuration, also when we are root no more
 //!   trust        opens a file only if none but trusted users could have changed it
+//!   ends         who asks for connections: HF nodes, and gateways over IP
 //!   explain      what becomes of a flow, and why
 //!   tls          the ends of TLS for TCP relays: sessions, certificates, Auth IDs
 //!   sys          system calls without a safe wrapper
@@ -16,6 +17,7 @@
 
 pub mod bearer;
 pub mod config;
+pub mod ends;
 pub mod explain;
 mod files;
 pub mod keys;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
+use gateway::ends::Ends;
 use gateway::keys;
 use gateway::tls::authority::{Authority, Issued, Usage, Validity};
 use gateway::tls::{
@@ -84,6 +85,7 @@ fn openssl_is_called_and_checked() {
         server_name: name.to_owned().try_into().unwrap(),
         trust_anchors: None,
         credentials: Some(folder.issue(&format!("{id}@unit.example"), Usage::Client)),
+        users: Ends::default(),
     };
     let profile = ClientProfile {
         trust_anchors: folder.0.join("ca.crt"),

@@ -7,6 +7,7 @@
 mod air;
 mod animation;
 mod attack;
+mod call;
 mod demo;
 mod gateway;
 mod gre;

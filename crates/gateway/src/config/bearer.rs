@@ -40,6 +40,13 @@ impl Default for Bearer {
     }
 }
 
+impl Bearer {
+    /// Whether any gateway may connect from a network.
+    pub(super) fn admits(&self, network: &Prefix) -> bool {
+        self.from.iter().any(|from| from.overlaps(network))
+    }
+}
+
 /// What can be set of it that is a number.
 pub static PARAMETERS: Table<Bearer> = Table {
     name: "hfpep-bearer",

@@ -14,7 +14,8 @@ use settings::{Complaint, Entry, Section};
 
 use super::bearer::{self, Bearer};
 use super::ipclient::{PORT, network, routes, server};
-use super::{device, either, rules, tls};
+use super::{device, either, ends, rules, tls, values};
+use crate::ends::{End, Ends};
 use crate::tls::{Destination, Profile, Role, TargetProfile};
 
 /// TCP connections over a STANAG 5066 server, or straight to other gateways.
@@ -99,6 +100,15 @@ pub enum Transport {
 }
 
 impl Far {
+    /// Whether this is who asks. A gateway counts by its address, for it connects from any port.
+    #[must_use]
+    pub fn is(self, end: End) -> bool {
+        match self {
+            Self::Gateway(gateway) => End::gateway(gateway.ip()) == end,
+            Self::Node(node) => End::Node(node) == end,
+        }
+    }
+
     /// Where the gateway is, if it is one.
     #[must_use]
     pub fn gateway(self) -> Option<SocketAddr> {
@@ -121,7 +131,10 @@ impl fmt::Display for Far {
 /// Targets that other ends may be connected to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Allowed {
-    /// For clients in one of these networks; none for all clients.
+    /// For these nodes and gateways; none for all.
+    pub ends: Ends,
+    /// For clients in one of these networks; none for all clients. Without `ends`, only a client that is known to be
+    /// behind who asks is one.
     pub from: Vec<Prefix>,
     /// In one of these networks.
     pub to: Vec<Prefix>,
@@ -160,8 +173,14 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
     let fars = || peers.iter().map(|it| it.far).chain(listeners.iter().map(|it| it.far));
     let gateways: BTreeSet<SocketAddr> = fars().filter_map(Far::gateway).collect();
     let bearer = bearer::read(section, &gateways)?;
+    let allowed = section.get("allow")?;
+    let allowed = allowed.map(|entry| allowed_to(&entry, mode, &peers, &bearer)).transpose()?;
+    let tls = section.get("tls")?.map(|entry| client(&entry, profiles, &peers, &bearer));
+    let tls = tls.transpose()?;
     // Whoever has another bearer and no node has nothing to do with HF.
-    let has_node = fars().any(|far| far.gateway().is_none());
+    let is_named = allowed.iter().flatten().any(|it| it.ends.has_nodes())
+        || targets(tls.as_deref(), profiles).iter().any(|target| target.users.has_nodes());
+    let has_node = is_named || fars().any(|far| far.gateway().is_none());
     let is_elsewhere = !gateways.is_empty() || bearer.listen.is_some();
     let server = match section.get("server")? {
         Some(entry) => Some(server(&entry)?),
@@ -176,8 +195,6 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
              set transparent",
         ));
     }
-    let allowed = section.get("allow")?.map(|entry| allowed(&entry)).transpose()?;
-    let tls = section.get("tls")?.map(|entry| client(&entry, profiles)).transpose()?;
     Ok(HfPep {
         server,
         bearer,
@@ -194,7 +211,12 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
 }
 
 /// Where connections of others may lead: nowhere if the list is empty.
-fn allowed(entry: &Entry<'_>) -> Result<Vec<Allowed>, Complaint> {
+fn allowed_to(
+    entry: &Entry<'_>,
+    mode: Mode,
+    peers: &[Peer],
+    bearer: &Bearer,
+) -> Result<Vec<Allowed>, Complaint> {
     let all = entry.list()?;
     if all.len() > MAX_ALLOWED {
         return Err(
@@ -204,27 +226,63 @@ fn allowed(entry: &Entry<'_>) -> Result<Vec<Allowed>, Complaint> {
     let read = |entry: &Entry<'_>| {
         let section = entry.section()?;
         section.needed("to")?;
-        let to = rules::values(&section, "to", network)?;
-        let from = rules::values(&section, "from", network)?;
-        Ok(Allowed { from, to, ports: rules::ports(&section, "to-port")? })
+        let to = values(&section, "to", network)?;
+        let (ends, from) = (ends::read(&section)?, values(&section, "from", network)?);
+        if let Some(gateway) = ends.gateways().iter().find(|it| !bearer.admits(it)) {
+            let what = format!("{gateway} may not connect: see listen and from of [hfpep.bearer]");
+            return Err(section.needed("gateway")?.complain(what));
+        }
+        let is_known = |it: &Prefix| peers.iter().any(|peer| peer.to.overlaps(it));
+        let unknown = from.iter().find(|it| mode == Mode::Shore || !is_known(it));
+        if let Some(unknown) = unknown.filter(|_| ends.is_empty()) {
+            let why = match mode {
+                Mode::Shore => "in shore mode",
+                Mode::Transparent => "behind no [[hfpep.peer]]",
+            };
+            return Err(section.needed("from")?.complain(format!(
+                "{unknown} is what another end says of its client, and {why} nobody can check it: say as well who \
+                 is believed, with node = \"0.10.20.30\" or gateway = \"192.0.2.1\", or remove from"
+            )));
+        }
+        Ok(Allowed { ends, from, to, ports: rules::ports(&section, "to-port")? })
     };
     all.iter().map(read).collect()
 }
 
+/// The targets that Auth IDs lead to by the profile of this name.
+pub(crate) fn targets<'p>(name: Option<&str>, profiles: &'p [Profile]) -> &'p [TargetProfile] {
+    let profile = profiles.iter().find(|profile| Some(profile.name.as_str()) == name);
+    match profile.map(|profile| &profile.role) {
+        Some(Role::Client(client)) => &client.targets,
+        Some(Role::Server(_)) | None => &[],
+    }
+}
+
 /// The profile by which targets are met.
-fn client(entry: &Entry<'_>, profiles: &[Profile]) -> Result<String, Complaint> {
+fn client(
+    entry: &Entry<'_>,
+    profiles: &[Profile],
+    peers: &[Peer],
+    bearer: &Bearer,
+) -> Result<String, Complaint> {
     let name = tls::name(entry, profiles, "client")?;
-    let roles = profiles.iter().filter(|profile| profile.name == name).map(|it| &it.role);
-    for role in roles {
-        let Role::Client(client) = role else { continue };
-        let is_host = |target: &&TargetProfile| matches!(target.to, Destination::Host(..));
-        if let Some(target) = client.targets.iter().find(is_host) {
-            let what = format!(
-                "target {} is at {}: names are not looked up here, an address is needed (and \
-                 server-name for the certificate)",
-                target.id, target.to
-            );
-            return Err(entry.complain(what));
+    for TargetProfile { id, to, users, .. } in targets(Some(&name), profiles) {
+        if matches!(to, Destination::Host(..)) {
+            return Err(entry.complain(format!(
+                "target {id} is at {to}: names are not looked up here, an address is needed (and \
+                 server-name for the certificate)"
+            )));
+        }
+        if let Some(gateway) = users.gateways().iter().find(|it| !bearer.admits(it)) {
+            return Err(entry.complain(format!(
+                "target {id} is for {gateway}, which may not connect: see listen and from of [hfpep.bearer]"
+            )));
+        }
+        if users.is_empty() && peers.is_empty() {
+            return Err(entry.complain(format!(
+                "nobody may use target {id}, for there is no [[hfpep.peer]]: name who may in the target, with \
+                 node = \"0.10.20.30\" or gateway = \"192.0.2.1\""
+            )));
         }
     }
     Ok(name)
@@ -277,22 +335,13 @@ fn transport(listener: &Section<'_>, at: SocketAddr) -> Result<Transport, Compla
 /// A node or a gateway, whichever the section names.
 fn far(section: &Section<'_>) -> Result<Far, Complaint> {
     match (section.get("node")?, section.get("gateway")?) {
-        (Some(entry), None) => node(&entry).map(Far::Node),
+        (Some(entry), None) => ends::node(&entry).map(Far::Node),
         (None, Some(gateway)) => server(&gateway).map(Far::Gateway),
         (Some(_), Some(gateway)) => Err(gateway.complain(
             "a peer has either a node, over HF, or a gateway, over IP: remove one of both keys",
         )),
         (None, None) => Err(section.complain("node, over HF, or gateway, over IP, is missing")),
     }
-}
-
-/// One node, not a group.
-fn node(entry: &Entry<'_>) -> Result<Address, Complaint> {
-    let node: Address = entry.parsed()?;
-    if node.is_group() {
-        return Err(entry.complain(format!("{node} is a group: a connection is to one node")));
-    }
-    Ok(node)
 }
 
 #[cfg(test)]
@@ -402,24 +451,115 @@ mod tests {
     }
 
     #[test]
+    fn a_client_s_network_is_no_condition_where_nobody_can_check_it() {
+        let read = |text: &str, allow: &str| {
+            let text = format!("[hfpep]\nallow = [{{ to = \"10.2.0.0/16\", {allow} }}]\n{text}");
+            Config::parse("a.toml", &text).map(|_| ()).map_err(|why| why.to_string())
+        };
+        let peer = "[[hfpep.peer]]\nnode = \"0.0.0.2\"\nto = [\"10.1.0.0/16\"]\n";
+        let shore = "mode = \"shore\"\n";
+        let bearer = "[hfpep.bearer]\nlisten = \"192.0.2.1:5099\"\nfrom = [\"192.0.2.0/28\"]\n";
+
+        for (text, allow) in [
+            (peer, "from = \"10.1.7.0/24\""),
+            (peer, "from = \"0.0.0.0/0\""),
+            (peer, "from = \"10.77.0.0/16\", node = \"0.0.0.9\""),
+            (shore, "from = \"10.77.0.0/16\", node = [\"0.0.0.9\", \"0.0.0.8\"]"),
+            (shore, "node = \"0.0.0.9\""),
+            (&format!("{shore}{bearer}"), "from = \"10.77.0.0/16\", gateway = \"192.0.2.9\""),
+        ] {
+            assert_eq!(read(text, allow), Ok(()), "{text}{allow}");
+        }
+        for (text, allow, expected) in [
+            (
+                shore,
+                "from = \"10.1.0.9/32\"",
+                "from: 10.1.0.9/32 is what another end says of its client",
+            ),
+            (
+                shore,
+                "from = \"10.1.0.9/32\"",
+                "say as well who is believed, with node = \"0.10.20.30\"",
+            ),
+            (
+                peer,
+                "from = [\"10.1.0.9/32\", \"10.77.0.9/32\"]",
+                "and behind no [[hfpep.peer]] nobody can check",
+            ),
+            ("", "from = \"10.1.0.9/32\"", "behind no [[hfpep.peer]]"),
+            (shore, "node = \"31.255.255.255\"", "node: 31.255.255.255 is a group"),
+            (
+                bearer,
+                "gateway = \"192.0.2.99\"",
+                "gateway: 192.0.2.99/32 may not connect: see listen and from",
+            ),
+            (
+                peer,
+                "gateway = \"192.0.2.9\"",
+                "may not connect: see listen and from of [hfpep.bearer]",
+            ),
+            (
+                bearer,
+                "gateway = \"192.0.2.9:5099\"",
+                "gateway: a gateway connects from any port: 192.0.2.9 is meant",
+            ),
+            (bearer, "gateway = \"here\"", "gateway: \"here\" is not allowed"),
+        ] {
+            let said = read(text, allow).unwrap_err();
+            assert!(
+                said.starts_with("a.toml:2: hfpep.allow.") && said.contains(expected),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn who_names_a_node_has_to_do_with_hf() {
+        let read = |text: &str| {
+            let bearer = "[hfpep.bearer]\nlisten = \"192.0.2.1:5099\"\nfrom = [\"192.0.2.0/28\"]\n";
+            let target = "[[tls]]\nname = \"t\"\nrole = \"client\"\ntrust-anchors = \"ca\"\n\
+                          target = [{ id = \"bob\", to = \"10.9.0.1:1\", node = \"0.0.0.9\" }]\n";
+            let config = Config::parse("a.toml", &format!("[hfpep]\n{text}{bearer}{target}"));
+            config.unwrap().hf_pep.unwrap().server.is_some()
+        };
+
+        assert!(!read(""));
+        assert!(read("allow = [{ to = \"10.2.0.0/16\", node = \"0.0.0.9\" }]\n"));
+        assert!(!read("allow = [{ to = \"10.2.0.0/16\", gateway = \"192.0.2.9\" }]\n"));
+        assert!(read("tls = \"t\"\n"));
+    }
+
+    #[test]
     fn the_profile_for_targets_is_a_client_that_knows_their_addresses() {
         let read = |name: &str, to: &str| {
             let text = format!(
                 "[hfpep]\ntls = \"{name}\"\n[[tls]]\nname = \"shore\"\nrole = \"client\"\n\
-                 trust-anchors = \"ca.crt\"\ntarget = [{{ id = \"bob\", to = \"{to}\" }}]\n\
+                 trust-anchors = \"ca.crt\"\ntarget = [{{ id = \"bob\", {to} }}]\n\
                  [[tls]]\nname = \"web\"\nrole = \"server\"\ncertificate = \"a\"\nkey = \"b\"\n"
             );
             Config::parse("a.toml", &text).map(|_| ()).map_err(|why| why.to_string())
         };
 
-        assert_eq!(read("shore", "10.9.0.1:8089"), Ok(()));
+        let at = "to = \"10.9.0.1:8089\", node = \"0.0.0.9\"";
+        assert_eq!(read("shore", at), Ok(()));
         for (name, to, expected) in [
-            ("nobody", "10.9.0.1:8089", "there is no [[tls]] with the name \"nobody\""),
-            ("web", "10.9.0.1:8089", "the role of \"web\" is \"server\": one with \"client\" is"),
+            ("nobody", at, "there is no [[tls]] with the name \"nobody\""),
+            ("web", at, "the role of \"web\" is \"server\": one with \"client\" is"),
             (
                 "shore",
-                "tak.example:8089",
+                "to = \"tak.example:8089\", node = \"0.0.0.9\"",
                 "target bob is at tak.example:8089: names are not looked up",
+            ),
+            (
+                "shore",
+                "to = \"10.9.0.1:8089\", gateway = \"192.0.2.1\"",
+                "target bob is for 192.0.2.1/32, which may not connect: see listen and from of [hfpep.bearer]",
+            ),
+            (
+                "shore",
+                "to = \"10.9.0.1:8089\"",
+                "nobody may use target bob, for there is no [[hfpep.peer]]: name who may in the target, \
+                 with node = ",
             ),
         ] {
             let said = read(name, to).unwrap_err();

@@ -7,7 +7,7 @@ use proto::rules::{
 };
 use settings::{Complaint, Entry, Section};
 
-use super::{Config, device, ipclient, tls};
+use super::{Config, device, ipclient, tls, values};
 
 /// The rules of a gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,8 +19,6 @@ pub struct Rules {
 }
 
 const MAX_RULES: usize = 256;
-/// Values of a field.
-const MAX_VALUES: usize = 64;
 /// What is said of flows that no rule matches.
 pub(crate) const NO_RULE: &str = "default";
 
@@ -101,21 +99,6 @@ pub(super) fn ports(section: &Section<'_>, key: &str) -> Result<Ports, Complaint
         _ => entry.parsed(),
     };
     Ok(Ports::new(values(section, key, range)?))
-}
-
-/// The values under a key: one, or a list of some; none if it is not there.
-pub(super) fn values<T>(
-    section: &Section<'_>,
-    key: &str,
-    read: impl Fn(&Entry<'_>) -> Result<T, Complaint>,
-) -> Result<Vec<T>, Complaint> {
-    match section.get(key)? {
-        None => Ok(Vec::new()),
-        Some(entry) if matches!(entry.written(), Written::List(_)) => {
-            super::some(&entry, MAX_VALUES)?.iter().map(read).collect()
-        }
-        Some(entry) => Ok(vec![read(&entry)?]),
-    }
 }
 
 fn block(section: &Section<'_>, refusal: &Entry<'_>) -> Result<Action, Complaint> {

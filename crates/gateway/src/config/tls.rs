@@ -6,7 +6,7 @@ use std::slice;
 use rustls::pki_types::ServerName;
 use settings::{Complaint, Entry, Section};
 
-use super::{file, some};
+use super::{ends, file, some};
 use crate::tls::names::AuthRule;
 use crate::tls::{
     ClientProfile, CredentialFiles, Destination, Profile, Profiles, Role, ServerProfile,
@@ -173,6 +173,7 @@ fn target<'d>(
         server_name,
         trust_anchors: trust_anchors.map(|entry| files.name(entry)).transpose()?,
         credentials: credentials(section, files)?,
+        users: ends::read(section)?,
     })
 }
 

@@ -9,6 +9,7 @@ use rustls::SupportedProtocolVersion;
 use rustls::pki_types::ServerName;
 
 use super::names::{self, AuthId, AuthRule};
+use crate::ends::Ends;
 
 /// A way of ending TLS, which rules call by its name.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +75,8 @@ pub struct TargetProfile {
     pub trust_anchors: Option<PathBuf>,
     /// What we show the server, if it asks.
     pub credentials: Option<CredentialFiles>,
+    /// Who may have connections to it; none for the peers of the configuration.
+    pub users: Ends,
 }
 
 /// A certificate chain and its key.

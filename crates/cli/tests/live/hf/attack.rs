@@ -8,15 +8,15 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
 
-use super::divert::call;
 use super::pep::{FAST, PATIENCE, pep};
 use super::tls::{FAR, NEAR, as_bob};
 use super::{B, Net, SOON, TRACKWAY};
+use crate::call::call;
 use crate::namespaces::wait_until;
 use crate::transfer::Transfer;
 
 /// Where SLEP is.
-const SAP: u8 = 13;
+pub(super) const SAP: u8 = 13;
 
 impl Net {
     fn counter(&self, host: usize, name: &str) -> u64 {
@@ -265,12 +265,12 @@ fn hosts_that_vanish_are_asked_whether_they_are_there() {
 }
 
 /// A stream by a node that does as it likes: its first part.
-fn first_part(stream: u8, octets: &[u8]) -> Vec<u8> {
+pub(super) fn first_part(stream: u8, octets: &[u8]) -> Vec<u8> {
     [&[0x18, 0xa1, 0xb2, 0, stream, 0, 0, 1][..], octets].concat()
 }
 
-/// An opening from 10.1.0.9 to an IPv4 address and port.
-fn opening(address: [u8; 4], port: u16, from: [u8; 4]) -> Vec<u8> {
+/// An opening to an IPv4 address and port, in the name of a client's port 9.
+pub(super) fn opening(address: [u8; 4], port: u16, from: [u8; 4]) -> Vec<u8> {
     let port = port.to_be_bytes();
     [&[0x50, 0, 0, 9][..], &port, &from, &address].concat()
 }

@@ -4,18 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, setsockopt, socket, sockopt,
-};
-use nix::sys::time::TimeVal;
 use serde_json::Value;
 
 use super::pep::pep;
 use super::{Net, SOON, TRACKWAY};
+use crate::call::call;
 use crate::namespaces::wait_until;
 
 /// As long as a connection that must not be answered is watched: its SYN is repeated meanwhile.
@@ -108,38 +103,6 @@ pub(super) fn both(host: usize) -> String {
         "[ipclient]\naddresses = [\"10.88.0.{own}/24\"]\n[[ipclient.route]]\nnode = \"{node}\"\n\
          to = [\"10.{far}.0.0/16\", \"10.88.0.{far}/32\"]\n"
     ) + &pep(host)
-}
-
-/// A connection of the thread's namespace, from an address if that is given.
-pub(super) fn call(
-    from: Option<SocketAddr>,
-    to: SocketAddr,
-    dscp: u8,
-    patience: Duration,
-) -> Result<TcpStream, ErrorKind> {
-    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-    let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
-    if to.is_ipv4() {
-        setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(dscp << 2)).unwrap();
-    } else {
-        setsockopt(&socket, sockopt::Ipv6TClass, &i32::from(dscp << 2)).unwrap();
-    }
-    let timeout = TimeVal::new(patience.as_secs().try_into().unwrap(), 0);
-    setsockopt(&socket, sockopt::SendTimeout, &timeout).unwrap();
-    setsockopt(&socket, sockopt::ReuseAddr, &true).unwrap();
-    if let Some(from) = from {
-        bind(socket.as_raw_fd(), &SockaddrStorage::from(from)).unwrap();
-    }
-    match connect(socket.as_raw_fd(), &SockaddrStorage::from(to)) {
-        Ok(()) => {
-            let stream = TcpStream::from(socket);
-            stream.set_read_timeout(Some(SOON)).unwrap();
-            Ok(stream)
-        }
-        // So the kernel calls what nobody has answered in time.
-        Err(Errno::EINPROGRESS) => Err(ErrorKind::TimedOut),
-        Err(error) => Err(std::io::Error::from(error).kind()),
-    }
 }
 
 /// Sends something there and back.

@@ -4,9 +4,9 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::thread::scope;
 
-use super::divert::call;
 use super::pep::pep;
 use super::{Net, SOON};
+use crate::call::call;
 
 /// More than a packet, and than what is sent before an answer comes.
 const OCTETS: usize = 100_000;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::thread::scope;
 
 use super::SOON;
@@ -52,7 +52,13 @@ impl Site {
 
         let mut client = self.dial(from, &format!("{at}:{port}"), 0, SOON).unwrap();
         let mut server = accepted(listener);
-        assert_eq!(server.peer_addr().unwrap(), client.local_addr().unwrap());
+        let (seen, own) = (server.peer_addr().unwrap(), client.local_addr().unwrap());
+        if own.ip() == IpAddr::from([10, 88, 0, 1]) {
+            // The device of the IP client is behind no peer of the far gateway.
+            assert_eq!(seen.ip(), server.local_addr().unwrap().ip());
+        } else {
+            assert_eq!(seen, own);
+        }
         server.write_all(b"220").unwrap();
         client.read_exact(&mut [0; 3]).unwrap();
         exchange(&mut client, &mut server);

@@ -9,6 +9,7 @@ mod handshake;
 mod hostile;
 mod ip;
 mod modem;
+mod names;
 mod pep;
 mod programs;
 mod reload;

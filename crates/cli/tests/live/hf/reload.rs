@@ -4,9 +4,10 @@ use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 
-use super::divert::{MOMENT, call, exchange};
+use super::divert::{MOMENT, exchange};
 use super::pep::{FAST, pep};
 use super::{Net, SOON, TRACKWAY, ip_client};
+use crate::call::call;
 use crate::namespaces::wait_until;
 
 /// The first gateway with connections of each kind, which are to go on.

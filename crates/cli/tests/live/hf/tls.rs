@@ -101,7 +101,7 @@ impl Net {
         net
     }
 
-    fn certify(&self, what: &str, pki: &str, more: &str) {
+    pub(super) fn certify(&self, what: &str, pki: &str, more: &str) {
         let folder = self.folder.join(pki);
         let command = format!("{TRACKWAY} tls {what} {} {more}", folder.display());
         self.nets.run(&self.hosts[0], command.trim_end());

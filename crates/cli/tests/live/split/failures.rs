@@ -1,6 +1,7 @@
 //! What programs see when something goes wrong.
 
 use super::*;
+use crate::call::call;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -79,6 +80,49 @@ fn what_is_no_opening_is_refused_with_the_reason() {
     // Refused: protocol error.
     assert_eq!(answer, [0x50, 1, 8]);
     net.expect_counter(1, "hfpep_bearer_openings_malformed", 1);
+}
+
+/// What another gateway says to an opening to port 7 of the server, over the bearer and for a client; and as whom
+/// the server is connected to.
+fn ask(
+    net: &Net,
+    listener: &TcpListener,
+    from: &str,
+    client: [u8; 4],
+) -> ([u8; 3], Option<String>) {
+    let [own, at] =
+        [format!("{from}:0"), "192.0.2.2:5099".to_owned()].map(|at| at.parse().unwrap());
+    let called = net.nets.within(&net.gateways[0], || call(Some(own), at, 0, PATIENCE));
+    let mut peer = called.unwrap();
+    let opening = [&[0x50, 0, 0, 9, 0, 7][..], &client, &[10, 2, 0, 2]].concat();
+    peer.write_all(&opening).unwrap();
+    let mut answer = [0; 3];
+    peer.read_exact(&mut answer).unwrap();
+    let seen = (answer[1] == 0).then(|| listener.accept().unwrap().1.ip().to_string());
+    (answer, seen)
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_gateway_borrows_the_address_of_a_client_only_if_it_has_that_client() {
+    let mut net = Net::new(None);
+    let admits = bearer(1, "192.0.2.").replacen("spare", "from = [\"192.0.2.0/24\"]\nspare", 1);
+    net.start(1, &admits);
+    // It may connect, and is no peer.
+    net.nets.run(&net.gateways[0], "ip address add 192.0.2.9/24 dev wan");
+    let listener = net.listen(7);
+    let (accepted, blocked) = ([0x50, 0, 0], [0x50, 1, 4]);
+
+    for (from, client, answer, seen) in [
+        ("192.0.2.1", [10, 1, 0, 2], accepted, Some("10.1.0.2")),
+        ("192.0.2.1", [10, 77, 0, 2], accepted, Some("10.2.0.1")),
+        ("192.0.2.9", [10, 77, 0, 2], accepted, Some("10.2.0.1")),
+        ("192.0.2.9", [10, 1, 0, 2], blocked, None),
+    ] {
+        let expected = (answer, seen.map(str::to_owned));
+        assert_eq!(ask(&net, &listener, from, client), expected, "{from} {client:?}");
+    }
+    net.expect_counter(1, "hfpep_targets_forbidden", 1);
 }
 
 #[test]

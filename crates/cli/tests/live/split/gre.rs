@@ -10,7 +10,9 @@ fn connections_that_come_in_gre_are_split_and_their_answers_go_back_in_it() {
         format!("[[gre]]\nlocal = \"10.1.0.{own}\"\nremote = \"10.1.0.{other}\"\n{more}")
     };
     net.start(0, &(bearer(0, "192.0.2.") + &tunnel(1, 2, "to = [\"10.9.0.0/24\"]\n")));
-    net.start(1, &bearer(1, "192.0.2."));
+    // What is behind the router is behind its gateway too.
+    let behind = "[\"10.1.0.0/24\", \"10.9.0.0/24\"]";
+    net.start(1, &bearer(1, "192.0.2.").replace("[\"10.1.0.0/24\"]", behind));
     net.expect_spares();
     let file = net.folder.join("router.toml");
     let routes = "to = [\"10.2.0.0/24\"]\naddresses = [\"10.9.0.2/32\"]\n";

@@ -1,23 +1,34 @@
 //! Which connections other ends may ask for.
 //!
-//! Whoever is at the other node decides what its opening says: this gateway would connect to itself, or
+//! ```text
+//!   who asks ─▶ Auth ID: is the target for it? ─────────────────▶ where the configuration says
+//!          └──▶ address: [[hfpep.allow]], or what a router would forward
+//!                 └─▶ is the client behind who asks? ─▶ yes: in the client's name, no: in this gateway's own
+//!                                                    └▶ behind another peer: refused
+//! ```
+//! Whoever is at the other end decides what its opening says: this gateway would connect to itself, or
 //! in the name of anybody, if it believed all of that.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use proto::hfpep::Target;
-use proto::ip::Prefix;
-use proto::s5066::Address;
+use proto::ip::{Prefix, is_unicast};
 
 use crate::config::HfPep;
-use crate::config::hfpep::{Allowed, Far, Mode, Peer};
+use crate::config::hfpep::{Allowed, Far, Mode, Peer, targets};
+use crate::ends::{End, Ends};
+use crate::tls::Profile;
 
-/// Says which.
+/// Decides on the connections that other ends ask for.
 #[derive(Debug)]
 pub(super) struct Admission {
     allowed: Option<Vec<Allowed>>,
-    /// Who has which networks, if connections are made in the name of clients there.
-    clients: Option<Vec<Peer>>,
+    /// Who has which networks.
+    peers: Vec<Peer>,
+    /// Whether connections are made in the name of clients there.
+    is_transparent: bool,
+    /// The Auth IDs that lead to a target, and who may use it; nobody named for all peers.
+    users: Vec<(String, Ends)>,
 }
 
 /// Why a connection is not made.
@@ -25,73 +36,82 @@ pub(super) struct Admission {
 pub(super) enum Forbidden {
     #[error("no [[hfpep.allow]] has the target")]
     NotAllowed,
-    #[error("its client's address is behind another node")]
+    #[error("its client's address is behind another node or gateway")]
     Source,
     #[error("no router would forward it: the target is local to a host or link, or no host")]
     Unroutable,
+    #[error("who asks is neither a [[hfpep.peer]] nor named in the Auth ID's target")]
+    User,
 }
 
 impl Admission {
-    pub(super) fn new(config: &HfPep) -> Self {
-        let is_transparent = config.mode == Mode::Transparent;
+    pub(super) fn new(config: &HfPep, profiles: &[Profile]) -> Self {
+        let targets = targets(config.tls.as_deref(), profiles).iter();
         Self {
             allowed: config.allowed.clone(),
-            clients: is_transparent.then(|| config.peers.clone()),
+            peers: config.peers.clone(),
+            is_transparent: config.mode == Mode::Transparent,
+            users: targets.map(|it| (it.id.as_str().to_owned(), it.users.clone())).collect(),
         }
     }
 
-    /// Checks what another end asks for, and returns the address in whose name the connection is made:
-    /// `None` for this gateway's own. An Auth ID leads to where the configuration says. A gateway, which
-    /// is no node, may come from anywhere, and its clients too.
+    /// Checks what another end asks for, and returns the address in whose name the connection is made: `None` for
+    /// this gateway's own.
     ///
     /// # Errors
     /// When there is to be no connection.
-    pub(super) fn check(
-        &self,
-        node: Option<Address>,
-        target: &Target,
-    ) -> Result<Option<SocketAddr>, Forbidden> {
-        let Target::Address { source, destination } = target else { return Ok(None) };
+    pub(super) fn check(&self, end: End, target: &Target) -> Result<Option<SocketAddr>, Forbidden> {
+        let (source, destination) = match target {
+            Target::Address { source, destination } => (source, destination),
+            Target::AuthId(id) if self.may_use(end, id) => return Ok(None),
+            Target::AuthId(_) => return Err(Forbidden::User),
+        };
         // What the kernel takes for an IPv4 address is one.
         let canonical = |at: &SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
         let (source, destination) = (canonical(source), canonical(destination));
+        let far = self.far_of(source.ip()).filter(|_| self.is_transparent);
+        let is_behind = far.is_some_and(|far| far.is(end));
         match &self.allowed {
             None if is_routable(destination.ip()) => {}
             None => return Err(Forbidden::Unroutable),
-            Some(allowed) if allowed.iter().any(|it| it.has(source.ip(), destination)) => {}
+            Some(allowed)
+                if allowed.iter().any(|it| it.has(end, source.ip(), is_behind, destination)) => {}
             Some(_) => return Err(Forbidden::NotAllowed),
         }
-        if self.clients.is_none() {
-            return Ok(None);
-        }
-        if let (Some(node), Some(far)) = (node, self.far_of(source.ip()))
-            && far != Far::Node(node)
-        {
+        if far.is_some() && !is_behind {
             return Err(Forbidden::Source);
         }
-        // No answer finds its way to a client at its gateway's 127.0.0.1.
-        Ok(is_routable(source.ip()).then_some(source))
+        // A target would take the connection for the client's, which nobody proves for a client behind no peer. And
+        // no answer finds its way to a client at its gateway's 127.0.0.1.
+        Ok(Some(source).filter(|source| is_behind && is_routable(source.ip())))
+    }
+
+    /// Whether an end may have a connection to the target of an Auth ID, and so with the certificate that this
+    /// gateway shows there.
+    fn may_use(&self, end: End, id: &str) -> bool {
+        let users = self.users.iter().find(|(its, _)| its == id).map(|(_, users)| users);
+        match users {
+            Some(users) if !users.is_empty() => users.has(end),
+            Some(_) | None => self.peers.iter().any(|peer| peer.far.is(end)),
+        }
     }
 
     /// Who has a client, by the networks of peers.
     fn far_of(&self, client: IpAddr) -> Option<Far> {
-        let has_it = self.clients.iter().flatten().filter(|peer| peer.to.contains(client));
+        let has_it = self.peers.iter().filter(|peer| peer.to.contains(client));
         has_it.max_by_key(|peer| peer.to.bits()).map(|peer| peer.far)
-    }
-
-    /// Whether a client is known to be behind a node. A datagram in anybody else's name would be taken for
-    /// his, for no handshake tells who sent it.
-    pub(super) fn is_behind(&self, node: Address, client: IpAddr) -> bool {
-        self.far_of(client.to_canonical()) == Some(Far::Node(node))
     }
 }
 
 impl Allowed {
-    fn has(&self, source: IpAddr, target: SocketAddr) -> bool {
+    /// Whether an end may connect to a target for a client, which is known to be behind it or not.
+    fn has(&self, end: End, source: IpAddr, is_behind: bool, target: SocketAddr) -> bool {
         let hold = |networks: &[Prefix], address: IpAddr| {
             networks.iter().any(|network| network.contains(address))
         };
-        (self.from.is_empty() || hold(&self.from, source))
+        let is_believed = is_behind || !self.ends.is_empty();
+        (self.ends.is_empty() || self.ends.has(end))
+            && (self.from.is_empty() || is_believed && hold(&self.from, source))
             && hold(&self.to, target.ip())
             && self.ports.fit(Some(target.port()))
     }
@@ -100,44 +120,64 @@ impl Allowed {
 /// Whether a router forwards packets with this address: it is of one host, and not of a host's or
 /// link's own.
 fn is_routable(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(v4) => {
-            // 0.0.0.0/8 and 240.0.0.0/4, RFC 6890.
-            let first = v4.octets()[0];
-            !(v4.is_loopback() || v4.is_link_local() || v4.is_multicast())
-                && (1..240).contains(&first)
-                && v4 != Ipv4Addr::BROADCAST
-        }
-        IpAddr::V6(v6) => {
-            !(v6.is_loopback()
-                || v6.is_unspecified()
-                || v6.is_multicast()
-                || v6.is_unicast_link_local())
-        }
-    }
+    let is_link_local = match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    is_unicast(address) && !is_link_local
 }
 
 #[cfg(test)]
 mod tests {
+    use proto::s5066::Address;
+
     use super::*;
     use crate::config::Config;
 
-    fn admission(more: &str) -> Admission {
-        let text = format!(
-            "[hfpep]\n{more}\n[[hfpep.peer]]\nnode = \"0.0.0.1\"\nto = [\"10.1.0.0/16\", \
-             \"fd01::/32\"]\n[[hfpep.peer]]\nnode = \"0.0.0.3\"\nto = [\"10.3.0.0/16\"]\n"
-        );
-        Admission::new(&Config::parse("a.toml", &text).unwrap().hf_pep.unwrap())
+    const NODE: End = End::Node(Address::node(1));
+    const STRANGER: End = End::Node(Address::node(9));
+
+    fn gateway(from: &str) -> End {
+        End::gateway(from.parse().unwrap())
     }
 
-    /// In whose name a connection is made for a client behind node 1.
+    fn read(text: &str) -> Admission {
+        let config = Config::parse("a.toml", text).unwrap();
+        Admission::new(&config.hf_pep.unwrap(), &config.tls)
+    }
+
+    /// Of a gateway with two nodes and another gateway as peers.
+    fn admission(more: &str) -> Admission {
+        admission_with(more, "")
+    }
+
+    /// The same with another section behind.
+    fn admission_with(more: &str, behind: &str) -> Admission {
+        read(&format!(
+            "[hfpep]\n{more}\n[hfpep.bearer]\nlisten = \"192.0.2.1:5099\"\nfrom = [\"192.0.2.0/24\"]\n\
+             [[hfpep.peer]]\nnode = \"0.0.0.1\"\nto = [\"10.1.0.0/16\", \"fd01::/32\"]\n\
+             [[hfpep.peer]]\nnode = \"0.0.0.3\"\nto = [\"10.3.0.0/16\"]\n\
+             [[hfpep.peer]]\ngateway = \"192.0.2.5:5099\"\nto = [\"10.5.0.0/16\"]\n{behind}"
+        ))
+    }
+
+    /// In whose name a connection is made for a client of node 1.
     fn ask(
         admission: &Admission,
         source: &str,
         destination: &str,
     ) -> Result<Option<SocketAddr>, Forbidden> {
+        ask_as(NODE, admission, source, destination)
+    }
+
+    fn ask_as(
+        end: End,
+        admission: &Admission,
+        source: &str,
+        destination: &str,
+    ) -> Result<Option<SocketAddr>, Forbidden> {
         let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
-        admission.check(Some(Address::node(1)), &Target::Address { source, destination })
+        admission.check(end, &Target::Address { source, destination })
     }
 
     #[test]
@@ -194,40 +234,103 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_go_in_the_name_of_a_client_only_behind_its_own_node() {
-        let admission = admission("");
-        let is_behind = |node: &str, client: &str| {
-            admission.is_behind(node.parse().unwrap(), client.parse().unwrap())
-        };
-
-        assert!(is_behind("0.0.0.1", "10.1.0.9") && is_behind("0.0.0.1", "::ffff:10.1.0.9"));
-        assert!(!is_behind("0.0.0.2", "10.1.0.9") && !is_behind("0.0.0.1", "10.77.0.9"));
-    }
-
-    #[test]
-    fn nobody_speaks_in_the_name_of_a_client_of_another_or_of_this_host() {
+    fn a_client_s_name_is_borrowed_only_for_who_has_the_client() {
         let transparent = admission("");
-        let shore = "[hfpep]\nmode = \"shore\"\n";
-        let shore = Admission::new(&Config::parse("a.toml", shore).unwrap().hf_pep.unwrap());
-        let stranger = Some("10.77.0.9:7".parse().unwrap());
+        let shore = read("[hfpep]\nmode = \"shore\"\n");
+        let (its, other) = (gateway("::ffff:192.0.2.5"), gateway("192.0.2.6"));
+        let named = |client: &str| Ok(Some(client.parse().unwrap()));
 
-        for (admission, source, expected) in [
-            (&transparent, "10.3.0.9:7", Err(Forbidden::Source)),
-            (&transparent, "[::ffff:10.3.0.9]:7", Err(Forbidden::Source)),
-            (&transparent, "127.0.0.1:7", Ok(None)),
-            (&transparent, "0.0.0.0:7", Ok(None)),
-            (&transparent, "224.0.0.9:7", Ok(None)),
-            (&transparent, "10.77.0.9:7", Ok(stranger)),
-            (&shore, "10.77.0.9:7", Ok(None)),
+        for (admission, end, source, expected) in [
+            (&transparent, NODE, "10.1.0.9:7", named("10.1.0.9:7")),
+            (&transparent, NODE, "[::ffff:10.1.0.9]:7", named("10.1.0.9:7")),
+            (&transparent, NODE, "[fd01::9]:7", named("[fd01::9]:7")),
+            (&transparent, its, "10.5.0.9:7", named("10.5.0.9:7")),
+            // Behind another peer, whoever asks.
+            (&transparent, NODE, "10.3.0.9:7", Err(Forbidden::Source)),
+            (&transparent, NODE, "[::ffff:10.3.0.9]:7", Err(Forbidden::Source)),
+            (&transparent, NODE, "10.5.0.9:7", Err(Forbidden::Source)),
+            (&transparent, STRANGER, "10.1.0.9:7", Err(Forbidden::Source)),
+            (&transparent, its, "10.1.0.9:7", Err(Forbidden::Source)),
+            (&transparent, other, "10.5.0.9:7", Err(Forbidden::Source)),
+            // Behind nobody that is known, or nowhere.
+            (&transparent, NODE, "10.77.0.9:7", Ok(None)),
+            (&transparent, STRANGER, "10.77.0.9:7", Ok(None)),
+            (&transparent, its, "10.77.0.9:7", Ok(None)),
+            (&transparent, other, "10.77.0.9:7", Ok(None)),
+            (&transparent, NODE, "127.0.0.1:7", Ok(None)),
+            (&transparent, NODE, "0.0.0.0:7", Ok(None)),
+            (&transparent, NODE, "224.0.0.9:7", Ok(None)),
+            (&shore, NODE, "10.1.0.9:7", Ok(None)),
         ] {
-            assert_eq!(ask(admission, source, "10.2.0.1:80"), expected, "{source}");
+            let to = if source.starts_with("[fd") { "[fd02::1]:80" } else { "10.2.0.1:80" };
+            assert_eq!(ask_as(end, admission, source, to), expected, "{end:?} {source}");
         }
     }
 
     #[test]
-    fn an_auth_id_leads_where_the_configuration_says() {
-        let target = Target::AuthId("bob".to_owned());
+    fn an_allowance_is_for_whom_it_names_and_for_clients_that_are_known() {
+        let admission = admission(
+            "allow = [{ to = \"10.2.0.1/32\", node = \"0.0.0.9\" }, \
+             { to = \"10.2.0.2/32\", gateway = [\"192.0.2.6\", \"192.0.2.64/26\"] }, \
+             { to = \"10.2.0.3/32\", from = \"10.0.0.0/8\" }, \
+             { to = \"10.2.0.4/32\", from = \"10.77.0.0/16\", node = \"0.0.0.9\" }]",
+        );
+        let (third, fourth) = ("10.2.0.3:80", "10.2.0.4:80");
 
-        assert_eq!(admission("allow = []").check(Some(Address::node(1)), &target), Ok(None));
+        for (end, source, to, is_allowed) in [
+            (STRANGER, "10.77.0.9:7", "10.2.0.1:80", true),
+            (NODE, "10.1.0.9:7", "10.2.0.1:80", false),
+            (gateway("192.0.2.6"), "10.77.0.9:7", "10.2.0.2:80", true),
+            (gateway("192.0.2.66"), "10.77.0.9:7", "10.2.0.2:80", true),
+            (gateway("192.0.2.5"), "10.5.0.9:7", "10.2.0.2:80", false),
+            (STRANGER, "10.77.0.9:7", "10.2.0.2:80", false),
+            // Only the peer that has the client proves whose it is.
+            (NODE, "10.1.0.9:7", third, true),
+            (gateway("192.0.2.5"), "10.5.0.9:7", third, true),
+            (STRANGER, "10.1.0.9:7", third, false),
+            (STRANGER, "10.77.0.9:7", third, false),
+            (NODE, "10.77.0.9:7", third, false),
+            // Or who is named.
+            (STRANGER, "10.77.0.9:7", fourth, true),
+            (STRANGER, "10.78.0.9:7", fourth, false),
+            (NODE, "10.77.0.9:7", fourth, false),
+        ] {
+            let asked = ask_as(end, &admission, source, to);
+            let expected = if is_allowed { asked } else { Err(Forbidden::NotAllowed) };
+            assert_eq!(asked, expected, "{end:?} {source} {to}");
+            assert_eq!(asked.is_ok(), is_allowed, "{end:?} {source} {to}: {asked:?}");
+        }
+    }
+
+    #[test]
+    fn an_auth_id_is_for_peers_or_for_whom_its_target_names() {
+        let profile = "[[tls]]\nname = \"shore\"\nrole = \"client\"\ntrust-anchors = \"ca.crt\"\n\
+                       target = [{ id = \"bob\", to = \"10.9.0.1:8089\" }, \
+                       { id = \"eve\", to = \"10.9.0.1:8089\", node = \"0.0.0.9\" }, \
+                       { id = \"zoe\", to = \"10.9.0.1:8089\", gateway = \"192.0.2.6\" }]\n";
+        let admission = admission_with("tls = \"shore\"\nallow = []", profile);
+        let (its, other) = (gateway("192.0.2.5"), gateway("192.0.2.6"));
+
+        for (id, end, may) in [
+            ("bob", NODE, true),
+            ("bob", its, true),
+            ("bob", STRANGER, false),
+            ("bob", other, false),
+            ("eve", STRANGER, true),
+            ("eve", NODE, false),
+            ("eve", other, false),
+            ("zoe", other, true),
+            ("zoe", its, false),
+            // Strangers do not find out which there are.
+            ("nobody", STRANGER, false),
+            ("nobody", NODE, true),
+        ] {
+            let expected = if may { Ok(None) } else { Err(Forbidden::User) };
+            assert_eq!(
+                admission.check(end, &Target::AuthId(id.to_owned())),
+                expected,
+                "{id} {end:?}"
+            );
+        }
     }
 }

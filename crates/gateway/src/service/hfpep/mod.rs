@@ -51,6 +51,7 @@ use super::rules::Rules;
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::bearer::Dial;
 use crate::config::{self, Config};
+use crate::ends::End;
 use crate::reactor::{Driver, has_input};
 use crate::tls::Failure;
 
@@ -138,7 +139,7 @@ impl Pep {
             pep: HfPep::new(Time::ZERO, config.parameters.clone(), rng),
             fast: Fast::open(&config)?,
             targets: Targets::new(
-                Admission::new(&config),
+                Admission::new(&config, &setup.config.tls),
                 Termination::new(&setup.config.tls, config.tls.as_deref())?,
             ),
             lobby: Lobby::default(),
@@ -161,7 +162,7 @@ impl Pep {
     /// Makes the connection that another end asks for.
     fn connect(&mut self, now: Time, from: Address, session: SessionId, opening: &Opening) {
         self.accompany(now, from);
-        match self.targets.start(now, Some(from), opening) {
+        match self.targets.start(now, End::Node(from), opening) {
             Ok(wire) => {
                 let connection = Connection::connecting(now, wire);
                 if let Err(connection) = self.connections.add(session, connection) {

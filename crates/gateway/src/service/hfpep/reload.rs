@@ -30,6 +30,8 @@ impl Pep {
         let loaded = self.targets.termination.load(&config.tls)?;
         if new == self.config && self.rules.config() == rules {
             self.targets.termination.follow(&config.tls, loaded, new.tls.as_deref());
+            // Who may use a target stands in the profile.
+            self.targets.admit_by(Admission::new(&new, &config.tls));
             return Ok(Reload::Taken(Vec::new()));
         }
         let ports = self.udp.open_ports(&new)?;
@@ -50,7 +52,7 @@ impl Pep {
         self.udp.follow(&new, ports);
         self.fast.follow(now, &new, bearer);
         self.targets.termination.follow(&config.tls, loaded, new.tls.as_deref());
-        self.targets.admit_by(Admission::new(&new));
+        self.targets.admit_by(Admission::new(&new, &config.tls));
         let before = std::mem::replace(&mut self.config, new);
         self.follow_parameters(now, &before);
         self.follow_rules(now, rules);

@@ -1,10 +1,9 @@
 //! Connections that other ends ask for.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use proto::hfpep::{Opening, Target};
-use proto::s5066::Address;
 use proto::slep::Reason;
 use proto::time::Time;
 use serde::Serialize;
@@ -14,6 +13,7 @@ use super::admission::Admission;
 use super::connection::{Stage, reason_of};
 use super::termination::Termination;
 use super::wire::Wire;
+use crate::ends::End;
 use crate::linux::tcp::{start_connecting, start_connecting_from};
 use crate::service::complaints::{Complaints, Subject};
 use crate::tls::Failure;
@@ -52,25 +52,15 @@ impl Targets {
     ///
     /// # Errors
     /// Why there is no connection.
-    pub(super) fn start(
-        &mut self,
-        now: Time,
-        node: Option<Address>,
-        opening: &Opening,
-    ) -> Result<Wire, Reason> {
-        self.begin(now, node, opening).inspect_err(|reason| {
+    pub(super) fn start(&mut self, now: Time, end: End, opening: &Opening) -> Result<Wire, Reason> {
+        self.begin(now, end, opening).inspect_err(|reason| {
             debug!(%reason, ?opening, "no connection to the target");
             self.counters.targets_unknown += u64::from(*reason == Reason::NO_SERVICE);
         })
     }
 
-    fn begin(
-        &mut self,
-        now: Time,
-        node: Option<Address>,
-        opening: &Opening,
-    ) -> Result<Wire, Reason> {
-        let source = self.admit(now, node, &opening.target)?;
+    fn begin(&mut self, now: Time, end: End, opening: &Opening) -> Result<Wire, Reason> {
+        let source = self.admit(now, end, &opening.target)?;
         let (to, session) = match (&opening.target, &opening.tls) {
             (target, Some(tls)) => {
                 let (to, session) = self.termination.connect(now, target, tls)?;
@@ -97,21 +87,16 @@ impl Targets {
     pub(super) fn admit(
         &mut self,
         now: Time,
-        node: Option<Address>,
+        end: End,
         target: &Target,
     ) -> Result<Option<SocketAddr>, Reason> {
-        self.admission.check(node, target).map_err(|why| {
+        self.admission.check(end, target).map_err(|why| {
             self.counters.targets_forbidden += 1;
             if let Some(left_out) = self.complaints.admit(now, Subject::TargetForbidden) {
                 warn!(left_out, "connection for another end not made: {why}");
             }
             Reason::BLOCKED
         })
-    }
-
-    /// Whether a client is known to be behind a node.
-    pub(super) fn is_behind(&self, node: Address, client: IpAddr) -> bool {
-        self.admission.is_behind(node, client)
     }
 
     /// A target has taken the connection.

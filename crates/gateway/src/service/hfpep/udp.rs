@@ -27,6 +27,7 @@ use super::connection::reason_of;
 use super::wire::is_passing;
 use crate::config::HfPep;
 use crate::config::hfpep::{Far, Transport};
+use crate::ends::End;
 use crate::linux::udp::{open, open_from, open_towards};
 
 /// Datagrams taken from a socket before others have their turn.
@@ -344,9 +345,8 @@ impl Pep {
         opening: Opening,
     ) -> Result<(), Reason> {
         let Opening { source, destination, .. } = opening;
-        let source =
-            self.targets.admit(now, Some(from), &Target::Address { source, destination })?;
-        let source = source.filter(|client| self.targets.is_behind(from, client.ip()));
+        let target = Target::Address { source, destination };
+        let source = self.targets.admit(now, End::Node(from), &target)?;
         let to = SocketAddr::new(destination.ip().to_canonical(), destination.port());
         self.udp.connect(flow, source, to).map_err(|error| {
             debug!(%error, "no socket towards a target");

@@ -8,6 +8,8 @@ use rustls::pki_types::ServerName;
 
 use super::super::authority::Usage;
 use super::super::*;
+use crate::ends::Ends;
+
 use super::rig::{BOTH, PeerClient, PeerServer, Rig, Seen, read_all, talk};
 
 const NOWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9));
@@ -186,6 +188,7 @@ fn a_target_is_called_with_its_own_certificate_and_anchors() {
         server_name: ServerName::try_from("tak.example").unwrap(),
         trust_anchors: Some(rig.anchors("theirs")),
         credentials: Some(bob.clone()),
+        users: Ends::default(),
     };
     let profile = ClientProfile {
         trust_anchors: rig.anchors("ours"),

@@ -40,6 +40,7 @@ use super::targets::Targets;
 use super::wire::Wire;
 use crate::config::HfPep;
 use crate::config::hfpep::Far;
+use crate::ends::End;
 use crate::service::complaints::{Complaints, Subject};
 
 use arrivals::Arrivals;
@@ -416,7 +417,9 @@ impl Fast {
         if self.stats.sessions >= self.limit as u64 {
             return self.decline(now, id, Reason::NO_ROOM);
         }
-        let wire = match targets.start(now, None, &opening) {
+        let Some(link) = self.links.get(&id) else { return };
+        let end = End::gateway(link.far.ip());
+        let wire = match targets.start(now, end, &opening) {
             Ok(wire) => wire,
             Err(reason) => return self.decline(now, id, reason),
         };

@@ -96,7 +96,7 @@ impl Rig {
         let mut config = Config::parse("a.toml", &config).unwrap().hf_pep.unwrap();
         config.bearer.listen = "127.0.0.1:0".parse().ok();
         let termination = Termination::new(&[], None).unwrap();
-        let targets = Targets::new(Admission::new(&config), termination);
+        let targets = Targets::new(Admission::new(&config, &[]), termination);
         let mut fast = Fast::open(&config).unwrap();
         fast.arrivals = Arrivals::new(most);
         Self { fast, targets, now: Time::ZERO, target: TcpListener::bind("127.0.0.1:0").unwrap() }

@@ -123,7 +123,7 @@ impl Rig {
     /// The link, the program, and what the other gateway has of the bearer.
     fn open() -> (Self, TcpStream, TcpStream) {
         let config = Config::parse("a.toml", "[hfpep]\nmode = \"shore\"\n").unwrap();
-        let admission = Admission::new(&config.hf_pep.unwrap());
+        let admission = Admission::new(&config.hf_pep.unwrap(), &[]);
         let targets = Targets::new(admission, Termination::new(&[], None).unwrap());
         let ((bearer, far_end), (local, program)) = (pair(), pair());
         let stage = Stage::Open { local: Connection::accepted(local) };

@@ -1,0 +1,35 @@
+//! Keys that name other ends: `node` and `gateway`, each with one or a list of some.
+
+use std::net::{IpAddr, SocketAddr};
+
+use proto::ip::Prefix;
+use proto::s5066::Address;
+use settings::{Complaint, Entry, Section};
+
+use super::ipclient::network;
+use super::values;
+use crate::ends::Ends;
+
+/// The ends that a section names; none if it names none.
+pub(super) fn read(section: &Section<'_>) -> Result<Ends, Complaint> {
+    Ok(Ends::new(values(section, "node", node)?, values(section, "gateway", gateway)?))
+}
+
+/// One node, not a group.
+pub(super) fn node(entry: &Entry<'_>) -> Result<Address, Complaint> {
+    let node: Address = entry.parsed()?;
+    if node.is_group() {
+        return Err(entry.complain(format!("{node} is a group: a connection is to one node")));
+    }
+    Ok(node)
+}
+
+/// The address that a gateway connects from, or the network that several do.
+fn gateway(entry: &Entry<'_>) -> Result<Prefix, Complaint> {
+    let text = entry.text()?;
+    if let Ok(at) = text.parse::<SocketAddr>() {
+        let what = format!("a gateway connects from any port: {} is meant", at.ip());
+        return Err(entry.complain(what));
+    }
+    text.parse::<IpAddr>().map_or_else(|_| network(entry), |at| Ok(Prefix::host(at.to_canonical())))
+}
