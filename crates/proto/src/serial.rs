@@ -41,6 +41,21 @@ pub fn is_after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
 }
 
+/// Whether sequence number `a` replaces `b`: it is newer, or so far from it (a quarter of the circle or more) that no
+/// honest node has counted from one to the other. Then one of the two is forged, or its node has forgotten its number,
+/// and which of them is older says nothing.
+#[must_use]
+pub fn replaces(a: u32, b: u32) -> bool {
+    is_after(a, b) || !is_near(a, b)
+}
+
+/// Whether two sequence numbers are less than a quarter of the circle apart.
+#[must_use]
+pub fn is_near(a: u32, b: u32) -> bool {
+    const QUARTER: u32 = 1 << 30;
+    a.wrapping_sub(b) < QUARTER || b.wrapping_sub(a) < QUARTER
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +67,25 @@ mod tests {
         assert_eq!(expand(0xfe, 8, 0), 0xfe, "there is none below 0");
         assert_eq!(expand(0, 32, 0xffff_ffff), 0x1_0000_0000);
         assert_eq!(expand(0, 32, u64::MAX), 0xffff_ffff_0000_0000, "there is none above");
+    }
+
+    #[test]
+    fn of_numbers_far_from_each_other_each_replaces_the_other() {
+        for (ahead, forth, back) in [
+            (0_u32, false, false),
+            (1, true, false),
+            ((1 << 30) - 1, true, false),
+            (1 << 30, true, true),
+            (1 << 31, true, true),
+            (3 << 30, true, true),
+            ((3 << 30) + 1, false, true),
+            (u32::MAX, false, true),
+        ] {
+            for from in [0_u32, 7, 0x7fff_ffff, 0xffff_fff0] {
+                let to = ahead.wrapping_add(from);
+                assert_eq!((replaces(to, from), replaces(from, to)), (forth, back), "{ahead}");
+            }
+        }
     }
 
     #[test]

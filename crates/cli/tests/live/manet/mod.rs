@@ -6,4 +6,5 @@ mod ends;
 mod gateway;
 mod hostile;
 mod routes;
+mod timed;
 mod wires;

@@ -145,7 +145,7 @@ pub struct Bounds {
     pub internet: usize,
     /// Messages that wait to be sent on an interface.
     pub messages: usize,
-    /// Requests from one neighbour in a second, and replies and errors together.
+    /// Requests from one neighbour in a second, as many replies, and as many errors at most.
     pub neighbour_rate: u32,
 }
 
@@ -237,6 +237,12 @@ impl Config {
         let all = self.bounds.neighbour_rate.saturating_sub(self.rreq_rate);
         let known = if self.hello.mode == Hellos::Off { all } else { all / 2 };
         [all - known, known].map(|rate| rate.max(1))
+    }
+
+    /// Errors that are taken from a neighbour in a second: twice what a node sends of all three kinds.
+    #[must_use]
+    pub(super) fn errors_taken(&self) -> u32 {
+        self.rerr_rate.saturating_mul(6).min(self.bounds.neighbour_rate).max(1)
     }
 
     /// How long a request and its answer take through the whole network (`NET_TRAVERSAL_TIME`).

@@ -7,6 +7,9 @@ use std::time::Duration;
 use super::config::Config;
 use crate::time::Time;
 
+/// How often a destination is asked for before its time, at most.
+const HURRY: Duration = Duration::from_millis(250);
+
 /// The destinations that are looked for.
 #[derive(Debug, Default)]
 pub(super) struct Discoveries {
@@ -21,8 +24,8 @@ struct Discovery {
     tries: u8,
     /// When the next request goes out, or the search ends.
     due: Time,
-    /// Whether it was asked for once more, before its time.
-    is_hurried: bool,
+    /// When it was last asked for once more, before its time.
+    hurried_at: Option<Time>,
     /// Whether the first request goes where the destination was last seen.
     is_hint: bool,
 }
@@ -51,7 +54,7 @@ impl Discoveries {
             ttl: within(first, config),
             tries: 0,
             due: now,
-            is_hurried: false,
+            hurried_at: None,
             is_hint: last_seen.is_some(),
         };
         self.pending.insert(destination, discovery);
@@ -97,10 +100,15 @@ impl Discoveries {
 
     /// What was asked so far cannot have been believed: each destination is asked for once more now.
     pub(super) fn hurry(&mut self, now: Time) {
-        for discovery in self.pending.values_mut().filter(|it| !it.is_hurried) {
-            discovery.is_hurried = true;
-            discovery.tries = discovery.tries.saturating_sub(1);
-            discovery.due = discovery.due.min(now);
+        for discovery in self.pending.values_mut() {
+            discovery.hurry(now);
+        }
+    }
+
+    /// The last answer of this destination could not be believed: it is asked for once more at this time.
+    pub(super) fn hurry_one(&mut self, destination: Ipv4Addr, at: Time) {
+        if let Some(discovery) = self.pending.get_mut(&destination) {
+            discovery.hurry(at);
         }
     }
 
@@ -119,6 +127,18 @@ impl Discoveries {
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
         self.pending.values().map(|discovery| discovery.due).min()
+    }
+}
+
+impl Discovery {
+    /// Asks once more at this time, if that is earlier: not too often, since whoever forges numbers brings it about.
+    fn hurry(&mut self, at: Time) {
+        let at = self.hurried_at.map_or(at, |last| at.max(last + HURRY));
+        if self.due > at {
+            self.hurried_at = Some(at);
+            self.tries = self.tries.saturating_sub(1);
+            self.due = at;
+        }
     }
 }
 

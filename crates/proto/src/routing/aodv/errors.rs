@@ -2,12 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use super::super::Neighbour;
 use super::Aodv;
+use super::neighbours::Said;
 use super::table::Entry;
 use super::wire::{ERROR_HEADER, Errors, Message, UNREACHABLE_LEN};
 use crate::time::Time;
+
+/// How long a route stays at least that is ended by errors which somebody forges.
+const LEAST: Duration = Duration::from_secs(1);
 
 /// A destination that cannot be reached, and who is to be told.
 struct Loss {
@@ -60,6 +65,9 @@ impl Aodv {
         self.stats.received.errors += 1;
         let forgotten = now + self.config.delete_period;
         let mut losses = Vec::new();
+        // While somebody forges errors in its name, routes by this neighbour end no sooner than this after they were
+        // made. A real error that is passed over comes again with the next packet that the neighbour cannot bring on.
+        let is_flood = self.neighbours.floods(now, from, Said::Error);
         for &(destination, sequence) in &errors.unreachable {
             if sequence != 0
                 && self.take_number(now, from, errors.no_delete, (destination, sequence))
@@ -73,6 +81,15 @@ impl Aodv {
             };
             if errors.no_delete {
                 losses.push(Loss::of(destination, entry.clone()));
+                continue;
+            }
+            if destination == from.address {
+                // Whoever can be heard can be reached.
+                self.stats.dropped.forged += 1;
+                continue;
+            }
+            if is_flood && now.since(entry.since) < LEAST {
+                self.stats.dropped.flooded += 1;
                 continue;
             }
             // 0 is what those write who do not know it.

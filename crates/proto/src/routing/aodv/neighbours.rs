@@ -12,6 +12,9 @@ use crate::time::{Time, earliest};
 /// their turn (AODV-UU waits as long for routes).
 const SLACK: Duration = Duration::from_millis(100);
 
+/// How long a neighbour counts as one that floods after a message too many.
+const CALM: Duration = Duration::from_secs(1);
+
 /// The neighbours that were heard lately.
 #[derive(Debug)]
 pub(super) struct Neighbours {
@@ -29,12 +32,33 @@ pub(super) enum Room {
     None,
 }
 
+/// What a neighbour says, hellos aside.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Said {
+    Request,
+    Reply,
+    Error,
+}
+
+/// How much a neighbour may say of one kind.
+#[derive(Debug)]
+struct Allowance {
+    budget: Budget,
+    /// When a message was last too many.
+    exceeded_at: Option<Time>,
+}
+
+impl Allowance {
+    /// Whether it was exceeded lately.
+    fn is_exceeded(&self, now: Time) -> bool {
+        self.exceeded_at.is_some_and(|at| now.since(at) < CALM)
+    }
+}
+
 #[derive(Debug)]
 struct State {
-    /// Requests that it may still send.
-    requests: Budget,
-    /// Replies and errors that it may still send.
-    answers: Budget,
+    /// What it may still send of each kind: what is forged of one kind in its name leaves the others alone.
+    allowances: [Allowance; 3],
     heard_at: Time,
     /// When it is forgotten, unless one of the others is later.
     until: Time,
@@ -65,8 +89,8 @@ impl Neighbours {
         }
         let rate = config.bounds.neighbour_rate;
         let state = self.known.entry(neighbour).or_insert_with(|| State {
-            requests: Budget::per_second(now, rate),
-            answers: Budget::per_second(now, rate),
+            allowances: [rate, rate, config.errors_taken()]
+                .map(|rate| Allowance { budget: Budget::per_second(now, rate), exceeded_at: None }),
             heard_at: now,
             until: now,
             silence: None,
@@ -76,7 +100,9 @@ impl Neighbours {
         });
         state.heard_at = now;
         state.until = now + config.active_route_timeout;
-        if state.gone_at.is_some() {
+        // Whoever floods and never said hello does not stay a way by that.
+        let is_flood = state.allowances.iter().any(|allowance| allowance.is_exceeded(now));
+        if state.gone_at.is_some() && (state.silence.is_some() || !is_flood) {
             let silence = state.silence.unwrap_or(config.hello.interval * 2 + SLACK);
             state.gone_at = Some(now + silence);
         }
@@ -94,7 +120,10 @@ impl Neighbours {
     }
 
     /// A neighbour should be heard until then, if it is not known yet how often it says hello.
-    pub(super) fn expect(&mut self, neighbour: Neighbour, until: Time) {
+    pub(super) fn expect(&mut self, now: Time, neighbour: Neighbour, until: Time, config: &Config) {
+        if !self.known.contains_key(&neighbour) && self.hear(now, neighbour, config) == Room::None {
+            return;
+        }
         if let Some(state) = self.known.get_mut(&neighbour) {
             state.gone_at.get_or_insert(until + SLACK);
         }
@@ -115,16 +144,22 @@ impl Neighbours {
         }
     }
 
-    /// Whether a neighbour may send one more request now.
+    /// Whether one more message of a kind is taken from a neighbour now.
     #[must_use]
-    pub(super) fn may_ask(&mut self, now: Time, neighbour: Neighbour) -> bool {
-        self.known.get_mut(&neighbour).is_some_and(|state| state.requests.spend(now))
+    pub(super) fn may_say(&mut self, now: Time, neighbour: Neighbour, said: Said) -> bool {
+        let Some(state) = self.known.get_mut(&neighbour) else { return false };
+        let allowance = &mut state.allowances[said as usize];
+        let may = allowance.budget.spend(now);
+        if !may {
+            allowance.exceeded_at = Some(now);
+        }
+        may
     }
 
-    /// Whether a neighbour may send one more reply or error now.
-    #[must_use]
-    pub(super) fn may_answer(&mut self, now: Time, neighbour: Neighbour) -> bool {
-        self.known.get_mut(&neighbour).is_some_and(|state| state.answers.spend(now))
+    /// Whether more messages of a kind came in a neighbour's name lately than any node sends: somebody makes them up.
+    pub(super) fn floods(&self, now: Time, neighbour: Neighbour, said: Said) -> bool {
+        let state = self.known.get(&neighbour);
+        state.is_some_and(|state| state.allowances[said as usize].is_exceeded(now))
     }
 
     /// Whether a neighbour says hello.

@@ -10,7 +10,7 @@ use super::super::{
 use super::config::{Config, Hellos};
 use super::discovery::{Discoveries, Limit, Step};
 use super::internet::Hosts;
-use super::neighbours::{Neighbours, Room};
+use super::neighbours::{Neighbours, Room, Said};
 use super::outbox::Outbox;
 use super::own::Own;
 use super::seen::Seen;
@@ -21,7 +21,7 @@ use super::{PORT, table};
 use crate::budget::Budget;
 use crate::ip::Prefix;
 use crate::rng::Rng;
-use crate::serial::{is_after, low32};
+use crate::serial::{is_after, is_near, low32};
 use crate::time::{Time, earliest};
 
 /// AODV on a node. See [`Router`] for how it is driven.
@@ -177,16 +177,24 @@ impl Aodv {
 
     /// A route through a neighbour; false if there is no room for it.
     pub(super) fn offer(&mut self, now: Time, destination: Ipv4Addr, offer: Offer) -> Taken {
-        let known = self.table.valid(destination).map(|entry| entry.next);
         // A hello may come a quarter of its interval late.
         let lately = now - self.config.hello.interval.mul_f64(1.25);
-        let is_there =
-            |next: Neighbour| next.address == destination && self.neighbours.is_there(next, lately);
-        if offer.hops > 1 && known.is_some_and(is_there) {
-            // Whom we hear is nowhere else, whatever number somebody says.
-            return Taken::Stale;
+        let is_there = |next: Neighbour| self.neighbours.is_there(next, lately);
+        if let Some(known) = self.table.valid(destination).filter(|it| is_there(it.next))
+            && offer.hops > 1
+        {
+            let is_far = match (offer.sequence, known.sequence) {
+                (Some(new), Some(old)) => !is_near(new, old),
+                _ => false,
+            };
+            // Whom we hear is nowhere else, whatever number somebody says. A next hop that says hello, as all do on
+            // active routes, gives way to none that does not if the number is one that nobody can have counted to.
+            let is_elsewhere = known.next.address == destination;
+            if is_elsewhere || is_far && known.next != offer.next && !is_there(offer.next) {
+                return Taken::Stale;
+            }
         }
-        let taken = self.table.offer(destination, offer);
+        let taken = self.table.offer(now, destination, offer);
         match taken {
             Taken::Full => self.stats.dropped.full += 1,
             Taken::Stale => {}
@@ -198,6 +206,16 @@ impl Aodv {
             }
         }
         taken
+    }
+
+    /// A neighbour is on an active route, and says hello at once and then each interval: one of two may be lost. A way by
+    /// somebody who is never heard again is none.
+    pub(super) fn expect(&mut self, now: Time, neighbour: Neighbour) {
+        if self.config.hello.mode != Hellos::Off {
+            let interval = self.config.hello.interval;
+            let until = now + interval + interval / 2;
+            self.neighbours.expect(now, neighbour, until, &self.config);
+        }
     }
 
     /// A neighbour was heard, so there is a route to it (RFC 3561, 6.2).
@@ -430,11 +448,23 @@ impl Router for Aodv {
             Message::Reply(reply) if self.is_hello(arrival, &reply) => {
                 self.handle_hello(now, from, &reply);
             }
-            Message::Reply(_) | Message::Error(_) if !self.neighbours.may_answer(now, from) => {
-                self.stats.dropped.flooded += 1;
+            Message::Reply(reply) => {
+                // Whoever floods is no way to others.
+                if !self.neighbours.may_say(now, from, Said::Reply)
+                    || reply.hops > 0 && self.neighbours.floods(now, from, Said::Reply)
+                {
+                    self.stats.dropped.flooded += 1;
+                    return;
+                }
+                self.handle_reply(now, arrival, reply);
             }
-            Message::Reply(reply) => self.handle_reply(now, arrival, reply),
-            Message::Error(errors) => self.handle_errors(now, from, &errors),
+            Message::Error(errors) => {
+                if !self.neighbours.may_say(now, from, Said::Error) {
+                    self.stats.dropped.flooded += 1;
+                    return;
+                }
+                self.handle_errors(now, from, &errors);
+            }
             Message::Acknowledgement => {
                 self.stats.received.acknowledgements += 1;
                 if !self.neighbours.acknowledge(from) {
@@ -462,6 +492,7 @@ impl Router for Aodv {
         }
         self.use_route(now, destination, next);
         self.use_route(now, next.address, next);
+        self.expect(now, next);
         if let Some(gateway) = self.hosts.gateway(destination) {
             self.use_route(now, gateway, next);
         }

@@ -5,25 +5,29 @@ use std::time::Duration;
 
 use super::super::{Arrival, Neighbour};
 use super::Aodv;
-use super::config::Hellos;
 use super::node::is_usable;
 use super::table::{Offer, Taken};
 use super::wire::{Message, Reply, Request};
 use crate::serial::is_after;
 use crate::time::Time;
 
+/// How far a node's own number may be ahead of what others know of it, because it has counted on meanwhile: hours of
+/// requests at the highest rate that is usual.
+const COUNTED: u32 = 1 << 16;
+
 impl Aodv {
     /// Answers as the destination.
     pub(super) fn answer(&mut self, now: Time, from: Neighbour, request: &Request) {
-        match request.destination_sequence {
-            // It goes on after the number that is known, also where that is half the circle ahead and neither
-            // newer nor older: nodes on the way that have a route of this number would drop an answer with
-            // it, which the RFC leaves open. AODV-UU counts on too.
-            Some(wanted) if !is_after(self.sequence, wanted) => {
+        // It goes on after the number that is known: nodes on the way that have a route of this number would drop an
+        // answer with it, which the RFC leaves open (AODV-UU counts on too). It does so as well where its own number is
+        // so far ahead that it has not counted there: an answer with the own number would be old for nodes on the way
+        // whose number lies beyond it on the circle.
+        if let Some(wanted) = request.destination_sequence {
+            let ahead = self.sequence.wrapping_sub(wanted);
+            if ahead == 0 || ahead > COUNTED {
                 self.sequence = wanted;
                 self.next_sequence();
             }
-            Some(_) | None => {}
         }
         if self.sequence == 0 {
             self.next_sequence();
@@ -172,17 +176,25 @@ impl Aodv {
             Taken::Full => false,
             Taken::Stale => {
                 self.stats.dropped.stale += 1;
+                self.contradict(now, from, reply);
                 false
             }
             Taken::Updated | Taken::UpdatedInPlace => {
-                // Who answers is on an active route, and says hello at once and then each interval: one of
-                // two may be lost. A way by somebody who is never heard again is none.
-                if self.config.hello.mode != Hellos::Off {
-                    let interval = self.config.hello.interval;
-                    self.neighbours.expect(from, now + interval + interval / 2);
-                }
+                self.expect(now, from);
                 true
             }
+        }
+    }
+
+    /// A reply is older than the last route to its destination, which has ended: the destination does not know the
+    /// number that this node has for it, and is told. Whoever looks for it asks again as soon as it can know.
+    fn contradict(&mut self, now: Time, from: Neighbour, reply: &Reply) {
+        let known = self.table.get(reply.destination).filter(|entry| !entry.is_valid);
+        let Some(number) = known.and_then(|entry| entry.sequence) else { return };
+        self.tell_number(now, from, reply.destination, number);
+        if self.is_own(reply.originator) {
+            let there = self.config.node_traversal_time * u32::from(reply.hops);
+            self.discoveries.hurry_one(reply.destination, now + there);
         }
     }
 

@@ -6,16 +6,13 @@ use std::time::Duration;
 use super::super::{Arrival, Neighbour};
 use super::Aodv;
 use super::config::Hellos;
+use super::neighbours::Said;
 use super::node::is_usable;
 use super::seen::Sight;
 use super::table::{Offer, Taken};
 use super::wire::{Message, Request};
-use crate::serial::is_after;
+use crate::serial::replaces;
 use crate::time::Time;
-
-/// A request that is older than what is known by more than this is none that was on its way for long: its
-/// originator does not know of its own number, because it was forged or after a restart.
-const FAR: u32 = 16;
 
 impl Aodv {
     /// Asks all for a route, so far.
@@ -72,7 +69,10 @@ impl Aodv {
             self.stats.dropped.blacklisted += 1;
             return;
         }
-        if !self.neighbours.may_ask(now, from) {
+        // Whoever floods is no way to others.
+        if !self.neighbours.may_say(now, from, Said::Request)
+            || !is_first && self.neighbours.floods(now, from, Said::Request)
+        {
             self.stats.dropped.flooded += 1;
             return;
         }
@@ -110,11 +110,10 @@ impl Aodv {
         }
         let is_known = self.table.valid(originator).is_some();
         if !is_known {
-            // It is older than what ended the last route to the originator: others have heard newer
-            // ones.
+            // It is older than what ended the last route to the originator. Either a newer request has overtaken it, or
+            // the originator does not know the number that the network has for it, and is told.
             self.stats.dropped.stale += 1;
-            let known = self.table.get(originator).and_then(|entry| entry.sequence);
-            if let Some(number) = known.filter(|it| it.wrapping_sub(originator_sequence) > FAR) {
+            if let Some(number) = self.table.get(originator).and_then(|entry| entry.sequence) {
                 self.tell_number(now, from, originator, number);
             }
         }
@@ -143,7 +142,7 @@ impl Aodv {
         }
         let Some(entry) = self.table.valid(request.destination) else { return false };
         let Some(known) = entry.sequence else { return false };
-        let is_new = request.destination_sequence.is_none_or(|wanted| !is_after(wanted, known));
+        let is_new = request.destination_sequence.is_none_or(|wanted| !replaces(wanted, known));
         // Who asks is no way to what it asks for. The RFC does not say so: it relies on the asker's
         // memory, which it may have lost.
         let leads_back = entry.next == from || entry.next.address == request.originator;
@@ -164,7 +163,7 @@ impl Aodv {
         let ttl = (arrival.ttl - 1).min(self.config.net_diameter);
         let known = self.table.get(request.destination).and_then(|entry| entry.sequence);
         let destination_sequence = match (request.destination_sequence, known) {
-            (Some(wanted), Some(known)) if is_after(known, wanted) => Some(known),
+            (Some(wanted), Some(known)) if replaces(known, wanted) => Some(known),
             (wanted, known) => wanted.or(known),
         };
         let message = Message::Request(Request { destination_sequence, ..request });

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::super::Neighbour;
-use crate::serial::is_after;
+use crate::serial::{is_after, replaces};
 use crate::time::Time;
 
 /// What is known of each destination.
@@ -34,6 +34,8 @@ pub(super) struct Entry {
     pub(super) is_valid: bool,
     /// When a valid route ends, and when one that ended is forgotten.
     pub(super) until: Time,
+    /// Since when the route leads by its next hop.
+    pub(super) since: Time,
     /// Whether it was used, or heard of again, since its last turn to make room.
     pub(super) is_used: bool,
     /// Neighbours that use the route and are told when it ends.
@@ -74,9 +76,9 @@ impl Table {
         }
     }
 
-    /// Takes what a message tells if it is newer than what is known, or as new and shorter. Along a
-    /// route sequence numbers do not fall, and hops fall where they are equal: so none is a circle.
-    pub(super) fn offer(&mut self, destination: Ipv4Addr, offer: Offer) -> Taken {
+    /// Takes what a message tells if its number [replaces](replaces) what is known, or is the same with a shorter way. Along
+    /// a route sequence numbers do not fall, and hops fall where they are equal: so none is a circle.
+    pub(super) fn offer(&mut self, now: Time, destination: Ipv4Addr, offer: Offer) -> Taken {
         let Some(entry) = self.entries.get_mut(&destination) else {
             let has_made_room = self.entries.len() >= self.most;
             if has_made_room && !self.make_room() {
@@ -89,6 +91,7 @@ impl Table {
                 next,
                 is_valid: true,
                 until,
+                since: now,
                 is_used: false,
                 precursors: BTreeSet::new(),
             };
@@ -101,10 +104,13 @@ impl Table {
             (None, _) => !entry.is_valid || entry.hops > offer.hops,
             (Some(_), None) => true,
             (Some(new), Some(old)) if new == old => !entry.is_valid || offer.hops < entry.hops,
-            (Some(new), Some(old)) => is_after(new, old),
+            (Some(new), Some(old)) => replaces(new, old),
         };
         if !is_better {
             return Taken::Stale;
+        }
+        if !entry.is_valid || entry.next != offer.next {
+            entry.since = now;
         }
         entry.sequence = offer.sequence.or(entry.sequence);
         entry.hops = offer.hops;

@@ -128,7 +128,7 @@ impl Dsdv {
     fn handle_claim(&mut self, now: Time, from: Neighbour, claim: Entry) {
         let Entry { destination, number, .. } = claim;
         let is_default = destination.is_unspecified();
-        let is_higher = serial::is_after(number, self.number);
+        let is_higher = number != self.number && !serial::is_after(self.number, number);
         // A default route that is alive may be another gateway's.
         let is_alive = number.is_multiple_of(2);
         if !is_higher || is_default && is_alive {

@@ -92,7 +92,7 @@ impl Table {
         };
 
         let before = known.way;
-        let outcome = if serial::is_after(news.number, known.number) {
+        let outcome = if serial::replaces(news.number, known.number) {
             known.renew(now, config, news)
         } else if known.number == news.number {
             known.compare(now, news)

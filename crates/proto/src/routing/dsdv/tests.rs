@@ -1,6 +1,7 @@
 //! Nodes on a bench, where what is sent arrives at once.
 
 mod contract;
+mod hostile;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -368,7 +369,10 @@ impl Net {
     }
 
     fn run(&mut self, seconds: u64) {
-        let end = Time::ZERO + Duration::from_secs(seconds);
+        self.run_to(Time::ZERO + Duration::from_secs(seconds));
+    }
+
+    fn run_to(&mut self, end: Time) {
         self.settle();
         while let Some(due) = self.nodes.iter().filter_map(Dsdv::next_timeout).min()
             && due <= end
