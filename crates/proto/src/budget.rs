@@ -37,10 +37,10 @@ impl Budget {
         has_one
     }
 
-    /// Whether nothing was spent that has not been earned again.
+    /// How many may be spent now.
     #[must_use]
-    pub fn is_full(&self, now: Time) -> bool {
-        self.left.saturating_add(self.earned(now)) >= self.most
+    pub fn left(&self, now: Time) -> u32 {
+        self.left.saturating_add(self.earned(now)).min(self.most)
     }
 
     fn earned(&self, now: Time) -> u32 {
@@ -75,7 +75,8 @@ mod tests {
             (0..100_000).filter(|&step_no| budget.spend(Time::ZERO + step * step_no)).count();
 
         assert_eq!(spent, 400 + 3_999);
-        assert!(!budget.is_full(Time::ZERO + step * 100_000));
-        assert!(budget.is_full(Time::ZERO + step * 110_000));
+        assert_eq!(budget.left(Time::ZERO + step * 100_000), 1);
+        assert_eq!(budget.left(Time::ZERO + step * 105_000), 201);
+        assert_eq!(budget.left(Time::ZERO + step * 200_000), 400);
     }
 }

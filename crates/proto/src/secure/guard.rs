@@ -1,44 +1,43 @@
 //! What makes calls cheap to refuse: macs, cookies and budgets.
 //!
 //! ```text
-//!  call ─▶ mac1 right? ─▶ budget left? ─────────────────────────────▶ Diffie-Hellman
-//!             │ no            │ no                                      ▲
-//!             ▼               ▼                                         │
-//!          dropped      mac2 right? ─ yes ─▶ budget of its address? ────┘
+//!  call ─▶ mac1 right? ─▶ budget left? ──────────────────────────────────────▶ Diffie-Hellman
+//!             │ no            │ no                                               ▲
+//!             ▼               ▼                                                  │
+//!          dropped      mac2 right? ─ yes ─▶ enough left for its network? ───────┘
 //!                             │ no
 //!                             ▼
 //!                        cookie, sealed for the address it came from
 //! ```
-//! The macs and cookies are WireGuard's (its white paper, 5.3 and 5.4.7).
+//! The macs and cookies are WireGuard's (its white paper, 5.3 and 5.4.7). Every call without a cookie is answered by
+//! one: that costs a few hashes, and is shorter than the call. Callers who have shown where they are share one budget;
+//! [`super::shares`] lets networks that have used little of it go first.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::budget::Budget;
 use crate::time::Time;
-use blake2::digest::consts::U16;
-use blake2::digest::{Digest as _, FixedOutput as _, KeyInit as _, Mac as _};
-use blake2::{Blake2s256, Blake2sMac};
+use blake2::Blake2s256;
+use blake2::digest::{Digest as _, KeyInit as _};
 use chacha20poly1305::aead::{AeadInPlace as _, Tag};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
 use super::entropy::{Entropy, NoRandomness, draw};
 use super::keys::PublicKey;
+use super::mac::{is_mac, mac};
+use super::shares::{RANKS, Shares};
 use super::wire::{Call, Cookie, Index, MAC, NONCE};
-
-type Mac = Blake2sMac<U16>;
 
 /// Calls a second for which keys are computed, whoever calls: some percent of a core.
 const CALLS: u32 = 100;
 /// The same for those who showed that they receive at their address.
 const PROVEN_CALLS: u32 = 400;
-/// The same of one address, or of one IPv6 network of 64 bits.
-const ADDRESS_CALLS: u32 = 10;
-/// Cookies a second.
-const COOKIES: u32 = 2_000;
-/// Addresses whose budgets are remembered.
-const ADDRESSES: usize = 1_024;
+/// So many of them in a row, of which each network that calls for the first time has one: some tenths of a second of a
+/// core.
+const PROVEN_AT_ONCE: u32 = 2_048;
+/// What has to be left of that for a caller's network, for each rank that it has.
+const LEFT_FOR_RANK: u32 = PROVEN_AT_ONCE / RANKS;
 /// How long a cookie is good.
 pub(super) const COOKIE_LIFE: Duration = Duration::from_secs(120);
 
@@ -51,12 +50,6 @@ fn cookie_key(of: &PublicKey) -> [u8; 32] {
     Blake2s256::new().chain_update(b"cookie--").chain_update(of.octets()).finalize().into()
 }
 
-fn mac(key: &[u8], message: &[u8]) -> [u8; MAC] {
-    let mut mac = <Mac as blake2::digest::KeyInit>::new_from_slice(key).expect("at most 32 octets");
-    blake2::digest::Update::update(&mut mac, message);
-    mac.finalize_fixed().into()
-}
-
 /// Appends `mac1`.
 pub(super) fn append_mac1(key: &[u8; 32], message: &mut Vec<u8>) {
     let mac = mac(key, message);
@@ -67,13 +60,6 @@ pub(super) fn append_mac1(key: &[u8; 32], message: &mut Vec<u8>) {
 pub(super) fn append_mac2(cookie: Option<&[u8; MAC]>, message: &mut Vec<u8>) {
     let mac = cookie.map_or([0; MAC], |cookie| mac(cookie, message));
     message.extend_from_slice(&mac);
-}
-
-/// Whether `given` is the mac of `message`, in a time that does not tell how wrong it is.
-pub(super) fn is_mac(key: &[u8], message: &[u8], given: &[u8; MAC]) -> bool {
-    let mut mac = <Mac as blake2::digest::KeyInit>::new_from_slice(key).expect("at most 32 octets");
-    blake2::digest::Update::update(&mut mac, message);
-    mac.verify_slice(given).is_ok()
 }
 
 /// Opens a cookie that the owner of `of` sent for our call with this `mac1`.
@@ -108,8 +94,7 @@ pub(super) struct Guard {
     secret_since: Time,
     calls: Budget,
     proven: Budget,
-    cookies: Budget,
-    addresses: BTreeMap<IpAddr, Budget>,
+    shares: Shares,
 }
 
 impl Guard {
@@ -125,9 +110,8 @@ impl Guard {
             previous_secret: secret,
             secret_since: now,
             calls: Budget::per_second(now, CALLS),
-            proven: Budget::per_second(now, PROVEN_CALLS),
-            cookies: Budget::per_second(now, COOKIES),
-            addresses: BTreeMap::new(),
+            proven: Budget::new(now, PROVEN_AT_ONCE, Duration::from_secs(1) / PROVEN_CALLS),
+            shares: Shares::new(mac(&secret, b"shares")),
         })
     }
 
@@ -143,15 +127,33 @@ impl Guard {
             return Verdict::Admit;
         }
         self.renew(now, entropy);
-        let cookies = [self.secret, self.previous_secret].map(|secret| cookie(&secret, from));
-        if cookies.iter().any(|cookie| is_mac(cookie, call.before_mac2, call.mac2)) {
-            let is_admitted = self.admit_address(now, from) && self.proven.spend(now);
+        if self.is_proven(from, call) {
+            let is_admitted = self.admit_proven(now, from);
             return if is_admitted { Verdict::Admit } else { Verdict::Refuse };
         }
-        if !self.cookies.spend(now) {
-            return Verdict::Refuse;
+        let cookie = cookie(&self.secret, from);
+        self.seal_cookie(call, cookie, entropy).map_or(Verdict::Refuse, Verdict::SendCookie)
+    }
+
+    /// Whether a call shows by its `mac2` that a cookie which was sent there has arrived.
+    fn is_proven(&self, from: SocketAddr, call: &Call<'_>) -> bool {
+        // Who has no cookie says so, and is cheaper.
+        let has_one = *call.mac2 != [0; MAC];
+        has_one
+            && [self.secret, self.previous_secret]
+                .map(|secret| cookie(&secret, from))
+                .iter()
+                .any(|cookie| is_mac(cookie, call.before_mac2, call.mac2))
+    }
+
+    /// Networks that have used much lately leave the rest of the budget to others.
+    fn admit_proven(&mut self, now: Time, from: SocketAddr) -> bool {
+        let rank = self.shares.rank(now, from.ip());
+        let is_admitted = self.proven.left(now) > rank * LEFT_FOR_RANK && self.proven.spend(now);
+        if is_admitted {
+            self.shares.note(now, from.ip());
         }
-        self.seal_cookie(call, cookies[0], entropy).map_or(Verdict::Refuse, Verdict::SendCookie)
+        is_admitted
     }
 
     fn renew(&mut self, now: Time, entropy: &mut dyn Entropy) {
@@ -165,20 +167,6 @@ impl Guard {
             self.previous_secret = if is_over { secret } else { before };
             self.secret_since = now;
         }
-    }
-
-    fn admit_address(&mut self, now: Time, from: SocketAddr) -> bool {
-        let network = network(from.ip());
-        if !self.addresses.contains_key(&network) && self.addresses.len() >= ADDRESSES {
-            // Full budgets need not be remembered.
-            self.addresses.retain(|_, budget| !budget.is_full(now));
-            if self.addresses.len() >= ADDRESSES {
-                return false;
-            }
-        }
-        let budget =
-            self.addresses.entry(network).or_insert_with(|| Budget::per_second(now, ADDRESS_CALLS));
-        budget.spend(now)
     }
 
     fn seal_cookie(
@@ -208,37 +196,4 @@ fn cookie(secret: &[u8; 32], from: SocketAddr) -> [u8; MAC] {
     }
     address[16..].copy_from_slice(&from.port().to_be_bytes());
     mac(secret, &address)
-}
-
-/// What one subscriber has: an IPv4 address, or an IPv6 network of 64 bits.
-fn network(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V4(_) => ip,
-        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use super::super::entropy::Seeded;
-    use super::*;
-    use crate::rng::Rng;
-
-    #[test]
-    fn so_many_addresses_are_remembered_and_those_that_are_quiet_make_room() {
-        let now = Time::ZERO;
-        let own = PublicKey::from_octets([9; 32]);
-        let mut guard = Guard::new(now, &own, &mut Seeded(Rng::stream(1, "guard"))).unwrap();
-        let mut admitted = |now, first: u32| {
-            let from = |at| SocketAddr::from((Ipv4Addr::from_bits(first + at), 1));
-            let count = (0..2_000).filter(|at| guard.admit_address(now, from(*at))).count();
-            (count, guard.addresses.len())
-        };
-
-        assert_eq!(admitted(now, 1 << 24), (ADDRESSES, ADDRESSES));
-        assert_eq!(admitted(now, 2 << 24), (0, ADDRESSES));
-        assert_eq!(admitted(now + Duration::from_secs(1), 2 << 24), (ADDRESSES, ADDRESSES));
-    }
 }

@@ -26,6 +26,7 @@ mod guard;
 mod handshake;
 mod keys;
 mod local;
+mod mac;
 mod noise;
 mod open;
 mod peer;
@@ -33,6 +34,7 @@ mod peers;
 mod routes;
 mod seal;
 mod secret;
+mod shares;
 mod stats;
 #[cfg(test)]
 mod tests;

@@ -11,9 +11,10 @@ use crate::rng::Rng;
 use crate::time::{Time, earliest};
 
 use super::entropy::{Entropy, NoRandomness};
-use super::guard::{self, Guard, Verdict};
+use super::guard::{Guard, Verdict};
 use super::keys::{PrivateKey, PublicKey};
 use super::local::{Event, Local, Outgoing};
+use super::mac;
 use super::noise;
 use super::open::{Heard, Opened, Opener, peer_of};
 use super::peer::{Peer, Remote};
@@ -354,7 +355,7 @@ impl Peers {
     }
 
     fn handle_call(&mut self, now: Time, from: SocketAddr, call: &Call<'_>) -> Result<(), Dropped> {
-        if !guard::is_mac(&self.local.mac_key, call.before_mac1, call.mac1) {
+        if !mac::is_mac(&self.local.mac_key, call.before_mac1, call.mac1) {
             self.strangers.tell(now, from, None, &mut self.local);
             return Err(Dropped::NotForUs);
         }

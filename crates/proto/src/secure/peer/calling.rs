@@ -10,6 +10,7 @@ use crate::time::Time;
 use super::super::guard::{self, COOKIE_LIFE};
 use super::super::handshake::Handshake;
 use super::super::local::{Event, Fresh, Local, Trouble};
+use super::super::mac;
 use super::super::noise;
 use super::super::stats::Dropped;
 use super::super::wire::{Answer, Cookie, Hello, MAC, Reply};
@@ -83,7 +84,7 @@ impl Remote {
         else {
             return Err(Dropped::Unknown);
         };
-        if !guard::is_mac(&local.mac_key, answer.before_mac1, answer.mac1) {
+        if !mac::is_mac(&local.mac_key, answer.before_mac1, answer.mac1) {
             return Err(Dropped::NotForUs);
         }
         if !self.calling.answers.spend(now) {

@@ -2,6 +2,7 @@
 
 mod copies;
 mod endpoints;
+mod flood;
 mod guard;
 mod hostile;
 mod life;
