@@ -53,6 +53,17 @@ impl LinkState {
     }
 }
 
+/// Octets of the longest IP packet that an interface takes.
+///
+/// # Errors
+/// When there is none of this number, or the kernel does not answer.
+pub fn mtu(netlink: &mut Netlink, index: u32) -> io::Result<usize> {
+    let mut state = None;
+    let request = Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0));
+    netlink.ask(&request, |message| state = parse_link(message))?;
+    state.map(|state| state.mtu).ok_or_else(|| io::Error::other("no such interface"))
+}
+
 /// All IPv4 addresses of this host, whatever the interface.
 ///
 /// # Errors

@@ -1,14 +1,18 @@
 //! The kernel's routing, asked where a packet would go.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use nix::libc;
 use proto::ip::{FlowKey, protocol};
 
+use crate::linux::links;
 use crate::linux::netlink::{self, Message, Netlink, Request};
 
 const FIXED: usize = 12;
+/// Asks for the route as it was made, without what was learnt since (`linux/rtnetlink.h`).
+const RTM_F_FIB_MATCH: u32 = 0x2000;
+const RTAX_MTU: u16 = 2;
 const RTA_IP_PROTO: u16 = 27;
 const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
@@ -72,6 +76,44 @@ impl Routes {
         self.ask(&flow, None, None).unwrap_or(NextHop::Nowhere)
     }
 
+    /// Octets of the longest packet that the first link towards an address takes, for what carries a firewall mark:
+    /// those of the interface, or fewer if a route says so. What routers have said of the path counts for nothing,
+    /// because anybody can say that in their name.
+    ///
+    /// # Errors
+    /// When there is no route, or the kernel does not answer.
+    pub fn first_link_mtu(&mut self, to: SocketAddr, mark: u32) -> io::Result<usize> {
+        let ip = to.ip().to_canonical();
+        let question = |flags: u32| {
+            let mut fixed = [0; FIXED];
+            fixed[0] = netlink::family(ip);
+            fixed[1] = if ip.is_ipv4() { 32 } else { 128 };
+            fixed[8..].copy_from_slice(&flags.to_ne_bytes());
+            let request = Request::get(libc::RTM_GETROUTE, &fixed)
+                .with_address(libc::RTA_DST, ip)
+                .with(libc::RTA_MARK, &mark.to_ne_bytes());
+            match to {
+                SocketAddr::V6(to) if to.scope_id() != 0 => {
+                    request.with(libc::RTA_OIF, &to.scope_id().to_ne_bytes())
+                }
+                SocketAddr::V4(_) | SocketAddr::V6(_) => request,
+            }
+        };
+        let mut interface = None;
+        self.asked += 2;
+        self.netlink.ask(&question(0), |message| {
+            let of_kind = |(kind, _): &(u16, &[u8])| *kind == libc::RTA_OIF;
+            let its = message.attributes(FIXED).find(of_kind);
+            interface = its.and_then(|(_, value)| netlink::number(value));
+        })?;
+        let interface = interface.ok_or_else(|| io::Error::other("a route to no interface"))?;
+        let of_link = links::mtu(&mut self.netlink, interface)?;
+        let mut of_route = None;
+        // Routes to this host itself, and older kernels, have no such answer.
+        let _ = self.netlink.ask(&question(RTM_F_FIB_MATCH), |message| of_route = mtu(message));
+        Ok(of_route.map_or(of_link, |mtu| of_link.min(mtu)))
+    }
+
     fn ask(
         &mut self,
         flow: &FlowKey,
@@ -102,6 +144,13 @@ impl Routes {
         self.netlink.ask(&request, |message| next_hop = parse(message, flow.destination))?;
         Ok(next_hop)
     }
+}
+
+/// The MTU that a route was made with.
+fn mtu(message: Message<'_>) -> Option<usize> {
+    let metrics = message.attributes(FIXED).find(|(kind, _)| *kind == libc::RTA_METRICS)?.1;
+    let (_, value) = netlink::attributes(metrics).find(|(kind, _)| *kind == RTAX_MTU)?;
+    usize::try_from(netlink::number(value)?).ok().filter(|mtu| *mtu > 0)
 }
 
 fn parse(message: Message<'_>, destination: IpAddr) -> NextHop {

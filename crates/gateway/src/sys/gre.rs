@@ -33,10 +33,12 @@ impl Gre {
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         if local.is_ipv4() {
             setsockopt(&fd, sockopt::Ipv4Ttl, &i32::from(ttl))?;
-            // A packet that is too long for the way between is cut there, and not lost.
-            set(&fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)?;
+            // A packet that is too long for the first link is cut here, and one that is for another link is cut there;
+            // what anybody says of the path by ICMP changes nothing.
+            set(&fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)?;
         } else {
             setsockopt(&fd, sockopt::Ipv6Ttl, &i32::from(ttl))?;
+            // Routers of IPv6 cut nothing: what they say is believed down to 1,280 octets, into which we cut.
             set(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT)?;
         }
         bind(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(local, 0)))?;

@@ -1,6 +1,6 @@
 //! How long packets and datagrams may be, by what is known of the path's MTU.
 
-use super::record::RECORD_HEADER;
+use super::record::{LONGEST_OUTER, RECORD_HEADER};
 use super::tunnel::{Event, Tunnel};
 use super::wire::{FLAGS, REPAIR_HEADER};
 use crate::time::Time;
@@ -14,6 +14,16 @@ impl Tunnel {
         self.seen = now;
         let before = self.longest_symbols();
         self.mtu.handle_too_big(now, payload + self.config.overhead);
+        self.note_mtu(before);
+    }
+
+    /// The first link towards the peer, which is where it was, takes outer packets of `max_mtu` octets now. Cheap if
+    /// nothing has changed.
+    pub fn handle_first_link(&mut self, now: Time, max_mtu: usize) {
+        self.seen = now;
+        let before = self.longest_symbols();
+        self.config.max_mtu = max_mtu;
+        self.mtu.handle_first_link(now, max_mtu.min(LONGEST_OUTER));
         self.note_mtu(before);
     }
 

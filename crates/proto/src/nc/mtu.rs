@@ -212,6 +212,20 @@ impl Search {
         }
     }
 
+    /// The first link of the same path takes packets of `ceiling` octets now. If that is more than before, more is tried.
+    pub(super) fn handle_first_link(&mut self, now: Time, ceiling: usize) {
+        let ceiling = ceiling.max(LEAST);
+        if ceiling < self.ceiling {
+            self.handle_too_big(now, ceiling + 1);
+        } else if ceiling > self.ceiling {
+            self.ceiling = ceiling;
+            self.base = self.believed.clamp(LEAST, ceiling);
+            // What is being found out now comes first.
+            self.raise_at = Some(now);
+            self.handle_timeout(now);
+        }
+    }
+
     /// Packets of the confirmed size do not seem to arrive: it is probed again, and shorter ones. A search
     /// upwards goes on afterwards.
     pub(super) fn verify(&mut self, now: Time) {

@@ -251,7 +251,7 @@ impl Shared {
 
 /// Those that there is a route to, if there is one to any.
 fn reachable(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
-    let has_route = |ip: &&IpAddr| Udp::route_mtu(SocketAddr::new(**ip, 9), MARK).is_ok();
+    let has_route = |ip: &&IpAddr| Udp::route_source(SocketAddr::new(**ip, 9), MARK).is_ok();
     let reached: Vec<_> = addresses.iter().filter(has_route).copied().collect();
     if reached.is_empty() { addresses } else { reached }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::linux::claims::MARK;
-use crate::sys::Udp;
+use crate::linux::routes::Routes;
 use proto::nc;
 use proto::secure::{OUTER_V4, OUTER_V6};
 
@@ -14,8 +14,9 @@ pub(super) fn core_config(
     parameters: nc::Config,
 ) -> nc::Config {
     let is_v6 = endpoint.is_some_and(|endpoint| endpoint.is_ipv6());
+    let first_link = |endpoint| Routes::open()?.first_link_mtu(endpoint, MARK);
     let max_mtu = endpoint
-        .and_then(|endpoint| Udp::route_mtu(endpoint, MARK).ok())
+        .and_then(|endpoint| first_link(endpoint).ok())
         .map_or(parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
         .min(JUMBO);
     let overhead = if is_v6 { OUTER_V6 } else { OUTER_V4 };

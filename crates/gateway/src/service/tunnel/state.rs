@@ -428,6 +428,7 @@ impl State {
         let config = core_config(endpoint, self.max_mtu, link.config.parameters);
         match &mut link.session {
             Some(session) if !is_new => {
+                session.core.handle_first_link(now, config.max_mtu);
                 session.sealer = sealer;
                 let was_well = session.has_keys && session.is_up && !session.is_silent;
                 session.has_keys = true;

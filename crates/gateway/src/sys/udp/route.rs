@@ -4,26 +4,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use nix::libc;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, sockopt};
 
-use super::{Udp, socklen};
+use super::Udp;
 
 impl Udp {
-    /// Octets of the longest packet that the route to `to` takes from here for what carries a firewall mark.
-    ///
-    /// # Errors
-    /// When there is no route, or the right to mark is missing.
-    pub fn route_mtu(to: SocketAddr, mark: u32) -> io::Result<usize> {
-        let fd = towards(to, mark)?;
-        let mtu = if to.is_ipv4() {
-            socket::getsockopt(&fd, sockopt::IpMtu)?
-        } else {
-            get(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU)?
-        };
-        usize::try_from(mtu).map_err(io::Error::other)
-    }
-
     /// The address that the kernel sends from to `to` for what carries a firewall mark.
     ///
     /// # Errors
@@ -40,14 +25,4 @@ fn towards(to: SocketAddr, mark: u32) -> io::Result<OwnedFd> {
     socket::setsockopt(&fd, sockopt::Mark, &mark)?;
     socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(to))?;
     Ok(fd)
-}
-
-fn get(fd: &OwnedFd, level: i32, option: i32) -> io::Result<i32> {
-    let mut value = 0_i32;
-    let mut len = socklen::<i32>();
-    // SAFETY: `value` is an `int` of `len` octets, alive for the call.
-    let result = unsafe {
-        libc::getsockopt(fd.as_raw_fd(), level, option, (&raw mut value).cast(), &raw mut len)
-    };
-    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }

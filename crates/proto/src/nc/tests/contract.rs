@@ -17,6 +17,7 @@ pub(crate) enum Input {
     Packet(Vec<u8>),
     PathChanged,
     TooBig(usize),
+    FirstLink(usize),
 }
 
 fn input() -> impl Strategy<Value = Input> {
@@ -31,6 +32,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => octets.prop_map(Input::Packet),
         1 => Just(Input::PathChanged),
         1 => (0_usize..1_500).prop_map(Input::TooBig),
+        1 => (0_usize..10_000).prop_map(Input::FirstLink),
     ]
 }
 
@@ -48,6 +50,7 @@ impl Core for Tunnel {
                 self.handle_path_changed(now, max_mtu, overhead);
             }
             Input::TooBig(payload) => self.handle_too_big(now, payload),
+            Input::FirstLink(max_mtu) => self.handle_first_link(now, max_mtu),
         }
     }
 

@@ -119,6 +119,32 @@ fn what_was_answered_on_the_path_before_says_nothing_of_the_next() {
     assert_eq!(path.search.confirmed(), 1_500);
 }
 
+#[test]
+fn a_first_link_that_takes_more_again_is_used_at_once() {
+    for is_searching in [false, true] {
+        let mut path = Path::new(1_500);
+        path.run(1);
+        path.search.handle_too_big(path.now, 1_400);
+        if !is_searching {
+            path.run(30);
+            assert!(
+                (1_380..1_400).contains(&path.search.confirmed()),
+                "{}",
+                path.search.confirmed()
+            );
+        }
+
+        path.search.handle_first_link(path.now, 1_500);
+        path.run(30);
+        assert_eq!(path.search.confirmed(), 1_500, "{is_searching}");
+
+        path.search.handle_first_link(path.now, 1_000);
+        let at_once = path.search.passing();
+        path.run(30);
+        assert!(at_once <= 1_000 && path.search.confirmed() == 1_000, "{is_searching}: {at_once}");
+    }
+}
+
 /// A path that answers each probe up to its length after [`RTT`].
 struct Path {
     now: Time,
