@@ -204,7 +204,7 @@ impl Udp {
                 Err(Errno::EINTR) => {}
                 // The address is not this host's any more, or there is no route from it.
                 Err(Errno::EADDRNOTAVAIL | Errno::EINVAL | Errno::ENETUNREACH)
-                    if outbox.runs[outbox.next].head.source.is_some() =>
+                    if outbox.runs[outbox.next].head.is_bound() =>
                 {
                     outbox.lose_source();
                 }
@@ -382,7 +382,7 @@ impl Outbox {
     fn lose_source(&mut self) {
         self.has_lost_source = true;
         for run in &mut self.runs {
-            run.head.source = None;
+            (run.head.source, run.head.interface) = (None, None);
         }
     }
 
@@ -425,6 +425,8 @@ pub struct Arrived<'a> {
     pub is_group: bool,
     /// The address of this host that it was sent to, as far as the kernel was asked to tell.
     pub to: Option<IpAddr>,
+    /// The number of the interface that it came by, as far as the kernel was asked to tell.
+    pub interface: Option<u32>,
     /// Its payload.
     pub datagram: &'a mut [u8],
 }
@@ -455,9 +457,10 @@ impl Arrivals {
             let is_marked = said.traffic_class & ecn::CE == ecn::CE;
             let segment = said.segment.filter(|&segment| segment > 0).unwrap_or(len.max(1));
             let datagrams = train[..len].chunks_mut(segment);
-            let Said { traffic_class, is_group, to, .. } = said;
+            let Said { traffic_class, is_group, to, interface, .. } = said;
             datagrams.filter_map(move |datagram| {
-                Some(Arrived { from: from?, is_marked, traffic_class, is_group, to, datagram })
+                let from = from?;
+                Some(Arrived { from, is_marked, traffic_class, is_group, to, interface, datagram })
             })
         })
     }

@@ -25,7 +25,7 @@ use super::activity::Activity;
 use super::guard;
 use super::handshake::Handshake;
 use super::keys::{PresharedKey, PublicKey};
-use super::local::{Event, Local};
+use super::local::Local;
 use super::open::{Heard, Inbound, ReceiveKey};
 use super::seal::{Outbound, Sealer, SendKey};
 use super::stats::Stats;
@@ -128,22 +128,24 @@ impl Remote {
         }
     }
 
-    /// Takes news of a session that came with a datagram.
-    pub(super) fn handle_heard(&mut self, now: Time, heard: Heard, local: &mut Local) {
+    /// Takes news of a session that came with a datagram, and says whether timers may have changed.
+    pub(super) fn handle_heard(&mut self, now: Time, heard: Heard, local: &mut Local) -> bool {
         let Some(session) =
             self.sessions.iter_mut().find(|session| session.receive.index == heard.index)
         else {
-            return;
+            return false;
         };
         if !session.is_confirmed {
             session.is_confirmed = true;
-            if let Some(answered) = &mut self.called.answered {
-                answered.answer = None;
-            }
-            self.establish(now, heard.index, heard.from, local);
-        } else if heard.has_moved {
-            self.move_to(heard.from, local);
+            let inbound = Arc::clone(&session.inbound);
+            let endpoint = self.confirm_answer().unwrap_or(heard.from);
+            inbound.set_endpoint(endpoint);
+            self.establish(now, heard.index, endpoint, local);
+        } else if !heard.has_moved {
+            return false;
         }
+        self.consider(now, heard.from, local);
+        true
     }
 
     /// The peer may be called at these addresses, and no more at those before. If it is being called, it is called
@@ -179,6 +181,9 @@ impl Remote {
         if self.calling.handshake.as_ref().is_some_and(|call| call.resend_at() <= now) {
             self.call_again(now, local);
         }
+        if self.check_due().is_some_and(|due| due <= now) {
+            self.check_again(now, local);
+        }
         let current = self.current;
         let current =
             self.sessions.iter_mut().find(|session| Some(session.receive.index) == current);
@@ -194,7 +199,8 @@ impl Remote {
 
     /// When something is due.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        let mut next = self.calling.handshake.as_ref().map(Handshake::resend_at);
+        let handshake = self.calling.handshake.as_ref().map(Handshake::resend_at);
+        let mut next = earliest(handshake, self.check_due());
         for session in &self.sessions {
             next = earliest(next, Some(session.expires));
             if Some(session.receive.index) == self.current {
@@ -231,17 +237,6 @@ impl Remote {
 
     pub(super) fn stats(&self) -> Stats {
         self.stats
-    }
-
-    fn move_to(&mut self, endpoint: SocketAddr, local: &mut Local) {
-        if self.endpoint.replace(endpoint) == Some(endpoint) {
-            return;
-        }
-        if let Some(life) = &self.life {
-            life.outbound.set_endpoint(endpoint);
-        }
-        self.stats.moves += 1;
-        local.tell(Event::EndpointChanged { peer: self.id, endpoint });
     }
 
     fn check(&mut self, now: Time, local: &mut Local) {

@@ -20,7 +20,7 @@ use super::open::{Heard, Opened, Opener, peer_of};
 use super::peer::{Peer, Remote};
 use super::seal::{Sealer, Unsealed};
 use super::stats::{Dropped, Stats, Totals};
-use super::wire::{Answer, Call, Cookie, Datagram, Hello, Index};
+use super::wire::{Answer, Call, Cookie, Datagram, Hello, Index, MAC};
 use super::{Incarnation, MAX_PEERS, PeerId};
 
 /// Why peers cannot be had.
@@ -67,6 +67,8 @@ pub struct Peers {
     /// By their positions; a place that is free is taken again.
     remotes: Vec<Option<Remote>>,
     by_key: BTreeMap<PublicKey, PeerId>,
+    /// By the macs of the calls that were answered last: strangers' calls are looked for here first.
+    answered: BTreeMap<[u8; MAC], PeerId>,
     opener: Opener,
     sealers: Vec<Option<Sealer>>,
     totals: Totals,
@@ -99,6 +101,7 @@ impl Peers {
             guard,
             remotes: Vec::new(),
             by_key: BTreeMap::new(),
+            answered: BTreeMap::new(),
             opener,
             sealers: Vec::new(),
             totals: Totals::default(),
@@ -144,6 +147,7 @@ impl Peers {
         };
         remote.end(&self.local);
         self.by_key.retain(|_, id| *id != peer);
+        self.answered.retain(|_, id| *id != peer);
         self.sealers[peer.index()] = None;
         self.local.events.retain(|event| event.peer() != Some(peer));
         self.note_timeout();
@@ -179,8 +183,8 @@ impl Peers {
 
     /// Takes what an [`Opener`] had to tell.
     pub fn handle_heard(&mut self, now: Time, heard: Heard) {
-        if let Some(remote) = owner(&mut self.remotes, heard.index) {
-            remote.handle_heard(now, heard, &mut self.local);
+        let remote = owner(&mut self.remotes, heard.index);
+        if remote.is_some_and(|remote| remote.handle_heard(now, heard, &mut self.local)) {
             self.note_timeout();
         }
     }
@@ -219,6 +223,7 @@ impl Peers {
     /// used twice under a key would open what was sealed with it, and let others forge.
     pub fn handle_copied(&mut self, now: Time) {
         self.totals.copies += 1;
+        self.answered.clear();
         for remote in self.remotes.iter_mut().flatten() {
             remote.begin_life(now, &mut self.local);
         }
@@ -295,6 +300,12 @@ impl Peers {
         self.remote(peer)?.endpoint()
     }
 
+    /// Where the peer was heard from and is being asked whether it has moved there.
+    #[must_use]
+    pub fn asked(&self, peer: PeerId) -> Option<SocketAddr> {
+        self.remote(peer)?.asked()
+    }
+
     /// Where the peer is, and where it may be called.
     pub fn endpoints(&self, peer: PeerId) -> impl Iterator<Item = SocketAddr> {
         self.remote(peer).into_iter().flat_map(Remote::endpoints)
@@ -359,8 +370,8 @@ impl Peers {
             self.strangers.tell(now, from, None, &mut self.local);
             return Err(Dropped::NotForUs);
         }
-        let mut remotes = self.remotes.iter_mut().flatten();
-        if let Some(remote) = remotes.find(|remote| remote.has_answered(call.mac1)) {
+        let answered = self.answered.get(call.mac1);
+        if let Some(remote) = answered.and_then(|peer| self.remotes[peer.index()].as_mut()) {
             return remote.repeat_answer(now, from, &mut self.local);
         }
         match self.guard.judge(now, from, call, &mut *self.local.entropy) {
@@ -380,7 +391,15 @@ impl Peers {
         };
         let hello = Hello::parse(heard.payload).ok_or(Dropped::Malformed)?;
         let remote = self.remotes[peer.index()].as_mut().ok_or(Dropped::UnknownKey)?;
-        remote.handle_call(now, from, call, heard, hello, &mut self.local)
+        let before = remote.answered().copied();
+        let outcome = remote.handle_call(now, from, call, heard, hello, &mut self.local);
+        if outcome.is_ok() {
+            if let Some(mac1) = before {
+                self.answered.remove(&mac1);
+            }
+            self.answered.extend(remote.answered().map(|mac1| (*mac1, *peer)));
+        }
+        outcome
     }
 
     fn handle_answer(

@@ -125,6 +125,10 @@ pub struct Stats {
     pub incarnations: u64,
     /// Times that its address changed.
     pub moves: u64,
+    /// Addresses that it was heard from and asked at whether it is there.
+    pub moves_checked: u64,
+    /// Addresses that it was heard from and not asked at: there were too many.
+    pub moves_unchecked: u64,
     /// Keepalives sent.
     pub keepalives: u64,
     /// Times that calls stayed unanswered for too long.

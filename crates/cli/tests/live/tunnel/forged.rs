@@ -79,3 +79,56 @@ fn what_a_host_says_of_the_path_in_the_name_of_a_router_makes_no_packet_shorter(
         assert_eq!(cut, Some(0), "{}", net.status(0));
     }
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_peer_that_writes_another_source_into_its_datagrams_moves_nobodys_routes() {
+    let mut net = Net::star(2, "");
+    net.edit(0, "\"10.77.0.3/32\"", "\"10.77.0.3/32\", \"10.60.0.0/16\"");
+    net.start_all();
+    let claimed = net.claimed(0);
+    assert!(!claimed.contains("table 519"), "{claimed}");
+    let mut spent = Vec::new();
+    for is_forging in [false, true] {
+        if is_forging {
+            net.run(1, "nft add table ip forge");
+            let chain = "{ type filter hook postrouting priority 300 ; }";
+            net.run(1, &format!("nft add chain ip forge out {chain}"));
+            let sources = "{ 0 : 10.60.0.1, 1 : 10.60.0.2, 2 : 10.60.0.3, 3 : 10.9.1.2 }";
+            net.run(1, &format!("nft add rule ip forge out udp sport 51900 ip saddr set numgen inc mod 4 map {sources}"));
+        }
+        let pid = net.pid(0);
+        let before = ticks(pid);
+        // An answer each: 1,000 datagrams from wherever, and more that say what has come.
+        let said = net.try_run(1, "ping -q -i 0.002 -c 1000 -W 60 10.77.0.1");
+        assert!(said.contains(" 0% packet loss"), "{said}");
+        spent.push(ticks(pid) - before);
+    }
+    println!("hundredths of a second of CPU for 1,000 pings, and with forged sources: {spent:?}");
+
+    let status = net.status(0);
+    let peer = &status["tunnels"][0];
+    assert_eq!(peer["endpoint"], "10.9.1.2:51900", "{peer}");
+    assert_eq!(peer["handshakes"]["moves"], 0, "{peer}");
+    assert!(peer["handshakes"]["moves_checked"].as_u64().unwrap() >= 4, "{peer}");
+    assert!(peer["handshakes"]["moves_unchecked"].as_u64().unwrap() > 50, "{peer}");
+    assert_eq!(net.claimed(0), claimed);
+    assert!(spent[1] <= 3 * spent[0] + 20, "{spent:?}");
+    // It moves when it really does.
+    net.run(1, "ip address add 10.9.1.7/24 dev eth0");
+    net.run(1, "nft flush chain ip forge out");
+    net.run(1, "nft add rule ip forge out udp sport 51900 ip saddr set 10.9.1.7");
+    let is_moved = wait_until(SOON, || {
+        net.try_run(1, "ping -c 1 -W 1 10.77.0.1");
+        net.status(0)["tunnels"][0]["endpoint"] == "10.9.1.7:51900"
+    });
+    assert!(is_moved, "{}", net.status(0));
+    net.expect_pings(1, "10.77.0.1", 3);
+}
+
+/// What a process has had of the CPU, in hundredths of a second.
+fn ticks(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = stat.rsplit_once(") ").unwrap().1.split(' ');
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}

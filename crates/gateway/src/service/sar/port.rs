@@ -161,7 +161,7 @@ impl Port {
             let start = memory.len();
             memory.extend_from_slice(&octets);
             let end = memory.len();
-            let head = Head { class: Some(class), source: None };
+            let head = Head { class: Some(class), ..Head::default() };
             socket.outbox.push_with(SocketAddr::new(to, *number), start, end, head);
             counters.datagrams_sent += 1;
         }

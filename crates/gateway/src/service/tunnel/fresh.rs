@@ -51,7 +51,11 @@ impl Ports {
     /// What is left of a way whose address may not be reached any more. A fresh port stays: it is in use because the others
     /// do not work.
     pub(super) fn loosened(&self, way: Option<Way>) -> Option<Way> {
-        way.filter(|way| self.is_fresh(*way)).map(|way| Way { source: None, ..way })
+        way.filter(|way| self.is_fresh(*way)).map(|way| Way {
+            source: None,
+            interface: None,
+            ..way
+        })
     }
 
     /// Changes the fresh ports, unless that was done a moment ago.

@@ -124,7 +124,7 @@ fn sort<'a>(
     socket: usize,
     arrived: Arrived<'a>,
 ) -> Option<Sorted<'a>> {
-    let Arrived { from, to, is_marked, datagram, .. } = arrived;
+    let Arrived { from, to, interface, is_marked, datagram, .. } = arrived;
     let (data, heard) = match opener.open(shared.now(), from, datagram) {
         Opened::Payload { peer, incarnation, number, payload, heard } => {
             (Some(((peer, incarnation), number, payload)), heard)
@@ -132,7 +132,7 @@ fn sort<'a>(
         Opened::Other => (None, None),
         Opened::Dropped(_) => return None,
     };
-    let way = Way { socket, source: to };
+    let way = Way { socket, source: to, interface };
     Some(Sorted { from, way, is_marked, datagram, data, heard })
 }
 

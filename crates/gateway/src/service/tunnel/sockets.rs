@@ -40,6 +40,15 @@ pub(super) struct Way {
     pub(super) socket: usize,
     /// The address of this host, as far as the kernel tells.
     pub(super) source: Option<IpAddr>,
+    /// The number of the interface that a datagram came by, or has to leave by whatever routes say.
+    pub(super) interface: Option<u32>,
+}
+
+impl Way {
+    /// The same by whatever interface routes say.
+    pub(super) fn by_routes(self) -> Self {
+        Self { interface: None, ..self }
+    }
 }
 
 impl Sockets {
@@ -153,7 +162,7 @@ impl Sockets {
             None
         };
         let (socket, _) = chosen.or_else(|| fitting().next())?;
-        Some(Way { socket, source: None })
+        Some(Way { socket, source: None, interface: None })
     }
 
     /// Sends what is in `outbox`; returns whether all of it is gone. Otherwise that socket has to be waited for, and
@@ -167,7 +176,7 @@ impl Sockets {
     /// Sends a datagram of its own; returns whether the kernel took it.
     pub(super) fn send_alone(&self, to: SocketAddr, last: Option<Way>, datagram: &[u8]) -> bool {
         self.way(to, last).is_some_and(|way| {
-            let head = Head { class: None, source: way.source };
+            let head = Head { class: None, source: way.source, interface: way.interface };
             self.all[way.socket].udp.send_alone(to, head, datagram)
         })
     }

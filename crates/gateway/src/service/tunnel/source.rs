@@ -24,7 +24,7 @@ impl State {
         let incoming = self.peers.handle_datagram(now, from, datagram);
         self.collect(now, Some((from, way)));
         if incoming == Incoming::Nothing
-            && let Some(peer) = self.link_at(from).map(|link| link.peer)
+            && let Some(peer) = self.link_of(from).map(|link| link.peer)
         {
             self.note_way(peer, from, way);
         }
@@ -32,10 +32,14 @@ impl State {
 
     /// A genuine datagram of a peer came to this address of ours.
     pub(super) fn note_way(&mut self, peer: PeerId, from: SocketAddr, way: Way) {
-        if self.peers.endpoint(peer) == Some(from)
-            && let Some(link) = self.link_mut(peer)
-        {
-            link.way = Some(way);
+        let is_there = self.peers.endpoint(peer) == Some(from);
+        let is_asked = !is_there && self.peers.asked(peer) == Some(from);
+        match self.link_mut(peer) {
+            Some(link) if is_there => link.way = Some(way.by_routes()),
+            // An address translator lets the question pass only where the peer sends to. A route to a network that the
+            // address is in may lead into a tunnel; the datagram did not come from there.
+            Some(link) if is_asked => link.elsewhere = Some((from, way)),
+            Some(_) | None => {}
         }
     }
 
@@ -59,17 +63,30 @@ impl State {
         while let Some(outgoing) = self.peers.poll_transmit(now) {
             let from = match (came, outgoing.fresh) {
                 (_, Some(fresh)) => self.fresh(now, fresh),
-                (Some((from, way)), None) if from == outgoing.to => From::Usual(Some(way)),
-                (Some(_) | None, None) => From::Usual(
-                    self.link_at(outgoing.to)
-                        .and_then(|link| self.ports.usual(link.way, link.fresh > 0)),
-                ),
+                (Some((from, way)), None) if from == outgoing.to => {
+                    let is_asked =
+                        self.links().any(|link| self.peers.asked(link.peer) == Some(from));
+                    From::Usual(Some(if is_asked { way } else { way.by_routes() }))
+                }
+                (Some(_) | None, None) => From::Usual(self.way_to(outgoing.to)),
             };
             self.control.push_back((outgoing, from));
         }
     }
 
-    fn link_at(&self, endpoint: SocketAddr) -> Option<&Link> {
-        self.links().find(|link| self.peers.endpoint(link.peer) == Some(endpoint))
+    /// The way to where a peer is, or is asked whether it has moved there.
+    fn way_to(&self, to: SocketAddr) -> Option<Way> {
+        let link = self.link_of(to)?;
+        match link.elsewhere {
+            Some((from, way)) if from == to => Some(way),
+            Some(_) | None => self.ports.usual(link.way, link.fresh > 0),
+        }
+    }
+
+    /// The peer that is at an address, or is asked whether it has moved there.
+    fn link_of(&self, address: SocketAddr) -> Option<&Link> {
+        let is_there = |link: &&Link| self.peers.endpoint(link.peer) == Some(address);
+        let is_asked = |link: &&Link| self.peers.asked(link.peer) == Some(address);
+        self.links().find(is_there).or_else(|| self.links().find(is_asked))
     }
 }

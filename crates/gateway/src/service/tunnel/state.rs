@@ -60,6 +60,8 @@ pub(super) struct Link {
     endpoint: Option<SocketAddr>,
     /// Where it sends to, while it is heard.
     pub(super) way: Option<Way>,
+    /// Where it was last heard from elsewhere, and where that came to: it is asked there whether it has moved.
+    pub(super) elsewhere: Option<(SocketAddr, Way)>,
     /// The number of the fresh port that it was called from last, since it was heard.
     pub(super) fresh: u64,
     pub(super) session: Option<Session>,
@@ -144,6 +146,7 @@ impl State {
             naming: Naming::of(now, config),
             endpoint: keys.endpoint,
             way: None,
+            elsewhere: None,
             fresh: 0,
             session: None,
             is_ready: false,
@@ -261,10 +264,10 @@ impl State {
         while let Some(event) = self.peers.poll_event() {
             self.take_secure(now, event);
         }
-        for position in 0..self.links.len() {
-            if self.links[position].as_ref().is_none_or(|link| !link.is_ready) {
-                continue;
-            }
+        // What makes another one ready puts it at the end.
+        let mut at = 0;
+        while let Some(&position) = self.ready.get(at) {
+            at += 1;
             while let Some(link) = &mut self.links[position]
                 && let Some(session) = &mut link.session
                 && let Some(event) = session.core.poll_event()
@@ -382,6 +385,11 @@ impl State {
                 self.are_endpoints_new = true;
                 let limit = self.max_mtu;
                 if let Some(link) = self.link_mut(peer) {
+                    // It has answered where it was asked.
+                    link.way = match link.elsewhere.take_if(|(from, _)| *from == endpoint) {
+                        Some((_, way)) => Some(way.by_routes()),
+                        None => link.way,
+                    };
                     match link.endpoint.replace(endpoint) {
                         Some(before) if before != endpoint => {
                             info!(peer = %link.config.name, from = %before, to = %endpoint, "peer has moved");

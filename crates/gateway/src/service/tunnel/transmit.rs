@@ -121,9 +121,10 @@ impl Transmitter {
                 Ok(to) => {
                     chosen = chosen.or_else(|| shared.sockets.way(to, way));
                     match chosen {
-                        Some(Way { socket, source }) => {
+                        Some(Way { socket, source, interface }) => {
                             self.socket = socket;
-                            let head = Head { class: class(transmit.dscp), source };
+                            let class = class(transmit.dscp);
+                            let head = Head { class, source, interface };
                             self.outbox.push_with(to, start, end, head);
                         }
                         None => shared.counters.datagrams_refused.add(1),

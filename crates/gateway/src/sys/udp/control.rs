@@ -1,12 +1,15 @@
 //! Control messages: what the kernel is told and tells of a message beside its octets.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use nix::libc;
 
 /// Words of the control messages that go with a message: the size of segments, the traffic class, and the
 /// address that it comes from.
 const WORDS: usize = 12;
+
+const ANY_V4: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+const ANY_V6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 /// Control messages, aligned as the kernel wants them.
 #[derive(Clone, Copy, Default)]
@@ -35,19 +38,22 @@ impl Control {
             self.push(&mut used, level, kind, i32::from(class));
         }
         // An address of the other version is of no use.
-        match head.source {
-            Some(IpAddr::V4(source)) if is_v4 => {
+        let source = head.source.filter(|source| source.is_ipv4() == is_v4);
+        match source.unwrap_or(if is_v4 { ANY_V4 } else { ANY_V6 }) {
+            _ if source.is_none() && head.interface.is_none() => {}
+            IpAddr::V4(source) => {
                 let ours = libc::in_addr { s_addr: u32::from(source).to_be() };
                 let any = libc::in_addr { s_addr: 0 };
-                let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: ours, ipi_addr: any };
+                let ipi_ifindex = head.interface.map_or(0, u32::cast_signed);
+                let info = libc::in_pktinfo { ipi_ifindex, ipi_spec_dst: ours, ipi_addr: any };
                 self.push(&mut used, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
             }
-            Some(IpAddr::V6(source)) if !is_v4 => {
+            IpAddr::V6(source) => {
                 let ours = libc::in6_addr { s6_addr: source.octets() };
-                let info = libc::in6_pktinfo { ipi6_addr: ours, ipi6_ifindex: 0 };
+                let ipi6_ifindex = head.interface.unwrap_or(0);
+                let info = libc::in6_pktinfo { ipi6_addr: ours, ipi6_ifindex };
                 self.push(&mut used, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
             }
-            Some(_) | None => {}
         }
         if used > 0 {
             header.msg_control = self.0.as_mut_ptr().cast();
@@ -84,6 +90,15 @@ pub struct Head {
     pub class: Option<u8>,
     /// The address of this host that it comes from; the kernel chooses if there is none.
     pub source: Option<IpAddr>,
+    /// The number of the interface that it leaves by, whatever else routes say; routes decide if there is none.
+    pub interface: Option<u32>,
+}
+
+impl Head {
+    /// Whether it is said where the datagram leaves from.
+    pub(super) fn is_bound(self) -> bool {
+        self.source.is_some() || self.interface.is_some()
+    }
 }
 
 /// What the kernel says of a message.
@@ -94,6 +109,8 @@ pub(super) struct Said {
     pub(super) is_group: bool,
     /// The address of this host that it came to, if it was sent to that alone.
     pub(super) to: Option<IpAddr>,
+    /// The number of the interface that it came by.
+    pub(super) interface: Option<u32>,
 }
 
 pub(super) fn said_of(header: &libc::msghdr) -> Said {
@@ -116,6 +133,7 @@ pub(super) fn said_of(header: &libc::msghdr) -> Said {
                     said.is_group = info.ipi_addr.s_addr != info.ipi_spec_dst.s_addr;
                     let to = u32::from_be(info.ipi_addr.s_addr);
                     said.to = (!said.is_group).then(|| IpAddr::V4(to.into()));
+                    said.interface = u32::try_from(info.ipi_ifindex).ok().filter(|it| *it > 0);
                 }
                 (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO)
                     if len >= size_of::<libc::in6_pktinfo>() =>
@@ -124,6 +142,7 @@ pub(super) fn said_of(header: &libc::msghdr) -> Said {
                     said.is_group = info.ipi6_addr.s6_addr[0] == 0xff;
                     let to = Ipv6Addr::from(info.ipi6_addr.s6_addr);
                     said.to = (!said.is_group).then(|| IpAddr::V6(to).to_canonical());
+                    said.interface = Some(info.ipi6_ifindex).filter(|it| *it > 0);
                 }
                 (libc::SOL_UDP, libc::UDP_GRO) if len >= 4 => {
                     said.segment = usize::try_from(data.cast::<i32>().read_unaligned()).ok();

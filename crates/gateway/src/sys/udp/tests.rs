@@ -64,7 +64,7 @@ fn datagrams_come_from_the_address_that_is_named_and_say_where_they_came_to() {
         };
         let ((near, near_port), (far, far_port)) = (open(), open());
         let (to, source): (IpAddr, IpAddr) = (to.parse().unwrap(), source.parse().unwrap());
-        let head = Head { class: None, source: Some(source) };
+        let head = Head { source: Some(source), ..Head::default() };
 
         assert!(near.send_alone(SocketAddr::new(to, far_port), head, b"hello"));
 
@@ -83,7 +83,7 @@ fn an_address_that_is_not_ours_any_more_is_not_insisted_on() {
     let mut outbox = Outbox::default();
     outbox.memory().extend_from_slice(b"hello");
     let source = Some("192.0.2.77".parse().unwrap());
-    outbox.push_with(receiver.local_addr().unwrap(), 0, 5, Head { class: None, source });
+    outbox.push_with(receiver.local_addr().unwrap(), 0, 5, Head { source, ..Head::default() });
 
     assert!(udp.send(&mut outbox));
 

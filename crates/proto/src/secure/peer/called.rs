@@ -36,7 +36,9 @@ pub(super) struct Called {
 /// The last call that was answered. The answer is kept until the peer has it.
 pub(super) struct Answered {
     mac1: [u8; MAC],
-    pub(super) answer: Option<Vec<u8>>,
+    answer: Option<Vec<u8>>,
+    /// Where the answer went first: who has the keys was there. Later repetitions prove nothing of where they go.
+    to: SocketAddr,
 }
 
 impl Called {
@@ -105,14 +107,21 @@ impl Remote {
         let rekey_at = now + OTHERS_REKEY_AFTER + local.rng.within(REKEY_JITTER);
         self.add_session(now, (index, call.sender), keys, inbound, false, rekey_at, local);
         let answer = self.send_answer(from, call.sender, index, &noise, local);
-        self.called.answered = Some(Answered { mac1: *call.mac1, answer: Some(answer) });
+        self.called.answered = Some(Answered { mac1: *call.mac1, answer: Some(answer), to: from });
         self.stats.calls_answered += 1;
         Ok(())
     }
 
-    /// Whether the last call that was answered has this mac.
-    pub(in crate::secure) fn has_answered(&self, mac1: &[u8; MAC]) -> bool {
-        self.called.answered.as_ref().is_some_and(|answered| answered.mac1 == *mac1)
+    /// The mac of the last call that was answered.
+    pub(in crate::secure) fn answered(&self) -> Option<&[u8; MAC]> {
+        self.called.answered.as_ref().map(|answered| &answered.mac1)
+    }
+
+    /// The peer has the last answer, which it shows by its keys: where that was sent, and where the peer is.
+    pub(super) fn confirm_answer(&mut self) -> Option<SocketAddr> {
+        let answered = self.called.answered.as_mut()?;
+        answered.answer = None;
+        Some(answered.to)
     }
 
     /// The call that was answered last has come again.

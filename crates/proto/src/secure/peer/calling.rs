@@ -13,7 +13,7 @@ use super::super::local::{Event, Fresh, Local, Trouble};
 use super::super::mac;
 use super::super::noise;
 use super::super::stats::Dropped;
-use super::super::wire::{Answer, Cookie, Hello, MAC, Reply};
+use super::super::wire::{Answer, Cookie, Hello, Index, MAC, Reply};
 use super::{REKEY_JITTER, Remote};
 
 /// A session's age at which who asked for it asks for the next.
@@ -32,13 +32,24 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const STEADY: usize = 4;
 /// Times in a row that we believe that our timestamp is stale.
 const MAX_STALE: u32 = 3;
+/// Addresses that a peer is asked for in a row, because it seems to have moved there, and between more of them.
+const CHECKS: u32 = 4;
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Calls to such an address.
+const CHECK_CALLS: u32 = 6;
 
 /// How calling a peer stands.
 pub(super) struct Calling {
     /// The call that waits for its answer.
     pub(super) handshake: Option<Handshake>,
+    /// The peer was heard from elsewhere, and is asked whether it is there.
+    check: Option<Check>,
+    /// How many more addresses may be asked.
+    checks: Budget,
     /// Since when calls are unanswered, and whether that was told.
     pub(super) failing: Option<(Time, bool)>,
+    /// Where the last call went.
+    called: Option<SocketAddr>,
     /// How many datagrams were sent since calls are unanswered: addresses have their turns by it.
     pub(super) turn: usize,
     /// When the last one was that the peer's silence was the reason for.
@@ -54,11 +65,22 @@ pub(super) struct Calling {
     answers: Budget,
 }
 
+/// A call of its own to an address that the peer was heard from: whoever answers it has received it there, or was told
+/// of it by somebody who has.
+struct Check {
+    endpoint: SocketAddr,
+    handshake: Handshake,
+    calls: u32,
+}
+
 impl Calling {
     pub(super) fn new(now: Time) -> Self {
         Self {
             handshake: None,
+            check: None,
+            checks: Budget::new(now, CHECKS, CHECK_INTERVAL),
             failing: None,
+            called: None,
             turn: 0,
             urgent_at: None,
             is_configured_new: false,
@@ -67,6 +89,24 @@ impl Calling {
             said_timestamp: 0,
             answers: Budget::per_second(now, ANSWERS),
         }
+    }
+}
+
+impl Calling {
+    /// The peer is there: that needs to be asked no more.
+    pub(super) fn has_found(&mut self, endpoint: SocketAddr) {
+        self.check.take_if(|check| check.endpoint == endpoint);
+    }
+
+    /// No call that was made by now counts.
+    pub(super) fn forget(&mut self) {
+        (self.handshake, self.check) = (None, None);
+    }
+
+    /// The indexes of calls that wait for answers.
+    pub(super) fn indexes(&self) -> impl Iterator<Item = Index> {
+        let check = self.check.as_ref().map(|check| &check.handshake);
+        self.handshake.iter().chain(check).map(|call| call.index)
     }
 }
 
@@ -79,9 +119,16 @@ impl Remote {
         answer: &Answer<'_>,
         local: &mut Local,
     ) -> Result<(), Dropped> {
-        let Some(handshake) =
-            self.calling.handshake.as_mut().filter(|call| call.index == answer.index)
-        else {
+        // Where the call went that this answers, if it went nowhere else.
+        let mut asked = None;
+        let mut handshake = self.calling.handshake.as_mut();
+        if let Some(check) = &mut self.calling.check
+            && check.handshake.index == answer.index
+        {
+            asked = Some(check.endpoint);
+            handshake = Some(&mut check.handshake);
+        }
+        let Some(handshake) = handshake.filter(|call| call.index == answer.index) else {
             return Err(Dropped::Unknown);
         };
         if !mac::is_mac(&local.mac_key, answer.before_mac1, answer.mac1) {
@@ -105,7 +152,9 @@ impl Remote {
                 self.stats.answers_stale += 1;
                 self.trouble(from, Trouble::Clock, local);
                 self.calling.said_timestamp = self.calling.said_timestamp.max(timestamp);
-                if stale < MAX_STALE {
+                if asked.is_some() {
+                    self.end_check();
+                } else if stale < MAX_STALE {
                     self.calling.handshake = None;
                     self.call(now, local);
                     if let Some(handshake) = &mut self.calling.handshake {
@@ -116,14 +165,21 @@ impl Remote {
             }
             Some(Reply::Taken { incarnation, next_number }) => {
                 self.stats.answers_received += 1;
+                // What an answer says of where it comes from may be false. That the call arrived is true.
+                let is_known = self.endpoints().any(|it| it == from);
+                let endpoint =
+                    asked.or(is_known.then_some(from)).or(self.calling.called).unwrap_or(from);
                 let inbound = self.inbound(incarnation);
                 inbound.expect(next_number);
-                inbound.set_endpoint(from);
+                inbound.set_endpoint(endpoint);
                 let rekey_at = now + REKEY_AFTER + local.rng.within(REKEY_JITTER);
                 let indexes = (index, answer.sender);
                 self.add_session(now, indexes, keys, inbound, true, rekey_at, local);
-                self.establish(now, index, from, local);
+                self.establish(now, index, endpoint, local);
                 self.send_keepalive(now, local);
+                if asked.is_none() {
+                    self.consider(now, from, local);
+                }
                 Ok(())
             }
         }
@@ -136,9 +192,9 @@ impl Remote {
         cookie: &Cookie<'_>,
         local: &mut Local,
     ) -> Result<(), Dropped> {
-        let Some(handshake) =
-            self.calling.handshake.as_mut().filter(|call| call.index == cookie.index)
-        else {
+        let check = self.calling.check.as_mut().map(|check| &mut check.handshake);
+        let mut calls = self.calling.handshake.as_mut().into_iter().chain(check);
+        let Some(handshake) = calls.find(|call| call.index == cookie.index) else {
             return Err(Dropped::Unknown);
         };
         let opened = guard::open_cookie(&self.public_key, &handshake.mac1, cookie);
@@ -169,6 +225,66 @@ impl Remote {
         }
     }
 
+    /// The peer was heard from this address, which anybody could have written into a datagram: before it counts, the peer
+    /// has to answer a call that is sent there alone.
+    pub(super) fn consider(&mut self, now: Time, endpoint: SocketAddr, local: &mut Local) {
+        if self.endpoint == Some(endpoint) {
+            self.calling.check = None;
+            return;
+        }
+        if self.calling.check.as_ref().is_some_and(|check| check.endpoint == endpoint) {
+            return;
+        }
+        if !self.calling.checks.spend(now) {
+            self.stats.moves_unchecked += 1;
+            if self.calling.check.is_none() {
+                self.end_check();
+            }
+            return;
+        }
+        self.calling.check = None;
+        let Some((mut handshake, datagram)) = self.new_call(now, local) else { return };
+        handshake.hurry(now, &mut local.rng);
+        self.calling.check = Some(Check { endpoint, handshake, calls: 1 });
+        self.stats.moves_checked += 1;
+        self.stats.calls_sent += 1;
+        local.send(endpoint, datagram);
+    }
+
+    /// Where the peer is asked whether it has moved there.
+    pub(in crate::secure) fn asked(&self) -> Option<SocketAddr> {
+        self.calling.check.as_ref().map(|check| check.endpoint)
+    }
+
+    /// When the address that the peer was heard from is to be asked again.
+    pub(super) fn check_due(&self) -> Option<Time> {
+        self.calling.check.as_ref().map(|check| check.handshake.resend_at())
+    }
+
+    /// Asks there again, or gives it up.
+    pub(super) fn check_again(&mut self, now: Time, local: &mut Local) {
+        let cookie = self.fresh_cookie(now);
+        match &mut self.calling.check {
+            Some(check) if check.calls < CHECK_CALLS => {
+                check.calls += 1;
+                self.stats.calls_sent += 1;
+                let mac_key = &self.mac_key;
+                let datagram =
+                    check.handshake.repeat(now, mac_key, cookie.as_ref(), &mut local.rng);
+                local.send(check.endpoint, datagram);
+            }
+            Some(_) | None => self.end_check(),
+        }
+    }
+
+    /// Nobody is asked any more whether the peer has moved; if it is heard from elsewhere again, that is news.
+    fn end_check(&mut self) {
+        self.calling.check = None;
+        if let (Some(session), Some(endpoint)) = (self.current_session(), self.endpoint) {
+            session.inbound.set_endpoint(endpoint);
+        }
+    }
+
     /// Tells why calls come to nothing, each reason once.
     pub(super) fn trouble(&mut self, from: SocketAddr, what: Trouble, local: &mut Local) {
         if self.calling.told.insert(what) {
@@ -182,23 +298,7 @@ impl Remote {
             self.calling.turn = 0;
         }
         let Some(target) = self.target() else { return false };
-        let timestamp = local.timestamp(now).max(self.calling.said_timestamp.saturating_add(1));
-        let next_number = self.life.as_ref().map_or(0, |life| life.outbound.next_number());
-        let Some(incarnation) = self.own_incarnation(local) else { return false };
-        let hello = Hello { timestamp, incarnation, next_number };
-        let message = noise::call(
-            &local.private_key,
-            &self.public_key,
-            &self.preshared_key,
-            &hello.emit(),
-            &mut *local.entropy,
-        );
-        let Some(message) = message else { return false };
-        self.calling.said_timestamp = timestamp;
-        let index = self.free_index(local);
-        let cookie = self.fresh_cookie(now);
-        let (mut handshake, datagram) =
-            Handshake::new(now, index, message, &self.mac_key, cookie.as_ref(), &mut local.rng);
+        let Some((mut handshake, datagram)) = self.new_call(now, local) else { return false };
         if let Some(previous) = &self.calling.handshake {
             handshake.go_on_from(now, previous, &mut local.rng);
         }
@@ -206,6 +306,25 @@ impl Remote {
         self.calling.failing.get_or_insert((now, false));
         self.send_call(now, target, datagram, local);
         true
+    }
+
+    /// A call like no other, and the datagram to send; `None` without randomness.
+    fn new_call(&mut self, now: Time, local: &mut Local) -> Option<(Handshake, Vec<u8>)> {
+        let timestamp = local.timestamp(now).max(self.calling.said_timestamp.saturating_add(1));
+        let next_number = self.life.as_ref().map_or(0, |life| life.outbound.next_number());
+        let incarnation = self.own_incarnation(local)?;
+        let hello = Hello { timestamp, incarnation, next_number };
+        let message = noise::call(
+            &local.private_key,
+            &self.public_key,
+            &self.preshared_key,
+            &hello.emit(),
+            &mut *local.entropy,
+        )?;
+        self.calling.said_timestamp = timestamp;
+        let index = self.free_index(local);
+        let cookie = self.fresh_cookie(now);
+        Some(Handshake::new(now, index, message, &self.mac_key, cookie.as_ref(), &mut local.rng))
     }
 
     pub(super) fn call_again(&mut self, now: Time, local: &mut Local) {
@@ -240,6 +359,7 @@ impl Remote {
     }
 
     fn send_call(&mut self, now: Time, to: SocketAddr, datagram: Vec<u8>, local: &mut Local) {
+        self.calling.called = Some(to);
         let fresh = self.fresh(now);
         self.calling.turn += 1;
         self.stats.calls_sent += 1;

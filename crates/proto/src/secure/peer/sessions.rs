@@ -52,7 +52,7 @@ impl Remote {
         self.sessions.push(Session { send, receive, inbound, is_confirmed, rekey_at, expires });
     }
 
-    /// The session is the one to use from now on.
+    /// The session is the one to use from now on. The peer is known to be at `from`.
     pub(super) fn establish(
         &mut self,
         now: Time,
@@ -78,6 +78,7 @@ impl Remote {
         }
         self.current = Some(index);
         self.calling.handshake = None;
+        self.calling.has_found(from);
         self.calling.failing = None;
         self.calling.is_configured_new = false;
         self.calling.told.clear();
@@ -125,7 +126,7 @@ impl Remote {
         self.end(local);
         self.life = None;
         self.own_incarnation = None;
-        self.calling.handshake = None;
+        self.calling.forget();
         self.called.answered = None;
         if self.current.take().is_some() {
             local.tell(Event::Expired { peer: self.id });
@@ -174,8 +175,7 @@ impl Remote {
         let mask = (1 << SLOT_BITS) - 1;
         let taken = |place: u32| {
             let sessions = self.sessions.iter().map(|session| session.receive.index);
-            let handshake = self.calling.handshake.as_ref().map(|call| call.index);
-            sessions.chain(handshake).any(|index| index.bits() & mask == place)
+            sessions.chain(self.calling.indexes()).any(|index| index.bits() & mask == place)
         };
         let place = (base..base + SLOTS_PER_PEER).find(|place| !taken(*place));
         let random = u32::try_from(local.rng.below(1 << (24 - SLOT_BITS))).expect("11 bits");

@@ -7,6 +7,8 @@ use crate::rng::Rng;
 use proptest::prelude::*;
 
 use super::super::wire::{CALL, Datagram};
+use std::net::Ipv4Addr;
+
 use super::*;
 
 #[test]
@@ -335,4 +337,103 @@ proptest! {
         let known = net.wire.iter().all(|(_, sent)| Datagram::parse(&sent.datagram).is_ok());
         prop_assert!(known);
     }
+}
+
+#[test]
+fn a_peer_that_writes_another_source_into_its_datagrams_moves_nowhere() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    net.story();
+    let home = net.ends[0].address;
+    let (mut asked, before) = (0, net.ends[1].peers.stats(PeerId(0)));
+
+    // 2,000 in a second, some again and again.
+    for number in 0..2_000_u16 {
+        net.now += Duration::from_micros(500);
+        let sealed = net.seal(0, "from wherever").unwrap();
+        let [high, low] = (number % 500).to_be_bytes();
+        net.deliver((Ipv4Addr::new(10, 2, high, low), 51_900).into(), sealed);
+        net.ends.iter_mut().for_each(|end| end.peers.handle_timeout(net.now));
+        net.collect(1);
+        asked += net.wire.drain(..).filter(|(_, sent)| sent.to != home).count();
+    }
+
+    let stats = net.ends[1].peers.stats(PeerId(0));
+    assert!(net.story().is_empty());
+    assert_eq!((net.ends[1].peers.endpoint(PeerId(0)), stats.moves), (Some(home), before.moves));
+    assert!((4..=5).contains(&stats.moves_checked), "four, and one a second: {stats:?}");
+    assert!(asked <= 12, "{asked} datagrams to who may know nothing of it");
+    // Afterwards it really moves.
+    net.wait(Duration::from_secs(2));
+    net.ends[0].address = address("198.51.100.7:4000");
+    net.send(0, "from elsewhere");
+    assert_eq!(net.ends[1].peers.endpoint(PeerId(0)), Some(net.ends[0].address));
+}
+
+#[test]
+fn an_address_that_answers_nothing_is_asked_some_times_and_asked_anew_when_heard_again() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    let elsewhere = address("198.51.100.7:4000");
+    let calls = |net: &Net| net.ends[1].peers.stats(PeerId(0)).calls_sent;
+    let before = calls(&net);
+    let sealed = net.seal(0, "from elsewhere").unwrap();
+    net.deliver(elsewhere, sealed);
+
+    net.wait(Duration::from_secs(10));
+    let asked = calls(&net) - before;
+    assert_eq!((asked, net.ends[1].peers.endpoint(PeerId(0))), (6, Some(net.ends[0].address)));
+
+    net.ends[0].address = elsewhere;
+    net.send(0, "from elsewhere, and there");
+    assert_eq!(net.ends[1].peers.endpoint(PeerId(0)), Some(elsewhere));
+}
+
+#[test]
+fn a_handshake_proves_where_its_messages_went_and_not_where_they_say_they_come_from() {
+    let forged = address("10.2.0.1:51900");
+    let mut net = Net::pair();
+    let [home_a, home_b] = [0, 1].map(|end| net.ends[end].address);
+    net.collect(0);
+    let (_, call) = net.wire.remove(0);
+
+    // b's answer to a with another source; then a's call again, and its first datagram.
+    net.deliver(home_a, call.clone());
+    net.collect(1);
+    let (_, answer) = net.wire.remove(0);
+    net.deliver(forged, call);
+    net.deliver(forged, answer);
+    net.collect(0);
+    let sent = std::mem::take(&mut net.wire);
+    let keepalive = sent.iter().find(|(_, it)| it.datagram[0] == 5 && it.to == home_b);
+    net.deliver(forged, keepalive.unwrap().1.clone());
+
+    assert_eq!(net.ends[0].peers.endpoint(PeerId(0)), Some(home_b));
+    assert_eq!(net.ends[1].peers.endpoint(PeerId(0)), Some(home_a));
+    net.settle();
+    net.assert_connected();
+    assert_eq!(net.ends[1].peers.endpoint(PeerId(0)), Some(home_a));
+}
+
+#[test]
+fn an_answer_to_a_call_that_went_elsewhere_too_moves_nobody() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    let (home, forged) = (net.ends[0].address, address("10.2.0.1:51900"));
+    // b calls a where it is, and has the call answered before it is heard from elsewhere.
+    net.ends[1].peers.handle_silence(net.now, PeerId(0));
+    net.collect(1);
+    let (_, call) = net.wire.remove(0);
+    net.deliver(net.ends[1].address, call);
+    net.collect(0);
+    let (_, answer) = net.wire.pop().unwrap();
+    let sealed = net.seal(0, "from elsewhere").unwrap();
+    net.deliver(forged, sealed);
+
+    net.deliver(forged, answer);
+
+    assert_eq!(net.ends[1].peers.endpoint(PeerId(0)), Some(home));
 }
