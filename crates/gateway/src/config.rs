@@ -16,6 +16,7 @@ mod tests;
 mod tls;
 pub mod tunnel;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -248,6 +249,13 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> &[Complaint] {
         &self.rules.warnings
+    }
+
+    /// Names of the interfaces of the MANET, whoever uses them.
+    #[must_use]
+    pub fn radios(&self) -> BTreeSet<String> {
+        let routed = self.routing.iter().flat_map(|it| &it.interfaces);
+        self.interfaces.iter().chain(routed).cloned().collect()
     }
 
     fn has_services(&self) -> bool {

@@ -8,6 +8,7 @@ mod air;
 mod animation;
 mod attack;
 mod call;
+mod clear;
 mod demo;
 mod gateway;
 mod gre;

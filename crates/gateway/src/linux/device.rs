@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use proto::ip::Prefix;
 use tracing::{debug, warn};
 
+use crate::linux::fence;
 use crate::linux::holder;
 use crate::linux::links::{self, LinkState};
 use crate::linux::netlink::Netlink;
@@ -59,6 +60,9 @@ impl Device {
         let index = state.index;
         links::set_mtu(&mut netlink, index, wanted.mtu)
             .with_context(|| format!("setting the MTU of {name}"))?;
+        // Firewalls of services of ours leave it alone.
+        links::set_group(&mut netlink, index, fence::GROUP)
+            .with_context(|| format!("putting {name} into a group"))?;
         links::bring_up(&mut netlink, index).with_context(|| format!("bringing {name} up"))?;
         for prefix in wanted.addresses {
             links::add_prefix(&mut netlink, index, prefix.address(), prefix.bits())

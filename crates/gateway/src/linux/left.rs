@@ -1,14 +1,15 @@
 //! What a gateway has left in this network namespace when it crashed.
 
-use super::{claims, settings};
+use super::{claims, fence, settings};
 
-/// Removes routes and rules, gives settings back, and returns what that was, a line each.
+/// Removes routes, rules and tables of nftables, gives settings back, and returns what that was, a line each.
 ///
 /// # Errors
 /// When a gateway runs, the kernel does not say what there is, or the right to change it is missing.
 pub fn remove_left() -> anyhow::Result<Vec<String>> {
     let given = settings::give_back()?;
-    let removed = claims::remove_all()?;
+    let mut removed = claims::remove_all()?;
+    removed.extend(fence::remove_all()?);
     let given = given.into_iter().map(|setting| format!("set back: {setting}"));
     let removed = removed.into_iter().map(|entry| format!("removed: {entry}"));
     Ok(given.chain(removed).collect())

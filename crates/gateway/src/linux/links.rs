@@ -153,6 +153,16 @@ pub fn bring_up(netlink: &mut Netlink, index: u32) -> io::Result<()> {
     netlink.ask(&request, |_| {})
 }
 
+/// Puts an interface into a group of interfaces, by its number.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn set_group(netlink: &mut Netlink, index: u32, group: u32) -> io::Result<()> {
+    let request = Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, 0))
+        .with(libc::IFLA_GROUP, &group.to_ne_bytes());
+    netlink.ask(&request, |_| {})
+}
+
 /// Sets the octets of an interface's longest IP packet.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod divert;
 pub(crate) mod entrances;
+mod fence;
 pub mod fib;
 pub mod firewall;
 pub(crate) mod holder;

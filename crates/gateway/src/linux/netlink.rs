@@ -71,6 +71,21 @@ impl Netlink {
         self.ask_once(request, each).map(drop)
     }
 
+    /// Gives an order to a part of netfilter, which takes orders in batches alone.
+    ///
+    /// # Errors
+    /// What the kernel refused the order with.
+    pub fn ask_in_batch(&mut self, part: i32, order: &Request) -> io::Result<()> {
+        // `struct nfgenmsg`: no family, version 0, and whom the batch is for.
+        let [high, low] = u16::try_from(part).map_err(io::Error::other)?.to_be_bytes();
+        let edge = |kind| Request::new(flag(kind), 0, &[0, 0, high, low]);
+        let (begin, end) = (edge(libc::NFNL_MSG_BATCH_BEGIN), edge(libc::NFNL_MSG_BATCH_END));
+        // Of the three only the order asks for an answer; an error may be of any of them.
+        self.sequence = self.sequence.wrapping_add(1);
+        let octets = [&begin, order, &end].map(|request| request.finish(self.sequence)).concat();
+        self.exchange(&octets, true, |_| {}).map(drop)
+    }
+
     /// Asks for all there is of something, and returns what `each` adds for every message of the answer: once
     /// more if it changed meanwhile, when the kernel may have left something out.
     ///
@@ -92,14 +107,20 @@ impl Netlink {
     }
 
     /// Whether the answer may lack something.
-    fn ask_once(
-        &mut self,
-        request: &Request,
-        mut each: impl FnMut(Message<'_>),
-    ) -> io::Result<bool> {
+    fn ask_once(&mut self, request: &Request, each: impl FnMut(Message<'_>)) -> io::Result<bool> {
         self.sequence = self.sequence.wrapping_add(1);
         let octets = request.finish(self.sequence);
-        socket::send(self.fd.as_raw_fd(), &octets, MsgFlags::empty())?;
+        self.exchange(&octets, request.wants_ack, each)
+    }
+
+    /// Sends what has the number of now, and calls `each` with every message of the answer.
+    fn exchange(
+        &mut self,
+        octets: &[u8],
+        wants_ack: bool,
+        mut each: impl FnMut(Message<'_>),
+    ) -> io::Result<bool> {
+        socket::send(self.fd.as_raw_fd(), octets, MsgFlags::empty())?;
         let mut is_interrupted = false;
         loop {
             let len = socket::recv(self.fd.as_raw_fd(), &mut self.buffer, MsgFlags::empty())?;
@@ -117,7 +138,7 @@ impl Netlink {
                     }
                     _ => each(message),
                 }
-                if header.flags & flag(libc::NLM_F_MULTI) == 0 && !request.wants_ack {
+                if header.flags & flag(libc::NLM_F_MULTI) == 0 && !wants_ack {
                     return Ok(is_interrupted);
                 }
             }
@@ -162,7 +183,15 @@ impl Monitor {
     }
 
     fn open_to(groups: u32) -> io::Result<Self> {
-        let fd = netlink_socket(SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
+        Self::open_for(SockProtocol::NetlinkRoute, groups)
+    }
+
+    /// Listens for what a part of the kernel tells these groups.
+    ///
+    /// # Errors
+    /// When there are no descriptors left, or the kernel has no such part.
+    pub fn open_for(part: SockProtocol, groups: u32) -> io::Result<Self> {
+        let fd = netlink_socket(SockFlag::SOCK_CLOEXEC, part)?;
         socket::bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
         Ok(Self { fd, buffer: vec![0; BUFFER] })
     }

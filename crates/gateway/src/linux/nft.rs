@@ -40,6 +40,59 @@ const NFTA_COUNTER_PACKETS: u16 = 2;
 /// What `nft` may say before we stop listening.
 const SAID: usize = 64 << 10;
 
+/// Carries out orders for tables of a family, as a whole or not at all, that outlive the process which does it.
+///
+/// # Errors
+/// When `nft` is missing or refuses; `needs` says what the kernel must have for this table.
+pub(crate) fn apply(family: &str, orders: &[String], needs: &str) -> anyhow::Result<()> {
+    let mut process = spawn(&["-f", "-"])?;
+    let mut input = process.stdin.take().context("no pipe to `nft`")?;
+    // It reads all before it does anything, and says little.
+    let written = input.write_all((orders.join("\n") + "\n").as_bytes());
+    drop(input);
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        match process.try_wait().context("waiting for `nft`")? {
+            Some(status) => break status,
+            None if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
+            None => {
+                let _ = process.kill();
+                break process.wait().context("waiting for `nft`")?;
+            }
+        }
+    };
+    let mut said = Vec::new();
+    if let Some(complaints) = process.stderr.take() {
+        complaints.take(SAID as u64).read_to_end(&mut said).context("reading from `nft`")?;
+    }
+    ensure!(
+        status.success() && written.is_ok(),
+        "{}",
+        explain(&String::from_utf8_lossy(&said), family, needs)
+    );
+    Ok(())
+}
+
+/// Starts `nft` with a pipe to it, and one for its complaints.
+fn spawn(arguments: &[&str]) -> anyhow::Result<Child> {
+    Command::new("nft")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        // Where it cannot leave a history of our orders.
+        .env("HOME", "/dev/null")
+        // Ctrl-C is for us: neighbours are told before the table goes.
+        .process_group(0)
+        .spawn()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => anyhow::anyhow!(
+                "the program `nft` is missing: install nftables (`apt install nftables`)"
+            ),
+            _ => anyhow::anyhow!("cannot start `nft`: {error}"),
+        })
+}
+
 /// The process that owns a table.
 #[derive(Debug)]
 pub(crate) struct Nft {
@@ -54,22 +107,7 @@ impl Nft {
     /// # Errors
     /// When `nft` is missing or refuses; `needs` says what the kernel must have for this table.
     pub(crate) fn start(family: &str, orders: &[String], needs: &str) -> anyhow::Result<Self> {
-        let mut process = Command::new("nft")
-            .arg("-i")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            // Where it cannot leave a history of our orders.
-            .env("HOME", "/dev/null")
-            // Ctrl-C is for us: neighbours are told before the table goes.
-            .process_group(0)
-            .spawn()
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => anyhow::anyhow!(
-                    "the program `nft` is missing: install nftables (`apt install nftables`)"
-                ),
-                _ => anyhow::anyhow!("cannot start `nft`: {error}"),
-            })?;
+        let mut process = spawn(&["-i"])?;
         let (Some(input), Some(complaints)) = (process.stdin.take(), process.stderr.take()) else {
             bail!("no pipe to `nft`");
         };
@@ -191,16 +229,35 @@ impl Drop for Nft {
     }
 }
 
-/// The counters of our table in a family, `NFPROTO_…`: name, packets and octets of each.
+/// Octets of `struct nfgenmsg`.
+pub(super) const FIXED: usize = 4;
+
+/// `struct nfgenmsg` of a family, `NFPROTO_…`: with a version, and a number that is not used.
+pub(super) fn fixed(family: i32) -> [u8; FIXED] {
+    [u8::try_from(family).unwrap_or_default(), 0, 0, 0]
+}
+
+/// The type of a message to nftables, `NFT_MSG_…`.
+pub(super) fn kind(message: u16) -> u16 {
+    u16::try_from(libc::NFNL_SUBSYS_NFTABLES << 8).unwrap_or_default() | message
+}
+
+/// The counters of our table in a family, as [`counters_of`] has them.
 ///
 /// # Errors
 /// When the kernel does not tell.
 pub(crate) fn counters(family: i32) -> io::Result<Vec<(String, u64, u64)>> {
-    // `struct nfgenmsg`: family, version, and a number that is not used.
-    let fixed = [u8::try_from(family).unwrap_or_default(), 0, 0, 0];
-    let kind = u16::try_from(libc::NFNL_SUBSYS_NFTABLES << 8).unwrap_or_default() | NFT_MSG_GETOBJ;
-    let request = Request::dump(kind, &fixed)
-        .with(NFTA_OBJ_TABLE, format!("{TABLE}\0").as_bytes())
+    counters_of(TABLE, family)
+}
+
+/// The counters of a table in a family, `NFPROTO_…`: name, packets and octets of each.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub(crate) fn counters_of(table: &str, family: i32) -> io::Result<Vec<(String, u64, u64)>> {
+    let fixed = fixed(family);
+    let request = Request::dump(kind(NFT_MSG_GETOBJ), &fixed)
+        .with(NFTA_OBJ_TABLE, format!("{table}\0").as_bytes())
         .with(NFTA_OBJ_TYPE, &NFT_OBJECT_COUNTER.to_be_bytes());
     let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
     netlink.dump(&request, |message, found| {

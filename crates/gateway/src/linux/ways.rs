@@ -17,13 +17,15 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nix::libc;
 use nix::poll::PollFlags;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use proto::budget::Budget;
 use proto::ip::Prefix;
 use proto::time::Time;
 use tracing::warn;
 
-use super::claims::{Claims, Entry, Rival, Wish, rivals};
+use super::claims::{self, Claims, Entry, Owner, Rival, Wish, rivals};
 use super::device::{self, Device};
+use super::fence::{self, Fence, Removals};
 use super::links;
 use super::netlink::{Monitor, Netlink};
 use super::settings::Settings;
@@ -43,6 +45,10 @@ pub(crate) struct Ways {
     claims: Claims,
     /// For each of its devices.
     wishes: Vec<Wish>,
+    /// Keeps out what comes otherwise than by the devices in the name of those behind them.
+    fence: Fence,
+    /// Interfaces of the MANET.
+    radios: BTreeSet<String>,
     /// Which key of a configuration lets our routes take the place of others', if any does.
     consent: Consent,
     /// Interfaces that would refuse what comes by the device, because it would not go back by them.
@@ -66,11 +72,15 @@ pub(crate) enum Consent {
 
 impl Ways {
     /// Claims the routes to the networks behind the devices of a service, at least one; what an earlier
-    /// run has left is taken over.
+    /// run has left is taken over. `radios` are the interfaces of the MANET, if there is one.
     ///
     /// # Errors
     /// When one is taken or refused, with the remedy.
-    pub(crate) fn open(wishes: Vec<Wish>, consent: Consent) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        wishes: Vec<Wish>,
+        radios: BTreeSet<String>,
+        consent: Consent,
+    ) -> anyhow::Result<Self> {
         let owner = wishes.first().context("no device leads anywhere")?.owner;
         let netlink = Netlink::open().context("cannot ask the kernel")?;
         let claims = Claims::open(owner).context("cannot ask the kernel")?;
@@ -78,6 +88,8 @@ impl Ways {
             netlink,
             claims,
             wishes: Vec::new(),
+            fence: Fence::new(owner),
+            radios,
             consent,
             loosened: Settings::default(),
             displacing: BTreeMap::new(),
@@ -102,7 +114,19 @@ impl Ways {
         self.displacing.retain(|network, _| wishes.iter().any(|wish| wish.taken.contains(network)));
         self.wishes = wishes;
         self.loosen();
+        self.fence.follow(&self.wishes, &self.radios);
         Ok(())
+    }
+
+    /// The MANET has these interfaces from now on.
+    pub(crate) fn set_radios(&mut self, radios: BTreeSet<String>) {
+        self.radios = radios;
+        self.fence.follow(&self.wishes, &self.radios);
+    }
+
+    /// Packets that came in clear in the name of those behind the devices, and were dropped.
+    pub(crate) fn kept_out(&self) -> u64 {
+        self.fence.dropped()
     }
 
     /// What is wished for the device of a service that has one.
@@ -138,6 +162,7 @@ impl Ways {
         if more > 0 {
             faults.push(format!("{more} more routes"));
         }
+        faults.extend(self.fence.fault());
         if self.is_put_off {
             faults.push(
                 "others change our routes all the time: they are put back now and then".to_owned(),
@@ -150,6 +175,7 @@ impl Ways {
     fn look(&mut self) -> anyhow::Result<Outcome> {
         let displaced = self.stand_aside()?;
         let restored = self.claims.reconcile().context("cannot ask for routes")?;
+        let restored = restored + u64::from(self.fence.restore());
         Ok(Outcome { restored, displaced, ..Outcome::default() })
     }
 
@@ -270,9 +296,19 @@ fn plan(wishes: &[Wish]) -> BTreeSet<Entry> {
     wishes.iter().flat_map(Wish::plan).collect()
 }
 
+/// Gives up all that leads to the devices of a service, whether it runs or not.
+pub(crate) fn give_up(owner: Owner) {
+    claims::give_up(owner);
+    fence::give_up(owner);
+}
+
 /// What the kernel tells of changes.
 pub(crate) struct Changes {
+    /// Becomes ready when one of both is.
+    either: Epoll,
     monitor: Monitor,
+    /// Of nftables, if the kernel has it.
+    removals: Option<Removals>,
     /// Devices of ours that are down.
     down: BTreeSet<u32>,
     looks: Budget,
@@ -296,8 +332,16 @@ impl Changes {
     /// When there are no descriptors left.
     pub(crate) fn open() -> anyhow::Result<Self> {
         let monitor = Monitor::open().context("cannot hear of changes")?;
+        let removals = Removals::open().ok();
+        let either =
+            Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("cannot hear of changes")?;
+        let both = [Some(&monitor), removals.as_ref().map(Removals::monitor)];
+        for it in both.into_iter().flatten() {
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, 0);
+            either.add(it, event).context("cannot hear of changes")?;
+        }
         let looks = Budget::new(Time::ZERO, LOOKS, INTERVAL);
-        Ok(Self { monitor, down: BTreeSet::new(), looks, look_at: None })
+        Ok(Self { either, monitor, removals, down: BTreeSet::new(), looks, look_at: None })
     }
 
     /// When to call [`Self::handle`] at the latest, whether there is something to read or not.
@@ -321,7 +365,7 @@ impl Changes {
         ways: &mut Ways,
         mut restore: impl FnMut(u32) -> bool,
     ) -> anyhow::Result<Outcome> {
-        let Self { monitor, down, .. } = self;
+        let Self { monitor, removals, down, .. } = self;
         let (mut routes, mut links, mut addresses) = (false, false, false);
         let devices: Vec<_> = ways.wishes.iter().map(|wish| wish.device).collect();
         let is_lossy = monitor
@@ -338,6 +382,9 @@ impl Changes {
             .context("cannot hear of changes")?;
         if links || is_lossy {
             ways.loosen();
+        }
+        if let Some(removals) = removals {
+            routes |= removals.read(READS).context("cannot hear of changes")?;
         }
         if routes || is_lossy {
             self.look_at = Some(now);
@@ -370,7 +417,7 @@ impl Changes {
 
 impl AsFd for Changes {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.monitor.as_fd()
+        self.either.0.as_fd()
     }
 }
 
@@ -386,10 +433,14 @@ impl Kept {
     ///
     /// # Errors
     /// As [`Ways::open`].
-    pub(crate) fn open(devices: Vec<Device>, wishes: Vec<Wish>) -> anyhow::Result<Self> {
+    pub(crate) fn open(
+        devices: Vec<Device>,
+        wishes: Vec<Wish>,
+        radios: BTreeSet<String>,
+    ) -> anyhow::Result<Self> {
         // Nothing is missed between both.
         let changes = Changes::open()?;
-        let ways = Ways::open(wishes, Consent::Withheld)?;
+        let ways = Ways::open(wishes, radios, Consent::Withheld)?;
         Ok(Self { devices, ways, changes })
     }
 
@@ -425,6 +476,16 @@ impl Kept {
     /// As [`Ways::faults`].
     pub(crate) fn faults(&self) -> Vec<String> {
         self.ways.faults()
+    }
+
+    /// As [`Ways::kept_out`].
+    pub(crate) fn kept_out(&self) -> u64 {
+        self.ways.kept_out()
+    }
+
+    /// As [`Ways::set_radios`].
+    pub(crate) fn set_radios(&mut self, radios: BTreeSet<String>) {
+        self.ways.set_radios(radios);
     }
 }
 

@@ -21,10 +21,10 @@ use tracing::{debug, trace};
 
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::config::{self, Config};
-use crate::linux::claims::{self, Owner, Wish};
+use crate::linux::claims::{Owner, Wish};
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
-use crate::linux::ways::Kept;
+use crate::linux::ways::{self, Kept};
 use crate::reactor::{Driver, has_input};
 use crate::sys;
 use crate::sys::Tap;
@@ -34,7 +34,7 @@ pub(super) const KIND: Kind = Kind {
     is_wanted: |config| !config.gre.is_empty(),
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
     set_up: |setup| Ok(Box::new(Tunnels::set_up(setup)?)),
-    clean_up: || claims::give_up(Owner::Gre),
+    clean_up: || ways::give_up(Owner::Gre),
 };
 
 /// The longest packet of IP.
@@ -133,7 +133,7 @@ impl Tunnels {
             devices.push(device);
             tunnels.push(Tunnel { config: config.clone(), tun, socket });
         }
-        let mut ways = Kept::open(devices, wishes)?;
+        let mut ways = Kept::open(devices, wishes, setup.config.radios())?;
         Ok(Self {
             tunnels,
             own: ways.own_addresses()?,
@@ -270,10 +270,13 @@ impl Service for Tunnels {
         });
         let tunnels: Vec<_> = tunnels.collect();
         let faults = self.ways.faults();
-        Report { faults, ..Report::new(entries("gre_", &self.counters), "gre", &tunnels) }
+        let mut counters = entries("gre_", &self.counters);
+        counters.push(("gre_packets_in_clear".to_owned(), self.ways.kept_out()));
+        Report { faults, ..Report::new(counters, "gre", &tunnels) }
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
+        self.ways.set_radios(config.radios());
         let is_same = self.tunnels.iter().map(|tunnel| &tunnel.config).eq(&config.gre);
         Ok(Reload::unless_same(is_same))
     }

@@ -29,10 +29,10 @@ use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::bearer::Dial;
 use crate::bearer::dial::Change;
 use crate::config::{self, Config};
-use crate::linux::claims::{self, MARK, Owner, Wish};
+use crate::linux::claims::{MARK, Owner, Wish};
 use crate::linux::device::{Device, Wanted};
 use crate::linux::netlink::Netlink;
-use crate::linux::ways::Kept;
+use crate::linux::ways::{self, Kept};
 use crate::reactor::{Driver, has_input};
 use crate::sys::Tap;
 
@@ -41,7 +41,7 @@ pub(super) const KIND: Kind = Kind {
     is_wanted: |config| config.ip_client.is_some(),
     rights: &[Capability::CAP_NET_ADMIN],
     set_up: |setup| Ok(Box::new(Client::set_up(setup)?)),
-    clean_up: || claims::give_up(Owner::IpClient),
+    clean_up: || ways::give_up(Owner::IpClient),
 };
 
 /// The client at work.
@@ -118,7 +118,7 @@ impl Client {
             taken: BTreeSet::new(),
             is_open: config.fail_open,
         };
-        let mut ways = Kept::open(vec![device], vec![wish])?;
+        let mut ways = Kept::open(vec![device], vec![wish], setup.config.radios())?;
         let mut client = IpClient::new(Time::ZERO, config.core());
         client.handle_addresses(ways.own_addresses()?);
         Ok(Self {
@@ -310,6 +310,7 @@ impl Service for Client {
         counters.extend(entries("ipclient_", &stats));
         counters.extend(entries("ipclient_sis_", of_server));
         counters.extend([
+            ("ipclient_packets_in_clear".to_owned(), self.ways.kept_out()),
             ("ipclient_connects_tried".to_owned(), dialled.tried),
             ("ipclient_connects".to_owned(), dialled.connected),
             ("ipclient_connections_lost".to_owned(), dialled.lost),
@@ -323,6 +324,7 @@ impl Service for Client {
         if config.ip_client.as_ref() != Some(&self.config) {
             return Ok(Reload::Restart);
         }
+        self.ways.set_radios(config.radios());
         Ok(Reload::Taken(self.rules.replace(&config.rules.table)?))
     }
 }

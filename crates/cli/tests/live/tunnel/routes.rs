@@ -94,8 +94,9 @@ fn down_removes_what_a_crash_has_left_whatever_the_configuration_is_now() {
     assert_eq!(net.claimed(0).lines().count(), 5, "{}", net.claimed(0));
     let said = net.run(0, &down);
     let removed = said.lines().filter(|line| line.starts_with("removed: ")).count();
-    assert_eq!(removed, 5, "{said}");
+    assert_eq!(removed, 6, "{said}");
     assert!(said.contains("removed: unreachable 10.77.0.2/32 in table main\n"), "{said}");
+    assert!(said.contains("removed: nftables table inet trackway_tunnel\n"), "{said}");
     assert_eq!(net.claimed(0), "");
     assert_eq!(net.run(0, &down), "nothing was left\n");
 }

@@ -71,7 +71,7 @@ pub(crate) enum Rule {
 }
 
 impl Owner {
-    pub(super) const ALL: [Self; 3] = [Self::Tunnel, Self::IpClient, Self::Gre];
+    pub(in crate::linux) const ALL: [Self; 3] = [Self::Tunnel, Self::IpClient, Self::Gre];
 
     /// How `ip route` and `ip rule` show it: numbers that nobody is known to use.
     pub(super) fn protocol(self) -> u8 {

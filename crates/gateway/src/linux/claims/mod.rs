@@ -157,8 +157,8 @@ impl Claims {
     }
 }
 
-/// Gives up all that a service has claimed, whether it runs or not.
-pub(crate) fn give_up(owner: Owner) {
+/// Gives up all routes and rules of a service, whether it runs or not.
+pub(in crate::linux) fn give_up(owner: Owner) {
     let none = |mut claims: Claims| claims.set(BTreeSet::new());
     if let Err(error) = Claims::open(owner).map_err(Into::into).and_then(none) {
         warn!(%error, "routes not removed: `trackway down` does it");

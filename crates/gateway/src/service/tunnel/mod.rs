@@ -47,11 +47,11 @@ use proto::time::{Time, earliest};
 use super::{Kind, Reload, Report, Service, Setup};
 use crate::config::{self, Config};
 use crate::keys;
-use crate::linux::claims::{self, Owner, Wish};
+use crate::linux::claims::{Owner, Wish};
 use crate::linux::device::{Device, Wanted};
 use crate::linux::links;
 use crate::linux::netlink::Netlink;
-use crate::linux::ways::{Changes, Consent, Ways};
+use crate::linux::ways::{self, Changes, Consent, Ways};
 use crate::reactor::{Clock, Driver, Waker};
 use crate::sys::Tap;
 
@@ -73,7 +73,7 @@ pub(super) const KIND: Kind = Kind {
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_BIND_SERVICE],
     set_up: |setup| Ok(Box::new(Tunnel::set_up(setup)?)),
     // Only who ends for good lets packets go in clear.
-    clean_up: || claims::give_up(Owner::Tunnel),
+    clean_up: || ways::give_up(Owner::Tunnel),
 };
 
 /// Clocks that are read within this time are read at once.
@@ -146,7 +146,8 @@ impl Tunnel {
             true => Consent::Given,
             false => Consent::Wanted("tunnel.replace-routes"),
         };
-        let ways = Ways::open(vec![wish(&config, &device, state.endpoints())], consent)?;
+        let wish = wish(&config, &device, state.endpoints());
+        let ways = Ways::open(vec![wish], setup.config.radios(), consent)?;
         let shared = Arc::new(Shared {
             clock: setup.clock,
             asker: Waker::new()?,
@@ -217,7 +218,9 @@ impl Service for Tunnel {
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
-        self.follow(config.tunnel.as_ref().context("no section [tunnel]")?)
+        let outcome = self.follow(config.tunnel.as_ref().context("no section [tunnel]")?)?;
+        lock(&self.shared.ways).set_radios(config.radios());
+        Ok(outcome)
     }
 }
 

@@ -83,10 +83,14 @@ struct Left {
 impl Shared {
     /// How the tunnels are, together and each.
     pub(super) fn report(&self) -> Report {
-        let faults = lock(&self.ways).faults();
+        let (faults, kept_out) = {
+            let ways = lock(&self.ways);
+            (ways.faults(), ways.kept_out())
+        };
         let state = self.state();
         let now = self.now();
         let mut counters = entries("tunnel_", &self.counters);
+        counters.push(("tunnel_packets_in_clear".to_owned(), kept_out));
         counters.extend(entries("secure_", &state.peers().totals()));
         let mut samples = Vec::new();
         let mut tunnels = Vec::new();

@@ -1,0 +1,233 @@
+//! Packets in clear that say they come from a network behind a device, or go to the device itself.
+//!
+//! ```text
+//!   outer ── eth1  gateway  lan0 ── lan, 10.50.0.2
+//!                  ├ trackway-nc0: 10.2.0.0/16, fd02::/64       nobody is there: all that comes
+//!                  ├ trackway-hf0: 10.3.0.0/16, fd03::/64       from these networks is false
+//!                  └ trackway-gre0: 10.4.0.0/16, fd04::/64
+//! ```
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::gateway::keys::{self, System};
+use nix::sys::signal::Signal;
+use proto::secure::PrivateKey;
+use serde_json::Value;
+
+use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
+
+/// A service, a host of each version behind it, and an address of each version of its device.
+const SERVICES: [(&str, [&str; 2], [&str; 2]); 3] = [
+    ("tunnel", ["10.2.0.9", "fd02::9"], ["10.77.0.1", "fd77::1"]),
+    ("ipclient", ["10.3.0.9", "fd03::9"], ["10.88.0.1", "fd88::1"]),
+    ("gre", ["10.4.0.9", "fd04::9"], ["10.99.0.1", "fd99::1"]),
+];
+const LAN: [&str; 2] = ["10.50.0.2", "fd50::2"];
+const OUTER: [&str; 2] = ["10.9.0.2", "fd09::2"];
+/// How long something is watched for that must not come.
+const MOMENT: Duration = Duration::from_millis(300);
+
+struct Net {
+    nets: Namespaces,
+    gateway: String,
+    lan: String,
+    outer: String,
+    program: usize,
+    folder: PathBuf,
+}
+
+impl Net {
+    /// Starts a gateway with all three services; the tunnel's peer has these networks as well.
+    fn start(more: &str) -> Self {
+        let mut nets = Namespaces::new();
+        let [gateway, lan, outer] = ["gateway", "lan", "outer"].map(|name| nets.add(name));
+        nets.cable((&gateway, "lan0"), (&lan, "eth0"));
+        nets.cable((&gateway, "eth1"), (&outer, "eth0"));
+        for (host, interface, addresses) in [
+            (&gateway, "lan0", ["10.50.0.1/24", "fd50::1/64"]),
+            (&lan, "eth0", ["10.50.0.2/24", "fd50::2/64"]),
+            (&gateway, "eth1", ["10.9.0.1/24", "fd09::1/64"]),
+            (&outer, "eth0", ["10.9.0.2/24", "fd09::2/64"]),
+        ] {
+            nets.run(host, &format!("sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=0"));
+            for address in addresses {
+                let version = if address.contains(':') { "nodad" } else { "" };
+                nets.run(host, &format!("ip address add {address} dev {interface} {version}"));
+            }
+        }
+        for host in [&gateway, &outer] {
+            nets.run(host, "sysctl -qw net.ipv6.conf.lo.disable_ipv6=0");
+        }
+        for host in SERVICES.iter().flat_map(|(_, hosts, _)| hosts) {
+            nets.run(&outer, &format!("ip address add {host} dev lo"));
+        }
+        nets.run(&outer, "ip route add default via 10.9.0.1");
+        nets.run(&outer, "ip route add default via fd09::1");
+        nets.run(&lan, "ip route add default via 10.50.0.1");
+        nets.run(&lan, "ip route add default via fd50::1");
+        nets.run(&gateway, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+        let folder = std::env::temp_dir().join(&gateway);
+        fs::create_dir(&folder).unwrap();
+        let [own, other] = [0, 1].map(|_| PrivateKey::generate(&mut System).unwrap());
+        let key = folder.join("key");
+        keys::write_new(&key, &own.to_base64()).unwrap();
+        let public = other.public_key();
+        let config = format!(
+            "[tunnel]\nprivate-key = {key:?}\naddresses = [\"10.77.0.1/24\", \"fd77::1/64\"]\n\
+             [[tunnel.peer]]\nname = \"nobody\"\npublic-key = \"{public}\"\n\
+             routes = [\"10.2.0.0/16\", \"fd02::/64\"{more}]\n\
+             [ipclient]\naddresses = [\"10.88.0.1/24\", \"fd88::1/64\"]\n\
+             [[ipclient.route]]\nnode = \"0.0.0.2\"\nto = [\"10.3.0.0/16\", \"fd03::/64\"]\n\
+             [[gre]]\nlocal = \"10.9.0.1\"\nremote = \"10.9.0.77\"\n\
+             to = [\"10.4.0.0/16\", \"fd04::/64\"]\naddresses = [\"10.99.0.1/24\", \"fd99::1/64\"]\n"
+        );
+        let file = folder.join("gateway.toml");
+        fs::write(&file, config).unwrap();
+        let command = format!("{TRACKWAY} run {}", file.display());
+        let program = nets.start(&gateway, &command, "gateway ready");
+        Self { nets, gateway, lan, outer, program, folder }
+    }
+
+    /// A socket in a namespace.
+    fn socket(&self, namespace: &str, at: &str) -> UdpSocket {
+        let at = if at.contains(':') { format!("[{at}]") } else { at.to_owned() };
+        // A program that another test is about to start has what we had for a moment.
+        let mut bound = None;
+        let is_bound = wait_until(SOON, || {
+            bound = self.nets.within(namespace, || UdpSocket::bind(format!("{at}:4000")).ok());
+            bound.is_some()
+        });
+        assert!(is_bound, "{at}");
+        let socket = bound.unwrap();
+        socket.set_read_timeout(Some(MOMENT)).unwrap();
+        socket
+    }
+
+    /// Whether a datagram from an address of the outer host comes to the LAN.
+    fn arrives(&self, from: &str) -> bool {
+        let version = usize::from(from.contains(':'));
+        let (heard, said) = (self.socket(&self.lan, LAN[version]), self.socket(&self.outer, from));
+        said.send_to(b"in clear", (LAN[version], 4_000)).unwrap();
+        heard.recv(&mut [0; 16]).is_ok()
+    }
+
+    /// Whether one does before long, of several.
+    fn comes(&self, from: &str) -> bool {
+        wait_until(SOON, || self.arrives(from))
+    }
+
+    fn count(&self, service: &str) -> u64 {
+        let said = self.nets.try_run(&self.gateway, &format!("{TRACKWAY} status --json"));
+        let status: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
+        status[format!("{service}_packets_in_clear")].as_u64().unwrap_or_default()
+    }
+
+    /// Our tables of nftables, of what services keep out.
+    fn tables(&self) -> usize {
+        let said = self.nets.run(&self.gateway, "nft list tables");
+        SERVICES.iter().filter(|(name, ..)| said.contains(&format!("trackway_{name}"))).count()
+    }
+
+    fn expect_ping(&self, from: &str, address: &str) {
+        let unanswered = self.nets.unanswered(from, address, 1, 56);
+        assert!(unanswered.is_empty(), "{address}: {}", self.nets.run(from, "ip address"));
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_comes_in_clear_in_the_name_of_those_behind_a_device_is_dropped() {
+    let mut net = Net::start("");
+
+    for filter in [0, 2] {
+        for interface in ["all", "eth1"] {
+            let setting = format!("net.ipv4.conf.{interface}.rp_filter={filter}");
+            net.nets.run(&net.gateway, &format!("sysctl -qw {setting}"));
+        }
+        for (service, hosts, own) in SERVICES {
+            for version in [0, 1] {
+                let before = net.count(service);
+                assert!(!net.arrives(hosts[version]), "{} with {filter}", hosts[version]);
+                let after = net.count(service);
+                assert!(after > before, "{} with {filter}: {before}, {after}", hosts[version]);
+                // In its own name, to an address of the device.
+                let ping = format!("ping -c 1 -W 1 -I {} {}", OUTER[version], own[version]);
+                let said = net.nets.try_run(&net.outer, &ping);
+                assert!(!said.status.success(), "{} with {filter}", own[version]);
+                assert!(net.count(service) > after, "{} with {filter}", own[version]);
+            }
+        }
+        for version in [0, 1] {
+            assert!(net.comes(OUTER[version]), "what comes in its own name passes");
+            net.expect_ping(&net.outer.clone(), ["10.9.0.1", "fd09::1"][version]);
+            net.expect_ping(&net.lan.clone(), OUTER[version]);
+            // Of this host itself.
+            for (_, _, own) in SERVICES {
+                net.expect_ping(&net.gateway.clone(), own[version]);
+            }
+        }
+    }
+    // Somebody clears all.
+    net.nets.run(&net.gateway, "nft flush ruleset");
+    let is_back = wait_until(SOON, || net.tables() == 3);
+    assert!(is_back, "{}", net.nets.run(&net.gateway, "nft list ruleset"));
+    assert!(!net.arrives("10.2.0.9"));
+
+    // Killed: still kept out, until that is what nobody wants any more.
+    net.nets.program(net.program).signal(Signal::SIGKILL);
+    net.nets.program(net.program).finish(SOON);
+    for (_, hosts, _) in SERVICES {
+        assert!(hosts.iter().all(|host| !net.arrives(host)), "{hosts:?}");
+    }
+    let said = net.nets.run(&net.gateway, &format!("{TRACKWAY} down"));
+    assert!(said.contains("removed: nftables table inet trackway_gre\n"), "{said}");
+    assert_eq!(net.tables(), 0, "{said}");
+    // So it was an attack. No route leads back any more.
+    for interface in ["all", "eth1"] {
+        let setting = format!("net.ipv4.conf.{interface}.rp_filter=0");
+        net.nets.run(&net.gateway, &format!("sysctl -qw {setting}"));
+    }
+    assert!(net.comes("10.2.0.9") && net.comes("fd04::9"));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_peer_for_everything_keeps_nobody_out_who_is_no_part_of_it() {
+    let mut net = Net::start(", \"0.0.0.0/0\", \"::/0\"");
+    net.nets.run(&net.gateway, "ip route add 198.51.100.0/24 via 10.9.0.2");
+    for address in ["198.51.100.1", "203.0.113.1", "2001:db8::1"] {
+        net.nets.run(&net.outer, &format!("ip address add {address} dev lo"));
+    }
+
+    // From where only the peer leads back to, to others, and to a device.
+    assert!(!net.arrives("203.0.113.1") && !net.arrives("2001:db8::1"));
+    assert!(!net.arrives("10.2.0.9"));
+    // From networks that other routes lead to, to others and to this host.
+    for address in ["10.9.0.2", "fd09::2", "198.51.100.1"] {
+        assert!(net.comes(address), "{address}");
+    }
+    net.expect_ping(&net.lan.clone(), "10.50.0.1");
+    net.expect_ping(&net.lan.clone(), "198.51.100.1");
+    // To this host from anywhere: it answers through the peer.
+    let heard = net.socket(&net.gateway, "10.9.0.1");
+    let afar = net.socket(&net.outer, "203.0.113.1");
+    let is_heard = wait_until(SOON, || {
+        afar.send_to(b"from afar", "10.9.0.1:4000").unwrap();
+        heard.recv(&mut [0; 16]).is_ok()
+    });
+    assert!(is_heard);
+    drop(afar);
+
+    let (code, said) = net.nets.program(net.program).stop();
+    assert_eq!((code, net.tables()), (Some(0), 0), "{said}");
+    assert!(net.comes("203.0.113.1"));
+}

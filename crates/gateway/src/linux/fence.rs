@@ -1,0 +1,359 @@
+//! Keeps out what comes in clear in the name of those behind a device of ours, or to the device's own addresses.
+//!
+//! ```text
+//!   prerouting ─┬ by a device of ours, or from this host ─────────────────────────────────────▶ passes
+//!               ├ to an address of the device ────────────────────────────────────────────────▶ dropped
+//!               ├ from a network behind it, unless another way leads back there ──────────────▶ dropped
+//!               └ to somebody else, from where only a default route of the device leads back ─▶ dropped
+//! ```
+//! What leads back is what the kernel's routes say of a packet to the source without the mark of what services send
+//! outside. So the longest network decides, as for packets in the other direction. To this host from anywhere in the
+//! world nothing is dropped because a peer is for everything: the tunnel's own datagrams come from there, and what a
+//! host wants from there by its own interfaces nobody can tell.
+//!
+//! The table is the service's, and stays when the process is killed: the networks are refused then, and what seems
+//! to come from there is still false. A clean end removes it, and so does `trackway down`.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::IpAddr;
+
+use anyhow::Context as _;
+use nix::libc;
+use nix::sys::socket::SockProtocol;
+use proto::ip::Prefix;
+use tracing::{info, warn};
+
+use super::claims::{MARK, Owner, Wish};
+use super::netlink::{Message, Monitor, Netlink, Request};
+use super::nft;
+
+/// The group of devices of ours, which see to the sources of what comes by them themselves.
+pub(crate) const GROUP: u32 = 0x7472_776b;
+const FAMILY: &str = "inet";
+/// Name of the counter of what was dropped.
+const COUNTER: &str = "in-clear";
+const NEEDS: &str = "Linux 4.19 or newer with NFT_FIB_INET and NFT_SOCKET, or their modules (`modprobe -a nft_fib_inet \
+                     nft_socket`), and nftables 1.0.1 or newer are needed";
+
+/// `NFNLGRP_NFTABLES`, and what it tells of that takes something away (`linux/netfilter/nf_tables.h`).
+const GROUP_OF_TABLES: u32 = 1 << (7 - 1);
+const REMOVED: [u8; 4] = [2, 5, 8, 11];
+const NFT_MSG_DELTABLE: u16 = 2;
+const NFT_MSG_GETRULE: u16 = 7;
+const NFTA_TABLE_NAME: u16 = 1;
+const NFTA_RULE_TABLE: u16 = 1;
+
+/// What a service keeps out.
+#[derive(Debug)]
+pub(crate) struct Fence {
+    owner: Owner,
+    plan: Plan,
+    /// Rules in the kernel as it was made.
+    rules: usize,
+    /// Why there is none.
+    fault: Option<String>,
+}
+
+/// What is kept out.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Plan {
+    /// Names of the devices that the networks are behind.
+    devices: BTreeSet<String>,
+    /// The networks, but for those of everything.
+    networks: BTreeSet<Prefix>,
+    /// Whether IPv4, and IPv6, go by the devices as a whole.
+    is_default: [bool; 2],
+    /// The devices' own addresses.
+    addresses: BTreeSet<IpAddr>,
+    /// Interfaces of the MANET: their stations may speak to the devices' addresses, and are met before routes to
+    /// them are known.
+    radios: BTreeSet<String>,
+}
+
+impl Fence {
+    /// Nothing is kept out yet.
+    pub(crate) fn new(owner: Owner) -> Self {
+        Self { owner, plan: Plan::default(), rules: 0, fault: None }
+    }
+
+    /// Keeps out from now on what belongs to these devices; stations of the MANET come by the interfaces `radios`.
+    pub(crate) fn follow(&mut self, wishes: &[Wish], radios: &BTreeSet<String>) {
+        let plan = Plan::of(wishes, radios);
+        if plan != self.plan {
+            self.plan = plan;
+            self.make();
+        }
+    }
+
+    /// Makes the table again if somebody has removed it or parts of it, and returns whether that was so.
+    pub(crate) fn restore(&mut self) -> bool {
+        let is_whole = || rules_of(self.owner).is_ok_and(|count| count == self.rules);
+        if self.fault.is_some() || is_whole() {
+            return false;
+        }
+        self.make();
+        if self.fault.is_none() {
+            warn!(table = table(self.owner), "the table was gone, and is made again");
+        }
+        true
+    }
+
+    /// Packets that were dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        let counters = nft::counters_of(table(self.owner), libc::NFPROTO_INET).unwrap_or_default();
+        let its = counters.iter().find(|(name, ..)| name == COUNTER);
+        its.map_or(0, |(_, packets, _)| *packets)
+    }
+
+    /// Why nothing is kept out, for an operator.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let why = self.fault.as_ref()?;
+        Some(format!("packets that come in clear in the name of peers are not kept out: {why}"))
+    }
+
+    fn make(&mut self) {
+        let outcome = nft::apply(FAMILY, &self.plan.script(table(self.owner)), NEEDS);
+        let fault = outcome.err().map(|why| format!("{why:#}"));
+        match (&fault, &self.fault) {
+            (Some(why), before) if before.as_ref() != Some(why) => {
+                warn!(%why, "packets that come in clear in the name of peers are not kept out");
+            }
+            (None, Some(_)) => {
+                info!("packets that come in clear in the name of peers are kept out now")
+            }
+            _ => {}
+        }
+        self.fault = fault;
+        self.rules = rules_of(self.owner).unwrap_or(0);
+    }
+}
+
+/// Removes a service's table, whether it runs or not.
+pub(super) fn give_up(owner: Owner) {
+    if let Err(error) = remove(owner) {
+        warn!(table = table(owner), %error, "table not removed: `trackway down` does it");
+    }
+}
+
+/// Removes the tables that any service has left in this network namespace, and returns which.
+///
+/// # Errors
+/// When the right to is missing.
+pub(super) fn remove_all() -> anyhow::Result<Vec<String>> {
+    let mut removed = Vec::new();
+    for owner in Owner::ALL {
+        let name = format!("nftables table {FAMILY} {}", table(owner));
+        if remove(owner).with_context(|| format!("cannot remove the {name}"))? {
+            removed.push(name);
+        }
+    }
+    Ok(removed)
+}
+
+/// Whether there was one.
+fn remove(owner: Owner) -> io::Result<bool> {
+    let request = Request::set(nft::kind(NFT_MSG_DELTABLE), 0, &nft::fixed(libc::NFPROTO_INET))
+        .with(NFTA_TABLE_NAME, format!("{}\0", table(owner)).as_bytes());
+    let mut netlink = match Netlink::open_to(SockProtocol::NetlinkNetFilter) {
+        // A kernel that has none of any kind.
+        Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(false),
+        opened => opened?,
+    };
+    match netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &request) {
+        Ok(()) => Ok(true),
+        // So has one without nftables, or there is no such table.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Tells when rules or tables of nftables are removed; whether that was so.
+#[derive(Debug)]
+pub(super) struct Removals(Monitor);
+
+impl Removals {
+    pub(super) fn open() -> io::Result<Self> {
+        Monitor::open_for(SockProtocol::NetlinkNetFilter, GROUP_OF_TABLES).map(Self)
+    }
+
+    pub(super) fn monitor(&self) -> &Monitor {
+        &self.0
+    }
+
+    /// Whether any was removed, of so many datagrams of the kernel's that wait.
+    pub(super) fn read(&mut self, most: usize) -> io::Result<bool> {
+        let mut is_removed = false;
+        let is_lossy = self.0.read_some(most, |message: Message<'_>| {
+            let [number, of] = message.kind.to_le_bytes();
+            is_removed |= i32::from(of) == libc::NFNL_SUBSYS_NFTABLES && REMOVED.contains(&number);
+        })?;
+        Ok(is_removed || is_lossy)
+    }
+}
+
+fn rules_of(owner: Owner) -> io::Result<usize> {
+    let name = format!("{}\0", table(owner));
+    let request = Request::dump(nft::kind(NFT_MSG_GETRULE), &nft::fixed(libc::NFPROTO_INET))
+        .with(NFTA_RULE_TABLE, name.as_bytes());
+    let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
+    let is_its = |(kind, value): (u16, &[u8])| kind == NFTA_RULE_TABLE && value == name.as_bytes();
+    let found = netlink.dump(&request, |message, found| {
+        found.extend(message.attributes(nft::FIXED).any(is_its).then_some(()));
+    })?;
+    Ok(found.len())
+}
+
+/// Name of a service's table.
+fn table(owner: Owner) -> &'static str {
+    match owner {
+        Owner::Tunnel => "trackway_tunnel",
+        Owner::IpClient => "trackway_ipclient",
+        Owner::Gre => "trackway_gre",
+    }
+}
+
+impl Plan {
+    fn of(wishes: &[Wish], radios: &BTreeSet<String>) -> Self {
+        let all: BTreeSet<_> = wishes.iter().flat_map(Wish::networks).collect();
+        let is_default = [true, false]
+            .map(|is_v4| all.iter().any(|it| it.bits() == 0 && it.address().is_ipv4() == is_v4));
+        Self {
+            devices: wishes.iter().map(|wish| wish.name.clone()).collect(),
+            networks: all.into_iter().filter(|network| network.bits() > 0).collect(),
+            is_default,
+            addresses: wishes.iter().flat_map(|wish| &wish.own).map(Prefix::address).collect(),
+            radios: radios.clone(),
+        }
+    }
+
+    /// The orders that make the table in place of another of its name.
+    fn script(&self, table: &str) -> Vec<String> {
+        let mut orders = vec![
+            format!("add table {FAMILY} {table}"),
+            format!("delete table {FAMILY} {table}"),
+            format!("add table {FAMILY} {table}"),
+            format!("add counter {FAMILY} {table} {COUNTER}"),
+            format!("add chain {FAMILY} {table} in_name"),
+            format!(
+                "add chain {FAMILY} {table} prerouting {{ type filter hook prerouting priority raw; policy accept; }}"
+            ),
+        ];
+        let mut add = |chain: &str, rule: &str| {
+            orders.push(format!("add rule {FAMILY} {table} {chain} {rule}"));
+        };
+        let drop = format!("counter name {COUNTER} drop");
+        let devices = quoted(&self.devices);
+        let beside_radios = match self.radios.is_empty() {
+            true => String::new(),
+            false => format!("iifname != {{ {} }} ", quoted(&self.radios)),
+        };
+        for (chain, rule) in [
+            (
+                "in_name",
+                format!("fib saddr oif exists fib saddr oifname != {{ {devices} }} return"),
+            ),
+            ("in_name", "fib saddr type local return".to_owned()),
+            ("in_name", "fib daddr type { broadcast, anycast, multicast } return".to_owned()),
+            // What a service of ours sends outside has answers that come from there.
+            ("in_name", format!("meta l4proto {{ tcp, udp }} socket mark {MARK:#x} return")),
+            ("in_name", drop.clone()),
+            ("prerouting", format!("meta iifgroup {GROUP:#x} accept")),
+            ("prerouting", "iifname lo accept".to_owned()),
+            // Neighbour discovery: what comes from the link itself.
+            ("prerouting", "icmpv6 type 133-137 accept".to_owned()),
+        ] {
+            add(chain, &rule);
+        }
+        for (is_v4, name) in [(true, "ip"), (false, "ip6")] {
+            let has = |ip: IpAddr| ip.is_ipv4() == is_v4;
+            let own = listed(self.addresses.iter().filter(|ip| has(**ip)));
+            if !own.is_empty() {
+                // As `wg-quick` has it; an address that the interface has as well is that one's.
+                let rule = format!(
+                    "{beside_radios}{name} daddr {{ {own} }} fib daddr . iif type != local fib saddr type != local {drop}"
+                );
+                add("prerouting", &rule);
+            }
+            let behind = listed(self.widest(is_v4));
+            if !behind.is_empty() {
+                add("prerouting", &format!("{name} saddr {{ {behind} }} jump in_name"));
+            }
+            if self.is_default[usize::from(!is_v4)] {
+                let family = if is_v4 { "ipv4" } else { "ipv6" };
+                let rule = format!(
+                    "{beside_radios}meta nfproto {family} fib daddr type unicast fib saddr oifname {{ {devices} }} {drop}"
+                );
+                add("prerouting", &rule);
+            }
+        }
+        orders
+    }
+
+    /// The networks that are in none of the others: `nft` takes no address twice.
+    fn widest(&self, is_v4: bool) -> impl Iterator<Item = Prefix> {
+        let its = self.networks.iter().filter(|it| it.address().is_ipv4() == is_v4);
+        let mut sorted: Vec<Prefix> = its.copied().collect();
+        // A network comes after those that it is in.
+        sorted.sort_unstable_by_key(|it| (it.address(), it.bits()));
+        let mut widest: Vec<Prefix> = Vec::new();
+        for network in sorted {
+            if !widest.last().is_some_and(|it| it.contains(network.address())) {
+                widest.push(network);
+            }
+        }
+        widest.into_iter()
+    }
+}
+
+fn listed(all: impl Iterator<Item = impl ToString>) -> String {
+    all.map(|it| it.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Names of interfaces; a star at the end stands for itself.
+fn quoted(names: &BTreeSet<String>) -> String {
+    listed(names.iter().map(|name| format!("\"{}\"", name.replace('*', "\\*"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(name: &str, routes: &[&str], own: &[&str]) -> Wish {
+        let routes = routes.iter().map(|it| (name.to_owned(), it.parse().unwrap())).collect();
+        let own = own.iter().map(|it| it.parse().unwrap()).collect();
+        Wish { name: name.to_owned(), routes, own, ..Wish::default() }
+    }
+
+    #[test]
+    fn the_table_is_this() {
+        let routes = ["10.2.0.0/16", "10.2.3.0/24", "10.9.0.2/32", "::/0"];
+        let wish = wish("trackway-nc0", &routes, &["10.9.0.1/24"]);
+        let plan = Plan::of(&[wish], &["wlan0".to_owned()].into());
+
+        let expected = [
+            "add table inet trackway_tunnel",
+            "delete table inet trackway_tunnel",
+            "add table inet trackway_tunnel",
+            "add counter inet trackway_tunnel in-clear",
+            "add chain inet trackway_tunnel in_name",
+            "add chain inet trackway_tunnel prerouting { type filter hook prerouting priority raw; policy accept; }",
+            "add rule inet trackway_tunnel in_name fib saddr oif exists fib saddr oifname != { \"trackway-nc0\" } return",
+            "add rule inet trackway_tunnel in_name fib saddr type local return",
+            "add rule inet trackway_tunnel in_name fib daddr type { broadcast, anycast, multicast } return",
+            "add rule inet trackway_tunnel in_name meta l4proto { tcp, udp } socket mark 0x7472776c return",
+            "add rule inet trackway_tunnel in_name counter name in-clear drop",
+            "add rule inet trackway_tunnel prerouting meta iifgroup 0x7472776b accept",
+            "add rule inet trackway_tunnel prerouting iifname lo accept",
+            "add rule inet trackway_tunnel prerouting icmpv6 type 133-137 accept",
+            "add rule inet trackway_tunnel prerouting iifname != { \"wlan0\" } ip daddr { 10.9.0.1 } fib daddr . iif \
+             type != local fib saddr type != local counter name in-clear drop",
+            "add rule inet trackway_tunnel prerouting ip saddr { 10.2.0.0/16, 10.9.0.2/32 } jump in_name",
+            "add rule inet trackway_tunnel prerouting iifname != { \"wlan0\" } meta nfproto ipv6 fib daddr type unicast \
+             fib saddr oifname { \"trackway-nc0\" } counter name in-clear drop",
+        ];
+        assert_eq!(plan.script(table(Owner::Tunnel)), expected);
+    }
+}
