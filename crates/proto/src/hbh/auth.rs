@@ -23,7 +23,7 @@
 use std::hash::Hasher as _;
 
 use blake2::Blake2sMac256;
-use blake2::digest::Mac;
+use blake2::digest::{KeyInit, Mac};
 use siphasher::sip::SipHasher24;
 
 use crate::ip::{self, Header, rewrite_v4_checksum};
@@ -31,6 +31,10 @@ use crate::replay::{self, Window};
 
 /// Octets of a group key.
 pub const KEY: usize = 32;
+/// Octets of a digest of BLAKE2s (RFC 7693, 2.1).
+const DIGEST: usize = 32;
+/// Octets of the fixed header of IPv6, which its length does not count (RFC 8200, 3).
+const V6_HEADER: u16 = 40;
 /// Octets that a sealed packet is longer.
 pub const TRAILER: usize = NUMBER + 8;
 /// Octets of a tag of a hello.
@@ -193,6 +197,7 @@ impl Channel {
             return Err(Untrusted::Malformed);
         }
         let low = u32::from_be_bytes([0, n0, n1, n2]);
+        let len = u16::try_from(inner.len()).map_err(|_| Untrusted::Malformed)?;
         let number = self.window.rebuild(0, 8 * 3, low);
         // First what costs less.
         self.window.check(number)?;
@@ -202,7 +207,6 @@ impl Channel {
         self.window.take(number)?;
         out.clear();
         out.extend_from_slice(inner);
-        let len = u16::try_from(inner.len()).expect("shorter than the packet");
         set_len(out, &header, len);
         Ok(())
     }
@@ -240,19 +244,20 @@ fn set_len(packet: &mut [u8], header: &Header, len: u16) {
         packet[2..4].copy_from_slice(&len.to_be_bytes());
         rewrite_v4_checksum(&mut packet[..header.len]);
     } else {
-        let fixed = u16::try_from(header.len).expect("40");
-        packet[4..6].copy_from_slice(&(len - fixed).to_be_bytes());
+        packet[4..6].copy_from_slice(&len.saturating_sub(V6_HEADER).to_be_bytes());
     }
 }
 
 /// Keyed BLAKE2s of what `parts` are together; shorter secrets are its first octets.
 fn keyed<const N: usize>(key: &[u8; KEY], parts: &[&[u8]]) -> [u8; N] {
+    const { assert!(N <= DIGEST) };
     let mac = parts.iter().fold(blake2s(key), |mac, part| mac.chain_update(part));
-    *mac.finalize().into_bytes().first_chunk().expect("32 octets at most are asked for")
+    let digest: [u8; DIGEST] = mac.finalize().into_bytes().into();
+    std::array::from_fn(|at| digest[at])
 }
 
 fn blake2s(key: &[u8; KEY]) -> Blake2sMac256 {
-    <Blake2sMac256 as Mac>::new_from_slice(key).expect("as long as a key may be")
+    <Blake2sMac256 as KeyInit>::new(key.into())
 }
 
 #[cfg(test)]

@@ -51,7 +51,8 @@ fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    u16::try_from(sum).expect("folded below 2^16")
+    let [.., high, low] = sum.to_be_bytes();
+    u16::from_be_bytes([high, low])
 }
 
 /// The sum over the pseudo header of TCP, UDP and ICMPv6 (RFC 9293, 3.1; RFC 8200, 8.1).

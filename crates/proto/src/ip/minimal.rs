@@ -106,7 +106,7 @@ pub fn decapsulate(packet: &mut Vec<u8>) -> Result<(), Malformed> {
         return Err(Malformed::Checksum);
     }
 
-    let total = u16::try_from(header.total_len - len).expect("less than what it was");
+    let total = u16::try_from(header.total_len - len).map_err(|_| Malformed::Truncated)?;
     packet.truncate(header.total_len);
     packet.drain(header.len..header.len + len);
     packet[2..4].copy_from_slice(&total.to_be_bytes());

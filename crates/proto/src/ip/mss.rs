@@ -77,7 +77,8 @@ fn update(sum: u16, old: u16, new: u16) -> u16 {
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
     }
-    !u16::try_from(total).expect("folded below 2^16")
+    let [.., high, low] = total.to_be_bytes();
+    !u16::from_be_bytes([high, low])
 }
 
 #[cfg(test)]

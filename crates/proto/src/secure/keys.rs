@@ -79,7 +79,7 @@ impl FromStr for PrivateKey {
     type Err = NoKey;
 
     fn from_str(text: &str) -> Result<Self, NoKey> {
-        decode(text).map(Self)
+        secret(text).map(Self)
     }
 }
 
@@ -142,7 +142,7 @@ impl FromStr for PresharedKey {
     type Err = NoKey;
 
     fn from_str(text: &str) -> Result<Self, NoKey> {
-        decode(text).map(Self)
+        secret(text).map(Self)
     }
 }
 
@@ -178,10 +178,7 @@ impl FromStr for GroupSecret {
     type Err = NoKey;
 
     fn from_str(text: &str) -> Result<Self, NoKey> {
-        match decode(text)? {
-            octets if *octets == [0; LEN] => Err(NoKey::Zero),
-            octets => Ok(Self(octets)),
-        }
+        secret(text).map(Self)
     }
 }
 
@@ -189,6 +186,11 @@ impl fmt::Debug for GroupSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("GroupSecret(secret)")
     }
+}
+
+/// Reads a secret, which is never all zero: such a file was made by a program that failed.
+fn secret(text: &str) -> Result<Zeroizing<[u8; LEN]>, NoKey> {
+    decode(text).and_then(|octets| if *octets == [0; LEN] { Err(NoKey::Zero) } else { Ok(octets) })
 }
 
 fn decode(text: &str) -> Result<Zeroizing<[u8; LEN]>, NoKey> {
@@ -251,5 +253,7 @@ mod tests {
         }
         assert_eq!(zero.parse::<PublicKey>(), Err(NoKey::Zero));
         assert_eq!(zero.parse::<GroupSecret>(), Err(NoKey::Zero));
+        assert_eq!(zero.parse::<PrivateKey>(), Err(NoKey::Zero));
+        assert_eq!(zero.parse::<PresharedKey>(), Err(NoKey::Zero));
     }
 }

@@ -177,8 +177,9 @@ pub(super) const SLOTS_PER_PEER: u32 = 8;
 pub(super) const SLOT_BITS: u32 = 13;
 
 fn slot(index: Index) -> usize {
-    let low = index.bits() & ((1 << SLOT_BITS) - 1);
-    usize::try_from(low).expect("13 bits")
+    const { assert!(SLOT_BITS <= u16::BITS) };
+    let [_, _, high, low] = (index.bits() & ((1 << SLOT_BITS) - 1)).to_be_bytes();
+    usize::from(u16::from_be_bytes([high, low]))
 }
 
 /// The position of the peer that an index was drawn for.

@@ -150,7 +150,7 @@ impl Base {
         let total = u16::try_from(len + payload.len()).map_err(|_| Malformed)?;
         if self.shape.is_v4 {
             headers[2..4].copy_from_slice(&total.to_be_bytes());
-            let fixed = headers.first_chunk::<V4_HEADER>().expect("longer than that");
+            let fixed = headers.first_chunk::<V4_HEADER>().ok_or(Malformed)?;
             let checksum = v4_checksum(fixed);
             headers[10..12].copy_from_slice(&checksum.to_be_bytes());
         } else {

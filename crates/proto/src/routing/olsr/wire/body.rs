@@ -107,9 +107,9 @@ impl<'a> Hna<'a> {
             if mask.leading_ones() + mask.trailing_zeros() < u32::BITS {
                 return None;
             }
-            let bits = u8::try_from(mask.leading_ones()).expect("at most 32");
-            let prefix = Prefix::new(Ipv4Addr::new(a, b, c, d).into(), bits);
-            Some(prefix.expect("at most 32 bits").network())
+            let bits = u8::try_from(mask.leading_ones()).ok()?;
+            let prefix = Prefix::new(Ipv4Addr::new(a, b, c, d).into(), bits).ok()?;
+            Some(prefix.network())
         })
     }
 
