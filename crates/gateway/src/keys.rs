@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::files;
 
-/// Octets of a key file that are looked at: a key has 44.
+/// Octets of a key file at most: a key has 44.
 const LONGEST: usize = 1_024;
 
 /// The operating system's generator.
@@ -40,6 +40,9 @@ pub enum KeyFile {
         /// Who reads it.
         user: u32,
     },
+    /// It has more in it than a key.
+    #[error("longer than {LONGEST} octets: a file with nothing but a key is wanted")]
+    Long,
     /// Others than its owner may read or change it.
     #[error("others than its owner may read or change it (mode {mode:04o}): chmod 600")]
     Open {
@@ -64,8 +67,12 @@ impl KeyFile {
 /// # Errors
 /// When it cannot be read, holds no key, or others may read it.
 pub fn read<Key: FromStr<Err = NoKey>>(path: &Path) -> Result<Key, KeyFile> {
-    let mut text = Zeroizing::new(String::with_capacity(LONGEST));
-    open(path)?.take(LONGEST as u64).read_to_string(&mut text)?;
+    let mut text = Zeroizing::new(String::with_capacity(LONGEST + 1));
+    let most = u64::try_from(LONGEST).unwrap_or(u64::MAX);
+    open(path)?.take(most + 1).read_to_string(&mut text)?;
+    if text.len() > LONGEST {
+        return Err(KeyFile::Long);
+    }
     Ok(text.parse()?)
 }
 
@@ -137,6 +144,22 @@ mod tests {
         for open in open {
             assert!(matches!(open, Err(KeyFile::Open { .. })), "{open:?}");
         }
+    }
+
+    #[test]
+    fn a_long_file_is_no_key_file_even_if_it_begins_with_a_key() {
+        let path = std::env::temp_dir().join(format!("trackway-long-key-{}", std::process::id()));
+        let _ = fs::remove_file(&path);
+        let key = PrivateKey::generate(&mut System).unwrap().to_base64();
+        write_new(&path, &format!("{key}{}", " ".repeat(LONGEST - key.len() - 1))).unwrap();
+        let fits = read::<PrivateKey>(&path);
+        fs::remove_file(&path).unwrap();
+        write_new(&path, &format!("{key}{}another", "\n".repeat(LONGEST))).unwrap();
+        let long = read::<PrivateKey>(&path);
+        fs::remove_file(&path).unwrap();
+
+        assert!(fits.is_ok(), "{fits:?}");
+        assert!(matches!(long, Err(KeyFile::Long)), "{long:?}");
     }
 
     #[test]

@@ -236,6 +236,7 @@ fn no_key_file(entry: &Entry<'_>, file: &Path, why: &KeyFile) -> Complaint {
             format!("; `trackway keygen --out {file}` makes one")
         }
         KeyFile::Foreign { .. }
+        | KeyFile::Long
         | KeyFile::Malformed(_)
         | KeyFile::Open { .. }
         | KeyFile::Unreadable(_) => String::new(),
