@@ -5,8 +5,15 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What `chmod` would give, less the umask.
+const PUBLIC: u32 = 0o666;
+const PRIVATE: u32 = 0o600;
+/// Links followed one after the other, as many as Linux follows (path_resolution(7)).
+const MOST_LINKS: usize = 40;
 
 /// Files that this process has begun and not finished, by the names that they have meanwhile.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -24,20 +31,30 @@ impl WholeFile {
     /// Begins a file.
     ///
     /// # Errors
-    /// When its folder does not take one.
+    /// When its folder does not take one, or another user's link is in its place.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let is_other = fs::metadata(path).is_ok_and(|it| !it.is_file());
-        if is_other {
+        Self::begin(path, PUBLIC)
+    }
+
+    /// Begins a file that only its owner may read: one with what others have said.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_private(path: &Path) -> io::Result<Self> {
+        Self::begin(path, PRIVATE)
+    }
+
+    fn begin(path: &Path, mode: u32) -> io::Result<Self> {
+        let path = followed(path)?;
+        if is_other(&path) {
             // A folder is refused here, and a device is written to.
-            let file = BufWriter::new(File::options().write(true).open(path)?);
-            return Ok(Self { path: path.to_owned(), file, temporary: None });
+            let file = BufWriter::new(File::options().write(true).open(&path)?);
+            return Ok(Self { path, file, temporary: None });
         }
-        // Where the name is a link, the file that it leads to is replaced, and the link stays.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
         let temporary = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
         let mut unfinished = unfinished();
-        let file = BufWriter::new(File::create(&temporary)?);
+        let file = BufWriter::new(make_new(&temporary, mode)?);
         unfinished.insert(temporary.clone());
         drop(unfinished);
         Ok(Self { path, file, temporary: Some(temporary) })
@@ -91,6 +108,29 @@ pub fn write_whole(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> {
     file.finish()
 }
 
+/// Writes a file that only its owner may read whole, or leaves what is there.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_private(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut file = WholeFile::create_private(path)?;
+    file.write_all(contents.as_ref())?;
+    file.finish()
+}
+
+/// Makes a file that only its owner may read, in place of one that is there; a device or a pipe is opened. It is for
+/// what grows while somebody looks.
+///
+/// # Errors
+/// When its folder does not take one, or another user's link is in its place.
+pub fn grow_private(path: &Path) -> io::Result<File> {
+    let path = followed(path)?;
+    if is_other(&path) {
+        return File::options().write(true).open(path);
+    }
+    make_new(&path, PRIVATE)
+}
+
 /// Removes the files that were begun and not finished, for a program that a signal is about to end. No file is
 /// begun or finished afterwards.
 pub fn discard_unfinished() {
@@ -100,6 +140,45 @@ pub fn discard_unfinished() {
     }
     // Who writes now waits here until the program has ended.
     std::mem::forget(unfinished);
+}
+
+/// A path, or the one that it leads to as a link. Where others may make links, theirs would have us replace any file of
+/// ours: only our own and root's are followed.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    // Who we are: the owner of our own process.
+    let ours = fs::metadata("/proc/self").map_or(0, |it| it.uid());
+    let mut step = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(is) = fs::symlink_metadata(&step) else { break };
+        if !is.is_symlink() {
+            break;
+        }
+        if ![0, ours].contains(&is.uid()) {
+            let why =
+                format!("{} is a link of user {}, which is not followed", step.display(), is.uid());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        step = step.parent().unwrap_or(Path::new("")).join(fs::read_link(&step)?);
+    }
+    // The link stays, and the file that it leads to is replaced.
+    Ok(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
+}
+
+/// Whether a path leads to a folder, a device or a pipe.
+fn is_other(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|it| !it.is_file())
+}
+
+/// Makes a file that is not there yet, which no link can be; what a process of this number has left goes first.
+fn make_new(path: &Path, mode: u32) -> io::Result<File> {
+    let make = || File::options().write(true).create_new(true).mode(mode).open(path);
+    match make() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            make()
+        }
+        made => made,
+    }
 }
 
 fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
@@ -148,6 +227,59 @@ mod tests {
         assert_eq!(folder.names(), ["figure.csv"]);
         write_whole(&path, "after").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "after");
+    }
+
+    #[test]
+    fn a_private_file_is_its_owners_and_replaces_what_others_could_read() {
+        let folder = Folder::new("private");
+        let paths = ["whole", "grown"].map(|name| folder.0.join(name));
+        for path in &paths {
+            write_whole(path, "others may read this").unwrap();
+        }
+        let modes = || paths.each_ref().map(|path| fs::metadata(path).unwrap().mode() & 0o777);
+        let before = modes();
+
+        write_private(&paths[0], "mine").unwrap();
+        grow_private(&paths[1]).unwrap().write_all(b"mine").unwrap();
+
+        assert!(before.iter().all(|mode| *mode != 0o600), "{before:?}");
+        assert_eq!(modes(), [0o600; 2]);
+        assert!(paths.iter().all(|path| fs::read_to_string(path).unwrap() == "mine"));
+    }
+
+    #[test]
+    fn links_of_others_are_not_followed() {
+        const STRANGER: u32 = 64_999;
+        let folder = Folder::new("links");
+        let names = ["file", "link", ".link.part", "far"].map(|name| folder.0.join(name));
+        let [file, link, planted, far] = &names;
+        write_whole(file, "before").unwrap();
+        // Somebody who knows the name under which a file is begun.
+        let planted = planted.with_file_name(format!(".link.{}.part", std::process::id()));
+        for name in [link, &planted] {
+            std::os::unix::fs::symlink(file, name).unwrap();
+        }
+        std::os::unix::fs::symlink(link, far).unwrap();
+        fs::remove_file(link).unwrap();
+        write_whole(link, "after").unwrap();
+        assert_eq!(fs::read_to_string(file).unwrap(), "before");
+        fs::remove_file(link).unwrap();
+        std::os::unix::fs::symlink(file, link).unwrap();
+        if std::os::unix::fs::lchown(link, Some(STRANGER), None).is_err() {
+            println!("skipped: giving a link to another user needs root");
+            return;
+        }
+
+        for path in [link, far] {
+            for refused in [write_whole(path, "after"), grow_private(path).map(drop)] {
+                let refused = refused.unwrap_err().to_string();
+                assert!(
+                    refused.contains("is a link of user 64999, which is not followed"),
+                    "{refused}"
+                );
+            }
+        }
+        assert_eq!(fs::read_to_string(file).unwrap(), "before");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The file with the counters.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -44,6 +44,38 @@ impl Metrics {
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
-    fs::write(&temporary, text)?;
+    // What is there is not written to: a crash may have left it, or somebody have made it lead elsewhere.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::options().write(true).create_new(true).open(&temporary)?.write_all(text.as_bytes())?;
     fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_leads_elsewhere_is_not_written_to() {
+        let folder = std::env::temp_dir().join(format!("trackway-metrics-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let [path, planted, other] =
+            ["trackway.prom", "trackway.prom.new", "other"].map(|name| folder.join(name));
+        fs::write(&other, "of somebody").unwrap();
+        symlink(&other, &planted).unwrap();
+        symlink(&other, &path).unwrap();
+
+        replace(&path, "up 1\n").unwrap();
+        replace(&path, "up 2\n").unwrap();
+        let texts = [&path, &other].map(|path| fs::read_to_string(path).unwrap());
+        let is_left = planted.exists();
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert_eq!(texts, ["up 2\n", "of somebody"]);
+        assert!(!is_left);
+    }
 }

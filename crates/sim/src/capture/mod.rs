@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use proto::time::Time;
 
-use crate::whole::WholeFile;
+use crate::whole::{WholeFile, grow_private};
 
 pub use pcapng::{Direction, LinkType};
 
@@ -45,20 +45,20 @@ impl Output {
 }
 
 impl Capture {
-    /// Makes the file, or empties it; it grows while there is something to capture, for who watches it.
+    /// Makes the file, for its owner alone; it grows while there is something to capture, for who watches it.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self::new(path, Output::Growing(BufWriter::new(File::create(path)?))))
+        Ok(Self::new(path, Output::Growing(BufWriter::new(grow_private(path)?))))
     }
 
-    /// A file that appears when the capture is finished, and not at all unless it is whole.
+    /// A file for its owner alone that appears when the capture is finished, and not at all unless it is whole.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn create_whole(path: &Path) -> io::Result<Self> {
-        let file = WholeFile::create(path).map_err(|why| of(path, &why))?;
+        let file = WholeFile::create_private(path).map_err(|why| of(path, &why))?;
         Ok(Self::new(path, Output::Whole(Some(file))))
     }
 
