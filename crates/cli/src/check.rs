@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use gateway::Config;
 
 use crate::failure;
+use crate::terminal;
 
 /// Check a gateway's configuration and start nothing.
 ///
@@ -23,8 +24,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file } = args;
     let config = Config::read(&file).map_err(failure::misuse)?;
     for warning in config.warnings() {
-        writeln!(std::io::stderr(), "warning: {warning}")?;
+        writeln!(terminal::err(), "warning: {warning}")?;
     }
-    writeln!(std::io::stdout(), "{}: all right", file.display())?;
+    writeln!(terminal::out(), "{}: all right", file.display())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use crate::terminal;
+
 /// Remove the routes and rules that a gateway has left in this network namespace when it crashed, and give back
 /// the settings of interfaces that it had changed.
 ///
@@ -16,7 +18,7 @@ pub(crate) struct Args {}
 /// Removes them, and prints what there was.
 pub(crate) fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
     let left = gateway::remove_left()?;
-    let mut out = std::io::stdout().lock();
+    let mut out = terminal::out();
     if left.is_empty() {
         writeln!(out, "nothing was left")?;
     }

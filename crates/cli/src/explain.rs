@@ -9,6 +9,7 @@ use gateway::explain::{Explanation, Outcome, PassedOver, Question, Treatment, Vi
 
 use crate::control::Control;
 use crate::failure;
+use crate::terminal;
 
 /// Tell which rule decides on a flow, in which service it ends, whom that sends it to, and why.
 ///
@@ -51,7 +52,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(file) => question.explain(&Config::read(&file).map_err(failure::misuse)?),
         None => gateway::ask_explanation(control.path(), question)?,
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = terminal::out();
     if json {
         writeln!(out, "{}", serde_json::to_string(&explanation)?)?;
     } else {

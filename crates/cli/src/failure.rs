@@ -1,11 +1,14 @@
 //! How a command ends that could not do its work.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use emulator::namespace::Unusable;
+
+use crate::terminal;
 
 /// What the user gave is wrong: a configuration, a scenario, an argument. Exit code 2.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ pub(crate) fn of_namespace(why: Unusable) -> anyhow::Error {
 
 /// Prints a result, all of it.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::out();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .context("cannot write to standard output")
@@ -52,8 +55,21 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let said = format!("{error:#}");
     let said = settings::secret::redact(&said);
     // Nobody is left to tell when this fails as well.
-    let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("trackway: {said}\n"));
+    let _ = writeln!(terminal::err(), "trackway: {said}");
     if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// Ends as clap would with what it has to say of a command line: help, the version, or what is wrong; a key that was
+/// written where an option or a value belongs is not repeated.
+pub(crate) fn refuse(said: &clap::Error) -> ExitCode {
+    let text = said.render().to_string();
+    match settings::secret::redact(&text) {
+        Cow::Borrowed(_) => said.exit(),
+        Cow::Owned(text) => {
+            let _ = write!(terminal::err(), "{text}");
+            ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2))
+        }
+    }
 }
 
 fn is_closed_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {

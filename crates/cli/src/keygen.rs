@@ -10,6 +10,7 @@ use proto::secure::{GroupSecret, PrivateKey};
 use serde_json::json;
 
 use crate::failure;
+use crate::terminal;
 
 /// Make a key for a gateway's tunnel, or tell the public key of one; or make a group key for HBH.
 ///
@@ -54,7 +55,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let shown = (!public && out.is_none()).then(|| key.to_base64());
     let public_key = key.public_key().to_string();
-    let mut stdout = std::io::stdout();
+    let mut stdout = terminal::out();
     if json {
         let mut object = json!({ "public_key": public_key });
         if let Some(private_key) = shown {
@@ -81,7 +82,7 @@ fn make_group_key(out: Option<&Path>, json: bool) -> anyhow::Result<ExitCode> {
             ("file", file.display().to_string())
         }
     };
-    let mut stdout = std::io::stdout();
+    let mut stdout = terminal::out();
     if json {
         writeln!(stdout, "{:#}", json!({ name: value }))?;
     } else if out.is_none() {

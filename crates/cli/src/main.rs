@@ -13,12 +13,14 @@ mod keep_files;
 mod keygen;
 mod lab;
 mod link;
+mod log;
 mod messages;
 mod parameters;
 mod reload;
 mod run;
 mod sim;
 mod status;
+mod terminal;
 mod tls;
 
 use std::alloc::System;
@@ -62,7 +64,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return failure::refuse(&said),
+    };
+    let outcome = match cli.command {
         Command::Air(args) => air::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),

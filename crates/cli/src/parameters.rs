@@ -14,6 +14,7 @@ use sim::mobility::waypoint::Waypoint;
 use sim::{cnr, radio};
 
 use crate::failure::misuse;
+use crate::terminal;
 
 /// Show what can be set in configurations and scenarios: names, ranges, defaults.
 #[derive(Debug, clap::Args)]
@@ -40,7 +41,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Err(misuse(what));
         }
     }
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = terminal::out();
     if json {
         let schemas = tables.iter().map(|table| (table.name.to_owned(), schema::object(table)));
         let schemas: Map<String, Value> = schemas.collect();

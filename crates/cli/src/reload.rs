@@ -7,6 +7,7 @@ use gateway::Reloaded;
 
 use crate::control::Control;
 use crate::failure;
+use crate::terminal;
 
 /// Let the gateway that runs in this network namespace read its configuration again.
 ///
@@ -22,7 +23,7 @@ pub(crate) struct Args {
 pub(crate) fn run(Args { control }: Args) -> anyhow::Result<ExitCode> {
     match gateway::ask_reload(control.path())? {
         Reloaded::Changed(changes) => {
-            let mut out = std::io::stdout().lock();
+            let mut out = terminal::out();
             if changes.is_empty() {
                 writeln!(out, "nothing has changed")?;
             }

@@ -1,6 +1,5 @@
 //! `trackway run`: the gateway.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,6 +10,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, reload};
 
 use crate::failure;
+use crate::log::Lines;
 
 /// Carry this machine's traffic by the services that a configuration names.
 #[derive(Debug, clap::Args)]
@@ -28,10 +28,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file, control } = args;
     let config = Config::read(&file).map_err(failure::misuse)?;
     let (level, handle) = reload::Layer::new(filter(config.process.log));
-    let lines = fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal());
+    let lines = fmt::layer().with_writer(std::io::stderr).event_format(Lines::new());
     tracing_subscriber::registry().with(level).with(lines).init();
     // The handle fails only when there is no subscriber any more.
     let set_level = move |level| drop(handle.reload(filter(level)));

@@ -1,5 +1,6 @@
 //! `trackway sim`: a network of one's own in the simulator.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,6 +11,7 @@ use clap::Subcommand;
 use crate::animation::{self, Animate};
 use crate::failure::{misuse, print};
 use crate::lab::interrupt;
+use crate::terminal;
 
 /// Simulate a network described in a file.
 #[derive(Debug, clap::Args)]
@@ -52,7 +54,9 @@ enum Command {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Command::Run { scenario, seed, pcap, animate, json } = args.command;
     let plan = Plan::read(&scenario).map_err(misuse)?;
-    plan.notes.iter().for_each(|note| eprintln!("{note}"));
+    for note in &plan.notes {
+        writeln!(terminal::err(), "{note}")?;
+    }
 
     interrupt::end_cleanly()?;
     let limits = animate.is_wanted().then(Limits::default);

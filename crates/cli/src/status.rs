@@ -2,14 +2,17 @@
 
 mod tunnel;
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use serde_json::{Map, Value};
+use settings::plain::shown;
 
 use crate::control::Control;
+use crate::terminal;
 
 /// Print the tunnels, the other services and the counters of the gateway that runs in this network namespace.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,9 +32,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { json, counters: with_counters, control } = args;
     let status = gateway::ask_status(control.path())?;
-    let mut out = std::io::stdout().lock();
+    let mut out = terminal::out();
     if json {
         out.write_all(status.as_bytes())?;
+        out.flush()?;
         return Ok(ExitCode::SUCCESS);
     }
     let counters: Map<String, Value> =
@@ -40,7 +44,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         print_service(&mut out, service)?;
     }
     for fault in counters.get("faults").and_then(Value::as_array).into_iter().flatten() {
-        writeln!(out, "fault: {}", fault.as_str().unwrap_or("-"))?;
+        writeln!(out, "fault: {}", text(fault))?;
     }
     let tunnels = counters.get("tunnels").and_then(Value::as_array);
     for tunnel in tunnels.into_iter().flatten() {
@@ -71,17 +75,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A text of the gateway's, which may be a station's: on one line. `-` if there is none.
+fn text(value: &Value) -> Cow<'_, str> {
+    shown(value.as_str().unwrap_or("-"))
+}
+
 /// Whether a service runs, since when, and how it failed last.
 fn print_service(out: &mut impl Write, service: &Value) -> anyhow::Result<()> {
-    let text = |key: &str| service[key].as_str().unwrap_or("-");
+    let text = |key: &str| text(&service[key]);
     let since = UNIX_EPOCH + Duration::from_secs(service["since"].as_u64().unwrap_or_default());
     let lasts = SystemTime::now().duration_since(since).unwrap_or_default().as_secs();
     write!(out, "{}: {} for {lasts} s", text("name"), text("state"))?;
     if service["restarts"] != 0 {
         write!(out, ", restarts {}", service["restarts"])?;
     }
-    if let Some(why) = service["why"].as_str() {
-        write!(out, ", failed last: {why}")?;
+    if service["why"].is_string() {
+        write!(out, ", failed last: {}", text("why"))?;
     }
     writeln!(out)?;
     Ok(())
@@ -93,16 +102,15 @@ fn print_state(
     name: &str,
     service: &Map<String, Value>,
 ) -> anyhow::Result<()> {
-    let state = service.get("state").and_then(Value::as_str).unwrap_or("-");
-    write!(out, "{name}: {state}")?;
+    write!(out, "{}: {}", shown(name), text(service.get("state").unwrap_or(&Value::Null)))?;
     let said = service
         .iter()
         .filter(|(key, value)| *key != "state" && !value.is_array() && !value.is_object());
     for (key, value) in said {
         let key = key.replace('_', " ");
         match value {
-            Value::String(text) => write!(out, ", {key} {text}")?,
-            other => write!(out, ", {key} {other}")?,
+            Value::String(value) => write!(out, ", {} {}", shown(&key), shown(value))?,
+            other => write!(out, ", {} {other}", shown(&key))?,
         }
     }
     writeln!(out)?;
@@ -126,7 +134,7 @@ fn print_air(out: &mut impl Write, node: &Value) -> anyhow::Result<()> {
         )?;
     }
     for station in node["stations"].as_array().into_iter().flatten() {
-        let text = |key: &str| station[key].as_str().unwrap_or("-");
+        let text = |key: &str| text(&station[key]);
         write!(out, "  station {}: link {}", text("address"), text("link"))?;
         match station["heard_s"].as_u64() {
             Some(seconds) => write!(out, ", heard {seconds} s ago")?,
@@ -142,7 +150,7 @@ fn print_air(out: &mut impl Write, node: &Value) -> anyhow::Result<()> {
 
 /// A TCP connection over HF in a line.
 fn print_session(out: &mut impl Write, session: &Value) -> anyhow::Result<()> {
-    let text = |key: &str| session[key].as_str().unwrap_or("-");
+    let text = |key: &str| text(&session[key]);
     writeln!(
         out,
         "  {} {} {} to {}: {} for {} s, waits for {}; octets written {} (sent {}), read {} (arrived {})",
@@ -163,7 +171,7 @@ fn print_session(out: &mut impl Write, session: &Value) -> anyhow::Result<()> {
 
 /// A flow of UDP over HF in a line.
 fn print_flow(out: &mut impl Write, flow: &Value) -> anyhow::Result<()> {
-    let text = |key: &str| flow[key].as_str().unwrap_or("-");
+    let text = |key: &str| text(&flow[key]);
     writeln!(
         out,
         "  {} {} udp {} to {}: {} for {} s, idle for {} s; datagrams sent {} ({} octets), arrived {} ({} octets)",
@@ -184,7 +192,7 @@ fn print_flow(out: &mut impl Write, flow: &Value) -> anyhow::Result<()> {
 
 /// What a rule decided, in a line.
 fn print_rule(out: &mut impl Write, rule: &Value) -> anyhow::Result<()> {
-    let text = |key: &str| rule[key].as_str().unwrap_or("-");
+    let text = |key: &str| text(&rule[key]);
     writeln!(
         out,
         "rule {}: {}, hits {}, octets {}, blocked {}",

@@ -12,6 +12,7 @@ use gateway::tls::check;
 use serde_json::json;
 
 use crate::failure::misuse;
+use crate::terminal;
 
 /// Make certificates for a test, or check those that are there.
 #[derive(Debug, clap::Args)]
@@ -118,6 +119,13 @@ fn issue(args: &Issue) -> anyhow::Result<ExitCode> {
         fs::read_to_string(&path)
             .map_err(|why| misuse(format!("{}: {why}; {remedy}", path.display())))
     };
+    // A key that others could have read or written speaks for nobody.
+    let path = folder.join("ca.key");
+    if let Err(why) = keys::open(&path)
+        && !why.is_missing()
+    {
+        return Err(misuse(format!("{}: {why}", path.display())));
+    }
     let authority = Issued { certificate: read("ca.crt")?, key: read("ca.key")? };
     let authority = Authority::open(&authority).map_err(|why| {
         misuse(format!("{}: {why}; `trackway tls ca` makes both", folder.display()))
@@ -132,7 +140,7 @@ fn issue(args: &Issue) -> anyhow::Result<ExitCode> {
 fn check(args: &Check) -> anyhow::Result<ExitCode> {
     let Check { ca, chain, name, client, json } = args;
     let verdict = check::check(ca, chain, name.as_deref(), usage(*client)).map_err(misuse)?;
-    let mut stdout = io::stdout();
+    let mut stdout = terminal::out();
     if *json {
         let object = json!({
             "ok": verdict.failure.is_none(),
@@ -160,7 +168,7 @@ fn write(folder: &Path, name: &str, issued: &Issued, json: bool) -> anyhow::Resu
     file.and_then(|mut file| file.write_all(issued.certificate.as_bytes()))
         .map_err(|why| unwritten(&certificate, why))?;
     let (certificate, key) = (certificate.display().to_string(), key.display().to_string());
-    let mut stdout = io::stdout();
+    let mut stdout = terminal::out();
     if json {
         writeln!(stdout, "{:#}", json!({ "certificate": certificate, "key": key }))?;
     } else {

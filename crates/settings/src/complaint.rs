@@ -6,6 +6,7 @@ use std::io::{self, Read as _};
 use std::ops::Range;
 use std::path::Path;
 
+use crate::plain::shown;
 use crate::secret::redact;
 
 /// The text of a file.
@@ -68,7 +69,7 @@ impl Source {
     #[must_use]
     pub fn about(&self, what: impl fmt::Display) -> Complaint {
         let what = redact(&one_line(&what.to_string())).into_owned();
-        let file = shown(&redact(&self.name));
+        let file = shown(&redact(&self.name)).into_owned();
         Complaint { file, line: None, key: None, what }
     }
 
@@ -77,7 +78,7 @@ impl Source {
         let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
         Complaint {
             line: Some(before.iter().filter(|octet| **octet == b'\n').count() + 1),
-            key: Some(shown(&redact(key))).filter(|key| !key.is_empty()),
+            key: Some(shown(&redact(key)).into_owned()).filter(|key| !key.is_empty()),
             ..self.about(what)
         }
     }
@@ -97,14 +98,5 @@ impl fmt::Display for Complaint {
 }
 
 fn one_line(text: &str) -> String {
-    shown(&text.split_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-/// A text of others as a terminal may have it: control characters are written out.
-fn shown(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
-    }
-    shown
+    shown(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }

@@ -14,6 +14,7 @@ mod document;
 mod entry;
 mod near;
 pub mod page;
+pub mod plain;
 pub mod schema;
 pub mod secret;
 mod section;

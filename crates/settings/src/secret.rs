@@ -91,14 +91,16 @@ fn secret_in(word: &str) -> Option<(usize, usize)> {
     {
         return Some((from, word.len()));
     }
-    let mut from = 0;
-    for part in word.split('/') {
-        if is_key(part) {
-            return Some((from, from + part.len()));
-        }
-        from += part.len() + 1;
-    }
-    None
+    // Behind a folder, or behind an option.
+    const WAYS: [&[char]; 2] = [&['/'], &['/', '=', '-']];
+    WAYS.into_iter().find_map(|separators| {
+        let mut from = 0;
+        word.split(separators).find_map(|part| {
+            let range = (from, from + part.len());
+            from = range.1 + 1;
+            is_key(part).then_some(range)
+        })
+    })
 }
 
 fn without_pem(text: &str) -> Cow<'_, str> {
@@ -162,6 +164,8 @@ mod tests {
             (format!("/etc/trackway/{KEY}: not found"), "/etc/trackway/#: not found"),
             (format!("/etc/trackway/{HEX_KEY}"), "/etc/trackway/#"),
             (format!("{KEY:?} is not allowed: a name"), "\"#\" is not allowed: a name"),
+            (format!("unexpected argument '--{HEX_KEY}' found"), "unexpected argument '--#' found"),
+            (format!("'--key={HEX_KEY}' and '--key={KEY}'"), "'--key=#' and '--key=#'"),
             (format!("[\"a\", \"{KEY}\", {HEX_KEY}]"), "[\"a\", \"#\", #]"),
             (format!("a {pem} b {pem}"), "a # b #"),
             ("a -----BEGIN PRIVATE KEY-----\\nAAEC".to_owned(), "a #"),

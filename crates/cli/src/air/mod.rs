@@ -6,11 +6,13 @@ mod progress;
 mod radio;
 mod session;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use ::lab::scenario::Plan;
 
 use crate::failure::misuse;
+use crate::terminal;
 pub(crate) use options::Args;
 use options::Channel;
 use session::Session;
@@ -19,7 +21,9 @@ use session::Session;
 #[expect(clippy::needless_pass_by_value, reason = "all subcommands alike")]
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let plan = Plan::read(&args.scenario).map_err(misuse)?;
-    plan.notes.iter().for_each(|note| eprintln!("{note}"));
+    for note in &plan.notes {
+        writeln!(terminal::err(), "{note}")?;
+    }
     let stations = args.stations(&plan)?;
     let channel = stations.channel;
     let session = Session::open(&args, &plan, stations)?;

@@ -1,11 +1,13 @@
 //! How it goes: a line on a terminal, and a warning wherever this machine is too slow.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::time::Duration;
 
 use emulator::air::Lateness;
 use proto::quantity::Span;
 use proto::time::Time;
+
+use crate::terminal;
 
 /// How late things may be that nobody hears of.
 const LATE: Duration = Duration::from_millis(5);
@@ -28,7 +30,7 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new() -> Self {
         Self {
-            is_shown: io::stderr().is_terminal(),
+            is_shown: terminal::is_watched(),
             total: Lateness::default(),
             recent: Lateness::default(),
             next_warning: Time::ZERO,
@@ -40,7 +42,7 @@ impl Progress {
     pub(super) fn show(&mut self, now: Time, latest: Lateness, line: impl FnOnce() -> String) {
         self.total.add(&latest);
         self.recent.add(&latest);
-        let mut out = io::stderr();
+        let mut out = terminal::err();
         // Nobody may be there to read it, here and below.
         if self.recent.longest > LATE && now >= self.next_warning {
             self.end();
@@ -51,14 +53,15 @@ impl Progress {
         if self.is_shown && now >= self.next_line {
             self.next_line = now + EVERY;
             let (seconds, late) = (now.as_secs_f64(), rounded(latest.mean()));
-            let _ = write!(out, "\r\x1b[K{seconds:.0} s | {} | late by {late}", line());
+            let line = line();
+            terminal::replace_line(format_args!("{seconds:.0} s | {line} | late by {late}"));
         }
     }
 
     /// Leaves a clean line.
     pub(super) fn end(&self) {
         if self.is_shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            terminal::replace_line(format_args!(""));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Interfaces on a channel, whichever that is, from the moment when all are joined.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::time::Duration;
 
 use ::lab::scenario::Plan;
@@ -12,6 +12,7 @@ use sim::mobility::{Motion, Position};
 use super::options::{Args, Joined, Stations};
 use super::progress::{self, Progress};
 use crate::failure::{self, misuse};
+use crate::terminal;
 
 /// How often the channel is looked at for a picture of it.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
@@ -74,7 +75,7 @@ impl<'a> Session<'a> {
     ) -> anyhow::Result<Carried> {
         let stop = Stop::new(self.args.duration.map(|duration| duration.0))?;
         // Nobody may be there to read it.
-        let _ = writeln!(io::stderr(), "{}", self.ready());
+        let _ = writeln!(terminal::err(), "{}", self.ready());
         let mut progress = Progress::new();
         let every = if is_watched { LOOK } else { progress::EVERY };
         let outcome = self.antennas.carry(hub, &stop, every, |now, hub| {

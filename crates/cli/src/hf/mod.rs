@@ -23,6 +23,7 @@ use proto::time::Time;
 use sim::whole::WholeFile;
 
 use crate::failure;
+use crate::terminal;
 use options::{Options, Plan};
 use picture::Picture;
 use progress::Progress;
@@ -136,12 +137,12 @@ fn listen(plan: &Plan, end: usize) -> anyhow::Result<Server> {
 /// Says what happened at an end; nobody may be there to read it.
 fn tell(what: &str, end: usize, happened: &dyn Display) {
     let name = ["A", "B"][end];
-    let _ = writeln!(io::stderr(), "{what} {name}: {happened}");
+    let _ = writeln!(terminal::err(), "{what} {name}: {happened}");
 }
 
 /// Says where clients connect; nobody may be there to read it.
 fn greet(plan: &Plan, servers: &[Server; 2], seed: u64) {
-    let mut err = io::stderr().lock();
+    let mut err = terminal::err();
     for ((name, end), server) in ["A", "B"].into_iter().zip(&plan.ends).zip(servers) {
         let at = server.local_address().map_or(String::new(), |at| at.to_string());
         let place = end.namespace.as_ref().map_or(String::new(), |name| format!(" in {name}"));

@@ -7,10 +7,12 @@ use serde_json::json;
 
 use super::options::Plan;
 
+use crate::terminal;
+
 /// Prints what the modems did to standard output.
 pub(super) fn print(modems: &Modems, plan: &Plan, seed: u64, seconds: f64) -> io::Result<()> {
     let ends = modems.stats();
-    let mut out = io::stdout().lock();
+    let mut out = terminal::out();
     if plan.is_json {
         let modem = |end: usize| {
             let (stats, server) = &ends[end];

@@ -1,10 +1,11 @@
 //! One line on a terminal that says how it goes.
 
-use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use emulator::hf::{Exchange, Tally};
 use proto::time::Time;
+
+use crate::terminal;
 
 /// The line, if anybody looks.
 pub(super) struct Progress {
@@ -17,7 +18,7 @@ const EVERY: Duration = Duration::from_secs(1);
 impl Progress {
     /// On a terminal only.
     pub(super) fn new() -> Self {
-        Self { next: io::stderr().is_terminal().then_some(Time::ZERO) }
+        Self { next: terminal::is_watched().then_some(Time::ZERO) }
     }
 
     /// Shows what is new, if it is time.
@@ -36,7 +37,7 @@ impl Progress {
             );
         }
         // Nobody may be there to read it.
-        let _ = write!(io::stderr(), "\r\x1b[K{line}");
+        terminal::replace_line(format_args!("{line}"));
     }
 
     /// When there is something new to show.
@@ -47,7 +48,7 @@ impl Progress {
     /// Leaves a clean line.
     pub(super) fn end(&self) {
         if self.next.is_some() {
-            let _ = write!(io::stderr(), "\r\x1b[K");
+            terminal::replace_line(format_args!(""));
         }
     }
 }

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use super::options::Plan;
 
+use crate::terminal;
+
 /// Both nodes, at the end.
 pub(super) struct Report<'a> {
     pub(super) plan: &'a Plan,
@@ -19,7 +21,7 @@ pub(super) struct Report<'a> {
 impl Report<'_> {
     /// Prints it to standard output.
     pub(super) fn print(&self) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = terminal::out();
         if self.plan.is_json {
             return writeln!(out, "{}", self.json());
         }

@@ -7,6 +7,7 @@ use gateway::Switched;
 
 use crate::control::Control;
 use crate::failure;
+use crate::terminal;
 
 /// What to do with the traffic of the gateway that runs here.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -38,7 +39,7 @@ pub(super) fn run(traffic: Traffic) -> anyhow::Result<ExitCode> {
     let wanted = rule.clone().unwrap_or_default();
     match gateway::ask_switch(control.path(), rule, is_enabled)? {
         Switched::Changed(changes) => {
-            let mut out = std::io::stdout().lock();
+            let mut out = terminal::out();
             if changes.is_empty() {
                 writeln!(out, "nothing has changed")?;
             }

@@ -1,6 +1,6 @@
 //! Ctrl-C and its like: they end a command between two runs.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::thread;
@@ -8,6 +8,8 @@ use std::thread;
 use anyhow::Context as _;
 use nix::sys::signal::{SigSet, Signal};
 use sim::whole::discard_unfinished;
+
+use crate::terminal;
 
 /// Ends a command when the runs at work are done; a second signal ends it at once.
 pub(super) struct Interrupt {
@@ -26,8 +28,10 @@ impl Interrupt {
             signal.store(taken as i32, Ordering::Relaxed);
             flag.store(true, Ordering::Relaxed);
             // Progress that cannot be shown is no reason to go on.
-            let _ =
-                writeln!(io::stderr(), "ends when the runs at work are done; again ends at once");
+            let _ = writeln!(
+                terminal::err(),
+                "ends when the runs at work are done; again ends at once"
+            );
             end_at_next(&signals);
         });
         Ok(this)

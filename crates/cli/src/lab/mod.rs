@@ -20,6 +20,7 @@ use clap::Subcommand;
 use sim::whole::write_whole;
 
 use crate::failure::{misuse, print};
+use crate::terminal;
 use interrupt::Interrupt;
 
 /// Run experiments that reproduce published results, or tune a scenario.
@@ -192,7 +193,7 @@ fn keep(folder: &Path) -> anyhow::Result<Keeper> {
         )),
         Unusable::Busy(_) | Unusable::Io { .. } => why.into(),
     })?;
-    let (mut err, folder) = (io::stderr(), folder.display());
+    let (mut err, folder) = (terminal::err(), folder.display());
     if is_anew {
         writeln!(err, "the runs that {folder} had are of another build of Trackway: begins anew")?;
     } else if keeper.count() > 0 {
@@ -210,7 +211,7 @@ fn kept(keeper: Option<&Keeper>) -> Result<(), Unusable> {
 }
 
 fn stopped(folder: Option<&Path>, count: usize) -> io::Result<()> {
-    let mut err = io::stderr();
+    let mut err = terminal::err();
     match folder {
         Some(folder) => writeln!(
             err,
@@ -223,7 +224,7 @@ fn stopped(folder: Option<&Path>, count: usize) -> io::Result<()> {
 
 fn write_scenarios(folder: &Path, files: &[Replay]) -> anyhow::Result<()> {
     output::make_folder(folder)?;
-    let mut out = io::stdout().lock();
+    let mut out = terminal::out();
     for Replay { file, cell, text } in files {
         let path = folder.join(file);
         let failed = || format!("cannot write {}", path.display());
@@ -234,7 +235,7 @@ fn write_scenarios(folder: &Path, files: &[Replay]) -> anyhow::Result<()> {
 }
 
 fn list(claims: &[Claim]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::out();
     let mut group = "";
     for claim in claims {
         if claim.group != group {

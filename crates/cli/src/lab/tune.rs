@@ -19,6 +19,7 @@ use sim::whole::write_whole;
 
 use super::interrupt::Interrupt;
 use crate::failure::{misuse, print};
+use crate::terminal;
 
 /// Find the values of parameters with which a scenario of your own does best.
 ///
@@ -142,7 +143,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             trials.are_kept()?;
             let done = trials.count();
             writeln!(
-                io::stderr(),
+                terminal::err(),
                 "stopped; {done} runs are kept in {}, {} of them new: the same command goes on from there",
                 folder.display(),
                 done - had
@@ -164,7 +165,7 @@ fn open(args: &Args, laboratory: &Laboratory<'_>) -> anyhow::Result<(PathBuf, Jo
         let stem = file.path().file_stem().unwrap_or_default().to_string_lossy();
         PathBuf::from("trackway-tune").join(format!("{stem}-{}", &fingerprint[..DIGITS]))
     });
-    let mut err = io::stderr();
+    let mut err = terminal::err();
     if args.out.is_none() && !folder.exists() && has_others(&folder) {
         writeln!(
             err,

@@ -3,13 +3,14 @@
 mod options;
 mod report;
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use emulator::link::Cable;
 use emulator::{NoEnd, Stop, any_seed};
 
 use crate::failure::{self, misuse};
+use crate::terminal;
 pub(crate) use options::Args;
 use report::Report;
 
@@ -28,7 +29,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     })?;
     let stop = Stop::new(args.duration.map(|duration| duration.0))?;
     // Nobody may be there to read it.
-    let _ = writeln!(io::stderr(), "joined {} and {} with seed {seed}", args.a, args.b);
+    let _ = writeln!(terminal::err(), "joined {} and {} with seed {seed}", args.a, args.b);
     let [ab, ba] = cable.join(directions, &stop)?;
 
     Report { args: &args, seed, seconds: stop.now().as_secs_f64(), ab, ba }.print()?;

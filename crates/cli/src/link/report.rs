@@ -7,6 +7,8 @@ use serde_json::json;
 
 use super::options::Args;
 
+use crate::terminal;
+
 /// Both directions, at the end.
 pub(super) struct Report<'a> {
     pub(super) args: &'a Args,
@@ -19,7 +21,7 @@ pub(super) struct Report<'a> {
 impl Report<'_> {
     /// Prints it to standard output.
     pub(super) fn print(&self) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = terminal::out();
         if self.args.json {
             return writeln!(out, "{}", self.json());
         }

@@ -1,16 +1,19 @@
 //! `trackway receive`: messages that have come.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::fs::DirBuilder;
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use gateway::config::sar::SOCKET;
 use serde_json::{Value, json};
+use sim::whole::write_private;
 
 use super::Service;
+use crate::terminal;
 
 /// Receive messages by the gateway's `[sar]` service, one unless told otherwise.
 ///
@@ -30,7 +33,7 @@ pub(crate) struct Args {
     /// Receive until ended.
     #[arg(long, conflicts_with = "count")]
     follow: bool,
-    /// Write each message into a file of its own in this folder, called by its number; without it, they go to
+    /// Write each message into a file of its own, for this user alone, in this folder, called by its number; without it, they go to
     /// standard output, one after the other.
     #[arg(long, value_name = "FOLDER")]
     into: Option<PathBuf>,
@@ -45,7 +48,8 @@ pub(crate) struct Args {
 /// Receives what `args` say.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.into {
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.with_context(|| format!("making {}", folder.display()))?;
     }
     let mut service = Service::connect(&args.socket)?;
     service.ask(&json!({"do": "receive", "port": args.port}), &[])?;
@@ -72,13 +76,13 @@ fn settle(service: &mut Service) -> anyhow::Result<()> {
 
 fn keep(args: &Args, mut answer: Value, octets: &[u8]) -> anyhow::Result<()> {
     let number = answer["number"].as_u64().unwrap_or_default();
-    let mut out = io::stdout().lock();
     if let Some(folder) = &args.into {
         let file = folder.join(number.to_string());
-        write(&file, octets).with_context(|| format!("writing {}", file.display()))?;
+        // What others say to this user is for this user.
+        write_private(&file, octets).with_context(|| format!("writing {}", file.display()))?;
         answer["file"] = json!(file);
         if !args.json {
-            writeln!(out, "{}", file.display())?;
+            writeln!(terminal::out(), "{}", file.display())?;
         }
     } else if args.json {
         let mut hex = String::with_capacity(2 * octets.len());
@@ -88,20 +92,10 @@ fn keep(args: &Args, mut answer: Value, octets: &[u8]) -> anyhow::Result<()> {
         }
         answer["hex"] = json!(hex);
     } else {
-        out.write_all(octets)?;
+        terminal::pass(octets).context("writing a message")?;
     }
     if args.json {
-        writeln!(out, "{answer}")?;
+        writeln!(terminal::out(), "{answer}")?;
     }
-    out.flush().context("writing a message")
-}
-
-/// The file is there as a whole, and on the disk, or not at all.
-fn write(file: &Path, octets: &[u8]) -> io::Result<()> {
-    let mut fresh = file.as_os_str().to_owned();
-    fresh.push(".part");
-    let mut part = fs::File::create(&fresh)?;
-    part.write_all(octets)?;
-    part.sync_all()?;
-    fs::rename(&fresh, file)
+    terminal::out().flush().context("writing a message")
 }

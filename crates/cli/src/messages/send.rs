@@ -1,6 +1,6 @@
 //! `trackway send`: a message to one or several destinations.
 
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 use crate::failure::misuse;
+use crate::terminal;
 
 /// Send a message by the gateway's `[sar]` service, and wait until each destination has it or is given up.
 ///
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     loop {
         let (answer, _) = service.answer()?;
         if args.json {
-            writeln!(io::stdout(), "{answer}")?;
+            writeln!(terminal::out(), "{answer}")?;
         }
         let left = match answer["is"].as_str() {
             Some("accepted") => {
@@ -127,10 +128,10 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
 
 /// Tells who waits for the rest how it goes.
 fn say(args: &Args, what: std::fmt::Arguments<'_>) -> io::Result<()> {
-    if args.json || !io::stderr().is_terminal() && !args.no_wait {
+    if args.json || !terminal::is_watched() && !args.no_wait {
         return Ok(());
     }
-    writeln!(io::stderr(), "{what}")
+    writeln!(terminal::err(), "{what}")
 }
 
 fn print(args: &Args, answer: &Value) -> io::Result<()> {
@@ -148,5 +149,5 @@ fn print(args: &Args, answer: &Value) -> io::Result<()> {
         "silent" => "not delivered: there is no answer; does a gateway with [sar] run there?",
         other => other,
     };
-    writeln!(io::stdout(), "{}: {said}", text("to"))
+    writeln!(terminal::out(), "{}: {said}", text("to"))
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use serde_json::{Map, Value};
+use settings::plain::shown;
 
 /// Where values begin.
 const COLUMN: usize = 20;
@@ -26,7 +27,7 @@ pub(super) fn print(
     tunnel: &Value,
     with_counters: bool,
 ) -> anyhow::Result<()> {
-    let text = |key: &str| tunnel[key].as_str().unwrap_or("-").to_owned();
+    let text = |key: &str| super::text(&tunnel[key]).into_owned();
     let number = |key: &str| tunnel[key].as_f64().unwrap_or_default();
     let percent = |key: &str| share(number(key));
     let ago = |key: &str| match tunnel[key].as_f64() {
@@ -90,9 +91,10 @@ pub(super) fn print(
 
 /// Where the peer is, the name that it is called by, and what is wrong with that.
 fn endpoint(tunnel: &Value) -> String {
-    let address = tunnel["endpoint"].as_str().unwrap_or("-");
-    match (tunnel["endpoint_name"].as_str(), tunnel["endpoint_failure"].as_str()) {
-        (None, _) => address.to_owned(),
+    let address = super::text(&tunnel["endpoint"]);
+    let said = |key: &str| tunnel[key].as_str().map(shown);
+    match (said("endpoint_name"), said("endpoint_failure")) {
+        (None, _) => address.into_owned(),
         (Some(name), None) => format!("{address} ({name})"),
         (Some(name), Some(why)) => format!("{address} ({name}: {why}; asked again)"),
     }

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use emulator::air::NetSeen;
 use serde_json::json;
 use sim::cnr::{Precedence, StationId, TransmissionKind};
-use sim::whole::write_whole;
+use sim::whole::{grow_private, write_whole};
 
 use crate::air::options::NetFiles;
 
@@ -34,7 +34,7 @@ impl Record {
     /// What these options ask for, of stations with these names; `None` if that is nothing.
     pub(super) fn new(files: &NetFiles, names: &[String]) -> anyhow::Result<Option<Self>> {
         let lines = files.record.as_ref().map(|path| {
-            let file = File::create(path).with_context(|| format!("writing {}", path.display()))?;
+            let file = grow_private(path).with_context(|| format!("writing {}", path.display()))?;
             anyhow::Ok(Lines { path: path.clone(), file: BufWriter::new(file), failed: None })
         });
         let strips = |path: &PathBuf| (path.clone(), Strips::new(names.iter().cloned()));

@@ -10,6 +10,7 @@ use sim::cnr::{self, StationId};
 use crate::air::options::Joined;
 use crate::air::progress::rounded;
 use crate::air::session::{Carried, Session};
+use crate::terminal;
 
 /// All of it, at the end.
 pub(super) struct Report<'a> {
@@ -31,7 +32,7 @@ struct Line<'a> {
 impl Report<'_> {
     /// Prints it to standard output.
     pub(super) fn print(&self, is_json: bool) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = terminal::out();
         if is_json {
             return writeln!(out, "{}", self.json());
         }

@@ -9,6 +9,7 @@ use sim::radio::{self, StationId};
 use crate::air::options::Joined;
 use crate::air::progress::rounded;
 use crate::air::session::Carried;
+use crate::terminal;
 
 /// All of it, at the end.
 pub(super) struct Report<'a> {
@@ -21,7 +22,7 @@ pub(super) struct Report<'a> {
 impl Report<'_> {
     /// Prints it to standard output.
     pub(super) fn print(&self, is_json: bool) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = terminal::out();
         if is_json {
             return writeln!(out, "{}", self.json());
         }

@@ -1,0 +1,44 @@
+//! The terminal, or whatever reads our output instead: the only way there, so that no text of others, from the network or
+//! a file, ever moves its cursor or forges a line.
+
+use std::fmt;
+use std::io::{self, IsTerminal as _, Stderr, StdoutLock, Write};
+
+use settings::plain::Plain;
+
+/// Standard output, without control characters.
+pub(crate) fn out() -> Plain<StdoutLock<'static>> {
+    Plain::new(io::stdout().lock())
+}
+
+/// Standard error, without control characters.
+pub(crate) fn err() -> Plain<Stderr> {
+    Plain::new(io::stderr())
+}
+
+/// Writes a message of others to standard output: as it came for a program or a file, without control characters for
+/// a person.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn pass(octets: &[u8]) -> io::Result<()> {
+    let mut raw = io::stdout().lock();
+    if !raw.is_terminal() {
+        raw.write_all(octets)?;
+        return raw.flush();
+    }
+    let mut plain = Plain::new(raw);
+    plain.write_all(octets)?;
+    plain.flush()
+}
+
+/// Whether a person sees what goes to standard error.
+pub(crate) fn is_watched() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// Replaces the last line of standard error; nobody may be there to read it.
+pub(crate) fn replace_line(line: fmt::Arguments<'_>) {
+    let _ = write!(io::stderr(), "\r\x1b[K");
+    let _ = write!(err(), "{line}");
+}

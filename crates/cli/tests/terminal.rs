@@ -1,0 +1,109 @@
+//! What every command prints: no secret that was written in the wrong place, no control character of others.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// An example, and nobody's: a private key in base64 and in base 16.
+const SECRETS: [&str; 2] = [
+    "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+    "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+];
+
+#[test]
+fn a_secret_in_place_of_a_word_of_any_command_is_not_repeated() {
+    let folder = std::env::temp_dir().join(format!("trackway-words-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let help = trackway(&folder, &["--help"]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    let listed = help.split_once("Commands:\n").unwrap().1;
+    let commands: Vec<_> = listed
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        // It makes a key, or a file that is called so.
+        .filter(|command| !["help", "keygen"].contains(command))
+        .collect();
+
+    for command in &commands {
+        for secret in SECRETS {
+            let words = [
+                vec![secret.to_owned()],
+                vec![format!("--{secret}")],
+                vec![format!("--control={secret}")],
+                vec![format!("--config={secret}"), "x".to_owned()],
+                vec!["run".to_owned(), secret.to_owned()],
+                vec!["1".to_owned(), secret.to_owned()],
+            ];
+            for words in words {
+                let words: Vec<_> =
+                    [*command].into_iter().chain(words.iter().map(String::as_str)).collect();
+                let Output { stdout, stderr, status } = trackway(&folder, &words);
+                let said = [stdout, stderr].map(|it| String::from_utf8(it).unwrap()).join("\n");
+                assert!(!status.success(), "{words:?} {said}");
+                assert!(said.len() > 10 && !said.contains(&secret[..12]), "{words:?} {said}");
+            }
+        }
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(commands.len() > 12, "{commands:?}");
+    let wrong = trackway(Path::new("/"), &["status", "--colour"]);
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(said.contains("unexpected argument '--colour'"), "{said}");
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn a_file_with_control_characters_in_its_name_moves_no_cursor() {
+    let folder = std::env::temp_dir().join(format!("trackway-names-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let name = "a\u{1b}[2J\u{9b}H\nall right.toml";
+    fs::write(folder.join(name), "[hbh]\n").unwrap();
+
+    let outputs = [
+        trackway(&folder, &["check", name]),
+        trackway(&folder, &["sim", "run", name]),
+        trackway(&folder, &["send", "missing\u{1b}[2J", "10.0.0.1"]),
+    ];
+    fs::remove_dir_all(&folder).unwrap();
+
+    for Output { stdout, stderr, .. } in outputs {
+        let said = [stdout, stderr].map(|it| String::from_utf8(it).unwrap()).concat();
+        assert!(said.contains("\\u001b[2J"), "{said:?}");
+        assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
+    }
+}
+
+#[test]
+fn nothing_is_printed_past_the_writer_without_control_characters() {
+    let src = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
+    let mut past = Vec::new();
+    let mut folders = vec![src.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            // A benchmark prints its own figures.
+            if path.is_dir() && path != src.join("bench") {
+                folders.push(path);
+            } else if path.is_file() && path != src.join("terminal.rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]").next().unwrap();
+                for way in ["println!", "print!(", "io::stdout()", "io::stderr()"] {
+                    if code.contains(way) {
+                        past.push(format!("{}: {way}", path.display()));
+                    }
+                }
+            }
+        }
+    }
+
+    assert!(past.is_empty(), "{past:#?}");
+}
+
+fn trackway(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_trackway"))
+        .args(words)
+        .current_dir(folder)
+        .output()
+        .expect("trackway runs")
+}
