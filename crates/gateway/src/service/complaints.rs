@@ -12,20 +12,29 @@ const PERIOD: Duration = Duration::from_secs(60);
 pub(crate) enum Subject {
     AddressDisputed,
     AddressMisplaced,
+    ClientTurnedAway,
     ConnectionKilled,
     Firewall,
     HandshakeUnknown,
     HelloForged,
     KeyDiffers,
+    Modem,
     NeighbourDown,
     NeighbourUp,
     NoAddress,
     NoFarClient,
     NodeLeft,
     NodeUnreadable,
+    PathChanged,
+    PeerHeard,
+    PeerMoved,
+    PeerSilent,
+    PeerTrouble,
     ProfileDiffers,
+    ProgramConnected,
     RouteChanged,
     RouteConflicting,
+    Server,
     TargetForbidden,
     TlsFailed,
     Unclaimed,
@@ -85,10 +94,20 @@ impl Subject {
             | Self::Unclaimed
             | Self::Unreadable
             | Self::VersionDiffers => 1,
-            Self::Firewall
+            // Of one peer.
+            Self::PathChanged
+            | Self::PeerHeard
+            | Self::PeerMoved
+            | Self::PeerSilent
+            | Self::PeerTrouble => 10,
+            Self::ClientTurnedAway
+            | Self::Firewall
+            | Self::Modem
             | Self::NeighbourDown
             | Self::NeighbourUp
+            | Self::ProgramConnected
             | Self::RouteChanged
+            | Self::Server
             | Self::TlsFailed => 30,
             Self::ConnectionKilled => 600,
         }

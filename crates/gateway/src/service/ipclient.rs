@@ -213,11 +213,15 @@ impl Driver for Client {
         self.dial.handle_timeout(now);
         match self.dial.poll_change() {
             Some(Change::Up) => {
-                info!(server = %self.config.server, "connected");
+                if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
+                    info!(server = %self.config.server, left_out, "connected");
+                }
                 self.client.handle_connected(now);
             }
             Some(Change::Down) => {
-                warn!(server = %self.config.server, "connection lost");
+                if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
+                    warn!(server = %self.config.server, left_out, "connection lost");
+                }
                 self.client.handle_disconnected(now);
             }
             None => {}
@@ -225,7 +229,11 @@ impl Driver for Client {
         self.client.handle_timeout(now);
         while let Some(event) = self.client.poll_event() {
             match event {
-                Event::Bound { mtu } => info!(mtu, "bound"),
+                Event::Bound { mtu } => {
+                    if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
+                        info!(mtu, left_out, "bound");
+                    }
+                }
                 Event::Close(fault) => {
                     if let Some(left_out) = self.complaints.admit(now, Subject::NodeLeft) {
                         let server = self.config.server;
@@ -233,8 +241,16 @@ impl Driver for Client {
                     }
                     self.dial.hang_up(now);
                 }
-                Event::Refused(reason) => warn!(?reason, "the server refuses the access point"),
-                Event::Unbound(reason) => warn!(?reason, "the server has unbound us"),
+                Event::Refused(reason) => {
+                    if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
+                        warn!(?reason, left_out, "the server refuses the access point");
+                    }
+                }
+                Event::Unbound(reason) => {
+                    if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
+                        warn!(?reason, left_out, "the server has unbound us");
+                    }
+                }
                 Event::Unreceived { node } => {
                     if let Some(suppressed) = self.complaints.admit(now, Subject::NoFarClient) {
                         warn!(%node, suppressed, "no IP client there takes our datagrams");

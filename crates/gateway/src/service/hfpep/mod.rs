@@ -442,7 +442,9 @@ impl Pep {
         match event {
             Event::Accepted(session) => self.confirm(now, Asked::Session(session)),
             Event::Bound => {
-                info!("bound");
+                if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
+                    info!(left_out, "bound");
+                }
                 let before = self.companions.as_mut().map(Companions::take_before);
                 for node in before.into_iter().flatten() {
                     self.pep.announce(now, node);
@@ -456,8 +458,16 @@ impl Pep {
                     dial.hang_up(now);
                 }
             }
-            Event::Refused(reason) => warn!(?reason, "the server refuses the access point"),
-            Event::Unbound(reason) => warn!(?reason, "the server has unbound us"),
+            Event::Refused(reason) => {
+                if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
+                    warn!(?reason, left_out, "the server refuses the access point");
+                }
+            }
+            Event::Unbound(reason) => {
+                if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
+                    warn!(?reason, left_out, "the server has unbound us");
+                }
+            }
             Event::Connect { session, from, opening } => self.connect(now, from, session, &opening),
             Event::Readable(session) => self.write(now, session),
             Event::Writable(session) => self.write_untaken(now, session),

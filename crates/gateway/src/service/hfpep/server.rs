@@ -6,6 +6,7 @@ use tracing::{info, warn};
 
 use super::Pep;
 use crate::bearer::dial::Change;
+use crate::service::complaints::Subject;
 
 /// Pieces taken from the server before connections have their turn.
 const READS: usize = 32;
@@ -17,11 +18,15 @@ impl Pep {
         dial.handle_timeout(now);
         match dial.poll_change() {
             Some(Change::Up) => {
-                info!(%server, "connected");
+                if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
+                    info!(%server, left_out, "connected");
+                }
                 self.pep.handle_connected(now);
             }
             Some(Change::Down) => {
-                warn!(%server, "connection lost");
+                if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
+                    warn!(%server, left_out, "connection lost");
+                }
                 self.pep.handle_disconnected(now);
             }
             None => {}

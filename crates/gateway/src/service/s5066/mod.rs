@@ -221,7 +221,9 @@ impl Station {
             warn!(%what, left_out, "what a client of the node says cannot be read");
         }
         while let Some(turned_away) = self.server.poll_turned_away() {
-            warn!("a client of the node is turned away: {turned_away}");
+            if let Some(left_out) = self.complaints.admit(now, Subject::ClientTurnedAway) {
+                warn!(left_out, "a client of the node is turned away: {turned_away}");
+            }
         }
         while let Some(event) = self.node.poll_event() {
             match event {
@@ -257,7 +259,9 @@ impl Station {
     fn follow_modem(&mut self, now: Time) {
         let Some(modem) = self.modem.as_ref().filter(|modem| modem.is_ready()) else { return };
         if !std::mem::replace(&mut self.is_available, true) {
-            info!("there is a modem");
+            if let Some(left_out) = self.complaints.admit(now, Subject::Modem) {
+                info!(left_out, "there is a modem");
+            }
             self.node.handle_modem_available(now, true);
         }
         let told = modem.setup();
@@ -265,15 +269,25 @@ impl Station {
         self.setup = told;
         let before = self.node.waveform();
         let Some(waveform) = modem.waveform().or_else(|| before.at_rate(bits_per_s)) else {
-            warn!(bits_per_s, block_bits, assumed = %before, "what the modem transmits with is unknown");
+            if let Some(left_out) = self.complaints.admit(now, Subject::Modem) {
+                warn!(
+                    bits_per_s, block_bits, assumed = %before, left_out,
+                    "what the modem transmits with is unknown"
+                );
+            }
             return;
         };
         if waveform == before {
             return;
         }
         self.node.handle_waveform(now, waveform, waveform.block_time());
-        let within = self.node.turn_bound();
-        warn!(%before, %waveform, ?within, "the modem transmits with another waveform: times follow");
+        if let Some(left_out) = self.complaints.admit(now, Subject::Modem) {
+            let within = self.node.turn_bound();
+            warn!(
+                %before, %waveform, ?within, left_out,
+                "the modem transmits with another waveform: times follow"
+            );
+        }
     }
 
     /// Comes last: whatever was done before may have given the node something to transmit.
@@ -297,7 +311,9 @@ impl Station {
             self.buffer.clear();
         }
         if let Some(why) = modem.closed() {
-            warn!(%why, "the modem's session is over");
+            if let Some(left_out) = self.complaints.admit(now, Subject::Modem) {
+                warn!(%why, left_out, "the modem's session is over");
+            }
             self.dial.hang_up(now);
         }
     }
@@ -305,7 +321,9 @@ impl Station {
     fn lose_modem(&mut self, now: Time) {
         self.modem = None;
         if std::mem::take(&mut self.is_available) {
-            info!("the modem is gone");
+            if let Some(left_out) = self.complaints.admit(now, Subject::Modem) {
+                info!(left_out, "the modem is gone");
+            }
             self.node.handle_modem_available(now, false);
         }
         if std::mem::take(&mut self.has_carrier) {

@@ -24,6 +24,7 @@ use super::input::{self, Input, READ};
 use super::socket::Listener;
 use crate::config::Sar;
 use crate::reactor::has_input;
+use crate::service::complaints::{Complaints, Subject};
 
 /// Names a program as long as the service runs.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
@@ -42,6 +43,7 @@ pub(super) struct Clients {
     longest: usize,
     buffer: Box<[u8]>,
     counters: Counters,
+    complaints: Complaints,
 }
 
 /// What is counted of programs.
@@ -116,6 +118,7 @@ impl Clients {
             longest: config.parameters.limits.message as usize,
             buffer: vec![0; READ].into_boxed_slice(),
             counters: Counters::default(),
+            complaints: Complaints::default(),
         })
     }
 
@@ -152,12 +155,12 @@ impl Clients {
             }
         }
         if has_input(listener) {
-            self.accept();
+            self.accept(now);
         }
         said
     }
 
-    fn accept(&mut self) {
+    fn accept(&mut self, now: Time) {
         for _ in 0..TURN {
             let Ok((stream, _)) = self.listener.socket.accept() else { return };
             let who = getsockopt(&stream, sockopt::PeerCredentials);
@@ -167,8 +170,11 @@ impl Clients {
                 continue;
             }
             self.counters.clients_accepted += 1;
-            if let Ok(who) = who {
-                info!(pid = who.pid(), uid = who.uid(), gid = who.gid(), "a program connected");
+            if let Ok(who) = who
+                && let Some(left_out) = self.complaints.admit(now, Subject::ProgramConnected)
+            {
+                let (pid, uid, gid) = (who.pid(), who.uid(), who.gid());
+                info!(pid, uid, gid, left_out, "a program connected");
             }
             let id = self.take_id();
             let (input, output) = (Input::default(), Vec::new());

@@ -6,10 +6,11 @@ use proto::secure::{PublicKey, Trouble};
 use tracing::{info, warn};
 
 /// A peer has not answered for a while. From here it cannot be told why.
-pub(super) fn no_answer(peer: &str, endpoint: SocketAddr) {
+pub(super) fn no_answer(peer: &str, endpoint: SocketAddr, left_out: u64) {
     warn!(
         peer,
         %endpoint,
+        left_out,
         "peer does not answer; trying on. Possible reasons: it does not run, or is not there; UDP is \
          blocked on the way; its public-key is not what our file says, or ours is not what its file \
          says: the log over there says which"
@@ -33,22 +34,25 @@ pub(super) fn stranger(from: SocketAddr, key: Option<PublicKey>) {
 }
 
 /// A peer is there, and calls come to nothing all the same.
-pub(super) fn trouble(peer: &str, from: SocketAddr, what: Trouble) {
+pub(super) fn trouble(peer: &str, from: SocketAddr, what: Trouble, left_out: u64) {
     match what {
         Trouble::Clock => info!(
             peer,
             %from,
+            left_out,
             "peer has heard a later time of us before: the clock here went back; calling it with a later one"
         ),
         Trouble::Unconfirmed => warn!(
             peer,
             %from,
+            left_out,
             "peer calls again and again, and takes no answer: its preshared-key is not ours, or what we \
              send does not arrive there"
         ),
         Trouble::Unreadable => warn!(
             peer,
             %from,
+            left_out,
             "peer answers what cannot be read: is preshared-key the same on both sides?"
         ),
     }

@@ -19,6 +19,7 @@ use super::outer::core_config;
 use super::sockets::Way;
 use super::transmit::{Batch, Sending};
 use crate::config;
+use crate::service::complaints::{Complaints, Subject};
 
 /// How long a peer that was never heard may take before senders are told that it is unreachable.
 const GRACE: Duration = Duration::from_secs(3);
@@ -76,6 +77,8 @@ pub(super) struct Link {
     asked_at: Time,
     /// Sessions with a peer that had started anew.
     pub(super) sessions: u64,
+    /// Lines about it, which it can provoke.
+    complaints: Complaints,
 }
 
 /// A core, and the keys for what it sends.
@@ -155,6 +158,7 @@ impl State {
             since: now,
             asked_at: now,
             sessions: 0,
+            complaints: Complaints::default(),
         });
         Ok(())
     }
@@ -208,7 +212,9 @@ impl State {
         session.core.handle_datagram(now, number, is_marked, payload);
         if std::mem::take(&mut session.is_silent) {
             link.since = now;
-            info!(peer = %link.config.name, "peer is heard again");
+            if let Some(left_out) = link.complaints.admit(now, Subject::PeerHeard) {
+                info!(peer = %link.config.name, left_out, "peer is heard again");
+            }
         }
         self.make_ready(peer.index());
         true
@@ -392,7 +398,10 @@ impl State {
                     };
                     match link.endpoint.replace(endpoint) {
                         Some(before) if before != endpoint => {
-                            info!(peer = %link.config.name, from = %before, to = %endpoint, "peer has moved");
+                            if let Some(left_out) = link.complaints.admit(now, Subject::PeerMoved) {
+                                let peer = &link.config.name;
+                                info!(%peer, from = %before, to = %endpoint, left_out, "peer has moved");
+                            }
                         }
                         Some(_) | None => {}
                     }
@@ -405,7 +414,10 @@ impl State {
             }
             secure::Event::Expired { peer } => {
                 if let Some(link) = self.link_mut(peer) {
-                    info!(peer = %link.config.name, endpoint = link.endpoint.map(display), "session expired");
+                    if let Some(left_out) = link.complaints.admit(now, Subject::PeerSilent) {
+                        let endpoint = link.endpoint.map(display);
+                        info!(peer = %link.config.name, endpoint, left_out, "session expired");
+                    }
                     link.alone_since = now;
                     link.since = now;
                     if let Some(session) = &mut link.session {
@@ -415,14 +427,18 @@ impl State {
                 }
             }
             secure::Event::GaveUp { peer, endpoint } => {
-                if let Some(link) = self.link_mut(peer) {
-                    news::no_answer(&link.config.name, endpoint);
+                if let Some(link) = self.link_mut(peer)
+                    && let Some(left_out) = link.complaints.admit(now, Subject::PeerSilent)
+                {
+                    news::no_answer(&link.config.name, endpoint, left_out);
                 }
             }
             secure::Event::Stranger { from, key } => news::stranger(from, key),
             secure::Event::Trouble { peer, from, what } => {
-                if let Some(link) = self.link_mut(peer) {
-                    news::trouble(&link.config.name, from, what);
+                if let Some(link) = self.link_mut(peer)
+                    && let Some(left_out) = link.complaints.admit(now, Subject::PeerTrouble)
+                {
+                    news::trouble(&link.config.name, from, what, left_out);
                 }
             }
         }
@@ -447,8 +463,10 @@ impl State {
                 }
             }
             session => {
-                let endpoint = endpoint.map(display);
-                info!(peer = %link.config.name, endpoint, "peer is up");
+                if let Some(left_out) = link.complaints.admit(now, Subject::PeerHeard) {
+                    let endpoint = endpoint.map(display);
+                    info!(peer = %link.config.name, endpoint, left_out, "peer is up");
+                }
                 link.since = now;
                 self.sessions += 1;
                 link.sessions += 1;
@@ -474,26 +492,38 @@ impl State {
             Event::Mtu(mtu) => {
                 let nc::Estimates { path_mtu, whole, .. } = session.core.estimates();
                 let peer = &link.config.name;
-                if whole < mtu {
-                    info!(%peer, path_mtu, mtu, whole, "short path: packets longer than `whole` are cut");
-                } else {
-                    info!(%peer, path_mtu, mtu, "greatest packet");
+                match link.complaints.admit(now, Subject::PathChanged) {
+                    Some(left_out) if whole < mtu => info!(
+                        %peer, path_mtu, mtu, whole, left_out,
+                        "short path: packets longer than `whole` are cut"
+                    ),
+                    Some(left_out) => info!(%peer, path_mtu, mtu, left_out, "greatest packet"),
+                    None => {}
                 }
                 self.note_mtu();
             }
             Event::PathDown => {
-                info!(peer = %link.config.name, endpoint = link.endpoint.map(display), "path is down");
+                if let Some(left_out) = link.complaints.admit(now, Subject::PeerSilent) {
+                    let endpoint = link.endpoint.map(display);
+                    info!(peer = %link.config.name, endpoint, left_out, "path is down");
+                }
                 session.is_up = false;
                 link.since = now;
                 self.peers.handle_silence(now, link.peer);
             }
             Event::PathUp => {
-                info!(peer = %link.config.name, endpoint = link.endpoint.map(display), "path is up");
+                if let Some(left_out) = link.complaints.admit(now, Subject::PeerHeard) {
+                    let endpoint = link.endpoint.map(display);
+                    info!(peer = %link.config.name, endpoint, left_out, "path is up");
+                }
                 session.is_up = true;
                 link.since = now;
             }
             Event::Silent => {
-                info!(peer = %link.config.name, endpoint = link.endpoint.map(display), "peer is silent; calling it");
+                if let Some(left_out) = link.complaints.admit(now, Subject::PeerSilent) {
+                    let endpoint = link.endpoint.map(display);
+                    info!(peer = %link.config.name, endpoint, left_out, "peer is silent; calling it");
+                }
                 session.is_silent = true;
                 link.since = now;
                 // It may be that only our address is not reached any more.
@@ -543,4 +573,64 @@ fn quiet_at(peers: &Peers, link: &Link) -> Option<Time> {
     let keepalive = link.config.keepalive?;
     link.session.as_ref().filter(|session| session.has_keys)?;
     Some(peers.last_heard(link.peer)?.max(link.asked_at) + keepalive)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use proto::secure::PrivateKey;
+
+    use super::*;
+    use crate::keys::System;
+
+    #[test]
+    fn a_peer_that_moves_and_changes_its_path_all_the_time_fills_no_log() {
+        let [ours, its, another] = [(); 3].map(|()| PrivateKey::generate(&mut System).unwrap());
+        let rng = Rng::stream(1, "peers");
+        let peers =
+            Peers::new(Time::ZERO, Duration::ZERO, &ours, &[], rng, Box::new(System)).unwrap();
+        let mut state = State::new(None, 1, peers, 1);
+        for (name, key) in [("a", &its), ("b", &another)] {
+            let keys = secure::Peer {
+                public_key: key.public_key(),
+                preshared_key: None,
+                endpoint: None,
+                keepalive: None,
+            };
+            let config = config::Peer {
+                name: name.to_owned(),
+                public_key: key.public_key(),
+                preshared_key: None,
+                endpoint: None,
+                routes: Vec::new(),
+                keepalive: None,
+                parameters: nc::Config::default(),
+            };
+            state.add_peer(Time::ZERO, &config, &keys).unwrap();
+        }
+        let ids: Vec<_> = state.links().map(|link| link.peer).collect();
+        let untold = |state: &State| {
+            let mut links = state.links();
+            [(); 2].map(|()| links.next().unwrap().complaints.untold())
+        };
+
+        for port in 1..=5_001 {
+            let endpoint = (Ipv4Addr::LOCALHOST, port).into();
+            let moved = secure::Event::EndpointChanged { peer: ids[0], endpoint };
+            state.take_secure(Time::ZERO, moved);
+        }
+        for _ in 0..5_000 {
+            let from = (Ipv4Addr::LOCALHOST, 1).into();
+            let what = secure::Trouble::Unreadable;
+            state.take_secure(Time::ZERO, secure::Event::Trouble { peer: ids[0], from, what });
+            state.take_secure(Time::ZERO, secure::Event::Expired { peer: ids[0] });
+        }
+        let [hostile, other] = untold(&state);
+
+        // Ten lines of each kind in a minute, and what the other peer does is told all the same.
+        assert_eq!((hostile, other), (3 * 4_990, 0));
+        state.take_secure(Time::ZERO, secure::Event::Expired { peer: ids[1] });
+        assert_eq!(untold(&state)[1], 0);
+    }
 }
