@@ -214,10 +214,8 @@ fn vlan_tag(message: &libc::msghdr) -> Option<[u8; 4]> {
     // SAFETY: the kernel filled in the control buffer of `message`, which the caller keeps alive
     // and which is aligned for `cmsghdr`; `CMSG_FIRSTHDR` stays within its length.
     let header = unsafe { libc::CMSG_FIRSTHDR(message).as_ref() }?;
-    let whole = usize::try_from(unsafe {
-        // SAFETY: plain arithmetic.
-        libc::CMSG_LEN(socklen::<libc::tpacket_auxdata>())
-    });
+    // SAFETY: plain arithmetic.
+    let whole = usize::try_from(unsafe { libc::CMSG_LEN(socklen::<libc::tpacket_auxdata>()) });
     let is_ours = header.cmsg_level == libc::SOL_PACKET && header.cmsg_type == libc::PACKET_AUXDATA;
     if !is_ours || whole.is_ok_and(|whole| header.cmsg_len < whole) {
         return None;
