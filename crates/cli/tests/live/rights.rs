@@ -273,21 +273,26 @@ fn the_user_and_the_control_socket_can_be_chosen() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
-fn gateways_of_two_users_share_the_folder_of_sockets() {
+fn each_gateway_has_a_user_and_a_folder_of_its_own_below_roots() {
     let [mut one, mut other] = [Host::new(), Host::new()];
-    one.add(&format!("user = \"{NOBODY}\"\n"));
     one.start("");
     other.start("");
 
     let is = fs::metadata("/run/trackway").unwrap();
+    let folders = [&one, &other].map(|host| host.socket().parent().unwrap().to_owned());
+    let owners = folders.each_ref().map(|folder| fs::metadata(folder).unwrap().uid());
+    let users = [&mut one, &mut other].map(|host| host.user());
     let (code, printed) = one.stop();
-    let left = [one.socket(), format!("{}.lock", one.socket().display()).into()];
+    let left = one.socket();
     let (status, _) = other.trackway("status");
     other.stop();
 
-    assert_eq!((is.uid(), is.mode() & 0o1002), (0, 0o1000), "{:o}", is.mode());
+    assert_eq!((is.uid(), is.gid(), is.mode() & 0o7777), (0, 0, 0o755), "{:o}", is.mode());
+    assert_eq!(owners, users);
+    assert!(users.iter().all(|user| (61_184..=65_519).contains(user)), "{users:?}");
+    assert_ne!(users[0], users[1]);
     assert_eq!(code, Some(0), "{printed}");
-    assert!(left.iter().all(|it| !it.exists()), "{left:?}");
+    assert!(!left.exists(), "{left:?}");
     assert!(status.contains("hbh: running"), "{status}");
     assert!(!other.socket().exists());
 }
@@ -297,27 +302,145 @@ fn gateways_of_two_users_share_the_folder_of_sockets() {
 fn a_socket_that_another_user_has_put_where_ours_would_be_is_not_asked() {
     const ASKING: u32 = 64_998;
     let host = Host::new();
-    let folder = std::env::temp_dir().join(format!("trackway-{ASKING}"));
-    fs::create_dir(&folder).unwrap();
+    let base = std::env::temp_dir().join(format!("trackway-{ASKING}"));
+    let folder = base.join(host.socket().parent().unwrap().file_name().unwrap());
+    fs::create_dir_all(&folder).unwrap();
     let socket = folder.join(host.socket().file_name().unwrap());
     let fake = UnixListener::bind(&socket).unwrap();
     fake.set_nonblocking(true).unwrap();
     fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
 
-    chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    chown(&base, Some(NOBODY), Some(NOBODY)).unwrap();
     let (_, said) = host.trackway_as(ASKING, "status");
     let is_asked = fake.accept().is_ok();
     // In a folder of its own it is asked, and hangs up.
-    chown(&folder, Some(ASKING), Some(ASKING)).unwrap();
+    chown(&base, Some(ASKING), Some(ASKING)).unwrap();
     let is_asked_there = std::thread::scope(|scope| {
         let asked = scope.spawn(|| wait_until(SOON, || fake.accept().is_ok()));
         host.trackway_as(ASKING, "status");
         asked.join().unwrap()
     });
-    fs::remove_dir_all(&folder).unwrap();
+    fs::remove_dir_all(&base).unwrap();
 
     assert!(said.contains("no gateway runs in this network namespace"), "{said}");
     assert_eq!((is_asked, is_asked_there), (false, true));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_former_gateways_user_neither_answers_for_another_gateway_nor_locks_it_out() {
+    let [mut former, mut host] = [Host::new(), Host::new()];
+    former.add(&format!("user = \"{NOBODY}\"\n"));
+    former.start("");
+    former.stop();
+    let [own, others] = [&former, &host].map(Host::socket);
+
+    // Below its own folder it can do what it likes, and nothing elsewhere. The next gateway of any namespace removes
+    // the folder if it is empty; here it is not, as after a crash.
+    let folder = own.parent().unwrap();
+    let _ = fs::remove_file(Path::new("/run/trackway/lock").join(folder.file_name().unwrap()));
+    fs::create_dir_all(folder).unwrap();
+    chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    let squat = format!(
+        "
+import fcntl, os, socket
+lock = open('{own}.lock', 'w')
+fcntl.flock(lock, fcntl.LOCK_EX)
+at = socket.socket(socket.AF_UNIX)
+at.bind('{own}')
+at.listen()
+note = open('{folder}/settings', 'w')
+fcntl.flock(note, fcntl.LOCK_EX)
+os.makedirs('{folder}/sar.sock/below')
+for elsewhere in '{others}', '/run/trackway/sar.sock', '/run/trackway/lock/1':
+    try:
+        socket.socket(socket.AF_UNIX).bind(elsewhere)
+    except OSError as error:
+        print('not at', elsewhere, error.strerror)
+print('squats')
+while True:
+    asking = at.accept()[0]
+    asking.sendall(b'{{\"services\": []}}')
+    asking.close()
+",
+        own = own.display(),
+        others = others.display(),
+        folder = folder.display(),
+    );
+    let script = std::env::temp_dir().join(format!("{}-squat.py", former.name));
+    fs::write(&script, squat).unwrap();
+    // Another python3 may be one that only root can run.
+    let squat = format!(
+        "env PATH=/usr/bin:/bin:$PATH setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups python3 -u {}",
+        script.display()
+    );
+    let name = former.name.clone();
+    let squatter = former.nets.start(&name, &squat, "squats");
+    let elsewhere = former.nets.printed(squatter);
+
+    let (answered, said) = former.trackway("status");
+    host.start("");
+    let (others_status, _) = host.trackway("status");
+    host.stop();
+    // Another user's gateway in the same network namespace, and with the socket of messages.
+    // Where others than root may enter.
+    let store = std::env::temp_dir().join(format!("{}-store", former.name));
+    former.add("");
+    former.start(&format!("[sar]\nlisten = [\"127.0.0.1:1580\"]\nstore = {store:?}\n"));
+    let (status, _) = former.trackway("status");
+    let (sent, unsent) = former.trackway("receive 5000 --count 0");
+    let (code, printed) = former.stop();
+    former.nets.program(squatter).signal(Signal::SIGKILL);
+    fs::remove_file(script).unwrap();
+    fs::remove_dir_all(store).unwrap();
+
+    assert_eq!(elsewhere.matches("not at /").count(), 3, "{elsewhere}");
+    assert_eq!(answered, "");
+    assert!(said.contains("another user's program answers at "), "{said}");
+    assert!(others_status.contains("hbh: running"), "{others_status}");
+    assert!(status.contains("hbh: running") && status.contains("sar: running"), "{status}");
+    assert_eq!((&sent[..], &unsent[..]), ("", ""));
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(!printed.contains("settings of an earlier run"), "{printed}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_a_socket_says_moves_no_cursor() {
+    let host = Host::new();
+    let socket = host.folder.join("fake");
+    let listener = UnixListener::bind(&socket).unwrap();
+    const HOSTILE: &str = "\u{1b}[2J\u{9b}H\u{7}";
+    let services = serde_json::json!([{ "name": HOSTILE, "state": "up\nfault: forged", "since": 0, "restarts": 0 }]);
+    let answers = [
+        serde_json::json!({ "services": services, "faults": [HOSTILE] }).to_string(),
+        serde_json::json!({ "faults": [HOSTILE] }).to_string(),
+        // What is no JSON is told of.
+        format!("{{\"invalid\": \"{HOSTILE}\"}}"),
+        serde_json::json!({ "invalid": HOSTILE }).to_string(),
+    ];
+
+    let said = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for answer in &answers {
+                let mut asking = listener.accept().unwrap().0;
+                asking.read_to_string(&mut String::new()).unwrap();
+                asking.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        ["status", "status --json", "reload", "reload"]
+            .map(|command| host.trackway(&format!("{command} --control {}", socket.display())))
+    });
+
+    for (out, err) in &said {
+        let is_plain = |text: &str| !text.contains(|c: char| c.is_control() && c != '\n');
+        assert!(is_plain(out) && is_plain(err), "{out:?} {err:?}");
+    }
+    assert!(said[0].0.contains("\\u001b[2J"), "{}", said[0].0);
+    assert!(!said[0].0.contains("\nfault: forged"), "{}", said[0].0);
+    let whole: serde_json::Value = serde_json::from_str(&said[1].0).unwrap();
+    assert_eq!(whole["faults"][0], HOSTILE);
+    assert!(said[3].1.contains("\\u001b[2J"), "{}", said[3].1);
 }
 
 /// What `/proc` tells of a process or thread.
@@ -373,6 +496,12 @@ impl Host {
         self.nets.program(self.program.unwrap()).pid().to_string()
     }
 
+    /// The user that it is.
+    fn user(&mut self) -> u32 {
+        let is = state(&Path::new("/proc").join(self.pid()));
+        is["Uid"].split('\t').next().unwrap().parse().unwrap()
+    }
+
     fn printed(&self) -> String {
         self.nets.printed(self.program.unwrap())
     }
@@ -380,7 +509,7 @@ impl Host {
     /// Where its control socket is.
     fn socket(&self) -> PathBuf {
         let namespace = fs::metadata(Path::new("/run/netns").join(&self.name)).unwrap().ino();
-        format!("/run/trackway/control-{namespace}.sock").into()
+        format!("/run/trackway/{namespace}/control.sock").into()
     }
 
     /// Runs `trackway` with arguments; what it prints and complains of.

@@ -1,7 +1,11 @@
 //! The user as which the gateway runs.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::fs;
+use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use nix::unistd::{Gid, Group, Uid, User};
@@ -12,8 +16,9 @@ const USUAL: &str = "trackway";
 /// Users without a name, from which systemd's `DynamicUser=` takes its own, too.
 const FIRST: u32 = 61_184;
 const LAST: u32 = 65_519;
-/// Always the same while it is free, so that what the gateway keeps stays its own.
-const PREFERRED: u32 = 64_327;
+/// For the processes of a killed gateway to end, in steps.
+const PATIENCE: Duration = Duration::from_secs(1);
+const STEP: Duration = Duration::from_millis(20);
 
 /// A user and its group.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -24,11 +29,11 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The user to become, `None` to stay what we are: root's choice alone.
+    /// The user to become for the gateway of a network namespace, `None` to stay what we are: root's choice alone.
     ///
     /// # Errors
     /// When there is no such user, or only root could become it.
-    pub(crate) fn choose(named: Option<&str>) -> anyhow::Result<Option<Self>> {
+    pub(crate) fn choose(named: Option<&str>, namespace: u64) -> anyhow::Result<Option<Self>> {
         let current = Uid::effective();
         let account = match named {
             Some(named) => Self::find(named)?.with_context(|| {
@@ -40,7 +45,7 @@ impl Account {
             None if !current.is_root() => return Ok(None),
             None => match Self::find(USUAL)? {
                 Some(account) => account,
-                None => Self::without_name()?,
+                None => Self::without_name(namespace)?,
             },
         };
         if account.uid == current {
@@ -68,12 +73,12 @@ impl Account {
         Ok(found.map(|User { name, uid, gid, .. }| Self { uid, gid, name: Some(name) }))
     }
 
-    /// A user that nobody else is.
-    fn without_name() -> anyhow::Result<Self> {
-        let count = LAST - FIRST + 1;
-        for tried in 0..count {
-            let number = FIRST + (PREFERRED - FIRST + tried) % count;
-            if is_free(number)? {
+    /// A user that nobody else is, also no other gateway: they could stop each other and take each other's sockets.
+    fn without_name(namespace: u64) -> anyhow::Result<Self> {
+        // What a gateway of this namespace had started that was killed is about to end.
+        let mut patience = PATIENCE;
+        for number in candidates(namespace) {
+            if is_free(number)? && runs_nothing(number, &mut patience)? {
                 return Ok(Self::of(number, number));
             }
         }
@@ -90,6 +95,53 @@ impl fmt::Display for Account {
     }
 }
 
+/// Whether a number is one of a gateway's that had no account, or of another program's that systemd chose.
+pub(crate) fn is_dynamic(number: u32) -> bool {
+    (FIRST..=LAST).contains(&number)
+        && User::from_uid(Uid::from_raw(number)).is_ok_and(|user| user.is_none())
+}
+
+/// Whether no process has a number, now or after as much patience.
+fn runs_nothing(number: u32, patience: &mut Duration) -> anyhow::Result<bool> {
+    while running().context("cannot see whose processes run")?.contains(&number) {
+        if patience.is_zero() {
+            return Ok(false);
+        }
+        std::thread::sleep(STEP);
+        *patience = patience.saturating_sub(STEP);
+    }
+    // Only the first number is waited for.
+    *patience = Duration::ZERO;
+    Ok(true)
+}
+
+/// All numbers, in an order of each network namespace's own: it is the same one again while it is free.
+fn candidates(namespace: u64) -> impl Iterator<Item = u32> {
+    let count = LAST - FIRST + 1;
+    // Namespaces that are made one after the other have numbers that follow each other.
+    let mixed = namespace.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let first = u32::try_from(mixed % u64::from(count)).unwrap_or_default();
+    (0..count).map(move |tried| FIRST + (first + tried) % count)
+}
+
+/// The users and groups of all processes.
+fn running() -> io::Result<BTreeSet<u32>> {
+    let mut all = BTreeSet::new();
+    for process in fs::read_dir("/proc")? {
+        // It may have ended meanwhile.
+        let Ok(status) = fs::read_to_string(process?.path().join("status")) else { continue };
+        // One that has ended, and whose parent has not looked yet.
+        if status.lines().any(|line| line.starts_with("State:") && line.contains('Z')) {
+            continue;
+        }
+        let lines = status
+            .lines()
+            .filter_map(|line| line.strip_prefix("Uid:").or_else(|| line.strip_prefix("Gid:")));
+        all.extend(lines.flat_map(str::split_whitespace).filter_map(|it| it.parse::<u32>().ok()));
+    }
+    Ok(all)
+}
+
 fn is_free(number: u32) -> anyhow::Result<bool> {
     let asked = "cannot look for accounts";
     Ok(User::from_uid(Uid::from_raw(number)).context(asked)?.is_none()
@@ -103,7 +155,7 @@ mod tests {
 
     #[test]
     fn accounts_are_named_or_numbered_and_have_to_exist() {
-        let missing = Account::choose(Some("nobody-has-this")).unwrap_err().to_string();
+        let missing = Account::choose(Some("nobody-has-this"), 7).unwrap_err().to_string();
         let [by_name, by_number] = ["root", "0"].map(|it| Account::find(it).unwrap().unwrap());
 
         assert!(missing.contains("there is no such account; `useradd --system"), "{missing}");
@@ -113,10 +165,23 @@ mod tests {
 
     #[test]
     fn a_user_without_a_name_is_one_that_no_account_has() {
-        let account = Account::without_name().unwrap();
+        let account = Account::without_name(7).unwrap();
 
         assert!((FIRST..=LAST).contains(&account.uid.as_raw()));
         assert_eq!(User::from_uid(account.uid).unwrap(), None);
         assert_eq!(account.gid.as_raw(), account.uid.as_raw());
+        assert!(!running().unwrap().contains(&account.uid.as_raw()));
+    }
+
+    #[test]
+    fn each_network_namespace_begins_elsewhere_with_the_same_numbers() {
+        let firsts: BTreeSet<_> =
+            (4_026_531_840..4_026_531_940).filter_map(|it| candidates(it).next()).collect();
+        let all: BTreeSet<_> = candidates(4_026_532_271).collect();
+
+        assert!(firsts.len() >= 98, "{firsts:?}");
+        assert_eq!((all.first(), all.last()), (Some(&FIRST), Some(&LAST)));
+        assert_eq!(all.len(), usize::try_from(LAST - FIRST + 1).unwrap());
+        assert!(running().unwrap().contains(&Uid::effective().as_raw()));
     }
 }

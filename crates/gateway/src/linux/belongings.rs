@@ -1,30 +1,33 @@
 //! What the gateway's user has to own or to be allowed to use, made while we are root.
 
 use std::env;
-use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{self, ErrorKind};
+use std::ffi::OsStr;
+use std::fs::{self, File, Permissions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, fchown, lchown,
-};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown, symlink};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
-use nix::libc;
-use nix::sys::stat::{Mode, SFlag, fstat, mkdirat};
-use nix::unistd::{AccessFlags, Uid, access, fchownat};
+use nix::sys::stat::{Mode, SFlag, fstat, fstatat, mkdirat};
+use nix::unistd::{AccessFlags, Uid, UnlinkatFlags, access, fchownat, unlinkat};
 use tracing::{debug, warn};
 
 use crate::config::Config;
-use crate::linux::account::Account;
+use crate::linux::account::{Account, is_dynamic};
 use crate::sys::Tap;
 use crate::sys::acl::AccessList;
 use crate::trust::{self, Owners};
 
-/// Where sockets are, and what outlives a crash, which all gateways of a machine share.
+/// The folder with a folder for each network namespace's gateway, where its sockets are, and what outlives a crash.
 pub(crate) const RUN: &str = "/run/trackway";
+/// How the names of files begin that a gateway leaves to the one after it: see `settings` and `companions`.
+pub(crate) const NOTES: [&str; 2] = ["settings", "hfpep-"];
+/// Octets of such a file at most.
+const LONGEST_NOTE: u64 = 1 << 20;
 
 /// Prepares what the services of a configuration keep and use, for the user that they run as.
 ///
@@ -36,7 +39,12 @@ pub(crate) fn prepare(config: &Config, account: &Account) -> anyhow::Result<()> 
             .with_context(|| format!("cannot give {} to {account}", sar.store.display()))?;
         expect_way(&sar.store, account, "the store of [sar]")?;
         if let Some(folder) = sar.socket.path.parent() {
-            own_new_folder(folder, account, "the socket of [sar]")?;
+            if folder == Path::new(RUN) {
+                let path = &sar.socket.path;
+                link_socket(path).with_context(|| format!("cannot make {}", path.display()))?;
+            } else {
+                own_new_folder(folder, account, "the socket of [sar]")?;
+            }
             expect_way(folder, account, "the socket of [sar]")?;
         }
     }
@@ -45,11 +53,18 @@ pub(crate) fn prepare(config: &Config, account: &Account) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Where this user's gateways have their sockets.
+/// The folder of this network namespace's gateway, where this user can have one.
 pub(crate) fn folder() -> PathBuf {
+    base().join(namespace().to_string())
+}
+
+/// Where this user's gateways have their folders.
+pub(crate) fn base() -> PathBuf {
     let user = Uid::effective();
-    if user.is_root() || access(RUN, AccessFlags::W_OK).is_ok() {
-        return RUN.into();
+    let usual = Path::new(RUN);
+    let may_write = |folder: &Path| access(folder, AccessFlags::W_OK).is_ok();
+    if user.is_root() || may_write(usual) || may_write(&usual.join(namespace().to_string())) {
+        return usual.into();
     }
     match env::var_os("XDG_RUNTIME_DIR") {
         Some(folder) if Path::new(&folder).is_absolute() => Path::new(&folder).join("trackway"),
@@ -62,37 +77,109 @@ pub(crate) fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/net").map_or(0, |it| it.ino())
 }
 
-/// Makes the folder of sockets, where this user may make files beside those of other gateways.
+/// Makes the folder that has those of all gateways, or makes it root's: nobody else makes or removes names in it.
 ///
 /// # Errors
 /// When it cannot be made.
-pub(crate) fn own_run(account: Option<&Account>) -> io::Result<()> {
-    let folder = Path::new(RUN);
-    DirBuilder::new().recursive(true).mode(0o1755).create(folder)?;
-    share(folder, account)
+pub(crate) fn own_run() -> io::Result<()> {
+    own_shared(Path::new(RUN)).map(drop)
 }
 
-/// Makes a folder root's, where users may make files and remove no others': whose it was, and one more.
-fn share(folder: &Path, account: Option<&Account>) -> io::Result<()> {
-    const STICKY: u32 = libc::S_ISVTX;
-    let is = fs::symlink_metadata(folder)?;
-    let users = [(is.uid() != 0).then_some(is.uid()), account.map(|it| it.uid.as_raw())];
-    let before = match AccessList::read(folder) {
-        Ok(before) => before,
-        // Of those who have no such lists only one can be served.
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            let owner = account.map(|it| (it.uid.as_raw(), it.gid.as_raw())).unwrap_or_default();
-            return lchown(folder, Some(owner.0), Some(owner.1));
-        }
-        Err(error) => return Err(error),
-    };
-    if is.uid() != 0 {
-        lchown(folder, Some(0), Some(0))?;
+fn own_shared(folder: &Path) -> io::Result<File> {
+    let opened = make_folder(folder, 0o755)?;
+    let is = opened.metadata()?;
+    // An access list that earlier versions set may give others more than the mode shows; it is of this folder even if
+    // the name leads elsewhere by now.
+    let by_descriptor = format!("/proc/self/fd/{}", opened.as_raw_fd());
+    let list = AccessList::of_mode(0o755);
+    if AccessList::read(Path::new(&by_descriptor)).is_ok_and(|before| before != list) {
+        list.set(Path::new(&by_descriptor))?;
     }
-    let list =
-        users.into_iter().flatten().fold(before.clone(), |list, user| list.with_user(user, 7));
-    fs::set_permissions(folder, Permissions::from_mode(is.mode() & 0o777 | STICKY))?;
-    if list == before { Ok(()) } else { list.set(folder) }
+    if is.uid() != 0 || is.gid() != 0 {
+        fchown(&opened, Some(0), Some(0))?;
+    }
+    opened.set_permissions(Permissions::from_mode(0o755))?;
+    Ok(opened)
+}
+
+/// Makes the folder of this network namespace's gateway for its user. What a gateway of another user has left to be
+/// read after a crash is this one's now; whatever else is there is removed.
+///
+/// # Errors
+/// When it cannot be made or emptied.
+pub(crate) fn own_folder(account: Option<&Account>) -> io::Result<()> {
+    let owner = account.map_or((0, 0), |it| (it.uid.as_raw(), it.gid.as_raw()));
+    own_folder_in(Path::new(RUN), &namespace().to_string(), owner)
+}
+
+fn own_folder_in(shared: &Path, name: &str, (uid, gid): (u32, u32)) -> io::Result<()> {
+    let shared = own_shared(shared)?;
+    match mkdirat(&shared, name, Mode::from_bits_truncate(0o755)) {
+        Ok(()) | Err(Errno::EEXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let folder = File::from(openat(&shared, name, flags, Mode::empty())?);
+    if folder.metadata()?.uid() != uid {
+        // Nobody changes it from here on, also whose it was.
+        fchown(&folder, Some(0), Some(0))?;
+        folder.set_permissions(Permissions::from_mode(0o700))?;
+        take_over(&folder, (uid, gid))?;
+        fchown(&folder, Some(uid), Some(gid))?;
+    }
+    folder.set_permissions(Permissions::from_mode(0o755))
+}
+
+/// Copies the files that outlive a crash for their new owner, and removes all others. A copy, because whose a file
+/// was may have it open and locked.
+fn take_over(folder: &File, (uid, gid): (u32, u32)) -> io::Result<()> {
+    let at = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    let names: Vec<_> =
+        fs::read_dir(&at)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+    for name in names {
+        let octets = left(folder, &name);
+        let path = at.join(&name);
+        // It does not follow links, nor does what removes a folder.
+        if fs::symlink_metadata(&path)?.is_dir() {
+            fs::remove_dir_all(&path)?;
+        } else {
+            fs::remove_file(&path)?;
+        }
+        let Some(octets) = octets else { continue };
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+        let mut copy = File::from(openat(folder, &*name, flags, Mode::from_bits_truncate(0o600))?);
+        copy.write_all(&octets)?;
+        fchown(&copy, Some(uid), Some(gid))?;
+    }
+    Ok(())
+}
+
+/// What a gateway has noted for the one after it in a file of this name; `None` if it is no such file.
+fn left(folder: &File, name: &OsStr) -> Option<Vec<u8>> {
+    let is_kept = NOTES.iter().any(|kept| name.as_encoded_bytes().starts_with(kept.as_bytes()));
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = File::from(openat(folder, name, flags, Mode::empty()).ok().filter(|_| is_kept)?);
+    // A second name may be of a file of somebody else's.
+    let is = file.metadata().ok().filter(|is| is.is_file() && is.nlink() == 1)?;
+    let mut octets = Vec::new();
+    (is.len() <= LONGEST_NOTE && file.take(LONGEST_NOTE).read_to_end(&mut octets).is_ok())
+        .then_some(octets)
+}
+
+/// Has a name in the folder of all gateways lead to the socket of this name in this gateway's own, where its user can
+/// make and remove it; unless a program listens there.
+fn link_socket(path: &Path) -> io::Result<()> {
+    let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
+    if UnixStream::connect(path).is_ok() {
+        return Ok(());
+    }
+    if let Ok(is) = fs::symlink_metadata(path) {
+        if !is.is_symlink() && !is.file_type().is_socket() {
+            return Err(io::Error::other("there is a file that is no socket; remove it"));
+        }
+        fs::remove_file(path)?;
+    }
+    symlink(Path::new(&namespace().to_string()).join(name), path)
 }
 
 /// A file that is written while we run, whoever owns its folder; `None` if that cannot be, as in a folder where
@@ -126,9 +213,6 @@ pub(crate) fn give_socket(path: &Path, account: &Account) -> io::Result<()> {
 
 /// Makes a folder that is missing, or checks that the user may change it.
 fn own_new_folder(folder: &Path, account: &Account, whose: &str) -> anyhow::Result<()> {
-    if folder == Path::new(RUN) {
-        return Ok(());
-    }
     match fs::metadata(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let made = make_folder(folder, 0o755).and_then(|made| {
@@ -137,6 +221,11 @@ fn own_new_folder(folder: &Path, account: &Account, whose: &str) -> anyhow::Resu
             made.with_context(|| format!("cannot make {} for {whose}", folder.display()))
         }
         Err(error) => Err(error).with_context(|| format!("{} for {whose}", folder.display())),
+        // As a gateway without an account has left it, whose number was another one.
+        Ok(is) if !may(account, &is, 0o3) && is_dynamic(is.uid()) => {
+            let given = make_folder(folder, 0o755).and_then(|folder| give(&folder, account));
+            given.with_context(|| format!("cannot give {} to {account}", folder.display()))
+        }
         Ok(is) => {
             ensure!(
                 may(account, &is, 0o3),
@@ -223,7 +312,15 @@ fn give(folder: &File, account: &Account) -> io::Result<()> {
         let name = entry?.file_name();
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let opened = openat(folder, &*name, flags, Mode::empty());
-        let Ok(file) = opened.map(File::from) else { continue };
+        // A socket cannot be opened. One that its owner has left is of no use to another user.
+        let Ok(file) = opened.map(File::from) else {
+            let is = fstatat(folder, &*name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
+            let kind = SFlag::from_bits_truncate(is.st_mode & SFlag::S_IFMT.bits());
+            if kind == SFlag::S_IFSOCK && is.st_uid == owner {
+                unlinkat(folder, &*name, UnlinkatFlags::NoRemoveDir)?;
+            }
+            continue;
+        };
         let is = file.metadata()?;
         if is.is_dir() && is.uid() == owner {
             give(&file, account)?;
@@ -264,6 +361,8 @@ fn open_tun(account: &Account) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::lchown;
+
     use super::*;
 
     /// A user that is nobody's, and its group.
@@ -307,6 +406,81 @@ mod tests {
         assert_eq!(secret, 0);
         assert!(refused.contains("may be changed by others than its owner"), "{refused}");
         assert!(kept);
+    }
+
+    #[test]
+    fn a_folder_of_a_former_gateways_user_is_taken_with_its_notes_alone() {
+        if !Uid::effective().is_root() {
+            println!("skipped: giving files away needs root");
+            return;
+        }
+        let shared = std::env::temp_dir().join(format!("trackway-run-{}", std::process::id()));
+        let folder = shared.join("7");
+        let owner = |path: &Path| fs::symlink_metadata(path).map(|it| it.uid()).ok();
+        own_folder_in(&shared, "7", (STRANGER, STRANGER)).unwrap();
+        let made = (owner(&shared), owner(&folder));
+        // As an earlier version made it, and somebody who had a right there.
+        lchown(&shared, Some(STRANGER), None).unwrap();
+        fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
+        let list = AccessList::of_mode(0o755).with_user(STRANGER, 7);
+        list.set(&shared).unwrap();
+        fs::create_dir_all(folder.join("control.sock/below")).unwrap();
+        for (name, text) in [("settings", "eth1 rp_filter 1 2\n"), ("hfpep-1", ""), ("other", "x")]
+        {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        fs::write(shared.join("secret"), "root's").unwrap();
+        symlink(shared.join("secret"), folder.join("hfpep-2")).unwrap();
+        fs::hard_link(shared.join("secret"), folder.join("hfpep-3")).unwrap();
+        let held = File::options().write(true).open(folder.join("settings")).unwrap();
+
+        own_folder_in(&shared, "7", (STRANGER - 1, STRANGER - 1)).unwrap();
+        // Whoever has the former file writes into that one.
+        (&held).write_all(b"nonsense").unwrap();
+        let mut names: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name()).collect();
+        names.sort();
+        let text = fs::read_to_string(folder.join("settings")).unwrap();
+        let owners = ["settings", "hfpep-1", "."].map(|name| owner(&folder.join(name)));
+        let is = fs::metadata(&shared).unwrap();
+        let list = AccessList::read(&shared).unwrap();
+        let secret = owner(&shared.join("secret"));
+        fs::remove_dir_all(&shared).unwrap();
+
+        assert_eq!(made, (Some(0), Some(STRANGER)));
+        assert_eq!(names, ["hfpep-1", "settings"]);
+        assert_eq!(text, "eth1 rp_filter 1 2\n");
+        assert_eq!(owners, [Some(STRANGER - 1); 3]);
+        assert_eq!((is.uid(), is.mode() & 0o7777), (0, 0o755));
+        assert_eq!(list, AccessList::of_mode(0o755));
+        assert_eq!(secret, Some(0));
+    }
+
+    #[test]
+    fn a_folder_for_a_socket_follows_the_gateway_to_another_number() {
+        if !Uid::effective().is_root() {
+            println!("skipped: giving files away needs root");
+            return;
+        }
+        let base = std::env::temp_dir().join(format!("trackway-follows-{}", std::process::id()));
+        let folder = base.join("run");
+        let own = |uid: u32| own_new_folder(&folder, &Account::of(uid, uid), "the socket");
+        let owner = || fs::metadata(&folder).unwrap().uid();
+
+        own(STRANGER).unwrap();
+        let made = owner();
+        let socket = folder.join("socket");
+        drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+        lchown(&socket, Some(STRANGER), None).unwrap();
+        own(STRANGER - 1).unwrap();
+        let (followed, is_left) = (owner(), socket.exists());
+        // Of somebody who has an account, or may have one.
+        lchown(&folder, Some(7_777), Some(7_777)).unwrap();
+        let refused = own(STRANGER).unwrap_err().to_string();
+        fs::remove_dir_all(&base).unwrap();
+
+        assert_eq!((made, followed, is_left), (STRANGER, STRANGER - 1, false));
+        assert!(refused.contains("which may make no files in"), "{refused}");
     }
 
     #[test]

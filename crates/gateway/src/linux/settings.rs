@@ -1,7 +1,7 @@
 //! Settings of the kernel for interfaces (`net.ipv4.conf`), changed for a while and given back.
 //!
 //! ```text
-//!   set ──▶ /run/trackway/settings-4026531840   a line for each: interface, key, before, now
+//!   set ──▶ /run/trackway/4026531840/settings   a line for each: interface, key, before, now
 //!       ──▶ /proc/sys/net/ipv4/conf
 //!   dropped: given back, and the line goes      crashed: the next start gives back, or `trackway down`
 //! ```
@@ -202,8 +202,7 @@ impl Memory {
             return self.file.take().map_or(Ok(()), |_locked| fs::remove_file(place()));
         }
         if self.file.is_none() {
-            // What an earlier run has left was given back before. Nothing that is there is written to: others
-            // may make files in this folder, and links.
+            // What an earlier run has left was given back before. Nothing that is there is written to.
             let mut options = OpenOptions::new();
             let made = options.read(true).write(true).create_new(true).mode(0o600).open(place())?;
             let locked = Flock::lock(made, FlockArg::LockExclusiveNonblock);
@@ -221,7 +220,7 @@ fn memory() -> MutexGuard<'static, Memory> {
 }
 
 fn place() -> PathBuf {
-    belongings::folder().join(format!("settings-{}", belongings::namespace()))
+    belongings::folder().join(belongings::NOTES[0])
 }
 
 fn path(interface: &str, key: &str) -> String {

@@ -87,7 +87,7 @@ pub fn run(
     set_level: impl FnMut(Level) + 'static,
 ) -> anyhow::Result<()> {
     rights::take_descriptors()?;
-    let account = Account::choose(config.process.user.as_deref())?;
+    let account = Account::choose(config.process.user.as_deref(), belongings::namespace())?;
     let control = Control::open(control, account.as_ref())?;
     let metrics = config.process.metrics.as_deref().map(Metrics::new);
     give_back();

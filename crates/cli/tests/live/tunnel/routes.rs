@@ -110,7 +110,7 @@ fn settings_that_a_crash_left_changed_are_given_back() {
     let rp_filter =
         |net: &Net| net.run(0, "sysctl -n net.ipv4.conf.eth1.rp_filter").trim().to_owned();
     let namespace = net.run(0, "stat -L -c %i /proc/self/ns/net");
-    let kept = PathBuf::from(format!("/run/trackway/settings-{}", namespace.trim()));
+    let kept = PathBuf::from(format!("/run/trackway/{}/settings", namespace.trim()));
     let down = format!("{TRACKWAY} down");
 
     net.start(0);

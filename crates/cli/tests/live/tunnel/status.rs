@@ -42,6 +42,69 @@ fn one_look_says_who_is_there_since_when_and_how_well() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn neither_log_nor_status_nor_counters_hold_a_secret() {
+    let mut net = Net::pair("");
+    let preshared = net.folder.join("preshared.key");
+    let secret = PrivateKey::generate(&mut System).unwrap().to_base64();
+    keys::write_new(&preshared, &secret).unwrap();
+    let metrics = net.folder.join("metrics");
+    let before = format!("log = \"trace\"\nmetrics = {metrics:?}\n");
+    for node in 0..2 {
+        net.write_config(node, &net.keys.clone(), &before);
+        net.edit(
+            node,
+            "[[tunnel.peer]]",
+            &format!("[[tunnel.peer]]\npreshared-key = {preshared:?}"),
+        );
+    }
+    net.start_all();
+    net.transfer(0, 1, 20_000).finish(SOON);
+    // A configuration with secrets where names of files belong, and one that cannot be followed.
+    let own = fs::read_to_string(net.folder.join("0.key")).unwrap();
+    net.edit(0, &format!("{preshared:?}"), &format!("{secret:?}"));
+    let refused = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} reload"));
+    let refused = String::from_utf8(refused.stderr).unwrap();
+    net.edit(0, &format!("{secret:?}"), &format!("{preshared:?}"));
+    net.edit(0, "[[tunnel.peer]]", &format!("[[tunnel.peer]]\n# {}\n", own.trim()));
+    let status = net.run(0, &format!("{TRACKWAY} status --json"));
+    let shown = net.run(0, &format!("{TRACKWAY} status --counters"));
+    assert!(wait_until(SOON, || metrics.exists()));
+    let counters = fs::read_to_string(&metrics).unwrap();
+    let (code, printed) = net.gateway(0).stop();
+
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(refused.contains("looks like a secret key itself"), "{refused}");
+    assert!(printed.contains("TRACE") || printed.contains("DEBUG"), "{printed}");
+    for text in [&refused, &status, &shown, &counters, &printed] {
+        for secret in [secret.trim(), own.trim()] {
+            let octets = octets_of(secret);
+            assert_eq!(octets.len(), 32);
+            let hex: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+            let list = format!("{octets:?}");
+            for part in [&secret[..16], &hex[..16], &list[1..30]] {
+                assert!(!text.contains(part), "{part}: {text}");
+            }
+        }
+    }
+}
+
+/// What stands in base64 (RFC 4648, 4).
+fn octets_of(base64: &str) -> Vec<u8> {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits = base64.bytes().filter_map(|it| LETTERS.iter().position(|letter| *letter == it));
+    let digits: Vec<_> = digits.collect();
+    let chunk = |four: &[usize]| {
+        let bits = four.iter().fold(0, |bits, digit| bits << 6 | digit) << (6 * (4 - four.len()));
+        [bits >> 16, bits >> 8, bits]
+            .map(|octet| u8::try_from(octet & 0xff).unwrap())
+            .into_iter()
+            .take(four.len() - 1)
+    };
+    digits.chunks(4).flat_map(chunk).collect()
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_wrong_key_is_told_where_it_can_be_known() {
     let mut net = Net::pair("");
     let other = PrivateKey::generate(&mut System).unwrap().public_key().to_string();

@@ -15,7 +15,7 @@ use proto::time::Time;
 use tracing::debug;
 
 use crate::config::HfPep;
-use crate::linux::belongings::{folder, namespace};
+use crate::linux::belongings::{NOTES, folder};
 
 /// Until a node with which there is no stream any more leaves the file.
 const TIDY: Duration = Duration::from_secs(60);
@@ -39,8 +39,7 @@ pub(super) struct Companions {
 impl Companions {
     /// Reads what the process before has left; `None` where nothing goes over HF.
     pub(super) fn open(config: &HfPep) -> Option<Self> {
-        let name =
-            format!("hfpep-{}-{}-{}", namespace(), config.server?, config.parameters.slep.sap);
+        let name = format!("{}{}-{}", NOTES[1], config.server?, config.parameters.slep.sap);
         let path = folder().join(name);
         let said = read(&path).unwrap_or_default();
         let nodes: BTreeSet<Address> =
@@ -92,7 +91,7 @@ impl Companions {
             return fs::remove_file(&self.path);
         }
         if self.file.is_none() {
-            // Nothing that is there is written to: others may make files in this folder, and links.
+            // Nothing that is there is written to: it may be a link.
             let _ = fs::remove_file(&self.path);
             let mut options = OpenOptions::new();
             let made = options.write(true).create_new(true).mode(0o600).open(&self.path)?;

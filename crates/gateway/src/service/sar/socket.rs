@@ -27,7 +27,8 @@ impl Listener {
     /// # Errors
     /// When somebody does, or the name or the rights cannot be had.
     pub(super) fn open(socket: &Socket) -> anyhow::Result<Self> {
-        let path = &socket.path;
+        // Root has made a link from the folder of all gateways to a name in our own.
+        let path = &place(&socket.path);
         let said = || format!("cannot listen for programs at {}", path.display());
         if let Some(folder) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o755).create(folder).with_context(said)?;
@@ -61,6 +62,14 @@ impl Drop for Listener {
             // Without its name it is as if it had been removed.
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Where a socket is whose path may be a link.
+fn place(path: &Path) -> PathBuf {
+    match (fs::read_link(path), path.parent()) {
+        (Ok(target), Some(folder)) => folder.join(target),
+        _ => path.to_owned(),
     }
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use nix::unistd::{Uid, User};
 use serde::de::DeserializeOwned;
 
-use super::{Request, place};
+use super::{Request, far, place};
 use crate::explain::{Explanation, Question};
 use crate::supervisor::reload::Reloaded;
 use crate::supervisor::traffic::{Switch, Switched};
@@ -84,6 +84,14 @@ fn connect(at: Option<&Path>) -> anyhow::Result<UnixStream> {
     let mut why = None;
     for path in candidates {
         match UnixStream::connect(&path) {
+            Ok(stream) if far::is_gateway(&stream) => return Ok(stream),
+            // The user of a gateway that has ended has its folder until the next one starts.
+            Ok(_) if at.is_none() => {
+                why.get_or_insert(anyhow::anyhow!(
+                    "another user's program answers at {}, and is no gateway of this network namespace",
+                    path.display()
+                ));
+            }
             Ok(stream) => return Ok(stream),
             Err(error) if is_nobody(&error) => {}
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {

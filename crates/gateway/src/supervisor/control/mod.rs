@@ -7,6 +7,7 @@
 //! Root and the gateway's own user may ask, and nobody else. Nobody is waited for.
 
 mod ask;
+mod far;
 mod place;
 
 use std::io::{self, Read as _, Write as _};

@@ -1,10 +1,13 @@
 //! Where the control socket is: one for each network namespace, so that only one gateway runs there.
 //!
 //! ```text
-//!   /run/trackway/control-4026531840.sock       the socket, for its user and root alone
-//!   /run/trackway/control-4026531840.sock.lock  is locked as long as its gateway lives, however it ends
+//!   /run/trackway                          root's: nobody else makes or removes names in it
+//!   ├ 4026531840                           the folder of a network namespace's gateway, its user's
+//!   │ └ control.sock                       for that user and root alone
+//!   └ lock/4026531840                      locked as long as the namespace's gateway lives, however it ends
 //! ```
-//! A socket elsewhere has a lock of its own beside it, and its gateway locks that of the namespace as well.
+//! Only root opens files in `lock`, so no user can hold a lock of a namespace in which it runs no gateway. A gateway
+//! that another user starts locks `control.sock.lock` beside its socket instead, as does one whose socket is elsewhere.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -20,8 +23,13 @@ use nix::sys::stat::{Mode, umask};
 use nix::unistd::Uid;
 use tracing::warn;
 
+use super::far;
 use crate::linux::account::Account;
-use crate::linux::belongings::{RUN, folder, give_socket, namespace, own_run};
+use crate::linux::belongings::{RUN, base, folder, give_socket, namespace, own_folder, own_run};
+
+/// The folder of the locks that root's gateways hold, beside the folders of gateways.
+const LOCKS: &str = "lock";
+const SOCKET: &str = "control.sock";
 
 /// A socket that is ours. Its name goes when it is dropped.
 #[derive(Debug)]
@@ -46,14 +54,8 @@ impl Place {
     /// # Errors
     /// When one lives, or nothing can be made there.
     pub(super) fn open(at: Option<&Path>, account: Option<&Account>) -> anyhow::Result<Self> {
-        let folder = folder();
-        let usual = folder.join(name());
-        let made = make(&folder, account)
-            .with_context(|| format!("cannot make {}", folder.display()))
-            .and_then(|()| {
-                sweep(&folder);
-                Lock::beside(&usual, account)
-            });
+        let usual = folder().join(SOCKET);
+        let made = Self::take(&usual, account);
         let Some(at) = at else { return Self::bind(&usual, vec![made?], account) };
         let mut locks = Vec::new();
         match made {
@@ -69,6 +71,35 @@ impl Place {
             locks.push(Lock::beside(at, account)?);
         }
         Self::bind(at, locks, account)
+    }
+
+    /// Takes the place of this network namespace's gateway, and makes its folder.
+    ///
+    /// # Errors
+    /// When a gateway lives, or the folder cannot be made.
+    fn take(usual: &Path, account: Option<&Account>) -> anyhow::Result<Lock> {
+        let said = |folder: &Path| format!("cannot make {}", folder.display());
+        let is_root = Uid::effective().is_root();
+        let (base, own) = (base(), folder());
+        let lock = if is_root {
+            own_run().with_context(|| said(&base))?;
+            Lock::of_namespace(&base)?
+        } else {
+            if base != Path::new(RUN) {
+                make_own(&base, 0o700).with_context(|| said(&base))?;
+            }
+            make_own(&own, 0o755).with_context(|| said(&own))?;
+            Lock::beside(usual, None)?
+        };
+        sweep(&base);
+        // One that another user has started has a lock of another kind.
+        if let Some(path) = candidates().iter().find(|path| far::is_alive(path)) {
+            return Err(Taken(path.clone()).into());
+        }
+        if is_root {
+            own_folder(account).with_context(|| said(&own))?;
+        }
+        Ok(lock)
     }
 
     /// Opens a socket at a path that is locked.
@@ -108,6 +139,16 @@ impl Drop for Place {
 }
 
 impl Lock {
+    /// Locks the file of this network namespace, which only root can open.
+    ///
+    /// # Errors
+    /// [`Taken`], or when it cannot be made.
+    fn of_namespace(base: &Path) -> anyhow::Result<Self> {
+        let locks = base.join(LOCKS);
+        make_own(&locks, 0o700).with_context(|| format!("cannot make {}", locks.display()))?;
+        Self::lock(locks.join(namespace().to_string()), None)
+    }
+
     /// Locks the file that belongs to a socket, and gives it to a user.
     ///
     /// # Errors
@@ -115,7 +156,10 @@ impl Lock {
     fn beside(socket: &Path, account: Option<&Account>) -> anyhow::Result<Self> {
         let mut path = socket.to_owned().into_os_string();
         path.push(".lock");
-        let path = PathBuf::from(path);
+        Self::lock(PathBuf::from(path), account)
+    }
+
+    fn lock(path: PathBuf, account: Option<&Account>) -> anyhow::Result<Self> {
         let said = || format!("cannot lock {}", path.display());
         let file = loop {
             let file = open_lock(&path, true).with_context(said)?;
@@ -160,31 +204,22 @@ struct Taken(PathBuf);
 
 /// Where the sockets of this network namespace may be that this user's programs ask, the likeliest first.
 pub(super) fn candidates() -> Vec<PathBuf> {
-    let own = folder();
+    let own = base();
     // Anybody can make one in /tmp that is called as ours would be.
-    let mut folders = Vec::from_iter((own == Path::new(RUN) || is_ours(&own)).then_some(own));
-    if !folders.iter().any(|folder| folder == Path::new(RUN)) {
-        folders.push(RUN.into());
+    let mut bases = Vec::from_iter((own == Path::new(RUN) || is_ours(&own)).then_some(own));
+    if !bases.iter().any(|base| base == Path::new(RUN)) {
+        bases.push(RUN.into());
     }
-    folders.into_iter().map(|folder| folder.join(name())).collect()
-}
-
-/// The name says which network namespace it is of.
-fn name() -> String {
-    format!("control-{}.sock", namespace())
-}
-
-fn make(folder: &Path, account: Option<&Account>) -> io::Result<()> {
-    if Uid::effective().is_root() { own_run(account) } else { make_own(folder) }
+    bases.into_iter().map(|base| base.join(namespace().to_string()).join(SOCKET)).collect()
 }
 
 /// Makes a folder that nobody else may change, or checks that it is one.
-fn make_own(folder: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
+fn make_own(folder: &Path, mode: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(mode).create(folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         outcome => outcome?,
     }
-    if folder == Path::new(RUN) || is_ours(folder) {
+    if is_ours(folder) {
         Ok(())
     } else {
         Err(io::Error::other("it is there, and others may change it"))
@@ -215,22 +250,30 @@ fn is_still(locked: &Flock<File>, path: &Path) -> bool {
     (is.dev(), is.ino()) == (named.dev(), named.ino())
 }
 
-/// Removes what gateways have left that were killed, in network namespaces that may never come again.
-fn sweep(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let is_ours =
-            path.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b"control-"));
-        if !is_ours || path.extension().is_none_or(|it| it != "lock") {
-            continue;
-        }
-        let Ok(file) = open_lock(&path, false) else { continue };
-        if let Ok(locked) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
-            && is_still(&locked, &path)
-        {
-            let _ = fs::remove_file(path.with_extension(""));
-            let _ = fs::remove_file(&path);
-        }
+/// Removes the sockets and locks of gateways that are gone, in network namespaces that may never come again, and their
+/// folders if nothing else is in them.
+fn sweep(base: &Path) {
+    let names = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in names(&base.join(LOCKS)) {
+        remove_unlocked(&entry.path(), &base.join(entry.file_name()));
+    }
+    for entry in names(base) {
+        let folder = entry.path();
+        remove_unlocked(&folder.join(SOCKET).with_added_extension("lock"), &folder);
+    }
+}
+
+/// Removes a lock that no gateway holds, and the socket in its folder.
+fn remove_unlocked(lock: &Path, folder: &Path) {
+    let Ok(file) = open_lock(lock, false) else { return };
+    if let Ok(locked) = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+        && is_still(&locked, lock)
+    {
+        let _ = fs::remove_file(folder.join(SOCKET));
+        // While it is locked no other gateway needs the folder. One with notes in it stays.
+        let _ = fs::remove_dir(folder);
+        let _ = fs::remove_file(lock);
+        let _ = fs::remove_dir(folder);
     }
 }
 
@@ -249,50 +292,52 @@ mod tests {
 
     #[test]
     fn a_place_is_taken_from_the_dead_alone_and_left_clean() {
-        let folder = env::temp_dir().join(format!("trackway-place-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let at = folder.join("control-7.sock");
+        let base = env::temp_dir().join(format!("trackway-place-{}", std::process::id()));
+        let folders = ["7", "8", "9", LOCKS].map(|name| base.join(name));
+        folders.iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+        let at = folders[0].join(SOCKET);
         let open = || Place::at(&at);
 
         let place = open().unwrap();
         let mode = fs::metadata(&at).unwrap().mode() & 0o777;
         let second = open().unwrap_err().to_string();
-        sweep(&folder);
+        sweep(&base);
         let is_left = UnixStream::connect(&at).is_ok();
         drop(place);
-        let names = fs::read_dir(&folder).unwrap().count();
-        // As a crash leaves them.
-        for left in ["control-7.sock", "control-8.sock"] {
-            drop(UnixListener::bind(folder.join(left)).unwrap());
+        let names = fs::read_dir(&folders[0]).unwrap().count();
+        // As a crash leaves them: a user's gateway, and one of root's.
+        for folder in &folders[..3] {
+            drop(UnixListener::bind(folder.join(SOCKET)).unwrap());
         }
-        for name in ["control-8.sock.lock", "another.lock", "control-9.conf"] {
-            File::create(folder.join(name)).unwrap();
+        for name in ["8/control.sock.lock", "8/settings", "lock/9", "another.lock"] {
+            File::create(base.join(name)).unwrap();
         }
         let again = open().is_ok();
-        sweep(&folder);
-        let mut swept: Vec<_> =
-            fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name()).collect();
-        swept.sort();
-        fs::remove_dir_all(&folder).unwrap();
+        sweep(&base);
+        let is_there = ["7", "8/control.sock", "8/control.sock.lock", "9", "lock/9"]
+            .map(|name| base.join(name).exists());
+        let is_kept = ["8/settings", "another.lock"].map(|name| base.join(name).exists());
+        fs::remove_dir_all(&base).unwrap();
 
         assert_eq!(mode, 0o600);
         assert!(second.contains("a gateway runs in this network namespace already"), "{second}");
         assert!(is_left && again);
         assert_eq!(names, 0);
-        assert_eq!(swept, ["another.lock", "control-9.conf"]);
+        assert_eq!(is_there, [true, false, false, false, false]);
+        assert_eq!(is_kept, [true, true]);
     }
 
     #[test]
     fn a_folder_that_others_may_change_is_not_taken() {
         let folder = env::temp_dir().join(format!("trackway-own-{}", std::process::id()));
-        let made = make_own(&folder).and_then(|()| fs::metadata(&folder)).unwrap().mode();
+        let made = make_own(&folder, 0o700).and_then(|()| fs::metadata(&folder)).unwrap().mode();
         let outcomes = [0o700, 0o755, 0o720, 0o702].map(|mode| {
             fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
-            make_own(&folder).is_ok()
+            make_own(&folder, 0o700).is_ok()
         });
         fs::remove_dir(&folder).unwrap();
         fs::write(&folder, "").unwrap();
-        let file = make_own(&folder).is_ok();
+        let file = make_own(&folder, 0o700).is_ok();
         fs::remove_file(&folder).unwrap();
 
         assert_eq!(made & 0o777, 0o700);
