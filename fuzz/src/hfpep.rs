@@ -270,6 +270,7 @@ impl Run {
                 | Event::Close(_)
                 | Event::Readable(_)
                 | Event::Refused(_)
+                | Event::Sealing { .. }
                 | Event::Unbound(_)
                 | Event::Writable(_) => {}
             }

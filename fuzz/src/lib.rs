@@ -19,6 +19,7 @@ mod s5066_dts;
 mod s5066_node;
 mod sar;
 mod sar_service;
+mod seal;
 mod secure;
 mod sis;
 mod sis_pair;
@@ -61,6 +62,7 @@ pub const TARGETS: &[Target] = &[
     ("sar_requests", sar_service::requests),
     ("sar_store", sar_service::store),
     ("scenario_file", text::scenario),
+    ("seal", seal::conversation),
     ("secure", secure::peers),
     ("setdest", mobility::setdest),
     ("sis_pair", sis_pair::pair),

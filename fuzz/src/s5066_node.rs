@@ -146,7 +146,7 @@ impl Run {
             ttl: Duration::from_secs(u64::from(value & 0x40)),
             u_pdu: &vec![value; 1 + usize::from(value) * 8],
         };
-        self.pending.extend(user.send(send));
+        self.pending.extend(user.send(self.now, send));
     }
 
     /// Lets time pass, deadline by deadline.
@@ -245,6 +245,7 @@ impl Run {
                 | client::Event::HardLink(_)
                 | client::Event::Management { .. }
                 | client::Event::Peer(_)
+                | client::Event::Sealing { .. }
                 | client::Event::Received(_)
                 // Another client has the access point.
                 | client::Event::Refused(_) => {}

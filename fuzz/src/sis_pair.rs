@@ -163,7 +163,7 @@ impl Run {
             ttl: Duration::from_secs(u64::from(value & 0x40) * 2),
             u_pdu: &u_pdu,
         };
-        if let Ok(id) = user.client.send(send) {
+        if let Ok(id) = user.client.send(self.now, send) {
             if confirmation != Confirmation::None {
                 user.pending.insert(id, (self.sent, confirmation));
             }
@@ -416,6 +416,7 @@ impl User {
             | client::Event::HardLink(_)
             | client::Event::Management { .. }
             | client::Event::Peer(_)
+            | client::Event::Sealing { .. }
             | client::Event::Rejected { id: None, .. } => {}
         }
     }

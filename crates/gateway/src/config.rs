@@ -3,6 +3,7 @@
 pub mod bearer;
 mod ends;
 mod gre;
+pub mod group;
 mod hbh;
 pub mod hfpep;
 pub mod ipclient;
@@ -32,6 +33,7 @@ use proto::s5066::{Address, node};
 use proto::secure::GroupSecret;
 use settings::{Complaint, Entry, Section, Source};
 
+pub use crate::keys::BadKeyFile;
 use crate::tls::Profile as TlsProfile;
 use crate::{files, keys};
 pub use gre::Gre;
@@ -44,7 +46,7 @@ pub use rules::Rules;
 pub use s5066::S5066;
 pub use sar::Sar;
 pub(crate) use tunnel::versions;
-pub use tunnel::{BadKeyFile, Endpoint, Keys, NoZone, Peer, Tunnel, Unusable};
+pub use tunnel::{Endpoint, Keys, NoZone, Peer, Tunnel, Unusable};
 
 /// A configuration that was checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,6 +89,8 @@ pub struct Config {
     pub neighbour_limit: usize,
     /// The process.
     pub process: Process,
+    /// What is allowed and probably not meant.
+    pub(crate) warnings: Vec<Complaint>,
 }
 
 /// What holds for all services together.
@@ -199,17 +203,26 @@ impl Config {
         }
         let tunnel = root.section("tunnel")?;
         config.tunnel = tunnel.map(|section| tunnel::read(&section, folder)).transpose()?;
-        let ip_client = root.section("ipclient")?;
-        config.ip_client = ip_client.map(|section| ipclient::read(&section)).transpose()?;
-        config.tls = tls::read(&root, folder)?;
-        let hf_pep = root.section("hfpep")?;
-        config.hf_pep = hf_pep.map(|section| hfpep::read(&section, &config.tls)).transpose()?;
         config.s5066 = root.section("s5066")?.map(|section| s5066::read(&section)).transpose()?;
+        let node = config.s5066.as_ref().map(|it| it.node.address);
+        if let Some(section) = root.section("ipclient")? {
+            let group = group::read(&section, folder, node)?;
+            config.ip_client = Some(ipclient::read(&section, group)?);
+        }
+        config.tls = tls::read(&root, folder)?;
+        if let Some(section) = root.section("hfpep")? {
+            let group = group::read(&section, folder, node)?;
+            let hf_pep = hfpep::read(&section, &config.tls, group)?;
+            config.warnings.extend(hfpep::warnings(&section, &hf_pep, &config.tls)?);
+            config.hf_pep = Some(hf_pep);
+        }
         config.sar = root.section("sar")?.map(|section| sar::read(&section)).transpose()?;
         config.routing =
             root.section("routing")?.map(|section| routing::read(&section)).transpose()?;
         config.gre = gre::read(&root)?;
-        config.rules = rules::read(&root, &config)?;
+        let (rules, warnings) = rules::read(&root, &config)?;
+        config.rules = rules;
+        config.warnings.extend(warnings);
         config.process = Process::read(&root)?;
         document.finish()?;
         if !config.has_services() {
@@ -242,13 +255,14 @@ impl Config {
             send_buffer: 32_768,
             neighbour_limit: LIMIT,
             process: Process::default(),
+            warnings: Vec::new(),
         }
     }
 
     /// What is allowed and probably not meant, with file and line.
     #[must_use]
     pub fn warnings(&self) -> &[Complaint] {
-        &self.rules.warnings
+        &self.warnings
     }
 
     /// Names of the interfaces of the MANET, whoever uses them.

@@ -286,10 +286,10 @@ impl Question {
     fn by_ip_client(&self, options: &Options, config: &Config) -> (Treatment, Option<Via>) {
         let treatment = Treatment { compression: None, ..Treatment::of(options) };
         let Some(client) = &config.ip_client else { return (treatment, None) };
-        let client = client.core();
+        let classes = &client.parameters.classes;
         let said = Override { priority: options.priority, ttl: options.ttl };
-        let class = client.classes[usize::from(self.dscp) % client.classes.len()].with(said);
-        let via = Via::of(&client.routes, self.destination);
+        let class = classes[usize::from(self.dscp) % classes.len()].with(said);
+        let via = Via::of(&client.core_routes(), self.destination);
         let ttl_s = class.ttl.map(|ttl| ttl.as_secs());
         (Treatment { priority: Some(class.priority), ttl_s, ..treatment }, via)
     }

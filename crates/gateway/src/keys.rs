@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use nix::unistd::geteuid;
@@ -52,6 +52,16 @@ pub enum KeyFile {
     /// It cannot be read.
     #[error("{0}")]
     Unreadable(#[from] io::Error),
+}
+
+/// A key file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", file.display())]
+pub struct BadKeyFile {
+    /// The file.
+    pub file: PathBuf,
+    /// Why.
+    pub why: KeyFile,
 }
 
 impl KeyFile {

@@ -123,7 +123,7 @@ impl Band {
             ttl: Duration::ZERO,
             u_pdu: &[from; 300],
         };
-        self.clients[usize::from(from)].1.send(send).expect("the client takes it");
+        self.clients[usize::from(from)].1.send(self.now, send).expect("the client takes it");
         self.settle();
     }
 

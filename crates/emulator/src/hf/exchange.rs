@@ -247,7 +247,7 @@ mod tests {
                 ttl: Duration::ZERO,
                 u_pdu: &[7; 2_000],
             };
-            clients[0].1.send(send).unwrap();
+            clients[0].1.send(Time::ZERO, send).unwrap();
         }
         // In the middle of the second transmission, the first long one.
         let end = Time::ZERO + Duration::from_secs(100);

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use proto::hfpep;
 use proto::ip::Prefix;
@@ -13,9 +14,11 @@ use proto::slep;
 use settings::{Complaint, Entry, Section};
 
 use super::bearer::{self, Bearer};
+use super::group::Group;
 use super::ipclient::{PORT, network, routes, server};
 use super::{device, either, ends, rules, tls, values};
 use crate::ends::{End, Ends};
+use crate::keys::BadKeyFile;
 use crate::tls::{Destination, Profile, Role, TargetProfile};
 
 /// TCP connections over a STANAG 5066 server, or straight to other gateways.
@@ -43,7 +46,9 @@ pub struct HfPep {
     pub allowed: Option<Vec<Allowed>>,
     /// The TLS profile by which targets are met, where another end asks for TLS.
     pub tls: Option<String>,
-    /// The parameters of its core.
+    /// The group that stations on HF are to be members of.
+    pub group: Option<Group>,
+    /// The parameters of its core, without the group.
     pub parameters: hfpep::Config,
 }
 
@@ -148,8 +153,24 @@ const MAX_LISTENERS: usize = 256;
 const MAX_ALLOWED: usize = 256;
 const MAX_INTERFACES: usize = 64;
 
+impl HfPep {
+    /// The parameters of its core; the clock says this much at its time zero, since 1970.
+    ///
+    /// # Errors
+    /// When the file of the group's key cannot be used.
+    pub(crate) fn core(&self, clock: Duration) -> Result<hfpep::Config, BadKeyFile> {
+        let mut parameters = self.parameters.clone();
+        parameters.slep.group = self.group.as_ref().map(|group| group.core(clock)).transpose()?;
+        Ok(parameters)
+    }
+}
+
 /// Reads the section; it may name one of the profiles.
-pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep, Complaint> {
+pub(super) fn read(
+    section: &Section<'_>,
+    profiles: &[Profile],
+    group: Option<Group>,
+) -> Result<HfPep, Complaint> {
     let mut parameters = hfpep::Config::default();
     // As for connections that are opened here, unless a rule says otherwise.
     parameters.answers.is_compressed = true;
@@ -187,6 +208,11 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
         None if is_elsewhere && !has_node => None,
         None => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
     };
+    if server.is_none()
+        && let Some(entry) = section.get("group-key")?
+    {
+        return Err(entry.complain("nothing goes over HF: remove it, or set server"));
+    }
     if let Some(mode) = section.get("mode")?.filter(|_| mode == Mode::Shore)
         && !(peers.is_empty() && listeners.is_empty())
     {
@@ -206,8 +232,50 @@ pub(super) fn read(section: &Section<'_>, profiles: &[Profile]) -> Result<HfPep,
         listeners,
         allowed,
         tls,
+        group,
         parameters,
     })
+}
+
+/// What rests on node addresses, which nobody proves who is no member of a group.
+pub(super) fn warnings(
+    section: &Section<'_>,
+    config: &HfPep,
+    profiles: &[Profile],
+) -> Result<Vec<Complaint>, Complaint> {
+    let unproved = match &config.group {
+        _ if config.server.is_none() => return Ok(Vec::new()),
+        None => "without a group-key any station may use any node address".to_owned(),
+        Some(group) if group.unauthenticated.is_empty() => return Ok(Vec::new()),
+        Some(group) => {
+            let nodes: Vec<_> = group.unauthenticated.iter().map(ToString::to_string).collect();
+            format!(
+                "{} are not authenticated: any station may use these addresses",
+                nodes.join(", ")
+            )
+        }
+    };
+    let mut warnings = Vec::new();
+    if config.mode == Mode::Transparent {
+        let what = format!(
+            "targets are connected to in the name of the addresses that nodes tell, and {unproved}"
+        );
+        warnings.push(match section.get("mode")? {
+            Some(mode) => mode.complain(what),
+            None => section.complain(what),
+        });
+    }
+    let names_nodes = config.allowed.iter().flatten().any(|it| it.ends.has_nodes());
+    if let Some(allow) = section.get("allow")?.filter(|_| names_nodes) {
+        warnings
+            .push(allow.complain(format!("nodes are let in by their addresses, and {unproved}")));
+    }
+    let has_targets = !targets(config.tls.as_deref(), profiles).is_empty();
+    if let Some(tls) = section.get("tls")?.filter(|_| has_targets) {
+        let what = "whoever names an Auth ID is logged in with its certificate";
+        warnings.push(tls.complain(format!("{what}, and {unproved}")));
+    }
+    Ok(warnings)
 }
 
 /// Where connections of others may lead: nowhere if the list is empty.

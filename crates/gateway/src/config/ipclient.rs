@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use proto::ip::Prefix;
 use proto::ipclient::{self, CLASS, PARAMETERS};
-use proto::s5066::Address;
+use proto::s5066::{Address, seal};
 use settings::{Complaint, Entry, Section};
 
+use super::group::Group;
 use super::{device, either, some};
+use crate::keys::BadKeyFile;
 
 /// IP datagrams over a STANAG 5066 server.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +27,9 @@ pub struct IpClient {
     pub routes: Vec<Route>,
     /// Whether packets for their networks may leave otherwise while the client is gone.
     pub fail_open: bool,
-    /// The parameters of the client, without addresses and routes.
+    /// The group that other gateways are to be members of.
+    pub group: Option<Group>,
+    /// The parameters of the client, without addresses, routes and group.
     pub parameters: ipclient::Config,
 }
 
@@ -39,14 +43,23 @@ pub struct Route {
 }
 
 impl IpClient {
-    /// The parameters of its core.
-    pub(crate) fn core(&self) -> ipclient::Config {
-        let routes = self.routes.iter().map(|it| ipclient::Route { prefix: it.to, to: it.node });
-        ipclient::Config {
+    /// The routes of its core.
+    pub(crate) fn core_routes(&self) -> Vec<ipclient::Route> {
+        let routes = self.routes.iter();
+        routes.map(|it| ipclient::Route { prefix: it.to, to: it.node }).collect()
+    }
+
+    /// The parameters of its core; the clock says this much at its time zero, since 1970.
+    ///
+    /// # Errors
+    /// When the file of the group's key cannot be used.
+    pub(crate) fn core(&self, clock: Duration) -> Result<ipclient::Config, BadKeyFile> {
+        Ok(ipclient::Config {
             addresses: self.addresses.iter().map(Prefix::address).collect(),
-            routes: routes.collect(),
+            routes: self.core_routes(),
+            group: self.group.as_ref().map(|group| group.core(clock)).transpose()?,
             ..self.parameters.clone()
-        }
+        })
     }
 }
 
@@ -65,7 +78,7 @@ pub(super) fn defaults() -> ipclient::Config {
 }
 
 /// Reads the section.
-pub(super) fn read(section: &Section<'_>) -> Result<IpClient, Complaint> {
+pub(super) fn read(section: &Section<'_>, group: Option<Group>) -> Result<IpClient, Complaint> {
     let mut parameters = defaults();
     section.apply(&PARAMETERS, &mut parameters)?;
     let local = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
@@ -82,16 +95,17 @@ pub(super) fn read(section: &Section<'_>) -> Result<IpClient, Complaint> {
     }
     let is_v6 = |prefix: &Prefix| prefix.address().is_ipv6();
     let has_v6 = addresses.iter().any(is_v6) || routes.iter().any(|route| is_v6(&route.to));
+    let least = 1_280 + if group.is_some() { seal::OVERHEAD } else { 0 };
     if has_v6
-        && parameters.mtu < 1_280
+        && parameters.mtu < least
         && let Some(mtu) = section.get("mtu")?
     {
-        let what = format!("{} is not allowed: IPv6 needs 1280 at least", parameters.mtu);
+        let what = format!("{} is not allowed: IPv6 needs {least} at least", parameters.mtu);
         return Err(mtu.complain(what));
     }
     classes(section, &mut parameters)?;
     let fail_open = either(section, "fail-open", false, |it| it.flag())?;
-    Ok(IpClient { server, device, addresses, routes, fail_open, parameters })
+    Ok(IpClient { server, device, addresses, routes, fail_open, group, parameters })
 }
 
 pub(super) fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {

@@ -14,16 +14,19 @@ use super::{Config, device, ipclient, tls, values};
 pub struct Rules {
     /// As their core takes them.
     pub table: proto::rules::Config,
-    /// Rules that are allowed, and probably not as they were meant.
-    pub(super) warnings: Vec<Complaint>,
 }
 
 const MAX_RULES: usize = 256;
 /// What is said of flows that no rule matches.
 pub(crate) const NO_RULE: &str = "default";
 
-/// Reads all rules; `config` holds the services that they may name.
-pub(super) fn read(root: &Section<'_>, config: &Config) -> Result<Rules, Complaint> {
+/// Reads all rules, and those that are allowed and probably not as they were meant; `config` holds the services that
+/// they may name.
+pub(super) fn read(
+    root: &Section<'_>,
+    config: &Config,
+) -> Result<(Rules, Vec<Complaint>), Complaint> {
+    let mut warnings = Vec::new();
     let sections = root.sections("rule")?;
     let mut rules = Rules::default();
     let peers = config.hf_pep.iter().flat_map(|it| &it.peers);
@@ -42,16 +45,16 @@ pub(super) fn read(root: &Section<'_>, config: &Config) -> Result<Rules, Complai
     for (at, before) in rules.table.shadowed() {
         let [own, before] = [at, before].map(|at| &rules.table.rules[at].name);
         let what = format!("{own} never decides: {before} before it has all its traffic");
-        rules.warnings.push(sections[at].needed("name")?.complain(what));
+        warnings.push(sections[at].needed("name")?.complain(what));
     }
     if let Some(first) = sections.first()
         && config.ip_client.is_none()
         && config.hf_pep.is_none()
     {
         let what = "nothing follows the rules: they are for traffic of [ipclient] and [hfpep]";
-        rules.warnings.push(first.needed("name")?.complain(what));
+        warnings.push(first.needed("name")?.complain(what));
     }
-    Ok(rules)
+    Ok((rules, warnings))
 }
 
 fn rule(section: &Section<'_>, config: &Config) -> Result<Rule, Complaint> {
@@ -196,7 +199,6 @@ mod tests {
         assert_eq!((&voice.action, voice.is_enabled), (&Action::Pass(options), false));
         assert_eq!(rest.selector.protocol, Some(Protocol::Number(47)));
         assert_eq!((&rest.action, rest.is_enabled), (&Action::Block(Refusal::Prohibited), true));
-        assert_eq!(rules.warnings, []);
     }
 
     #[test]
@@ -286,7 +288,8 @@ mod tests {
     fn rules_without_effect_are_warned_of() {
         let text = "[[rule]]\nname = \"all\"\n[[rule]]\nname = \"web\"\nto-port = 80\n";
 
-        let shadowed = read(text).warnings;
+        let shadowed = Config::parse("a.toml", &format!("{CLIENT}{text}")).unwrap();
+        let shadowed = shadowed.warnings();
         let unused = Config::parse("a.toml", &format!("hbh.interfaces = [\"a\"]\n{text}")).unwrap();
 
         let expected = "a.toml:7: rule.name: web never decides: all before it has all its traffic";

@@ -18,7 +18,7 @@ use settings::{Complaint, Entry, Section};
 
 use super::ipclient::network;
 use super::{device, either, file, some};
-use crate::keys::{self, KeyFile};
+use crate::keys::{self, BadKeyFile, KeyFile};
 
 pub use endpoint::{Endpoint, NoZone};
 pub(crate) use listen::versions;
@@ -70,16 +70,6 @@ pub struct Keys {
     pub private_key: PrivateKey,
     /// The peers', in the order of the configuration.
     pub peers: Vec<secure::Peer>,
-}
-
-/// A key file that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {why}", file.display())]
-pub struct BadKeyFile {
-    /// The file.
-    pub file: PathBuf,
-    /// Why.
-    pub why: KeyFile,
 }
 
 /// Why a tunnel that is configured rightly cannot be had now.

@@ -25,6 +25,7 @@ pub(crate) enum Subject {
     NoFarClient,
     NodeLeft,
     NodeUnreadable,
+    OwnNodeMisnamed,
     PathChanged,
     PeerHeard,
     PeerMoved,
@@ -34,6 +35,8 @@ pub(crate) enum Subject {
     ProgramConnected,
     RouteChanged,
     RouteConflicting,
+    SealRefused,
+    SealRefusedThere,
     Server,
     TargetForbidden,
     TlsFailed,
@@ -88,8 +91,11 @@ impl Subject {
             | Self::NoFarClient
             | Self::NodeLeft
             | Self::NodeUnreadable
+            | Self::OwnNodeMisnamed
             | Self::ProfileDiffers
             | Self::RouteConflicting
+            | Self::SealRefused
+            | Self::SealRefusedThere
             | Self::TargetForbidden
             | Self::Unclaimed
             | Self::Unreadable

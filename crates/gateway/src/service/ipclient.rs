@@ -18,6 +18,7 @@ use nix::poll::{PollFd, PollFlags};
 use proto::ip::{FlowKey, Header};
 use proto::ipclient::{Event, IpClient, Override};
 use proto::rules::{self, Options, Refusal, Verdict};
+use proto::s5066::seal;
 use proto::tcp::{Flags, Peek};
 use proto::time::{Time, earliest};
 use serde::Serialize;
@@ -25,7 +26,7 @@ use tracing::{debug, info, warn};
 
 use super::complaints::{Complaints, Subject};
 use super::rules::Rules;
-use super::{Kind, Reload, Report, Service, Setup, entries};
+use super::{Kind, Reload, Report, Service, Setup, entries, seals, wall_clock};
 use crate::bearer::Dial;
 use crate::bearer::dial::Change;
 use crate::config::{self, Config};
@@ -52,6 +53,8 @@ struct Client {
     dial: Dial,
     rules: Rules,
     client: IpClient,
+    /// The key of its group.
+    key: Option<seal::Key>,
     buffer: Vec<u8>,
     received: Box<[u8]>,
     counters: Counters,
@@ -98,11 +101,14 @@ impl Client {
     /// When something is missing, with the remedy.
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
         let config = setup.config.ip_client.clone().context("no section [ipclient]")?;
+        let core = config.core(wall_clock())?;
+        let key = core.group.as_ref().map(|group| group.key.clone());
+        let mut client = IpClient::new(Time::ZERO, core);
         let netlink = Netlink::open().context("cannot ask the kernel")?;
         let wanted = Wanted {
             name: &config.device,
             addresses: &config.addresses,
-            mtu: usize::from(config.parameters.mtu),
+            mtu: client.mtu().into(),
             has_trains: false,
             speaks: true,
         };
@@ -119,7 +125,6 @@ impl Client {
             is_open: config.fail_open,
         };
         let mut ways = Kept::open(vec![device], vec![wish], setup.config.radios())?;
-        let mut client = IpClient::new(Time::ZERO, config.core());
         client.handle_addresses(ways.own_addresses()?);
         Ok(Self {
             tun,
@@ -128,6 +133,7 @@ impl Client {
             dial: Dial::new(Time::ZERO, config.server).marked(MARK),
             rules: Rules::new(&setup.config.rules.table)?,
             client,
+            key,
             buffer: Vec::new(),
             received: vec![0; READ].into_boxed_slice(),
             counters: Counters::default(),
@@ -210,6 +216,7 @@ fn is_later_in_connection(header: &Header, packet: &[u8]) -> bool {
 impl Driver for Client {
     /// Does what is due, and carries what there is from one side to the other.
     fn act(&mut self, now: Time) -> anyhow::Result<()> {
+        self.client.handle_clock(now, wall_clock());
         self.dial.handle_timeout(now);
         match self.dial.poll_change() {
             Some(Change::Up) => {
@@ -245,6 +252,9 @@ impl Driver for Client {
                     if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
                         warn!(?reason, left_out, "the server refuses the access point");
                     }
+                }
+                Event::Sealing { node, trouble } => {
+                    seals::tell(&mut self.complaints, now, node, trouble);
                 }
                 Event::Unbound(reason) => {
                     if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
@@ -285,6 +295,7 @@ impl Driver for Client {
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        self.client.handle_clock(now, wall_clock());
         let (own, dialled) = ready.split_at(2);
         if has_input(own[0]) {
             self.take_packets(now)?;
@@ -337,7 +348,9 @@ impl Service for Client {
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
-        if config.ip_client.as_ref() != Some(&self.config) {
+        let wanted = config.ip_client.as_ref().filter(|wanted| **wanted == self.config);
+        let Some(wanted) = wanted else { return Ok(Reload::Restart) };
+        if wanted.core(wall_clock())?.group.map(|group| group.key) != self.key {
             return Ok(Reload::Restart);
         }
         self.ways.set_radios(config.radios());

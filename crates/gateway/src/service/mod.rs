@@ -17,9 +17,11 @@ mod routing;
 mod rules;
 mod s5066;
 mod sar;
+mod seals;
 mod tunnel;
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use caps::Capability;
 use proto::time::Time;
@@ -42,6 +44,11 @@ pub(crate) const SERVICES: [Kind; 8] = [
     gre::KIND,
     routing::KIND,
 ];
+
+/// The time since 1970, as the wall clock has it.
+fn wall_clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
+}
 
 /// A service as its supervisor knows it before it runs.
 #[derive(Debug)]

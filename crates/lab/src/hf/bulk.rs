@@ -288,6 +288,6 @@ impl Pair {
             ttl: Duration::ZERO,
             u_pdu: &self.u_pdu,
         };
-        self.clients[0].1.send(send).is_ok()
+        self.clients[0].1.send(self.now, send).is_ok()
     }
 }

@@ -4,6 +4,7 @@ use super::flows::FlowId;
 use super::session::SessionId;
 use super::wire::Opening;
 use crate::s5066::Address;
+use crate::s5066::seal::Trouble;
 use crate::s5066::sis::client::Fault;
 use crate::s5066::sis::{BindReason, UnbindReason};
 use crate::slep::Break;
@@ -38,6 +39,13 @@ pub enum Event {
     Refused(BindReason),
     /// A connection is broken: it is no more. What came before was read, as of a stream.
     Reset(SessionId, Break),
+    /// What a node sends is dropped because of its seal, or that node drops what we send.
+    Sealing {
+        /// Which node.
+        node: Address,
+        /// What is wrong.
+        trouble: Trouble,
+    },
     /// The node has unbound the client, which will ask again.
     Unbound(UnbindReason),
     /// There is room again after less was taken than was given.

@@ -4,6 +4,7 @@ mod confirm;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use super::config::Config;
 use super::event::Event;
@@ -96,6 +97,11 @@ impl HfPep {
     /// The connection to the node is there.
     pub fn handle_connected(&mut self, now: Time) {
         self.slep.handle_connected(now);
+    }
+
+    /// The wall clock says this much since 1970: told with each call where there is a group.
+    pub fn handle_clock(&mut self, now: Time, clock: Duration) {
+        self.slep.handle_clock(now, clock);
     }
 
     /// The connection to the node is gone. Connections wait for another one.
@@ -372,6 +378,9 @@ impl HfPep {
                 slep::Event::Bound => self.events.push_back(Event::Bound),
                 slep::Event::Close(fault) => self.events.push_back(Event::Close(fault)),
                 slep::Event::Refused(reason) => self.events.push_back(Event::Refused(reason)),
+                slep::Event::Sealing { node, trouble } => {
+                    self.events.push_back(Event::Sealing { node, trouble });
+                }
                 slep::Event::Unbound(reason) => self.events.push_back(Event::Unbound(reason)),
                 slep::Event::Opened { stream, from, addresses } => {
                     let is_confirmed = addresses == confirm::ADDRESSES;

@@ -16,6 +16,7 @@ use crate::backoff::Backoff;
 use crate::ip::icmp::Error;
 use crate::ip::{Header, check_source, fragment};
 use crate::s5066::Address;
+use crate::s5066::seal::{Sealing, Trouble};
 use crate::s5066::sis::client::{self, Client, Fault, Send, SendId};
 use crate::s5066::sis::primitive::Arrival;
 use crate::s5066::sis::stream::Unreadable;
@@ -35,7 +36,7 @@ const MAX_UNSENT: usize = 16 << 10;
 ///
 /// - Facts in: [`handle_connected`](Self::handle_connected),
 ///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
-///   node; [`handle_packet`](Self::handle_packet) from the stack, and
+///   node; [`handle_packet`](Self::handle_packet) from the stack; [`handle_clock`](Self::handle_clock), and
 ///   [`handle_addresses`](Self::handle_addresses) when the host's addresses change.
 /// - Decisions out: [`poll_packet`](Self::poll_packet) for the stack and
 ///   [`poll_event`](Self::poll_event) after each of these, then [`poll_octets`](Self::poll_octets) while
@@ -75,6 +76,13 @@ pub enum Event {
     Close(Fault),
     /// The node does not bind the client, which will ask again.
     Refused(BindReason),
+    /// What a node sends is dropped because of its seal, or that node drops what we send.
+    Sealing {
+        /// Which node.
+        node: Address,
+        /// What is wrong.
+        trouble: Trouble,
+    },
     /// A datagram arrived at a node where no IP client took it.
     Unreceived {
         /// Which.
@@ -93,6 +101,7 @@ impl IpClient {
             service: Service::of(config.classes[0].unicast),
             least_mtu: least_mtu(&config),
             max_unsent: MAX_UNSENT,
+            sealing: config.group.clone().map_or(Sealing::Keyless, Sealing::Member),
             ..client::Config::new(config.sap)
         };
         Self {
@@ -196,6 +205,11 @@ impl IpClient {
         self.client.handle_connected(now);
     }
 
+    /// The wall clock says this much since 1970: told with each call where there is a group.
+    pub fn handle_clock(&mut self, now: Time, clock: Duration) {
+        self.client.handle_clock(now, clock);
+    }
+
     /// The connection to the node is gone: what it had is forsaken, what waits waits on.
     pub fn handle_disconnected(&mut self, _now: Time) {
         self.client.handle_disconnected();
@@ -280,6 +294,9 @@ impl IpClient {
                 if let Some(packet) = packet.filter(|_| is_told) {
                     self.complain(now, Error::HostUnreachable, &packet);
                 }
+            }
+            client::Event::Sealing { node, trouble } => {
+                self.events.push_back(Event::Sealing { node, trouble });
             }
             client::Event::Unbound(reason) => {
                 self.forsake();
@@ -375,7 +392,7 @@ impl IpClient {
         while self.client.is_ready()
             && let Some((to, u_pdu)) = self.headers.urgent(now)
         {
-            self.announce(to, Mode::Arq { in_order: false }, 0, &u_pdu);
+            self.announce(now, to, Mode::Arq { in_order: false }, 0, &u_pdu);
         }
         while self.client.is_ready()
             && self.queue.highest().is_some_and(|priority| self.pending.has_room(priority))
@@ -398,13 +415,13 @@ impl IpClient {
                 ttl: left.unwrap_or_default(),
                 u_pdu: compressed.as_ref().unwrap_or(&item.packet),
             };
-            match self.client.send(send) {
+            match self.client.send(now, send) {
                 Ok(id) => {
                     self.handle_handed(now, id, item, compressed);
                     if self.client.is_ready()
                         && let Some(u_pdu) = self.headers.due(now, to, mode)
                     {
-                        self.announce(to, mode, priority, &u_pdu);
+                        self.announce(now, to, mode, priority, &u_pdu);
                     }
                 }
                 Err(client::NotSent::TooLarge { .. }) => {
@@ -442,20 +459,13 @@ impl IpClient {
     }
 
     /// Sends what only a client of ours understands; what becomes of it is seen by its answer.
-    fn announce(&mut self, to: Address, mode: Mode, priority: u8, u_pdu: &[u8]) {
+    fn announce(&mut self, now: Time, to: Address, mode: Mode, priority: u8, u_pdu: &[u8]) {
         let service = Service { confirmation: Confirmation::None, ..Service::of(mode) };
         let (to_sap, ttl) = (self.config.sap, Duration::ZERO);
         let service = Some(service);
         // It is short, and the node was asked whether it takes one.
-        let _ = self.client.send(Send {
-            to,
-            to_sap,
-            priority,
-            is_expedited: false,
-            service,
-            ttl,
-            u_pdu,
-        });
+        let send = Send { to, to_sap, priority, is_expedited: false, service, ttl, u_pdu };
+        let _ = self.client.send(now, send);
     }
 
     /// Acts on what is due. Early and repeated calls do nothing.
@@ -502,7 +512,8 @@ impl IpClient {
     /// Octets of a datagram at most.
     #[must_use]
     pub fn mtu(&self) -> u16 {
-        self.client.mtu().map_or(self.config.mtu, |mtu| mtu.min(self.config.mtu))
+        let most = self.config.mtu - self.client.overhead();
+        self.client.mtu().map_or(most, |mtu| mtu.min(most))
     }
 
     /// Whether the node takes datagrams.

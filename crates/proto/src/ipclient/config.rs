@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::route::Route;
 use crate::s5066::Address;
+use crate::s5066::seal;
 use crate::s5066::sis::{Mode, Sap};
 
 /// The parameters of an IP client.
@@ -40,6 +41,8 @@ pub struct Config {
     pub received: usize,
     /// How long until a client that was refused or unbound tries again: at first and at most.
     pub rebind: (Duration, Duration),
+    /// The group that other clients are to be members of; `None` for everybody.
+    pub group: Option<seal::Config>,
 }
 
 /// How a datagram is carried.
@@ -102,6 +105,7 @@ impl Config {
             compress_headers: false,
             received: 1 << 20,
             rebind: (Duration::from_secs(1), Duration::from_secs(60)),
+            group: None,
         }
     }
 

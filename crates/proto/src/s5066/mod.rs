@@ -13,6 +13,7 @@ pub mod cas;
 pub mod dts;
 pub mod node;
 pub mod parameters;
+pub mod seal;
 pub mod service;
 pub mod sis;
 

@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 use super::entropy::{Entropy, NoRandomness, draw};
 use super::secret::X25519;
 use crate::hbh::auth::GroupKey;
+use crate::s5066::seal;
 
 const LEN: usize = 32;
 
@@ -25,7 +26,7 @@ pub struct PublicKey([u8; LEN]);
 #[derive(Clone, Eq, PartialEq)]
 pub struct PresharedKey(Zeroizing<[u8; LEN]>);
 
-/// A secret that all gateways of a network share, whose neighbours know each other by it.
+/// A secret that all gateways of a network share: neighbours of HBH and stations on HF know each other by it.
 #[derive(Clone, Eq, PartialEq)]
 pub struct GroupSecret(Zeroizing<[u8; LEN]>);
 
@@ -171,6 +172,12 @@ impl GroupSecret {
     #[must_use]
     pub fn derive(&self) -> GroupKey {
         GroupKey::new(&self.0)
+    }
+
+    /// What seals on STANAG 5066 use of it.
+    #[must_use]
+    pub fn derive_seal(&self) -> seal::Key {
+        seal::Key::new(&self.0)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::s5066::seal;
 use crate::s5066::sis::{Mode, Sap, Service};
 
 /// The parameters of a SLEP.
@@ -26,6 +27,8 @@ pub struct Config {
     pub limits: Limits,
     /// How long is waited for what.
     pub times: Times,
+    /// The group that other ends are to be members of; `None` for everybody.
+    pub group: Option<seal::Config>,
 }
 
 /// What is kept at most.
@@ -99,6 +102,7 @@ impl Default for Config {
                 retry: (seconds(5), seconds(120)),
                 rebind: (seconds(1), seconds(60)),
             },
+            group: None,
         }
     }
 }

@@ -123,7 +123,7 @@ impl Band {
             ttl: Duration::ZERO,
             u_pdu: &[7; 300],
         };
-        self.clients[from][client].1.send(send).expect("the client takes it");
+        self.clients[from][client].1.send(self.now, send).expect("the client takes it");
         self.settle();
     }
 

@@ -126,7 +126,7 @@ impl Band {
             ttl: Duration::ZERO,
             u_pdu: &key.u_pdu(len),
         };
-        let Ok(id) = client.send(send) else { return false };
+        let Ok(id) = client.send(self.now, send) else { return false };
         end.next += 1;
         end.under_way.insert(id, key);
         self.books.send(key, to, self.now);
@@ -219,6 +219,7 @@ impl Band {
                         | client::Event::HardLink(_)
                         | client::Event::Management { .. }
                         | client::Event::Peer(_)
+                        | client::Event::Sealing { .. }
                         | client::Event::Refused(_) => {}
                     }
                 }

@@ -79,7 +79,7 @@ pub(super) fn measure(at: [SocketAddr; 2]) -> anyhow::Result<f64> {
                         ttl: Duration::ZERO,
                         u_pdu: &u_pdu,
                     };
-                    ends[0].client.send(to).context("a client that is ready takes it")?;
+                    ends[0].client.send(now, to).context("a client that is ready takes it")?;
                     unconfirmed += 1;
                 }
             }

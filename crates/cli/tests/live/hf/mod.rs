@@ -5,6 +5,7 @@ mod certificates;
 mod clients;
 mod divert;
 mod errors;
+mod group;
 mod handshake;
 mod hostile;
 mod ip;

@@ -197,6 +197,7 @@ fn is_same(one: &Config, other: &Config) -> bool {
             clamp_mss,
             send_buffer,
             neighbour_limit,
+            warnings: _,
         } = config;
         let limits = (clamp_mss, send_buffer, neighbour_limit);
         (hbh, neighbours, group_key, hello, plain, limits)

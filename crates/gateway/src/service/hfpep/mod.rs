@@ -40,7 +40,7 @@ use nix::poll::{PollFd, PollFlags};
 use nix::sys::epoll::EpollFlags;
 use proto::hfpep::{Event, HfPep, Opening, SessionId};
 use proto::rng::Rng;
-use proto::s5066::Address;
+use proto::s5066::{Address, seal};
 use proto::slep::{Break, Reason};
 use proto::time::{Time, earliest};
 use serde::Serialize;
@@ -48,7 +48,7 @@ use tracing::{debug, info, warn};
 
 use super::complaints::{Complaints, Subject};
 use super::rules::Rules;
-use super::{Kind, Reload, Report, Service, Setup, entries};
+use super::{Kind, Reload, Report, Service, Setup, entries, seals, wall_clock};
 use crate::bearer::Dial;
 use crate::config::{self, Config};
 use crate::ends::End;
@@ -92,6 +92,8 @@ struct Pep {
     /// The connection to the server; none where nothing goes over HF.
     dial: Option<Dial>,
     pep: HfPep,
+    /// The key of its group.
+    key: Option<seal::Key>,
     /// What goes to other gateways.
     fast: Fast,
     targets: Targets,
@@ -131,12 +133,14 @@ impl Pep {
     /// When something is missing, with the remedy.
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
         let config = setup.config.hf_pep.clone().context("no section [hfpep]")?;
+        let core = config.core(wall_clock())?;
         let rng = Rng::stream(setup.seed, "hfpep");
         Ok(Self {
             entry: Entry::open(&config, &setup.config.rules.table)?,
             rules: Rules::new(&setup.config.rules.table)?,
             dial: config.server.map(|server| Dial::new(Time::ZERO, server)),
-            pep: HfPep::new(Time::ZERO, config.parameters.clone(), rng),
+            key: core.slep.group.as_ref().map(|group| group.key.clone()),
+            pep: HfPep::new(Time::ZERO, core, rng),
             fast: Fast::open(&config)?,
             targets: Targets::new(
                 Admission::new(&config, &setup.config.tls),
@@ -463,6 +467,9 @@ impl Pep {
                     warn!(?reason, left_out, "the server refuses the access point");
                 }
             }
+            Event::Sealing { node, trouble } => {
+                seals::tell(&mut self.complaints, now, node, trouble);
+            }
             Event::Unbound(reason) => {
                 if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
                     warn!(?reason, left_out, "the server has unbound us");
@@ -515,6 +522,7 @@ fn is_killed(reason: Reason) -> bool {
 
 impl Driver for Pep {
     fn act(&mut self, now: Time) -> anyhow::Result<()> {
+        self.pep.handle_clock(now, wall_clock());
         self.fast.act(now, &mut self.targets);
         self.follow_links(now);
         self.follow_server(now);
@@ -567,6 +575,7 @@ impl Driver for Pep {
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        self.pep.handle_clock(now, wall_clock());
         let (epolls, rest) = ready.split_at(3);
         let (lobby, rest) = rest.split_at(self.lobby.len());
         let (entry, dialled) = rest.split_at(self.entry.watched());

@@ -19,13 +19,18 @@ use super::companions::Companions;
 use crate::bearer::Dial;
 use crate::config::hfpep::{Listener, Peer, Transport};
 use crate::config::{Config, HfPep};
-use crate::service::Reload;
+use crate::service::{Reload, wall_clock};
 
 impl Pep {
     /// # Errors
     /// When something of it cannot be had: nothing has changed.
     pub(super) fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
         let new = config.hf_pep.clone().context("no section [hfpep]")?;
+        let key = new.core(wall_clock())?.slep.group.map(|group| group.key);
+        if new.group != self.config.group || key != self.key {
+            // What streams carry was cut for the seals that there were, and strangers may have opened them.
+            return Ok(Reload::Restart);
+        }
         let rules = &config.rules.table;
         let loaded = self.targets.termination.load(&config.tls)?;
         if new == self.config && self.rules.config() == rules {

@@ -10,7 +10,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use caps::Capability;
@@ -95,7 +94,7 @@ fn set_up(setup: &Setup<'_>) -> anyhow::Result<S5066> {
         .with_context(|| format!("cannot listen for clients of the node on {}", config.listen))?
         .allowing(config.allow.clone());
     let mut of_node = config.node.clone();
-    of_node.sis.epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    of_node.sis.epoch = super::wall_clock();
     info!(within = ?of_node.turn_bound(), "every station of the frequency has its turn");
     let station = Station::new(of_node, server, config.modem, setup.seed);
     Ok(S5066 { config, station })

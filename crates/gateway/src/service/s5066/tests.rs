@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 use nix::poll::ppoll;
 use nix::sys::time::TimeSpec;

@@ -26,7 +26,7 @@ mod way;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use caps::Capability;
@@ -457,7 +457,7 @@ impl Sar {
 
 /// Milliseconds since 1970.
 fn wall_clock() -> u64 {
-    milliseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    milliseconds(super::wall_clock())
 }
 
 fn milliseconds(duration: Duration) -> u64 {

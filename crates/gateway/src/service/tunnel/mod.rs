@@ -35,7 +35,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use caps::Capability;
@@ -44,7 +44,7 @@ use proto::rng::Rng;
 use proto::secure::{self, PrivateKey, Routes};
 use proto::time::{Time, earliest};
 
-use super::{Kind, Reload, Report, Service, Setup};
+use super::{Kind, Reload, Report, Service, Setup, wall_clock};
 use crate::config::{self, Config};
 use crate::keys;
 use crate::linux::claims::{Owner, Wish};
@@ -127,7 +127,7 @@ impl Tunnel {
         let sockets = Sockets::open(&config)?;
         let rng = Rng::stream(setup.seed, "secure");
         let system = Box::new(keys::System);
-        let nobody = secure::Peers::new(Time::ZERO, unix(), &private_key, &[], rng, system)?;
+        let nobody = secure::Peers::new(Time::ZERO, wall_clock(), &private_key, &[], rng, system)?;
         let mut state = State::new(config.mtu, sockets.listening(), nobody, setup.seed);
         for (peer, keys) in config.peers.iter().zip(&peers) {
             state.add_peer(Time::ZERO, peer, keys)?;
@@ -233,7 +233,7 @@ impl Shared {
     /// that who was held up in between does not see a jump.
     fn clocks(&self) -> (Time, Duration) {
         loop {
-            let (before, unix, now) = (self.now(), unix(), self.now());
+            let (before, unix, now) = (self.now(), wall_clock(), self.now());
             if now.since(before) < CLOSE {
                 return (now, unix);
             }
@@ -315,11 +315,6 @@ impl Shared {
             transmitter.pump(self);
         }
     }
-}
-
-/// The time since 1970, as the wall clock has it.
-fn unix() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }
 
 fn wanted(config: &config::Tunnel) -> Wanted<'_> {

@@ -181,6 +181,7 @@ impl End {
                 | Event::Close(_)
                 | Event::FlowEnded(_)
                 | Event::Refused(_)
+                | Event::Sealing { .. }
                 | Event::Unbound(_)
                 | Event::Writable(_) => {}
             }

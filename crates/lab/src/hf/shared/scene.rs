@@ -220,7 +220,7 @@ impl Driven {
             ttl: Duration::ZERO,
             u_pdu: &u_pdu,
         };
-        let is_taken = self.sender.1.send(send).is_ok();
+        let is_taken = self.sender.1.send(now, send).is_ok();
         if let Kind::Messages { every, .. } = self.load.kind {
             self.next_at = now + self.rng.exponential(every);
             if is_taken {

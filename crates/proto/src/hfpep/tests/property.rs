@@ -332,6 +332,7 @@ impl Stage {
             Event::Bound
             | Event::Close(_)
             | Event::Refused(_)
+            | Event::Sealing { .. }
             | Event::Unbound(_)
             | Event::FlowEnded(_)
             | Event::Writable(_) => {}

@@ -110,6 +110,14 @@ impl Bench {
     }
 
     pub(super) fn receive_in(&mut self, mode: Mode, u_pdu: &[u8]) {
+        self.receive_as(FAR, mode, u_pdu);
+    }
+
+    pub(super) fn receive_from(&mut self, from: Address, u_pdu: &[u8]) {
+        self.receive_as(from, Mode::Arq { in_order: false }, u_pdu);
+    }
+
+    fn receive_as(&mut self, from: Address, mode: Mode, u_pdu: &[u8]) {
         let data = Data {
             priority: 0,
             from: Sap::IP_CLIENT,
@@ -122,7 +130,7 @@ impl Bench {
         let mut s_pdu = Vec::new();
         SPdu::Data(data).emit(&mut s_pdu);
         let indication = Indication {
-            from: FAR,
+            from,
             to: NEAR,
             mode,
             is_expedited: false,

@@ -3,6 +3,7 @@
 mod bench;
 mod connection;
 mod forward;
+mod group;
 mod headers;
 mod property;
 mod queue;

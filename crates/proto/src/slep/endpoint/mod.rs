@@ -26,6 +26,7 @@ use super::wire::{Addresses, Name};
 use crate::backoff::Backoff;
 use crate::rng::Rng;
 use crate::s5066::Address;
+use crate::s5066::seal::{Sealing, Trouble};
 use crate::s5066::service::MAX_PRIORITY;
 use crate::s5066::sis::client::{self, Client, Fault, SendId, Share, Window};
 use crate::s5066::sis::stream::Unreadable;
@@ -45,7 +46,7 @@ const LEAST_MTU: u16 = 128;
 ///
 /// - Facts in: [`handle_connected`](Self::handle_connected),
 ///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
-///   node.
+///   node; [`handle_clock`](Self::handle_clock).
 /// - Commands of the user: [`open`](Self::open), [`write`](Self::write), [`finish`](Self::finish),
 ///   [`reset`](Self::reset), [`read`](Self::read); [`send_datagram`](Self::send_datagram).
 /// - Decisions out: [`poll_event`](Self::poll_event), [`poll_datagram`](Self::poll_datagram), then [`poll_octets`](Self::poll_octets) while the
@@ -183,6 +184,13 @@ pub enum Event {
     Reset(StreamId, Break),
     /// A reliable datagram was not acknowledged in time.
     Undelivered(DatagramId),
+    /// What a node sends is dropped because of its seal, or that node drops what we send.
+    Sealing {
+        /// Which node.
+        node: Address,
+        /// What is wrong.
+        trouble: Trouble,
+    },
     /// The node has unbound the client, which will ask again.
     Unbound(UnbindReason),
     /// There is room again after a stream had taken less than it was given.
@@ -190,14 +198,15 @@ pub enum Event {
 }
 
 /// The client of a node that streams go by.
-fn client(config: &Config) -> Client {
-    Client::new(client::Config {
+fn client(config: &Config) -> client::Config {
+    client::Config {
         rank: config.rank,
         service: config.service(),
         least_mtu: LEAST_MTU,
         max_unsent: MAX_UNSENT,
+        sealing: config.group.clone().map_or(Sealing::Keyless, Sealing::Member),
         ..client::Config::new(config.sap)
-    })
+    }
 }
 
 impl Slep {
@@ -205,7 +214,7 @@ impl Slep {
     #[must_use]
     pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
         Self {
-            client: client(&config),
+            client: Client::new(client(&config)),
             epoch: crate::serial::low16(rng.bits()),
             started: now,
             rng,
@@ -231,13 +240,13 @@ impl Slep {
 
     /// Goes on with other parameters: limits and times hold from now on, what a stream may have on the way for
     /// streams that begin. Returns whether the connection to the node is to be made anew, because the client
-    /// is to be bound with others; it counts as lost already. Streams survive that.
+    /// is to be bound with others; it counts as lost already. Streams survive that. The group stays as it was.
     pub fn set_config(&mut self, now: Time, config: Config) -> bool {
         let rebinds = (self.config.sap, self.config.rank) != (config.sap, config.rank);
         self.config = config;
         if rebinds {
             self.handle_disconnected(now);
-            self.client = client(&self.config);
+            self.client.set_config(client(&self.config));
         }
         rebinds
     }
@@ -246,6 +255,11 @@ impl Slep {
     pub fn handle_connected(&mut self, now: Time) {
         self.rebind_at = None;
         self.client.handle_connected(now);
+    }
+
+    /// The wall clock says this much since 1970: told with each call where there is a group.
+    pub fn handle_clock(&mut self, now: Time, clock: Duration) {
+        self.client.handle_clock(now, clock);
     }
 
     /// The connection to the node is gone. Streams wait for another one.
@@ -285,6 +299,9 @@ impl Slep {
                 }
                 client::Event::Rejected { id, to, start, reason } => {
                     self.handle_rejected(now, id, to, &start, reason);
+                }
+                client::Event::Sealing { node, trouble } => {
+                    self.events.push_back(Event::Sealing { node, trouble });
                 }
                 client::Event::Unbound(reason) => {
                     self.forsake(now);
@@ -340,7 +357,8 @@ impl Slep {
     /// Octets of a U_PDU at most.
     #[must_use]
     pub fn mtu(&self) -> u16 {
-        self.client.mtu().map_or(self.config.mtu, |mtu| mtu.min(self.config.mtu))
+        let most = self.config.mtu - self.client.overhead();
+        self.client.mtu().map_or(most, |mtu| mtu.min(most))
     }
 
     /// Whether the node takes U_PDUs.

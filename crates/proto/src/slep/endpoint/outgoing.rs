@@ -273,7 +273,7 @@ impl Slep {
             ttl: ttl.unwrap_or_default(),
             u_pdu: octets,
         };
-        let id = self.client.send(send)?;
+        let id = self.client.send(now, send)?;
         let is_confirmed = service.is_none_or(|service| service.confirmation != Confirmation::None);
         self.stats.handed.u_pdus += 1;
         self.stats.handed.octets += octets.len() as u64;

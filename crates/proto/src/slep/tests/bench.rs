@@ -91,7 +91,7 @@ pub(crate) struct Bench<C: Above = Slep> {
     pub(crate) ends: [End<C>; 2],
     /// From which end, oldest first.
     pub(crate) air: VecDeque<(usize, Request)>,
-    config: C::Config,
+    configs: [C::Config; 2],
     started: u64,
 }
 
@@ -103,24 +103,28 @@ impl<C: Above> Debug for Bench<C> {
 
 impl<C: Above> Bench<C> {
     pub(crate) fn new(config: &C::Config) -> Self {
-        let mut bench = Self::unconnected(config);
+        Self::of([config.clone(), config.clone()])
+    }
+
+    pub(crate) fn of(configs: [C::Config; 2]) -> Self {
+        let mut bench = Self::unconnected(configs);
         bench.connect(0);
         bench.connect(1);
         bench.run();
         bench
     }
 
-    pub(crate) fn unconnected(config: &C::Config) -> Self {
+    pub(crate) fn unconnected(configs: [C::Config; 2]) -> Self {
         let now = Time::ZERO + Duration::from_secs(1_000);
         let end = |at: usize| End {
-            core: C::start(now, config.clone(), Rng::stream(at as u64, "slep")),
+            core: C::start(now, configs[at].clone(), Rng::stream(at as u64, "slep")),
             server: Server::new(sis::Config::default(), NODES[at]),
             id: None,
             socket: Vec::new(),
             events: VecDeque::new(),
         };
         let ends = [end(0), end(1)];
-        Self { now, ends, air: VecDeque::new(), config: config.clone(), started: 2 }
+        Self { now, ends, air: VecDeque::new(), configs, started: 2 }
     }
 
     pub(crate) fn connect(&mut self, at: usize) {
@@ -146,7 +150,7 @@ impl<C: Above> Bench<C> {
         self.disconnect(at);
         self.started += 1;
         let rng = Rng::stream(self.started, "slep");
-        self.ends[at].core = C::start(self.now, self.config.clone(), rng);
+        self.ends[at].core = C::start(self.now, self.configs[at].clone(), rng);
         self.ends[at].events.clear();
         self.connect(at);
     }

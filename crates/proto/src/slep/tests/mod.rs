@@ -1,6 +1,7 @@
 pub(crate) mod bench;
 pub(crate) mod contract;
 mod datagrams;
+pub(crate) mod group;
 mod property;
 mod streams;
 mod wire;

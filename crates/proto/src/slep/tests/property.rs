@@ -7,6 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::bench::{Bench, Fate, NODES};
+use super::group::members;
 use crate::slep::config::Times;
 use crate::slep::{Addresses, Config, Event, Options, Reason, StreamId};
 
@@ -80,9 +81,9 @@ fn octet(tag: u32, by_initiator: bool, at: usize) -> u8 {
 }
 
 impl Stage {
-    fn new(config: &Config) -> Self {
+    fn new(configs: [Config; 2]) -> Self {
         Self {
-            bench: Bench::new(config),
+            bench: Bench::of(configs),
             known: Default::default(),
             tags: 0,
             readers: BTreeMap::new(),
@@ -186,6 +187,7 @@ impl Stage {
                     | Event::Close(_)
                     | Event::Delivered(_)
                     | Event::Refused(_)
+                    | Event::Sealing { .. }
                     | Event::Unbound(_)
                     | Event::Undelivered(_)
                     | Event::Writable(_) => {}
@@ -253,8 +255,8 @@ fn config() -> Config {
     Config { mtu: 200, window: 40, times: Times { give_up, ..times }, ..Config::default() }
 }
 
-fn check(steps: &[Step], may_restart: bool) -> Result<(), TestCaseError> {
-    let mut stage = Stage::new(&config());
+fn check(steps: &[Step], may_restart: bool, configs: [Config; 2]) -> Result<(), TestCaseError> {
+    let mut stage = Stage::new(configs);
     if !may_restart {
         // Both come to know which process is at the other end.
         stage.act(&Step::Open(0, 10));
@@ -294,13 +296,27 @@ proptest! {
     fn each_octet_arrives_once_and_in_order_if_no_process_restarts(
         steps in prop::collection::vec(step(false), 0..250),
     ) {
-        check(&steps, false)?;
+        check(&steps, false, [config(), config()])?;
     }
 
     #[test]
     fn a_stream_arrives_once_or_is_told_to_be_broken_if_processes_restart(
         steps in prop::collection::vec(step(true), 0..250),
     ) {
-        check(&steps, true)?;
+        check(&steps, true, [config(), config()])?;
+    }
+
+    #[test]
+    fn the_same_holds_between_members_of_a_group(
+        steps in prop::collection::vec(step(false), 0..250),
+    ) {
+        check(&steps, false, members(&config()))?;
+    }
+
+    #[test]
+    fn the_same_holds_between_members_of_a_group_that_restart(
+        steps in prop::collection::vec(step(true), 0..250),
+    ) {
+        check(&steps, true, members(&config()))?;
     }
 }

@@ -255,7 +255,7 @@ mod tests {
                 u_pdu: octets,
             };
             // A client with a full queue drops the message, which only matters to bulk measurements.
-            let _ = self.clients[0].1.send(send);
+            let _ = self.clients[0].1.send(self.now, send);
             self.settle();
         }
 

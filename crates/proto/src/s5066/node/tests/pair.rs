@@ -101,7 +101,7 @@ impl Pair {
             u_pdu,
         };
         change(&mut send);
-        let id = self.ends[side as usize].client.send(send).expect("the client takes it");
+        let id = self.ends[side as usize].client.send(self.now, send).expect("the client takes it");
         self.settle();
         id
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::unconfirmed::SendId;
 use crate::s5066::Address;
+use crate::s5066::seal::Trouble;
 use crate::s5066::sis::messages::PeerStatus;
 use crate::s5066::sis::primitive::{Arrival, HardLink};
 use crate::s5066::sis::stream::Broken;
@@ -60,6 +61,13 @@ pub enum Event {
         start: Vec<u8>,
         /// Why.
         reason: UnidataReason,
+    },
+    /// A U_PDU of a node was dropped because of its seal, or that node drops ours.
+    Sealing {
+        /// Which node.
+        node: Address,
+        /// What is wrong.
+        trouble: Trouble,
     },
     /// The node has unbound the client; what waited for confirmation will get none.
     Unbound(UnbindReason),

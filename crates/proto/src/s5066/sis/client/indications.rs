@@ -2,9 +2,12 @@
 
 use super::event::{Event, Fault, HardLinkEvent, Received};
 use super::{Client, State};
+use crate::s5066::seal::{Envelope, Notice, Trouble};
 use crate::s5066::sis::UnidataReason;
 use crate::s5066::sis::messages::{self, PeerStatus};
-use crate::s5066::sis::primitive::{Management, Primitive, UnidataConfirm, UnidataIndication};
+use crate::s5066::sis::primitive::{
+    Arrival, Management, Primitive, UnidataConfirm, UnidataIndication,
+};
 use crate::time::Time;
 
 impl Client {
@@ -12,13 +15,14 @@ impl Client {
     pub(super) fn handle_primitive(&mut self, now: Time, primitive: Primitive<'_>) {
         let link_event = match primitive {
             Primitive::BindAccepted { sap, mtu } if self.is_binding() && sap == self.config.sap => {
-                let least = self.config.least_mtu;
+                let least = self.config.least_mtu.saturating_add(self.overhead());
                 if mtu < least {
                     self.stats.mtu_refused += 1;
                     self.close(Fault::Mtu { mtu, least });
                     return;
                 }
                 self.state = State::Bound { mtu };
+                let mtu = mtu.saturating_sub(self.overhead());
                 self.events.push_back(Event::Bound { mtu });
                 return;
             }
@@ -70,9 +74,11 @@ impl Client {
                 self.events.push_back(Event::Management { kind, body: body.to_vec() });
                 return;
             }
-            Primitive::UnidataIndication(indication) => return self.receive(indication, false),
+            Primitive::UnidataIndication(indication) => {
+                return self.receive(now, indication, false);
+            }
             Primitive::ExpeditedUnidataIndication(indication) => {
-                return self.receive(indication, true);
+                return self.receive(now, indication, true);
             }
             Primitive::UnidataConfirm(confirm) => return self.confirm(confirm, false),
             Primitive::ExpeditedUnidataConfirm(confirm) => return self.confirm(confirm, true),
@@ -110,14 +116,35 @@ impl Client {
         matches!(self.state, State::Binding { .. })
     }
 
-    fn receive(&mut self, indication: UnidataIndication<'_>, is_expedited: bool) {
+    fn receive(&mut self, now: Time, indication: UnidataIndication<'_>, is_expedited: bool) {
         let UnidataIndication { priority, to_sap, to, arrival, from_sap, from, u_pdu } = indication;
         if self.mtu().is_none() || to_sap != self.config.sap {
             self.stats.misplaced += 1;
             return;
         }
         self.stats.received += 1;
-        let u_pdu = u_pdu.to_vec();
+        if let Some(notice) = self.guard.notice(u_pdu) {
+            self.stats.seals.notices_received += 1;
+            let trouble = Trouble::Told(notice);
+            self.events.push_back(Event::Sealing { node: from, trouble });
+            return;
+        }
+        let envelope = Envelope { from, from_sap, to, to_sap };
+        let u_pdu = match self.guard.open(now, envelope, u_pdu, &mut self.stats.seals) {
+            Ok(u_pdu) => u_pdu.to_vec(),
+            Err(refusal) => {
+                let trouble = Trouble::Refused(refusal);
+                self.events.push_back(Event::Sealing { node: from, trouble });
+                // There is a link with it, so that an answer does not call anybody.
+                let may_answer = arrival == Arrival::Arq && self.is_ready();
+                if let Some(notice) = Notice::of(refusal).filter(|_| may_answer)
+                    && self.guard.may_notify(now, from)
+                {
+                    self.notify(from, notice);
+                }
+                return;
+            }
+        };
         let received = Received { from, from_sap, to, priority, is_expedited, arrival, u_pdu };
         self.events.push_back(Event::Received(received));
     }
@@ -133,7 +160,11 @@ impl Client {
     }
 
     fn reject(&mut self, reason: UnidataReason, which: UnidataConfirm<'_>, is_expedited: bool) {
-        let (to, start) = (which.to, which.u_pdu.to_vec());
+        let to = which.to;
+        if self.guard.notice(which.u_pdu).is_some() {
+            return;
+        }
+        let start = self.guard.start_of(to, which.u_pdu).to_vec();
         let id = self.pending.take(which, is_expedited);
         self.stats.rejected += 1;
         self.events.push_back(Event::Rejected { id, to, start, reason });

@@ -1,6 +1,7 @@
 //! The client's side of the socket: binds, sends, and keeps the books of what is not confirmed yet.
 
 mod event;
+mod guard;
 mod indications;
 mod unconfirmed;
 mod window;
@@ -18,9 +19,11 @@ use super::stream::{Stream, Unreadable};
 use super::{Confirmation, Delivery, LinkReason, NodeStatus, Sap, Service};
 use crate::modem::Waveform;
 use crate::s5066::Address;
+use crate::s5066::seal::{self, Sealing};
 use crate::time::{Time, earliest};
 
 pub use event::{Event, Fault, HardLinkEvent, Received};
+use guard::Guard;
 pub use unconfirmed::SendId;
 use unconfirmed::{Sent, Unconfirmed};
 pub use window::{Share, Window};
@@ -28,9 +31,11 @@ pub use window::{Share, Window};
 /// How long a node may take to answer a bind, which nothing on the air has to be waited for. The standard
 /// has no such time.
 const BIND_WAIT: Duration = Duration::from_secs(20);
+/// How long a notice is of use.
+const NOTICE_TTL: Duration = Duration::from_secs(120);
 
 /// The parameters of a client.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Config {
     /// The access point it is bound to.
     pub sap: Sap,
@@ -49,6 +54,8 @@ pub struct Config {
     pub max_pending: usize,
     /// Octets that wait for the socket at most.
     pub max_unsent: usize,
+    /// Whether U_PDUs are sealed.
+    pub sealing: Sealing,
 }
 
 impl Config {
@@ -64,6 +71,7 @@ impl Config {
             least_mtu: 1,
             max_pending: 16_384,
             max_unsent: 1 << 20,
+            sealing: Sealing::Ignored,
         }
     }
 }
@@ -76,7 +84,7 @@ impl Config {
 /// [`Client::next_timeout`].
 ///
 /// - facts: [`Client::handle_connected`] first of all, `handle_octets`, `handle_disconnected`,
-///   `handle_timeout`;
+///   `handle_timeout`, and `handle_clock` where U_PDUs are sealed;
 /// - commands, once [`Event::Bound`] was told: `send`, `take_back`, `establish`, `terminate`,
 ///   `answer`, `ask_about`, `ask_for_rate`, `manage`, `unbind`, and `rebind` after that;
 /// - decisions: `poll_event`, `poll_octets`, `poll_unreadable`, `next_timeout`;
@@ -84,6 +92,7 @@ impl Config {
 #[derive(Debug)]
 pub struct Client {
     config: Config,
+    guard: Guard,
     state: State,
     stream: Stream,
     outgoing: OutputBuffer,
@@ -172,6 +181,36 @@ pub struct Stats {
     pub unanswered: u64,
     /// Times that the node took U_PDUs of too few octets only.
     pub mtu_refused: u64,
+    /// Seals of U_PDUs.
+    #[serde(flatten)]
+    pub seals: Seals,
+}
+
+/// Counters of seals on U_PDUs.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Seals {
+    /// U_PDUs sealed.
+    pub sealed: u64,
+    /// Sealed U_PDUs received and believed.
+    pub opened: u64,
+    /// Received and dropped: without a seal, from a node that has to seal.
+    pub unauthenticated: u64,
+    /// Received and dropped: sealed with another key, or for another node, or changed.
+    pub forged: u64,
+    /// Received and dropped: taken before, or overtaken by too many.
+    pub replayed: u64,
+    /// Received and dropped: sealed by a clock that is wrong, or before this client started.
+    pub untimely: u64,
+    /// Received and dropped: there are too many members.
+    pub crowded: u64,
+    /// Received and dropped: our node has another address than was configured.
+    pub misnamed: u64,
+    /// Received and dropped: sealed, and there is no key here.
+    pub keyless: u64,
+    /// Notices sent to nodes of which something was dropped.
+    pub notices_sent: u64,
+    /// Notices received: those nodes drop what is sent to them.
+    pub notices_received: u64,
 }
 
 impl Client {
@@ -179,6 +218,7 @@ impl Client {
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
+            guard: Guard::new(config.sealing.clone()),
             config,
             state: State::Disconnected,
             stream: Stream::default(),
@@ -195,8 +235,21 @@ impl Client {
         }
     }
 
+    /// Goes on as another client of the node, while there is no connection. What it does about seals stays: it must
+    /// not forget what it has taken.
+    pub fn set_config(&mut self, config: Config) {
+        self.handle_disconnected();
+        self.config = config;
+    }
+
+    /// The wall clock says this much since 1970. Seals tell it, so a driver says it whenever it calls.
+    pub fn handle_clock(&mut self, now: Time, clock: Duration) {
+        self.guard.handle_clock(now, clock);
+    }
+
     /// The connection to the node is there: asks to be bound.
     pub fn handle_connected(&mut self, now: Time) {
+        self.guard.start(now);
         self.stream = Stream::default();
         self.outgoing = OutputBuffer::default();
         self.keep_alive = KeepAlive::new(now, self.config.keep_alive);
@@ -261,8 +314,8 @@ impl Client {
     ///
     /// # Errors
     /// When it cannot be sent, or not now.
-    pub fn send(&mut self, send: Send<'_>) -> Result<SendId, NotSent> {
-        let State::Bound { mtu } = self.state else { return Err(NotSent::NotBound) };
+    pub fn send(&mut self, now: Time, send: Send<'_>) -> Result<SendId, NotSent> {
+        let Some(mtu) = self.mtu() else { return Err(NotSent::NotBound) };
         let len = send.u_pdu.len();
         if len > usize::from(mtu) {
             return Err(NotSent::TooLarge { len, mtu });
@@ -279,6 +332,9 @@ impl Client {
         self.next += 1;
         let id = SendId(self.next);
         let Send { to, to_sap, priority, is_expedited, service, ttl, u_pdu } = send;
+        let sealed = self.guard.seal(now, self.config.sap, to, to_sap, u_pdu);
+        self.stats.seals.sealed += u64::from(sealed.is_some());
+        let u_pdu = sealed.as_deref().unwrap_or(u_pdu);
         let confirmation = service.unwrap_or(self.config.service).confirmation;
         if confirmation != Confirmation::None {
             self.pending.push(id, to, to_sap, is_expedited, u_pdu);
@@ -366,6 +422,20 @@ impl Client {
         }
     }
 
+    /// Tells a node that what it sends is dropped.
+    fn notify(&mut self, to: Address, notice: seal::Notice) {
+        let service = Service { confirmation: Confirmation::None, ..Service::ARQ };
+        self.outgoing.push(&Primitive::UnidataRequest(UnidataRequest {
+            priority: 0,
+            to_sap: self.config.sap,
+            to,
+            delivery: Delivery::from(service),
+            ttl: units(NOTICE_TTL),
+            u_pdu: &notice.octets(),
+        }));
+        self.stats.seals.notices_sent += 1;
+    }
+
     fn ask(&mut self, primitive: &Primitive<'_>) {
         if matches!(self.state, State::Bound { .. }) {
             self.outgoing.push(primitive);
@@ -431,11 +501,17 @@ impl Client {
         earliest(keep_alive, self.bind_until())
     }
 
+    /// Octets by which seals make U_PDUs longer.
+    #[must_use]
+    pub fn overhead(&self) -> u16 {
+        self.guard.overhead()
+    }
+
     /// The longest U_PDU, when bound.
     #[must_use]
     pub fn mtu(&self) -> Option<u16> {
         match self.state {
-            State::Bound { mtu } => Some(mtu),
+            State::Bound { mtu } => Some(mtu.saturating_sub(self.overhead())),
             State::Binding { .. } | State::Disconnected | State::Unbound => None,
         }
     }

@@ -106,7 +106,7 @@ impl Bench {
     }
 
     pub(super) fn send(&mut self, client: usize, send: Send<'_>) -> SendId {
-        let id = self.clients[client].1.send(send).expect("it is ready");
+        let id = self.clients[client].1.send(self.now, send).expect("it is ready");
         self.run();
         id
     }
@@ -189,6 +189,7 @@ fn tell(event: &client::Event) -> String {
             Some(SendId(id)) => format!("rejected {id}: {reason}"),
             None => format!("rejected: {reason}"),
         },
+        client::Event::Sealing { node, trouble } => format!("seal of {node}: {trouble:?}"),
         client::Event::Unbound(reason) => format!("unbound: {reason}"),
     }
 }

@@ -39,7 +39,7 @@ fn an_access_point_has_one_client_and_the_higher_rank_takes_it() {
             "0: unbound: pre-empted by a client of higher rank",
         ]
     );
-    assert_eq!(bench.clients[0].1.send(to_b(b"x")), Err(NotSent::NotBound));
+    assert_eq!(bench.clients[0].1.send(bench.now, to_b(b"x")), Err(NotSent::NotBound));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn who_sends_to_an_access_point_that_nobody_has_is_told_of_once() {
 fn what_was_on_its_way_when_a_binding_ended_does_not_end_the_next() {
     let mut bench = Bench::with_clients(&[9]);
     for _ in 0..3 {
-        bench.clients[0].1.send(to_b(b"x")).unwrap();
+        bench.clients[0].1.send(bench.now, to_b(b"x")).unwrap();
     }
     // One of higher rank comes and goes.
     let other = bench.server.handle_connected(bench.now).unwrap();
@@ -286,7 +286,7 @@ fn only_rank_15_manages() {
 #[test]
 fn a_node_that_never_answers_a_bind_is_left() {
     let config = client::Config::new(Sap::new(9));
-    let mut client = Client::new(config);
+    let mut client = Client::new(config.clone());
     client.handle_connected(Time::ZERO);
     // It says other things meanwhile.
     client.handle_octets(Time::ZERO, &[0x90, 0xeb, 0, 0, 1, 17]);
@@ -323,7 +323,7 @@ fn a_node_that_takes_too_few_octets_is_left_with_the_likely_reason() {
         (0, "more can be set at the node"),
     ] {
         let config = client::Config { least_mtu: 576, ..client::Config::new(Sap::new(9)) };
-        let mut client = Client::new(config);
+        let mut client = Client::new(config.clone());
         client.handle_connected(Time::ZERO);
         let [high, low] = mtu.to_be_bytes();
         // What follows the bind is not read any more.

@@ -29,7 +29,7 @@ fn flow_goes_off_when_much_waits_and_on_when_little_does() {
         sent += 1;
     }
     assert_eq!(sent, 4);
-    assert_eq!(bench.clients[0].1.send(to_b(b"x")), Err(NotSent::FlowOff));
+    assert_eq!(bench.clients[0].1.send(bench.now, to_b(b"x")), Err(NotSent::FlowOff));
 
     for _ in 0..2 {
         bench.server.poll_request(bench.now, 0).unwrap();
@@ -74,7 +74,7 @@ fn a_client_that_is_deaf_to_flow_control_is_closed_and_others_are_not() {
 fn too_many_expedited_requests_unbind() {
     let mut bench = Bench::with_clients(&[9]);
     for _ in 0..17 {
-        let _ = bench.clients[0].1.send(Send { is_expedited: true, ..to_b(b"x") });
+        let _ = bench.clients[0].1.send(bench.now, Send { is_expedited: true, ..to_b(b"x") });
     }
     bench.run();
 

@@ -256,6 +256,7 @@ impl Pep {
                 | hfpep::Event::Finished(_)
                 | hfpep::Event::FlowEnded(_)
                 | hfpep::Event::Refused(_)
+                | hfpep::Event::Sealing { .. }
                 | hfpep::Event::Unbound(_) => {}
                 hfpep::Event::Close(_) => self.is_close_due = true,
                 hfpep::Event::Connect { session, opening, .. } => {
