@@ -329,6 +329,16 @@ impl HfPep {
         }
     }
 
+    /// Takes the place of a process that ended without a word, as [`Slep::succeed`](crate::slep::Slep::succeed) does.
+    pub fn succeed(&mut self, predecessor: u16) {
+        self.slep.succeed(predecessor);
+    }
+
+    /// Remembers which process was at a node, as [`Slep::recall`](crate::slep::Slep::recall) does.
+    pub fn recall(&mut self, now: Time, node: Address, process: u16) {
+        self.slep.recall(now, node, process);
+    }
+
     /// Tells another node that this process has begun, as [`Slep::announce`](crate::slep::Slep::announce)
     /// does.
     pub fn announce(&mut self, now: Time, to: Address) {

@@ -1,6 +1,7 @@
 //! What is known of another node.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use super::config::{Config, Limits};
 use super::datagrams::Exchange;
@@ -22,6 +23,12 @@ const SEEN_WORDS: usize = 192;
 const MOST_EPOCHS: usize = 4;
 /// Answers about streams that are not remembered, at most.
 const MOST_ANSWERS: usize = 256;
+
+/// How long after a word of a client it may be told what its predecessor did not take: as long as a transmission beside
+/// what is urgent, ...
+const BACK: Duration = Duration::from_secs(15);
+/// ... and for how long of that one comes after the other.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -46,6 +53,9 @@ pub(super) struct Peer {
     pub(super) datagrams: Exchange,
     /// Whether it is among those that something is to be said to.
     pub(super) is_listed: bool,
+    /// Its client has said something: what is rejected until then because no client took it was for the one before, and
+    /// nothing waits for that.
+    back_until: Option<Time>,
     /// It did not answer, and is tried again then.
     pub(super) waits_until: Option<Time>,
     pub(super) backoff: Backoff,
@@ -96,8 +106,27 @@ pub(super) struct Closed {
 /// What is to be said about a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Owed {
-    State { is_question: bool, is_answer: bool },
+    State {
+        is_question: bool,
+        is_answer: bool,
+        /// Whether a question goes before data that the node has: it decides whether these have a stream.
+        is_urgent: bool,
+    },
     Reset(Reason),
+}
+
+impl Owed {
+    /// How far a stream has come, which nobody has asked.
+    pub(super) const NEWS: Self =
+        Self::State { is_question: false, is_answer: false, is_urgent: false };
+    /// The same, as asked.
+    pub(super) const ANSWER: Self =
+        Self::State { is_question: false, is_answer: true, is_urgent: false };
+
+    /// The same, and the other end is to say it too.
+    pub(super) const fn question(is_urgent: bool) -> Self {
+        Self::State { is_question: true, is_answer: false, is_urgent }
+    }
 }
 
 /// A HELLO that is to be said.
@@ -130,6 +159,7 @@ impl Peer {
             owed_hello: None,
             datagrams: Exchange::default(),
             is_listed: false,
+            back_until: None,
             waits_until: None,
             backoff: Backoff::new(config.times.retry),
             parked: Vec::new(),
@@ -137,6 +167,19 @@ impl Peer {
             last_word: now,
             timer: None,
         }
+    }
+
+    /// Its client has said something.
+    pub(super) fn handle_word(&mut self, now: Time) {
+        self.back_until = Some(now + BACK);
+    }
+
+    /// No client took something: whether one is there by now. All that comes at once with it counts as the same; then
+    /// its client has to say something first.
+    pub(super) fn is_back(&mut self, now: Time) -> bool {
+        let is_back = self.back_until.is_some_and(|until| now <= until);
+        self.back_until = self.back_until.map(|until| until.min(now + AT_ONCE));
+        is_back
     }
 
     /// A name for a new stream from here; `None` if the other end could take it for an old one.
@@ -290,9 +333,13 @@ impl Peer {
         let before = self.owed.get(&name).copied();
         let both = match (before, owed) {
             (
-                Some(Owed::State { is_question: asks, is_answer: answers }),
-                Owed::State { is_question, is_answer },
-            ) => Owed::State { is_question: is_question || asks, is_answer: is_answer || answers },
+                Some(Owed::State { is_question: asks, is_answer: answers, is_urgent: urges }),
+                Owed::State { is_question, is_answer, is_urgent },
+            ) => Owed::State {
+                is_question: is_question || asks,
+                is_answer: is_answer || answers,
+                is_urgent: is_urgent || urges,
+            },
             (Some(Owed::Reset(reason)), Owed::State { .. }) => Owed::Reset(reason),
             (_, owed) => owed,
         };

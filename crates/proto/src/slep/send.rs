@@ -259,6 +259,12 @@ impl Sending {
         self.in_flight -= 1;
     }
 
+    /// Whether the node has confirmed a part, or the other end has said that it has it.
+    pub(super) fn is_confirmed(&self, number: u64) -> bool {
+        let place = self.part(number).map(|part| part.place);
+        number < self.base || matches!(place, Some(Place::Arrived | Place::Confirmed(_)))
+    }
+
     /// The node does not have a part any more, and perhaps the other end has not got it.
     pub(super) fn handle_lost(&mut self, number: u64) {
         let Some(part) = self.part_mut(number) else { return };

@@ -11,6 +11,10 @@ use crate::s5066::Address;
 use crate::s5066::service::MAX_PRIORITY;
 use crate::time::Time;
 
+/// How far after the epoch of a process the epochs of those lie that followed it, one after the other: so few that a
+/// process of which nothing is known is hardly taken for one of them.
+const SUCCESSORS: u16 = 16;
+
 /// Names a stream of this process; never used again.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct StreamId(pub u64);
@@ -25,6 +29,8 @@ pub(super) struct Stream {
     /// As the initiator says them.
     pub(super) addresses: Addresses,
     pub(super) options: Options,
+    /// The process at the other end of a stream that this end initiated, as it has answered or told.
+    process: Option<u16>,
     pub(super) sending: Sending,
     pub(super) receiving: Receiving,
     /// Whether the other end is known to have it.
@@ -210,6 +216,7 @@ impl Stream {
             epoch,
             addresses,
             options,
+            process: None,
             sending,
             receiving: Receiving::new(config.window),
             has_heard: false,
@@ -225,6 +232,27 @@ impl Stream {
 
     pub(super) fn is_initiator(&self) -> bool {
         !self.name.is_responder
+    }
+
+    /// The process that has the stream which this end initiated has told of itself.
+    pub(super) fn note_process(&mut self, epoch: u16) {
+        self.process = Some(epoch);
+    }
+
+    /// Whether the first part has come to the other end: a question does not overtake it any more.
+    pub(super) fn is_there(&self) -> bool {
+        self.name.is_responder || self.has_heard || self.sending.is_confirmed(0)
+    }
+
+    /// Whether the process of this epoch has followed the one that has the stream, which is gone then. Until the node
+    /// has confirmed the first part, that may still come to whoever is there.
+    pub(super) fn is_outlived_by(&self, epoch: u16) -> bool {
+        let process = match self.name.is_responder {
+            true => Some(self.epoch),
+            false => self.process.or(self.opening.guard),
+        };
+        let is_later = |process: u16| (1..=SUCCESSORS).contains(&epoch.wrapping_sub(process));
+        self.is_there() && process.is_some_and(is_later)
     }
 
     /// Whether its user has left it, and it goes on for what was written.

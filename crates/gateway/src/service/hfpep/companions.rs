@@ -1,7 +1,13 @@
-//! A file with the nodes that have streams with this process. It survives a crash: the next process greets those
-//! nodes, which then reset the streams of the crashed process at once.
+//! A file with this process's epoch and the nodes that have streams with it. It survives a crash: the next process
+//! greets those nodes as its successor, and they reset the streams of the crashed process at once.
+//!
+//! ```text
+//!   epoch 4711             of the process that wrote it
+//!   0.10.20.31 815         a node, and the epoch of the process there, once that is known
+//! ```
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -11,7 +17,7 @@ use std::time::Duration;
 use nix::libc;
 use nix::unistd::Uid;
 use proto::s5066::Address;
-use proto::time::Time;
+use proto::time::{Time, earliest};
 use tracing::debug;
 
 use crate::config::HfPep;
@@ -19,10 +25,15 @@ use crate::linux::belongings::{NOTES, folder};
 
 /// Until a node with which there is no stream any more leaves the file.
 const TIDY: Duration = Duration::from_secs(60);
+/// Until it is looked which process is at a node.
+const LEARN: Duration = Duration::from_secs(2);
 /// Nodes in it at most, as many as streams may be with.
 const MOST: usize = 1_024;
 /// Octets of the file at most, of which there is no need to read more.
-const LONGEST: u64 = 16 << 10;
+const LONGEST: u64 = 32 << 10;
+
+/// Nodes, and the process at each as far as it is known.
+type Nodes = BTreeMap<Address, Option<u16>>;
 
 /// The file, and what is in it.
 #[derive(Debug)]
@@ -30,52 +41,103 @@ pub(super) struct Companions {
     path: PathBuf,
     /// Once something was written.
     file: Option<File>,
-    nodes: BTreeSet<Address>,
+    /// Of this process.
+    epoch: u16,
+    nodes: Nodes,
     /// Those with which a process before this one had streams, until they are told.
-    before: Vec<Address>,
+    before: Nodes,
     tidy_at: Option<Time>,
+    learn_at: Option<Time>,
+}
+
+/// What a process has left.
+#[derive(Debug, Default)]
+struct Left {
+    epoch: Option<u16>,
+    nodes: Nodes,
 }
 
 impl Companions {
-    /// Reads what the process before has left; `None` where nothing goes over HF.
-    pub(super) fn open(config: &HfPep) -> Option<Self> {
+    /// Reads what the process before has left, and the epoch of that; `None` where nothing goes over HF.
+    pub(super) fn open(config: &HfPep) -> Option<(Self, Option<u16>)> {
         let name = format!("{}{}-{}", NOTES[1], config.server?, config.parameters.slep.sap);
-        let path = folder().join(name);
-        let said = read(&path).unwrap_or_default();
-        let nodes: BTreeSet<Address> =
-            said.lines().take(MOST).filter_map(|line| line.parse().ok()).collect();
-        let before = nodes.iter().copied().collect();
-        Some(Self { path, file: None, nodes, before, tidy_at: None })
+        Some(Self::at(folder().join(name)))
+    }
+
+    fn at(path: PathBuf) -> (Self, Option<u16>) {
+        let Left { epoch, nodes } = read(&path).map(|said| Left::parse(&said)).unwrap_or_default();
+        let before = nodes.clone();
+        let (tidy_at, learn_at) = (None, None);
+        (Self { path, file: None, epoch: 0, nodes, before, tidy_at, learn_at }, epoch)
+    }
+
+    /// This process's epoch. What was left is this process's from now on: its next one follows this one.
+    pub(super) fn begin(&mut self, epoch: u16) {
+        self.epoch = epoch;
+        if !self.nodes.is_empty() {
+            self.write();
+        }
+    }
+
+    /// The processes that were at the nodes to greet.
+    pub(super) fn processes(&self) -> impl Iterator<Item = (Address, u16)> {
+        self.before.iter().filter_map(|(node, process)| Some((*node, (*process)?)))
     }
 
     /// The nodes to greet after a start; empty from the second call on.
     pub(super) fn take_before(&mut self) -> Vec<Address> {
-        std::mem::take(&mut self.before)
+        std::mem::take(&mut self.before).into_keys().collect()
     }
 
     /// There is a stream with a node, or soon will be.
     pub(super) fn add(&mut self, now: Time, node: Address) {
-        if self.nodes.len() < MOST && self.nodes.insert(node) {
+        if self.nodes.len() < MOST && !self.nodes.contains_key(&node) {
+            self.nodes.insert(node, None);
             self.write();
+        }
+        if self.nodes.get(&node) == Some(&None) {
+            self.learn_at.get_or_insert(now + LEARN);
         }
         self.tidy_at.get_or_insert(now + TIDY);
     }
 
     /// When [`Self::follow`] is to be called next.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.tidy_at
+        earliest(self.tidy_at, self.learn_at)
     }
 
-    /// These are the nodes with which there are streams now.
-    pub(super) fn follow(&mut self, now: Time, nodes: impl Iterator<Item = Address>) {
-        let mut nodes: BTreeSet<Address> = nodes.take(MOST).collect();
-        // Who has not been told yet stays.
-        nodes.extend(self.before.iter().copied());
-        self.tidy_at = (!nodes.is_empty()).then(|| now + TIDY);
-        if nodes != self.nodes {
-            self.nodes = nodes;
+    /// These are the nodes with which there are streams now, and the processes there.
+    pub(super) fn follow(
+        &mut self,
+        now: Time,
+        nodes: impl Iterator<Item = (Address, Option<u16>)>,
+    ) {
+        let nodes: Nodes = nodes.take(MOST).collect();
+        self.learn_at.take_if(|at| *at <= now);
+        let mut all = self.nodes.clone();
+        for (node, process) in &nodes {
+            if let Some(known) = all.get_mut(node).filter(|_| process.is_some()) {
+                *known = *process;
+            }
+        }
+        if self.tidy_at.is_none_or(|at| at <= now) {
+            // Who has not been told yet stays.
+            all.retain(|node, _| nodes.contains_key(node) || self.before.contains_key(node));
+            for (node, process) in nodes {
+                all.entry(node).or_insert(process);
+            }
+            self.tidy_at = (!all.is_empty()).then(|| now + TIDY);
+        }
+        if all != self.nodes {
+            self.nodes = all;
             self.write();
         }
+    }
+
+    /// The process ends by itself, and these are all nodes with which there are streams.
+    pub(super) fn end(&mut self, now: Time, nodes: impl Iterator<Item = (Address, Option<u16>)>) {
+        self.tidy_at = None;
+        self.follow(now, nodes);
     }
 
     fn write(&mut self) {
@@ -98,9 +160,32 @@ impl Companions {
             self.file = Some(made);
         }
         let Some(file) = &self.file else { return Ok(()) };
-        let lines: String = self.nodes.iter().map(|node| format!("{node}\n")).collect();
+        let mut lines = format!("epoch {}\n", self.epoch);
+        for (node, process) in &self.nodes {
+            let process = process.map_or(String::new(), |process| format!(" {process}"));
+            let _ = writeln!(lines, "{node}{process}");
+        }
         file.write_all_at(lines.as_bytes(), 0)?;
         file.set_len(lines.len() as u64)
+    }
+}
+
+impl Left {
+    /// What cannot be read was cut short, or written by somebody else: it is passed over.
+    fn parse(said: &str) -> Self {
+        let mut left = Self::default();
+        for line in said.lines() {
+            let (name, number) = line.split_once(' ').unwrap_or((line, ""));
+            let number = number.parse().ok();
+            if name == "epoch" {
+                left.epoch = number;
+            } else if let Ok(node) = name.parse()
+                && left.nodes.len() < MOST
+            {
+                left.nodes.insert(node, number);
+            }
+        }
+        left
     }
 }
 
@@ -125,44 +210,71 @@ mod tests {
         Time::ZERO + Duration::from_secs(seconds)
     }
 
-    fn open(path: &Path) -> Companions {
-        let nodes: BTreeSet<Address> =
-            read(path).unwrap_or_default().lines().filter_map(|line| line.parse().ok()).collect();
-        let before = nodes.iter().copied().collect();
-        Companions { path: path.to_owned(), file: None, nodes, before, tidy_at: None }
+    fn file(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("trackway-companions-{name}-{}", std::process::id()))
     }
 
     #[test]
     fn nodes_with_streams_outlive_a_crash_until_there_are_none() {
-        let path = std::env::temp_dir().join(format!("trackway-companions-{}", std::process::id()));
+        let path = file("crash");
         let [one, two] = [1, 2].map(Address::node);
 
-        let mut first = open(&path);
+        let (mut first, before_first) = Companions::at(path.clone());
+        first.begin(65_535);
         first.add(at(0), one);
         first.add(at(1), two);
-        first.follow(at(60), [two].into_iter());
+        first.follow(at(2), [(one, None), (two, Some(7))].into_iter());
+        first.follow(at(60), [(two, None)].into_iter());
         drop(first);
-        let mut second = open(&path);
+        let (mut second, before_second) = Companions::at(path.clone());
+        second.begin(0);
+        let processes: Vec<_> = second.processes().collect();
         // Who is not told yet stays.
         second.follow(at(0), std::iter::empty());
         let untold = read(&path).unwrap();
         let before = second.take_before();
         second.follow(at(60), std::iter::empty());
 
-        assert_eq!((before, untold), (vec![two], format!("{two}\n")));
+        assert_eq!((before_first, before_second), (None, Some(65_535)));
+        assert_eq!((before, processes), (vec![two], vec![(two, 7)]));
+        assert_eq!(untold, format!("epoch 0\n{two} 7\n"));
         assert!(!path.exists());
         assert_eq!(second.next_timeout(), None);
     }
 
     #[test]
+    fn a_successor_that_crashes_before_it_says_anything_is_followed_too() {
+        let path = file("twice");
+        let (mut first, _) = Companions::at(path.clone());
+        first.begin(10);
+        first.add(at(0), Address::node(1));
+        drop(first);
+
+        let (mut second, _) = Companions::at(path.clone());
+        second.begin(11);
+        drop(second);
+        let (third, predecessor) = Companions::at(path.clone());
+        fs::remove_file(&path).unwrap();
+
+        assert_eq!((predecessor, third.nodes.len()), (Some(11), 1));
+    }
+
+    #[test]
+    fn what_an_earlier_version_has_left_and_what_is_cut_is_read_as_far_as_it_goes() {
+        let left = Left::parse("0.0.0.7\nepoch x\n0.0.0.8 9\n0.0.0.9 99999\nnonsense\n0.0.");
+
+        let nodes =
+            [(Address::node(7), None), (Address::node(8), Some(9)), (Address::node(9), None)];
+        assert_eq!((left.epoch, left.nodes), (None, nodes.into_iter().collect()));
+    }
+
+    #[test]
     fn a_link_is_not_read_and_not_written_to() {
-        let folder = std::env::temp_dir();
-        let [path, other] = ["link", "other"]
-            .map(|name| folder.join(format!("trackway-companions-{name}-{}", std::process::id())));
+        let [path, other] = ["link", "other"].map(file);
         fs::write(&other, "0.0.0.7\n").unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();
 
-        let mut companions = open(&path);
+        let (mut companions, _) = Companions::at(path.clone());
         let before = companions.take_before();
         companions.add(at(0), Address::node(1));
         let written = fs::read_to_string(&other).unwrap();

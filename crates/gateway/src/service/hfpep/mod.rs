@@ -135,12 +135,24 @@ impl Pep {
         let config = setup.config.hf_pep.clone().context("no section [hfpep]")?;
         let core = config.core(wall_clock())?;
         let rng = Rng::stream(setup.seed, "hfpep");
+        let key = core.slep.group.as_ref().map(|group| group.key.clone());
+        let mut pep = HfPep::new(Time::ZERO, core, rng);
+        let companions = Companions::open(&config).map(|(mut companions, predecessor)| {
+            if let Some(predecessor) = predecessor {
+                pep.succeed(predecessor);
+            }
+            for (node, process) in companions.processes() {
+                pep.recall(Time::ZERO, node, process);
+            }
+            companions.begin(pep.slep().epoch());
+            companions
+        });
         Ok(Self {
             entry: Entry::open(&config, &setup.config.rules.table)?,
             rules: Rules::new(&setup.config.rules.table)?,
             dial: config.server.map(|server| Dial::new(Time::ZERO, server)),
-            key: core.slep.group.as_ref().map(|group| group.key.clone()),
-            pep: HfPep::new(Time::ZERO, core, rng),
+            key,
+            pep,
             fast: Fast::open(&config)?,
             targets: Targets::new(
                 Admission::new(&config, &setup.config.tls),
@@ -153,7 +165,7 @@ impl Pep {
             ending: BTreeSet::new(),
             look_at: None,
             partings: Partings::default(),
-            companions: Companions::open(&config),
+            companions,
             slack: Slack::default(),
             buffer: Vec::new(),
             received: vec![0; READ].into_boxed_slice(),
@@ -635,7 +647,7 @@ impl Service for Pep {
 
     fn end(&mut self, now: Time) {
         if let Some(companions) = &mut self.companions {
-            companions.follow(now, self.pep.slep().companions());
+            companions.end(now, self.pep.slep().companions());
         }
         let all: Vec<SessionId> = self.connections.iter().map(|(session, _)| session).collect();
         for session in all {

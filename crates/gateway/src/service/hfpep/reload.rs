@@ -74,8 +74,11 @@ impl Pep {
         self.pep.handle_disconnected(now);
         self.dial = self.config.server.map(|server| Dial::new(now, server));
         // What a crash leaves tells of the streams that there are, by the node that they go by.
-        self.companions = Companions::open(&self.config);
-        let nodes: Vec<Address> = self.pep.slep().companions().collect();
+        self.companions = Companions::open(&self.config).map(|(mut companions, _)| {
+            companions.begin(self.pep.slep().epoch());
+            companions
+        });
+        let nodes: Vec<Address> = self.pep.slep().companions().map(|(node, _)| node).collect();
         if let Some(companions) = &mut self.companions {
             nodes.into_iter().for_each(|node| companions.add(now, node));
         }

@@ -18,7 +18,7 @@ use crate::time::Time;
 
 /// Until who has told of itself is asked about a stream that it should know of: what it has to say comes
 /// first.
-const SOON: Duration = Duration::from_secs(1);
+pub(super) const SOON: Duration = Duration::from_secs(1);
 
 impl Slep {
     pub(super) fn receive(&mut self, now: Time, received: &Received) {
@@ -31,10 +31,11 @@ impl Slep {
             return;
         };
         let from = received.from;
-        if self.peer(now, from).is_none() {
+        let Some(peer) = self.peer(now, from) else {
             self.stats.received.received_stranger += 1;
             return;
-        }
+        };
+        peer.handle_word(now);
         self.handle_sign(now, from);
         match pdu {
             Pdu::Open(open) if open.stream.is_responder => self.handle_answer(now, from, &open),
@@ -137,6 +138,11 @@ impl Slep {
                 peer.accepts = accepts;
             }
         }
+        if let Some(First { guard: Some(epoch), .. }) = open.first
+            && let Some(stream) = self.streams.get_mut(&id)
+        {
+            stream.note_process(epoch);
+        }
         self.handle_heard(now, id);
         if let Some(credit) = open.credit {
             self.handle_credit(id, credit);
@@ -196,7 +202,7 @@ impl Slep {
         self.stats.handed.parts_repaired += repeated;
         self.free(source, freed);
         if state.is_question {
-            self.owe(from, name, Owed::State { is_question: false, is_answer: true });
+            self.owe(from, name, Owed::ANSWER);
         }
         self.list(id);
         self.watch(id);
@@ -268,7 +274,7 @@ impl Slep {
                 // Perhaps the other end does not know that it was heard.
                 if part.number == 0 {
                     let (address, name) = (stream.peer, stream.name);
-                    self.owe(address, name, Owed::State { is_question: false, is_answer: false });
+                    self.owe(address, name, Owed::NEWS);
                 }
             }
             Taken::Beyond => self.stats.received.parts_stray += 1,
@@ -298,7 +304,7 @@ impl Slep {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let closed = peer.closed(name).filter(|closed| epoch.is_none_or(|it| it == closed.epoch));
         let owed = match closed.map(|closed| closed.end) {
-            Some(Ok(_)) => Owed::State { is_question: false, is_answer: true },
+            Some(Ok(_)) => Owed::ANSWER,
             Some(Err(reason)) => Owed::Reset(reason),
             None => {
                 let has_seen = name.is_responder
@@ -365,7 +371,10 @@ impl Slep {
                 self.watch(id);
             } else if is_older || !stream.is_initiator() && stream.epoch != hello.epoch {
                 // Which process had it need not have been told.
-                self.ask(id);
+                self.ask_first(id);
+            } else if stream.is_initiator() && stream.has_heard {
+                // The process was there before the stream was opened.
+                stream.note_process(hello.epoch);
             }
         }
         for id in unheard {
@@ -383,9 +392,14 @@ impl Slep {
         let ids: Vec<StreamId> = peer.streams.values().copied().collect();
         for id in ids {
             let Some(stream) = self.streams.get_mut(&id) else { continue };
+            if stream.is_outlived_by(epoch) {
+                self.stats.streams.broken += 1;
+                self.break_off(now, id, Reason::RESTARTED, false);
+                continue;
+            }
             stream.check.since = now;
             if stream.has_heard || stream.name.is_responder && stream.epoch != epoch {
-                self.ask(id);
+                self.ask_first(id);
             }
         }
     }

@@ -398,6 +398,28 @@ impl Slep {
         }
     }
 
+    /// Takes the place of a process that ended without a word, before anything is said: its streams are known to be
+    /// gone wherever the epoch of this process is heard.
+    pub fn succeed(&mut self, predecessor: u16) {
+        self.epoch = predecessor.wrapping_add(1);
+    }
+
+    /// What tells this process from others.
+    #[must_use]
+    pub fn epoch(&self) -> u16 {
+        self.epoch
+    }
+
+    /// Remembers which process was at a node: streams that are opened are for that one alone, and for whoever is there
+    /// now once it has said that the other is gone.
+    pub fn recall(&mut self, now: Time, node: Address, process: u16) {
+        if let Some(peer) = self.peer(now, node)
+            && peer.process.is_none()
+        {
+            peer.handle_process(process, None);
+        }
+    }
+
     /// What is known of a node; `None` if no more can be remembered.
     fn peer(&mut self, now: Time, address: Address) -> Option<&mut Peer> {
         if !self.peers.contains_key(&address) {
@@ -587,7 +609,15 @@ impl Slep {
     fn ask(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get(&id) {
             let (address, name) = (stream.peer, stream.name);
-            self.owe(address, name, Owed::State { is_question: true, is_answer: false });
+            self.owe(address, name, Owed::question(false));
+        }
+    }
+
+    /// The same before data that the node has: another process may be at the other end.
+    fn ask_first(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get(&id) {
+            let (address, name, is_there) = (stream.peer, stream.name, stream.is_there());
+            self.owe(address, name, Owed::question(is_there));
         }
     }
 

@@ -54,7 +54,11 @@ impl Slep {
         };
         let loss = if has_not_arrived { Loss::NotArrived } else { Loss::MayHaveArrived };
         let handed = id.and_then(|id| self.handed.remove(&id));
-        self.retry_later(now, to);
+        let is_back = reason == UnidataReason::SAP_NOT_BOUND
+            && self.peers.get_mut(&to).is_some_and(|peer| peer.is_back(now));
+        if !is_back {
+            self.retry_later(now, to);
+        }
         match handed {
             Some(Handed { to, what, share }) => {
                 self.window.handle_gone(share);

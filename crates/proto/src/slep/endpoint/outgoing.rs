@@ -91,13 +91,15 @@ impl Slep {
         octets: &mut Vec<u8>,
     ) -> Option<u8> {
         let peer = self.peers.get(&address)?;
-        let (is_question, is_answer) = match owed {
+        let (is_question, is_answer, is_urgent) = match owed {
             Owed::Reset(reason) => {
                 Pdu::Reset { stream: name, reason }.emit(octets);
                 // Not before what the node still has of the stream, or it would open it behind its end.
                 return Some(peer.closed(name).map_or(MAX_PRIORITY, |closed| closed.priority));
             }
-            Owed::State { is_question, is_answer } => (is_question, is_answer),
+            Owed::State { is_question, is_answer, is_urgent } => {
+                (is_question, is_answer, is_urgent)
+            }
         };
         let state = |has_heard, epoch, credit, ranges| {
             let stream = name;
@@ -126,7 +128,7 @@ impl Slep {
         let ranges = stream.receiving.ranges(room);
         let credit = stream.receiving.credit();
         state(stream.has_heard, stream.epoch, credit, Ranges::new(&ranges)).emit(octets);
-        Some(stream.options.priority)
+        Some(if is_urgent { MAX_PRIORITY } else { stream.options.priority })
     }
 
     /// Sends a part of the stream whose turn it is; whether there was one.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::incoming::SOON;
 use super::{Event, Slep};
 use crate::s5066::Address;
 use crate::slep::reason::Reason;
@@ -114,9 +115,17 @@ impl Slep {
         }
         if stream.check_at(&self.config) <= now {
             let peer = self.peers.get(&stream.peer);
+            // Had the opening come to the next process, that would have refused it by now.
+            let process = peer.and_then(|peer| peer.process);
+            if stream.opening.ask_at.is_some_and(|at| at <= now)
+                && process.is_some_and(|process| stream.is_outlived_by(process.epoch))
+            {
+                self.stats.streams.broken += 1;
+                return self.break_off(now, id, Reason::RESTARTED, true);
+            }
             let is_waiting = peer.is_some_and(|peer| peer.waits_until.is_some());
             stream.check.since = now;
-            stream.opening.ask_at = None;
+            let is_urgent = stream.opening.ask_at.take().is_some();
             // Without a way to the other end nobody can be asked, and it is not its fault.
             if !is_waiting && self.client.mtu().is_some() {
                 if stream.check.unanswered == 0 {
@@ -129,19 +138,24 @@ impl Slep {
                     self.give_up(now, id);
                     return;
                 }
-                self.ask_more(id);
+                self.ask_more(id, is_urgent);
+            } else if is_urgent {
+                // It is asked as soon as it can be, and not only when `ask_after` is over.
+                stream.opening.ask_at = Some(now + SOON);
             }
         }
         self.watch(id);
     }
 
-    fn ask_more(&mut self, id: StreamId) {
+    fn ask_more(&mut self, id: StreamId, is_urgent: bool) {
         let Some(stream) = self.streams.get(&id) else { return };
         let address = stream.peer;
         let is_new = stream.is_initiator() && stream.opening.handed.is_none();
         let wants_process = stream.is_in_doubt() && stream.opening.is_unknown;
-        if !is_new {
-            self.ask(id);
+        match (is_new, is_urgent) {
+            (true, _) => {}
+            (false, true) => self.ask_first(id),
+            (false, false) => self.ask(id),
         }
         if wants_process {
             self.owe_hello(address, true);

@@ -201,9 +201,10 @@ impl Slep {
         self.streams.get(&id).is_some_and(|stream| stream.receiving.holds_end())
     }
 
-    /// The nodes with which there are streams.
-    pub fn companions(&self) -> impl Iterator<Item = Address> {
-        self.peers.iter().filter(|(_, peer)| !peer.streams.is_empty()).map(|(node, _)| *node)
+    /// The nodes with which there are streams, and which process was last heard there.
+    pub fn companions(&self) -> impl Iterator<Item = (Address, Option<u16>)> {
+        let peers = self.peers.iter().filter(|(_, peer)| !peer.streams.is_empty());
+        peers.map(|(node, peer)| (*node, peer.process.map(|process| process.epoch)))
     }
 
     /// What came of a stream, to the end, is where it was to go.
@@ -215,11 +216,11 @@ impl Slep {
         }
     }
 
-    /// Tells another node which process this is: streams that it has with an earlier one are broken
-    /// then, and not only when something of theirs is under way.
+    /// Tells another node which process this is, and asks which one is there: streams that it has with an earlier one are
+    /// broken then, and not only when something of theirs is under way.
     pub fn announce(&mut self, now: Time, to: Address) {
         if !to.is_group() && self.peer(now, to).is_some() {
-            self.owe_hello(to, false);
+            self.owe_hello(to, true);
         }
     }
 
@@ -303,7 +304,7 @@ impl Slep {
         let Some(stream) = self.streams.get(&id) else { return };
         if !stream.is_over() && stream.receiving.has_news(stream.sending.is_made()) {
             let (address, name) = (stream.peer, stream.name);
-            self.owe(address, name, Owed::State { is_question: false, is_answer: false });
+            self.owe(address, name, Owed::NEWS);
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::bench::{Bench, Fate, NODES};
+use crate::s5066::service::Outcome;
 use crate::s5066::sis::Sap;
 use crate::slep::wire::{DEFLATE, Hello, Pdu};
 use crate::slep::{
@@ -620,6 +621,194 @@ fn a_process_that_tells_of_itself_ends_what_others_have_with_the_one_before() {
         let events = bench.events(0);
         let [Event::Reset(id, Break { reason, .. })] = events[..] else { panic!("{events:?}") };
         assert_eq!((id, reason), (here, Reason::RESTARTED), "{is_heard} {is_asked}");
+    }
+}
+
+#[test]
+fn streams_with_a_process_that_has_a_successor_are_broken_by_the_first_word_of_that() {
+    for restarted in [0, 1] {
+        let mut bench = bench();
+        // Whose answer tells which process is there.
+        let first = open(&mut bench, b"question");
+        bench.deliver();
+        let there = opened(&mut bench);
+        bench.ends[1].core.write(there, b"answer");
+        bench.deliver();
+        // To which nothing is answered.
+        let second = open(&mut bench, b"upload");
+        bench.deliver();
+        bench.events(0);
+        let opened = bench.events(1);
+
+        let predecessor = bench.ends[restarted].core.epoch();
+        bench.pass(Duration::from_secs(5));
+        bench.restart(restarted);
+        let now = bench.now;
+        bench.ends[restarted].core.succeed(predecessor);
+        bench.ends[restarted].core.announce(now, NODES[1 - restarted]);
+        bench.run();
+        bench.carry(0, Fate::Arrives);
+        bench.run();
+
+        let reset = bench.events(1 - restarted);
+        let reset = reset.iter().filter(|event| {
+            matches!(event, Event::Reset(_, Break { reason: Reason::RESTARTED, .. }))
+        });
+        // The server has not read the questions, and the client has not read the answer.
+        let unread = if restarted == 0 { 2 } else { 1 };
+        assert_eq!(reset.count() + unread, 2, "{first:?} {second:?} {opened:?}");
+        let live: Vec<_> = bench.ends[1 - restarted].core.companions().collect();
+        assert_eq!(live, [], "{restarted}");
+        // Nobody is asked: there is but an answer to the word.
+        assert_eq!(bench.air.len(), 1, "{:?}", bench.air);
+    }
+}
+
+#[test]
+fn what_may_have_gone_with_a_process_is_asked_before_data_of_the_node() {
+    let mut bench = bench();
+    let first = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.ends[1].core.write(there, b"answer");
+    bench.deliver();
+    bench.events(0);
+
+    bench.pass(Duration::from_secs(5));
+    bench.restart(1);
+    let now = bench.now;
+    // Of its predecessor it knows nothing.
+    bench.ends[1].core.announce(now, NODES[0]);
+    bench.run();
+    bench.carry(0, Fate::Arrives);
+    bench.run();
+    bench.ends[0].core.write(first, b"more");
+    bench.run();
+
+    let priorities = bench.air.iter().map(|(from, request)| (*from, request.priority));
+    assert_eq!(priorities.collect::<Vec<_>>(), [(0, 15), (0, 15), (0, 4)]);
+}
+
+#[test]
+fn an_opening_that_is_confirmed_behind_the_word_of_a_successor_is_broken_without_a_question() {
+    let mut bench = bench();
+    let first = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.ends[1].core.write(there, b"answer");
+    bench.deliver();
+    read(&mut bench, 0, first);
+    let second = open(&mut bench, b"upload");
+    bench.run();
+    // It arrives, of which the node hears with what comes back.
+    let (_, request) = bench.air.pop_front().unwrap();
+    bench.indicate(1, request.mode, request.s_pdu.clone());
+    bench.run();
+    bench.events(0);
+
+    let predecessor = bench.ends[1].core.epoch();
+    bench.pass(Duration::from_secs(5));
+    bench.restart(1);
+    let now = bench.now;
+    bench.ends[1].core.succeed(predecessor);
+    bench.ends[1].core.announce(now, NODES[0]);
+    bench.run();
+    bench.carry(0, Fate::Arrives);
+    bench.run();
+    bench.ends[0].server.handle_outcome(bench.now, request.id, Outcome::Done);
+    bench.run();
+    let at_once: Vec<_> = bench.events(0);
+    bench.pass(Duration::from_secs(1));
+
+    assert!(matches!(at_once[..], [Event::Reset(id, _)] if id == first), "{at_once:?}");
+    let later = bench.events(0);
+    assert!(matches!(later[..], [Event::Reset(id, _)] if id == second), "{later:?}");
+    // The answer to the word, and the reset.
+    assert_eq!(bench.air.len(), 2, "{:?}", bench.air);
+}
+
+#[test]
+fn a_question_about_an_opening_is_not_forgotten_while_its_node_is_waited_for() {
+    let mut bench = bench();
+    let here = open(&mut bench, b"upload");
+    bench.deliver();
+    bench.events(0);
+    bench.pass(Duration::from_secs(5));
+    bench.restart(1);
+    let now = bench.now;
+    bench.ends[1].core.announce(now, NODES[0]);
+    bench.run();
+    bench.carry(0, Fate::Arrives);
+    bench.run();
+
+    // Something fails meanwhile, so that nothing is sent to the node for 5 s.
+    bench.ends[0].core.write(here, b"more");
+    bench.run();
+    while !bench.air.is_empty() {
+        bench.carry(0, Fate::Fails);
+    }
+    bench.run();
+    for _ in 0..30 {
+        bench.pass(Duration::from_secs(1));
+        bench.deliver();
+    }
+
+    let events = bench.events(0);
+    assert!(matches!(events[..], [Event::Reset(id, _)] if id == here), "{events:?}");
+}
+
+#[test]
+fn what_no_client_took_goes_to_the_next_one_at_once_if_that_has_spoken() {
+    for has_spoken in [true, false] {
+        let mut bench = bench();
+        bench.disconnect(1);
+        for at in [0, 1] {
+            bench.ends[at].server.handle_introduced(NODES[1 - at], true);
+        }
+        open(&mut bench, b"question");
+        bench.run();
+        bench.carry(0, Fate::Arrives);
+        bench.run();
+        assert_eq!(bench.air.len(), 1, "nobody is bound there");
+        if has_spoken {
+            bench.connect(1);
+            let now = bench.now;
+            bench.ends[1].core.announce(now, NODES[0]);
+            bench.run();
+            bench.carry(1, Fate::Arrives);
+            bench.run();
+        }
+        bench.carry(0, Fate::Arrives);
+        bench.run();
+
+        let goes_again = bench.air.iter().any(|(from, request)| {
+            *from == 0 && request.s_pdu.windows(8).any(|octets| octets == b"question")
+        });
+        assert_eq!(goes_again, has_spoken, "{:?}", bench.air);
+    }
+}
+
+#[test]
+fn an_opening_for_a_process_that_is_remembered_goes_to_no_other() {
+    for is_there in [true, false] {
+        let mut bench = bench();
+        let process = bench.ends[1].core.epoch();
+        if !is_there {
+            bench.restart(1);
+            bench.run();
+            bench.events(1);
+        }
+        let now = bench.now;
+        bench.ends[0].core.recall(now, NODES[1], process);
+        let here = open(&mut bench, b"question");
+        bench.deliver();
+
+        // The other process says that it is another one, and gets it anew.
+        let there = opened(&mut bench);
+        let repaired = bench.ends[0].core.stats().handed.parts_repaired;
+        assert_eq!(read(&mut bench, 1, there).0, b"question");
+        assert_eq!(bench.ends[0].core.status_of(bench.now, here).map(|it| it.peer), Some(NODES[1]));
+        assert_eq!(repaired, 0);
     }
 }
 
