@@ -3,12 +3,12 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use proto::ip::minimal;
-use proto::rng::Rng;
-use proto::routing::aodv::wire::Message;
-use proto::routing::aodv::{Aodv, Config};
-use proto::routing::{Arrival, Demand, Interface, Neighbour, Passage, Router};
-use proto::time::Time;
+use base::ip::minimal;
+use base::rng::Rng;
+use base::time::Time;
+use manet::aodv::wire::Message;
+use manet::aodv::{Aodv, Config};
+use manet::{Arrival, Demand, Interface, Neighbour, Passage, Router};
 
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 

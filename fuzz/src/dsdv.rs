@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::routing::dsdv::wire::{ENTRY, Entry};
-use proto::routing::dsdv::{Config, Dsdv};
-use proto::routing::{Arrival, Interface, Neighbour, Router};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use manet::dsdv::wire::{ENTRY, Entry};
+use manet::dsdv::{Config, Dsdv};
+use manet::{Arrival, Interface, Neighbour, Router};
 
 /// Reads the input as messages: of whom, how much later, how long, and that many octets.
 pub fn node(mut input: &[u8]) {

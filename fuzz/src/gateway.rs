@@ -1,7 +1,7 @@
 //! The gateway: what the kernel tells it.
 
 use ::gateway::linux::offload::{HEADER, Joiner, Offload};
-use proto::ip::Header;
+use base::ip::Header;
 
 /// Octets of the Ethernet header from whose end offsets count.
 const LINK: usize = 14;

@@ -1,8 +1,8 @@
 //! GRE: what arrives from a router.
 
-use proto::gre::wire::{HEADER, IPV4, IPV6, OPTION};
-use proto::gre::{Packet, carried};
-use proto::ip::Header;
+use base::gre::wire::{HEADER, IPV4, IPV6, OPTION};
+use base::gre::{Packet, carried};
+use base::ip::Header;
 
 /// Reads the input as what follows the IP header.
 pub fn packet(input: &[u8]) {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use proto::hbh::auth::{self, End, GroupKey};
-use proto::hbh::hello::Hello;
-use proto::hbh::wire::{self, Message};
-use proto::hbh::{Config, Link, Peer, PeerConfig, Profile, Relay};
-use proto::ip::{Checksum, Header, Spec, protocol, rewrite_v4_checksum};
-use proto::rng::Rng;
-use proto::time::Time;
+use base::ip::{Checksum, Header, Spec, protocol, rewrite_v4_checksum};
+use base::rng::Rng;
+use base::time::Time;
+use hbh::auth::{self, End, GroupKey};
+use hbh::hello::Hello;
+use hbh::wire::{self, Message};
+use hbh::{Config, Link, Peer, PeerConfig, Profile, Relay};
 
 /// Octets of a hello's head.
 const HELLO: usize = 36;

@@ -4,17 +4,17 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use proto::hfpep::flows::wire::Message;
-use proto::hfpep::flows::{self, Arrived, Client, FlowId};
-use proto::hfpep::wire::MAGIC;
-use proto::hfpep::{Config, Event, HfPep, Opening, SessionId, Target};
-use proto::rng::Rng;
-use proto::s5066::Address;
-use proto::s5066::service::{Failure, Indication, Mode, Outcome, Request};
-use proto::s5066::sis::spdu::{Data, SPdu};
-use proto::s5066::sis::{self, ClientId, Sap, Server};
-use proto::slep::{Delivery, Limits, Options, Reason};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use hf::hfpep::flows::wire::Message;
+use hf::hfpep::flows::{self, Arrived, Client, FlowId};
+use hf::hfpep::wire::MAGIC;
+use hf::hfpep::{Config, Event, HfPep, Opening, SessionId, Target};
+use hf::s5066::Address;
+use hf::s5066::service::{Failure, Indication, Mode, Outcome, Request};
+use hf::s5066::sis::spdu::{Data, SPdu};
+use hf::s5066::sis::{self, ClientId, Sap, Server};
+use hf::slep::{Delivery, Limits, Options, Reason};
 
 const NEAR: Address = Address::node(1);
 const RECEIVED: usize = 10_000;

@@ -1,7 +1,7 @@
 //! IP packets: what parses can be looked into, cut and answered.
 
-use proto::ip::{self, FlowKey, Header, icmp, udp};
-use proto::rules::{Config, Table};
+use base::ip::{self, FlowKey, Header, icmp, udp};
+use rules::{Config, Table};
 
 /// Reads the input as a packet and does to it all that a router may do.
 pub fn packet(input: &[u8]) {

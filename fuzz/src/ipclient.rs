@@ -4,14 +4,14 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::ip::{Header, Prefix};
-use proto::ip::{Spec, protocol, rewrite_v4_checksum};
-use proto::ipclient::headers::{Context, Table};
-use proto::ipclient::{self, IpClient, Route};
-use proto::s5066::Address;
-use proto::s5066::service::{Failure, Indication, Outcome, Request};
-use proto::s5066::sis::{ClientId, Config, Server};
-use proto::time::Time;
+use base::ip::{Header, Prefix};
+use base::ip::{Spec, protocol, rewrite_v4_checksum};
+use base::time::Time;
+use hf::ipclient::headers::{Context, Table};
+use hf::ipclient::{self, IpClient, Route};
+use hf::s5066::Address;
+use hf::s5066::service::{Failure, Indication, Outcome, Request};
+use hf::s5066::sis::{ClientId, Config, Server};
 
 const NEAR: Address = Address::node(1);
 const FAR: Address = Address::node(2);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 use sim::mobility::trace::{Invalid, MAX_COORDINATE};
 use sim::mobility::{Import, Motion, Trace, bonnmotion, setdest};
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use proto::crc;
-use proto::modem::lan::scan::{Found, scan};
-use proto::modem::lan::wire::MAX_PAYLOAD;
-use proto::modem::lan::{Config, Dce, Dte};
-use proto::modem::{Event, Keying, Waveform};
-use proto::time::Time;
+use base::crc;
+use base::time::Time;
+use hf::modem::lan::scan::{Found, scan};
+use hf::modem::lan::wire::MAX_PAYLOAD;
+use hf::modem::lan::{Config, Dce, Dte};
+use hf::modem::{Event, Keying, Waveform};
 
 const BLOCK: usize = 1_296;
 

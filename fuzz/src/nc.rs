@@ -2,16 +2,15 @@
 //! stays bounded; compressed headers come out as they went in, or not at all.
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-use proto::ip::{self, Spec, protocol};
-use proto::nc::headers::{Compressor, Decompressor, Packing, Place};
-use proto::nc::{Config, Tunnel};
-use proto::rng::Rng;
-use proto::serial::low24;
-use proto::time::Time;
+use base::ip::{self, Spec, protocol};
+use base::rng::Rng;
+use base::serial::low24;
+use base::time::Time;
+use tunnel::headers::{Compressor, Decompressor, Packing, Place};
+use tunnel::{Config, Tunnel};
 
 const WINDOW: usize = 64;
 const QUEUE: usize = 40_000;

@@ -3,13 +3,13 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::routing::olsr::wire::{
+use base::rng::Rng;
+use base::time::Time;
+use manet::olsr::wire::{
     Addresses, Hello, Hna, Kind, Message, PACKET_HEADER, Packet, TC_HEADER, Tc,
 };
-use proto::routing::olsr::{Bounds, Config, Hysteresis, Olsr, TcRedundancy};
-use proto::routing::{Arrival, Interface, Neighbour, Router};
-use proto::time::Time;
+use manet::olsr::{Bounds, Config, Hysteresis, Olsr, TcRedundancy};
+use manet::{Arrival, Interface, Neighbour, Router};
 
 const ROOM: usize = 200;
 const ENTRIES: usize = 32;
@@ -120,7 +120,7 @@ impl Run {
                 let (body, after) = after.split_at(after.len().min(len.into()));
                 let mut octets = vec![0; PACKET_HEADER];
                 octets.extend_from_slice(body);
-                Packet::finish(proto::routing::olsr::wire::Seq(len.into()), &mut octets);
+                Packet::finish(manet::olsr::wire::Seq(len.into()), &mut octets);
                 self.message(from, &octets);
                 return after;
             }

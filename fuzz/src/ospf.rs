@@ -3,12 +3,12 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use proto::ip::Checksum;
-use proto::rng::Rng;
-use proto::routing::ospf::wire::{self, Packet, RouterLsa};
-use proto::routing::ospf::{Bounds, Config, Ospf};
-use proto::routing::{Arrival, Interface, Neighbour, Router};
-use proto::time::Time;
+use base::ip::Checksum;
+use base::rng::Rng;
+use base::time::Time;
+use manet::ospf::wire::{self, Packet, RouterLsa};
+use manet::ospf::{Bounds, Config, Ospf};
+use manet::{Arrival, Interface, Neighbour, Router};
 
 const ROOM: usize = 556;
 const LSAS: usize = 16;

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use proto::rng::Rng;
-use proto::s5066::dts::arq::{ArqPdu, Receiver, Repeat, Sender};
-use proto::s5066::dts::scan::{Heard, Scanner};
-use proto::s5066::dts::wire::{Body, Eow, Frame, Header, MAX_FRAME, Numbers};
-use proto::s5066::service::{Outcome, RequestId};
-use proto::s5066::{Address, dts::reset};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use hf::s5066::Address;
+use hf::s5066::dts::arq::{ArqPdu, Receiver, Repeat, Sender};
+use hf::s5066::dts::reset;
+use hf::s5066::dts::scan::{Heard, Scanner};
+use hf::s5066::dts::wire::{Body, Eow, Frame, Header, MAX_FRAME, Numbers};
+use hf::s5066::service::{Outcome, RequestId};
 
 /// Parses, emits and compares; a scanner finds the same frame.
 pub fn frame(input: &[u8]) {

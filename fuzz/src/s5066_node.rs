@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use proto::modem::{Event, Keying, Waveform};
-use proto::rng::Rng;
-use proto::s5066::dts::wire::Frame;
-use proto::s5066::node::{Config, Node, Record};
-use proto::s5066::sis::client::{self, Client, SendId};
-use proto::s5066::sis::{Mode, Sap, Service, UnidataReason};
-use proto::s5066::{Address, sis};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use hf::modem::{Event, Keying, Waveform};
+use hf::s5066::dts::wire::Frame;
+use hf::s5066::node::{Config, Node, Record};
+use hf::s5066::sis::client::{self, Client, SendId};
+use hf::s5066::sis::{Mode, Sap, Service, UnidataReason};
+use hf::s5066::{Address, sis};
 
 /// Steps of one input at most.
 const MAX_STEPS: usize = 300;
@@ -266,11 +266,11 @@ fn framed(octets: &[u8], from: u8) -> Vec<u8> {
     let size = 6 + specific.len();
     header[3] = 1 << 5 | u8::try_from(size).expect("fifteen at most");
     header.extend_from_slice(specific);
-    let sum = proto::crc::header(&header);
+    let sum = base::crc::header(&header);
     let mut frame = vec![0x90, 0xeb];
     frame.extend_from_slice(&header);
     frame.extend_from_slice(&sum.to_le_bytes());
     frame.extend_from_slice(segment);
-    frame.extend_from_slice(&proto::crc::segment(segment).to_le_bytes());
+    frame.extend_from_slice(&base::crc::segment(segment).to_le_bytes());
     frame
 }

@@ -5,12 +5,10 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::sar::wire::Pdu;
-use proto::sar::{
-    Arrival, Config, Event, Message, Options, Ports, Precedence, Profile, Resume, Sar,
-};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use sar::wire::Pdu;
+use sar::{Arrival, Config, Event, Message, Options, Ports, Precedence, Profile, Resume, Sar};
 
 const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 255));
 const PORTS: Ports = Ports { source: 5_000, destination: 1_581 };

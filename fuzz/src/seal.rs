@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use proto::s5066::Address;
-use proto::s5066::seal::{CLOCKS, Config, Envelope, Key, Member};
-use proto::s5066::sis::Sap;
-use proto::time::Time;
+use base::time::Time;
+use hf::s5066::Address;
+use hf::s5066::seal::{CLOCKS, Config, Envelope, Key, Member};
+use hf::s5066::sis::Sap;
 
 const SAP: Sap = Sap::new(13);
 const NEAR: Address = Address::node(1);

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::secure::wire::Datagram;
-use proto::secure::{
-    Dropped, HEADER, Incoming, OVERHEAD, Outgoing, Peer, PeerId, Peers, PrivateKey, Seeded, TAG,
-    Unsealed,
+use base::entropy::Seeded;
+use base::rng::Rng;
+use base::time::Time;
+use tunnel::secure::wire::Datagram;
+use tunnel::secure::{
+    Dropped, HEADER, Incoming, OVERHEAD, Outgoing, Peer, PeerId, Peers, PrivateKey, TAG, Unsealed,
 };
-use proto::time::Time;
 
 /// How far behind the newest a number is still taken.
 const WINDOW: u64 = 8_128;

@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
-use proto::s5066::Address;
-use proto::s5066::service::{Command, Failure, Indication, LinkEvent, Outcome, Request};
-use proto::s5066::sis::client::{self, Client};
-use proto::s5066::sis::primitive::ENVELOPE;
-use proto::s5066::sis::server::{Backlog, Known};
-use proto::s5066::sis::spdu::SPdu;
-use proto::s5066::sis::stream::Stream;
-use proto::s5066::sis::{
+use base::time::Time;
+use hf::s5066::Address;
+use hf::s5066::service::{Command, Failure, Indication, LinkEvent, Outcome, Request};
+use hf::s5066::sis::client::{self, Client};
+use hf::s5066::sis::primitive::ENVELOPE;
+use hf::s5066::sis::server::{Backlog, Known};
+use hf::s5066::sis::spdu::SPdu;
+use hf::s5066::sis::stream::Stream;
+use hf::s5066::sis::{
     ClientId, Config, Delivery, Event, FlowControl, Limits, Mode, NodeStatus, PeerState, Primitive,
     Sap, Server, Service, UnavailableReason,
 };
-use proto::time::Time;
 
 const NEAR: Address = Address::node(1);
 const FAR: Address = Address::node(2);

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use proto::s5066::Address;
-use proto::s5066::service::{Command, Failure, Indication, LinkEvent, Outcome, Request};
-use proto::s5066::sis::client::{self, Client, HardLinkEvent, SendId};
-use proto::s5066::sis::primitive::{HardLink, LinkKind};
-use proto::s5066::sis::server::Backlog;
-use proto::s5066::sis::{
+use base::time::Time;
+use hf::s5066::Address;
+use hf::s5066::service::{Command, Failure, Indication, LinkEvent, Outcome, Request};
+use hf::s5066::sis::client::{self, Client, HardLinkEvent, SendId};
+use hf::s5066::sis::primitive::{HardLink, LinkKind};
+use hf::s5066::sis::server::Backlog;
+use hf::s5066::sis::{
     ClientId, Config, Confirmation, Event, FlowControl, Limits, Mode, Sap, Server, Service,
 };
-use proto::time::Time;
 
 const NODES: [Address; 2] = [Address::node(1), Address::node(2)];
 /// Clients of each node.

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::s5066::Address;
-use proto::s5066::service::{Failure, Indication, Mode, Outcome, Request};
-use proto::s5066::sis::spdu::{Data, SPdu};
-use proto::s5066::sis::{ClientId, Config, Sap, Server};
-use proto::slep::wire::Pdu;
-use proto::slep::{self, Addresses, Delivery, Options, Reason, Slep, StreamId};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use hf::s5066::Address;
+use hf::s5066::service::{Failure, Indication, Mode, Outcome, Request};
+use hf::s5066::sis::spdu::{Data, SPdu};
+use hf::s5066::sis::{ClientId, Config, Sap, Server};
+use hf::slep::wire::Pdu;
+use hf::slep::{self, Addresses, Delivery, Options, Reason, Slep, StreamId};
 
 const NEAR: Address = Address::node(1);
 const SENT: usize = 20_000;

@@ -3,12 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use proto::ip::{Checksum, Header, Spec, icmp, protocol, pseudo_header};
-use proto::rng::Rng;
-use proto::tcp::{
-    Config, Connection, Flags, KeepAlive, Offer, Options, SackBlocks, Segment, State, Timestamps,
-};
-use proto::time::Time;
+use base::ip::{Checksum, Header, Spec, icmp, protocol, pseudo_header};
+use base::rng::Rng;
+use base::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
+use base::time::Time;
+use tcp::{Config, Connection, KeepAlive, Offer, State};
 
 /// Where the checksum stands in a segment.
 const SUM: usize = 16;

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::ip::{Header, Spec, pseudo_header};
-use proto::rng::Rng;
-use proto::tcp::{Flags, Options, Segment};
-use proto::tcpnc::wire::Message;
-use proto::tcpnc::{Config, Layer, PROTOCOL};
-use proto::time::Time;
+use base::ip::{Header, Spec, pseudo_header};
+use base::rng::Rng;
+use base::tcp::{Flags, Options, Segment};
+use base::time::Time;
+use tcp::tcpnc::wire::Message;
+use tcp::tcpnc::{Config, Layer, PROTOCOL};
 
 /// Where the checksum stands in a message.
 const SUM: usize = 18;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::{self, FromStr};
 use std::time::Duration;
 
-use proto::quantity::{BitRate, Probability, Span};
+use base::quantity::{BitRate, Probability, Span};
 use sim::Prefix;
 use sim::channel::Loss;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ::lab::animation::{self, Recording};
 use anyhow::Context as _;
-use sim::whole::write_whole;
+use whole::write_whole;
 
 /// Whether there is to be a picture that moves, and which.
 #[derive(Clone, Debug, clap::Args)]

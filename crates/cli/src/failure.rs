@@ -5,7 +5,9 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+#[cfg(feature = "laboratory")]
 use anyhow::Context as _;
+#[cfg(feature = "laboratory")]
 use emulator::namespace::Unusable;
 
 use crate::terminal;
@@ -29,6 +31,7 @@ impl std::error::Error for Misuse {}
 
 /// The error that ends a command because of a network namespace: the user named one that is not there,
 /// or something else is amiss.
+#[cfg(feature = "laboratory")]
 pub(crate) fn of_namespace(why: Unusable) -> anyhow::Error {
     match why {
         Unusable::Missing(_) => misuse(why),
@@ -37,6 +40,7 @@ pub(crate) fn of_namespace(why: Unusable) -> anyhow::Error {
 }
 
 /// Prints a result, all of it.
+#[cfg(feature = "laboratory")]
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = terminal::out();
     out.write_all(text.as_bytes())

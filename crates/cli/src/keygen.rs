@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use base::keys::GroupSecret;
 use gateway::keys::{self, System};
-use proto::secure::{GroupSecret, PrivateKey};
 use serde_json::json;
+use tunnel::secure::PrivateKey;
 
 use crate::failure;
 use crate::terminal;

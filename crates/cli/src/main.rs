@@ -1,37 +1,38 @@
-//! The `trackway` command: one file per subcommand.
+//! The `trackway` command: one file per subcommand. Without the feature `laboratory` it is the gateway alone.
 
+#[cfg(feature = "laboratory")]
 mod air;
+#[cfg(feature = "laboratory")]
 mod animation;
+#[cfg(feature = "laboratory")]
 mod bench;
 mod check;
 mod control;
 mod down;
 mod explain;
 mod failure;
+#[cfg(feature = "laboratory")]
 mod hf;
 mod keep_files;
 mod keygen;
+#[cfg(feature = "laboratory")]
 mod lab;
+#[cfg(feature = "laboratory")]
 mod link;
 mod log;
 mod messages;
 mod parameters;
 mod reload;
 mod run;
+#[cfg(feature = "laboratory")]
 mod sim;
 mod status;
 mod terminal;
 mod tls;
 
-use std::alloc::System;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-
-/// The system's allocator, which counts: `trackway bench` tells what allocates.
-#[global_allocator]
-static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// IP over networks that lose, delay and starve it.
 #[derive(Debug, Parser)]
@@ -43,21 +44,27 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "laboratory")]
     Air(air::Args),
+    #[cfg(feature = "laboratory")]
     Bench(bench::Args),
     Check(check::Args),
     Down(down::Args),
     Explain(explain::Args),
+    #[cfg(feature = "laboratory")]
     Hf(Box<hf::Args>),
     KeepFiles(keep_files::Args),
     Keygen(keygen::Args),
+    #[cfg(feature = "laboratory")]
     Lab(lab::Args),
+    #[cfg(feature = "laboratory")]
     Link(Box<link::Args>),
     Parameters(parameters::Args),
     Receive(messages::receive::Args),
     Reload(reload::Args),
     Run(run::Args),
     Send(messages::send::Args),
+    #[cfg(feature = "laboratory")]
     Sim(sim::Args),
     Status(status::Args),
     Tls(tls::Args),
@@ -69,21 +76,27 @@ fn main() -> ExitCode {
         Err(said) => return failure::refuse(&said),
     };
     let outcome = match cli.command {
+        #[cfg(feature = "laboratory")]
         Command::Air(args) => air::run(args),
+        #[cfg(feature = "laboratory")]
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
         Command::Down(args) => down::run(args),
         Command::Explain(args) => explain::run(args),
+        #[cfg(feature = "laboratory")]
         Command::Hf(args) => hf::run(*args),
         Command::KeepFiles(args) => keep_files::run(&args),
         Command::Keygen(args) => keygen::run(args),
+        #[cfg(feature = "laboratory")]
         Command::Lab(args) => lab::run(args),
+        #[cfg(feature = "laboratory")]
         Command::Link(args) => link::run(*args),
         Command::Parameters(args) => parameters::run(args),
         Command::Reload(args) => reload::run(args),
         Command::Receive(args) => messages::receive::run(&args),
         Command::Run(args) => run::run(args),
         Command::Send(args) => messages::send::run(&args),
+        #[cfg(feature = "laboratory")]
         Command::Sim(args) => sim::run(args),
         Command::Status(args) => status::run(args),
         Command::Tls(args) => tls::run(args),

@@ -3,15 +3,11 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use base::parameter::Description;
 use gateway::config;
-use lab::scenario::{link, motion, tactical};
-use proto::parameter::Description;
-use proto::routing::{aodv, dsdv, olsr, ospf};
-use proto::{hbh, sar, tcp, tcpnc};
+use manet::{aodv, dsdv, olsr, ospf};
 use serde_json::{Map, Value, json};
 use settings::{page, schema};
-use sim::mobility::waypoint::Waypoint;
-use sim::{cnr, radio};
 
 use crate::failure::misuse;
 use crate::terminal;
@@ -67,22 +63,36 @@ fn tables() -> Vec<Description> {
     tables.push(hbh::PARAMETERS.describe(&profiles));
     let profiles = aodv::Profile::NAMES.map(|(name, profile)| (name, aodv::Config::new(profile)));
     tables.push(aodv::PARAMETERS.describe(&profiles));
-    tables.push(link::PARAMETERS.describe(&[("link", link::Direction::default())]));
     tables.push(dsdv::PARAMETERS.describe(&[("dsdv", dsdv::Config::default())]));
     let olsr = [("olsr", olsr::Config::default()), ("live", olsr::Config::live())];
     tables.push(olsr::PARAMETERS.describe(&olsr));
     tables.push(ospf::PARAMETERS.describe(&[("ospf", ospf::Config::default())]));
-    tables.push(tactical::BGP.describe(&[("bgp", tactical::Bgp::default())]));
-    tables.push(tactical::MESSAGES.describe(&[("messages", tactical::Messages::default())]));
-    tables.push(link::INTERFACE.describe(&[("interface", sim::InterfaceConfig::default())]));
-    tables.push(motion::PARAMETERS.describe(&[("random-waypoint", Waypoint::default())]));
-    let presets = cnr::Preset::NAMES.map(|(name, preset)| (name, cnr::Config::new(preset)));
-    tables.push(cnr::PARAMETERS.describe(&presets));
-    tables.push(radio::PARAMETERS.describe(&[("radio", radio::Config::default())]));
     let profiles = sar::Profile::NAMES.map(|(name, profile)| (name, sar::Config::of(profile)));
     tables.push(sar::PARAMETERS.describe(&profiles));
-    tables.push(tcp::PARAMETERS.describe(&[("tcp", tcp::Config::default())]));
-    tables.push(tcpnc::PARAMETERS.describe(&[("tcpnc", tcpnc::Config::default())]));
+    #[cfg(feature = "laboratory")]
+    tables.extend(of_scenarios());
     tables.sort_by_key(|table| table.name);
     tables
+}
+
+/// Those of what only scenarios have.
+#[cfg(feature = "laboratory")]
+fn of_scenarios() -> Vec<Description> {
+    use ::lab::scenario::{link, motion, tactical};
+    use ::sim::mobility::waypoint::Waypoint;
+    use ::sim::{cnr, radio};
+    use tcp::tcpnc;
+
+    let presets = cnr::Preset::NAMES.map(|(name, preset)| (name, cnr::Config::new(preset)));
+    vec![
+        link::PARAMETERS.describe(&[("link", link::Direction::default())]),
+        tactical::BGP.describe(&[("bgp", tactical::Bgp::default())]),
+        tactical::MESSAGES.describe(&[("messages", tactical::Messages::default())]),
+        link::INTERFACE.describe(&[("interface", ::sim::InterfaceConfig::default())]),
+        motion::PARAMETERS.describe(&[("random-waypoint", Waypoint::default())]),
+        cnr::PARAMETERS.describe(&presets),
+        radio::PARAMETERS.describe(&[("radio", radio::Config::default())]),
+        tcp::PARAMETERS.describe(&[("tcp", tcp::Config::default())]),
+        tcpnc::PARAMETERS.describe(&[("tcpnc", tcpnc::Config::default())]),
+    ]
 }

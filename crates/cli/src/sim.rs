@@ -30,7 +30,7 @@ enum Command {
                       trackway sim run examples/chain.toml --animate run.html"
     )]
     Run {
-        /// The scenario, a TOML file; docs/scenario.md says what may stand in it.
+        /// The scenario, a TOML file; docs/guide/scenario.md says what may stand in it.
         scenario: PathBuf,
 
         /// The seed of all that is random [default: the scenario's].

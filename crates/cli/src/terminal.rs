@@ -1,6 +1,7 @@
 //! The terminal, or whatever reads our output instead: the only way there, so that no text of others, from the network or
 //! a file, ever moves its cursor or forges a line.
 
+#[cfg(feature = "laboratory")]
 use std::fmt;
 use std::io::{self, IsTerminal as _, Stderr, StdoutLock, Write};
 
@@ -38,6 +39,7 @@ pub(crate) fn is_watched() -> bool {
 }
 
 /// Replaces the last line of standard error; nobody may be there to read it.
+#[cfg(feature = "laboratory")]
 pub(crate) fn replace_line(line: fmt::Arguments<'_>) {
     let _ = write!(io::stderr(), "\r\x1b[K");
     let _ = write!(err(), "{line}");

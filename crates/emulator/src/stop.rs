@@ -4,13 +4,13 @@ use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use base::time::{Time, earliest};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::{prctl, signal};
-use proto::time::{Time, earliest};
 
 /// The clock of a run, and its end.
 #[derive(Debug)]

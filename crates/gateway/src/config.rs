@@ -21,16 +21,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use proto::hbh::Profile;
-use proto::hbh::auth::GroupKey;
-use proto::hbh::neighbours::{HELLO_INTERVAL, HOLD_INTERVALS, LIMIT, Listed};
-use proto::ipclient::CLASS;
-use proto::nc;
-use proto::parameter::{Description, Written};
-use proto::s5066::cas::Access;
-use proto::s5066::parameters::SLOT;
-use proto::s5066::{Address, node};
-use proto::secure::GroupSecret;
+use ::hbh::Profile;
+use ::hbh::auth::GroupKey;
+use ::hbh::neighbours::{HELLO_INTERVAL, HOLD_INTERVALS, LIMIT, Listed};
+use ::tunnel as nc;
+use base::keys::GroupSecret;
+use base::parameter::{Description, Written};
+use hf::ipclient::CLASS;
+use hf::s5066::cas::Access;
+use hf::s5066::parameters::SLOT;
+use hf::s5066::{Address, node};
 use settings::{Complaint, Entry, Section, Source};
 
 pub use crate::keys::BadKeyFile;
@@ -72,7 +72,7 @@ pub struct Config {
     /// How TLS ends at this gateway, for rules that say so.
     pub tls: Vec<TlsProfile>,
     /// The parameters of HBH.
-    pub hbh: proto::hbh::Config,
+    pub hbh: ::hbh::Config,
     /// The only neighbours that HBH is spoken with; `None` for all that speak it.
     pub neighbours: Option<Vec<Listed>>,
     /// The file with the key of those that HBH is spoken with; `None` for everybody.
@@ -190,7 +190,7 @@ impl Config {
         let Some(file) = &self.group_key else { return Ok(None) };
         let read = keys::read::<GroupSecret>(file);
         let key = read.map_err(|why| BadKeyFile { file: file.clone(), why })?;
-        Ok(Some(key.derive()))
+        Ok(Some(GroupKey::new(key.octets())))
     }
 
     fn from_source(source: &Source, folder: Option<&Path>) -> Result<Self, Complaint> {
@@ -246,7 +246,7 @@ impl Config {
             gre: Vec::new(),
             rules: Rules::default(),
             tls: Vec::new(),
-            hbh: proto::hbh::Config::new(Profile::Default),
+            hbh: ::hbh::Config::new(Profile::Default),
             neighbours: None,
             group_key: None,
             hello: Hello { interval: HELLO_INTERVAL, hold: HELLO_INTERVAL * HOLD_INTERVALS },
@@ -297,20 +297,20 @@ impl Process {
 pub fn parameters() -> Vec<Description> {
     let (address, waveform) = (Address::node(1), s5066::WAVEFORM.parse().expect("a waveform"));
     let simulated = node::Config::new(address, waveform);
-    let client = proto::ipclient::Config::new(Vec::new());
+    let client = hf::ipclient::Config::new(Vec::new());
     let gateway = node::Config::behind_tcp(address, waveform);
     let slotted = Access::Slotted { position: 0, stations: 2 };
     vec![
         PARAMETERS.describe(&[("gateway", Config::without_services())]),
         nc::PARAMETERS.describe(&[("tunnel", nc::Config::default())]),
         CLASS.describe(&[("class", client.classes[0])]),
-        proto::rules::PARAMETERS.describe(&[("rule", proto::rules::Options::default())]),
-        proto::ipclient::PARAMETERS
+        ::rules::PARAMETERS.describe(&[("rule", ::rules::Options::default())]),
+        hf::ipclient::PARAMETERS
             .describe(&[("[ipclient]", ipclient::defaults()), ("[[hf]]", client)]),
-        proto::hfpep::PARAMETERS.describe(&[("[hfpep]", proto::hfpep::Config::default())]),
+        hf::hfpep::PARAMETERS.describe(&[("[hfpep]", hf::hfpep::Config::default())]),
         bearer::PARAMETERS.describe(&[("[hfpep.bearer]", bearer::Bearer::default())]),
-        proto::slep::PARAMETERS.describe(&[("[hfpep]", proto::slep::Config::default())]),
-        proto::s5066::parameters::PARAMETERS
+        hf::slep::PARAMETERS.describe(&[("[hfpep]", hf::slep::Config::default())]),
+        hf::s5066::parameters::PARAMETERS
             .describe(&[("[s5066]", gateway.clone()), ("[[hf]]", simulated)]),
         sar::SERVICE.describe(&[("[sar]", sar::Service::default())]),
         SLOT.describe(&[("slot", node::Config { access: slotted, ..gateway })]),

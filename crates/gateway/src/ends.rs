@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use proto::ip::Prefix;
-use proto::s5066::Address;
+use base::ip::Prefix;
+use hf::s5066::Address;
 
 /// Who asks for a connection. HF does not prove which node it is; a gateway's address is proven by TCP's handshake.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

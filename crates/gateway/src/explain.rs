@@ -3,11 +3,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use proto::ip::protocol;
-use proto::ipclient::{Override, Route};
-use proto::rules::{
-    self, Cause, Decision, Field, Flow, NoProtocol, Options, Protocol, Refusal, Rule, Service,
-    Verdict,
+use base::ip::protocol;
+use hf::ipclient::{Override, Route};
+use rules::{
+    Cause, Decision, Field, Flow, NoProtocol, Options, Protocol, Refusal, Rule, Service, Verdict,
 };
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,9 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use base::entropy::{Entropy, NoRandomness};
+use base::keys::NoKey;
 use nix::unistd::geteuid;
-use proto::secure::{Entropy, NoKey, NoRandomness};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use zeroize::Zeroizing;
 
@@ -128,7 +129,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
-    use proto::secure::PrivateKey;
+    use tunnel::secure::PrivateKey;
 
     use super::*;
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::time::Time;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -20,7 +21,6 @@ use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{self, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::time::{ClockId, clock_gettime};
-use proto::time::Time;
 
 /// Nanoseconds by which the kernel may wake a thread late; pacing is finer than its default.
 const TIMER_SLACK: u64 = 1_000;

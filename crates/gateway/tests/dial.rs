@@ -6,9 +6,9 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
+use base::time::Time;
 use gateway::bearer::dial::{Change, Dial};
 use nix::poll::{PollFlags, PollTimeout, poll};
-use proto::time::Time;
 
 #[test]
 fn octets_go_both_ways() {

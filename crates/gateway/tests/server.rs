@@ -7,12 +7,12 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use base::rng::Rng;
+use base::time::Time;
 use gateway::bearer::Server;
 use gateway::bearer::server::{Client, Core};
+use hf::s5066::{Address, Node, node};
 use nix::poll::{PollFlags, PollTimeout, poll};
-use proto::rng::Rng;
-use proto::s5066::{Address, Node, node};
-use proto::time::Time;
 
 #[test]
 fn fifty_clients_each_get_their_own_octets() {

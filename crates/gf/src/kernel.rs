@@ -123,16 +123,20 @@ impl Kernel {
     #[inline]
     pub(crate) fn run<W: Work>(self, work: W) {
         match self.0 {
-            // SAFETY: a value of the lanes proves the instructions, here and below.
+            // SAFETY: a value of the lanes proves the instructions.
             #[cfg(target_arch = "x86_64")]
             Machine::Avx2(lanes) => unsafe { enter_avx2(lanes, work) },
+            // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Machine::Avx2Gfni(lanes) => unsafe { enter_avx2_gfni(lanes, work) },
+            // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Machine::Avx512Gfni(lanes) => unsafe { enter_avx512_gfni(lanes, work) },
+            // SAFETY: as above.
             #[cfg(target_arch = "aarch64")]
             Machine::Neon(lanes) => unsafe { enter_neon(lanes, work) },
             Machine::Portable => work.run_portably(),
+            // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
             Machine::Ssse3(lanes) => unsafe { enter_ssse3(lanes, work) },
         }

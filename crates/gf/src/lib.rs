@@ -13,6 +13,8 @@
 //! pass all sources in one call; and where several sums have the same sources, all sums.
 
 mod buffer;
+pub mod coefficients;
+pub mod equations;
 pub mod field;
 mod fused;
 mod kernel;

@@ -225,7 +225,7 @@ pub(crate) mod tests {
         fn cell(&self) -> Cell {
             let Self(factor, most) = *self;
             let cell = Cell::new(format!("uniform times {factor}"), move |seed| {
-                let value = factor * proto::rng::Rng::stream(seed, "value").uniform();
+                let value = factor * base::rng::Rng::stream(seed, "value").uniform();
                 vec![("value", Observation::Exact(value))]
             });
             cell.at_most(most)

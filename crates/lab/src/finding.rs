@@ -1,6 +1,6 @@
 //! What runs measure, and what they say about a claim.
 
-use proto::s5066::node::Record;
+use hf::s5066::node::Record;
 
 use crate::answer::{self, Check, Verdict};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};

@@ -1,6 +1,6 @@
 //! Pictures of combat nets: who transmitted when, and what became of it.
 
-use proto::time::Time;
+use base::time::Time;
 use sim::cnr::{Transmission, TransmissionKind};
 
 use crate::figure::timeline::{Kind, Span, Station, Timeline};

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use proto::rng::Rng;
+use base::rng::Rng;
 
 use crate::progress::Progress;
 

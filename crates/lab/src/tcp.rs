@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::tcp::{
+use ::tcp::{
     Algorithm, Config, Congestion, DelayedAck, FullAck, Growth, InitialWindow, Limit, LossRecovery,
     Offer, Rto, adaptive_pacing, vegas,
 };
@@ -150,9 +150,9 @@ const LINUX_MIN_RTO: Duration = Duration::from_millis(200);
 mod tests {
     use std::net::SocketAddr;
 
-    use proto::quantity::{BitRate, Probability};
-    use proto::tcp::Finding;
-    use proto::time::Time;
+    use ::tcp::Finding;
+    use base::quantity::{BitRate, Probability};
+    use base::time::Time;
     use sim::app::transfer;
     use sim::channel::{self, Loss};
     use sim::{InterfaceConfig, LinkConfig, World};
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     /// What a sender over three links of 2 Mbit/s has in flight at most, and what it found out.
-    fn run(tcp: Config, loss: f64) -> (u64, proto::tcp::Stats) {
+    fn run(tcp: Config, loss: f64) -> (u64, ::tcp::Stats) {
         let channel = channel::Config {
             rate: BitRate::from_bits_per_s(2_000_000).expect("more than 0"),
             delay: Duration::from_millis(1),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lab::scenario::{MessagesReport, Over, Plan};
-use proto::sar::Profile;
+use sar::Profile;
 
 const NET: &str = r#"
 nodes = ["a", "b", "c", "d"]

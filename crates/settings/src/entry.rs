@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 
-use proto::parameter::{Kind, Value, Written, named};
+use base::parameter::{Kind, Value, Written, named};
 use toml::de::DeValue;
 
 use crate::{Complaint, Document, Section, secret};

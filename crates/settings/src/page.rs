@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use proto::parameter::{Description, Kind, Row, Value};
+use base::parameter::{Description, Kind, Row, Value};
 
 /// A table of parameters in Markdown.
 #[must_use]
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_table_has_a_column_for_each_profile() {
-        use proto::hbh::{Config, PARAMETERS, Profile};
+        use hbh::{Config, PARAMETERS, Profile};
 
         let profiles = Profile::NAMES.map(|(name, profile)| (name, Config::new(profile)));
         let text = table(&PARAMETERS.describe(&profiles));

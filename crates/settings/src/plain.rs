@@ -53,7 +53,7 @@ impl<W: Write> Write for Plain<W> {
             match chunk.invalid() {
                 [] => {}
                 invalid if chunks.peek().is_none() && is_begun(invalid) => {
-                    self.begun = invalid.to_vec()
+                    self.begun = invalid.to_vec();
                 }
                 _ => text.push(char::REPLACEMENT_CHARACTER),
             }

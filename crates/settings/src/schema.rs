@@ -1,6 +1,6 @@
 //! Parameters as JSON schema (draft 2020-12).
 
-use proto::parameter::{Description, Kind, Row, Value};
+use base::parameter::{Description, Kind, Row, Value};
 use serde_json::{Map, Value as Json, json};
 
 /// The schema of a table with these parameters.

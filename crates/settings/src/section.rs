@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use proto::parameter::Table;
+use base::parameter::Table;
 use toml::de::DeTable;
 
 use crate::document::{Document, join};

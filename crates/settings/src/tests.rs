@@ -1,4 +1,4 @@
-use proto::hbh::{Config, PARAMETERS, Profile};
+use hbh::{Config, PARAMETERS, Profile};
 
 use super::{Section, Source};
 

@@ -5,13 +5,12 @@ pub mod manet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::time::Time;
-use proto::{hbh, tcp};
+use base::quantity::{BitRate, Probability};
+use base::time::Time;
 
 use crate::app::{stream, transfer};
 use crate::channel::{self, Loss};
 use crate::{InterfaceConfig, LinkConfig, NodeId, World};
-use proto::quantity::{BitRate, Probability};
 
 /// A scenario to be timed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -2,8 +2,8 @@
 
 use std::ops::{Add, AddAssign, Index, IndexMut};
 
-use proto::ip::{FlowKey, Header, minimal, protocol};
-use proto::{tcp, tcpnc};
+use base::ip::{FlowKey, Header, minimal, protocol};
+use tcp::tcpnc;
 
 /// Packets and their octets, IP headers included.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -64,7 +64,7 @@ impl Class {
     pub(crate) fn of_transport(protocol: u8, payload: &[u8]) -> Self {
         match protocol {
             protocol::TCP => {
-                let header = payload.first_chunk().map_or(0, tcp::header_len);
+                let header = payload.first_chunk().map_or(0, base::tcp::header_len);
                 if payload.len() > header { Self::Data } else { Self::Ack }
             }
             protocol::UDP => Self::Data,
@@ -218,7 +218,7 @@ mod tests {
         let packet = |protocol, payload: &[u8]| {
             let (a, b) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
             let mut packet = Vec::new();
-            proto::ip::Spec::new(a, b, protocol).emit(payload.len(), &mut packet);
+            base::ip::Spec::new(a, b, protocol).emit(payload.len(), &mut packet);
             packet.extend_from_slice(payload);
             packet
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto::ip::{FlowKey, Header};
+use base::ip::{FlowKey, Header};
 
 use crate::counters::Tally;
 

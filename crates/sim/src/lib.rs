@@ -8,6 +8,8 @@
 //!
 //! A run is a pure function of the world's description and its seed.
 
+#![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
+
 pub mod app;
 pub mod bench;
 pub mod capture;
@@ -24,9 +26,9 @@ mod series;
 mod summary;
 mod transits;
 mod transmissions;
-pub mod whole;
 mod world;
 
+pub use base::ip::Prefix;
 pub use counters::{ByClass, Class, NodeCounters, PortCounters, Tally};
 pub use engine::{Engine, PacketId};
 pub use flows::FlowCounters;
@@ -38,7 +40,6 @@ pub use medium::wire::channel;
 pub use node::service;
 pub use node::service::tunnel::{TunnelCounters, TunnelReport};
 pub use node::{CodingReport, InterfaceConfig, NextHop, PassiveOpens, QueueDiscipline};
-pub use proto::ip::Prefix;
 pub use quantiles::Quantiles;
 pub use route_log::RouteRecord;
 pub use summary::Summary;

@@ -1,8 +1,8 @@
 //! Which routes came and went, for experiments that count hops and changes over time.
 
-use proto::ip::Prefix;
-use proto::routing::Route;
-use proto::time::Time;
+use base::ip::Prefix;
+use base::time::Time;
+use manet::Route;
 
 use crate::ids::NodeId;
 

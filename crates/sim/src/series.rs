@@ -1,6 +1,6 @@
 //! A number over time, in bounded memory.
 
-use proto::time::Time;
+use base::time::Time;
 
 /// The changes of a number; when there are too many, every other one is forgotten.
 #[derive(Clone, Debug, Default)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use proto::ip::Header;
-use proto::time::Time;
+use base::ip::Header;
+use base::time::Time;
 
 use crate::ids::{NodeId, TunnelId};
 

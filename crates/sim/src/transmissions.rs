@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use proto::ip::{Header, minimal, protocol};
-use proto::time::Time;
+use base::ip::{Header, minimal, protocol};
+use base::time::Time;
 
 use crate::counters::Class;
 use crate::engine::packets::PacketId;

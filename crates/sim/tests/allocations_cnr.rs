@@ -4,7 +4,7 @@ use std::alloc::System;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 use sim::World;
 use sim::app::stream;
 use sim::cnr::{Config, Hearing, LinkType};

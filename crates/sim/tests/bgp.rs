@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::tcp::{self, Limit};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
 use sim::app::bgp::wire::{Kind, Sizes};
 use sim::app::bgp::{Config, Speaker};
 use sim::{AppId, LinkConfig, NodeId, PassiveOpens, World};
+use tcp::Limit;
 
 /// A star: the middle, and speakers around it that all have a session with it.
 struct Star {

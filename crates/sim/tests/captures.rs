@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use proto::hbh;
-use proto::quantity::Probability;
-use proto::time::Time;
+use base::quantity::Probability;
+use base::time::Time;
 use sim::app::{echo, ping, stream, transfer};
 use sim::channel::{self, Loss};
 use sim::mobility::{Motion, Position};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use proto::modem::Waveform;
-use proto::rng::Rng;
-use proto::s5066::cas::Access;
-use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
-use proto::s5066::{Address, Node, node};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use hf::modem::Waveform;
+use hf::s5066::cas::Access;
+use hf::s5066::sis::{Client, ClientId, Sap, Service, client};
+use hf::s5066::{Address, Node, node};
 use sim::hf::{Config, Medium, Net, StationId};
 
 const SAP: Sap = Sap::new(13);

@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use proto::ip::{Spec, minimal, protocol};
-use proto::routing::{
+use base::ip::{Spec, minimal, protocol};
+use base::time::Time;
+use manet::{
     Arrival, Carrier, Demand, Event, Interface, Neighbour, Passage, Route, Router, Sending, waiting,
 };
-use proto::time::Time;
 use sim::app::stream;
 use sim::service::routing::{RoutingOptions, Unsent};
 use sim::{AppId, Class, LinkConfig, LinkId, NodeId, Prefix, World};

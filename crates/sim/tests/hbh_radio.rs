@@ -3,11 +3,10 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use proto::hbh::{self, Profile};
-use proto::quantity::BitRate;
-use proto::routing::{aodv, olsr};
-use proto::tcp;
-use proto::time::Time;
+use base::quantity::BitRate;
+use base::time::Time;
+use hbh::Profile;
+use manet::{aodv, olsr};
 use sim::app::transfer;
 use sim::mobility::{Motion, Position};
 use sim::service::hbh::Hbh;

@@ -3,11 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use proto::ip::Header;
-use proto::rng::Rng;
-use proto::sar::Precedence;
-use proto::tcp;
-use proto::time::Time;
+use base::ip::Header;
+use base::rng::Rng;
+use base::time::Time;
+use sar::Precedence;
 use sim::app::App;
 use sim::app::messages::{Carrier, Config, Messenger, Stats};
 use sim::cnr::{self, Hearing, Preset};

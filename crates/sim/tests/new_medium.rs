@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use proto::hbh;
-use proto::ip::udp::Datagram;
-use proto::time::Time;
+use base::ip::udp::Datagram;
+use base::time::Time;
 use sim::app::stream;
 use sim::medium::{Delivery, LinkAddress, Medium, Neighbour};
 use sim::{InterfaceConfig, NodeId, PacketId, PortId, Prefix, World};

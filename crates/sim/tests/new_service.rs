@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::ip::protocol;
-use proto::ip::udp::Datagram;
-use proto::time::Time;
+use base::ip::protocol;
+use base::ip::udp::Datagram;
+use base::time::Time;
 use sim::app::{ping, stream};
 use sim::service::{Hook, Service, Verdict, Way};
 use sim::{Engine, LinkConfig, PacketId, World};

@@ -5,11 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 
-use proto::ip::udp::Datagram;
-use proto::rng::Rng;
-use proto::routing::olsr::{Config, Counter, Olsr, PORT};
-use proto::routing::{Arrival, Interface, Neighbour, Router};
-use proto::time::Time;
+use base::ip::udp::Datagram;
+use base::rng::Rng;
+use base::time::Time;
+use manet::olsr::{Config, Counter, Olsr, PORT};
+use manet::{Arrival, Interface, Neighbour, Router};
 use sim::capture::{Capture, Direction, LinkType};
 
 const COMPLAINTS: &str = "_ws.malformed || _ws.expert.severity >= warning || !olsr || \

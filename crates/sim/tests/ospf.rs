@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use proto::routing::ospf::Config;
+use manet::ospf::Config;
 use sim::service::routing::{RoutingConfig, RoutingProtocol};
 use sim::{LinkConfig, LinkId, NodeId, PortId, World};
 
@@ -33,7 +33,7 @@ fn tshark_reads_what_routers_say_to_each_other() {
         world.enable_routing(*node, &config, &ports);
     }
     world.capture_node(nodes[0], &folder).expect("a capture");
-    world.run_until(proto::time::Time::ZERO + Duration::from_secs(400));
+    world.run_until(base::time::Time::ZERO + Duration::from_secs(400));
     world.finish_captures().expect("a capture");
     let file = folder.join("a.pcapng");
 
@@ -70,11 +70,11 @@ fn routers_of_the_simulator_find_a_way_around_a_link_that_fails() {
     let beyond = [10, 0, 1, 2].into();
     let next = |world: &World| world.next_hop(nodes[0], beyond);
     assert_eq!(next(&world), None);
-    world.run_until(proto::time::Time::ZERO + Duration::from_secs(20));
+    world.run_until(base::time::Time::ZERO + Duration::from_secs(20));
     assert_eq!(next(&world), Some(nodes[1]), "the first of two that cost the same");
 
     world.at(world.now(), sim::Change::LinkDown(links[0]));
-    world.run_until(proto::time::Time::ZERO + Duration::from_secs(30));
+    world.run_until(base::time::Time::ZERO + Duration::from_secs(30));
 
     assert_eq!(next(&world), Some(nodes[2]));
 }

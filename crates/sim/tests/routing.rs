@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use proto::routing::dsdv;
-use proto::time::Time;
+use base::time::Time;
+use manet::dsdv;
 use sim::app::stream;
 use sim::medium::{Delivery, LinkAddress, Medium, Neighbour};
 use sim::service::routing::{RoutingConfig, RoutingOptions, RoutingProtocol, Unsent};

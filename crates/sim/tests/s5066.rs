@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use proto::s5066::Address;
-use proto::s5066::dts::wire::{
+use base::time::Time;
+use hf::s5066::Address;
+use hf::s5066::dts::wire::{
     Ack, Body, Capabilities, CpduSegment, Data, Datagram, Eow, Expedited, Extensions, Frame, Fsn,
     Header, Management, Numbers, RateRequest, Reason, Reset, Response,
 };
-use proto::time::Time;
 use sim::capture::{Capture, Direction, LinkType};
 
 /// A field of tshark's, without the prefix, and its value.

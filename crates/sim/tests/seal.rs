@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use proto::modem::Waveform;
-use proto::rng::Rng;
-use proto::s5066::seal::{self, Key, OVERHEAD, Sealing};
-use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
-use proto::s5066::{Address, Node, node};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use hf::modem::Waveform;
+use hf::s5066::seal::{self, Key, OVERHEAD, Sealing};
+use hf::s5066::sis::{Client, ClientId, Sap, Service, client};
+use hf::s5066::{Address, Node, node};
 use sim::hf::{Config, Medium, Net, StationId};
 
 const SAP: Sap = Sap::new(13);
@@ -16,7 +16,7 @@ const OPENING: usize = 100;
 /// A position report of 100 octets with compressed headers.
 const REPORT: usize = 107;
 
-/// The table of docs/slep.md, on a clean channel:
+/// The table of docs/protocols/slep.md, on a clean channel:
 /// `cargo test -p trackway-sim --test seal -- --nocapture`.
 #[test]
 fn a_seal_takes_no_longer_than_its_octets_and_a_block_of_the_interleaver() {

@@ -5,17 +5,17 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
 
-use proto::s5066::Address;
-use proto::s5066::sis::primitive::{
+use base::tcp::{Flags, Options, Segment};
+use base::time::Time;
+use hf::s5066::Address;
+use hf::s5066::sis::primitive::{
     Arrival, Block, HardLink, LinkKind, Management, Primitive, UnidataConfirm, UnidataIndication,
     UnidataRejected, UnidataRequest,
 };
-use proto::s5066::sis::{
+use hf::s5066::sis::{
     BindReason, LinkReason, Mode, NodeStatus, Sap, Service, TerminateReason, UnavailableReason,
     UnbindReason, UnidataReason,
 };
-use proto::tcp::{Flags, Options, Segment};
-use proto::time::Time;
 use sim::capture::{Capture, Direction, LinkType};
 
 const A: Address = Address::node(0x000a_141e);

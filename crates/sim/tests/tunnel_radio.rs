@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::nc;
-use proto::routing::aodv;
-use proto::time::Time;
+use base::time::Time;
+use manet::aodv;
 use sim::app::transfer;
 use sim::mobility::{Motion, Position};
 use sim::service::routing::{RoutingConfig, RoutingProtocol};
 use sim::{InterfaceConfig, Prefix, World, radio};
+use tunnel as nc;
 
 const LEN: u64 = 200_000;
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use ::lab::scenario::Plan;
+use base::quantity::Span;
 use emulator::End;
-use proto::quantity::Span;
 
 use crate::animation::Animate;
 use crate::failure::misuse;
@@ -24,7 +24,7 @@ use crate::failure::misuse;
   trackway air examples/manet-chain5.toml --join '*=*' --animate run.html    # a picture of it at the end
   trackway air examples/tactical-squad.toml --join '*=*:cnr0' --timeline net.svg    # a combat net")]
 pub(crate) struct Args {
-    /// The scenario, a TOML file with a radio or a net; docs/scenario.md says what may stand in it.
+    /// The scenario, a TOML file with a radio or a net; docs/guide/scenario.md says what may stand in it.
     pub(super) scenario: PathBuf,
 
     /// A node of the scenario and its interface, in this network namespace or in a named one; * is every
@@ -167,7 +167,7 @@ impl Args {
         let channel = match (&self.radio, &all[..]) {
             (_, []) => {
                 return Err(misuse(format_args!(
-                    "{file} has no radio: a table [[radio]] or [[net]] describes one, see docs/scenario.md"
+                    "{file} has no radio: a table [[radio]] or [[net]] describes one, see docs/guide/scenario.md"
                 )));
             }
             (None, [(_, only)]) => *only,

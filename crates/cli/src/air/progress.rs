@@ -3,9 +3,9 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use base::quantity::Span;
+use base::time::Time;
 use emulator::air::Lateness;
-use proto::quantity::Span;
-use proto::time::Time;
 
 use crate::terminal;
 

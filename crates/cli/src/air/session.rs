@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use ::lab::scenario::Plan;
+use base::time::Time;
 use emulator::air::{Antennas, Hub, Lateness, Outcome};
 use emulator::{End, NoEnd, Stop};
-use proto::time::Time;
 use sim::mobility::{Motion, Position};
 
 use super::options::{Args, Joined, Stations};

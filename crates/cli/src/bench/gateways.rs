@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 
 use gateway::keys::{self, System};
-use proto::secure::PrivateKey;
+use tunnel::secure::PrivateKey;
 
 use super::namespaces::{Namespaces, this_program};
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use anyhow::{Context as _, ensure};
+use base::keys::GroupSecret;
 use gateway::keys::{self, System};
-use proto::secure::GroupSecret;
 use serde_json::Value;
 
 use super::Case;

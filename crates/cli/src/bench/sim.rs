@@ -1,4 +1,4 @@
-//! The simulator: events, packets on links, CPU time for simulated time, and allocations.
+//! The simulator: events, packets on links, CPU time for simulated time.
 
 use std::io;
 use std::path::Path;
@@ -8,8 +8,6 @@ use ::sim::bench::{Scenario, Work};
 use anyhow::Context as _;
 use lab::scenario::Plan;
 use nix::time::{ClockId, clock_gettime};
-
-use stats_alloc::Region;
 
 use super::Case;
 use super::ns3::Speed;
@@ -24,7 +22,6 @@ const EVENTS: f64 = 2e6;
 struct Timed {
     work: Work,
     cpu: Duration,
-    allocations: usize,
 }
 
 /// Times every scenario, and a program for ns-3 in the same run.
@@ -34,7 +31,7 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let ns3 = ns3.map(Speed::of).transpose()?;
     for scenario in Scenario::ALL {
-        let Timed { work, cpu, allocations } = time(scenario)?;
+        let Timed { work, cpu } = time(scenario)?;
         let seconds = cpu.as_secs_f64();
         let mut case = |what: &str, value, unit, limit| {
             let case = format!("{} {what}", scenario.name());
@@ -49,8 +46,6 @@ pub(super) fn run(
             case("link packets by ns-3's", packets / ns3.packets, "times", Some(10.0))?;
         }
         case("CPU time", seconds / work.simulated_s, "CPU s/simulated s", None)?;
-        let allocations = allocations as f64 / work.events as f64;
-        case("allocations", allocations, "/event", None)?;
     }
     for (name, waveform, channel) in HF {
         let case = format!("hf {name} simulated hours");
@@ -112,7 +107,7 @@ fn ten_times_ns3(scenario: Scenario) -> Option<f64> {
 fn time(scenario: Scenario) -> anyhow::Result<Timed> {
     let mut world = scenario.build(1);
     let _ = scenario.run(&mut world, scenario.span());
-    let (start, allocated) = (cpu_time()?, Region::new(crate::ALLOCATOR));
+    let start = cpu_time()?;
     let mut done = Timed::default();
     while done.cpu < LONG_ENOUGH {
         let work = scenario.run(&mut world, scenario.span());
@@ -121,8 +116,6 @@ fn time(scenario: Scenario) -> anyhow::Result<Timed> {
         done.work.simulated_s += work.simulated_s;
         done.cpu = cpu_time()? - start;
     }
-    let change = allocated.change();
-    done.allocations = change.allocations + change.reallocations;
     Ok(done)
 }
 

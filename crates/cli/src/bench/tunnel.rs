@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ::tunnel::secure::PrivateKey;
 use anyhow::{Context as _, ensure};
 use gateway::keys::System;
-use proto::secure::PrivateKey;
 
 use super::Case;
 use super::gateways::{self, Gateway};

@@ -3,9 +3,9 @@
 use std::error::Error as _;
 use std::path::Path;
 
+use base::parameter::Written;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use proto::parameter::Written;
 use settings::{Complaint, Source};
 
 use super::options::Options;

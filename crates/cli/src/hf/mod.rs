@@ -16,19 +16,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
+use base::time::Time;
 use emulator::hf::{Exchange, Modems, Observer};
 use emulator::{Stop, any_seed, namespace};
 use gateway::bearer::Server;
-use proto::time::Time;
-use sim::whole::WholeFile;
-
-use crate::failure;
-use crate::terminal;
 use options::{Options, Plan};
 use picture::Picture;
 use progress::Progress;
 use report::Report;
 use traffic::Traffic;
+use whole::WholeFile;
+
+use crate::failure;
+use crate::terminal;
 
 /// Join two STANAG 5066 nodes by emulated HF modems and a channel, in real time.
 ///

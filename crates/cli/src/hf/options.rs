@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base::ip::Prefix;
+use base::quantity::Span;
 use gateway::bearer::Allow;
-use proto::ip::Prefix;
-use proto::modem::Waveform;
-use proto::quantity::Span;
-use proto::s5066::cas::Access;
-use proto::s5066::{Address, node};
+use hf::modem::Waveform;
+use hf::s5066::cas::Access;
+use hf::s5066::{Address, node};
 use sim::hf::{Channel, Timing};
 
 use super::parameters::NodeParameters;

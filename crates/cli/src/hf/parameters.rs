@@ -1,9 +1,9 @@
 //! The parameters of both nodes as options: one for each row of their table.
 
+use base::parameter::{Kind, Parameter, Refused, Written};
 use clap::{Arg, ArgMatches, Command, Error};
-use proto::parameter::{Kind, Parameter, Refused, Written};
-use proto::s5066::node::Config;
-use proto::s5066::parameters::PARAMETERS;
+use hf::s5066::node::Config;
+use hf::s5066::parameters::PARAMETERS;
 
 /// What the options say of the nodes, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -78,7 +78,7 @@ mod tests {
     use std::time::Duration;
 
     use clap::Parser;
-    use proto::s5066::Address;
+    use hf::s5066::Address;
 
     use super::*;
 

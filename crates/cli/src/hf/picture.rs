@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use hf::s5066::node::Record;
 use lab::figure::timeline::{HF, Span, Station, Timeline, timeline_to_svg};
-use proto::s5066::node::Record;
-use sim::whole::write_whole;
+use whole::write_whole;
 
 use super::options::Plan;
 

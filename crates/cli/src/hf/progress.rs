@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use base::time::Time;
 use emulator::hf::{Exchange, Tally};
-use proto::time::Time;
 
 use crate::terminal;
 

@@ -1,6 +1,6 @@
 //! The options of the modems' waveform and of the channel between them.
 
-use proto::modem::{Interleaver, Waveform};
+use hf::modem::{Interleaver, Waveform};
 use sim::hf::Channel;
 
 const SPEED: u32 = 9_600;

@@ -7,7 +7,7 @@ use std::thread;
 
 use anyhow::Context as _;
 use nix::sys::signal::{SigSet, Signal};
-use sim::whole::discard_unfinished;
+use whole::discard_unfinished;
 
 use crate::terminal;
 

@@ -17,7 +17,7 @@ use ::lab::replay::{self, Replay};
 use ::lab::runner;
 use anyhow::Context as _;
 use clap::Subcommand;
-use sim::whole::write_whole;
+use whole::write_whole;
 
 use crate::failure::{misuse, print};
 use crate::terminal;

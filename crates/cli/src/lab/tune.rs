@@ -15,7 +15,7 @@ use ::lab::tune::{
     Space, Subject, Trials,
 };
 use anyhow::Context as _;
-use sim::whole::write_whole;
+use whole::write_whole;
 
 use super::interrupt::Interrupt;
 use crate::failure::{misuse, print};
@@ -32,9 +32,9 @@ use crate::terminal;
       --parameters rto.initial=1s..120s,delayed-ack.delay=0s..400ms:5
 
 Values are a range, 1s..120s, 1s..120s:log or 1s..120s:12 for 12 steps, or a list, 20s|40s|80s. Keys with + between
-them have the same value: rto.initial+rto.syn=1s..120s. docs/tune.md says what each measure is.")]
+them have the same value: rto.initial+rto.syn=1s..120s. docs/guide/tune.md says what each measure is.")]
 pub(super) struct Args {
-    /// The scenario, a TOML file; docs/scenario.md says what may stand in it.
+    /// The scenario, a TOML file; docs/guide/scenario.md says what may stand in it.
     scenario: PathBuf,
 
     /// Keys of the file and the values to try, with commas between them; also several times.

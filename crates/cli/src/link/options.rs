@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use base::quantity::{BitRate, Span};
+use base::rng::Rng;
 use emulator::End;
 use emulator::link::Direction;
-use proto::quantity::{BitRate, Span};
-use proto::rng::Rng;
 use sim::channel::{Config, Loss};
 
 use crate::failure::misuse;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use gateway::config::sar::SOCKET;
 use serde_json::{Value, json};
-use sim::whole::write_private;
+use whole::write_private;
 
 use super::Service;
 use crate::terminal;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use base::quantity::Span;
 use gateway::config::sar::SOCKET;
-use proto::quantity::Span;
 use serde_json::{Value, json};
 
 use super::Service;

@@ -4,8 +4,8 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use base::time::Time;
 use lab::animation::{Node, Radio, Recording, to_html};
-use proto::time::Time;
 use serde_json::Value;
 use sim::mobility::{Motion, Position};
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use ::gateway::keys::{self, System};
 use nix::sys::signal::Signal;
-use proto::secure::PrivateKey;
 use serde_json::Value;
+use tunnel::secure::PrivateKey;
 
 use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
 

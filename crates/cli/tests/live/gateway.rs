@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::gateway::sys::port::{OFFLOAD, Port};
+use base::rng::Rng;
 use nix::sys::signal::Signal;
-use proto::rng::Rng;
 use serde_json::Value;
 
 use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
@@ -114,7 +114,7 @@ fn hostile_frames_are_counted_and_disturb_nothing() {
             packet[0] = 0x45;
             packet[2..4].copy_from_slice(&u16::try_from(len).unwrap().to_be_bytes());
             packet[9] = 253;
-            proto::ip::rewrite_v4_checksum(&mut packet[..20]);
+            base::ip::rewrite_v4_checksum(&mut packet[..20]);
             if round % 4 == 0 {
                 packet[20..27].copy_from_slice(&[0x80, 2, 0, 0, 0, 0, 0xff]);
             }

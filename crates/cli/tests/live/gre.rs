@@ -6,11 +6,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 
+use base::ip::udp::Datagram;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
 };
-use proto::ip::udp::Datagram;
 use serde_json::Value;
 
 use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use ::gateway::sys::Raw;
-use proto::ip::udp::Datagram;
+use base::ip::udp::Datagram;
 
 use crate::gateway::Net;
 use crate::namespaces::wait_until;
@@ -225,7 +225,7 @@ impl Net {
         for (source, payload) in [(forged, &b"forged"[..]), (honest, b"honest")] {
             let mut packet = Vec::new();
             Datagram { source, destination, payload }.emit(&mut packet);
-            let header = proto::ip::Header::parse(&packet).unwrap();
+            let header = base::ip::Header::parse(&packet).unwrap();
             raw.send(&header, &packet).unwrap();
             // Nothing overtakes an answer that was waited for.
             self.expect_pings(from, "10.9.0.2", 1);

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use gateway::keys::{self, System};
 use nix::sys::signal::Signal;
-use proto::secure::PrivateKey;
 use serde_json::Value;
+use tunnel::secure::PrivateKey;
 
 use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};
 use crate::transfer::Transfer;

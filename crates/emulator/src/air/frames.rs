@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 
-use proto::ethernet::{HEADER, Mac};
-use proto::ip::protocol;
-use proto::routing::{aodv, dsdv, olsr};
+use base::ethernet::{HEADER, Mac};
+use base::ip::protocol;
+use manet::{aodv, dsdv, olsr};
 use sim::Class;
 
 /// Buffers that are kept for later frames.

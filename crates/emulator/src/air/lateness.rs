@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 /// How late things on the channel were, by the clock.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

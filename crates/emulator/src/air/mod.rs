@@ -16,9 +16,9 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use anyhow::ensure;
+use base::time::{Time, earliest};
 use gateway::sys::port::Port;
 use nix::poll::{PollFd, PollFlags};
-use proto::time::{Time, earliest};
 
 pub use lateness::Lateness;
 pub use net::{NetHub, NetSeen, NetStats};

@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use std::mem;
 use std::time::Duration;
 
-use proto::ethernet::HEADER;
-use proto::ip::protocol;
-use proto::time::{Time, earliest};
+use base::ethernet::HEADER;
+use base::ip::protocol;
+use base::time::{Time, earliest};
 use sim::capture::Capture;
 use sim::cnr::{Config, Event, Frame, Hearing, Medium, Precedence, StationId, Targets};
 use sim::mobility::Motion;
@@ -283,7 +283,7 @@ mod tests {
             }
         };
 
-        // Key-up, phasing, header, frame and lag, as docs/cnr.md computes them, and what the terminal takes,
+        // Key-up, phasing, header, frame and lag, as docs/protocols/cnr.md computes them, and what the terminal takes,
         // behind a slot of RE-NAD: 252 ms each, and 10 ms from one to the next.
         let air = hub.medium().times().packet(LinkType::Unacknowledged, 1, 168);
         assert_eq!(air, Duration::from_millis(454));
@@ -435,7 +435,7 @@ mod tests {
         let mut frame = [mac(to), mac(from)].concat();
         frame.extend_from_slice(&[0x08, 0x00]);
         let [from, to] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(std::net::IpAddr::from);
-        let mut spec = proto::ip::Spec::new(from, to, protocol::UDP);
+        let mut spec = base::ip::Spec::new(from, to, protocol::UDP);
         spec.traffic_class = class;
         spec.emit(octets - 20, &mut frame);
         frame.resize(HEADER + octets, 0);

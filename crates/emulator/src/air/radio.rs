@@ -5,8 +5,8 @@ mod watch;
 use std::collections::VecDeque;
 use std::mem;
 
-use proto::ethernet::HEADER;
-use proto::time::{Time, earliest};
+use base::ethernet::HEADER;
+use base::time::{Time, earliest};
 use sim::medium::{Admission, Room};
 use sim::mobility::Motion;
 use sim::radio::{Config, Event, Frame, Medium, StationId};

@@ -10,14 +10,14 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use base::rng::Rng;
+use base::time::{Time, earliest};
 use gateway::bearer::server::{Client, Core};
 use gateway::bearer::{Server, TurnedAway};
-use proto::modem;
-use proto::rng::Rng;
-use proto::s5066::node::Record;
-use proto::s5066::sis::stream::Unreadable;
-use proto::s5066::{Node, node};
-use proto::time::{Time, earliest};
+use hf::modem;
+use hf::s5066::node::Record;
+use hf::s5066::sis::stream::Unreadable;
+use hf::s5066::{Node, node};
 use sim::hf::{Channel, Medium, Net, StationId};
 
 use super::observer::Observer;
@@ -210,10 +210,9 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    use proto::s5066::sis::client::{self, Send};
-    use proto::s5066::sis::{self, Sap, Service};
-
-    use proto::s5066::Address;
+    use hf::s5066::Address;
+    use hf::s5066::sis::client::{self, Send};
+    use hf::s5066::sis::{self, Sap, Service};
     use sim::hf::Timing;
 
     use super::super::utilisation;

@@ -7,11 +7,11 @@
 //!                               └────────┘
 //! ```
 
+use base::time::{Time, earliest};
 use gateway::bearer::server::{self, Client, Core};
 use gateway::bearer::{Server, TurnedAway};
-use proto::modem::lan::{Config, Dce};
-use proto::modem::{Keying, Waveform};
-use proto::time::{Time, earliest};
+use hf::modem::lan::{Config, Dce};
+use hf::modem::{Keying, Waveform};
 use sim::hf::{Channel, Medium, StationId, Stats};
 
 use crate::Stop;

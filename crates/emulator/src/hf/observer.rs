@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use proto::s5066::node::{FrameKind, Record};
-use proto::time::Time;
+use base::time::Time;
+use hf::s5066::node::{FrameKind, Record};
 use sim::capture::{Capture, Direction, LinkType};
 
 /// Takes what the nodes record.

@@ -1,7 +1,7 @@
 //! What came of an exchange.
 
-use proto::modem::Waveform;
-use proto::time::Time;
+use base::time::Time;
+use hf::modem::Waveform;
 
 use super::observer::Tally;
 

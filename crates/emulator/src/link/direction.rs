@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::mem;
 
-use proto::rng::Rng;
-use proto::time::{Time, earliest};
+use base::rng::Rng;
+use base::time::{Time, earliest};
 use sim::channel::{Channel, Config};
 use sim::medium::{Admission, Room};
 
@@ -192,7 +192,7 @@ fn is_ip(frame: &[u8]) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use proto::quantity::BitRate;
+    use base::quantity::BitRate;
     use sim::channel::Loss;
 
     use super::*;

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd as _;
 use std::time::Instant;
 
+use base::time::Time;
 use gateway::sys::port::Port;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -10,7 +11,6 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::prctl;
 use nix::sys::signal::SigSet;
 use nix::sys::time::TimeSpec;
-use proto::time::Time;
 
 use super::direction::{Direction, Stats};
 use crate::device::{Buffers, Device, Taken};

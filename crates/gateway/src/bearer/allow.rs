@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-use proto::ip::Prefix;
+use base::ip::Prefix;
 
 /// Connections of one other host at most, twice as many as there are access points: it cannot keep others out.
 const PER_HOST: usize = 32;

@@ -12,9 +12,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
+use base::time::Time;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
-use proto::time::Time;
 
 use super::server::probe;
 use crate::linux::tcp::start_connecting_with;

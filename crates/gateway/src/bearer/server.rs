@@ -16,12 +16,12 @@ use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
+use base::time::{Time, earliest};
+use hf::s5066::Node;
+use hf::s5066::sis::ClientId;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{setsockopt, sockopt};
-use proto::s5066::Node;
-use proto::s5066::sis::ClientId;
-use proto::time::{Time, earliest};
 use serde::Serialize;
 
 use super::allow::{Allow, Door, TurnedAway};

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use proto::ip::Prefix;
-use proto::parameter::{Kind, Parameter, Table};
+use base::ip::Prefix;
+use base::parameter::{Kind, Parameter, Table};
 use settings::{Complaint, Section};
 
 use super::{either, ipclient, s5066, some};

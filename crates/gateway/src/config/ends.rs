@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use proto::ip::Prefix;
-use proto::s5066::Address;
+use base::ip::Prefix;
+use hf::s5066::Address;
 use settings::{Complaint, Entry, Section};
 
 use super::ipclient::network;

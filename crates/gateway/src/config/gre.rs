@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use proto::gre::wire::{HEADER, OPTION};
-use proto::ip::Prefix;
+use base::gre::wire::{HEADER, OPTION};
+use base::ip::Prefix;
 use settings::{Complaint, Entry, Section};
 
 use super::{device, either, ipclient, some};

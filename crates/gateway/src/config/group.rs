@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use proto::s5066::{Address, seal};
-use proto::secure::GroupSecret;
+use base::keys::GroupSecret;
+use hf::s5066::{Address, seal};
 use settings::{Complaint, Section};
 
 use super::{neighbours, some};
@@ -34,7 +34,7 @@ impl Group {
         let read = keys::read::<GroupSecret>(&self.key);
         let secret = read.map_err(|why| BadKeyFile { file: self.key.clone(), why })?;
         Ok(seal::Config {
-            key: secret.derive_seal(),
+            key: seal::Key::new(secret.octets()),
             own: self.own,
             unauthenticated: self.unauthenticated.clone(),
             clock,
@@ -92,7 +92,7 @@ pub(super) fn read(
 mod tests {
     use std::fs;
 
-    use proto::secure::GroupSecret;
+    use base::keys::GroupSecret;
 
     use super::super::Config;
     use super::*;
@@ -195,7 +195,7 @@ mod tests {
         assert!(missing.contains("a.toml:3: ipclient.group-key: "), "{missing}");
         assert!(missing.contains("`trackway keygen --group --out "), "{missing}");
         assert_eq!(cores[0], cores[1]);
-        assert_eq!(cores[0].key, secret.derive_seal());
+        assert_eq!(cores[0].key, seal::Key::new(secret.octets()));
         assert_eq!(cores[0].clock, clock);
     }
 

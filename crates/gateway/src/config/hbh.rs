@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use proto::hbh::neighbours::HOLD_INTERVALS;
-use proto::parameter::{Kind, Parameter, Rule, Table, Value};
+use base::parameter::{Kind, Parameter, Rule, Table, Value};
+use hbh::neighbours::HOLD_INTERVALS;
 use settings::{Complaint, Section};
 
 use super::{Config, device, neighbours, some};
@@ -95,7 +95,7 @@ pub(super) fn read(
         }
         config.interfaces.push(interface);
     }
-    section.apply(&proto::hbh::PARAMETERS, &mut config.hbh)?;
+    section.apply(&hbh::PARAMETERS, &mut config.hbh)?;
     section.apply(&PARAMETERS, config)?;
     if let Some(listed) = section.get("neighbours")? {
         config.neighbours = neighbours::list(&listed)?;

@@ -6,11 +6,11 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use proto::hfpep;
-use proto::ip::Prefix;
-use proto::rules::{Handshake, Ports};
-use proto::s5066::Address;
-use proto::slep;
+use ::rules::{Handshake, Ports};
+use base::ip::Prefix;
+use hf::hfpep;
+use hf::s5066::Address;
+use hf::slep;
 use settings::{Complaint, Entry, Section};
 
 use super::bearer::{self, Bearer};
@@ -414,7 +414,7 @@ fn far(section: &Section<'_>) -> Result<Far, Complaint> {
 
 #[cfg(test)]
 mod tests {
-    use proto::rules::Action;
+    use ::rules::Action;
 
     use super::Transport;
     use crate::config::Config;

@@ -5,9 +5,9 @@ use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use proto::ip::Prefix;
-use proto::ipclient::{self, CLASS, PARAMETERS};
-use proto::s5066::{Address, seal};
+use base::ip::Prefix;
+use hf::ipclient::{self, CLASS, PARAMETERS};
+use hf::s5066::{Address, seal};
 use settings::{Complaint, Entry, Section};
 
 use super::group::Group;
@@ -204,7 +204,7 @@ fn classes(section: &Section<'_>, parameters: &mut ipclient::Config) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use proto::s5066::sis::Mode;
+    use hf::s5066::sis::Mode;
 
     use super::super::Config;
     use super::*;

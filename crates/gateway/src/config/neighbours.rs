@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use proto::hbh::neighbours::Listed;
-use proto::secure::GroupSecret;
+use ::hbh::neighbours::Listed;
+use base::keys::GroupSecret;
 use settings::{Complaint, Entry};
 
 use super::file;

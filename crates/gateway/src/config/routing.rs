@@ -1,11 +1,11 @@
 //! The section `routing`: a routing protocol of MANETs, where it is spoken, and with which parameters.
 
-use proto::ip::Prefix;
-use proto::rng::Rng;
-use proto::routing::Router;
-use proto::routing::aodv::{self, Aodv};
-use proto::routing::dsdv::{self, Dsdv};
-use proto::routing::olsr::{self, Olsr};
+use base::ip::Prefix;
+use base::rng::Rng;
+use manet::Router;
+use manet::aodv::{self, Aodv};
+use manet::dsdv::{self, Dsdv};
+use manet::olsr::{self, Olsr};
 use settings::{Complaint, Section};
 
 use super::{device, either, ipclient, some};

@@ -1,10 +1,10 @@
 //! The rules, `[[rule]]`: which service carries what, and how. The first that matches decides.
 
-use proto::parameter::Written;
-use proto::rules::{
+use ::rules::{
     Action, NAME, Options, PARAMETERS, PortRange, Ports, Protocol, Refusal, Rule, Selector,
     Service, is_name,
 };
+use base::parameter::Written;
 use settings::{Complaint, Entry, Section};
 
 use super::{Config, device, ipclient, tls, values};
@@ -13,7 +13,7 @@ use super::{Config, device, ipclient, tls, values};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
     /// As their core takes them.
-    pub table: proto::rules::Config,
+    pub table: ::rules::Config,
 }
 
 const MAX_RULES: usize = 256;
@@ -135,8 +135,8 @@ fn pass(section: &Section<'_>, config: &Config) -> Result<Options, Complaint> {
 mod tests {
     use std::time::Duration;
 
-    use proto::ip::Prefix;
-    use proto::rules::Handshake;
+    use ::rules::Handshake;
+    use base::ip::Prefix;
 
     use super::*;
 

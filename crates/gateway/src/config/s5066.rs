@@ -2,10 +2,10 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use proto::s5066::Address;
-use proto::s5066::cas::Access;
-use proto::s5066::node::{self, Rate};
-use proto::s5066::parameters::{PARAMETERS, SLOT};
+use hf::s5066::Address;
+use hf::s5066::cas::Access;
+use hf::s5066::node::{self, Rate};
+use hf::s5066::parameters::{PARAMETERS, SLOT};
 use settings::{Complaint, Entry, Section};
 
 use super::{either, some};
@@ -96,7 +96,7 @@ fn modem(entry: &Entry<'_>, listen: SocketAddr) -> Result<SocketAddr, Complaint>
 mod tests {
     use std::time::Duration;
 
-    use proto::s5066::node::Extensions;
+    use hf::s5066::node::Extensions;
 
     use super::super::Config;
     use super::*;

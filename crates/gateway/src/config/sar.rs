@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use proto::ip::Prefix;
-use proto::parameter::{Kind, Parameter, Table};
-use proto::sar::{self, PARAMETERS};
+use ::sar::PARAMETERS;
+use base::ip::Prefix;
+use base::parameter::{Kind, Parameter, Table};
 use settings::{Complaint, Entry, Section};
 
 use super::{either, ipclient, some};

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use proto::ethernet::Mac;
+use base::ethernet::Mac;
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn interfaces_alone_are_enough() {
     let config = Config::parse("a.toml", HBH).unwrap();
 
     assert_eq!(config.interfaces, ["wlan0"]);
-    assert_eq!(config.hbh, proto::hbh::Config::new(Profile::Default));
+    assert_eq!(config.hbh, ::hbh::Config::new(Profile::Default));
     assert_eq!((config.neighbours, config.process), (None, Process::default()));
     assert_eq!(config.hello.hold, Duration::from_secs(20));
 }

@@ -8,12 +8,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use proto::ip::Prefix;
-use proto::nc::{self, PARAMETERS};
-use proto::parameter::Kind;
-use proto::secure::{
+use ::tunnel as nc;
+use ::tunnel::PARAMETERS;
+use ::tunnel::secure::{
     self, MAX_PEERS, PORT, PeerId, PresharedKey, PrivateKey, PublicKey, Routes, Twice,
 };
+use base::ip::Prefix;
+use base::parameter::Kind;
 use settings::{Complaint, Entry, Section};
 
 use super::ipclient::network;

@@ -10,7 +10,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use proto::ip::Prefix;
+use base::ip::Prefix;
 
 use super::divert::{Lead, Routes};
 use super::firewall::MARK as OWN;

@@ -6,7 +6,8 @@ use std::fs;
 use std::io;
 
 use anyhow::{Context as _, bail};
-use proto::ip::Prefix;
+use base::ethernet::Mac;
+use base::ip::Prefix;
 use tracing::{debug, warn};
 
 use crate::linux::fence;
@@ -15,7 +16,6 @@ use crate::linux::links::{self, LinkState};
 use crate::linux::netlink::Netlink;
 use crate::linux::redirect::redirect;
 use crate::sys::Tap;
-use proto::ethernet::Mac;
 
 /// A TUN device: its number, and the means to change it.
 pub(crate) struct Device {

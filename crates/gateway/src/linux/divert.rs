@@ -22,7 +22,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::libc;
-use proto::rules::Counters;
+use rules::Counters;
 use tracing::warn;
 
 use super::nft::{self, Nft};

@@ -8,8 +8,8 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use base::time::Time;
 use nix::net::if_::if_indextoname;
-use proto::time::Time;
 
 use super::routes::{NextHop, Routes};
 

@@ -19,9 +19,9 @@ use std::io;
 use std::net::IpAddr;
 
 use anyhow::Context as _;
+use base::ip::Prefix;
 use nix::libc;
 use nix::sys::socket::SockProtocol;
-use proto::ip::Prefix;
 use tracing::{info, warn};
 
 use super::claims::{MARK, Owner, Wish};
@@ -120,7 +120,7 @@ impl Fence {
                 warn!(%why, "packets that come in clear in the name of peers are not kept out");
             }
             (None, Some(_)) => {
-                info!("packets that come in clear in the name of peers are kept out now")
+                info!("packets that come in clear in the name of peers are kept out now");
             }
             _ => {}
         }

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
+use base::ip::Prefix;
 use nix::libc;
-use proto::ip::Prefix;
 use tracing::debug;
 
 use super::netlink::{self, Message, Netlink, Request};

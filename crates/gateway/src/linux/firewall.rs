@@ -10,7 +10,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use proto::ethernet::Mac;
+use base::ethernet::Mac;
 
 use super::nft::{Nft, TABLE};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
+use base::ethernet::Mac;
 use nix::libc;
-use proto::ethernet::Mac;
 
 use crate::linux::netlink::{self, Message, Netlink, Request};
 

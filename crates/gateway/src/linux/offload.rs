@@ -14,8 +14,7 @@ mod join;
 
 pub use join::Joiner;
 
-use proto::ip::{self, Checksum, Header, protocol, pseudo_header};
-use proto::tcp;
+use base::ip::{self, Checksum, Header, protocol, pseudo_header};
 
 /// Octets of the header.
 pub const HEADER: usize = 10;
@@ -155,7 +154,7 @@ impl Offload {
         let transport = self.sum_start;
         let transport_len = match protocol {
             protocol::TCP => {
-                packet.get(transport..).and_then(<[u8]>::first_chunk).map(tcp::header_len)
+                packet.get(transport..).and_then(<[u8]>::first_chunk).map(base::tcp::header_len)
             }
             _ => Some(8),
         };

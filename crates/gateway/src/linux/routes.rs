@@ -3,8 +3,8 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use base::ip::{FlowKey, protocol};
 use nix::libc;
-use proto::ip::{FlowKey, protocol};
 
 use crate::linux::links;
 use crate::linux::netlink::{self, Message, Netlink, Request};

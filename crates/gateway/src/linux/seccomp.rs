@@ -7,7 +7,7 @@
 //!   all others                                     ─▶ allowed
 //! ```
 //! It is a list of what is refused, because what is needed depends on the libc, on the kernel and on `nft`
-//! with its libraries, which inherits the filter. docs/gateway.md says what it is worth.
+//! with its libraries, which inherits the filter. docs/guide/gateway.md says what it is worth.
 
 use std::io;
 

@@ -15,12 +15,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use base::budget::Budget;
+use base::ip::Prefix;
+use base::time::Time;
 use nix::libc;
 use nix::poll::PollFlags;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use proto::budget::Budget;
-use proto::ip::Prefix;
-use proto::time::Time;
 use tracing::warn;
 
 use super::claims::{self, Claims, Entry, Owner, Rival, Wish, rivals};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 const PERIOD: Duration = Duration::from_secs(60);
 

@@ -10,12 +10,12 @@ use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
+use base::gre::wire::{IPV4, IPV6};
+use base::gre::{Packet, Refused, carried};
+use base::ip::{BadSources, Header, Prefix, check_source};
+use base::time::Time;
 use caps::Capability;
 use nix::poll::{PollFd, PollFlags};
-use proto::gre::wire::{IPV4, IPV6};
-use proto::gre::{Packet, Refused, carried};
-use proto::ip::{BadSources, Header, Prefix, check_source};
-use proto::time::Time;
 use serde::Serialize;
 use tracing::{debug, trace};
 

@@ -13,14 +13,14 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
+use base::ip::{FlowKey, Header};
+use base::tcp::{Flags, Peek};
+use base::time::{Time, earliest};
 use caps::Capability;
+use hf::ipclient::{Event, IpClient, Override};
+use hf::s5066::seal;
 use nix::poll::{PollFd, PollFlags};
-use proto::ip::{FlowKey, Header};
-use proto::ipclient::{Event, IpClient, Override};
-use proto::rules::{self, Options, Refusal, Verdict};
-use proto::s5066::seal;
-use proto::tcp::{Flags, Peek};
-use proto::time::{Time, earliest};
+use rules::{Options, Refusal, Verdict};
 use serde::Serialize;
 use tracing::{debug, info, warn};
 

@@ -23,8 +23,8 @@ mod tunnel;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base::time::Time;
 use caps::Capability;
-use proto::time::Time;
 
 use crate::config::Config;
 use crate::reactor::{Clock, Driver, Waker};

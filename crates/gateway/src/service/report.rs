@@ -1,6 +1,6 @@
 //! What a service says of itself, as values; text is made of them in one place, by the supervisor.
 
-use proto::rules::Counters;
+use rules::Counters;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
-use proto::ip::{Header, protocol};
-use proto::rules::{Config, Counters, Decision, Flow, Rule, Stats, Table};
-use proto::time::Time;
+use base::ip::{Header, protocol};
+use base::time::Time;
+use rules::{Config, Counters, Decision, Flow, Rule, Stats, Table};
 
 use crate::linux::entrances::Entrances;
 

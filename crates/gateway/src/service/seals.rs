@@ -1,8 +1,8 @@
 //! Tells an operator why a station on HF is not heard, or does not hear this one.
 
-use proto::s5066::Address;
-use proto::s5066::seal::{Refusal, Trouble};
-use proto::time::Time;
+use base::time::Time;
+use hf::s5066::Address;
+use hf::s5066::seal::{Refusal, Trouble};
 use tracing::warn;
 
 use super::complaints::{Complaints, Subject};

@@ -26,11 +26,11 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use base::time::{Time, earliest};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Uid;
-use proto::time::{Time, earliest};
 use tracing::{info, warn};
 
 use crate::config::{Config, Level};
@@ -76,7 +76,7 @@ struct Supervisor {
 /// usually is, or at the path `control`.
 ///
 /// When another configuration is read from the file while it runs, `set_level` is told what is to
-/// be logged. Root becomes another user: docs/gateway.md says which.
+/// be logged. Root becomes another user: docs/guide/gateway.md says which.
 ///
 /// # Errors
 /// When something is missing at the start, with the remedy.

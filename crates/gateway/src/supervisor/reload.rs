@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
-use proto::time::Time;
+use base::time::Time;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use proto::time::Time;
+use base::time::Time;
 use serde::Serialize;
 use tracing::info;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use proto::rules::{self, Counters};
+use rules::Counters;
 use serde::{Deserialize, Serialize};
 
 use super::slot::Slot;

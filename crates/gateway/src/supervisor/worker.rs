@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use proto::secure::Entropy as _;
+use base::entropy::Entropy as _;
 
 use crate::config::Config;
 use crate::keys;

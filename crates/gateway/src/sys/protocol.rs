@@ -3,10 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
+use base::ip::protocol;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{MsgFlags, recv};
-use proto::ip::protocol;
 
 /// The option of raw sockets for ICMP that names types not to be heard (raw(7)).
 const ICMP_FILTER: libc::c_int = 1;

@@ -4,13 +4,13 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use base::ip::Header;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
     self, AddressFamily, ControlMessage, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn,
     SockaddrIn6,
 };
-use proto::ip::Header;
 
 /// Sockets for packets that this node sends as if a program of its own had made them.
 ///

@@ -17,12 +17,12 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::ptr;
 
+use base::ip::ecn;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
     self, AddressFamily, SockFlag, SockType, SockaddrLike as _, SockaddrStorage, sockopt,
 };
-use proto::ip::ecn;
 
 pub use control::Head;
 use control::{Control, Said, said_of};

@@ -11,7 +11,7 @@
 //!                    Client::connect: by SNI or address; Target::connect: by Auth ID
 //! ```
 //! A [`Profile`] says which files and names a side has; [`Profiles`] are those that were loaded.
-//! Every failure is a [`Failure`], counted in [`Stats`]. docs/tls.md is the book about it.
+//! Every failure is a [`Failure`], counted in [`Stats`]. docs/guide/tls.md is the book about it.
 
 pub mod authority;
 pub mod check;

@@ -1,4 +1,4 @@
-//! `proto::tcp` against the TCP of this machine's kernel, over a TUN device in a namespace.
+//! `tcp` against the TCP of this machine's kernel, over a TUN device in a namespace.
 //!
 //! ```text
 //!   std::net sockets ── kernel TCP ── tun ══ losses, delays, doubles ══ Connection ── application
@@ -12,9 +12,8 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::thread;
 
-use proto::tcp::{Event, State};
-
 use rig::{Rig, Trouble, configs, in_a_namespace, kernel, ours, pattern, quick, read_to_end};
+use tcp::{Event, State};
 
 const MEGABYTE: usize = 1_000_000;
 

@@ -8,12 +8,13 @@ use std::process::Command;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use base::ip::{self, FlowKey, protocol};
+use base::rng::Rng;
+use base::tcp::{Flags, Segment};
+use base::time::{Time, earliest};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
-use proto::ip::{self, FlowKey, protocol};
-use proto::rng::Rng;
-use proto::tcp::{Config, Connection, Event, Flags, LossRecovery, Offer, Rto, Segment, State};
-use proto::time::{Time, earliest};
+use tcp::{Config, Connection, Event, LossRecovery, Offer, Rto, State};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// A case that takes longer has failed.

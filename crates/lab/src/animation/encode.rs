@@ -22,9 +22,9 @@
 use std::io::Write as _;
 use std::ops::Range;
 
+use base::time::Time;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use proto::time::Time;
 use sim::mobility::{Motion, Position};
 
 use super::frames::Frames;

@@ -1,6 +1,6 @@
 //! What was on the media, thinned where it is too much.
 
-use proto::time::Time;
+use base::time::Time;
 
 /// What was on the media, in order of its beginning.
 #[derive(Clone, Debug, Default, PartialEq)]

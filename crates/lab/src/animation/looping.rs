@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 use sim::mobility::Position;
 
 use super::frames::{Frame, Kind};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 use sim::mobility::Motion;
 use sim::service::hbh::Hbh;
 use sim::{Class, NodeId, Transmission, World};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 use sim::mobility::Motion;
 
 use super::frames::Frames;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 /// Levels and rates over time, one of each for every interval.
 #[derive(Clone, Debug, Default, PartialEq)]

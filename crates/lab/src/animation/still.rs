@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use proto::time::Time;
+use base::time::Time;
 use sim::mobility::Position;
 
 use super::recording::Recording;

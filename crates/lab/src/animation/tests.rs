@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
+use base::rng::Rng;
+use base::time::Time;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::DeflateDecoder;
+use manet::aodv;
 use proptest::prelude::*;
-use proto::rng::Rng;
-use proto::routing::aodv;
-use proto::time::Time;
 use sim::app::transfer;
 use sim::mobility::{Motion, Position};
 use sim::service::routing::{RoutingConfig, RoutingProtocol};

@@ -1,6 +1,6 @@
 //! The ways that packets of a flow take, as the nodes' routes had it.
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::recording::{Flow, Recording};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::hbh::Config;
+use hbh::Config;
 
 use super::chain::{self, Chain, Tcp, Traffic};
 use super::{Carrier, GROUP};

@@ -7,9 +7,8 @@
 
 use std::time::Duration;
 
-use proto::quantity::{BitRate, Probability};
-use proto::time::Time;
-use proto::{hbh, tcp};
+use base::quantity::{BitRate, Probability};
+use base::time::Time;
 use sim::channel::{self, GilbertElliott, Loss};
 use sim::service::hbh::Hbh;
 use sim::{AppId, InterfaceConfig, LinkConfig, World};
@@ -80,7 +79,7 @@ pub(super) enum Air {
     /// They lose each on its own.
     Independent,
     /// They lose none: each is sent again at once, as if the other end had told for free and
-    /// without delay. No protocol of one hop repeats faster (docs/hbh-limits.md).
+    /// without delay. No protocol of one hop repeats faster (docs/results/hbh-limits.md).
     Genie,
 }
 

@@ -1,5 +1,5 @@
 //! How near our profile comes to what links that repeat at once would give, and to the fewest
-//! packets. `docs/hbh-limits.md` defines both bounds and the goals.
+//! packets. `docs/results/hbh-limits.md` defines both bounds and the goals.
 
 use super::chain;
 use super::trial::{LOSSES, Trial, at, points};
@@ -35,7 +35,7 @@ pub(super) fn claim() -> Claim {
         text: "our profile is within 12 % of links that repeat every loss at once up to 10 % loss, \
                within 20 % at 20 % and 30 % at 30 %, and sends at most 1.35 times the packets that \
                any protocol needs",
-        source: "ours; docs/hbh-limits.md",
+        source: "ours; docs/results/hbh-limits.md",
         experiment: || Experiment::new(trials(), judge),
     }
 }

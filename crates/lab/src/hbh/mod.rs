@@ -17,13 +17,13 @@ mod trial;
 mod usage;
 mod window;
 
-use proto::hbh::{Config, Profile};
+use chain::Chain;
+use hbh::{Config, Profile};
 
 use crate::claim::{Claim, Line, Point};
 use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::stats::Estimate;
 use crate::words::{mean, percent};
-use chain::Chain;
 
 const GROUP: &str = "hbh";
 const PERCENT: &str = "%";

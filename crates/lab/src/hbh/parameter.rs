@@ -1,6 +1,6 @@
 //! Sweeps of one parameter of HBH: delay and packets for each value.
 
-use proto::hbh::{Config, Profile};
+use hbh::{Config, Profile};
 
 use super::chain::{self, Chain};
 use super::{DELAY_AXIS, PACKETS, SECONDS, assumptions};

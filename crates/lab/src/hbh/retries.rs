@@ -1,6 +1,6 @@
 //! Delay over R, the retries of a hop.
 
-use proto::hbh::{Config, Profile};
+use hbh::{Config, Profile};
 
 use super::parameter::{Curve, Look, Setting, finding};
 use super::{DELAY_AXIS, GROUP, SECONDS};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::hbh::{Config, Profile, Rto};
+use hbh::{Config, Profile, Rto};
 
 use super::GROUP;
 use super::parameter::{Curve, Look, Setting, finding};

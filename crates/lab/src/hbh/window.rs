@@ -1,6 +1,6 @@
 //! Delay and packets over W, the window of a hop.
 
-use proto::hbh::{Config, Profile};
+use hbh::{Config, Profile};
 
 use super::GROUP;
 use super::parameter::{Curve, Look, Setting, finding};

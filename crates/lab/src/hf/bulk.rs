@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use proto::modem::Waveform;
-use proto::rng::Rng;
-use proto::s5066::node::{Record, Stats};
-use proto::s5066::sis::{Client, ClientId, Mode, Sap, Service, client};
-use proto::s5066::{Address, Node};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use hf::modem::Waveform;
+use hf::s5066::node::{Record, Stats};
+use hf::s5066::sis::{Client, ClientId, Mode, Sap, Service, client};
+use hf::s5066::{Address, Node};
 use sim::hf::{Channel, Medium, Net, StationId};
 
 use super::radio;

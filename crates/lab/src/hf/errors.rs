@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::s5066::sis::Mode;
+use hf::s5066::sis::Mode;
 
 use super::compare::{self, Compared, Radio};
 use super::link::Link;

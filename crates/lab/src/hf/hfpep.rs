@@ -5,7 +5,7 @@ mod first_data;
 
 use std::time::Duration;
 
-use proto::s5066::sis::Mode;
+use hf::s5066::sis::Mode;
 
 use super::bulk::Bulk;
 use super::compare::{self, Compared, Radio, Standing};
@@ -83,7 +83,7 @@ pub(super) fn claims() -> [Claim; 3] {
 
 /// A transfer over HF-PEP that is otherwise the same.
 fn over_pep(link: Link) -> Link {
-    let first_data = proto::hfpep::Config::default().first_data;
+    let first_data = hf::hfpep::Config::default().first_data;
     Link { carrier: Carrier::HfPep { first_data, is_compressed: false }, ..link }
 }
 

@@ -3,9 +3,9 @@
 use std::iter;
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::s5066::sis::Mode;
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use hf::s5066::sis::Mode;
 use sim::app::dialogue::{Side, Stats};
 
 use super::link::{self, BEGIN, Carrier, Link};
@@ -111,7 +111,7 @@ impl Bulk {
 impl Scene {
     fn link(self) -> Link {
         let row = Row { speed: self.speed, kilobytes: 0, published: None };
-        let first_data = proto::hfpep::Config::default().first_data;
+        let first_data = hf::hfpep::Config::default().first_data;
         let carrier = Carrier::HfPep { first_data, is_compressed: false };
         Link { carrier, ..row.link(Mode::Arq { in_order: true }, radio::FASTEST, BUFFER) }
     }

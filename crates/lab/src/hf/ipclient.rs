@@ -4,7 +4,7 @@ mod tables;
 
 use std::time::Duration;
 
-use proto::s5066::sis::Mode;
+use hf::s5066::sis::Mode;
 
 use super::compare::{self, Compared, Radio, Standing};
 use super::link::Link;

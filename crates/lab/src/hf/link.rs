@@ -13,14 +13,14 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use proto::hfpep;
-use proto::modem::Waveform;
-use proto::quantity::BitRate;
-use proto::s5066::cas::Access;
-use proto::s5066::node::{self, Record};
-use proto::s5066::sis::Mode;
-use proto::time::Time;
-use proto::{slep, tcp};
+use base::quantity::BitRate;
+use base::time::Time;
+use hf::hfpep;
+use hf::modem::Waveform;
+use hf::s5066::cas::Access;
+use hf::s5066::node::{self, Record};
+use hf::s5066::sis::Mode;
+use hf::slep;
 use sim::app::transfer::{self, SenderStats};
 use sim::hf::Channel;
 use sim::{

@@ -22,8 +22,8 @@ mod timeline;
 mod tls;
 mod transfer;
 
-use proto::modem::Waveform;
-use proto::s5066::node;
+use hf::modem::Waveform;
+use hf::s5066::node;
 use sim::hf::Channel;
 
 use crate::claim::Claim;

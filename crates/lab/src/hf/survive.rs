@@ -4,8 +4,8 @@ mod report;
 
 use std::time::Duration;
 
-use proto::s5066::sis::Mode;
-use proto::time::Time;
+use base::time::Time;
+use hf::s5066::sis::Mode;
 use sim::app::dialogue::{Side, Stats};
 use sim::hf::{Channel, StationId};
 
@@ -146,7 +146,7 @@ impl Survival {
     fn link(&self) -> Link {
         let row = Row { speed: SPEED, kilobytes: 0, published: None };
         let link = row.link(Mode::Arq { in_order: true }, radio::FASTEST, BUFFER);
-        let first_data = proto::hfpep::Config::default().first_data;
+        let first_data = hf::hfpep::Config::default().first_data;
         match self.is_pep {
             true => {
                 let carrier = Carrier::HfPep { first_data, is_compressed: false };

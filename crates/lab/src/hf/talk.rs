@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use proto::s5066::node::Stats;
-use proto::time::Time;
+use base::time::Time;
+use hf::s5066::node::Stats;
 use sim::app::dialogue::{self, Config, Side, Speaker, Turn};
 use sim::hf::StationId;
 use sim::{AppId, HfId, World};
@@ -47,7 +47,7 @@ pub(super) fn turn(speaker: Side, octets: impl Into<Arc<[u8]>>) -> Turn {
 
 /// Octets that do not compress.
 pub(super) fn noise(len: usize) -> Vec<u8> {
-    let mut rng = proto::rng::Rng::stream(len as u64, "noise");
+    let mut rng = base::rng::Rng::stream(len as u64, "noise");
     (0..len).map(|_| rng.bits().to_le_bytes()[7]).collect()
 }
 

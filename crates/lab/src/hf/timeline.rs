@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use proto::s5066::node::{FrameKind, Record};
-use proto::time::Time;
+use base::time::Time;
+use hf::s5066::node::{FrameKind, Record};
 use sim::capture::{Capture, Direction, LinkType};
 
 use crate::figure::timeline::{HF, Kind, Span, Station, Timeline};

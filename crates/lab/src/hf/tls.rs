@@ -5,7 +5,8 @@ mod report;
 
 use std::sync::Arc;
 
-use proto::s5066::sis::Mode;
+use flights::{Flight, NAME, REQUEST, Version, answer};
+use hf::s5066::sis::Mode;
 use sim::app::dialogue::{Side, Turn};
 
 use super::link::{BEGIN, Carrier, Link};
@@ -15,7 +16,6 @@ use super::{GROUP, radio};
 use crate::claim::{Claim, Metric, Outcome};
 use crate::grid::{Cell, Experiment, Place};
 use crate::stats::Observation;
-use flights::{Flight, NAME, REQUEST, Version, answer};
 
 /// The speeds at which the page is fetched.
 const SPEEDS: [u32; 4] = [300, 1_200, 2_400, 9_600];
@@ -71,7 +71,7 @@ impl Fetch {
     fn link(&self) -> Link {
         let row = Row { speed: self.speed, kilobytes: 0, published: None };
         let link = row.link(Mode::Arq { in_order: true }, radio::FASTEST, BUFFER);
-        let first_data = proto::hfpep::Config::default().first_data;
+        let first_data = hf::hfpep::Config::default().first_data;
         let carrier = Carrier::HfPep { first_data, is_compressed: self.is_compressed };
         Link { carrier, ..link }
     }

@@ -1,9 +1,10 @@
 //! Runs of a transfer, and their comparison with a published one.
 
-use proto::modem::Waveform;
-use proto::s5066::sis::Mode;
-use sim::hf::Channel;
 use std::time::Duration;
+
+use hf::modem::Waveform;
+use hf::s5066::sis::Mode;
+use sim::hf::Channel;
 
 use super::bulk::Bulk;
 use super::link::{Carrier, Link, Transfer};

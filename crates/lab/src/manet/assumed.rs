@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use proto::routing::{aodv, dsdv};
-use proto::tcp::{self as protocol, adaptive_pacing, vegas};
+use manet::{aodv, dsdv};
 use sim::service::routing::{RoutingConfig, RoutingProtocol, Unsent};
 use sim::{InterfaceConfig, QueueDiscipline, radio};
+use tcp as protocol;
+use tcp::{adaptive_pacing, vegas};
 
 use super::trial::{Assumed, Tcp};
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 use sim::app::stream;
 use sim::mobility::{Motion, Position};
 use sim::radio::bianchi::{Counting, saturation};

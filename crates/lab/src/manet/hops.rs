@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::routing::aodv;
-use proto::time::Time;
+use base::time::Time;
+use manet::aodv;
 use sim::app::transfer;
 use sim::mobility::{Motion, Position};
 use sim::service::routing::{RoutingConfig, RoutingProtocol};

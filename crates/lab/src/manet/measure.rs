@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::{BY_HOPS, CHANGES, LAG, SEEN, WITHOUT};
 use crate::claim::Outcome;

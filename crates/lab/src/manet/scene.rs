@@ -3,14 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use proto::quantity::BitRate;
-use proto::routing::aodv;
-use proto::time::Time;
-use proto::{hbh, nc};
+use base::quantity::BitRate;
+use base::time::Time;
+use manet::aodv;
 use sim::app::transfer;
 use sim::mobility::{Motion, Position, paper};
 use sim::radio::StationId;
 use sim::{AppId, LinkConfig, NodeId, Prefix, RadioId, World, channel};
+use tunnel as nc;
 
 use super::measure::{self, EARLY, STEP, Samples};
 use super::trial::{Carrier, Network, Routing, Traffic, Trial, Uplink};

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::routing::olsr;
-use proto::tcp as protocol;
-use proto::time::Time;
+use ::tcp as protocol;
+use base::time::Time;
+use manet::olsr;
 use sim::app::{stream, transfer};
 use sim::mobility::{Motion, paper};
 use sim::service::routing::{RoutingConfig, RoutingProtocol};

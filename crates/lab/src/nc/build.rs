@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use proto::quantity::BitRate;
-use proto::rng::Rng;
-use proto::time::Time;
-use proto::{tcp, tcpnc};
+use base::quantity::BitRate;
+use base::rng::Rng;
+use base::time::Time;
 use sim::channel::{self, Loss};
 use sim::{AppId, InterfaceConfig, LinkConfig, PortId};
+use tcp::tcpnc;
 
 use super::network::{Carrier, Network, Traffic, UDP_HEADERS, Wire};
 use crate::scenario::{Built, Flow, Plan, Stream, TcpncTunnel, Transfer, Tunnel};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use proto::nc;
 use sim::channel::Loss;
+use tunnel as nc;
 
 use super::grid::{self, Load};
 use super::measure::{self, STEADY_SPAN, Span};

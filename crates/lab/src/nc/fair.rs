@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use proto::nc;
-use proto::quantity::BitRate;
+use base::quantity::BitRate;
 use sim::channel::Loss;
+use tunnel as nc;
 
 use super::measure::{self, Span};
 use super::network::{Carrier, Kind, Network, Traffic, Wire};

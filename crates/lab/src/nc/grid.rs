@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use proto::quantity::Probability;
-use proto::tcpnc;
+use base::quantity::Probability;
 use sim::channel::Loss;
+use tcp::tcpnc;
 
 use super::measure::{self, STEADY_SPAN, Span};
 use super::network::{Carrier, Kind, Network, Traffic};

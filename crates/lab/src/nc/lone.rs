@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use proto::nc;
-use proto::quantity::BitRate;
-use proto::time::Time;
+use base::quantity::BitRate;
+use base::time::Time;
 use sim::channel;
 use sim::{InterfaceConfig, LinkConfig};
+use tunnel as nc;
 
 use super::grid::{random, share};
 use super::{GROUP, PERCENT};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use proto::nc;
-use proto::quantity::Probability;
+use base::quantity::Probability;
 use sim::channel::{GilbertElliott, Loss};
+use tunnel as nc;
 
 use super::grid::{random, share};
 use super::measure::{self, Span};

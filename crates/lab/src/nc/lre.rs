@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::tcpnc::{self, redundancy};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
 use sim::channel::Loss;
+use tcp::tcpnc::{self, redundancy};
 
 use super::grid::Load;
 use super::network::Network;

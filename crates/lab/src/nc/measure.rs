@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use proto::nc;
 use sim::app::ping::{self, Ping};
 use sim::{AppId, Transit, TunnelReport};
+use tunnel as nc;
 
 use super::build::GATEWAYS;
 use super::network::Network;

@@ -21,11 +21,11 @@ mod traces;
 
 use std::time::Duration;
 
-use proto::nc;
+use network::Carrier;
+use tunnel as nc;
 
 use crate::claim::{Claim, Line};
 use crate::figure::Ink;
-use network::Carrier;
 
 const GROUP: &str = "nc";
 const PERCENT: &str = "%";

@@ -11,9 +11,10 @@
 
 use std::time::Duration;
 
-use proto::quantity::BitRate;
-use proto::{nc, tcp, tcpnc};
+use base::quantity::BitRate;
 use sim::channel::Loss;
+use tcp::tcpnc;
+use tunnel as nc;
 
 use crate::tcp::as_ns3;
 

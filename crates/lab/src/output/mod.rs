@@ -19,7 +19,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use sim::whole::write_whole;
+use whole::write_whole;
 
 use crate::campaign::Tested;
 use crate::figure::timeline::timeline_to_svg;

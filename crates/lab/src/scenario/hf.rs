@@ -2,11 +2,11 @@
 
 use std::ops::RangeFrom;
 
-use proto::ipclient;
-use proto::parameter::Value;
-use proto::s5066::cas::Access;
-use proto::s5066::parameters::PARAMETERS;
-use proto::s5066::{Address, node};
+use base::parameter::Value;
+use hf::ipclient;
+use hf::s5066::cas::Access;
+use hf::s5066::parameters::PARAMETERS;
+use hf::s5066::{Address, node};
 use serde::Serialize;
 use settings::{Complaint, Section};
 use sim::hf::{Channel, Config, StationId, Timing};

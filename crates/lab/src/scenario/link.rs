@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use proto::parameter::{Kind, Parameter, Table, Value, named, names, word};
-use proto::quantity::Span;
-use proto::time::Time;
+use base::parameter::{Kind, Parameter, Table, Value, named, names, word};
+use base::quantity::Span;
+use base::time::Time;
 use settings::{Complaint, Entry, Section};
 use sim::channel::{self, Loss, Outages};
 use sim::{InterfaceConfig, LinkConfig, QueueDiscipline};

@@ -1,4 +1,4 @@
-//! Scenario files: a network and its traffic, described in TOML. `docs/scenario.md` explains them.
+//! Scenario files: a network and its traffic, described in TOML. `docs/guide/scenario.md` explains them.
 //!
 //! ```text
 //!  text ──▶ Reader ──▶ Plan ──▶ Built ──▶ Report

@@ -7,10 +7,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use proto::parameter::{Kind, Parameter, Rule, Table, Value, Written, named, names, word};
-use proto::quantity::Span;
-use proto::rng::Rng;
-use proto::time::Time;
+use base::parameter::{Kind, Parameter, Rule, Table, Value, Written, named, names, word};
+use base::quantity::Span;
+use base::rng::Rng;
+use base::time::Time;
 use settings::{Complaint, Entry, Section};
 use sim::mobility::trace::{MAX_COORDINATE, MAX_OCTETS, MAX_SPEED};
 use sim::mobility::waypoint::{Speeds, Waypoint};

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use proto::parameter::Value;
-use proto::quantity::Span;
-use proto::time::Time;
+use base::parameter::Value;
+use base::quantity::Span;
+use base::time::Time;
 use settings::{Complaint, Entry, Section};
 
 /// A file while it is read.

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Formatter};
 
-use proto::parameter::Written;
-use proto::quantity::UNCLEAR;
+use base::parameter::Written;
+use base::quantity::UNCLEAR;
 use serde::Serialize;
 use settings::{Complaint, Entry, Section};
 use sim::cnr::{self, Hearing, StationId};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use proto::time::Time;
+use base::time::Time;
 use sim::app::{ping, stream};
 use sim::hf::StationId;
 use sim::mobility::Motion;
@@ -16,8 +16,6 @@ use sim::{
     TcpncTunnel, TcpncTunnelConfig, TunnelId, World,
 };
 
-use crate::animation::{Limits, Recorder, Recording};
-
 use super::hf::{FrequencyReport, HfReport};
 use super::net::NetReport;
 use super::plan::{self, Flow, Plan, Route, Routing, Target};
@@ -25,6 +23,7 @@ use super::radio::RadioReport;
 use super::report::{FlowReport, Report, StreamReport, TransferReport};
 use super::routing;
 use super::tactical::Apps;
+use crate::animation::{Limits, Recorder, Recording};
 
 /// The first port that flows send from.
 pub(super) const SOURCE_PORTS: u16 = 40_000;

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::time::Time;
-use proto::{hbh, nc, tcp, tcpnc};
+use base::time::Time;
 use sim::channel::Outages;
 use sim::service::routing::RoutingProtocol;
 use sim::{InterfaceConfig, LinkConfig, PassiveOpens, Prefix, TcpncTunnelConfig, cnr, radio};
+use tcp::tcpnc;
+use tunnel as nc;
 
 use super::hf::Frequency;
 use super::motion::Movement;
@@ -24,7 +25,6 @@ pub(super) const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 /// ```
 /// # use std::time::Duration;
 /// use lab::scenario::{Flow, Plan, Transfer};
-/// use proto::{hbh, tcp};
 ///
 /// let mut plan = Plan::new(7, Duration::from_secs(60));
 /// plan.add_chain([sim::LinkConfig::default(), sim::LinkConfig::default()]);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Formatter};
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
 use serde::Serialize;
 use settings::{Complaint, Section};
 use sim::channel::Outages;
@@ -209,7 +209,7 @@ impl Radio {
         let own = self.stations.iter().filter_map(|station| motions[station.node].clone());
         let own: Vec<Motion> = own.collect();
         let crossings = statistics::crossings(&own, self.config.receive_range, end);
-        let step = proto::time::nanos(step).max(1);
+        let step = base::time::nanos(step).max(1);
         let after = |at: Time| Time::from_nanos((at.as_nanos() / step + 1).saturating_mul(step));
         crossings.into_iter().map(|crossing| after(crossing.at)).collect()
     }

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use proto::parameter::{Kind, Table, Written};
-use proto::quantity::{BitRate, Span};
-use proto::time::Time;
-use proto::{hbh, nc, tcp, tcpnc};
+use base::parameter::{Kind, Table, Written};
+use base::quantity::{BitRate, Span};
+use base::time::Time;
 use settings::{Complaint, Document, Entry, Section, Source};
 use sim::Prefix;
+use tcp::tcpnc;
+use tunnel as nc;
 
 use super::hf::Frequency;
 use super::link;

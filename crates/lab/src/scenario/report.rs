@@ -2,18 +2,19 @@
 
 use std::fmt;
 
+use base::time::Time;
+use serde::Serialize;
+use sim::app::{ping, stream, transfer};
+use sim::service::hbh::Hbh;
+use sim::service::tunnel::Tunnel;
+use sim::{LinkReport as LinkCounters, NodeReport as NodeCounters, World};
+
 use super::hf::{FrequencyReport, HfReport};
 use super::net::NetReport;
 use super::radio::RadioReport;
 use super::routing::RoutingReport;
 use super::table::section;
 use super::tactical::{BgpReport, MessagesReport};
-use proto::time::Time;
-use serde::Serialize;
-use sim::app::{ping, stream, transfer};
-use sim::service::hbh::Hbh;
-use sim::service::tunnel::Tunnel;
-use sim::{LinkReport as LinkCounters, NodeReport as NodeCounters, World};
 
 /// What happened in a scenario.
 #[derive(Clone, Debug, Serialize)]

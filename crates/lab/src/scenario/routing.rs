@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Formatter};
 use std::net::{IpAddr, Ipv4Addr};
 
-use proto::ip::Prefix;
-use proto::parameter::Table;
-use proto::routing::{aodv, dsdv, olsr, ospf};
+use base::ip::Prefix;
+use base::parameter::Table;
+use manet::{aodv, dsdv, olsr, ospf};
 use serde::Serialize;
 use settings::{Complaint, Section};
 use sim::service::routing::{Routing as Service, RoutingConfig, RoutingCounters, RoutingProtocol};

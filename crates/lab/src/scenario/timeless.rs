@@ -1,6 +1,6 @@
 //! Transfers without end where a packet takes no time: their run would never leave its instant.
 
-use proto::quantity::BitRate;
+use base::quantity::BitRate;
 use sim::channel;
 
 use super::plan::{Link, Media};

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use proto::time::Time;
+use base::time::Time;
 use sim::AppId;
 use sim::app::{echo, ping, stream, transfer};
 

@@ -1,6 +1,6 @@
 //! Who and what is in the picture of a scenario.
 
-use proto::quantity::{BitRate, Span};
+use base::quantity::{BitRate, Span};
 use sim::channel;
 
 use super::network::Built;

@@ -4,9 +4,10 @@ use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
 use anyhow::Context as _;
-use proto::parameter::{Table, Value};
-use proto::time::Time;
-use proto::{hbh, nc, tcp, tcpnc};
+use base::parameter::{Table, Value};
+use base::time::Time;
+use tcp::tcpnc;
+use tunnel as nc;
 
 use super::hf::Frequency;
 use super::link::{self, Direction};

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use proto::quantity::Probability;
-use proto::tcp::{self, Limit};
-use proto::time::Time;
+use base::quantity::Probability;
+use base::time::Time;
 use sim::channel::{GilbertElliott, Loss};
 use sim::service::routing::RoutingProtocol;
+use tcp::Limit;
 
 use super::topology::{self, ROUTERS};
 use super::{COMPLETION, RUNS, bgp_of};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use proto::rng::Rng;
+use base::rng::Rng;
 
 /// How many routers there are.
 pub(super) const ROUTERS: usize = 20;

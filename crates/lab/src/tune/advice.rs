@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use proto::parameter::Table;
-use proto::quantity::Span;
-use proto::routing::{aodv, dsdv, olsr};
-use proto::{hbh, ipclient, nc, s5066, sar};
+use base::parameter::Table;
+use base::quantity::Span;
+use hf::{ipclient, s5066};
+use manet::{aodv, dsdv, olsr};
 use serde::Serialize;
 use toml_edit::Value;
+use tunnel as nc;
 
 use super::key::Key;
 use super::space::{Setting, Space};

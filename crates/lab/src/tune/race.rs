@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proto::rng::Rng;
+use base::rng::Rng;
 
 use super::range::Values;
 use super::space::Setting;

@@ -1,6 +1,6 @@
 //! What values are tried of a parameter: `rto.initial=1s..120s`, `r1=2|3|4`.
 
-use proto::quantity::{BitRate, RATE_UNITS, TIME_UNITS, decimal, split};
+use base::quantity::{BitRate, RATE_UNITS, TIME_UNITS, decimal, split};
 use toml_edit::Value;
 
 /// Values of a grid over a range, unless told.

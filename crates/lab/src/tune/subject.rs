@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use proto::ip::{FlowKey, protocol};
-use proto::time::Time;
+use base::ip::{FlowKey, protocol};
+use base::time::Time;
 use settings::nearest;
 use sim::{PortCounters, World};
 

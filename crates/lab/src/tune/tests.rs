@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use proto::rng::Rng;
+use base::rng::Rng;
 
 use super::measure::{FAILED, Measured};
 use super::metric::Metric;

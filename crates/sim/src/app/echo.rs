@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use proto::ip::udp::Datagram;
-use proto::time::Time;
+use base::ip::udp::Datagram;
+use base::time::Time;
 
 use super::App;
 

@@ -15,9 +15,8 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-use proto::ip::udp::Datagram;
-use proto::tcp;
-use proto::time::Time;
+use base::ip::udp::Datagram;
+use base::time::Time;
 
 /// An application on a node.
 ///

@@ -7,7 +7,7 @@
 //!      +----------+----------+----- - -
 //! ```
 
-use proto::time::Time;
+use base::time::Time;
 
 /// Octets of a stamp, so the least that a datagram of ours carries.
 pub const LEN: usize = 16;

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use proto::tcp::{self, Connection, Event, State};
-use proto::time::Time;
+use base::time::Time;
+use tcp::{Connection, Event, State};
 
 use super::App;
 use crate::series::Series;

@@ -3,10 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::routing::aodv;
-use proto::tcp;
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use manet::aodv;
 
 use super::{Work, work};
 use crate::app::{stream, transfer};

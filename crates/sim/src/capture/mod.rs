@@ -6,9 +6,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use proto::time::Time;
+use base::time::Time;
 
-use crate::whole::{WholeFile, grow_private};
+use whole::{WholeFile, grow_private};
 
 pub use pcapng::{Direction, LinkType};
 

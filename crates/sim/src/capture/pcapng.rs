@@ -7,7 +7,7 @@
 //!      +------+--------+----- - - ------+-----------+--------+    numbers little-endian
 //! ```
 
-use proto::time::Time;
+use base::time::Time;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;

@@ -16,7 +16,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use proto::time::Time;
+use base::time::Time;
 
 use crate::capture::{Capture, Direction};
 use crate::counters::{Class, PortCounters};

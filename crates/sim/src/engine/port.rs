@@ -1,6 +1,6 @@
 //! What is known of the place where an interface meets its medium.
 
-use proto::time::Time;
+use base::time::Time;
 
 use crate::counters::PortCounters;
 use crate::ids::{MediumId, NodeId};

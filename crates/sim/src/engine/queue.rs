@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::packets::PacketId;
 use crate::ids::{MediumId, NodeId, PortId};

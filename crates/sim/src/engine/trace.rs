@@ -1,6 +1,6 @@
 //! A fingerprint of all that was transmitted.
 
-use proto::time::Time;
+use base::time::Time;
 
 use crate::ids::PortId;
 

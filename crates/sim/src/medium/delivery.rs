@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use proto::time::Time;
+use base::time::Time;
 
 use crate::capture::{Capture, Direction};
 use crate::engine::Failure;

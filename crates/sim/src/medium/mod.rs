@@ -20,7 +20,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::net::IpAddr;
 
-use proto::time::Time;
+use base::time::Time;
 
 use crate::engine::packets::PacketId;
 use crate::ids::PortId;

@@ -12,8 +12,8 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use base::time::Time;
 use flate2::write::GzEncoder;
-use proto::time::Time;
 
 use super::motion::{Motion, Position};
 use super::trace::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 /// A place on the ground, in metres.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::motion::{Motion, Position};
 use super::waypoint::{Speeds, Waypoint};
@@ -59,7 +59,7 @@ pub fn passer() -> Motion {
 ///
 /// The paper says 1200 m × 1200 m. The mean speed that it gives, 7.36 m/s, and its numbers of route and
 /// link changes are those of 800 m × 800 m with clipped normal speeds, of which the gateway is the middle:
-/// see `docs/mobility.md`.
+/// see `docs/guide/mobility.md`.
 #[must_use]
 pub fn random(side: f64) -> Waypoint {
     Waypoint { area: [side, side], speeds: Speeds::ClippedNormal, ..Waypoint::default() }
@@ -67,7 +67,7 @@ pub fn random(side: f64) -> Waypoint {
 
 #[cfg(test)]
 mod tests {
-    use proto::rng::Rng;
+    use base::rng::Rng;
 
     use super::super::statistics::{crossings, statistics};
     use super::*;

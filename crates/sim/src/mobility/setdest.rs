@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::motion::{Leg, Motion, Position};
 use super::tcl::{Command, Script, Word};

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::motion::Motion;
 

@@ -6,8 +6,8 @@ use std::fmt;
 use std::io::Read as _;
 use std::time::Duration;
 
+use base::time::Time;
 use flate2::read::MultiGzDecoder;
-use proto::time::Time;
 
 use super::motion::{Motion, Position};
 

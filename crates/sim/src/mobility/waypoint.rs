@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
 
 use super::motion::{Motion, Position};
 

@@ -1,6 +1,6 @@
 //! The deadlines of all that runs in a node, behind one wake-up.
 
-use proto::time::Time;
+use base::time::Time;
 
 /// Whose deadline.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

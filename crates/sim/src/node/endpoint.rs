@@ -1,9 +1,10 @@
 //! A TCP connection, and TCP/NC below it where that is wanted.
 
-use proto::rng::Rng;
-use proto::tcp::{Connection, Segment};
-use proto::tcpnc::{self, Layer};
-use proto::time::Time;
+use base::rng::Rng;
+use base::tcp::Segment;
+use base::time::Time;
+use tcp::Connection;
+use tcp::tcpnc::{self, Layer};
 
 /// A connection and the layer between it and IP.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use proto::ip::{Checksum, Header, Spec, protocol, pseudo_header};
+use base::ip::{Checksum, Header, Spec, protocol, pseudo_header};
 
 use super::Node;
 use crate::engine::{Engine, PacketId};

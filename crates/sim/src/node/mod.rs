@@ -25,16 +25,15 @@ mod transport;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use proto::rng::Rng;
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use deadlines::{DeadlineId, Deadlines, Owner};
 
 use crate::app::App;
 use crate::counters::NodeCounters;
 use crate::engine::{Engine, Kind, PacketId, Sequence};
 use crate::ids::{NodeId, PortId};
 use crate::medium::LinkAddress;
-
-use deadlines::{DeadlineId, Deadlines, Owner};
 pub use endpoint::CodingReport;
 pub(crate) use interface::Interface;
 pub use interface::InterfaceConfig;

@@ -8,9 +8,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use proto::ip::{FlowKey, Header, protocol};
-use proto::serial;
-use proto::tcp::{self, Flags};
+use base::ip::{FlowKey, Header, protocol};
+use base::serial;
+use base::tcp::Flags;
 
 use crate::engine::PacketId;
 use crate::medium::{Admission, LinkAddress, Room};
@@ -331,7 +331,7 @@ impl Ack {
         let segment = packet.get(offset..header.total_len)?;
         let fixed = segment.first_chunk()?;
         // Flags beside ACK say more than what has arrived.
-        if tcp::header_len(fixed) != segment.len() || fixed[13] != Flags::ACK.0 {
+        if base::tcp::header_len(fixed) != segment.len() || fixed[13] != Flags::ACK.0 {
             return None;
         }
         let &[.., n0, n1, n2, n3] = fixed.first_chunk::<12>()?;
@@ -349,7 +349,7 @@ fn keep(taken: &mut Vec<Waiting>, to: LinkAddress, waiting: Waiting) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proto::ip::Spec;
+    use base::ip::Spec;
 
     use super::*;
 

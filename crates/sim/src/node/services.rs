@@ -5,9 +5,9 @@ mod sending;
 use std::any::Any;
 use std::net::IpAddr;
 
-use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Prefix};
-use proto::time::Time;
+use base::ip::icmp::Error;
+use base::ip::{FlowKey, Prefix};
+use base::time::Time;
 
 use super::deadlines::{DeadlineId, Owner};
 use super::queue::Waiting;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use proto::ip::{Header, icmp};
-use proto::rng::Rng;
-use proto::tcp::{self, Connection, Flags, Segment, State};
-use proto::tcpnc::{self, Layer, wire};
+use base::ip::{Header, icmp};
+use base::rng::Rng;
+use base::tcp::{Flags, Segment};
+use tcp::tcpnc::{self, Layer, wire};
+use tcp::{Connection, State};
 
 use super::Node;
 use super::deadlines::{DeadlineId, Owner};

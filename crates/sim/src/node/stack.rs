@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header, decrement_ttl, fragment, mark_congestion, protocol, selective};
+use base::ip::icmp::Error;
+use base::ip::{FlowKey, Header, decrement_ttl, fragment, mark_congestion, protocol, selective};
 
 use super::queue::{Queued, Waiting};
 use super::service::{Hook, Origin, Passage};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use proto::ip::Prefix;
+use base::ip::Prefix;
 
 use crate::medium::LinkAddress;
 

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use proto::ip::icmp::{Error, Report};
-use proto::ip::{Header, protocol, udp};
+use base::ip::icmp::{Error, Report};
+use base::ip::{Header, protocol, udp};
 
 use super::Node;
 use crate::app::App;

@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use proto::ip::Prefix;
-use proto::rng::Rng;
+use base::ip::Prefix;
+use base::rng::Rng;
 
 use super::{World, small};
 use crate::channel::{self, Channel};

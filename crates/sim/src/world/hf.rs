@@ -8,12 +8,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use proto::hfpep::{self, HfPep};
-use proto::ip::Prefix;
-use proto::ipclient::{self, IpClient};
-use proto::s5066::node::{self, Record};
-use proto::s5066::{self, Address};
-use proto::{slep, tcp};
+use ::hf::hfpep::{self, HfPep};
+use ::hf::ipclient::{self, IpClient};
+use ::hf::s5066::node::{self, Record};
+use ::hf::s5066::{self, Address};
+use ::hf::slep;
+use base::ip::Prefix;
 
 use super::World;
 use crate::capture::LinkType;

@@ -18,7 +18,7 @@ mod tunnels;
 
 use std::net::IpAddr;
 
-use proto::time::Time;
+use base::time::Time;
 
 use crate::app::App;
 use crate::cnr::Net;

@@ -1,6 +1,6 @@
 //! What changes in a network while it runs.
 
-use proto::ip::Prefix;
+use base::ip::Prefix;
 
 use super::World;
 use crate::engine::Port;

@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::net::IpAddr;
 
-use proto::ip::FlowKey;
-use proto::tcp::{Connection, Event, State};
-use proto::time::Time;
+use base::ip::FlowKey;
+use base::time::Time;
+use tcp::{Connection, Event, State};
 
 use super::World;
 use crate::app::{App, transfer};

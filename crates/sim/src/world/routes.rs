@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::IpAddr;
 
-use proto::ip::Prefix;
+use base::ip::Prefix;
 
 use super::World;
 use crate::ids::{NodeId, PortId};

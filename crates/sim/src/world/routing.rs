@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr};
 
-use proto::ip::Prefix;
-use proto::routing::{Route, Router};
+use base::ip::Prefix;
+use manet::{Route, Router};
 
 use super::World;
 use crate::ids::{NodeId, PortId};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use proto::ip::{FlowKey, Header};
-use proto::time::Time;
+use base::ip::{FlowKey, Header};
+use base::time::Time;
 
 use super::World;
 use crate::engine::{Event, Kind};

@@ -3,9 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::tcp;
-use proto::tcpnc;
-use proto::time::Time;
+use base::time::Time;
+use tcp::tcpnc;
 
 use super::World;
 use crate::ids::{AppId, NodeId};

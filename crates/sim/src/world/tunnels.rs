@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::ip::Prefix;
-use proto::secure::{self, PrivateKey, Seeded};
-use proto::time::Time;
-use proto::{hbh, nc};
+use base::entropy::Seeded;
+use base::ip::Prefix;
+use base::time::Time;
+use tunnel as nc;
+use tunnel::secure::{self, PrivateKey};
 
 use super::World;
 use crate::ids::{NodeId, TunnelId};

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use proto::modem::Waveform;
-use proto::rng::Rng;
-use proto::s5066::cas::Access;
-use proto::s5066::sis::client::{self, HardLinkEvent};
-use proto::s5066::sis::primitive::{HardLink, LinkKind};
-use proto::s5066::sis::{Client, ClientId, Sap, Service};
-use proto::s5066::{Address, Node, node};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use hf::modem::Waveform;
+use hf::s5066::cas::Access;
+use hf::s5066::sis::client::{self, HardLinkEvent};
+use hf::s5066::sis::primitive::{HardLink, LinkKind};
+use hf::s5066::sis::{Client, ClientId, Sap, Service};
+use hf::s5066::{Address, Node, node};
 use sim::hf::{Channel, Config, Medium, Net, StationId};
 
 pub(super) const MINUTE: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! Two stations that ask for hard links at once.
 
-use proto::s5066::sis::LinkReason;
-use proto::s5066::sis::primitive::LinkKind;
+use hf::s5066::sis::LinkReason;
+use hf::s5066::sis::primitive::LinkKind;
 
 use crate::band::{A, B, Band, KINDS, MINUTE, OTHER, OWNER, SECOND, address};
 

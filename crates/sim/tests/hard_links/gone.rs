@@ -1,7 +1,7 @@
 //! Hard links whose client or other end is gone.
 
-use proto::s5066::sis::TerminateReason;
-use proto::s5066::sis::primitive::LinkKind;
+use hf::s5066::sis::TerminateReason;
+use hf::s5066::sis::primitive::LinkKind;
 
 use crate::band::{A, B, Band, C, KINDS, MINUTE, NOBODY, OTHER, OWNER, SECOND, address};
 

@@ -1,7 +1,7 @@
 //! Hard links and those who have no part in them.
 
-use proto::s5066::sis::TerminateReason;
-use proto::s5066::sis::primitive::LinkKind;
+use hf::s5066::sis::TerminateReason;
+use hf::s5066::sis::primitive::LinkKind;
 
 use crate::band::{A, B, Band, C, MINUTE, NOBODY, OTHER, OWNER, RANKED, SECOND, address};
 

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use proto::modem::{Event, Keying, Waveform};
-use proto::s5066::Node;
-use proto::time::{Time, earliest};
+use base::time::{Time, earliest};
+use hf::modem::{Event, Keying, Waveform};
+use hf::s5066::Node;
 use sim::hf::{Config, Medium, StationId};
 
 /// Stations on a frequency, each with its modem.

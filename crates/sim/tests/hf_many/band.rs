@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use proto::modem::Waveform;
-use proto::rng::Rng;
-use proto::s5066::sis::client::SendId;
-use proto::s5066::sis::{Client, ClientId, Mode, Sap, Service, client};
-use proto::s5066::{Address, Node, node};
-use proto::time::Time;
+use ::hf::modem::Waveform;
+use ::hf::s5066::sis::client::SendId;
+use ::hf::s5066::sis::{Client, ClientId, Mode, Sap, Service, client};
+use ::hf::s5066::{Address, Node, node};
+use base::rng::Rng;
+use base::time::Time;
 use sim::hf::{self, StationId};
 
 use super::air::{Air, Station};

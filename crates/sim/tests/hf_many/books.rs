@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto::time::Time;
+use base::time::Time;
 
 /// Names a U_PDU: the station that sent it, and its number there. Its octets begin with both.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

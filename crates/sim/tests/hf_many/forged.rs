@@ -10,13 +10,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use proto::modem::Waveform;
-use proto::rng::Rng;
-use proto::s5066::Address;
-use proto::s5066::dts::wire::{
+use ::hf::modem::Waveform;
+use ::hf::s5066::Address;
+use ::hf::s5066::dts::wire::{
     Ack, Body, Coding, CpduSegment, Data, Datagram, Eow, Expedited, Frame, Fsn, Header, LongAck,
     Management, Numbers, RateRequest, Reason, Reset,
 };
+use base::rng::Rng;
 use sim::hf;
 
 use super::air::Station;

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use proto::ip::{Checksum, Spec, protocol, pseudo_header};
-use proto::s5066::{Address, node};
-use proto::time::Time;
+use ::hf::s5066::{Address, node};
+use base::ip::{Checksum, Spec, protocol, pseudo_header};
+use base::time::Time;
 use sim::app::transfer;
 use sim::hf::{self, Channel, StationId};
 use sim::{HfId, HfStation, NodeId, World};

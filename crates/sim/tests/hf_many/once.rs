@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::s5066::cas::Access;
-use proto::time::Time;
+use ::hf::s5066::cas::Access;
+use base::rng::Rng;
+use base::time::Time;
 use sim::hf::{self, Channel, StationId};
 
 use super::band::{Band, Message};

@@ -4,18 +4,19 @@ mod picture;
 mod record;
 mod report;
 
-use anyhow::Context as _;
-use emulator::air::NetHub;
-use proto::time::Time;
-use sim::capture::{Capture, LinkType};
-use sim::cnr::StationId;
 use std::fs;
 
-use super::session::Session;
-use crate::animation;
+use anyhow::Context as _;
+use base::time::Time;
+use emulator::air::NetHub;
 use picture::Picture;
 use record::Record;
 use report::Report;
+use sim::capture::{Capture, LinkType};
+use sim::cnr::StationId;
+
+use super::session::Session;
+use crate::animation;
 
 /// Frames between two looks: more than a net carries in the time.
 const BETWEEN_LOOKS: usize = 4_096;

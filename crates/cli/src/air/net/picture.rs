@@ -3,8 +3,8 @@
 use ::lab::animation::{
     Frame, Frames, Kind, Limits, Node, NodeSample, Radio, Recording, Sampler, layout,
 };
+use base::time::Time;
 use emulator::air::{NetHub, NetSeen};
-use proto::time::Time;
 use sim::Class;
 use sim::cnr::{StationId, TransmissionKind};
 use sim::mobility::Motion;

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use emulator::air::NetSeen;
 use serde_json::json;
 use sim::cnr::{Precedence, StationId, TransmissionKind};
-use sim::whole::{grow_private, write_whole};
+use whole::{grow_private, write_whole};
 
 use crate::air::options::NetFiles;
 

@@ -3,13 +3,13 @@
 mod picture;
 mod report;
 
+use base::time::Time;
 use emulator::air::RadioHub;
-use proto::time::Time;
+use picture::Picture;
+use report::Report;
 
 use super::session::Session;
 use crate::animation;
-use picture::Picture;
-use report::Report;
 
 /// Has the interfaces of a session share this radio channel of its scenario.
 pub(super) fn run(session: &Session<'_>, radio: usize) -> anyhow::Result<()> {

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use ::lab::animation::{Frame, Frames, Kind, Limits, Node, NodeSample, Radio, Recording, Sampler};
+use base::time::Time;
 use emulator::air::{RadioHub, Seen, Stats};
-use proto::time::Time;
 use sim::Class;
 use sim::radio::{self, StationId};
 

@@ -9,11 +9,11 @@ use std::io;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::rng::Rng;
 use gf::{Buffer, Kernel, Singular, Solver};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
-use proto::rng::Rng;
 
 use super::Case;
 

@@ -1,7 +1,7 @@
 //! The same block by the crate `reed-solomon-erasure`, with its AVX2 code.
 
 use anyhow::Context as _;
-use proto::rng::Rng;
+use base::rng::Rng;
 use reed_solomon_erasure::galois_8::ReedSolomon;
 
 use super::{BLOCK, BLOCKS, LOST, SYMBOL, Task, random};

@@ -11,13 +11,13 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use base::time::Time;
 use gateway::bearer::Server;
 use gateway::bearer::server::{Client, Core};
+use hf::s5066::Address;
+use hf::s5066::service::{Indication, Outcome};
+use hf::s5066::sis::{self, ClientId, Event};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use proto::s5066::Address;
-use proto::s5066::service::{Indication, Outcome};
-use proto::s5066::sis::{self, ClientId, Event};
-use proto::time::Time;
 
 /// The addresses of the nodes.
 pub(super) const NODES: [Address; 2] = [Address::node(1), Address::node(2)];

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use base::time::Time;
 use gateway::bearer::Dial;
 use gateway::bearer::dial::Change;
+use hf::s5066::sis::client::{Client, Config, Event, Send};
+use hf::s5066::sis::{Sap, Service};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use proto::s5066::sis::client::{Client, Config, Event, Send};
-use proto::s5066::sis::{Sap, Service};
-use proto::time::Time;
 
 use super::hub::NODES;
 

@@ -19,14 +19,14 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
+use base::quantity::Probability;
 use lab::output::make_folder;
 use lab::stats::{Estimate, Observation, Sample};
-use proto::quantity::Probability;
+use network::{CLIENT, Network, SERVER, SERVER_ADDRESS};
+use plan::{Cell, Extent, Load};
 
 use super::namespaces::{Signals, Transfer, check_programs, check_root};
 use crate::failure::misuse;
-use network::{CLIENT, Network, SERVER, SERVER_ADDRESS};
-use plan::{Cell, Extent, Load};
 
 /// Seconds after which requests and pings begin beside a download.
 const LATER: u32 = 3;

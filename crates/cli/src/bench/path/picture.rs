@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use lab::figure::{Axis, Figure, Ink, Mark, Series, to_svg};
-use sim::whole::write_whole;
+use whole::write_whole;
 
 use super::Measured;
 use super::network::Carrier;

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use lab::scenario::{Flow, Plan, Transfer};
 use lab::tcp::as_linux;
-use proto::tcp;
 use serde_json::Value;
 
 use super::bed::{Air, address, count, row};

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::gateway::sys::port::{OFFLOAD, Port};
-use proto::ethernet::{self, Mac};
-use proto::hbh::Profile;
-use proto::hbh::hello::{Heard, Hello, Reception};
-use proto::ip::{Header, Spec};
+use base::ethernet::{self, Mac};
+use base::ip::{Header, Spec};
+use hbh::Profile;
+use hbh::hello::{Heard, Hello, Reception};
 use serde_json::Value;
 
 use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
@@ -263,11 +263,11 @@ pub(crate) fn hello_in(frame: &[u8]) -> Option<Hello> {
     }
     let mut octets = payload.to_vec();
     if octets.get(34..36)? != [0, 0] {
-        octets.truncate(octets.len() - proto::hbh::auth::HELLO_TAG);
+        octets.truncate(octets.len() - hbh::auth::HELLO_TAG);
         octets[34..36].fill(0);
     }
     octets[4..6].fill(0);
-    let sum = proto::ip::Checksum::default().with(&octets).finish();
+    let sum = base::ip::Checksum::default().with(&octets).finish();
     octets[4..6].copy_from_slice(&sum.to_be_bytes());
     Hello::parse(&octets, None).ok()
 }

@@ -9,15 +9,14 @@
 
 mod air;
 
-use proto::ethernet::{self, Mac};
-use proto::hbh::Profile;
-use proto::hbh::hello::Hello;
-use proto::ip::{Spec, rewrite_v4_checksum};
+use air::{ADDRESSES, Air, Name, PROTOCOL, SOON, hello_in};
+use base::ethernet::{self, Mac};
+use base::ip::{Spec, rewrite_v4_checksum};
+use hbh::Profile;
+use hbh::hello::Hello;
 
 use crate::namespaces::{TRACKWAY, wait_until};
 use crate::transfer::Transfer;
-
-use air::{ADDRESSES, Air, Name, PROTOCOL, SOON, hello_in};
 
 #[test]
 #[ignore = "needs root: run by ./test"]

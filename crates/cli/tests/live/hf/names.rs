@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 
-use proto::ip::udp::Datagram;
+use base::ip::udp::Datagram;
 
 use super::attack::{SAP, first_part, opening};
 use super::divert::MOMENT;

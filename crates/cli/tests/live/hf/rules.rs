@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use ::gateway::sys::Raw;
-use proto::ip::{Header, Spec, protocol, rewrite_v4_checksum};
+use base::ip::{Header, Spec, protocol, rewrite_v4_checksum};
 use serde_json::Value;
 
 use super::{Net, SOON, TRACKWAY, ip_client};

@@ -89,10 +89,11 @@ fn a_half_tunnel_learns_how_long_packets_may_be_further_on() {
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn half_tunnels_carry_nothing_into_the_manet_or_from_elsewhere() {
+    use std::os::fd::AsRawFd as _;
+
     use nix::sys::socket::{
         AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
     };
-    use std::os::fd::AsRawFd as _;
 
     let (manet, _server) = network(AODV);
     manet.expect_reachable(0, SERVER);
@@ -102,10 +103,10 @@ fn half_tunnels_carry_nothing_into_the_manet_or_from_elsewhere() {
     });
     let packet = |source: [u8; 4], destination: [u8; 4]| {
         let mut packet = Vec::new();
-        let spec = proto::ip::Spec::new(source.into(), destination.into(), 17);
+        let spec = base::ip::Spec::new(source.into(), destination.into(), 17);
         spec.emit(8, &mut packet);
         packet.extend([0, 9, 0, 9, 0, 8, 0, 0]);
-        proto::ip::minimal::encapsulate(&mut packet, [10, 66, 0, 3].into()).unwrap();
+        base::ip::minimal::encapsulate(&mut packet, [10, 66, 0, 3].into()).unwrap();
         packet
     };
     let node = [10, 66, 0, 2];

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
-use proto::rng::Rng;
+use base::rng::Rng;
 
 use crate::manet::bed::{ALL, AODV, Manet, address};
 use crate::namespaces::{SOON, wait_until};

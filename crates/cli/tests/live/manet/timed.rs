@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use proto::rng::Rng;
-use proto::routing::aodv::wire::{Errors, Message, Reply, Request};
+use base::rng::Rng;
+use manet::aodv::wire::{Errors, Message, Reply, Request};
 
 use crate::manet::bed::{AODV, Manet};
 

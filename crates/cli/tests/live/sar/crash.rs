@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use proto::rng::Rng;
+use base::rng::Rng;
 use serde_json::json;
 
 use super::bed::{Client, Net, PORT, address_of};

@@ -2,8 +2,8 @@
 
 use std::net::UdpSocket;
 
-use proto::sar::Ports;
-use proto::sar::wire::{Body, Pdu, Place};
+use sar::Ports;
+use sar::wire::{Body, Pdu, Place};
 
 use super::bed::{Net, PORT, address_of};
 

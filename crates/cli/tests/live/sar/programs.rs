@@ -14,7 +14,7 @@ use crate::namespaces::{SOON, TRACKWAY, is_installed, wait_until};
 
 /// The client as the documentation has it.
 fn documented() -> String {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sar-gateway.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/sar-gateway.md");
     let page = fs::read_to_string(page).unwrap();
     let (_, rest) = page.split_once("<!-- client.py -->\n```python\n").unwrap();
     rest.split_once("```").unwrap().0.to_owned()

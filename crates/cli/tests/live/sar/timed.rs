@@ -7,9 +7,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use proto::rng::Rng;
-use proto::sar::Ports;
-use proto::sar::wire::{Body, MaskBuffer, Pdu, Place};
+use base::rng::Rng;
+use sar::Ports;
+use sar::wire::{Body, MaskBuffer, Pdu, Place};
 use serde_json::json;
 
 use super::bed::{Client, Net, PORT, address_of};

@@ -2,10 +2,10 @@
 
 use std::os::fd::AsRawFd as _;
 
+use base::ip::Checksum;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, sendto, socket,
 };
-use proto::ip::Checksum;
 
 use super::*;
 

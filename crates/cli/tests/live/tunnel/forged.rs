@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use ::gateway::sys::port::{OFFLOAD, Port};
-use proto::ethernet::{self, Mac};
-use proto::ip::{Checksum, Spec, protocol, pseudo_header};
+use base::ethernet::{self, Mac};
+use base::ip::{Checksum, Spec, protocol, pseudo_header};
 
 use super::{Net, SOON};
 use crate::namespaces::wait_until;

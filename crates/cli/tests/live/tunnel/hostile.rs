@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ::gateway::keys::System;
 use ::gateway::sys::port::{OFFLOAD, Port};
-use proto::rng::Rng;
-use proto::secure::PrivateKey;
+use base::rng::Rng;
+use tunnel::secure::PrivateKey;
 
 use super::{Net, SOON};
 use crate::namespaces::wait_until;

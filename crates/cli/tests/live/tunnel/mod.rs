@@ -21,8 +21,8 @@ use std::path::PathBuf;
 
 use ::gateway::keys::{self, System};
 use nix::sys::signal::Signal;
-use proto::secure::PrivateKey;
 use serde_json::Value;
+use tunnel::secure::PrivateKey;
 
 use crate::namespaces::{Emulated, Namespaces, Program, SOON, TRACKWAY, wait_until};
 use crate::transfer::Transfer;

@@ -4,8 +4,8 @@ use std::fs;
 
 use ::gateway::keys::{self, System};
 use nix::sys::signal::Signal;
-use proto::secure::PrivateKey;
 use serde_json::Value;
+use tunnel::secure::PrivateKey;
 
 use super::{Net, SOON, TRACKWAY};
 use crate::namespaces::wait_until;

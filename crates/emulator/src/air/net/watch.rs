@@ -2,8 +2,8 @@
 
 use std::io;
 
-use proto::ethernet::HEADER;
-use proto::time::Time;
+use base::ethernet::HEADER;
+use base::time::Time;
 use sim::Class;
 use sim::capture::{Capture, Direction};
 use sim::cnr::{Precedence, Transmission, TransmissionKind};

@@ -60,8 +60,8 @@ impl RadioHub {
 mod tests {
     use std::time::Duration;
 
-    use proto::ip::{Spec, protocol};
-    use proto::time::Time;
+    use base::ip::{Spec, protocol};
+    use base::time::Time;
     use sim::mobility::{Motion, Position};
     use sim::radio::{Config, StationId};
 

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 
+use ::tunnel::secure::PORT;
+use base::dns::Name;
 use nix::net::if_::if_nametoindex;
-use proto::dns::Name;
-use proto::secure::PORT;
 use settings::{Complaint, Entry};
 
 use super::listen::all_versions;

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use proto::parameter::Written;
-use proto::secure::PORT;
+use ::tunnel::secure::PORT;
+use base::parameter::Written;
 use settings::{Complaint, Entry};
 
 use crate::config::{s5066, some};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use base::ip::Prefix;
 use nix::libc;
-use proto::ip::Prefix;
 
 use crate::linux::netlink::{self, Message, Request};
 

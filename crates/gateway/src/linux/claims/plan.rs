@@ -18,7 +18,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use proto::ip::Prefix;
+use base::ip::Prefix;
 
 use super::entry::{Entry, Owner, Rule, Table};
 

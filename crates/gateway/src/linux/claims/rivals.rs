@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use base::ip::Prefix;
 use nix::libc;
 use nix::net::if_::if_indextoname;
-use proto::ip::Prefix;
 
 use super::entry::{Found, Owner, Table, family, metric};
 use super::{FIXED, without_family};

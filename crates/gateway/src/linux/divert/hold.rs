@@ -12,10 +12,10 @@ use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
+use base::ip::Header;
+use base::ip::icmp::Error;
 use nix::libc;
 use nix::sys::socket::SockProtocol;
-use proto::ip::Header;
-use proto::ip::icmp::Error;
 
 use super::plan::{GROUP, LET_IN, REFUSED};
 use super::syn::Syn;

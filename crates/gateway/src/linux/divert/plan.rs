@@ -18,8 +18,8 @@ mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use proto::ip::{Prefix, protocol};
-use proto::rules::{Ports, Refusal, Selector};
+use base::ip::{Prefix, protocol};
+use rules::{Ports, Refusal, Selector};
 
 use super::super::firewall::MARK as OWN;
 use super::super::nft::TABLE;

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header, pseudo_header};
-use proto::tcp::wire::Flags;
-use proto::tcp::{Peek, Segment};
+use base::ip::icmp::Error;
+use base::ip::{FlowKey, Header, pseudo_header};
+use base::tcp::Flags;
+use base::tcp::{Peek, Segment};
 
 /// Where its checksum stands in a TCP header.
 const CHECKSUM: usize = 16;
@@ -73,14 +73,14 @@ impl Syn {
 
 #[cfg(test)]
 mod tests {
-    use proto::ip::protocol;
+    use base::ip::protocol;
 
     use super::*;
 
     /// From 10.1.7.2:53868 to 10.2.0.1:80, number 7, with an option that nobody knows.
     fn syn(checksum: [u8; 2]) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 44, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 1, 7, 2, 10, 2, 0, 1];
-        proto::ip::rewrite_v4_checksum(&mut packet);
+        base::ip::rewrite_v4_checksum(&mut packet);
         packet.extend([0xd2, 0x6c, 0, 80, 0, 0, 0, 7, 0, 0, 0, 0, 0x60, 0x02, 0xfa, 0xf0]);
         packet.extend(checksum);
         packet.extend([0, 0, 253, 4, 0xf9, 0x89]);

@@ -4,8 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use proto::ip::{self, Checksum, Header, protocol, pseudo_header};
-use proto::tcp;
+use base::ip::{self, Checksum, Header, protocol, pseudo_header};
 
 use super::{HEADER, KIND_TCP4, KIND_TCP6, KIND_UDP, NEEDS_SUM};
 
@@ -234,7 +233,7 @@ impl Shape {
         let is_tcp = header.protocol == protocol::TCP;
         let payload = match header.protocol {
             protocol::TCP => {
-                let len = tcp::header_len(packet.get(transport..)?.first_chunk()?);
+                let len = base::tcp::header_len(packet.get(transport..)?.first_chunk()?);
                 let flags = packet.get(transport + TCP_FLAGS)?;
                 if flags & !TCP_PSH != TCP_ACK || len < 20 {
                     return None;

@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 
+use base::ip::Spec;
 use proptest::prelude::*;
-use proto::ip::Spec;
 
 use super::*;
 

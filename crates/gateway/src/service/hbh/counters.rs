@@ -118,18 +118,18 @@ pub(super) struct Sent {
 
 #[cfg(test)]
 mod tests {
-    use proto::hbh::neighbours;
+    use hbh::neighbours;
 
     use super::*;
     use crate::service::entries;
 
     #[test]
     fn every_counter_is_documented() {
-        let docs = include_str!("../../../../../docs/gateway.md");
+        let docs = include_str!("../../../../../docs/guide/gateway.md");
         let neighbours = entries("", &neighbours::Stats::default());
 
         for (name, _) in entries("", &Counters::default()).into_iter().chain(neighbours) {
-            assert!(docs.contains(&format!("`{name}`")), "{name} is not in docs/gateway.md");
+            assert!(docs.contains(&format!("`{name}`")), "{name} is not in docs/guide/gateway.md");
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use proto::hbh::Peer;
-use proto::hbh::auth::{Channel, End, GroupKey, TRAILER, Untrusted};
+use hbh::Peer;
+use hbh::auth::{Channel, End, GroupKey, TRAILER, Untrusted};
 
 /// The key, and the conversations under it.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! What is said of stations whose hellos do not count.
 
-use proto::hbh::hello::Malformed;
-use proto::hbh::neighbours::Place;
-use proto::time::Time;
+use base::time::Time;
+use hbh::hello::Malformed;
+use hbh::neighbours::Place;
 use tracing::{debug, warn};
 
 use super::Hbh;

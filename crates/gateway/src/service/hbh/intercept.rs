@@ -1,10 +1,10 @@
 //! What leaves for a neighbour: from the kernel into HBH.
 
-use proto::contract::Refused;
-use proto::ethernet;
-use proto::hbh::{self, Peer};
-use proto::ip::{self, Header, icmp, mss};
-use proto::time::Time;
+use base::contract::Refused;
+use base::ethernet;
+use base::ip::{self, Header, icmp, mss};
+use base::time::Time;
+use hbh::Peer;
 
 use super::Hbh;
 use super::counters::Counters;

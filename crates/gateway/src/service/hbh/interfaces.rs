@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use proto::time::{Time, earliest};
+use base::time::{Time, earliest};
 use tracing::{info, warn};
 
 use super::port::Port;

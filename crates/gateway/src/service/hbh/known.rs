@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use proto::hbh::Peer;
-
-use proto::hbh::neighbours::Place;
+use hbh::Peer;
+use hbh::neighbours::Place;
 
 /// Peers remembered that are gone: packets of theirs may still wait for their turn.
 const GONE: usize = 64;

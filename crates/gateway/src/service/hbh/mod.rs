@@ -31,14 +31,20 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::budget::Budget;
+use base::ethernet::Mac;
+use base::ip::icmp;
+use base::rng::Rng;
+use base::time::{Time, earliest};
 use caps::Capability;
+use counters::Counters;
+use guard::Guard;
+use hbh::neighbours::{self, Neighbours};
+use hbh::orphans::Orphans;
+use known::KnownPeers;
 use nix::poll::{PollFd, PollFlags};
-use proto::budget::Budget;
-use proto::ethernet::Mac;
-use proto::hbh;
-use proto::ip::icmp;
-use proto::rng::Rng;
-use proto::time::{Time, earliest};
+use ports::Ports;
+use release::Release;
 use serde::Serialize;
 use tracing::{debug, info, warn};
 
@@ -50,14 +56,6 @@ use crate::linux::netlink::{Monitor, Netlink};
 use crate::linux::routes::Routes;
 use crate::reactor::{Driver, has_input};
 use crate::sys::{Raw, Received};
-use proto::hbh::neighbours::{self, Neighbours};
-use proto::hbh::orphans::Orphans;
-
-use counters::Counters;
-use guard::Guard;
-use known::KnownPeers;
-use ports::Ports;
-use release::Release;
 
 /// Changes that come together are acted on together.
 const SETTLE: Duration = Duration::from_millis(20);

@@ -7,10 +7,10 @@
 //! Either way all rules are asked again, and the packet comes back by the egress hook if its new
 //! next hop speaks HBH.
 
-use proto::hbh::Peer;
-use proto::hbh::orphans::Orphan;
-use proto::ip::{self, FlowKey, Header};
-use proto::time::Time;
+use base::ip::{self, FlowKey, Header};
+use base::time::Time;
+use hbh::Peer;
+use hbh::orphans::Orphan;
 
 use super::Hbh;
 use crate::linux::routes::NextHop;

@@ -1,14 +1,14 @@
 //! Neighbours that come and go, as HBH hears of them.
 
-use proto::hbh::{self, PeerConfig};
-use proto::time::{Time, earliest};
+use base::time::{Time, earliest};
+use hbh::PeerConfig;
+use hbh::neighbours::{self, Place};
 use tracing::{debug, info};
 
 use super::known::Known;
 use super::orphans::Reason;
 use super::{Hbh, SETTLE};
 use crate::service::complaints::Subject;
-use proto::hbh::neighbours::{self, Place};
 
 impl Hbh {
     /// Acts on who came and went; `reason` is why those went that did.

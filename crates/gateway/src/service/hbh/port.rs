@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use proto::ethernet::{self, Mac};
+use base::ethernet::{self, Mac};
 
 use super::counters::Counters;
 use crate::linux::links::LinkState;

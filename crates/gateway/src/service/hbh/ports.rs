@@ -1,7 +1,7 @@
 //! The MANET interfaces by their positions. One that is not there is waited for.
 
 use anyhow::{Context as _, bail};
-use proto::time::Time;
+use base::time::Time;
 use serde::Serialize;
 
 use super::port::Port;

@@ -1,10 +1,10 @@
 //! What neighbours send: hellos, and HBH packets.
 
-use proto::ethernet::{self, Mac};
-use proto::hbh::auth;
-use proto::hbh::hello::Hello;
-use proto::ip::Header;
-use proto::time::Time;
+use base::ethernet::{self, Mac};
+use base::ip::Header;
+use base::time::Time;
+use hbh::auth;
+use hbh::hello::Hello;
 
 use super::Hbh;
 use super::orphans::Reason;

@@ -2,9 +2,9 @@
 //!
 //! Segments that follow each other go there as one train, as a network card would put them together.
 
-use proto::hbh::neighbours::Place;
-use proto::ip::Header;
-use proto::time::Time;
+use base::ip::Header;
+use base::time::Time;
+use hbh::neighbours::Place;
 
 use super::Hbh;
 use super::counters::Counters;

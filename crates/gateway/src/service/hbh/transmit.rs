@@ -1,9 +1,9 @@
 //! What goes to neighbours: asked for only while their link has room.
 
-use proto::ethernet::Mac;
-use proto::hbh::Link;
-use proto::hbh::hello::Hello;
-use proto::time::Time;
+use base::ethernet::Mac;
+use base::time::Time;
+use hbh::Link;
+use hbh::hello::Hello;
 
 use super::Hbh;
 

@@ -11,8 +11,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use proto::hfpep::Target;
-use proto::ip::{Prefix, is_unicast};
+use base::ip::{Prefix, is_unicast};
+use hf::hfpep::Target;
 
 use crate::config::HfPep;
 use crate::config::hfpep::{Allowed, Far, Mode, Peer, targets};
@@ -129,7 +129,7 @@ fn is_routable(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proto::s5066::Address;
+    use hf::s5066::Address;
 
     use super::*;
     use crate::config::Config;

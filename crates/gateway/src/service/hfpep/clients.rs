@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use proto::hfpep::{Opening, Target, Tls};
-use proto::rules::{Service, Verdict};
-use proto::slep::{Options, Reason};
-use proto::time::Time;
+use base::time::Time;
+use hf::hfpep::{Opening, Target, Tls};
+use hf::slep::{Options, Reason};
+use rules::{Service, Verdict};
 use tracing::debug;
 
 use super::Pep;

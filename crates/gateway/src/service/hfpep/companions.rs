@@ -14,10 +14,10 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base::time::{Time, earliest};
+use hf::s5066::Address;
 use nix::libc;
 use nix::unistd::Uid;
-use proto::s5066::Address;
-use proto::time::{Time, earliest};
 use tracing::debug;
 
 use crate::config::HfPep;

@@ -4,10 +4,10 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use base::time::Time;
+use hf::slep::Reason;
 use nix::libc;
 use nix::sys::epoll::EpollFlags;
-use proto::slep::Reason;
-use proto::time::Time;
 
 use super::wire::{HANDSHAKE, Heard, Wire, is_passing};
 use crate::sys::tcp::unacknowledged;

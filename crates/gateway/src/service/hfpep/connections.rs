@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
+use hf::hfpep::SessionId;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use proto::hfpep::SessionId;
 
 use super::connection::Connection;
 

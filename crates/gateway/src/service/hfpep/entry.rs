@@ -11,18 +11,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
+use base::ip::Prefix;
 use nix::poll::{PollFd, PollFlags};
-use proto::ip::Prefix;
-use proto::rules::{self, Counters, Decision, Handshake, Selector, Service, Verdict};
+use rules::{Counters, Decision, Handshake, Selector, Service, Verdict};
 use tracing::{debug, warn};
 
+use super::gate::Gate;
 use crate::config::hfpep::{Far, Peer, Transport};
 use crate::config::{HfPep, NO_RULE};
 use crate::linux::divert::{Denial, Diversion, Fate, Hold, Plan, Rule, Syn};
 use crate::linux::tcp::start_listening;
 use crate::reactor::has_input;
-
-use super::gate::Gate;
 
 /// Connections taken from a listener before others have their turn.
 const ACCEPTS: usize = 64;

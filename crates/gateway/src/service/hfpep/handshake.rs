@@ -1,9 +1,9 @@
 //! Clients that are answered when the far end has accepted for the target.
 
-use proto::hfpep::{Opening, Target};
-use proto::rules::{Config, Handshake, Verdict};
-use proto::slep::Reason;
-use proto::time::Time;
+use base::time::Time;
+use hf::hfpep::{Opening, Target};
+use hf::slep::Reason;
+use rules::{Config, Handshake, Verdict};
 use tracing::{debug, warn};
 
 use super::Pep;

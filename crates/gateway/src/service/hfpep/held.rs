@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use proto::hfpep::{SessionId, has_share};
-use proto::ip::icmp::Error;
-use proto::slep::Reason;
-use proto::time::Time;
+use base::ip::icmp::Error;
+use base::time::Time;
+use hf::hfpep::{SessionId, has_share};
+use hf::slep::Reason;
 use serde::Serialize;
 
 use super::fast::LinkId;

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 
+use base::time::Time;
+use hf::hfpep::has_share;
+use hf::slep::Options;
 use nix::poll::{PollFd, PollFlags};
-use proto::hfpep::has_share;
-use proto::slep::Options;
-use proto::time::Time;
 
 use super::wire::{HANDSHAKE, Wire};
 use crate::config::hfpep::Far;

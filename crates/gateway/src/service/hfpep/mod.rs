@@ -34,17 +34,32 @@ mod wire;
 use std::collections::BTreeSet;
 use std::os::fd::AsFd as _;
 
+use admission::Admission;
 use anyhow::Context as _;
+use base::rng::Rng;
+use base::time::{Time, earliest};
 use caps::Capability;
+use companions::Companions;
+use connection::{Connection, Stage};
+use connections::Connections;
+use entry::Entry;
+use fast::Fast;
+use held::{Asked, Held};
+use hf::hfpep::{Event, HfPep, Opening, SessionId};
+use hf::s5066::{Address, seal};
+use hf::slep::{Break, Reason};
+use lobby::Lobby;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::epoll::EpollFlags;
-use proto::hfpep::{Event, HfPep, Opening, SessionId};
-use proto::rng::Rng;
-use proto::s5066::{Address, seal};
-use proto::slep::{Break, Reason};
-use proto::time::{Time, earliest};
+use partings::{LOOK, Partings};
 use serde::Serialize;
+use slack::Slack;
+use status::Status;
+use targets::Targets;
+use termination::Termination;
 use tracing::{debug, info, warn};
+use udp::Udp;
+use wire::Heard;
 
 use super::complaints::{Complaints, Subject};
 use super::rules::Rules;
@@ -54,22 +69,6 @@ use crate::config::{self, Config};
 use crate::ends::End;
 use crate::reactor::{Driver, has_input};
 use crate::tls::Failure;
-
-use admission::Admission;
-use companions::Companions;
-use connection::{Connection, Stage};
-use connections::Connections;
-use entry::Entry;
-use fast::Fast;
-use held::{Asked, Held};
-use lobby::Lobby;
-use partings::{LOOK, Partings};
-use slack::Slack;
-use status::Status;
-use targets::Targets;
-use termination::Termination;
-use udp::Udp;
-use wire::Heard;
 
 pub(super) const KIND: Kind = Kind {
     name: "hfpep",

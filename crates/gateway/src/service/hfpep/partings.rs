@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::connection::Connection;
 

@@ -8,10 +8,10 @@
 //! ```
 
 use anyhow::Context as _;
-use proto::hfpep::SessionId;
-use proto::s5066::Address;
-use proto::slep::Reason;
-use proto::time::Time;
+use base::time::Time;
+use hf::hfpep::SessionId;
+use hf::s5066::Address;
+use hf::slep::Reason;
 
 use super::Pep;
 use super::admission::Admission;

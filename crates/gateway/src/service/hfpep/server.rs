@@ -1,7 +1,7 @@
 //! The connection to the STANAG 5066 server, where there is one.
 
+use base::time::Time;
 use nix::poll::PollFlags;
-use proto::time::Time;
 use tracing::{info, warn};
 
 use super::Pep;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 use crate::sys::heap;
 

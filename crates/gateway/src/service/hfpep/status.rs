@@ -2,14 +2,13 @@
 
 use std::net::SocketAddr;
 
-use proto::hfpep::{self, Opening, Phase, Target, flows};
-use proto::slep::Waiting;
-use proto::time::Time;
+use base::time::Time;
+use hf::hfpep::{self, Opening, Phase, Target, flows};
+use hf::slep::Waiting;
 use serde::Serialize;
 
-use crate::bearer::dial::Dial;
-
 use super::Pep;
+use crate::bearer::dial::Dial;
 
 /// Connections that are told of at most, the oldest first of those over HF, and then of others; and as many flows of UDP.
 const MOST: usize = 100;

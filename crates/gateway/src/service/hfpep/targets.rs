@@ -3,9 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 
-use proto::hfpep::{Opening, Target};
-use proto::slep::Reason;
-use proto::time::Time;
+use base::time::Time;
+use hf::hfpep::{Opening, Target};
+use hf::slep::Reason;
 use serde::Serialize;
 use tracing::{debug, warn};
 

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 
 use anyhow::Context as _;
-use proto::hfpep::{Target, Tls};
-use proto::slep::Reason;
-use proto::time::Time;
+use base::time::Time;
+use hf::hfpep::{Target, Tls};
+use hf::slep::Reason;
 use tracing::warn;
 
 use crate::service::complaints::{Complaints, Subject};

@@ -11,14 +11,14 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
+use base::time::Time;
+use hf::hfpep::Target;
+use hf::hfpep::flows::wire::Opening;
+use hf::hfpep::flows::{Arrived, Client, FlowId};
+use hf::s5066::Address;
+use hf::slep::{Delivery, Reason};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use proto::hfpep::Target;
-use proto::hfpep::flows::wire::Opening;
-use proto::hfpep::flows::{Arrived, Client, FlowId};
-use proto::rules::{Service, Verdict};
-use proto::s5066::Address;
-use proto::slep::{Delivery, Reason};
-use proto::time::Time;
+use rules::{Service, Verdict};
 use serde::Serialize;
 use tracing::debug;
 

@@ -10,12 +10,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
+use base::budget::Budget;
+use base::ip::{Header, Prefix, icmp, minimal};
+use base::time::{Time, earliest};
+use manet::waiting::{self, Waiting};
+use manet::{Neighbour, Passage};
 use nix::poll::{PollFd, PollFlags};
-use proto::budget::Budget;
-use proto::ip::{Header, Prefix, icmp, minimal};
-use proto::routing::waiting::{self, Waiting};
-use proto::routing::{Neighbour, Passage};
-use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{debug, trace, warn};
 
@@ -361,7 +361,7 @@ impl Routing {
         if is_own {
             let evicted = demand.waiting.push(now, destination, packet.len(), packet);
             demand.counters.packets_evicted += evicted.len() as u64;
-            let demanded = proto::routing::Demand { destination, from: None };
+            let demanded = manet::Demand { destination, from: None };
             self.router.handle_demand(now, &demanded);
         } else {
             // The way back to the sender begins with who sent it here: a TUN device does not say who.
@@ -372,7 +372,7 @@ impl Routing {
                 None => self.ports.iter().map(|(interface, _)| everybody(interface)).collect(),
             };
             for from in senders {
-                let demanded = proto::routing::Demand { destination, from: Some(from) };
+                let demanded = manet::Demand { destination, from: Some(from) };
                 self.router.handle_demand(now, &demanded);
             }
         }

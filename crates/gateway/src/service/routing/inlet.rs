@@ -10,10 +10,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
-use proto::ip::icmp::{Error, Report};
-use proto::ip::{Checksum, Header, minimal, protocol};
-use proto::routing::path_mtu::PathMtus;
-use proto::time::Time;
+use base::ip::icmp::{Error, Report};
+use base::ip::{Checksum, Header, minimal, protocol};
+use base::time::Time;
+use manet::path_mtu::PathMtus;
 use serde::Serialize;
 use tracing::trace;
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use proto::routing::Neighbour;
-use proto::time::{Time, earliest};
+use base::time::{Time, earliest};
+use manet::Neighbour;
 use tracing::{debug, info};
 
 use super::{Config, Demand, Netlink, Reload, Routing, Settings, UDP_ONLY};

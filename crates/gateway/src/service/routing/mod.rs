@@ -20,12 +20,16 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
+use base::ip::Prefix;
+use base::time::{Time, earliest};
 use caps::Capability;
+use demand::Demand;
+use manet::{Arrival, Event, Neighbour, Notice, Route, Router};
 use nix::poll::{PollFd, PollFlags};
-use proto::ip::Prefix;
-use proto::routing::{Arrival, Event, Neighbour, Notice, Route, Router};
-use proto::time::{Time, earliest};
+use notices::Notices;
+use ports::Ports;
 use serde::Serialize;
+use table::Table;
 use tracing::{debug, info, trace, warn};
 
 use super::complaints::{Complaints, Subject};
@@ -35,11 +39,6 @@ use crate::linux::fib::{Fib, Hop, Outcome, Target};
 use crate::linux::netlink::{Monitor, Netlink};
 use crate::linux::settings::Settings;
 use crate::reactor::{Driver, has_input};
-
-use demand::Demand;
-use notices::Notices;
-use ports::Ports;
-use table::Table;
 
 pub(super) const KIND: Kind = Kind {
     name: "routing",

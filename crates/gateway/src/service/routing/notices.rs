@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use proto::routing::Notice;
-use proto::time::Time;
+use base::time::Time;
+use manet::Notice;
 use tracing::warn;
 
 /// How long an address counts as another node's too after the last sign of that node.
@@ -68,7 +68,7 @@ impl Notices {
 
 #[cfg(test)]
 mod tests {
-    use proto::routing::Neighbour;
+    use manet::Neighbour;
 
     use super::*;
 

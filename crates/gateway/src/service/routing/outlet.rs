@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
-use proto::ip::{Header, Prefix, minimal, protocol};
+use base::ip::{Header, Prefix, minimal, protocol};
 use serde::Serialize;
 use tracing::{trace, warn};
 

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::Context as _;
-use proto::ip::{Prefix, V4_HEADER, udp};
-use proto::routing::{Interface, Neighbour, Sending};
+use base::ip::{Prefix, V4_HEADER, udp};
+use manet::{Interface, Neighbour, Sending};
 use serde::Serialize;
 
 use crate::linux::links::LinkState;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use proto::ip::Prefix;
-use proto::routing::Route;
+use base::ip::Prefix;
+use manet::Route;
 
 /// Bits of an IPv4 address.
 const BITS: u8 = 32;
@@ -51,7 +51,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use proto::routing::Neighbour;
+    use manet::Neighbour;
 
     use super::*;
 

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use proto::s5066::Node;
-use proto::s5066::node::{Airtime, Link};
-use proto::time::Time;
+use base::time::Time;
+use hf::s5066::Node;
+use hf::s5066::node::{Airtime, Link};
 use serde::Serialize;
 
 use crate::service::rounded;

@@ -11,14 +11,15 @@ mod tests;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use air::Air;
 use anyhow::Context as _;
+use base::rng::Rng;
+use base::time::{Time, earliest};
 use caps::Capability;
+use hf::modem::lan::Dte;
+use hf::modem::{Event, Keying};
+use hf::s5066::{Node, node};
 use nix::poll::{PollFd, PollFlags};
-use proto::modem::lan::Dte;
-use proto::modem::{Event, Keying};
-use proto::rng::Rng;
-use proto::s5066::{Node, node};
-use proto::time::{Time, earliest};
 use serde::Serialize;
 use tracing::{info, warn};
 
@@ -28,8 +29,6 @@ use crate::bearer::dial::{Change, Dial};
 use crate::bearer::server::{Client, Server};
 use crate::config::{self, Config};
 use crate::reactor::Driver;
-
-use air::Air;
 
 pub(super) const KIND: Kind = Kind {
     name: "s5066",

@@ -5,15 +5,15 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
+use hf::modem::Waveform;
+use hf::modem::lan::wire::Packet;
+use hf::modem::lan::{self, Dce};
+use hf::s5066::Address;
+use hf::s5066::cas::Access;
+use hf::s5066::node::Rate;
+use hf::s5066::sis::{Sap, client};
 use nix::poll::ppoll;
 use nix::sys::time::TimeSpec;
-use proto::modem::Waveform;
-use proto::modem::lan::wire::Packet;
-use proto::modem::lan::{self, Dce};
-use proto::s5066::Address;
-use proto::s5066::cas::Access;
-use proto::s5066::node::Rate;
-use proto::s5066::sis::{Sap, client};
 
 use super::*;
 

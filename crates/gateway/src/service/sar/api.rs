@@ -10,7 +10,7 @@
 
 use std::net::IpAddr;
 
-use proto::sar::{Failure, Outcome};
+use sar::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// Octets of a line at most.

@@ -13,9 +13,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
+use base::time::Time;
 use nix::poll::{PollFd, PollFlags};
-use proto::sar::Source;
-use proto::time::Time;
+use sar::Source;
 use serde::Serialize;
 use tracing::{debug, warn};
 

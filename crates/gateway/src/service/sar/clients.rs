@@ -13,9 +13,9 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 
 use anyhow::Context as _;
+use base::time::Time;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{getsockopt, sockopt};
-use proto::time::Time;
 use serde::Serialize;
 use tracing::info;
 

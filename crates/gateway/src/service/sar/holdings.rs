@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto::sar::Source;
+use sar::Source;
 
 /// Messages and octets by source.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use proto::sar::Source;
+use sar::Source;
 
 use super::clients::ClientId;
 use super::holdings::{Amount, Holdings};
@@ -254,7 +254,7 @@ impl Inbox {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use proto::sar::{Ending, Ports, Remembered};
+    use sar::{Ending, Ports, Remembered};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Reliable messages over UDP for programs, by the S/R protocol: nothing that was accepted is lost with the process.
 //!
 //! ```text
-//!  programs ⇄ Clients ─▶ Outbox ─▶ proto::sar::Sar ⇄ Port ⇄ UDP 1624 of others
+//!  programs ⇄ Clients ─▶ Outbox ─▶ sar::Sar ⇄ Port ⇄ UDP 1624 of others
 //!                    ◀── Inbox ◀──────┘      │
 //!                                 Store ◀────┘ what is on the disk lets the rest go on
 //! ```
@@ -29,24 +29,23 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use api::Answer;
+use base::time::{Time, earliest};
 use caps::Capability;
+use carrier::Carrier;
+use clients::{ClientId, Clients, Said};
+use inbox::{Batch, Inbox};
 use nix::poll::{PollFd, PollFlags};
-use proto::sar::{self, Event, Remembered, Source};
-use proto::time::{Time, earliest};
+use outbox::{Notice, Outbox};
+use port::Port;
+use sar::{Event, Remembered, Source};
+use store::{Arrived, Key, Known, Record, Store, Ticket};
 use tracing::debug;
+use way::Ways;
 
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::config::{self, Config};
 use crate::reactor::{Driver, has_input};
-
-use api::Answer;
-use carrier::Carrier;
-use clients::{ClientId, Clients, Said};
-use inbox::{Batch, Inbox};
-use outbox::{Notice, Outbox};
-use port::Port;
-use store::{Arrived, Key, Known, Record, Store, Ticket};
-use way::Ways;
 
 pub(super) const KIND: Kind = Kind {
     name: "sar",

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use proto::sar::{MessageId, Outcome};
+use sar::{MessageId, Outcome};
 
 use super::api::{Fate, said};
 use super::clients::ClientId;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
-use proto::sar::{Arrival, Precedence, Transmit};
+use sar::{Arrival, Precedence, Transmit};
 use serde::Serialize;
 
 use super::store::Ticket;
@@ -84,7 +84,7 @@ impl Port {
             let (outbox, arrivals) = (Outbox::default(), Arrivals::default());
             sockets.push(Socket { udp, is_v4: at.is_ipv4(), outbox, arrivals });
         }
-        let number = config.listen.first().map_or(proto::sar::PORT, SocketAddr::port);
+        let number = config.listen.first().map_or(sar::PORT, SocketAddr::port);
         Ok(Self { sockets, number, held: VecDeque::new(), counters: Counters::default() })
     }
 

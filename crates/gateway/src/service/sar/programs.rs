@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::sar::{Message, Options, Ports, Precedence};
-use proto::time::Time;
+use base::time::Time;
+use sar::{Message, Options, Ports, Precedence};
 use serde::Serialize;
 
 use super::api::{self, Answer, LONGEST_NAME, Request};

@@ -7,11 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use proto::rng::Rng;
-use proto::sar::{
-    self, Message, MessageId, NotTaken, Options, Outcome, Precedence, Resume, Source,
-};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use sar::{Message, MessageId, NotTaken, Options, Outcome, Precedence, Resume, Source};
 use tracing::{info, warn};
 
 use super::carrier::Carrier;

@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::time::Time;
 use nix::libc;
-use proto::time::Time;
 
 use crate::linux::links;
 use crate::linux::netlink::Monitor;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use proto::ip::BadSource;
+use base::ip::BadSource;
 use serde::Serialize;
 
 /// A number that only grows.

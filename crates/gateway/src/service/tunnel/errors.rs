@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use proto::budget::Budget;
-use proto::ip::{Header, icmp};
-use proto::time::Time;
+use base::budget::Budget;
+use base::ip::{Header, icmp};
+use base::time::Time;
 
 use crate::config;
 use crate::linux::offload;
@@ -61,7 +61,7 @@ pub(super) enum Answer<'a> {
 
 #[cfg(test)]
 mod tests {
-    use proto::ip::Prefix;
+    use base::ip::Prefix;
 
     use super::*;
 
@@ -77,7 +77,7 @@ mod tests {
             let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1];
             packet.extend_from_slice(&to);
             packet.extend_from_slice(&[0; 8]);
-            proto::ip::rewrite_v4_checksum(&mut packet[..20]);
+            base::ip::rewrite_v4_checksum(&mut packet[..20]);
             packet
         };
         let mut answer = |to| {

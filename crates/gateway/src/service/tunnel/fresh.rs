@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::sockets::Way;
 

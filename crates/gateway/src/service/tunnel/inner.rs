@@ -1,6 +1,6 @@
 //! How long inner packets may be, and what the device offers.
 
-use proto::secure::PeerId;
+use tunnel::secure::PeerId;
 
 use super::state::{LEAST_MTU, State};
 

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
+use base::ip::check_source;
 use nix::poll::{PollFd, PollFlags};
-
-use proto::ip::check_source;
-use proto::secure::{Heard, Incarnation, Opened, Opener, PeerId, Routes};
+use tunnel::secure::{Heard, Incarnation, Opened, Opener, PeerId, Routes};
 
 use super::Shared;
 use super::sockets::Way;
@@ -170,7 +169,7 @@ fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
 }
 
 impl Released {
-    fn take(&mut self, state: &mut super::State, now: proto::time::Time, peer: Option<PeerId>) {
+    fn take(&mut self, state: &mut super::State, now: base::time::Time, peer: Option<PeerId>) {
         let Some(peer) = peer else { return };
         let Self { octets, packets, scratch, .. } = self;
         let whole = state.whole(peer).unwrap_or(usize::MAX);

@@ -38,11 +38,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::rng::Rng;
+use base::time::{Time, earliest};
 use caps::Capability;
+use counters::Counters;
+use errors::Errors;
+use fresh::From;
+use inward::Inward;
+use names::Names;
 use nix::poll::{PollFd, PollFlags};
-use proto::rng::Rng;
-use proto::secure::{self, PrivateKey, Routes};
-use proto::time::{Time, earliest};
+use outward::Outward;
+use sockets::Sockets;
+use state::State;
+use transmit::Transmitter;
+use tunnel::secure::{self, PrivateKey, Routes};
+use wait::Second;
 
 use super::{Kind, Reload, Report, Service, Setup, wall_clock};
 use crate::config::{self, Config};
@@ -54,17 +64,6 @@ use crate::linux::netlink::Netlink;
 use crate::linux::ways::{self, Changes, Consent, Ways};
 use crate::reactor::{Clock, Driver, Waker};
 use crate::sys::Tap;
-
-use counters::Counters;
-use errors::Errors;
-use fresh::From;
-use inward::Inward;
-use names::Names;
-use outward::Outward;
-use sockets::Sockets;
-use state::State;
-use transmit::Transmitter;
-use wait::Second;
 
 pub(super) const KIND: Kind = Kind {
     name: "tunnel",

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use proto::dns::{Failure, Name};
-use proto::secure::PeerId;
-use proto::time::{Time, earliest};
+use base::dns::{Failure, Name};
+use base::time::{Time, earliest};
 use tracing::{info, warn};
+use tunnel::secure::PeerId;
 
 use super::naming::{LONGEST, Naming};
 use super::state::{Link, Session, State};

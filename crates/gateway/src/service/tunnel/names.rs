@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::dns::{Failure, Lookup, Name, files};
+use base::rng::Rng;
+use base::time::{Time, earliest};
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use proto::dns::{Failure, Lookup, Name, files};
-use proto::rng::Rng;
-use proto::secure::PeerId;
-use proto::time::{Time, earliest};
 use tracing::debug;
+use tunnel::secure::PeerId;
 
 use super::Shared;
 use super::naming::Questions;

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use proto::dns::{Failure, Name};
-use proto::secure::PeerId;
-use proto::time::Time;
+use base::dns::{Failure, Name};
+use base::time::Time;
+use tunnel::secure::PeerId;
 
 use crate::config::{self, Endpoint};
 

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use proto::secure::{PublicKey, Trouble};
 use tracing::{info, warn};
+use tunnel::secure::{PublicKey, Trouble};
 
 /// A peer has not answered for a while. From here it cannot be told why.
 pub(super) fn no_answer(peer: &str, endpoint: SocketAddr, left_out: u64) {

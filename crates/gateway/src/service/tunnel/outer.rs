@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
+use tunnel as nc;
+use tunnel::secure::{OUTER_V4, OUTER_V6};
+
 use crate::linux::claims::MARK;
 use crate::linux::routes::Routes;
-use proto::nc;
-use proto::secure::{OUTER_V4, OUTER_V6};
 
 /// The parameters of a core for a peer at `endpoint`.
 pub(super) fn core_config(

@@ -4,11 +4,11 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use base::ip::{Header, icmp, mss};
+use base::time::Time;
 use nix::poll::{PollFd, PollFlags};
-use proto::ip::{Header, icmp, mss};
-use proto::secure::{PeerId, Routes};
-use proto::time::Time;
 use tracing::debug;
+use tunnel::secure::{PeerId, Routes};
 
 use super::errors::Answer;
 use super::state::Rejected;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError};
 
-use proto::ip::Prefix;
-use proto::secure::{self, PeerId, Routes};
+use base::ip::Prefix;
+use tunnel::secure::{self, PeerId, Routes};
 
 use super::state::{Link, State};
 use super::{Tunnel, lock, wish};

@@ -4,8 +4,8 @@
 
 use std::net::SocketAddr;
 
-use proto::secure::{Incoming, PeerId};
-use proto::time::Time;
+use base::time::Time;
+use tunnel::secure::{Incoming, PeerId};
 
 use super::fresh::From;
 use super::sockets::Way;

@@ -4,13 +4,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use proto::contract::Refused;
-use proto::nc::{self, Event, Tunnel};
-use proto::rng::Rng;
-use proto::secure::{self, Fresh, Incarnation, Outgoing, PeerId, Peers, Sealer, Unusable};
-use proto::time::{Time, earliest};
+use base::contract::Refused;
+use base::rng::Rng;
+use base::time::{Time, earliest};
 use tracing::field::display;
 use tracing::info;
+use tunnel as nc;
+use tunnel::secure::{self, Fresh, Incarnation, Outgoing, PeerId, Peers, Sealer, Unusable};
+use tunnel::{Event, Tunnel};
 
 use super::fresh::{From, Ports};
 use super::naming::{Naming, Questions};
@@ -579,7 +580,7 @@ fn quiet_at(peers: &Peers, link: &Link) -> Option<Time> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use proto::secure::PrivateKey;
+    use tunnel::secure::PrivateKey;
 
     use super::*;
     use crate::keys::System;

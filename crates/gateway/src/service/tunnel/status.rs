@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::nc::{Estimates, Stats};
-use proto::secure;
-use proto::time::Time;
+use base::time::Time;
 use serde::Serialize;
+use tunnel::secure;
+use tunnel::{Estimates, Stats};
 
 use super::naming::Naming;
 use super::sockets::Sockets;
@@ -105,8 +105,8 @@ impl Shared {
 
 fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Link) -> Status<'a> {
     let core = link.session.as_ref().map(|session| &session.core);
-    let stats = core.map(proto::nc::Tunnel::stats).unwrap_or_default();
-    let estimates = core.map(proto::nc::Tunnel::estimates).unwrap_or_default();
+    let stats = core.map(tunnel::Tunnel::stats).unwrap_or_default();
+    let estimates = core.map(tunnel::Tunnel::estimates).unwrap_or_default();
     let Estimates { rtt, rate, loss, loss_in, burst, queued, unacknowledged, path_mtu, whole } =
         estimates;
     let age = |since: Time| seconds(now.since(since));
@@ -143,7 +143,7 @@ fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Lin
         },
         redundancy: redundancy(&stats),
         left: left(&stats),
-        mtu: core.map_or(0, proto::nc::Tunnel::mtu),
+        mtu: core.map_or(0, tunnel::Tunnel::mtu),
         stats,
         handshakes: peers.stats(link.peer),
     }

@@ -1,8 +1,8 @@
 //! From the cores to the socket.
 
-use proto::ip::ecn;
-use proto::nc::Transmit;
-use proto::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
+use base::ip::ecn;
+use tunnel::Transmit;
+use tunnel::secure::{HEADER, OVERHEAD, PeerId, Sealer, TAG};
 
 use super::Shared;
 use super::sockets::Way;

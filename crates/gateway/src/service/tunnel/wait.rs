@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::Context as _;
-use proto::time::Time;
+use base::time::Time;
 
 use super::Shared;
 use crate::reactor::{Driver, Reactor, Waker};

@@ -16,10 +16,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
+use base::time::{Time, earliest};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Uid;
-use proto::time::{Time, earliest};
 use serde::{Deserialize, Serialize};
 use tracing::debug;
 

@@ -146,7 +146,7 @@ impl Lock {
     fn of_namespace(base: &Path) -> anyhow::Result<Self> {
         let locks = base.join(LOCKS);
         make_own(&locks, 0o700).with_context(|| format!("cannot make {}", locks.display()))?;
-        Self::lock(locks.join(namespace().to_string()), None)
+        Self::take(locks.join(namespace().to_string()), None)
     }
 
     /// Locks the file that belongs to a socket, and gives it to a user.
@@ -156,10 +156,10 @@ impl Lock {
     fn beside(socket: &Path, account: Option<&Account>) -> anyhow::Result<Self> {
         let mut path = socket.to_owned().into_os_string();
         path.push(".lock");
-        Self::lock(PathBuf::from(path), account)
+        Self::take(PathBuf::from(path), account)
     }
 
-    fn lock(path: PathBuf, account: Option<&Account>) -> anyhow::Result<Self> {
+    fn take(path: PathBuf, account: Option<&Account>) -> anyhow::Result<Self> {
         let said = || format!("cannot lock {}", path.display());
         let file = loop {
             let file = open_lock(&path, true).with_context(said)?;

@@ -3,10 +3,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use proto::quantity::BitRate;
-use proto::rng::Rng;
-use proto::tcp;
-use proto::time::Time;
+use base::quantity::BitRate;
+use base::rng::Rng;
+use base::time::Time;
 use sim::channel::{self, Outages};
 use sim::{AppId, InterfaceConfig, LinkConfig, World};
 

@@ -6,7 +6,8 @@ mod tests;
 
 use std::time::Duration;
 
-use proto::modem::Waveform;
+use hf::modem::Waveform;
+use scene::Scene;
 use sim::hf::Channel;
 
 use super::shared::{JAIN_GOAL, jain};
@@ -17,8 +18,6 @@ use crate::figure::Ink;
 use crate::grid::{Cell, Experiment, Place, Runs};
 use crate::stats::Observation;
 use crate::words::number;
-
-use scene::Scene;
 
 const SPEEDS: [u32; 2] = [1_200, 9_600];
 /// Bit errors; without, runs differ by nothing but who speaks first.

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use proto::hfpep::{Config, Event, HfPep, Opening, SessionId, Target};
-use proto::modem::Waveform;
-use proto::rng::Rng;
-use proto::s5066::node;
-use proto::s5066::sis::ClientId;
-use proto::s5066::{Address, Node};
-use proto::slep::Options;
-use proto::time::{Time, earliest};
+use base::rng::Rng;
+use base::time::{Time, earliest};
+use hf::hfpep::{Config, Event, HfPep, Opening, SessionId, Target};
+use hf::modem::Waveform;
+use hf::s5066::node;
+use hf::s5066::sis::ClientId;
+use hf::s5066::{Address, Node};
+use hf::slep::Options;
 use sim::hf::{Channel, Medium, Net, StationId};
 
 use super::super::{air, shared, station};

@@ -3,9 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use proto::s5066::node::{FrameKind, Record};
-use proto::tcp;
-use proto::time::Time;
+use base::time::Time;
+use hf::s5066::node::{FrameKind, Record};
 use sim::app::echo::Echo;
 use sim::app::ping::Ping;
 use sim::app::{stream, transfer};

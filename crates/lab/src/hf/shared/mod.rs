@@ -6,9 +6,10 @@ mod tests;
 
 use std::time::Duration;
 
-use proto::modem::Waveform;
-use proto::s5066::cas::Access;
-use proto::s5066::node::Config;
+use hf::modem::Waveform;
+use hf::s5066::cas::Access;
+use hf::s5066::node::Config;
+use scene::{Kind, Load, Scene, Served};
 use sim::hf::Channel;
 
 use super::{BIT_S, GROUP, UTILISATION, air_assumptions, station};
@@ -18,8 +19,6 @@ use crate::figure::{Axis, Figure, Ink, Mark, Series};
 use crate::grid::{Cell, Experiment, Place, Runs};
 use crate::stats::{Estimate, Observation};
 use crate::words::number;
-
-use scene::{Kind, Load, Scene, Served};
 
 const SPEEDS: [u32; 4] = [300, 1_200, 9_600, 240_000];
 /// The speed at which different numbers of stations are tried.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use proto::modem::Waveform;
-use proto::rng::Rng;
-use proto::s5066::node::Config;
-use proto::s5066::sis::{Client, ClientId, Mode, Sap, Service, client};
-use proto::s5066::{Address, Node};
-use proto::time::{Time, earliest};
+use base::rng::Rng;
+use base::time::{Time, earliest};
+use hf::modem::Waveform;
+use hf::s5066::node::Config;
+use hf::s5066::sis::{Client, ClientId, Mode, Sap, Service, client};
+use hf::s5066::{Address, Node};
 use sim::hf::{Channel, Medium, Net, StationId};
 
 use super::super::{air, bulk, station};

@@ -10,14 +10,13 @@
 
 use std::time::Duration;
 
-use proto::nc;
-use proto::quantity::BitRate;
-use proto::rng::Rng;
-use proto::tcp;
-use proto::time::Time;
+use base::quantity::BitRate;
+use base::rng::Rng;
+use base::time::Time;
 use sim::app::stream;
 use sim::channel;
 use sim::{AppId, InterfaceConfig, LinkConfig};
+use tunnel as nc;
 
 use super::super::network::LONG_PACKET;
 use super::Way;

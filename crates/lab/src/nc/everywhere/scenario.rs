@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use proto::quantity::Probability;
+use base::quantity::Probability;
 use sim::channel::{BadLoss, Fades, GilbertElliott, Loss};
 
 use crate::words::percent;

@@ -2,9 +2,8 @@
 
 use std::fmt::{self, Formatter};
 
-use proto::parameter::{Value, Written};
-use proto::time::Time;
-use proto::{sar, tcp};
+use base::parameter::{Value, Written};
+use base::time::Time;
 use settings::{Complaint, Section};
 use sim::PassiveOpens;
 

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use proto::parameter::{Kind, Parameter, Rule, Table, Value, named, names, word};
-use proto::sar::{self, Precedence};
-use proto::tcp;
-use proto::time::Time;
+use base::parameter::{Kind, Parameter, Rule, Table, Value, named, names, word};
+use base::time::Time;
+use sar::Precedence;
 use sim::app::messages::Carrier;
 
 use super::{DAY, INTERVAL};

@@ -12,9 +12,8 @@ mod run;
 
 use std::time::Duration;
 
-use proto::parameter::{Kind, Parameter, Table, named, names, word};
-use proto::tcp;
-use proto::time::Time;
+use base::parameter::{Kind, Parameter, Table, named, names, word};
+use base::time::Time;
 use sim::AppId;
 use sim::app::bgp::wire::Sizes;
 

@@ -1,6 +1,5 @@
 //! What became of the traffic, for programs (JSON) and people (text).
 
-use proto::sar;
 use serde::Serialize;
 
 /// What became of the BGP sessions of a run. A message that is under way at its end did not come.

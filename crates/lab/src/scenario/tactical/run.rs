@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use proto::ip::protocol;
-use proto::sar::Sar;
+use base::ip::protocol;
+use sar::Sar;
 use sim::app::bgp::{self, Ends, Record};
 use sim::app::messages;
 use sim::{Prefix, Summary};

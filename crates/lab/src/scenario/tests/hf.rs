@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use proto::s5066::cas::Access;
-use proto::s5066::parameters::JITTER;
-use proto::s5066::{Address, node};
+use hf::s5066::cas::Access;
+use hf::s5066::parameters::JITTER;
+use hf::s5066::{Address, node};
 
 use super::parse;
 

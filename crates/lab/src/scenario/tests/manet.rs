@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 use sim::mobility::{Motion, Position, Trace, bonnmotion, setdest};
 
 use super::super::{Movement, Plan};

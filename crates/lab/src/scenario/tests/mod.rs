@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proto::tcp::{Algorithm, Growth, adaptive_pacing, vegas};
+use tcp::{Algorithm, Growth, adaptive_pacing, vegas};
 
 use super::Plan;
 
@@ -334,7 +334,7 @@ dscp = 9
     assert_eq!((hbh.retries, hbh.window, hbh.queue, hbh.packets), (7, (2, 9), 9, 99));
     assert_eq!(hbh.rto.minimum, Duration::from_millis(5));
     let tcp = &plan.transfers[0].tcp;
-    let default = proto::tcp::Config::default();
+    let default = tcp::Config::default();
     assert_eq!((tcp.mss, tcp.ip.ttl, tcp.mtu), (Some(500), 9, 1280));
     assert!(tcp.rto.forgive && tcp.keep_alive.is_some());
     assert_ne!(tcp.congestion, default.congestion);

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use proto::routing::aodv;
+use manet::aodv;
 use sim::QueueDiscipline;
 use sim::service::routing::RoutingProtocol;
 

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use proto::quantity::Probability;
-use proto::time::Time;
-use proto::{hbh, tcp, tcpnc};
+use base::quantity::Probability;
+use base::time::Time;
 use sim::LinkConfig;
 use sim::channel::{self, Loss};
+use tcp::tcpnc;
 
 use super::super::{Flow, Plan, Stream, TcpncTunnel, Transfer};
 use super::parse;
@@ -56,7 +56,7 @@ fn built() -> Plan {
 }
 
 fn usual() -> channel::Config {
-    let rate = proto::quantity::BitRate::from_bits_per_s(1_234_567).unwrap_or_default();
+    let rate = base::quantity::BitRate::from_bits_per_s(1_234_567).unwrap_or_default();
     channel::Config { rate, ..channel::Config::default() }
 }
 

@@ -14,7 +14,7 @@ const fn otherwise(title: &'static str, set: fn(&mut Config)) -> Assumption {
     Assumption { title, set }
 }
 
-/// What docs/cnr.md is unsure of.
+/// What docs/protocols/cnr.md is unsure of.
 pub(super) static ASSUMED: [Assumption; 17] = [
     otherwise("as everywhere else", |_| {}),
     otherwise("access r-nad", |it| it.access = AccessMethod::Random),
@@ -33,6 +33,6 @@ pub(super) static ASSUMED: [Assumption; 17] = [
     otherwise("acknowledgement coupled", |it| it.link_type = LinkType::Coupled),
     otherwise("acknowledgement decoupled", |it| it.link_type = LinkType::Decoupled),
     otherwise("rate 4800 bit/s", |it| {
-        it.rate = proto::quantity::BitRate::from_bits_per_s(4_800).unwrap_or(it.rate);
+        it.rate = base::quantity::BitRate::from_bits_per_s(4_800).unwrap_or(it.rate);
     }),
 ];

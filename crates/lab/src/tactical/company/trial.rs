@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use proto::quantity::BitRate;
-use proto::sar::{self, Profile};
-use proto::tcp;
-use proto::time::Time;
+use base::quantity::BitRate;
+use base::time::Time;
+use sar::Profile;
 use sim::{InterfaceConfig, LinkConfig, channel, cnr};
 
 use super::assumption::ASSUMED;

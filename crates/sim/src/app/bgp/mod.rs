@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::tcp::{self, Connection, Event, State};
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use session::Session;
+use tcp::{Connection, Event, State};
 
 use super::App;
-use session::Session;
 pub use session::{Ends, Record};
 use wire::{Kind, PORT, Sizes};
 

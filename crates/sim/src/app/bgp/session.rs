@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use proto::tcp::Connection;
-use proto::time::Time;
+use base::time::Time;
+use tcp::Connection;
 
 use super::wire::{self, Kind, Malformed};
 

@@ -1,15 +1,13 @@
-//! Messages over S/R: `proto::sar` on UDP port 1624.
+//! Messages over S/R: `sar` on UDP port 1624.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use proto::ip::selective;
-use proto::ip::udp::Datagram;
-use proto::rng::Rng;
-use proto::sar::{
-    self, Arrival, Event, Message, MessageId, Options, Outcome, PORT, Ports, Sar, Transmit,
-};
-use proto::time::Time;
+use base::ip::selective;
+use base::ip::udp::Datagram;
+use base::rng::Rng;
+use base::time::Time;
+use sar::{Arrival, Event, Message, MessageId, Options, Outcome, PORT, Ports, Sar, Transmit};
 
 use super::tally::Tally;
 use super::{Config, Submitted, class};

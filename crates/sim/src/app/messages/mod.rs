@@ -15,16 +15,16 @@ mod tally;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use proto::ip::udp::Datagram;
-use proto::rng::Rng;
-use proto::sar::{self, Precedence, Sar};
-use proto::tcp::{self, Connection};
-use proto::time::{Time, earliest};
+use base::ip::udp::Datagram;
+use base::rng::Rng;
+use base::time::{Time, earliest};
+use exchange::Exchange;
+use sar::{Precedence, Sar};
+use streams::Streams;
+use tcp::Connection;
 
 use super::App;
 use super::stamp::{self, Stamp};
-use exchange::Exchange;
-use streams::Streams;
 pub use tally::Stats;
 use tally::Tally;
 

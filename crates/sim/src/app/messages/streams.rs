@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use proto::tcp::{self, Connection, Event, State};
-use proto::time::Time;
+use base::time::Time;
+use tcp::{Connection, Event, State};
 
 use super::tally::Tally;
 use super::{Config, Submitted};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::super::stamp::Stamp;
 use crate::summary::Summary;

@@ -1,6 +1,6 @@
 //! Network access: in which slot behind the timeout period a station transmits.
 
-use proto::rng::Rng;
+use base::rng::Rng;
 
 use super::airtime::AirTime;
 use super::config::{AccessMethod, Config};

@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use proto::quantity::BitRate;
-use proto::time::nanos;
+use base::quantity::BitRate;
+use base::time::nanos;
 
 use super::config::{Coding, Config, LinkType};
 use super::hearing::MOST_HOPS;

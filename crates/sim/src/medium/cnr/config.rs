@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::quantity::BitRate;
+use base::quantity::BitRate;
 
 /// A station, identified by its index in the net.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -10,7 +10,7 @@ pub struct StationId(pub usize);
 
 /// The properties of a net and its stations.
 ///
-/// `docs/cnr.md` says where each default comes from and how sure it is.
+/// `docs/protocols/cnr.md` says where each default comes from and how sure it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Which radio the other defaults describe.

@@ -1,7 +1,7 @@
 //! What stations are given, what they put on the air, and what the driver learns.
 
-use proto::ip::Header;
-use proto::time::Time;
+use base::ip::Header;
+use base::time::Time;
 
 use super::config::StationId;
 

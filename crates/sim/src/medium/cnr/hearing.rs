@@ -1,6 +1,6 @@
 //! Who hears whom, how strongly, and over which relays a packet goes.
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::config::{Config, NoSuchHearing, StationId};
 use crate::mobility::{Motion, Position};

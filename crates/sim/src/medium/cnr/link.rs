@@ -8,7 +8,7 @@
 //!                        └────────────────────────────┘ or Failed
 //! ```
 
-use proto::time::{Time, nanos};
+use base::time::{Time, nanos};
 
 use super::airtime::AirTime;
 use super::config::{LinkType, StationId};

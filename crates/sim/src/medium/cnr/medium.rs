@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::time::{Time, nanos};
+use base::rng::Rng;
+use base::time::{Time, nanos};
 
 use super::airtime::{AirTime, MOST_INFORMATION};
 use super::config::{Config, StationId, Stats};

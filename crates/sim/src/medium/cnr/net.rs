@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::config::{LinkType, StationId};
 use super::frame::{Event, Frame, Precedence, Targets, Transmission, TransmissionKind};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use proto::parameter::{Kind, Parameter, Rule, Table, Value, named, names, word};
+use base::parameter::{Kind, Parameter, Rule, Table, Value, named, names, word};
 
 use super::airtime::{AirTime, MOST_INFORMATION};
 use super::config::{AccessMethod, Coding, Config, LinkType, Preset};

@@ -1,6 +1,6 @@
 //! What a station hears, and where it stands.
 
-use proto::rng::Rng;
+use base::rng::Rng;
 
 use super::config::{Config, Stats};
 use super::frame::Precedence;

@@ -3,8 +3,8 @@
 //! Ways over relays follow from who hears whom at the instant, as if all updates had arrived; an update
 //! costs the time on the air that it costs.
 
-use proto::rng::Rng;
-use proto::time::nanos;
+use base::rng::Rng;
+use base::time::nanos;
 
 use super::airtime::AirTime;
 use super::frame::{Frame, Precedence, Targets};

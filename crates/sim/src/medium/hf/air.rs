@@ -12,8 +12,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use proto::modem::{Event, Keying};
-use proto::time::Time;
+use base::time::Time;
+use hf::modem::{Event, Keying};
 
 use super::{Medium as Radio, StationId};
 use crate::engine::packets::PacketId;

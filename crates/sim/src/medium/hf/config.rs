@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use proto::modem::Waveform;
-use proto::s5066::{Address, node};
+use hf::modem::Waveform;
+use hf::s5066::{Address, node};
 
 use super::channel::Channel;
 

@@ -12,7 +12,7 @@
 //! bandwidth, for a BER of 1e-5 with the longest interleaver. AWGN fixes the curve; the "poor"
 //! channel (2 ms, 1 Hz) fixes what a real modem loses against an ideal one when paths fade.
 
-use proto::modem::{Family, Waveform};
+use hf::modem::{Family, Waveform};
 
 /// Decades of BER per dB near 1e-5: convolutional code of constraint length 7, soft decisions.
 const SLOPE: f64 = 1.4;

@@ -3,8 +3,8 @@
 //! The spectrum is divided into equally likely bands, and one frequency is drawn from each, so every
 //! run has the right spectrum. The value at any time can be computed without earlier values.
 
-use proto::rng::Rng;
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
 
 /// The number of sinusoids: enough that fades of 20 dB are as frequent as with Rayleigh fading.
 const SINUSOIDS: usize = 24;

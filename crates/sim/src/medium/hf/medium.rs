@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use proto::modem::{Event, Waveform};
-use proto::rng::Rng;
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use hf::modem::{Event, Waveform};
 
 use super::channel::Channel;
 use super::config::{Config, StationId, Stats, Timing};

@@ -6,9 +6,9 @@
 //!            clock ─▶ └────────┘ ⇄ Node 2 ⇄ …
 //! ```
 
-use proto::modem::Keying;
-use proto::s5066::Node;
-use proto::time::{Time, earliest};
+use base::time::{Time, earliest};
+use hf::modem::Keying;
+use hf::s5066::Node;
 
 use super::{Medium, StationId};
 
@@ -146,10 +146,10 @@ impl std::fmt::Debug for Station {
 mod tests {
     use std::time::Duration;
 
-    use proto::modem::Waveform;
-    use proto::rng::Rng;
-    use proto::s5066::Address;
-    use proto::s5066::sis::{Client, ClientId, Sap, Service, client};
+    use base::rng::Rng;
+    use hf::modem::Waveform;
+    use hf::s5066::Address;
+    use hf::s5066::sis::{Client, ClientId, Sap, Service, client};
 
     use super::super::{Channel, Config, Timing};
     use super::*;
@@ -206,7 +206,7 @@ mod tests {
         received: Vec<Vec<u8>>,
         confirmed: usize,
         rejected: usize,
-        records: Vec<proto::s5066::node::Record>,
+        records: Vec<hf::s5066::node::Record>,
         steps: u32,
     }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use proto::modem::Waveform;
-use proto::rng::Rng;
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
+use hf::modem::Waveform;
 
 use super::channel::{Channel, Variation};
 use super::curve::Curve;

@@ -5,8 +5,8 @@
 //!  blocks  |0          |1          |2      ...     bits): an octet comes with the block it ends in
 //! ```
 
-use proto::modem::Waveform;
-use proto::time::Time;
+use base::time::Time;
+use hf::modem::Waveform;
 
 /// Octets that a signal keeps before it discards those that are no longer needed.
 const COMPACT: usize = 1 << 16;

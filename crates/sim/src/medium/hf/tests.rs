@@ -1,7 +1,7 @@
 //! Tests of the medium's timing and error rates, and of the requirements of the standard.
 
-use proto::modem::{Event, Waveform};
-use proto::time::Time;
+use base::time::Time;
+use hf::modem::{Event, Waveform};
 
 use super::*;
 

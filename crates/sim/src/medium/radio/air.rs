@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::capture::write_frame;
 use super::{Event, Frame, FrameKind, Medium as Radio, StationId, Transmission};

@@ -13,7 +13,7 @@
 //! The air time of data counts the four addresses and the check sequence, as ns-2 does, but no SNAP
 //! header, which is here so that the packet behind it is understood. The check sequence is left out.
 
-use proto::quantity::BitRate;
+use base::quantity::BitRate;
 
 use super::config::{Config, StationId};
 use super::frame::{FrameKind, Transmission};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use proto::parameter::{Kind, Parameter, Rule, Table};
-use proto::quantity::BitRate;
+use base::parameter::{Kind, Parameter, Rule, Table};
+use base::quantity::BitRate;
 
 /// A station, identified by its index in the medium.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -12,7 +12,7 @@ pub struct StationId(pub usize);
 /// The properties of a radio channel and its stations.
 ///
 /// The defaults are those of ns-2's model of a 914 MHz WaveLAN card with basic frames at 1 Mbit/s;
-/// `docs/radio.md` says where each comes from.
+/// `docs/protocols/radio.md` says where each comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Of control frames and broadcasts.

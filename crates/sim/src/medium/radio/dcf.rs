@@ -7,7 +7,7 @@
 //!                 └────────── longer back-off ◀─────────────────────────┘ ──▶ Failed
 //! ```
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::agenda::{GENERATIONS, Step};
 use super::config::StationId;

@@ -4,7 +4,7 @@
 //! list was made (a Verlet list). The list stays good until two stations can have come nearer by the
 //! slack, so a transmission costs what its neighbourhood is, not what the world is.
 
-use proto::time::Time;
+use base::time::Time;
 
 use crate::mobility::{Motion, Position};
 
@@ -228,7 +228,7 @@ fn list_end(near: &[u32]) -> u32 {
 mod tests {
     use std::time::Duration;
 
-    use proto::rng::Rng;
+    use base::rng::Rng;
 
     use super::*;
 

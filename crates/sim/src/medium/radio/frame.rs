@@ -1,6 +1,6 @@
 //! What drivers hand to the medium and get from it.
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::StationId;
 

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::time::Time;
+use base::rng::Rng;
+use base::time::Time;
 
 use super::agenda::{Agenda, Step};
 use super::config::{Config, StationId, Stats};

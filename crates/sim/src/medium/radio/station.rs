@@ -1,6 +1,6 @@
 //! What a station hears, and what its MAC does.
 
-use proto::rng::Rng;
+use base::rng::Rng;
 
 use super::config::Stats;
 use super::frame::Frame;

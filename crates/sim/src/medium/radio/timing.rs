@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use proto::quantity::BitRate;
-use proto::time::nanos;
+use base::quantity::BitRate;
+use base::time::nanos;
 
 use super::Config;
 use super::frame::FrameKind;

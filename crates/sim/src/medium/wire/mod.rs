@@ -4,12 +4,12 @@ pub mod channel;
 
 use std::net::IpAddr;
 
-use proto::time::Time;
+use base::time::Time;
+use channel::Channel;
 
 use super::{Delivery, LinkAddress, Medium, Neighbour};
 use crate::engine::packets::PacketId;
 use crate::ids::PortId;
-use channel::Channel;
 
 /// A point-to-point link.
 #[derive(Debug)]

@@ -9,15 +9,15 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use proto::contract::Refused;
-use proto::ethernet::Mac;
-use proto::hbh::hello::Hello;
-use proto::hbh::neighbours::{self, Neighbours, Place};
-use proto::hbh::orphans::{Orphan, Orphans};
-use proto::hbh::{self, Link, Peer, PeerConfig};
-use proto::ip::{FlowKey, Header, mss};
-use proto::rng::Rng;
-use proto::time::{Time, earliest};
+use ::hbh::hello::Hello;
+use ::hbh::neighbours::{self, Neighbours, Place};
+use ::hbh::orphans::{Orphan, Orphans};
+use ::hbh::{Link, Peer, PeerConfig};
+use base::contract::Refused;
+use base::ethernet::Mac;
+use base::ip::{FlowKey, Header, mss};
+use base::rng::Rng;
+use base::time::{Time, earliest};
 use serde::Serialize;
 
 use super::{Attachment, Hook, Origin, Service, ServiceReport, Verdict, Way};
@@ -483,7 +483,7 @@ const HAS_OLDER: u8 = 0x40;
 
 #[cfg(test)]
 mod tests {
-    use proto::ip::protocol;
+    use base::ip::protocol;
 
     use super::*;
 

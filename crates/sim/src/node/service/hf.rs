@@ -11,11 +11,13 @@ pub mod pep;
 
 use std::collections::VecDeque;
 
-use proto::ipclient::IpClient;
-use proto::s5066::Node;
-use proto::s5066::node::{self, Record};
-use proto::s5066::sis::ClientId;
-use proto::time::{Time, earliest};
+use base::time::{Time, earliest};
+use client::Attached;
+use hf::ipclient::IpClient;
+use hf::s5066::Node;
+use hf::s5066::node::{self, Record};
+use hf::s5066::sis::ClientId;
+use pep::Pep;
 use serde_json::json;
 
 use super::{Service, ServiceReport, Way};
@@ -23,9 +25,6 @@ use crate::capture::Direction;
 use crate::engine::{Engine, PacketId};
 use crate::hf::{Air, StationId};
 use crate::ids::PortId;
-
-use client::Attached;
-use pep::Pep;
 
 /// Records that are kept at most.
 const MAX_RECORDS: usize = 1 << 20;

@@ -23,10 +23,10 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::net::IpAddr;
 
-use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header, Prefix};
-use proto::routing::Route;
-use proto::time::Time;
+use base::ip::icmp::Error;
+use base::ip::{FlowKey, Header, Prefix};
+use base::time::Time;
+use manet::Route;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -13,12 +13,13 @@ mod config;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 
-use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header, Prefix, minimal, protocol};
-use proto::routing::path_mtu::PathMtus;
-use proto::routing::waiting::Waiting;
-use proto::routing::{Arrival, Demand, Event, Interface, Neighbour, Router, Sending};
-use proto::time::{Time, earliest};
+use base::ip::icmp::Error;
+use base::ip::{FlowKey, Header, Prefix, minimal, protocol};
+use base::time::{Time, earliest};
+use carriage::{emit, is_carried_by, set_ttl};
+use manet::path_mtu::PathMtus;
+use manet::waiting::Waiting;
+use manet::{Arrival, Demand, Event, Interface, Neighbour, Router, Sending};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -28,8 +29,6 @@ use crate::engine::{Engine, PacketId, is_for_all};
 use crate::ids::PortId;
 use crate::medium::LinkAddress;
 use crate::node::stack::too_big;
-
-use carriage::{emit, is_carried_by, set_ttl};
 pub use config::{RoutingConfig, RoutingCounters, RoutingOptions, RoutingProtocol, Unsent};
 
 /// A routing protocol and what the node does for it.
@@ -399,7 +398,7 @@ impl Service for Routing {
         if from.is_none() && !self.is_own(header, origin) {
             return;
         }
-        let passage = proto::routing::Passage { source, destination, from, next };
+        let passage = manet::Passage { source, destination, from, next };
         self.router.handle_passage(now, &passage);
     }
 

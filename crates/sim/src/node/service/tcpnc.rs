@@ -8,13 +8,14 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use proto::ip::{FlowKey, Header, protocol};
-use proto::rng::Rng;
-use proto::tcp::{self, Connection, Event, Flags, Segment, State};
-use proto::tcpnc::framing::{self, Deframer};
-use proto::tcpnc::{self, wire};
-use proto::time::Time;
+use base::ip::{FlowKey, Header, protocol};
+use base::rng::Rng;
+use base::tcp::{Flags, Segment};
+use base::time::Time;
 use serde_json::json;
+use tcp::tcpnc::framing::{self, Deframer};
+use tcp::tcpnc::{self, wire};
+use tcp::{Connection, Event, State};
 
 use super::{Hook, Service, ServiceReport, Verdict, Way};
 use crate::engine::{Engine, PacketId};

@@ -5,23 +5,25 @@
 //!  Input ─ UDP to its port ─▶ open ─▶ handle_datagram ─▶ poll_packet ─▶ input or forward
 //! ```
 //!
-//! What it sends are the octets of a gateway ([`proto::secure::wire`]): the two ends call each other,
+//! What it sends are the octets of a gateway ([`tunnel::secure::wire`]): the two ends call each other,
 //! agree on keys, and seal. Only the secrets are not: they follow from the seed of the run.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use proto::contract::Refused;
-use proto::ip::icmp::Error;
-use proto::ip::{FlowKey, Header, ecn, fragment, protocol, rewrite_v4_checksum, udp};
-use proto::nc::{self, Event};
-use proto::rng::Rng;
-use proto::secure::{
-    self, HEADER, Incarnation, Incoming, OUTER_V4, OUTER_V6, Peer, PeerId, Peers, PrivateKey,
-    PublicKey, Seeded, TAG, Unusable,
-};
-use proto::time::{Time, earliest};
+use base::contract::Refused;
+use base::entropy::Seeded;
+use base::ip::icmp::Error;
+use base::ip::{FlowKey, Header, ecn, fragment, protocol, rewrite_v4_checksum, udp};
+use base::rng::Rng;
+use base::time::{Time, earliest};
 use serde::Serialize;
+use tunnel as nc;
+use tunnel::Event;
+use tunnel::secure::{
+    self, HEADER, Incarnation, Incoming, OUTER_V4, OUTER_V6, Peer, PeerId, Peers, PrivateKey,
+    PublicKey, TAG, Unusable,
+};
 
 use super::{Hook, Service, ServiceReport, Verdict, Way};
 use crate::engine::{Engine, PacketId};
@@ -415,7 +417,7 @@ impl Service for Tunnel {
 fn set_class(packet: &mut [u8], class: u8) {
     if packet[0] >> 4 == 4 {
         packet[1] = class;
-        rewrite_v4_checksum(&mut packet[..proto::ip::V4_HEADER]);
+        rewrite_v4_checksum(&mut packet[..base::ip::V4_HEADER]);
     } else {
         packet[0] |= class >> 4;
         packet[1] |= class << 4;

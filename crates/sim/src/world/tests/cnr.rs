@@ -122,7 +122,7 @@ fn tcp_passes_and_the_same_seed_gives_the_same_run() {
         }
         world.auto_routes();
         let to = SocketAddr::new(world.address(nodes[1]).unwrap(), 9);
-        let tcp = proto::tcp::Config { mtu: 576, ..proto::tcp::Config::default() };
+        let tcp = tcp::Config { mtu: 576, ..tcp::Config::default() };
         let config = transfer::SenderConfig { tcp, ..transfer::SenderConfig::new(to, 3_000) };
         world.add_app(nodes[0], transfer::Sender::new(config));
         let config = transfer::SinkConfig { tcp, ..transfer::SinkConfig::new(9) };

@@ -3,8 +3,8 @@
 //! When behaviour is meant to change, `cargo test -p trackway-sim golden` fails and prints the new
 //! table: put it in the place of the old one. The numbers are the same in debug and release builds.
 
-use proto::hbh::Profile;
-use proto::routing::{aodv, ospf};
+use hbh::Profile;
+use manet::{aodv, ospf};
 
 use super::*;
 use crate::cnr;

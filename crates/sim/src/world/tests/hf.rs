@@ -1,7 +1,7 @@
 //! Hosts that talk across HF.
 
-use proto::modem::Waveform;
-use proto::s5066::{Address, node};
+use ::hf::modem::Waveform;
+use ::hf::s5066::{Address, node};
 
 use super::*;
 use crate::hf::{self, Channel, StationId};

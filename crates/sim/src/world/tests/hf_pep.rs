@@ -1,8 +1,8 @@
 //! Hosts whose TCP an HF-PEP carries.
 
-use proto::modem::Waveform;
-use proto::s5066::{Address, node};
-use proto::tcp::{self, Event};
+use ::hf::modem::Waveform;
+use ::hf::s5066::{Address, node};
+use tcp::Event;
 
 use super::*;
 use crate::app::dialogue::{self, Side, Speaker, Turn};

@@ -1,6 +1,6 @@
 //! HBH at the hooks of the IP stack.
 
-use proto::hbh::{Config, Profile};
+use hbh::{Config, Profile};
 
 use super::*;
 use crate::Class;
@@ -106,7 +106,7 @@ fn a_packet_passes_as_many_hops_under_hbh_as_without() {
             let sink = world.add_app(nodes[4], stream::Sink::new(9));
             let mut packet = datagram(a, e, 20);
             packet[8] = ttl;
-            proto::ip::rewrite_v4_checksum(&mut packet[..20]);
+            base::ip::rewrite_v4_checksum(&mut packet[..20]);
 
             world.inject(nodes[0], &packet);
             run_for(&mut world, 60);

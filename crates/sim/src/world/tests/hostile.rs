@@ -1,7 +1,7 @@
 //! Octets from strangers.
 
+use hbh::{Config, Profile};
 use proptest::prelude::*;
-use proto::hbh::{Config, Profile};
 
 use super::*;
 
@@ -41,7 +41,7 @@ proptest! {
             packet[place] ^= 1 << bit;
         }
         if packet[0] == 0x45 {
-            proto::ip::rewrite_v4_checksum(&mut packet[..20]);
+            base::ip::rewrite_v4_checksum(&mut packet[..20]);
         }
 
         world.inject(nodes[0], &packet);

@@ -19,14 +19,14 @@ mod tunnels;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use proto::ip::{Spec, protocol, udp};
-use proto::time::Time;
+use base::ip::{Spec, protocol, udp};
+use base::quantity::{BitRate, Probability};
+use base::time::Time;
 
 use super::*;
 use crate::app::{echo, ping, stream, transfer};
 use crate::channel::{self, Loss};
 use crate::{InterfaceConfig, Prefix};
-use proto::quantity::{BitRate, Probability};
 
 /// The paper's kind of link: 300 kbit/s, 50 ms.
 fn slow() -> channel::Config {

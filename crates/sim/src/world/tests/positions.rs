@@ -1,8 +1,9 @@
 //! What is random follows from what it is for: idle things that stand first in a description change nothing.
 
-use proto::modem::Waveform;
-use proto::s5066::{Address, node};
-use proto::{nc, tcpnc};
+use ::hf::modem::Waveform;
+use ::hf::s5066::{Address, node};
+use tcp::tcpnc;
+use tunnel as nc;
 
 use super::*;
 use crate::cnr::{self, Hearing, LinkType};

@@ -209,14 +209,10 @@ fn saturate(world: &mut World, from: NodeId, to: NodeId) -> AppId {
 
 /// TCP without end that acknowledges each segment of 1,460 octets.
 fn tcp_flow(world: &mut World, from: NodeId, to: NodeId) -> AppId {
-    let tcp = proto::tcp::Config {
+    let tcp = tcp::Config {
         receive_buffer: 20 * 1_460,
-        offer: proto::tcp::Offer {
-            timestamps: false,
-            window_scaling: false,
-            ..proto::tcp::Offer::default()
-        },
-        delayed_ack: proto::tcp::DelayedAck { segments: 1, ..Default::default() },
+        offer: tcp::Offer { timestamps: false, window_scaling: false, ..tcp::Offer::default() },
+        delayed_ack: tcp::DelayedAck { segments: 1, ..Default::default() },
         ..Default::default()
     };
     let address = SocketAddr::new(world.address(to).unwrap(), 9);

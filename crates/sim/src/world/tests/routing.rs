@@ -55,7 +55,7 @@ fn the_sender_hears_that_the_hops_were_used_up() {
     let (a, e) = (world.address(nodes[0]).unwrap(), world.address(nodes[4]).unwrap());
     let mut packet = datagram(a, e, 20);
     packet[8] = 2;
-    proto::ip::rewrite_v4_checksum(&mut packet[..20]);
+    base::ip::rewrite_v4_checksum(&mut packet[..20]);
 
     world.inject(nodes[0], &packet);
     world.run(secs(10), |_| false);
@@ -106,7 +106,7 @@ fn a_packet_too_long_for_a_later_link_is_reported_or_cut() {
     let whole = datagram(a, c, 1_000);
     let mut may_be_cut = whole.clone();
     may_be_cut[6] = 0;
-    proto::ip::rewrite_v4_checksum(&mut may_be_cut[..20]);
+    base::ip::rewrite_v4_checksum(&mut may_be_cut[..20]);
 
     world.inject(nodes[0], &whole);
     world.inject(nodes[0], &may_be_cut);

@@ -98,7 +98,7 @@ fn an_instant_may_have_much_to_do() {
 #[test]
 fn a_run_is_at_rest_when_nothing_of_its_applications_is_left_whatever_hellos_do() {
     let (mut world, nodes) = chain(7, 2, &link(lossy(0.2)));
-    hops::enable(&mut world, &nodes, proto::hbh::Profile::Default);
+    hops::enable(&mut world, &nodes, hbh::Profile::Default);
     let begin = world.now();
     let stream = stream::SenderConfig { count: Some(20), ..stream_to(&world, nodes[2], 500, 20) };
     world.add_app(nodes[0], stream::Sender::new(stream));
@@ -132,7 +132,7 @@ fn a_connection_in_time_wait_is_over() {
     world.run(secs(1_000), |world| world.is_at_rest(&mut pending));
 
     let stats = world.transfer_sender(sender).unwrap();
-    assert_eq!((stats.end, stats.ended), (Some(proto::tcp::Event::Closed), None));
+    assert_eq!((stats.end, stats.ended), (Some(tcp::Event::Closed), None));
     assert_eq!(world.transfer_sink(sink).unwrap().octets, 20_000);
     assert_eq!(world.packets_under_way(), 0);
     let packets = world.total().sent.total();

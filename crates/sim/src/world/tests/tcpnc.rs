@@ -1,6 +1,6 @@
 //! TCP/NC under hosts and between gateways.
 
-use proto::{tcp, tcpnc};
+use tcp::tcpnc;
 
 use super::*;
 

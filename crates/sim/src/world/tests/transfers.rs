@@ -1,6 +1,6 @@
 //! TCP over the network.
 
-use proto::tcp::{self, vegas};
+use tcp::vegas;
 
 use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use proto::ip::Header;
-use proto::nc;
-use proto::secure::{self, wire};
+use base::ip::Header;
+use tunnel as nc;
+use tunnel::secure::{self, wire};
 
 use super::*;
 use crate::engine::{Engine, PacketId};
@@ -53,7 +53,7 @@ fn a_packet_too_long_for_the_tunnel_is_cut_or_refused() {
         let mut packet = datagram(from, to, 1_472);
         if !dont_fragment {
             packet[6] = 0;
-            proto::ip::rewrite_v4_checksum(&mut packet[..20]);
+            base::ip::rewrite_v4_checksum(&mut packet[..20]);
         }
 
         world.inject(source, &packet);
@@ -117,7 +117,7 @@ fn a_tunnel_over_one_hop_is_carried_by_hbh_there() {
     let run = |with_hbh| {
         let (mut world, [source, near, far, sink]) = tunnelled(1, &link(lossy(0.1)));
         if with_hbh {
-            hops::enable(&mut world, &[near, far], proto::hbh::Profile::Default);
+            hops::enable(&mut world, &[near, far], hbh::Profile::Default);
         }
         let state = |world: &World| {
             let hbh = world.services::<Hbh>(near).next().map(Hbh::stats).unwrap_or_default();

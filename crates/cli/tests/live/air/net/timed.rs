@@ -5,8 +5,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::time::Time;
 use lab::scenario::{Flow, Plan, Stream};
-use proto::time::Time;
 
 use crate::air::bed::{Air, address, net_of};
 

@@ -1,6 +1,6 @@
 //! The orders that make the table, and change it.
 
-use proto::rules::{PortRange, Protocol};
+use rules::{PortRange, Protocol};
 
 use super::*;
 

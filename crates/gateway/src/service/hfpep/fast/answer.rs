@@ -1,8 +1,8 @@
 //! What the other gateway says to an opening, as it arrives.
 
-use proto::hfpep::Answer;
-use proto::hfpep::answer::ANSWER;
-use proto::slep::Reason;
+use hf::hfpep::Answer;
+use hf::hfpep::answer::ANSWER;
+use hf::slep::Reason;
 
 use crate::service::hfpep::connection::Connection;
 use crate::service::hfpep::wire::Heard;

@@ -3,10 +3,10 @@
 
 use std::net::SocketAddr;
 
+use base::time::Time;
+use hf::hfpep::{Answer, Opening};
+use hf::slep::Reason;
 use nix::sys::epoll::EpollFlags;
-use proto::hfpep::{Answer, Opening};
-use proto::slep::Reason;
-use proto::time::Time;
 
 use super::Fast;
 use super::answer::read_answer;

@@ -14,10 +14,10 @@ mod tests;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use base::time::{Time, earliest};
+use hf::hfpep::{Answer, MAX_OPENING, Opening};
+use hf::slep::Reason;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
-use proto::hfpep::{Answer, MAX_OPENING, Opening};
-use proto::slep::Reason;
-use proto::time::{Time, earliest};
 
 use super::answer::read_answer;
 use super::relay::Relay;

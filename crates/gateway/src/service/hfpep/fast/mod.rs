@@ -25,11 +25,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
+use arrivals::Arrivals;
+use base::ip::Prefix;
+use base::time::{Time, earliest};
+use hf::hfpep::Opening;
+use hf::slep::Reason;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use proto::hfpep::Opening;
-use proto::ip::Prefix;
-use proto::slep::Reason;
-use proto::time::{Time, earliest};
 use tracing::{debug, warn};
 
 use super::connection::Connection;
@@ -42,8 +43,6 @@ use crate::config::HfPep;
 use crate::config::hfpep::Far;
 use crate::ends::End;
 use crate::service::complaints::{Complaints, Subject};
-
-use arrivals::Arrivals;
 pub(super) use link::LinkId;
 use link::{Link, Ready, SILENCE, Stage, Step};
 use pool::Pool;

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::link::LinkId;
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::link::{Link, Stage};
 use super::pool::Pool;

@@ -3,9 +3,9 @@ use std::net::{IpAddr, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
+use hf::hfpep::Target;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
-use proto::hfpep::Target;
 
 use super::*;
 use crate::config::Config;

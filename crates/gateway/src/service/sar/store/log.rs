@@ -10,9 +10,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
+use base::entropy::Entropy as _;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use proto::secure::Entropy as _;
 
 use super::reader::{NotOpened, Reader, Recovered, note};
 use super::record::{Key, Record};

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use proto::sar::{Outcome, Resume};
+use sar::{Outcome, Resume};
 
 use super::record::{Accepted, Arrived, Ended, Key, Known, Record};
 use super::segment::{self, HEADER, Next, Read};

@@ -10,7 +10,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use proto::sar::{Ending, Failure, Outcome, Ports, Remembered, Resume};
+use sar::{Ending, Failure, Outcome, Ports, Remembered, Resume};
 
 use super::segment::NUMBERS;
 

@@ -8,7 +8,7 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use proptest::prelude::*;
-use proto::sar::{Ending, Failure, Outcome, Ports, Remembered, Resume};
+use sar::{Ending, Failure, Outcome, Ports, Remembered, Resume};
 
 use super::log::{Log, Options};
 use super::reader::{NotOpened, Recovered};

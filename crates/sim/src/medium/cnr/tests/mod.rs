@@ -8,7 +8,7 @@ mod timing;
 
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 use super::*;
 use crate::mobility::{Motion, Position};

@@ -1,7 +1,8 @@
-//! How much results depend on what is assumed: the table of `docs/cnr.md`.
+//! How much results depend on what is assumed: the table of `docs/protocols/cnr.md`.
+
+use base::rng::Rng;
 
 use super::*;
-use proto::rng::Rng;
 
 /// Messages of a whole net a second: light and heavy load of a company.
 const LOADS: [f64; 2] = [0.1, 0.4];

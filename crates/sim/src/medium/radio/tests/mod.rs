@@ -6,8 +6,8 @@ mod saturation;
 
 use std::time::Duration;
 
-use proto::quantity::BitRate;
-use proto::time::Time;
+use base::quantity::BitRate;
+use base::time::Time;
 
 use super::*;
 use crate::mobility::{Motion, Position};

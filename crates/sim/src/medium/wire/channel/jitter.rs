@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::time::{Time, nanos};
+use base::rng::Rng;
+use base::time::{Time, nanos};
 
 /// The jitter of one direction of a link, from 0 to twice its bound.
 ///

@@ -5,10 +5,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::time::Time;
-
-use proto::quantity::{BadQuantity, Probability, Span, UNCLEAR, decimal};
+use base::quantity::{BadQuantity, Probability, Span, UNCLEAR, decimal};
+use base::rng::Rng;
+use base::time::Time;
 
 /// How packets come to be lost.
 ///

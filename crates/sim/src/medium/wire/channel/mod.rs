@@ -19,15 +19,15 @@ mod tests;
 
 use std::time::Duration;
 
-use proto::rng::Rng;
-use proto::time::{Time, nanos};
+use base::rng::Rng;
+use base::time::{Time, nanos};
 
 pub use loss::{BadLoss, Fades, GilbertElliott, Loss};
 pub use outage::{BadOutages, Outages};
 
+use base::quantity::{BitRate, Span, bit_nanos};
 use jitter::Jitter;
 use loss::LossProcess;
-use proto::quantity::{BitRate, Span, bit_nanos};
 
 /// What one direction of a link does to packets; by default nothing.
 #[derive(Clone, Debug, Default, PartialEq)]

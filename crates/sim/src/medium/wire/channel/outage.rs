@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use proto::time::Time;
+use base::time::Time;
 
 /// Spans of time during which nothing gets through: in order, none empty, none touching another.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use base::quantity::{BitRate, Probability};
+use base::rng::Rng;
+use base::time::Time;
 use proptest::prelude::*;
-use proto::rng::Rng;
-use proto::time::Time;
 
 use super::*;
-use proto::quantity::{BitRate, Probability};
 
 #[test]
 fn a_packet_takes_its_serialisation_and_the_delay() {
@@ -477,7 +477,7 @@ proptest! {
     fn no_text_makes_the_parsers_panic(text in ".{0,40}") {
         let _ = text.parse::<Loss>();
         let _ = text.parse::<BitRate>();
-        let _ = text.parse::<proto::quantity::Span>();
+        let _ = text.parse::<base::quantity::Span>();
     }
 }
 

@@ -1,8 +1,8 @@
 //! Clients of a STANAG 5066 node, and their connections with it, which have no delay.
 
-use proto::ipclient::{self, IpClient};
-use proto::s5066::sis::ClientId;
-use proto::time::Time;
+use base::time::Time;
+use hf::ipclient::{self, IpClient};
+use hf::s5066::sis::ClientId;
 
 use super::Modem;
 use crate::engine::Engine;

@@ -7,14 +7,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-use proto::hfpep::{self, HfPep, Opening, SessionId, Target};
-use proto::ip::{Header, protocol};
-use proto::ipclient::Route;
-use proto::rng::Rng;
-use proto::slep::{Options, Reason};
-use proto::tcp::{self, Connection, Event, Flags, Segment, State, TimedOut};
-use proto::time::{Time, earliest};
+use base::ip::{Header, protocol};
+use base::rng::Rng;
+use base::tcp::{Flags, Segment};
+use base::time::{Time, earliest};
+use hf::hfpep::{self, HfPep, Opening, SessionId, Target};
+use hf::ipclient::Route;
+use hf::slep::{Options, Reason};
 use serde::Serialize;
+use tcp::{Connection, Event, State, TimedOut};
 
 use super::client::Client;
 

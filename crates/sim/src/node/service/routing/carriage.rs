@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use proto::ip::{Header, Spec, protocol, udp};
-use proto::routing::Carrier;
+use base::ip::{Header, Spec, protocol, udp};
+use manet::Carrier;
 
 /// The message in a packet; `None` where the packet holds none.
 pub(super) fn message<'a>(carrier: Carrier, header: &Header, packet: &'a [u8]) -> Option<&'a [u8]> {
@@ -51,5 +51,5 @@ pub(super) fn is_carried_by(carrier: Carrier, protocol: u8, payload: &[u8]) -> b
 /// Sets the hops of an IPv4 packet.
 pub(super) fn set_ttl(packet: &mut [u8], ttl: u8) {
     packet[8] = ttl;
-    proto::ip::rewrite_v4_checksum(&mut packet[..proto::ip::V4_HEADER]);
+    base::ip::rewrite_v4_checksum(&mut packet[..base::ip::V4_HEADER]);
 }

@@ -1,7 +1,7 @@
 //! What can be set of routing in a node, and what is counted.
 
-use proto::rng::Rng;
-use proto::routing::{Router, aodv, dsdv, olsr, ospf, waiting};
+use base::rng::Rng;
+use manet::{Router, aodv, dsdv, olsr, ospf, waiting};
 use serde::Serialize;
 
 /// Which routing protocol a node runs, and how the node serves it.

@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
+use base::time::Time;
+use hf::slep::Reason;
 use nix::sys::epoll::EpollFlags;
-use proto::slep::Reason;
-use proto::time::Time;
 
 use super::{Link, Ready, Side, Stage, Step};
 use crate::service::hfpep::fast::relay::{Carried, Relay};

@@ -3,8 +3,8 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::time::Instant;
 
+use hf::hfpep::Target;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use proto::hfpep::Target;
 
 use super::*;
 use crate::config::Config;

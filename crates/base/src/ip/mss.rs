@@ -1,0 +1,203 @@
+//! Lowering the maximum segment size that a SYN asks for, so that TCP's packets leave room for the
+//! headers of a tunnel or of HBH (RFC 4459, 3.2).
+
+use super::{Header, V4_HEADER, V6_HEADER, protocol};
+use crate::tcp::HEADER as TCP_HEADER;
+use crate::tcp::header_len;
+
+const FLAGS: usize = 13;
+const SYN: u8 = 0x02;
+const END: u8 = 0;
+const NOTHING: u8 = 1;
+const MSS: u8 = 2;
+
+/// Lowers the segment size in a SYN so that its packets are no longer than `mtu`.
+///
+/// Returns whether anything was changed.
+pub fn clamp(header: &Header, packet: &mut [u8], mtu: usize) -> bool {
+    let headers = if header.is_v4() { V4_HEADER } else { V6_HEADER } + TCP_HEADER;
+    let Some(at) = find(header, packet) else { return false };
+    let Ok(allowed) = u16::try_from(mtu.saturating_sub(headers)) else { return false };
+    let asked = u16::from_be_bytes([packet[at], packet[at + 1]]);
+    if asked <= allowed {
+        return false;
+    }
+
+    let transport = header.transport.offset;
+    let (old, new) = (asked.to_be_bytes(), allowed.to_be_bytes());
+    packet[at..at + 2].copy_from_slice(&new);
+    // At an odd offset the number's octets lie in other halves of the words summed up.
+    let swap = (at - transport) % 2 == 1;
+    let word = |octets: [u8; 2]| {
+        if swap { u16::from_le_bytes(octets) } else { u16::from_be_bytes(octets) }
+    };
+    let sum = &mut packet[transport + 16..transport + 18];
+    let updated = update(u16::from_be_bytes([sum[0], sum[1]]), word(old), word(new));
+    sum.copy_from_slice(&updated.to_be_bytes());
+    true
+}
+
+/// Whether a packet, or the first fragment of one, is a TCP segment with SYN.
+#[must_use]
+pub fn is_syn(header: &Header, packet: &[u8]) -> bool {
+    let transport = header.transport;
+    transport.is_whole
+        && transport.protocol == protocol::TCP
+        && packet.get(transport.offset + FLAGS).is_some_and(|flags| flags & SYN != 0)
+}
+
+/// Where the segment size is in a SYN.
+fn find(header: &Header, packet: &[u8]) -> Option<usize> {
+    if !is_syn(header, packet) {
+        return None;
+    }
+    let transport = header.transport.offset;
+    let tcp = packet.get(transport..header.total_len)?;
+    let options_end = header_len(tcp.first_chunk()?);
+    let mut at = TCP_HEADER;
+    while at < options_end {
+        match *tcp.get(at)? {
+            END => return None,
+            NOTHING => at += 1,
+            kind => {
+                let len = usize::from(*tcp.get(at + 1)?);
+                if kind == MSS && len == 4 && at + 4 <= tcp.len().min(options_end) {
+                    return Some(transport + at + 2);
+                }
+                at += len.max(2);
+            }
+        }
+    }
+    None
+}
+
+/// A checksum after a word it covers has changed (RFC 1624, equation 3).
+fn update(sum: u16, old: u16, new: u16) -> u16 {
+    let mut total = u32::from(!sum) + u32::from(!old) + u32::from(new);
+    while total > 0xffff {
+        total = (total & 0xffff) + (total >> 16);
+    }
+    let [.., high, low] = total.to_be_bytes();
+    !u16::from_be_bytes([high, low])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ip::{Spec, pseudo_header};
+
+    #[test]
+    fn a_syn_asks_for_no_more_than_fits() {
+        for (source, destination, mtu, expected) in [
+            (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]), 1492, 1452_u16),
+            (IpAddr::from([1; 16]), IpAddr::from([2; 16]), 1492, 1432),
+            (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]), 1500, 1460),
+        ] {
+            for options in [&[2, 4, 0x05, 0xb4][..], &[1, 2, 4, 0x05, 0xb4, 1, 1, 0]] {
+                let mut packet = segment(source, destination, SYN, options);
+                let header = Header::parse(&packet).unwrap();
+
+                let changed = clamp(&header, &mut packet, mtu);
+
+                let at = header.len + TCP_HEADER + if options[0] == 1 { 3 } else { 2 };
+                assert_eq!(packet[at..at + 2], expected.to_be_bytes());
+                assert_eq!(changed, mtu == 1492);
+                assert_eq!(sum(&header, &packet), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_but_a_syn_is_changed() {
+        let ends = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        for (flags, options) in
+            [(0x10, &[2, 4, 0x05, 0xb4][..]), (SYN, &[0, 2, 4, 0x05, 0xb4, 0, 0, 0]), (SYN, &[])]
+        {
+            let mut packet = segment(ends.0, ends.1, flags, options);
+            let before = packet.clone();
+            let header = Header::parse(&packet).unwrap();
+
+            assert!(!clamp(&header, &mut packet, 500));
+            assert_eq!(packet, before);
+        }
+    }
+
+    /// The payload of a later fragment of a file that is sent by TCP, which looks like a SYN that asks for 1,460 octets.
+    const LOOKS_LIKE_A_SYN: [u8; 24] =
+        [0x0f, 0xa1, 1, 0xbb, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 2, 0x20, 0, 0, 0, 0, 0, 2, 4, 5, 0xb4];
+
+    /// Extension headers of IPv6 before a fragment header, and its place: what clamps and what does not.
+    #[test]
+    fn what_only_looks_like_a_syn_in_a_later_fragment_stays_as_it_is() {
+        let hop_by_hop = [protocol::V6_FRAGMENT, 0, 1, 4, 0, 0, 0, 0];
+        for (before, offset, more, is_clamped) in [
+            (&[][..], 1_232_u16, 0, false),
+            (&[], 1_232, 1, false),
+            (&hop_by_hop, 8, 0, false),
+            // The first fragment has the SYN, and one alone is a whole packet.
+            (&[], 0, 1, true),
+            (&hop_by_hop, 0, 1, true),
+            (&[], 0, 0, true),
+        ] {
+            let ends = (IpAddr::from([1; 16]), IpAddr::from([2; 16]));
+            let first = if before.is_empty() { protocol::V6_FRAGMENT } else { 0 };
+            let mut packet = Vec::new();
+            Spec::new(ends.0, ends.1, first)
+                .emit(before.len() + 8 + LOOKS_LIKE_A_SYN.len(), &mut packet);
+            packet.extend_from_slice(before);
+            packet.extend_from_slice(&[protocol::TCP, 0]);
+            packet.extend_from_slice(&(offset | more).to_be_bytes());
+            packet.extend_from_slice(&[0, 0, 0, 7]);
+            packet.extend_from_slice(&LOOKS_LIKE_A_SYN);
+            let header = Header::parse(&packet).unwrap();
+            let sent = packet.clone();
+
+            assert_eq!(clamp(&header, &mut packet, 1_280), is_clamped, "{offset} {more}");
+            assert_eq!(packet == sent, !is_clamped, "{offset} {more}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_options_make_it_panic(
+            octets in prop::collection::vec(any::<u8>(), 0..60),
+            mtu in 0_usize..2000,
+        ) {
+            let mut packet = Vec::new();
+            let ends = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+            Spec::new(ends.0, ends.1, protocol::TCP).emit(octets.len(), &mut packet);
+            packet.extend_from_slice(&octets);
+            let header = Header::parse(&packet).unwrap();
+
+            clamp(&header, &mut packet, mtu);
+
+            prop_assert_eq!(Header::parse(&packet), Ok(header));
+        }
+    }
+
+    fn segment(source: IpAddr, destination: IpAddr, flags: u8, options: &[u8]) -> Vec<u8> {
+        let mut packet = Vec::new();
+        let len = TCP_HEADER + options.len();
+        Spec::new(source, destination, protocol::TCP).emit(len, &mut packet);
+        let at = packet.len();
+        let words = u8::try_from(len / 4).unwrap() << 4;
+        packet.extend_from_slice(&[0x12, 0x34, 0, 80, 9, 8, 7, 6, 5, 4, 3, 2, words, flags]);
+        packet.extend_from_slice(&[0xff, 0xff, 0, 0, 0, 0]);
+        packet.extend_from_slice(options);
+        let header = Header::parse(&packet).unwrap();
+        let sum = sum(&header, &packet);
+        packet[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
+        packet
+    }
+
+    fn sum(header: &Header, packet: &[u8]) -> u16 {
+        let tcp = &packet[header.len..];
+        pseudo_header(header.source, header.destination, protocol::TCP, tcp.len())
+            .with(tcp)
+            .finish()
+    }
+}

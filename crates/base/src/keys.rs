@@ -1,0 +1,87 @@
+//! Keys as they are written: 32 octets in base64.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use zeroize::Zeroizing;
+
+use crate::entropy::{Entropy, NoRandomness, draw};
+
+/// Octets of a key.
+pub const LEN: usize = 32;
+
+/// A secret that all gateways of a network share: neighbours of HBH and stations on HF know each other by it.
+#[derive(Clone, Eq, PartialEq)]
+pub struct GroupSecret(Zeroizing<[u8; LEN]>);
+
+/// Why a text is no key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NoKey {
+    /// Not base64, or of another length.
+    #[error("not a key: 32 octets in base64, 44 letters of which the last is `=`")]
+    Malformed,
+    /// A public key with which everyone agrees on the same: no private key belongs to it.
+    #[error("the public key of nobody: whatever is agreed on with it, everyone knows")]
+    LowOrder,
+    /// A secret that is none.
+    #[error("the key of nobody: all its octets are zero")]
+    Zero,
+}
+
+impl GroupSecret {
+    /// A new key.
+    ///
+    /// # Errors
+    /// When there is no randomness to be had.
+    pub fn generate(entropy: &mut dyn Entropy) -> Result<Self, NoRandomness> {
+        draw(entropy).map(Zeroizing::new).map(Self)
+    }
+
+    /// The secret in base64.
+    #[must_use]
+    pub fn to_base64(&self) -> String {
+        STANDARD.encode(*self.0)
+    }
+
+    /// Its octets, from which each protocol derives a key of its own.
+    #[must_use]
+    pub fn octets(&self) -> &[u8; LEN] {
+        &self.0
+    }
+}
+
+impl FromStr for GroupSecret {
+    type Err = NoKey;
+
+    fn from_str(text: &str) -> Result<Self, NoKey> {
+        secret(text).map(Self)
+    }
+}
+
+impl fmt::Debug for GroupSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GroupSecret(secret)")
+    }
+}
+
+/// Reads a secret, which is never all zero: such a file was made by a program that failed.
+///
+/// # Errors
+/// When it is no key, or nobody's.
+pub fn secret(text: &str) -> Result<Zeroizing<[u8; LEN]>, NoKey> {
+    decode(text).and_then(|octets| if *octets == [0; LEN] { Err(NoKey::Zero) } else { Ok(octets) })
+}
+
+/// Reads 32 octets in base64.
+///
+/// # Errors
+/// When they are no 32 octets.
+pub fn decode(text: &str) -> Result<Zeroizing<[u8; LEN]>, NoKey> {
+    let octets = STANDARD.decode(text.trim()).map_err(|_| NoKey::Malformed)?;
+    let octets = Zeroizing::new(octets);
+    Ok(Zeroizing::new(
+        *octets.first_chunk().filter(|_| octets.len() == LEN).ok_or(NoKey::Malformed)?,
+    ))
+}

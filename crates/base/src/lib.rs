@@ -1,0 +1,30 @@
+//! What all protocol cores share: time, chance, quantities, headers, parameters, and the [`contract`] that each keeps.
+//!
+//! ```text
+//!   time, rng, quantity   what is counted and drawn    contract          how a driver calls a core
+//!   entropy, keys         secrets, and how they read   parameter         what can be set of a core
+//!   ip, tcp, ethernet     headers of packets           budget, backoff   how often something may be done
+//!   serial, replay, crc   numbers and sums of PDUs     dns, gre          names, and tunnels of routers
+//! ```
+//!
+//! A core is a plain state machine: it reads no clock, opens no socket and spawns nothing.
+
+#![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
+
+pub mod backoff;
+pub mod budget;
+pub mod contract;
+pub mod crc;
+pub mod dns;
+pub mod entropy;
+pub mod ethernet;
+pub mod gre;
+pub mod ip;
+pub mod keys;
+pub mod parameter;
+pub mod quantity;
+pub mod replay;
+pub mod rng;
+pub mod serial;
+pub mod tcp;
+pub mod time;

@@ -1,0 +1,103 @@
+//! Pages of the documentation keep what they promise: links lead somewhere, and tests that they name exist.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).expect("the project")
+}
+
+/// All files below a folder whose names end so, but built ones.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            let is_ours =
+                path.file_name().is_some_and(|name| name != "target" && name != "trackway-demo");
+            if is_ours && !path.join(".git").exists() {
+                found.extend(files(&path, extension));
+            }
+        } else if path.extension().is_some_and(|it| it == extension) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The pages: what lies at the root, and the book.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = files(&root().join("docs"), "md");
+    for name in ["README.md", "CONTRIBUTING.md", "SECURITY.md"] {
+        pages.push(root().join(name));
+    }
+    pages
+}
+
+/// Where the links of a page lead, without those that leave the project.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let ends = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    ends.map(|(link, _)| link)
+        .filter(|link| !link.contains("://") && !link.contains(char::is_whitespace))
+}
+
+/// The names by which headings of a page are called in links.
+fn headings(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter(|line| line.starts_with('#'));
+    let name = |line: &str| {
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    lines.map(name).collect()
+}
+
+#[test]
+fn links_lead_to_pages_and_headings_that_exist() {
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        for link in links(&text) {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let to = if file.is_empty() {
+                page.clone()
+            } else {
+                page.parent().expect("a folder").join(file)
+            };
+            let is_there = to.exists()
+                && (heading.is_empty()
+                    || headings(&fs::read_to_string(&to).unwrap_or_default()).contains(heading));
+            if !is_there {
+                wrong.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn tests_that_the_page_of_protection_names_exist() {
+    let page = fs::read_to_string(root().join("docs/guide/protection.md")).expect("the page");
+    let sources: String = files(&root().join("crates"), "rs")
+        .iter()
+        .map(|path| fs::read_to_string(path).expect("a source"))
+        .collect();
+
+    // The last column of each table has them.
+    let rows = page.lines().filter(|line| line.starts_with("| ") && !line.contains("| test |"));
+    let named: Vec<&str> = rows
+        .filter_map(|row| row.trim_end_matches('|').rsplit('|').next())
+        .flat_map(|column| column.split('`').skip(1).step_by(2))
+        .collect();
+    let missing: Vec<_> = named
+        .iter()
+        .filter(|name| {
+            !sources.contains(&format!("fn {}(", name.rsplit("::").next().expect("a name")))
+        })
+        .collect();
+
+    assert!(named.len() > 20, "{named:?}");
+    assert!(missing.is_empty(), "{missing:?}");
+}

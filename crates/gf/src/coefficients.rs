@@ -1,0 +1,42 @@
+//! The coefficients of a repair, which follow from its datagram's number and so need not be sent.
+
+/// A generator of non-zero elements of GF(2^8).
+///
+/// The generator is `SplitMix64` (Steele, Lea, Flood, "Fast splittable pseudorandom number
+/// generators", 2014), an octet at a time, zeros skipped.
+#[derive(Clone, Debug)]
+pub struct Coefficients {
+    state: u64,
+    word: u64,
+    left: u32,
+}
+
+impl Coefficients {
+    /// The coefficients of the repair in datagram `number`.
+    #[must_use]
+    pub fn of(number: u64) -> Self {
+        Self { state: number.wrapping_mul(0xd134_2543_de82_ef95), word: 0, left: 0 }
+    }
+}
+
+impl Iterator for Coefficients {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        loop {
+            if self.left == 0 {
+                self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let mut word = self.state;
+                word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+                (self.word, self.left) = (word ^ word >> 31, 8);
+            }
+            let [octet, ..] = self.word.to_le_bytes();
+            self.word >>= 8;
+            self.left -= 1;
+            if octet != 0 {
+                return Some(octet);
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What leaves for the driver's routing; the last hop puts TCP segments back in order.
+//!
+//! A hop that repeats what it lost lets later packets overtake. TCP would take that for loss, send
+//! again what is on its way and slow down. So the last hop, and only it, keeps a segment back while
+//! one before it is missing, but never longer than `hold`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use base::ip::FlowKey;
+use base::serial;
+use base::tcp::Peek;
+use base::time::Time;
+
+use super::link::Peer;
+use super::pool::Pool;
+
+/// Segments that one connection keeps back at most; one more releases the first.
+const HELD_PER_FLOW: usize = 256;
+/// Connections remembered at most; the segments of others pass as they come.
+const FLOWS: usize = 4_096;
+
+#[derive(Debug, Default)]
+pub(super) struct Egress {
+    flows: BTreeMap<FlowKey, Flow>,
+    /// When the gaps of flows have lasted for too long.
+    deadlines: BTreeSet<(Time, FlowKey)>,
+    ready: VecDeque<(Peer, Vec<u8>)>,
+    /// Gaps that were not filled in time.
+    given_up: u64,
+}
+
+/// A TCP segment that leaves HBH here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeavingSegment {
+    pub(super) key: FlowKey,
+    pub(super) tcp: Peek,
+    /// Whether something before it will not come.
+    pub(super) has_hole: bool,
+}
+
+#[derive(Debug)]
+struct Flow {
+    /// The place after the last octet that left in order: a sequence number that does not wrap.
+    next: u64,
+    /// In order of their places.
+    held: VecDeque<Held>,
+    gives_up_at: Option<Time>,
+    /// How long a gap is waited for: half as long after one that was not filled, for it may be no
+    /// doing of ours, and twice as long after one that was.
+    hold: Duration,
+    used_at: Time,
+}
+
+#[derive(Debug)]
+struct Held {
+    start: u64,
+    end: u64,
+    from: Peer,
+    octets: Vec<u8>,
+}
+
+impl Egress {
+    /// Takes a packet that `from` brought; only a `segment` that leaves HBH here is put in order.
+    pub(super) fn handle_packet(
+        &mut self,
+        now: Time,
+        from: Peer,
+        octets: Vec<u8>,
+        segment: Option<LeavingSegment>,
+        hold: Duration,
+        pool: &mut Pool,
+    ) {
+        let Some(LeavingSegment { key, tcp, has_hole }) = segment.filter(|_| !hold.is_zero())
+        else {
+            self.ready.push_back((from, octets));
+            return;
+        };
+        let Some(mut flow) = self.flows.remove(&key) else {
+            if self.flows.len() < FLOWS {
+                self.flows.insert(key, Flow::new(now, tcp, hold));
+            }
+            self.ready.push_back((from, octets));
+            return;
+        };
+
+        self.deadlines.remove(&(flow.gives_up_at.unwrap_or(Time::MAX), key));
+        flow.used_at = now;
+        if tcp.is_syn() {
+            flow.release_all(&mut self.ready);
+            flow = Flow::new(now, tcp, hold);
+            self.ready.push_back((from, octets));
+        } else {
+            if has_hole {
+                flow.give_up_before(tcp, &mut self.ready);
+            }
+            flow.handle_segment(now, tcp, (from, octets), hold, pool, &mut self.ready);
+        }
+        if let Some(at) = flow.gives_up_at {
+            self.deadlines.insert((at, key));
+        }
+        self.flows.insert(key, flow);
+    }
+
+    /// The next packet that leaves, and who brought it.
+    pub(super) fn poll(&mut self) -> Option<(Peer, Vec<u8>)> {
+        self.ready.pop_front()
+    }
+
+    /// A connection goes on through HBH: nothing of it is kept back.
+    pub(super) fn let_go(&mut self, key: &FlowKey) {
+        if let Some(mut flow) = self.flows.remove(key) {
+            self.deadlines.remove(&(flow.gives_up_at.unwrap_or(Time::MAX), *key));
+            flow.release_all(&mut self.ready);
+        }
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.deadlines.first().map(|&(at, _)| at)
+    }
+
+    /// Moves over gaps that have lasted for too long.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        while let Some(&(at, key)) = self.deadlines.first()
+            && at <= now
+        {
+            self.deadlines.pop_first();
+            let Some(flow) = self.flows.get_mut(&key) else { continue };
+            self.given_up += 1;
+            flow.hold /= 2;
+            if let Some(first) = flow.take_first() {
+                flow.next = first.end;
+                self.ready.push_back((first.from, first.octets));
+            }
+            flow.release(&mut self.ready);
+            flow.gives_up_at = (!flow.held.is_empty()).then(|| now + flow.hold);
+            if let Some(at) = flow.gives_up_at.filter(|&at| at > now) {
+                self.deadlines.insert((at, key));
+            } else {
+                flow.release_all(&mut self.ready);
+            }
+        }
+    }
+
+    /// Forgets connections that keep nothing back and had no traffic since `before`.
+    pub(super) fn forget(&mut self, before: Time) {
+        self.flows.retain(|_, flow| flow.used_at > before || !flow.held.is_empty());
+    }
+
+    /// Connections that are remembered.
+    pub(super) fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Gaps that were not filled in time.
+    pub(super) fn given_up(&self) -> u64 {
+        self.given_up
+    }
+}
+
+impl Flow {
+    fn new(now: Time, tcp: Peek, hold: Duration) -> Self {
+        // One turn above zero, so that no segment lies before the start.
+        let next = (1 << 32) + u64::from(tcp.seq) + u64::from(tcp.occupies());
+        Self { next, held: VecDeque::new(), gives_up_at: None, hold, used_at: now }
+    }
+
+    fn handle_segment(
+        &mut self,
+        now: Time,
+        tcp: Peek,
+        (from, octets): (Peer, Vec<u8>),
+        hold: Duration,
+        pool: &mut Pool,
+        ready: &mut VecDeque<(Peer, Vec<u8>)>,
+    ) {
+        let start = self.place(tcp.seq);
+        let end = start + u64::from(tcp.occupies());
+        // An acknowledgement alone carries nothing that could be out of order.
+        if start <= self.next || tcp.occupies() == 0 || tcp.is_reset() {
+            ready.push_back((from, octets));
+            if start <= self.next && end > self.next {
+                self.next = end;
+                if self.release(ready) {
+                    self.hold = (self.hold * 2).min(hold);
+                    self.gives_up_at = (!self.held.is_empty()).then(|| now + self.hold);
+                }
+            }
+            return;
+        }
+        if self.held.len() >= HELD_PER_FLOW
+            && let Some(first) = self.take_first()
+        {
+            self.next = first.end;
+            ready.push_back((first.from, first.octets));
+            self.release(ready);
+            // It may be the next one now.
+            return self.handle_segment(now, tcp, (from, octets), hold, pool, ready);
+        }
+        let held = Held { start, end, from, octets };
+        match self.held.binary_search_by_key(&start, |held| held.start) {
+            Ok(same) => pool.give(std::mem::replace(&mut self.held[same], held).octets),
+            Err(at) => self.held.insert(at, held),
+        }
+        self.gives_up_at.get_or_insert(now + self.hold);
+    }
+
+    /// What is missing before a segment will not come.
+    fn give_up_before(&mut self, tcp: Peek, ready: &mut VecDeque<(Peer, Vec<u8>)>) {
+        let start = self.place(tcp.seq);
+        while self.held.front().is_some_and(|held| held.start < start)
+            && let Some(held) = self.take_first()
+        {
+            self.next = self.next.max(held.end);
+            ready.push_back((held.from, held.octets));
+        }
+        self.next = self.next.max(start);
+        self.release(ready);
+        self.gives_up_at = self.gives_up_at.filter(|_| !self.held.is_empty());
+    }
+
+    /// Where `seq` lies, given that it is within half the sequence space of `next`.
+    fn place(&self, seq: u32) -> u64 {
+        let low = serial::low32(self.next);
+        let ahead = seq.wrapping_sub(low).cast_signed();
+        self.next.saturating_add_signed(i64::from(ahead))
+    }
+
+    /// Lets go of what is in order now; returns whether there was any.
+    fn release(&mut self, ready: &mut VecDeque<(Peer, Vec<u8>)>) -> bool {
+        let mut is_any = false;
+        while self.held.front().is_some_and(|held| held.start <= self.next)
+            && let Some(held) = self.take_first()
+        {
+            self.next = self.next.max(held.end);
+            ready.push_back((held.from, held.octets));
+            is_any = true;
+        }
+        is_any
+    }
+
+    fn release_all(&mut self, ready: &mut VecDeque<(Peer, Vec<u8>)>) {
+        while let Some(held) = self.take_first() {
+            self.next = self.next.max(held.end);
+            ready.push_back((held.from, held.octets));
+        }
+        self.gives_up_at = None;
+    }
+
+    fn take_first(&mut self) -> Option<Held> {
+        self.held.pop_front()
+    }
+}

@@ -1,0 +1,51 @@
+//! HBH, hop-by-hop reliability and back-pressure between IP and transport ("layer 3.5").
+//!
+//! ```text
+//!            handle_packet (towards a peer)         poll_transmit (a link has room)
+//!  routing ────────────────────────────────▶ ┌───────┐ ────────────────────────▶  link
+//!          ◀──────────────────────────────── │ Relay │ ◀────────────────────────
+//!            poll_restored                   └───────┘   handle_message (protocol 253)
+//!                                   next_timeout / handle_timeout
+//! ```
+//!
+//! Every node of the network runs one [`Relay`]. The driver decides where a packet goes: it hands a
+//! packet whose next hop speaks HBH to [`Relay::handle_packet`], and an HBH packet that a neighbour
+//! sent to [`Relay::handle_message`]; what [`Relay::poll_restored`] gives it routes.
+
+#![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
+
+mod arrivals;
+pub mod auth;
+mod config;
+mod egress;
+pub mod hello;
+mod intake;
+mod link;
+pub mod neighbours;
+pub mod orphans;
+mod pacer;
+mod packet;
+mod parameters;
+mod peer;
+mod pool;
+mod receiver;
+mod relay;
+mod repair;
+mod rtt;
+mod sender;
+pub mod stats;
+#[cfg(test)]
+mod tests;
+mod transmit;
+mod unsent;
+mod upkeep;
+mod window;
+pub mod wire;
+
+pub use config::{Config, Profile, Redundancy, Rto};
+pub use link::{Link, LinkReport, Peer, PeerConfig};
+pub use packet::TCP_LIFETIME;
+pub use parameters::PARAMETERS;
+pub use relay::{Event, Relay};
+pub use repair::OVERHEAD;
+pub use stats::Stats;

@@ -1,0 +1,296 @@
+mod hostile;
+
+use super::*;
+use crate::hello::Reception;
+
+#[test]
+fn two_gateways_find_each_other() {
+    let mut pair = Pair::new();
+
+    let story = pair.run(Duration::from_secs(10), |_| false);
+
+    assert_eq!(sorted(&story), ["0 left up", "0 right up"]);
+    let peer = pair.left.peer_with(0, address(1)).unwrap();
+    assert_eq!(pair.left.place_of(peer), Some((0, mac(1))));
+}
+
+#[test]
+fn losses_delay_but_do_not_prevent_it() {
+    let mut pair = Pair::new();
+    let mut rng = Rng::stream(1, "losses");
+
+    let story = pair.run(Duration::from_secs(60), |_| rng.chance(0.4));
+
+    let sides: Vec<_> = story.iter().map(|line| line.split_once(' ').unwrap().1).collect();
+    let sides = sorted(&sides);
+    assert_eq!(sides, ["left up", "right up"], "{story:?}");
+}
+
+#[test]
+fn one_way_links_are_not_used() {
+    let mut pair = Pair::new();
+
+    let story = pair.run(Duration::from_secs(60), |from_left| from_left);
+
+    assert!(story.is_empty(), "{story:?}");
+}
+
+#[test]
+fn silence_brings_a_neighbour_down_and_both_start_afresh() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+
+    let silence = pair.run(Duration::from_secs(30), |from_left| !from_left);
+    let again = pair.run(Duration::from_secs(5), |_| false);
+
+    assert_eq!(silence.len(), 2, "{silence:?}");
+    assert!(silence.iter().all(|line| line.ends_with("down")), "{silence:?}");
+    assert_eq!(again.len(), 2, "{again:?}");
+    assert!(again.iter().all(|line| line.ends_with("up")), "{again:?}");
+}
+
+#[test]
+fn a_restart_is_noticed_at_once() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+    pair.right = gateway(3, Profile::Default);
+    pair.right.handle_interface(pair.now, 0, mac(1), &[address(1)], true);
+
+    let story = pair.run(Duration::from_secs(1), |_| false);
+
+    assert_eq!(sorted(&story), ["5 left down", "5 left up", "5 right up"]);
+}
+
+#[test]
+fn silence_is_noticed_sooner_while_packets_go_there() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+
+    let mut story = Vec::new();
+    while story.is_empty() {
+        pair.left.handle_sent(pair.now, (0, mac(1)));
+        story = pair.run(Duration::from_millis(100), |from_left| !from_left);
+    }
+
+    assert!(story[0].ends_with("left down"), "{story:?}");
+    assert!(pair.now < Time::ZERO + Duration::from_secs(12), "{story:?}");
+}
+
+#[test]
+fn a_neighbour_that_is_missed_is_up_within_a_second_of_its_return() {
+    for outage in [15, 60, 600] {
+        let mut pair = Pair::new();
+        pair.run(Duration::from_secs(5), |_| false);
+        pair.left.handle_sent(pair.now, (0, mac(1)));
+        pair.run(Duration::from_secs(2), |_| true);
+        pair.left.handle_sent(pair.now, (0, mac(1)));
+        pair.run(Duration::from_secs(outage), |_| true);
+        assert_eq!(pair.left.peer_at((0, mac(1))), None, "{outage} s");
+
+        let story = pair.run(Duration::from_secs(1), |_| false);
+
+        assert!(pair.left.peer_at((0, mac(1))).is_some(), "{outage} s: {story:?}");
+        assert!(pair.right.peer_at((0, mac(0))).is_some(), "{outage} s: {story:?}");
+    }
+}
+
+#[test]
+fn a_neighbour_that_is_missed_is_forgotten_in_the_end() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+    pair.run(Duration::from_secs(2), |_| true);
+    pair.left.handle_sent(pair.now, (0, mac(1)));
+
+    pair.run(Duration::from_secs(930), |_| true);
+    let before = pair.left.stats().hellos_sent;
+    pair.run(Duration::from_secs(60), |_| true);
+
+    // Those to everyone go on.
+    assert!(pair.left.stats().hellos_sent - before <= 41);
+    assert!(pair.left.addresses((0, mac(1))).is_empty());
+}
+
+#[test]
+fn a_goodbye_is_believed() {
+    let mut pair = Pair::new();
+    pair.run(Duration::from_secs(5), |_| false);
+
+    for goodbye in pair.right.goodbyes(pair.now, 0) {
+        pair.left.handle_hello(pair.now, (0, mac(1)), goodbye);
+    }
+
+    assert!(matches!(pair.left.poll_event(), Some(Event::Down(..))));
+    assert_eq!(pair.left.peer_with(0, address(1)), None);
+}
+
+#[test]
+fn another_profile_is_no_neighbour() {
+    let mut pair = Pair::new();
+    pair.right = gateway(2, Profile::Paper);
+    pair.right.handle_interface(pair.now, 0, mac(1), &[address(1)], true);
+
+    let story = pair.run(Duration::from_secs(10), |_| false);
+
+    for side in ["left", "right"] {
+        assert!(story.contains(&format!("0 {side} incompatible")), "{story:?}");
+    }
+    assert!(story.iter().all(|line| line.ends_with("incompatible")), "{story:?}");
+}
+
+#[test]
+fn each_learns_what_the_link_to_the_other_loses() {
+    let mut pair = Pair::new();
+    let mut rng = Rng::stream(1, "losses");
+
+    pair.run(Duration::from_secs(180), |from_left| from_left && rng.chance(0.3));
+
+    let [to_right, to_left] = pair.measured;
+    assert!(to_right.arrived + to_right.lost > 30, "{to_right:?}");
+    let rate = f64::from(to_right.lost) / f64::from(to_right.arrived + to_right.lost);
+    assert!((0.15..0.45).contains(&rate), "{to_right:?}");
+    assert_eq!(to_left.lost, 0, "{to_left:?}");
+    // The link has no delay, and ages are told in microseconds.
+    let is_short = |time: Duration| time < Duration::from_micros(1);
+    assert!(to_right.round_trip.is_some_and(is_short), "{to_right:?}");
+    assert!(to_left.round_trip.is_some_and(is_short), "{to_left:?}");
+}
+
+/// Two gateways on a link without delay.
+struct Pair {
+    now: Time,
+    left: Neighbours,
+    right: Neighbours,
+    /// All that the right one has sent.
+    from_right: Vec<Hello>,
+    /// What the left and the right one last learnt of the link to the other.
+    measured: [LinkReport; 2],
+}
+
+impl Pair {
+    fn new() -> Self {
+        let (left, mut right) = (with(config()), gateway(2, Profile::Default));
+        right.handle_interface(Time::ZERO, 0, mac(1), &[address(1)], true);
+        Self { now: Time::ZERO, left, right, from_right: Vec::new(), measured: Default::default() }
+    }
+
+    /// What happens in a while, when hellos `is_lost`, asked with whether the left sent it.
+    fn run(&mut self, time: Duration, mut is_lost: impl FnMut(bool) -> bool) -> Vec<String> {
+        let end = self.now + time;
+        let mut story = Vec::new();
+        loop {
+            for from_left in [true, false] {
+                let (from, to, station) = if from_left {
+                    (&mut self.left, &mut self.right, 0)
+                } else {
+                    (&mut self.right, &mut self.left, 1)
+                };
+                from.handle_timeout(self.now);
+                while let Some((_, hello)) = from.poll_transmit(self.now, 0) {
+                    if !from_left {
+                        self.from_right.push(hello.clone());
+                    }
+                    if !is_lost(from_left) {
+                        to.handle_hello(self.now, (0, mac(station)), hello);
+                    }
+                }
+            }
+            let [on_left, on_right] = &mut self.measured;
+            let sides = [("left", &mut self.left, on_left), ("right", &mut self.right, on_right)];
+            for (name, side, measured) in sides {
+                while let Some(event) = side.poll_event() {
+                    let what = match event {
+                        Event::Disputed(_) => "disputed",
+                        Event::Down(..) => "down",
+                        Event::Measured(_, report) => {
+                            *measured = report;
+                            continue;
+                        }
+                        Event::Incompatible(_) => "incompatible",
+                        Event::Misplaced(_) => "misplaced",
+                        Event::Up(..) => "up",
+                    };
+                    let seconds = self.now.since(Time::ZERO).as_secs();
+                    story.push(format!("{seconds} {name} {what}"));
+                }
+            }
+            let next = earliest(self.left.next_timeout(), self.right.next_timeout()).unwrap();
+            if next > end {
+                self.now = end;
+                return story;
+            }
+            self.now = self.now.max(next);
+        }
+    }
+}
+
+fn sorted<T: Clone + Ord>(story: &[T]) -> Vec<T> {
+    let mut story = story.to_vec();
+    story.sort_unstable();
+    story
+}
+
+fn config() -> Config {
+    Config {
+        profile: Profile::Default,
+        interval: Duration::from_secs(2),
+        hold: Duration::from_secs(20),
+        limit: 256,
+        only: None,
+    }
+}
+
+/// The first station, with one interface that runs.
+fn with(config: Config) -> Neighbours {
+    let mut gateway = Neighbours::new(config, Rng::stream(1, "neighbours"));
+    gateway.handle_interface(Time::ZERO, 0, mac(0), &[address(0)], true);
+    gateway
+}
+
+fn gateway(seed: u64, profile: Profile) -> Neighbours {
+    let config = Config { profile, ..config() };
+    Neighbours::new(config, Rng::stream(seed, "neighbours"))
+}
+
+/// What a station that hears nobody says first.
+fn hello(station: u16) -> Hello {
+    Hello {
+        profile: Profile::Default,
+        boot: boot(station),
+        counter: 1,
+        wants_answer: false,
+        is_goodbye: false,
+        is_partial: false,
+        number: 0,
+        station: mac(station),
+        addresses: vec![address(station)],
+        neighbours: Vec::new(),
+    }
+}
+
+/// Lets the station that says this come up, if it may.
+fn meet(gateway: &mut Neighbours, now: Time, hello: Hello) {
+    let place = (0, hello.station);
+    gateway.handle_hello(now, place, hello.clone());
+    let session = gateway.known.get(&place).map_or(0, |known| known.session);
+    let us = heard(gateway.boot, 7, session);
+    let hello = Hello { counter: hello.counter + 1, neighbours: vec![us], ..hello };
+    gateway.handle_hello(now, place, hello);
+}
+
+fn heard(boot: u64, session: u32, echo: u32) -> Heard {
+    Heard { boot, session, echo, reception: Reception::default() }
+}
+
+fn boot(station: u16) -> u64 {
+    1_000 + u64::from(station)
+}
+
+fn address(station: u16) -> IpAddr {
+    let [high, low] = station.to_be_bytes();
+    IpAddr::from([10, 0, high, low])
+}
+
+fn mac(station: u16) -> Mac {
+    let [high, low] = station.to_be_bytes();
+    Mac([2, 0, 0, 0, high, low])
+}

@@ -1,0 +1,47 @@
+//! A packet that waits for its turn or for its acknowledgement.
+
+use std::time::Duration;
+
+use base::ip::protocol;
+use base::tcp::Peek;
+use base::time::Time;
+
+/// How long TCP itself goes on to send a segment again, and so how long one is kept: what Linux
+/// does (tcp_retries2); RFC 9293, 3.8.3, asks for at least 100 s.
+pub const TCP_LIFETIME: Duration = Duration::from_secs(924);
+
+/// A packet in HBH's hands, as IP will see it again at the next hop.
+#[derive(Debug)]
+pub(super) struct Packet {
+    pub(super) octets: Vec<u8>,
+    pub(super) header_len: usize,
+    pub(super) protocol: u8,
+    pub(super) taken_at: Time,
+    pub(super) tcp: Option<Peek>,
+    /// Whether something before it will not come.
+    pub(super) has_hole: bool,
+}
+
+impl Packet {
+    /// Whether others are held up until it arrives: what TCP sends next depends on it, and TCP's
+    /// window grows with each acknowledgement that comes in time.
+    ///
+    /// Not so behind extension headers of IPv6: what is repaired of a flow must be alike.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.tcp.is_some() && self.protocol == protocol::TCP
+    }
+
+    /// Whether it is a TCP acknowledgement and nothing else.
+    pub(super) fn is_pure_ack(&self) -> bool {
+        self.is_waited_for() && self.tcp.is_some_and(|tcp| tcp.occupies() == 0 && !tcp.is_reset())
+    }
+
+    /// Whether it has waited for too long to be of use to anyone.
+    ///
+    /// TCP repeats what does not arrive, ever more seldom. What it has sent before an outage is the
+    /// first to tell it of the end, so it is kept for as long as TCP itself would go on.
+    pub(super) fn is_expired(&self, now: Time, lifetime: Duration) -> bool {
+        let most = if self.tcp.is_some() { lifetime.max(TCP_LIFETIME) } else { lifetime };
+        now.since(self.taken_at) > most
+    }
+}

@@ -1,0 +1,256 @@
+//! What a node knows of a neighbour, and of the link that leads there.
+
+use std::collections::VecDeque;
+
+use base::time::Time;
+
+use super::config::{Config, Profile};
+use super::link::{LinkReport, Peer, PeerConfig};
+use super::rtt::Estimator;
+use super::wire::FlowId;
+
+/// After so many silences in a row a peer is taken to be away: it is sent nothing but a probe now
+/// and then, and what is not acknowledged does not count as tried.
+const SILENCES: u8 = 6;
+/// A link that loses less is left alone: no repairs, and acknowledgements that wait for long.
+const LEAST_LOSS: f64 = 0.01;
+/// So many packets must have arrived before a link is taken for one that loses nothing.
+const KNOWN: f64 = 32.0;
+
+#[derive(Debug)]
+pub(super) struct PeerState {
+    pub(super) config: PeerConfig,
+    pub(super) rtt: Estimator,
+    pub(super) loss: Loss,
+    pub(super) next_flow: FlowId,
+    /// Flows from the peer to which an acknowledgement is owed, oldest first.
+    pub(super) owed: VecDeque<FlowId>,
+    /// Whether one of them may wait no longer.
+    pub(super) is_overdue: bool,
+    /// The deadline in the node's timers for them.
+    pub(super) ack_timer: Option<Time>,
+    /// Packets that the link layer gave up since it was heard last, and until when it is left alone for
+    /// them.
+    pub(super) unsent: u8,
+    pub(super) unsent_at: Time,
+    pub(super) paused_until: Option<Time>,
+    /// Silences since it was heard last.
+    pub(super) silences: u8,
+    /// When it may be probed next, while it is silent.
+    pub(super) probe_at: Time,
+    /// From when on another silence counts.
+    next_silence_at: Time,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct LinkState {
+    pub(super) peers: Vec<Peer>,
+    /// Flows that may have something to send, in turn.
+    pub(super) turns: VecDeque<(Peer, FlowId)>,
+    /// Flows that may use idle time, in turn.
+    pub(super) spares: VecDeque<(Peer, FlowId)>,
+}
+
+/// How much of what is sent to a peer is lost; recent transmissions count most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loss {
+    lost: f64,
+    sent: f64,
+    /// Losses that were seen one by one, and the runs that they came in.
+    seen: f64,
+    runs: f64,
+    /// Packets that arrived in all.
+    delivered: f64,
+    /// Whether all this is only what the driver reported.
+    is_reported: bool,
+}
+
+/// What an acknowledgement told about the path to the peer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Learned {
+    pub(super) delivered: u32,
+    pub(super) lost: u32,
+    /// Runs of losses, one after the other.
+    pub(super) runs: u32,
+    pub(super) recovered: u32,
+    pub(super) abandoned: u32,
+    pub(super) superseded: u32,
+}
+
+/// Repairs under way in a flow at most.
+const MOST_REPAIRS: usize = 32;
+/// The same for each packet under way: a link that loses nearly all is not filled for one packet.
+const MOST_REPAIRS_EACH: usize = 4;
+
+impl PeerState {
+    pub(super) fn new(config: PeerConfig, parameters: &Config, first: FlowId) -> Self {
+        Self {
+            config,
+            rtt: Estimator::new(parameters.rto, parameters.profile),
+            loss: Loss::UNKNOWN,
+            next_flow: first,
+            owed: VecDeque::new(),
+            is_overdue: false,
+            ack_timer: None,
+            unsent: 0,
+            unsent_at: Time::ZERO,
+            paused_until: None,
+            silences: 0,
+            probe_at: Time::ZERO,
+            next_silence_at: Time::ZERO,
+        }
+    }
+
+    /// Whether nothing has been heard from it for long.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silences >= SILENCES
+    }
+
+    /// A flow has heard nothing for too long; what several flows notice at about the same time is one
+    /// silence.
+    pub(super) fn handle_silence(&mut self, now: Time) {
+        if now >= self.next_silence_at {
+            self.silences = self.silences.saturating_add(1);
+            self.next_silence_at = now + self.rtt.timeout(0) / 2;
+        }
+    }
+
+    /// Whether there is no queue on the way to it.
+    pub(super) fn is_idle(&self) -> bool {
+        match (self.rtt.mean(), self.rtt.shortest()) {
+            (Some(mean), Some(shortest)) => mean <= shortest + shortest / 2,
+            _ => true,
+        }
+    }
+
+    /// Whether what is sent to it is lost so often that idle time is used against it.
+    pub(super) fn needs_repairs(&self, config: &Config) -> bool {
+        config.profile == Profile::Default
+            && config.redundancy.residual() < 1.0
+            && self.loss.rate() >= LEAST_LOSS
+    }
+
+    /// Whether acknowledgements may wait for long: next to nothing is lost.
+    pub(super) fn is_patient(&self, config: &Config) -> bool {
+        config.profile == Profile::Default
+            && self.loss.rate() < LEAST_LOSS
+            && self.loss.delivered >= KNOWN
+    }
+
+    /// How often a lone packet is sent before it is acknowledged.
+    pub(super) fn copies(&self, config: &Config) -> u8 {
+        let (loss, residual) = (self.loss.rate(), config.redundancy.residual_alone());
+        let mut copies = 1;
+        let mut missing = loss;
+        while missing > residual && copies < 8 {
+            copies += 1;
+            missing *= loss;
+        }
+        copies
+    }
+
+    /// Whether `repairs` repairs under way are enough for `packets` packets: whether more losses
+    /// than repairs among all of them are unlikely enough.
+    pub(super) fn are_enough(&self, packets: usize, repairs: usize, config: &Config) -> bool {
+        if repairs >= MOST_REPAIRS.min(packets * MOST_REPAIRS_EACH) {
+            return true;
+        }
+        // Losses that come in runs are fewer, longer draws.
+        let run = self.loss.run();
+        let draws = ((packets + repairs) as f64 / run).ceil();
+        let allowed = (repairs as f64 / run).floor();
+        more_than(draws, allowed, self.loss.rate()) <= config.redundancy.residual()
+    }
+}
+
+/// The probability of more than `allowed` successes in `draws` draws with probability `p`.
+fn more_than(draws: f64, allowed: f64, p: f64) -> f64 {
+    if allowed >= draws || p <= 0.0 {
+        return 0.0;
+    }
+    if p >= 1.0 {
+        return 1.0;
+    }
+    let mut term = libm::pow(1.0 - p, draws);
+    let mut sum = term;
+    let mut successes = 0.0;
+    while successes < allowed {
+        term *= (draws - successes) / (successes + 1.0) * p / (1.0 - p);
+        sum += term;
+        successes += 1.0;
+    }
+    1.0 - sum
+}
+
+impl Loss {
+    /// Before anything is known a link is taken to lose one in ten, until a few packets have arrived.
+    const UNKNOWN: Self =
+        Self { lost: 0.05, sent: 0.5, seen: 1.0, runs: 1.0, delivered: 0.0, is_reported: true };
+    /// How many transmissions the estimate remembers.
+    const MEMORY: f64 = 128.0;
+    /// How many losses the mean length of runs remembers.
+    const MEMORY_OF_LOSSES: f64 = 64.0;
+
+    /// A report counts like this many transmissions at most: its messages are shorter than packets,
+    /// and on many radios go to everyone, at another rate and without acknowledgement.
+    const WEIGHT_OF_REPORT: f64 = 4.0;
+
+    pub(super) fn learn_from_report(&mut self, report: LinkReport) {
+        if !self.is_reported {
+            return;
+        }
+        let (arrived, lost) = (f64::from(report.arrived), f64::from(report.lost));
+        let weight = (Self::WEIGHT_OF_REPORT / (arrived + lost)).min(1.0);
+        *self = Self::UNKNOWN;
+        if weight.is_finite() {
+            self.lost += weight * lost;
+            self.sent += weight * (arrived + lost);
+            self.delivered = arrived;
+        }
+    }
+
+    pub(super) fn learn(&mut self, learned: Learned) {
+        self.is_reported = false;
+        self.delivered += f64::from(learned.delivered);
+        let recovered = learned.recovered.min(learned.delivered);
+        let lost = learned.lost + recovered;
+        self.lost += f64::from(lost);
+        self.sent += f64::from(learned.lost) + f64::from(learned.delivered);
+        if self.sent > Self::MEMORY {
+            self.lost /= 2.0;
+            self.sent /= 2.0;
+        }
+        self.seen += f64::from(learned.lost);
+        self.runs += f64::from(learned.runs);
+        if self.seen > Self::MEMORY_OF_LOSSES {
+            self.seen /= 2.0;
+            self.runs /= 2.0;
+        }
+    }
+
+    /// 0 to 1.
+    pub(super) fn rate(self) -> f64 {
+        self.lost / self.sent
+    }
+
+    /// The mean length of a run of losses, where it is longer than chance would make it.
+    fn run(self) -> f64 {
+        let by_chance = 1.0 / (1.0 - self.rate()).max(0.1);
+        let run = self.seen / self.runs;
+        if run > 1.5 * by_chance { run } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_is_the_binomial_tail() {
+        // 1 - 0.9^2 and 0.1^2; 1 - (0.8^5 + 5 0.2 0.8^4).
+        assert!((more_than(2.0, 0.0, 0.1) - 0.19).abs() < 1e-12);
+        assert!((more_than(2.0, 1.0, 0.1) - 0.01).abs() < 1e-12);
+        assert!((more_than(5.0, 1.0, 0.2) - 0.262_72).abs() < 1e-12);
+        assert!(more_than(5.0, 5.0, 0.2).abs() < 1e-12);
+    }
+}

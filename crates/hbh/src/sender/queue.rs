@@ -1,0 +1,173 @@
+//! The packets of a flow that wait (outputQ).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use base::time::Time;
+
+use super::super::config::{Config, Profile};
+use super::super::packet::Packet;
+
+/// For how long a burst may fill a queue beyond L.
+const BURST_TIME: Duration = Duration::from_millis(20);
+/// How many times L it may fill at most.
+const BURST: usize = 20;
+/// Octets of a packet that L counts as one; longer ones count for more.
+const PACKET: usize = 800;
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    packets: VecDeque<Packet>,
+    octets: usize,
+    /// When there was room last.
+    calm_at: Time,
+}
+
+impl Queue {
+    pub(super) fn new(now: Time) -> Self {
+        Self { packets: VecDeque::new(), octets: 0, calm_at: now }
+    }
+
+    /// Whether a packet that enters here may wait, when `throughput` bit/s go out.
+    ///
+    /// L packets may. In our profile a packet of more than 800 octets counts for more than one, so
+    /// that a queue is not longer in time where packets are long. And more than L may wait on a link
+    /// so fast that they are soon gone: L fits slow links, where a train of segments from a gigabit
+    /// host would never fit twice.
+    pub(super) fn has_room(&mut self, now: Time, throughput: f64, config: &Config) -> bool {
+        if config.profile == Profile::Paper {
+            return self.len() < config.queue;
+        }
+        if self.len() < config.queue && self.octets < config.queue * PACKET {
+            self.calm_at = now;
+            return true;
+        }
+        let bits = self.octets as f64 * 8.0;
+        self.len() < config.queue * BURST
+            && (now.since(self.calm_at) < BURST_TIME
+                || bits < throughput * BURST_TIME.as_secs_f64())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    pub(super) fn front(&self) -> Option<&Packet> {
+        self.packets.front()
+    }
+
+    pub(super) fn push(&mut self, packet: Packet) {
+        self.octets += packet.octets.len();
+        self.packets.push_back(packet);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Packet> {
+        let packet = self.packets.pop_front()?;
+        self.octets -= packet.octets.len();
+        Some(packet)
+    }
+
+    /// Puts `octets` in the place of the packet that `is_it`; false if there is none.
+    pub(super) fn replace(
+        &mut self,
+        is_it: impl Fn(&Packet) -> bool,
+        octets: &[u8],
+        header_len: usize,
+    ) -> bool {
+        let Some(packet) = self.packets.iter_mut().find(|packet| is_it(packet)) else {
+            return false;
+        };
+        self.octets = self.octets - packet.octets.len() + octets.len();
+        packet.octets.clear();
+        packet.octets.extend_from_slice(octets);
+        packet.header_len = header_len;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::ip::protocol;
+
+    use super::*;
+
+    const SLOW: f64 = 300e3;
+    const FAST: f64 = 1e9;
+
+    #[test]
+    fn it_takes_l_packets_or_800_octets_for_each_of_them() {
+        for (profile, len, takes) in [
+            (Profile::Default, 800, 200),
+            (Profile::Default, 100, 200),
+            (Profile::Default, 1_500, 107),
+            (Profile::Paper, 1_500, 200),
+        ] {
+            let config = Config { queue: 200, ..Config::new(profile) };
+
+            assert_eq!(filled(len, SLOW, &config), takes, "{profile:?}, {len}");
+        }
+    }
+
+    #[test]
+    fn it_takes_more_where_that_is_gone_in_20_ms() {
+        let config = Config::new(Profile::Default);
+
+        assert_eq!(filled(1_250, FAST, &config), 2_000);
+    }
+
+    #[test]
+    fn a_burst_may_pass_l_for_a_short_time() {
+        let config = Config { queue: 10, ..Config::new(Profile::Default) };
+        let mut queue = Queue::new(Time::ZERO);
+
+        while queue.has_room(Time::ZERO, SLOW, &config) {
+            queue.push(packet(100));
+        }
+
+        assert_eq!(queue.len(), 10 * BURST);
+        assert!(!queue.has_room(Time::ZERO + BURST_TIME, SLOW, &config));
+    }
+
+    #[test]
+    fn what_leaves_or_is_replaced_makes_room() {
+        let config = Config { queue: 10, ..Config::new(Profile::Default) };
+        let late = Time::ZERO + BURST_TIME;
+        let mut queue = Queue::new(Time::ZERO);
+        queue.push(packet(7_000));
+        queue.push(packet(1_000));
+        assert!(!queue.has_room(late, SLOW, &config));
+
+        assert!(queue.replace(|it| it.octets.len() == 1_000, &[0; 999], 20));
+        assert!(queue.has_room(late, SLOW, &config));
+        queue.push(packet(1));
+        assert!(!queue.has_room(late + BURST_TIME, SLOW, &config));
+        queue.pop();
+        assert!(queue.has_room(late + BURST_TIME, SLOW, &config));
+    }
+
+    /// How many packets of `len` octets it takes, one now and then, while `rate` bit/s go out.
+    fn filled(len: usize, rate: f64, config: &Config) -> usize {
+        let mut queue = Queue::new(Time::ZERO);
+        let mut now = Time::ZERO;
+        while queue.has_room(now, rate, config) {
+            queue.push(packet(len));
+            now += BURST_TIME;
+        }
+        queue.len()
+    }
+
+    fn packet(len: usize) -> Packet {
+        Packet {
+            octets: vec![0; len],
+            header_len: 20,
+            protocol: protocol::UDP,
+            taken_at: Time::ZERO,
+            tcp: None,
+            has_hole: false,
+        }
+    }
+}

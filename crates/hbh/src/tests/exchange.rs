@@ -1,0 +1,133 @@
+//! One exchange: what goes in, what is on the wire, what comes out.
+
+use base::contract::Refused;
+
+use super::*;
+
+#[test]
+fn a_packet_comes_out_as_it_went_in() {
+    for (source, destination) in [("10.0.0.1:1", "10.9.0.2:2"), ("[fd00::1]:1", "[fd09::2]:2")] {
+        for profile in [Profile::Default, Profile::Paper] {
+            let mut pair = Line::pair(Config::new(profile));
+            let packet = datagram(source, destination, 0);
+
+            pair.give(&packet);
+            pair.run(|_| Fate::ARRIVES);
+
+            assert_eq!(pair.delivered, [packet]);
+            assert_eq!(pair.relays[A].stats().packets_held, 0);
+        }
+    }
+}
+
+#[test]
+fn on_the_wire_it_is_protocol_253_with_eight_octets_more() {
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
+    pair.give(&packet);
+    let mut out = Vec::new();
+
+    let to = pair.relays[A].poll_transmit(pair.now, Link(0), &mut out);
+
+    let header = Header::parse(&out).unwrap();
+    assert_eq!(to, Some(Peer(1)));
+    assert_eq!(header.protocol, protocol::EXPERIMENT);
+    assert_eq!(header.total_len, packet.len() + wire::HEADER);
+    assert_eq!(out[20 + wire::HEADER..], packet[20..]);
+}
+
+#[test]
+fn every_protocol_comes_through() {
+    for protocol in 0..=255_u8 {
+        let mut pair = Line::pair(Config::new(Profile::Default));
+        let spec = Spec::new("10.0.0.1".parse().unwrap(), "10.9.0.2".parse().unwrap(), protocol);
+        let mut packet = Vec::new();
+        spec.emit(40, &mut packet);
+        packet.extend([7; 40]);
+        pair.give(&packet);
+
+        pair.run(|_| Fate::ARRIVES);
+
+        assert_eq!(pair.delivered, [packet], "{protocol}");
+    }
+}
+
+#[test]
+fn a_packet_that_does_not_fit_is_refused_with_what_does() {
+    let mut relay = Line::pair(Config::new(Profile::Default)).relays.swap_remove(A);
+    let mut packet = Vec::new();
+    let payload = [0; 1500 - 28];
+    let (source, destination) = ("10.0.0.1:1".parse().unwrap(), "10.9.0.2:2".parse().unwrap());
+    udp::Datagram { source, destination, payload: &payload }.emit(&mut packet);
+
+    let refused = relay.handle_packet(Time::ZERO, Peer(1), &packet);
+
+    assert_eq!(refused, Err(Refused::TooBig { mtu: 1492 }));
+    assert_eq!(relay.stats().intake.packets_too_big, 1);
+}
+
+#[test]
+fn damaged_and_foreign_packets_are_counted_and_dropped() {
+    let mut pair = Line::pair(Config::new(Profile::Default));
+    let mut message = Vec::new();
+    pair.send(0..1);
+    assert!(pair.relays[A].poll_transmit(Time::ZERO, Link(0), &mut message).is_some());
+    let mut out = Vec::new();
+    let mut take = |octets: &[u8], from| {
+        pair.relays[B].handle_message(Time::ZERO, from, octets);
+        assert_eq!(pair.relays[B].poll_restored(&mut out), None);
+    };
+
+    let mut flipped = message.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    take(&flipped, Peer(0));
+    take(&message[..27], Peer(0));
+    take(&datagram("10.0.0.1:1", "10.9.0.2:2", 0), Peer(0));
+    take(&message, Peer(77));
+
+    let stats = pair.relays[B].stats();
+    assert_eq!(
+        (
+            stats.received.messages_damaged,
+            stats.received.messages_malformed,
+            stats.received.messages_unknown_peer
+        ),
+        (1, 2, 1)
+    );
+}
+
+#[test]
+fn acknowledgements_ride_on_packets_that_go_their_way() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    for number in 0..20 {
+        let there = datagram("10.0.0.1:1", "10.9.0.2:2", number);
+        let back = datagram("10.9.0.2:2", "10.0.0.1:1", number);
+        pair.give(&there);
+        pair.relays[B].handle_packet(pair.now, Peer(0), &back).unwrap();
+    }
+
+    pair.run(|_| Fate::ARRIVES);
+
+    let stats = pair.relays[A].stats();
+    assert!(stats.received.acks_ridden >= 10, "{stats:?}");
+    assert!(stats.received.acks_sent <= 2, "{stats:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_octets_upset_a_node(octets in prop::collection::vec(any::<u8>(), 0..120)) {
+        let mut pair = Line::pair(Config::new(Profile::Default));
+        pair.send(0..2);
+        let mut message = Vec::new();
+        Spec::new("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap(), 253)
+            .emit(octets.len(), &mut message);
+        message.extend_from_slice(&octets);
+
+        pair.relays[B].handle_message(Time::ZERO, Peer(0), &message);
+        pair.relays[B].handle_message(Time::ZERO, Peer(0), &octets);
+        let _ = pair.relays[A].handle_packet(Time::ZERO, Peer(1), &octets);
+        pair.run(|_| Fate::ARRIVES);
+    }
+}

@@ -1,0 +1,378 @@
+//! A line of nodes, the links between them, and a driver that keeps the contract of [`Relay`].
+//!
+//! ```text
+//!            Link(0)          Link(1)
+//!   0 (A) ───────────▶ 1 (B) ───────────▶ 2 (C)      a node's neighbour n is its Peer(n)
+//! ```
+//!
+//! A node in the middle hands what it restores to the next node; the ends deliver it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use base::ip::Header;
+use base::rng::Rng;
+use base::time::{Time, earliest};
+
+use super::super::wire::{Ack, Data, Message};
+use super::super::{Config, Link, Peer, PeerConfig, Profile, Redundancy, Relay};
+use super::packets::{datagram, number_of};
+
+/// Time that a packet takes over a link.
+pub(super) const DELAY: Duration = Duration::from_millis(50);
+/// Time that a packet occupies a link.
+pub(super) const SLOT: Duration = Duration::from_millis(10);
+pub(super) const A: usize = 0;
+pub(super) const B: usize = 1;
+pub(super) const C: usize = 2;
+
+/// What becomes of a transmission.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fate {
+    pub(super) copies: u8,
+    pub(super) late: Duration,
+}
+
+impl Fate {
+    pub(super) const ARRIVES: Self = Self { copies: 1, late: Duration::ZERO };
+    pub(super) const LOST: Self = Self { copies: 0, late: Duration::ZERO };
+
+    /// Lost if `is_lost`.
+    pub(super) fn lost_if(is_lost: bool) -> Self {
+        if is_lost { Self::LOST } else { Self::ARRIVES }
+    }
+}
+
+/// A transmission.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    /// Which one, counted over all nodes.
+    pub(super) number: usize,
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) at: Time,
+    /// Packets that waited at `from` when it was sent.
+    pub(super) backlog: usize,
+    pub(super) octets: Vec<u8>,
+}
+
+/// Nodes, and links that carry one packet a slot each way.
+pub(super) struct Line {
+    pub(super) now: Time,
+    pub(super) relays: Vec<Relay>,
+    /// How long a packet occupies each link.
+    pub(super) slots: Vec<Duration>,
+    /// Transmissions so far.
+    pub(super) sent: usize,
+    /// All of them.
+    pub(super) log: Vec<Sent>,
+    /// Where `run` stops at the latest.
+    pub(super) until: Option<Time>,
+    /// What arrived at the last node.
+    pub(super) delivered: Vec<Vec<u8>>,
+    pub(super) delivered_at: Vec<Duration>,
+    /// Packets that each node restored.
+    pub(super) restored: Vec<u64>,
+    /// Packets that a node in the middle could not send on.
+    pub(super) refused: u64,
+    restarts: u64,
+    /// Until when each link is busy, there and back.
+    busy_until: Vec<[Time; 2]>,
+    flying: BTreeMap<(Time, usize), (usize, usize, Vec<u8>)>,
+}
+
+impl Line {
+    /// A and B.
+    pub(super) fn pair(config: Config) -> Self {
+        Self::new(&[config, config], &[SLOT])
+    }
+
+    /// A node for each of `configs`, and links of these slots between them.
+    pub(super) fn new(configs: &[Config], slots: &[Duration]) -> Self {
+        assert_eq!(configs.len(), slots.len() + 1);
+        let mut line = Self {
+            now: Time::ZERO,
+            relays: Vec::new(),
+            slots: slots.to_vec(),
+            sent: 0,
+            log: Vec::new(),
+            until: None,
+            delivered: Vec::new(),
+            delivered_at: Vec::new(),
+            restored: vec![0; configs.len()],
+            refused: 0,
+            restarts: 0,
+            busy_until: vec![[Time::ZERO; 2]; slots.len()],
+            flying: BTreeMap::new(),
+        };
+        for (node, &config) in configs.iter().enumerate() {
+            let relay = line.start(node, config);
+            line.relays.push(relay);
+        }
+        line
+    }
+
+    /// Gives A datagrams with these numbers for the last node.
+    pub(super) fn send(&mut self, numbers: std::ops::Range<u32>) {
+        for number in numbers {
+            self.give(&datagram("10.0.0.1:1", "10.9.0.2:2", number));
+        }
+    }
+
+    /// Gives A a packet, which it takes.
+    pub(super) fn give(&mut self, packet: &[u8]) {
+        self.relays[A].handle_packet(self.now, Peer(1), packet).unwrap();
+    }
+
+    /// Runs until nothing is left to happen, or until `until`.
+    pub(super) fn run(&mut self, mut fate: impl FnMut(&Sent) -> Fate) {
+        loop {
+            self.transmit(&mut fate);
+            let arrival = self.flying.first_key_value().map(|(&(at, _), _)| at);
+            let timer = self.relays.iter().filter_map(Relay::next_timeout).min();
+            let free = self.busy_until.iter().flatten().copied().filter(|&at| at > self.now).min();
+            let next = earliest(earliest(arrival, timer), free);
+            if let Some(until) = self.until
+                && next.is_none_or(|next| next > until)
+            {
+                self.now = self.now.max(until);
+                return;
+            }
+            let Some(next) = next else { return };
+            assert!(next > self.now || arrival == Some(next), "time must pass");
+            self.now = next;
+            self.arrive();
+            for node in 0..self.relays.len() {
+                self.relays[node].handle_timeout(self.now);
+                let next = self.relays[node].next_timeout();
+                assert!(next.is_none_or(|at| at > self.now), "a driver would spin");
+                self.route(node);
+            }
+            self.assert_bounds();
+        }
+    }
+
+    /// Runs for `duration`.
+    pub(super) fn run_for(&mut self, duration: Duration, fate: impl FnMut(&Sent) -> Fate) {
+        self.until = Some(self.now + duration);
+        self.run(fate);
+        self.until = None;
+    }
+
+    /// A node loses all that it knew. If the others notice, they end the conversation, and hand
+    /// what they had for it in again.
+    pub(super) fn restart(&mut self, node: usize, is_noticed: bool) {
+        self.restarts += 1;
+        self.relays[node] = self.start(node, *self.relays[node].config());
+        self.restored[node] = 0;
+        if is_noticed {
+            for neighbour in self.neighbours(node).collect::<Vec<_>>() {
+                self.meet_again(neighbour, node);
+            }
+        }
+    }
+
+    /// `node` loses its neighbour and finds it again, with what it had for it.
+    pub(super) fn meet_again(&mut self, node: usize, neighbour: usize) {
+        let mut orphans = Vec::new();
+        let orphan = |packet: &[u8], _| orphans.push(packet.to_vec());
+        self.relays[node].remove_peer(peer(neighbour), orphan);
+        self.relays[node].add_peer(peer(neighbour), peer_config(link_of(node, neighbour).0));
+        self.hand_in(node, neighbour, &orphans);
+    }
+
+    /// `node` takes all packets back from its neighbour, and hands them in again.
+    pub(super) fn reroute(&mut self, node: usize, neighbour: usize) {
+        let mut orphans = Vec::new();
+        let orphan = |packet: &[u8], _| orphans.push(packet.to_vec());
+        self.relays[node].reroute(peer(neighbour), |_, _| true, orphan);
+        self.hand_in(node, neighbour, &orphans);
+    }
+
+    /// The numbers of the datagrams that were delivered.
+    pub(super) fn order(&self) -> Vec<u32> {
+        self.delivered.iter().map(|packet| number_of(packet)).collect()
+    }
+
+    /// What went from one node to another.
+    pub(super) fn between(&self, from: usize, to: usize) -> impl Iterator<Item = &Sent> {
+        self.log.iter().filter(move |sent| (sent.from, sent.to) == (from, to))
+    }
+
+    /// Packets that wait at a node, not counting those that were sent.
+    pub(super) fn backlog(&self, node: usize) -> usize {
+        self.relays[node].senders.values().map(|sender| sender.backlog()).sum()
+    }
+
+    /// Packets that a node has: those that wait or are not acknowledged, and at
+    /// most those kept for order.
+    pub(super) fn held(&self, node: usize) -> u64 {
+        self.relays[node].stats().packets_held + self.kept_for_order(node)
+    }
+
+    /// What all nodes have, and what is in the air.
+    pub(super) fn on_their_way(&self) -> u64 {
+        let held: u64 = (0..self.relays.len()).map(|node| self.held(node)).sum();
+        held + self.flying.len() as u64
+    }
+
+    /// Segments that came and have not left. One that came twice, after its sender had handed it
+    /// back, counts twice.
+    fn kept_for_order(&self, node: usize) -> u64 {
+        let stats = self.relays[node].stats();
+        stats.received.data_received + stats.received.packets_recovered - self.restored[node]
+    }
+
+    /// What docs/protocols/hbh.md says of limits.
+    fn assert_bounds(&self) {
+        for (node, relay) in self.relays.iter().enumerate() {
+            let (stats, config) = (relay.stats(), relay.config());
+            assert!(stats.packets_held <= config.packets as u64, "{stats:?}");
+            // One table for each direction, and one connection here.
+            assert!(stats.flows <= 2 * config.flows as u64 + 1, "{stats:?}");
+            assert!(self.kept_for_order(node) <= 256, "{stats:?}");
+        }
+    }
+
+    fn start(&self, node: usize, config: Config) -> Relay {
+        let seed = node as u64 + 1_000 * self.restarts;
+        let mut relay = Relay::new(config, Rng::stream(seed, "hbh"));
+        for neighbour in self.neighbours(node) {
+            relay.add_peer(peer(neighbour), peer_config(link_of(node, neighbour).0));
+        }
+        relay
+    }
+
+    fn neighbours(&self, node: usize) -> impl Iterator<Item = usize> + use<> {
+        let last = self.slots.len();
+        [node.checked_sub(1), (node < last).then_some(node + 1)].into_iter().flatten()
+    }
+
+    fn hand_in(&mut self, node: usize, neighbour: usize, packets: &[Vec<u8>]) {
+        for packet in packets {
+            let taken = self.relays[node].handle_packet(self.now, peer(neighbour), packet);
+            self.refused += u64::from(taken.is_err());
+        }
+    }
+
+    /// Sends what the links have room for: what one carries may be news for another.
+    fn transmit(&mut self, fate: &mut impl FnMut(&Sent) -> Fate) {
+        let mut before = usize::MAX;
+        while self.sent != before {
+            before = self.sent;
+            self.transmit_once(fate);
+        }
+    }
+
+    fn transmit_once(&mut self, fate: &mut impl FnMut(&Sent) -> Fate) {
+        for link in 0..self.slots.len() {
+            for (direction, from, to) in [(0, link, link + 1), (1, link + 1, link)] {
+                let mut octets = Vec::new();
+                if self.busy_until[link][direction] > self.now
+                    || self.relays[from]
+                        .poll_transmit(self.now, link_of(from, to), &mut octets)
+                        .is_none()
+                {
+                    continue;
+                }
+                let free_at = self.now + self.slots[link];
+                self.busy_until[link][direction] = free_at;
+                let (number, at, backlog) = (self.sent, self.now, self.backlog(from));
+                let sent = Sent { number, from, to, at, backlog, octets };
+                let fate = fate(&sent);
+                self.sent += 1;
+                for copy in 0..fate.copies {
+                    let at = free_at + DELAY + fate.late * u32::from(copy + 1);
+                    let key = (at, self.sent * 2 + usize::from(copy));
+                    self.flying.insert(key, (from, to, sent.octets.clone()));
+                }
+                self.log.push(sent);
+            }
+        }
+    }
+
+    fn arrive(&mut self) {
+        while let Some(entry) = self.flying.first_entry()
+            && entry.key().0 <= self.now
+        {
+            let (from, to, octets) = entry.remove();
+            self.relays[to].handle_message(self.now, peer(from), &octets);
+            self.route(to);
+        }
+    }
+
+    fn route(&mut self, node: usize) {
+        let mut out = Vec::new();
+        while let Some(Peer(from)) = self.relays[node].poll_restored(&mut out) {
+            self.restored[node] += 1;
+            let is_ahead = usize::try_from(from).unwrap() < node;
+            if is_ahead && node < self.slots.len() {
+                self.hand_in(node, node + 1, &[out.clone()]);
+            } else if !is_ahead && node > 0 {
+                self.hand_in(node, node - 1, &[out.clone()]);
+            } else if node > 0 {
+                self.delivered.push(out.clone());
+                self.delivered_at.push(self.now.since(Time::ZERO));
+            }
+        }
+    }
+}
+
+impl Sent {
+    /// Whether A sent it, with a packet in it.
+    pub(super) fn is_data(&self) -> bool {
+        self.from == A && self.data().is_some()
+    }
+
+    /// The HDM in it.
+    pub(super) fn data(&self) -> Option<Data<'_>> {
+        self.messages().into_iter().find_map(|message| match message {
+            Message::Data(data) => Some(data),
+            Message::Ack(_) | Message::Repair(_) => None,
+        })
+    }
+
+    /// The HAMs in it.
+    pub(super) fn acks(&self) -> impl Iterator<Item = Ack<'_>> {
+        self.messages().into_iter().filter_map(|message| match message {
+            Message::Ack(ack) => Some(ack),
+            Message::Data(_) | Message::Repair(_) => None,
+        })
+    }
+
+    fn messages(&self) -> VecDeque<Message<'_>> {
+        let header = Header::parse(&self.octets).unwrap();
+        let mut rest = &self.octets[header.len..header.total_len];
+        let mut messages = VecDeque::new();
+        while !rest.is_empty() {
+            let (message, after) = Message::split_first(rest).unwrap();
+            messages.push_back(message);
+            rest = after;
+        }
+        messages
+    }
+}
+
+/// A configuration in which nothing is sent without need.
+pub(super) fn quiet(profile: Profile) -> Config {
+    Config { redundancy: Redundancy::Off, ..Config::new(profile) }
+}
+
+pub(super) fn peer_config(link: u32) -> PeerConfig {
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    PeerConfig {
+        link: Link(link),
+        local: address("10.1.0.1"),
+        remote: address("10.1.0.2"),
+        mtu: 1500,
+    }
+}
+
+fn peer(node: usize) -> Peer {
+    Peer(u32::try_from(node).unwrap())
+}
+
+fn link_of(node: usize, neighbour: usize) -> Link {
+    Link(u32::try_from(node.min(neighbour)).unwrap())
+}

@@ -1,0 +1,59 @@
+//! Packets that take another way.
+
+use super::*;
+
+#[test]
+fn what_is_not_acknowledged_can_take_another_way() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    pair.send(0..3);
+    let mut out = Vec::new();
+    assert!(pair.relays[A].poll_transmit(pair.now, Link(0), &mut out).is_some());
+
+    let mut orphans = Vec::new();
+    pair.relays[A].remove_peer(Peer(1), |packet, _| orphans.push(number_of(packet)));
+
+    assert_eq!(orphans, [0, 1, 2]);
+    assert_eq!(pair.relays[A].stats().packets_held, 0);
+    assert_eq!(pair.relays[A].poll_transmit(pair.now, Link(0), &mut out), None);
+}
+
+#[test]
+fn only_flows_that_have_moved_are_taken_back() {
+    let mut pair = Line::pair(quiet(Profile::Default));
+    pair.send(0..3);
+
+    let mut asked = 0;
+    let mut orphans = Vec::new();
+    for is_moved in [false, true, true] {
+        let ask = |flow: &base::ip::FlowKey, from| {
+            assert_eq!((flow.protocol, from), (protocol::UDP, None));
+            asked += 1;
+            is_moved
+        };
+        pair.relays[A].reroute(Peer(1), ask, |packet, _| orphans.push(number_of(packet)));
+    }
+
+    // Of a flow without packets nobody asks.
+    assert_eq!((asked, &orphans[..]), (2, &[0, 1, 2][..]));
+}
+
+#[test]
+fn a_neighbour_that_restarts_is_spoken_to_again() {
+    for profile in [Profile::Default, Profile::Paper] {
+        for (node, is_noticed) in [(A, false), (A, true), (B, false), (B, true)] {
+            let mut pair = Line::pair(quiet(profile));
+            pair.send(0..30);
+            pair.run(|_| Fate::ARRIVES);
+
+            pair.restart(node, is_noticed);
+            pair.send(30..60);
+            pair.run(|_| Fate::ARRIVES);
+
+            assert_eq!(
+                pair.order(),
+                (0..60).collect::<Vec<_>>(),
+                "{profile:?} {node} {is_noticed}"
+            );
+        }
+    }
+}

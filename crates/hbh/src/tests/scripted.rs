@@ -1,0 +1,214 @@
+//! A node alone, and neighbours that do what the test says.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base::ip::{Header, Spec, protocol};
+use base::rng::Rng;
+use base::time::{Time, earliest};
+
+use super::super::wire::{self, Ack, Data, Echo, FlowId, Mask, Message, Repair, Seq, Transmission};
+use super::super::{Config, Link, Peer, Relay, repair, transmit};
+use super::line::peer_config;
+use super::packets::seq_of;
+
+const FLOW: FlowId = FlowId(7);
+
+/// A node to which a neighbour brings packets, and what it restores.
+pub(super) struct Arrivals {
+    pub(super) now: Time,
+    pub(super) relay: Relay,
+    seq: Seq,
+}
+
+impl Arrivals {
+    /// Its neighbour is `Peer(0)`, at `Link(0)`.
+    pub(super) fn new(config: Config) -> Self {
+        let mut relay = Relay::new(config, Rng::stream(1, "hbh"));
+        relay.add_peer(Peer(0), peer_config(0));
+        Self { now: Time::ZERO, relay, seq: Seq(0) }
+    }
+
+    /// The next packet comes, and the neighbour waits for nothing before it.
+    pub(super) fn bring(&mut self, packet: &[u8]) {
+        self.bring_as(Data { seq: self.seq, ..data(packet) }, packet);
+    }
+
+    /// A packet comes in this HDM.
+    pub(super) fn bring_as(&mut self, data: Data<'_>, packet: &[u8]) {
+        let mut message = packet[..20].to_vec();
+        data.emit(&mut message);
+        self.seq = data.seq.plus(1);
+        self.take(message);
+    }
+
+    /// A sum of packets comes, that have these numbers.
+    pub(super) fn bring_repair(&mut self, id: u8, packets: &[(Seq, &[u8])]) {
+        let (first, example) = packets[0];
+        let mut mask = [0; 16];
+        for (seq, _) in packets {
+            let offset = usize::try_from(seq.since(first)).unwrap();
+            mask[offset / 8] |= 1 << (offset % 8);
+        }
+        let mut sum = Vec::new();
+        repair::sum(id, packets.iter().map(|&(seq, packet)| (seq, packet, 20, false)), &mut sum);
+        let mut message = example[..20].to_vec();
+        let (mask, sum) = (Mask::new(&mask).unwrap(), &sum[..]);
+        Repair { flow: FLOW, first, id, protocol: example[9], mask, sum }.emit(&mut message);
+        self.take(message);
+    }
+
+    pub(super) fn wait(&mut self, duration: Duration) {
+        self.now += duration;
+        self.relay.handle_timeout(self.now);
+    }
+
+    /// What was restored.
+    pub(super) fn restored(&mut self) -> Vec<Vec<u8>> {
+        let mut out = Vec::new();
+        std::iter::from_fn(|| self.relay.poll_restored(&mut out).map(|_| out.clone())).collect()
+    }
+
+    /// The sequence numbers of what was restored.
+    pub(super) fn restored_seqs(&mut self) -> Vec<u32> {
+        self.restored().iter().map(|packet| seq_of(packet)).collect()
+    }
+
+    /// What it tells the neighbour now.
+    pub(super) fn answer(&mut self) -> Option<Answer> {
+        let mut out = Vec::new();
+        self.relay.poll_transmit(self.now, Link(0), &mut out)?;
+        let header = Header::parse(&out).unwrap();
+        match Message::split_first(&out[header.len..]).unwrap().0 {
+            Message::Ack(ack) => Some(Answer {
+                is_congested: ack.is_congested,
+                next: ack.next,
+                last: ack.echo.map(|echo| echo.of),
+            }),
+            other => panic!("an acknowledgement, not {other:?}"),
+        }
+    }
+
+    fn take(&mut self, mut message: Vec<u8>) {
+        transmit::seal(&mut message, 20, protocol::EXPERIMENT);
+        self.relay.handle_message(self.now, Peer(0), &message);
+    }
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Answer {
+    pub(super) is_congested: bool,
+    /// The lowest number that has not arrived and may still come.
+    pub(super) next: Seq,
+    /// The transmission that arrived last.
+    pub(super) last: Option<Transmission>,
+}
+
+/// The HDM of a packet, with nothing else in it.
+pub(super) fn data(packet: &[u8]) -> Data<'_> {
+    Data {
+        flow: FLOW,
+        seq: Seq(0),
+        wants_ack: false,
+        outstanding: 0,
+        has_hole: false,
+        is_patient: false,
+        copy: 0,
+        protocol: packet[9],
+        older: wire::Older::default(),
+        payload: &packet[20..],
+    }
+}
+
+/// A node whose neighbour acknowledges what the test wants, as the test wants.
+pub(super) struct Answered {
+    pub(super) now: Time,
+    pub(super) relay: Relay,
+    /// When packets were sent.
+    pub(super) sent_at: Vec<Time>,
+    acks: BTreeMap<Time, Vec<u8>>,
+    free_at: Time,
+}
+
+impl Answered {
+    /// Its neighbour is `Peer(1)`, at `Link(0)`.
+    pub(super) fn new(config: Config) -> Self {
+        let mut relay = Relay::new(config, Rng::stream(1, "hbh"));
+        relay.add_peer(Peer(1), peer_config(0));
+        Self {
+            now: Time::ZERO,
+            relay,
+            sent_at: Vec::new(),
+            acks: BTreeMap::new(),
+            free_at: Time::ZERO,
+        }
+    }
+
+    /// What it sends now, as flow, number, copy, and whether it asks for an acknowledgement.
+    pub(super) fn send(&mut self) -> Option<(FlowId, Seq, u8, bool)> {
+        let mut out = Vec::new();
+        self.relay.poll_transmit(self.now, Link(0), &mut out)?;
+        let header = Header::parse(&out).unwrap();
+        match Message::split_first(&out[header.len..]).unwrap().0 {
+            Message::Data(data) => Some((data.flow, data.seq, data.copy, data.wants_ack)),
+            other => panic!("a packet, not {other:?}"),
+        }
+    }
+
+    /// Takes an acknowledgement of what lies before `next`, after this transmission came.
+    pub(super) fn hear(&mut self, flow: FlowId, next: Seq, of: Transmission) {
+        let message = ham(flow, next, of, false);
+        self.relay.handle_message(self.now, Peer(1), &message);
+    }
+
+    /// Jumps to the next thing that is due.
+    pub(super) fn expire(&mut self) {
+        self.now = self.relay.next_timeout().unwrap();
+        self.relay.handle_timeout(self.now);
+    }
+
+    /// Runs over a link that takes a packet each `slot`; everything is acknowledged after
+    /// `round_trip`, by a neighbour that is congested or is not.
+    pub(super) fn run_for(
+        &mut self,
+        duration: Duration,
+        (slot, round_trip): (Duration, Duration),
+        is_congested: bool,
+    ) {
+        let end = self.now + duration;
+        loop {
+            while self.free_at <= self.now
+                && let Some((flow, seq, copy, _)) = self.send()
+            {
+                self.sent_at.push(self.now);
+                self.free_at = self.now + slot;
+                let of = Transmission::Packet { seq, copy };
+                self.acks.insert(self.now + round_trip, ham(flow, seq.plus(1), of, is_congested));
+            }
+            let ack = self.acks.first_key_value().map(|(&at, _)| at);
+            let free = (self.free_at > self.now).then_some(self.free_at);
+            let next = earliest(earliest(ack, free), self.relay.next_timeout());
+            let Some(next) = next.filter(|&next| next <= end) else { break };
+            self.now = next;
+            while let Some(entry) = self.acks.first_entry()
+                && *entry.key() <= self.now
+            {
+                self.relay.handle_message(self.now, Peer(1), &entry.remove());
+            }
+            self.relay.handle_timeout(self.now);
+        }
+        self.now = end;
+    }
+}
+
+fn ham(flow: FlowId, next: Seq, of: Transmission, is_congested: bool) -> Vec<u8> {
+    let neighbour = peer_config(0);
+    let mut message = Vec::new();
+    Spec::new(neighbour.remote, neighbour.local, protocol::EXPERIMENT).emit(0, &mut message);
+    let echo = Some(Echo { of, delay: Some(Duration::ZERO) });
+    let ack = Ack { is_congested, echo, ..Ack::new(flow, next) };
+    ack.emit(&mut message);
+    transmit::seal(&mut message, 20, protocol::EXPERIMENT);
+    message
+}

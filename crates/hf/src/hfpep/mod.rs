@@ -1,0 +1,32 @@
+//! TCP connections over HF radio: HF-PEP (STANAG 5066 Annex X) over streams of [SLEP](crate::slep).
+//!
+//! ```text
+//!  client ══ TCP ══ initiator ~~~~~~~~ HF, a SLEP stream ~~~~~~~~ responder ══ TCP ══ server
+//!                     open, write ─▶ opening, octets, end ─▶ Event::Connect, read
+//! ```
+//!
+//! Each end ends TCP by itself; only what the connection carries goes over the radio, behind an
+//! [opening](Opening) that says whom it is for. [Flows](flows) of UDP go beside them, in datagrams. What can be set, and what was decided, is in
+//! `docs/guide/hfpep.md`.
+
+pub mod answer;
+mod config;
+mod datagrams;
+mod event;
+pub mod flows;
+mod parameters;
+mod pep;
+mod session;
+pub mod stats;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+pub use answer::Answer;
+pub use config::Config;
+pub use event::Event;
+pub use parameters::PARAMETERS;
+pub use pep::{HfPep, MAX_OPENING, has_share};
+pub use session::{Phase, SessionId, Status};
+pub use stats::Stats;
+pub use wire::{Opening, Target, Tls};

@@ -1,0 +1,614 @@
+//! The performance enhancing proxy itself.
+
+mod confirm;
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use base::rng::Rng;
+use base::time::{Time, earliest};
+
+use super::config::Config;
+use super::event::Event;
+use super::flows::Flows;
+use super::session::{Phase, Session, SessionId, Stage, Status};
+use super::stats::Stats;
+use super::wire::{MAX_NAME, Opening};
+use crate::s5066::Address;
+use crate::s5066::sis::stream::Unreadable;
+use crate::slep::{
+    self, Addresses, Break, NotOpened, Options, Read, Reason, Slep, Source, StreamId,
+};
+
+/// Octets of an opening at most: head, IPv6 addresses, ports, name and protocol.
+pub const MAX_OPENING: usize = 2 + 4 + 32 + 2 + MAX_NAME + 1 + 255;
+
+/// Whether a client with `its` places may take another of the `free` ones: as long as it has less than three times as many
+/// as are free. Alone it gets three quarters of all places, beside others less.
+#[must_use]
+pub fn has_share(its: usize, free: usize) -> bool {
+    its < free.saturating_mul(3)
+}
+
+/// An HF-PEP: a core as [`base::contract`] describes it.
+///
+/// Its driver holds the TCP connection to the STANAG 5066 node, as that of
+/// [`IpClient`](crate::ipclient::IpClient) does, and the TCP connections that are carried. Either end may
+/// open one: it is then the initiator, and the other end the responder, which connects to the target.
+///
+/// - Facts in: [`handle_connected`](Self::handle_connected),
+///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
+///   node; [`open`](Self::open), [`open_confirmed`](Self::open_confirmed), [`accept`](Self::accept),
+///   [`write`](Self::write), [`read`](Self::read), [`finish`](Self::finish), [`reset`](Self::reset),
+///   [`reset_behind`](Self::reset_behind), [`confirm_end`](Self::confirm_end) from
+///   the connections; [`send_datagram`](Self::send_datagram), [`answer`](Self::answer),
+///   [`refuse`](Self::refuse) from [flows](super::flows) of UDP.
+/// - Decisions out: [`poll_event`](Self::poll_event) and [`poll_datagram`](Self::poll_datagram) after each of these, then
+///   [`poll_octets`](Self::poll_octets) while the connection to the node has room.
+/// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
+/// - Getters: all others.
+#[derive(Debug)]
+pub struct HfPep {
+    pub(super) config: Config,
+    pub(super) slep: Slep,
+    pub(super) flows: Flows,
+    sessions: BTreeMap<SessionId, Session>,
+    of_stream: BTreeMap<StreamId, SessionId>,
+    /// How many of them each source has.
+    of_source: BTreeMap<Source, usize>,
+    /// Connections that wait for their first data, or for all of their opening, by when they wait no
+    /// longer.
+    waiting: BTreeSet<(Time, SessionId)>,
+    next: u64,
+    pub(super) events: VecDeque<Event>,
+    pub(super) stats: Stats,
+}
+
+impl HfPep {
+    /// One whose connection to its node is to be made.
+    #[must_use]
+    pub fn new(now: Time, config: Config, rng: Rng) -> Self {
+        Self {
+            // Numbers of flows and of the process begin alike, which nobody can make use of.
+            flows: Flows::new(config.flows, &mut rng.clone()),
+            slep: Slep::new(now, config.slep.clone(), rng),
+            config,
+            sessions: BTreeMap::new(),
+            of_stream: BTreeMap::new(),
+            of_source: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            next: 0,
+            events: VecDeque::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Goes on with other parameters, which hold from now on; the magic number for connections that begin. Returns
+    /// whether the connection to the node is to be made anew: it counts as lost already, and connections wait for
+    /// the next.
+    pub fn set_config(&mut self, now: Time, config: Config) -> bool {
+        self.flows.set_config(config.flows);
+        let rebinds = self.slep.set_config(now, config.slep.clone());
+        self.config = config;
+        self.settle(now);
+        rebinds
+    }
+
+    /// The connection to the node is there.
+    pub fn handle_connected(&mut self, now: Time) {
+        self.slep.handle_connected(now);
+    }
+
+    /// The wall clock says this much since 1970: told with each call where there is a group.
+    pub fn handle_clock(&mut self, now: Time, clock: Duration) {
+        self.slep.handle_clock(now, clock);
+    }
+
+    /// The connection to the node is gone. Connections wait for another one.
+    pub fn handle_disconnected(&mut self, now: Time) {
+        self.slep.handle_disconnected(now);
+        self.settle(now);
+    }
+
+    /// Takes octets from the node.
+    pub fn handle_octets(&mut self, now: Time, octets: &[u8]) {
+        self.slep.handle_octets(now, octets);
+        self.settle(now);
+    }
+
+    /// Opens a connection. Its stream is opened with the first data, or when that does not come.
+    ///
+    /// # Errors
+    /// When there are too many, in all or of its source.
+    pub fn open(
+        &mut self,
+        now: Time,
+        peer: Address,
+        opening: Opening,
+        options: Options,
+    ) -> Result<SessionId, NotOpened> {
+        if peer.is_group() {
+            return Err(NotOpened::Group);
+        }
+        self.check_room(options.source)?;
+        let until = now + self.config.first_data;
+        let stage = Stage::Gathering { options, until };
+        let session = Session {
+            peer,
+            is_initiator: true,
+            is_confirmed: false,
+            opening: Some(opening),
+            stage,
+            has_heard_end: false,
+            has_said: false,
+            broken: None,
+            since: now,
+            source: options.source,
+        };
+        let session = self.add(session);
+        self.waiting.insert((until, session));
+        self.stats.sessions_opened += 1;
+        Ok(session)
+    }
+
+    /// Whether a source may have another connection.
+    pub(super) fn check_room(&mut self, source: Source) -> Result<(), NotOpened> {
+        let free = self.config.slep.limits.streams.saturating_sub(self.sessions.len());
+        if free == 0 {
+            return Err(NotOpened::Full);
+        }
+        let its = self.of_source.get(&source).copied().unwrap_or_default();
+        if source != Source::NOBODY && !has_share(its, free) {
+            self.stats.sessions_over_share += 1;
+            return Err(NotOpened::Share);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, session: Session) -> SessionId {
+        self.next += 1;
+        let id = SessionId(self.next);
+        *self.of_source.entry(session.source).or_default() += 1;
+        self.sessions.insert(id, session);
+        id
+    }
+
+    /// Opens the stream of a connection that waited for its first data.
+    fn launch(&mut self, now: Time, id: SessionId) -> Option<StreamId> {
+        let session = self.sessions.get_mut(&id)?;
+        let Stage::Gathering { options, until } = &session.stage else { return None };
+        let mut head = Vec::new();
+        if let Some(opening) = &session.opening {
+            opening.emit(self.config.magic, &mut head);
+        }
+        self.waiting.remove(&(*until, id));
+        match self.slep.open(now, session.peer, Addresses::default(), *options) {
+            Ok(stream) => {
+                // A stream that was just opened takes so little.
+                let _ = self.slep.write(stream, &head);
+                session.stage = Stage::Open { stream, data: Vec::new() };
+                self.of_stream.insert(stream, id);
+                Some(stream)
+            }
+            Err(_) => {
+                let broken = Break { reason: Reason::NO_ROOM, in_doubt: 0 };
+                self.end(id, Event::Reset(id, broken));
+                None
+            }
+        }
+    }
+
+    /// The connection that an [`Event::Connect`] asked for is there. The other end is told if it wants
+    /// to know before anything else.
+    pub fn accept(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if let Stage::Connecting { stream, data, is_all } = &mut session.stage {
+            let (stream, data, is_all) = (*stream, std::mem::take(data), *is_all);
+            let is_readable = is_all || !data.is_empty() || self.slep.is_readable(stream);
+            let source = session.opening.as_ref().map(Opening::source).unwrap_or_default();
+            self.slep.set_options(stream, Options { source, ..self.config.answers });
+            session.stage = Stage::Open { stream, data };
+            let is_there = session.broken.is_none();
+            if session.is_confirmed && is_there && !self.confirm(stream) {
+                return self.break_off(id, stream, Reason::NO_ROOM);
+            }
+            if is_readable {
+                self.events.push_back(Event::Readable(id));
+            }
+        }
+    }
+
+    /// Takes octets of a connection, and returns how many. When that is not all,
+    /// [`Event::Writable`] tells that there is room again.
+    pub fn write(&mut self, now: Time, id: SessionId, octets: &[u8]) -> usize {
+        let Some(session) = self.sessions.get(&id) else { return 0 };
+        let stream = match session.stage {
+            Stage::Gathering { .. } if octets.is_empty() => return 0,
+            Stage::Gathering { .. } => {
+                let Some(stream) = self.launch(now, id) else { return 0 };
+                self.stats.opened_with_data += 1;
+                stream
+            }
+            Stage::Open { stream, .. } => stream,
+            Stage::Arriving { .. }
+            | Stage::Confirming { .. }
+            | Stage::Connecting { .. }
+            | Stage::Over { .. } => return 0,
+        };
+        let taken = self.slep.write(stream, octets);
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.has_said |= taken > 0;
+        }
+        taken
+    }
+
+    /// Octets that [`Self::write`] takes.
+    #[must_use]
+    pub fn room(&self, id: SessionId) -> usize {
+        match self.sessions.get(&id).map(|session| &session.stage) {
+            Some(Stage::Gathering { .. }) => self.config.slep.limits.unsent,
+            Some(Stage::Open { stream, .. }) => self.slep.room(*stream),
+            Some(
+                Stage::Arriving { .. }
+                | Stage::Confirming { .. }
+                | Stage::Connecting { .. }
+                | Stage::Over { .. },
+            )
+            | None => 0,
+        }
+    }
+
+    /// Says that nothing more will be written to a connection.
+    pub fn finish(&mut self, now: Time, id: SessionId) {
+        let stream = match self.sessions.get(&id).map(|session| &session.stage) {
+            Some(Stage::Gathering { .. }) => self.launch(now, id),
+            Some(Stage::Open { stream, .. }) => Some(*stream),
+            Some(
+                Stage::Arriving { .. }
+                | Stage::Confirming { .. }
+                | Stage::Connecting { .. }
+                | Stage::Over { .. },
+            )
+            | None => None,
+        };
+        if let Some(stream) = stream {
+            self.slep.finish(stream);
+            if let Some(session) = self.sessions.get_mut(&id) {
+                session.has_said = true;
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Breaks a connection off.
+    pub fn reset(&mut self, id: SessionId, reason: Reason) {
+        let Some(session) = self.remove(id) else { return };
+        // The other end has never heard of one that has no stream.
+        if let Some(stream) = session.stream() {
+            self.of_stream.remove(&stream);
+            self.slep.reset(stream, reason);
+        }
+        self.stats.sessions_reset += 1;
+    }
+
+    /// Breaks a connection off behind what was written to it, as
+    /// [`Slep::reset_behind`](crate::slep::Slep::reset_behind) does with a stream.
+    pub fn reset_behind(&mut self, now: Time, id: SessionId, reason: Reason) {
+        let Some(session) = self.remove(id) else { return };
+        if let Some(stream) = session.stream() {
+            self.of_stream.remove(&stream);
+            match session.stage {
+                Stage::Open { .. } if session.has_said => {
+                    self.slep.reset_behind(now, stream, reason);
+                }
+                // Nothing was said that could be overtaken.
+                Stage::Open { .. }
+                | Stage::Arriving { .. }
+                | Stage::Confirming { .. }
+                | Stage::Connecting { .. }
+                | Stage::Gathering { .. }
+                | Stage::Over { .. } => self.slep.reset(stream, reason),
+            }
+        }
+        self.stats.sessions_reset += 1;
+    }
+
+    /// Whether the other end of a connection waits for [`Self::confirm_end`].
+    #[must_use]
+    pub fn holds_end(&self, id: SessionId) -> bool {
+        self.stream(id).is_some_and(|stream| self.slep.holds_end(stream))
+    }
+
+    /// What the other end of a connection has said, to the end, is where it was to go. Where
+    /// [`Config::confirms_ends`](super::Config::confirms_ends) is set, that end is told only now that the
+    /// connection has finished.
+    pub fn confirm_end(&mut self, now: Time, id: SessionId) {
+        if let Some(stream) = self.stream(id) {
+            self.slep.confirm_end(stream);
+            self.settle(now);
+        }
+    }
+
+    /// Takes the place of a process that ended without a word, as [`Slep::succeed`](crate::slep::Slep::succeed) does.
+    pub fn succeed(&mut self, predecessor: u16) {
+        self.slep.succeed(predecessor);
+    }
+
+    /// Remembers which process was at a node, as [`Slep::recall`](crate::slep::Slep::recall) does.
+    pub fn recall(&mut self, now: Time, node: Address, process: u16) {
+        self.slep.recall(now, node, process);
+    }
+
+    /// Tells another node that this process has begun, as [`Slep::announce`](crate::slep::Slep::announce)
+    /// does.
+    pub fn announce(&mut self, now: Time, to: Address) {
+        self.slep.announce(now, to);
+    }
+
+    /// Appends at most `most` octets that arrived for a connection to `out`.
+    pub fn read(&mut self, now: Time, id: SessionId, out: &mut Vec<u8>, most: usize) -> Read {
+        let Some(session) = self.sessions.get_mut(&id) else { return Read::default() };
+        let (stream, data) = match &mut session.stage {
+            Stage::Open { stream, data } => (Some(*stream), data),
+            Stage::Over { data } => (None, data),
+            Stage::Arriving { .. }
+            | Stage::Confirming { .. }
+            | Stage::Connecting { .. }
+            | Stage::Gathering { .. } => return Read::default(),
+        };
+        let octets = data.len().min(most);
+        out.extend(data.drain(..octets));
+        let mut read = Read { octets, is_end: false };
+        if data.is_empty() {
+            *data = Vec::new();
+            let rest = match stream {
+                Some(stream) => self.slep.read(stream, out, most - octets),
+                None => Read { octets: 0, is_end: true },
+            };
+            read = Read { octets: octets + rest.octets, is_end: rest.is_end };
+            session.has_heard_end |= read.is_end;
+            if let Some(broken) = session.broken {
+                self.end(id, Event::Reset(id, broken));
+            } else if stream.is_none() {
+                self.end_finished(id);
+            }
+        }
+        self.settle(now);
+        read
+    }
+
+    /// Takes what happened to streams.
+    fn settle(&mut self, now: Time) {
+        while let Some(event) = self.slep.poll_event() {
+            match event {
+                // What becomes of datagrams, SLEP counts.
+                slep::Event::Accepted(_)
+                | slep::Event::Delivered(_)
+                | slep::Event::Undelivered(_) => {}
+                slep::Event::Bound => self.events.push_back(Event::Bound),
+                slep::Event::Close(fault) => self.events.push_back(Event::Close(fault)),
+                slep::Event::Refused(reason) => self.events.push_back(Event::Refused(reason)),
+                slep::Event::Sealing { node, trouble } => {
+                    self.events.push_back(Event::Sealing { node, trouble });
+                }
+                slep::Event::Unbound(reason) => self.events.push_back(Event::Unbound(reason)),
+                slep::Event::Opened { stream, from, addresses } => {
+                    let is_confirmed = addresses == confirm::ADDRESSES;
+                    if is_confirmed || addresses == Addresses::default() {
+                        if self.config.confirms_ends {
+                            self.slep.hold_end(stream);
+                        }
+                        let until = now + self.config.slep.times.give_up;
+                        let stage = Stage::Arriving { stream, head: Vec::new(), until };
+                        let session = Session {
+                            peer: from,
+                            is_initiator: false,
+                            is_confirmed,
+                            opening: None,
+                            stage,
+                            has_heard_end: false,
+                            has_said: false,
+                            broken: None,
+                            since: now,
+                            source: Source::NOBODY,
+                        };
+                        let session = self.add(session);
+                        self.of_stream.insert(stream, session);
+                        self.waiting.insert((until, session));
+                        self.stats.sessions_received += 1;
+                    } else {
+                        self.slep.reset(stream, Reason::NO_SERVICE);
+                    }
+                }
+                slep::Event::Readable(stream) => {
+                    if let Some(&id) = self.of_stream.get(&stream) {
+                        self.handle_readable(id);
+                    }
+                }
+                slep::Event::Writable(stream) => {
+                    let writable = self.of_stream.get(&stream).map(|&id| Event::Writable(id));
+                    self.events.extend(writable);
+                }
+                slep::Event::Finished(stream) => {
+                    if let Some(id) = self.of_stream.remove(&stream) {
+                        self.end_stream(id);
+                    }
+                }
+                slep::Event::Reset(stream, broken) => {
+                    if let Some(id) = self.of_stream.remove(&stream) {
+                        self.stats.sessions_reset += 1;
+                        self.end_broken(id, broken);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The stream of a connection is over. Its user may have to read what came behind the opening.
+    fn end_stream(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        match &mut session.stage {
+            Stage::Open { data, .. } if !session.has_heard_end => {
+                session.stage = Stage::Over { data: std::mem::take(data) };
+            }
+            _ => self.end_finished(id),
+        }
+    }
+
+    /// The stream of a connection is broken. Its user may have to read what came behind the opening.
+    fn end_broken(&mut self, id: SessionId, broken: Break) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        match &session.stage {
+            Stage::Connecting { data, .. } | Stage::Open { data, .. } if !data.is_empty() => {
+                session.broken = Some(broken);
+            }
+            _ => self.end(id, Event::Reset(id, broken)),
+        }
+    }
+
+    fn end_finished(&mut self, id: SessionId) {
+        self.stats.sessions_finished += 1;
+        self.end(id, Event::Finished(id));
+    }
+
+    fn remove(&mut self, id: SessionId) -> Option<Session> {
+        let session = self.sessions.remove(&id)?;
+        if let Entry::Occupied(mut its) = self.of_source.entry(session.source) {
+            *its.get_mut() -= 1;
+            if *its.get() == 0 {
+                its.remove();
+            }
+        }
+        if let Some(until) = session.waits_until() {
+            self.waiting.remove(&(until, id));
+        }
+        Some(session)
+    }
+
+    /// A connection is no more; the user is told if it knows of it.
+    fn end(&mut self, id: SessionId, event: Event) {
+        let ended = self.remove(id);
+        let is_known = |it: &Session| !matches!(it.stage, Stage::Arriving { .. });
+        if ended.as_ref().is_some_and(is_known) {
+            self.events.push_back(event);
+        }
+    }
+
+    fn handle_readable(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        match &mut session.stage {
+            Stage::Arriving { stream, head, until } => {
+                let (stream, until, from) = (*stream, *until, session.peer);
+                let read = self.slep.read(stream, head, MAX_OPENING - head.len());
+                match Opening::split_first(self.config.magic, head) {
+                    Ok(None) if !read.is_end => {}
+                    Ok(Some((opening, data))) => {
+                        let data = data.to_vec();
+                        let is_all = read.is_end;
+                        session.stage = Stage::Connecting { stream, data, is_all };
+                        session.opening = Some(opening.clone());
+                        self.waiting.remove(&(until, id));
+                        self.events.push_back(Event::Connect { session: id, from, opening });
+                    }
+                    Ok(None) | Err(_) => {
+                        self.stats.openings_malformed += 1;
+                        self.reset(id, Reason::PROTOCOL_ERROR);
+                    }
+                }
+            }
+            Stage::Confirming { .. } => self.hear_answer(id),
+            // It is told when the connection is there.
+            Stage::Connecting { .. } | Stage::Gathering { .. } | Stage::Over { .. } => {}
+            Stage::Open { .. } => self.events.push_back(Event::Readable(id)),
+        }
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(&(until, id)) = self.waiting.first()
+            && until <= now
+        {
+            self.waiting.pop_first();
+            match self.sessions.get(&id).map(Session::phase) {
+                Some(Phase::Arriving) => {
+                    self.stats.openings_missing += 1;
+                    self.reset(id, Reason::IDLE);
+                }
+                _ => drop(self.launch(now, id)),
+            }
+        }
+        self.expire_flows(now);
+        self.slep.handle_timeout(now);
+        self.settle(now);
+    }
+
+    /// Appends octets for the node; whether there were any.
+    pub fn poll_octets(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        let has_some = self.slep.poll_octets(now, out);
+        self.settle(now);
+        has_some
+    }
+
+    /// What the driver should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`Self::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let waiting = self.waiting.first().map(|(until, _)| *until);
+        earliest(earliest(waiting, self.slep.next_timeout()), self.flows.next_timeout())
+    }
+
+    /// Whether the node takes U_PDUs.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.slep.is_bound()
+    }
+
+    /// How each connection is, the oldest first.
+    pub fn status(&self, now: Time) -> impl Iterator<Item = Status> {
+        self.sessions.iter().map(move |(id, session)| Status {
+            session: *id,
+            peer: session.peer,
+            is_initiator: session.is_initiator,
+            opening: session.opening.clone(),
+            phase: session.phase(),
+            age: now.since(session.since),
+            stream: session.stream().and_then(|stream| self.slep.status_of(now, stream)),
+        })
+    }
+
+    /// The stream of a connection, if it has one.
+    #[must_use]
+    pub fn stream(&self, id: SessionId) -> Option<StreamId> {
+        self.sessions.get(&id)?.stream()
+    }
+
+    /// What the node said that could not be read, and was passed over; the last since this was asked
+    /// before.
+    pub fn poll_unreadable(&mut self) -> Option<Unreadable> {
+        self.slep.poll_unreadable()
+    }
+
+    /// The streams below.
+    #[must_use]
+    pub fn slep(&self) -> &Slep {
+        &self.slep
+    }
+
+    /// The streams below, for what another end may do that this one never does.
+    #[cfg(test)]
+    pub(super) fn slep_mut(&mut self) -> &mut Slep {
+        &mut self.slep
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let sessions = self.sessions.len() as u64;
+        Stats { sessions, flows: self.flows.stats(), ..self.stats }
+    }
+}

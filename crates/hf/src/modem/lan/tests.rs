@@ -1,0 +1,365 @@
+//! Both ends of a session against each other, and against what should not be.
+
+mod contract;
+mod pair;
+
+use base::time::Time;
+use pair::{Pair, config, ms, names, waveform};
+use proptest::prelude::*;
+
+use super::scan::{Found, scan};
+use super::wire::{Cause, Order, Packet};
+use super::*;
+use crate::modem::{Event, Keying, Waveform};
+
+#[test]
+fn a_session_begins_with_the_exchange_of_the_standard() {
+    let mut pair = Pair::new();
+
+    pair.run(ms(100));
+
+    let expected = [
+        "> Connect { version: 12 }",
+        "< Connect { version: 12 }",
+        "> ConnectAck { version: 12 }",
+        "< ConnectAck { version: 12 }",
+        "< Probe",
+        "> Probe",
+        "< InitialSetup",
+        "< TransmitSetup { bits_per_s: 9600, block_bits: 10368 }",
+        "< Status Flushed",
+        "< Carrier { is_on: false, bits_per_s: 0, block_bits: 0 }",
+    ];
+    assert_eq!(pair.story, expected);
+    assert!(pair.dte.is_ready());
+    assert_eq!(pair.dte.waveform(), Some(waveform()));
+}
+
+#[test]
+fn a_transmission_is_armed_filled_started_and_drained() {
+    let mut pair = Pair::new();
+    pair.run(ms(100));
+    pair.story.clear();
+    let octets: Vec<u8> = (0..6_000_u32).map(|n| (n % 251) as u8).collect();
+
+    pair.send(octets.clone());
+    pair.run(ms(20_000));
+
+    assert_eq!(pair.on_air, octets);
+    assert_eq!(pair.sent, 1);
+    pair.story.retain(|line| !line.contains("RequestStatus") && !line.contains("KeepAlive"));
+    pair.story.dedup();
+    let expected = [
+        "> Arm",
+        "< Status ArmedReady",
+        "> Transfer First 3888",
+        "> Start",
+        "< Status Started",
+        "> Transfer Continuation 1296",
+        "< Status Started",
+        "> Transfer Continuation 816",
+        "> Transfer Last 0",
+        "< Status Draining",
+        "< Status Flushed",
+    ];
+    assert_eq!(pair.story, expected);
+    assert_eq!(pair.dte.stats().underruns, 0);
+}
+
+#[test]
+fn a_short_transmission_starts_at_its_end() {
+    let mut pair = Pair::new();
+    pair.run(ms(100));
+
+    pair.send(vec![7; 10]);
+    pair.run(ms(10_000));
+
+    assert_eq!((pair.on_air.clone(), pair.sent), (vec![7; 10], 1));
+    pair.send(vec![8; 20]);
+    pair.run(ms(10_000));
+    assert_eq!((pair.on_air.len(), pair.sent), (30, 2));
+}
+
+#[test]
+fn a_reception_comes_through_with_its_carrier() {
+    let mut pair = Pair::new();
+    pair.run(ms(100));
+    pair.story.clear();
+
+    for event in [
+        Event::CarrierDetected { waveform: Some(waveform()) },
+        Event::Received(vec![1; 5_000]),
+        Event::Received(vec![2; 10]),
+        Event::CarrierLost,
+    ] {
+        pair.dce.handle_modem(pair.now, event);
+    }
+    pair.run(ms(100));
+
+    let expected = [
+        Event::CarrierDetected { waveform: Some(waveform()) },
+        Event::Received(vec![1; 4_072]),
+        Event::Received(vec![1; 928]),
+        Event::Received(vec![2; 10]),
+        Event::CarrierLost,
+    ];
+    assert_eq!(pair.heard, expected);
+    let lines = [
+        "< Carrier { is_on: true, bits_per_s: 9600, block_bits: 10368 }",
+        "< Transfer First 4072",
+        "< Transfer Continuation 928",
+        "< Transfer Continuation 10",
+        "< Transfer Last 0",
+        "< Carrier { is_on: false, bits_per_s: 0, block_bits: 0 }",
+    ];
+    assert_eq!(pair.story, lines);
+}
+
+#[test]
+fn an_aborted_reception_ends_at_once() {
+    let mut pair = Pair::new();
+    pair.run(ms(100));
+    pair.dce.handle_modem(pair.now, Event::CarrierDetected { waveform: Some(waveform()) });
+    pair.dce.handle_modem(pair.now, Event::Received(vec![1; 10]));
+    pair.run(ms(10));
+
+    pair.dte.abort_reception(pair.now);
+    pair.run(ms(10));
+    pair.dce.handle_modem(pair.now, Event::Received(vec![2; 10]));
+    pair.dce.handle_modem(pair.now, Event::CarrierLost);
+    pair.run(ms(10));
+
+    assert_eq!(pair.heard.last(), Some(&Event::CarrierLost));
+    assert_eq!(pair.heard.len(), 3);
+}
+
+#[test]
+fn a_receiver_master_waits_for_the_end_of_the_reception() {
+    let config = Config { waveform: waveform(), is_receiver_master: true };
+    let mut pair = Pair::with(config);
+    pair.run(ms(100));
+    pair.dce.handle_modem(pair.now, Event::CarrierDetected { waveform: None });
+
+    pair.send(vec![7; 10]);
+    pair.run(ms(5_000));
+    assert!(pair.on_air.is_empty());
+    pair.dce.handle_modem(pair.now, Event::CarrierLost);
+    pair.run(ms(5_000));
+
+    assert_eq!((pair.on_air.len(), pair.sent), (10, 1));
+}
+
+#[test]
+fn a_station_that_does_not_deliver_is_cut_short() {
+    let mut pair = Pair::new();
+    pair.run(ms(100));
+    pair.dte.start(pair.now, waveform());
+    pair.run(ms(10));
+    let room = pair.dte.room();
+    pair.dte.supply(pair.now, &vec![3; room]);
+
+    pair.run(ms(20_000));
+
+    assert_eq!((pair.on_air.len(), pair.sent), (3 * 1_296, 1));
+    assert_eq!((pair.dte.stats().underruns, pair.dte.room()), (1, 0));
+    pair.dte.end(pair.now);
+    pair.send(vec![4; 4]);
+    pair.run(ms(20_000));
+    assert_eq!(pair.on_air[3 * 1_296..], [4; 4]);
+}
+
+#[test]
+fn an_idle_session_is_kept_alive_and_a_silent_one_ends() {
+    let mut pair = Pair::new();
+    pair.run(ms(100_000));
+    assert_eq!((pair.dte.closed(), pair.dce.closed()), (None, None));
+
+    let silent_from = pair.now;
+    let mut now = pair.now;
+    let mut out = Vec::new();
+    while let Some(next) = pair.dte.next_timeout() {
+        now = next;
+        pair.dte.handle_timeout(now);
+        pair.dte.poll_octets(&mut out);
+    }
+
+    assert_eq!(pair.dte.closed(), Some(Closed::Silence));
+    let waited = now.since(silent_from);
+    assert!((ms(27_000)..ms(31_000)).contains(&waited), "{waited:?}");
+}
+
+#[test]
+fn a_handshake_has_three_seconds() {
+    let mut dte = Dte::new(Time::ZERO);
+
+    assert_eq!(dte.next_timeout(), Some(Time::ZERO + ms(3_000)));
+    dte.handle_timeout(Time::ZERO + ms(3_000));
+
+    assert_eq!((dte.closed(), dte.next_timeout()), (Some(Closed::Handshake), None));
+}
+
+#[test]
+fn a_probe_has_six_seconds() {
+    let mut dce = Dce::new(Time::ZERO, config());
+    dce.handle_octets(Time::ZERO, &emit(&[CONNECT, ACK]));
+
+    dce.handle_timeout(Time::ZERO + ms(6_000));
+
+    assert_eq!(dce.closed(), Some(Closed::Handshake));
+}
+
+#[test]
+fn mistakes_earn_an_error_and_the_end() {
+    let answer = |packets: &[Packet<'_>]| {
+        let mut dce = Dce::new(Time::ZERO, config());
+        dce.handle_octets(Time::ZERO, &emit(packets));
+        let mut out = Vec::new();
+        dce.poll_octets(&mut out);
+        (dce.closed(), names(&out).last().cloned().unwrap())
+    };
+
+    let error = (Some(Closed::Protocol), "Error".to_owned());
+    assert_eq!(answer(&[Packet::Arm]), error);
+    assert_eq!(answer(&[CONNECT, CONNECT]), error);
+    assert_eq!(answer(&[CONNECT, ACK, Packet::Start]), error);
+    let status = Packet::TransmitSetup { bits_per_s: 1, block_bits: 1 };
+    assert_eq!(answer(&[CONNECT, ACK, Packet::Probe, status]), error);
+    assert_eq!(answer(&[Packet::Connect { version: 11 }]).0, Some(Closed::Version(11)));
+    assert_eq!(answer(&[CONNECT, Packet::Error]).0, Some(Closed::Refused));
+}
+
+#[test]
+fn transfers_out_of_place_are_refused_by_name() {
+    let id = *b"abcdefghijkl";
+    let transfer = |order| Packet::Transfer { order, id, octets: &[1] };
+    let cause = |packets: &[Packet<'_>]| {
+        let mut dce = Dce::new(Time::ZERO, config());
+        dce.handle_octets(Time::ZERO, &emit(&[CONNECT, ACK, Packet::Probe]));
+        dce.handle_octets(Time::ZERO, &emit(packets));
+        let mut out = Vec::new();
+        dce.poll_octets(&mut out);
+        let mut rest = &out[..];
+        let mut last = None;
+        while let Found::Packet(len, packet) = scan(rest) {
+            rest = &rest[len..];
+            last = Some(match packet {
+                Packet::Nak { cause, id: named } if named == id => Some(cause),
+                _ => None,
+            });
+        }
+        last.flatten()
+    };
+
+    assert_eq!(cause(&[transfer(Order::First)]), Some(Cause::NotArmed));
+    assert_eq!(cause(&[Packet::Arm, transfer(Order::Last)]), Some(Cause::NoFirst));
+    let twice = [Packet::Arm, transfer(Order::First), transfer(Order::First)];
+    assert_eq!(cause(&twice), Some(Cause::SecondFirst));
+    let after_last = [Packet::Arm, transfer(Order::Only), transfer(Order::First)];
+    assert_eq!(cause(&after_last), Some(Cause::NotArmed));
+    assert_eq!(cause(&[Packet::Arm, transfer(Order::First)]), None);
+}
+
+#[test]
+fn a_station_that_floods_is_held_back_then_dropped() {
+    let mut dce = Dce::new(Time::ZERO, config());
+    let octets = vec![1; wire::MAX_DATA];
+    let more = Packet::Transfer { order: Order::Continuation, id: [0; 12], octets: &octets };
+    let first = Packet::Transfer { order: Order::First, id: [0; 12], octets: &octets };
+    let begin = [CONNECT, ACK, Packet::Probe, Packet::Arm, first];
+    dce.handle_octets(Time::ZERO, &emit(&begin));
+    assert!(dce.wants_octets());
+
+    let flood = emit(&[more; 16]);
+    dce.handle_octets(Time::ZERO, &flood);
+    assert!(!dce.wants_octets());
+    for _ in 0..100 {
+        dce.handle_octets(Time::ZERO, &flood);
+    }
+
+    assert_eq!(dce.closed(), Some(Closed::Overflow));
+}
+
+#[test]
+fn the_end_of_the_session_ends_what_was_under_way() {
+    let mut pair = Pair::new();
+    pair.run(ms(100));
+    pair.send(vec![9; 50_000]);
+    pair.run(ms(3_000));
+
+    pair.dce.handle_octets(pair.now, &emit(&[Packet::Probe, Packet::Error]));
+    pair.dte.handle_octets(pair.now, &emit(&[Packet::Error]));
+
+    assert_eq!(pair.dte.closed(), Some(Closed::Refused));
+    let events: Vec<_> = std::iter::from_fn(|| pair.dte.poll_event()).collect();
+    assert_eq!(events, [Event::Sent]);
+    let mut out = Vec::new();
+    assert_eq!(pair.dce.poll_transmit(pair.now, 1_296, &mut out), Some(Keying::End));
+    assert_eq!(pair.dce.poll_transmit(pair.now, 1_296, &mut out), None);
+}
+
+#[test]
+fn a_block_names_one_waveform() {
+    for family in crate::modem::Family::ALL {
+        for waveform in Waveform::all(family) {
+            let (bits_per_s, block_bits) = (waveform.bits_per_s(), waveform.block_bits());
+            assert_eq!(Waveform::of_block(bits_per_s, block_bits), Some(waveform));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_a_session_neither_panics_nor_spins(
+        pieces in prop::collection::vec((any::<u8>(), 0_usize..300, any::<u16>()), 0..60),
+    ) {
+        let mut dte = Dte::new(Time::ZERO);
+        let mut dce = Dce::new(Time::ZERO, config());
+        let mut now = Time::ZERO;
+        let (mut to_dce, mut to_dte) = (Vec::new(), Vec::new());
+        for (kind, len, value) in pieces {
+            match kind % 8 {
+                0 => dte.start(now, waveform()),
+                1 => dte.supply(now, &vec![kind; len * 16]),
+                2 => dte.end(now),
+                3 => dce.handle_modem(now, Event::Received(vec![kind; len])),
+                4 => dce.handle_modem(now, Event::CarrierDetected { waveform: None }),
+                5 => dce.handle_modem(now, Event::CarrierLost),
+                6 => now += ms(u64::from(value)),
+                _ => {
+                    if let Some(octet) = to_dce.get_mut(len) {
+                        *octet ^= 1 << (value % 8);
+                    }
+                }
+            }
+            dte.poll_octets(&mut to_dce);
+            dce.poll_octets(&mut to_dte);
+            dce.handle_octets(now, &to_dce);
+            dte.handle_octets(now, &to_dte);
+            to_dce.clear();
+            to_dte.clear();
+            let mut out = Vec::new();
+            for _ in 0..4 {
+                if dce.poll_transmit(now, 1_296, &mut out) == Some(Keying::End) {
+                    dce.handle_modem(now, Event::Sent);
+                }
+            }
+            prop_assert!(out.len() <= 4 * 1_296);
+            dte.handle_timeout(now);
+            dce.handle_timeout(now);
+            prop_assert!(dte.next_timeout().is_none_or(|at| at > now));
+            prop_assert!(dce.next_timeout().is_none_or(|at| at > now));
+            while dte.poll_event().is_some() {}
+        }
+    }
+}
+
+const CONNECT: Packet<'static> = Packet::Connect { version: 12 };
+const ACK: Packet<'static> = Packet::ConnectAck { version: 12 };
+
+fn emit(packets: &[Packet<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for packet in packets {
+        packet.emit(&mut out);
+    }
+    out
+}

@@ -1,0 +1,294 @@
+//! Two nodes, a client at each, and modems that follow the times of their waveform.
+
+use std::time::Duration;
+
+use base::rng::Rng;
+use base::time::Time;
+use harness::keeps_time;
+
+use super::super::{Config, Event, Node};
+use crate::modem::{self, Keying, Waveform};
+use crate::s5066::Address;
+use crate::s5066::sis::client::SendId;
+use crate::s5066::sis::{Client, ClientId, Sap, Service, UnidataReason, client};
+
+/// The two sides.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Side {
+    A,
+    B,
+}
+
+pub(super) const SAP: Sap = Sap::new(13);
+/// The time from the end of a block until it is decoded.
+const DECODING: Duration = Duration::from_millis(50);
+
+/// Two nodes on one frequency.
+pub(super) struct Pair {
+    pub(super) now: Time,
+    ends: [End; 2],
+    /// Whether the nodes have modems and could begin to transmit.
+    pub(super) has_modems: bool,
+    /// The waveform that the modems use, whatever the nodes want.
+    pub(super) set_to: Option<Waveform>,
+    /// Changes octets on the air.
+    pub(super) noise: Box<Noise>,
+}
+
+type Noise = dyn FnMut(Time, &mut Vec<u8>);
+
+struct End {
+    config: Config,
+    node: Node,
+    client: Client,
+    id: ClientId,
+    received: Vec<Vec<u8>>,
+    events: Vec<client::Event>,
+    modem: Modem,
+}
+
+/// A transmitter, and the events that it causes.
+#[derive(Default)]
+struct Modem {
+    /// The waveform, when the next block begins, and whether that is the first.
+    transmitting: Option<(Waveform, Time, bool)>,
+    ended: bool,
+    block: Vec<u8>,
+    /// Events of the other side's modem and of our own, with their times.
+    heard: Vec<(Time, modem::Event)>,
+    own: Vec<(Time, modem::Event)>,
+}
+
+impl Pair {
+    pub(super) fn new(waveform: &str, change: impl Fn(&mut Config)) -> Self {
+        let waveform: Waveform = waveform.parse().expect("a waveform");
+        let end = |address: u32, seed: u64| {
+            let mut config = Config::new(Address::node(address), waveform);
+            change(&mut config);
+            let mut node = Node::new(Time::ZERO, config.clone(), Rng::stream(seed, "node"));
+            node.record(true);
+            let id = node.handle_connected(Time::ZERO).expect("a first client");
+            let mut client = Client::new(client::Config::new(SAP));
+            client.handle_connected(Time::ZERO);
+            let modem = Modem::default();
+            End { config, node, client, id, received: Vec::new(), events: Vec::new(), modem }
+        };
+        let ends = [end(0x0a_141e, 1), end(0x0a_141f, 2)];
+        let noise = Box::new(|_: Time, _: &mut Vec<u8>| {});
+        let mut pair = Self { now: Time::ZERO, ends, has_modems: true, set_to: None, noise };
+        pair.settle();
+        pair
+    }
+
+    /// Sends with acknowledgement, in order.
+    pub(super) fn send(&mut self, side: Side, octets: &[u8]) -> SendId {
+        self.send_as(side, octets, |_| {})
+    }
+
+    /// Sends with parameters that `change` modifies.
+    pub(super) fn send_as(
+        &mut self,
+        side: Side,
+        u_pdu: &[u8],
+        change: impl FnOnce(&mut client::Send<'_>),
+    ) -> SendId {
+        let mut send = client::Send {
+            to: self.ends[1 - side as usize].node.address(),
+            to_sap: SAP,
+            priority: 0,
+            is_expedited: false,
+            service: Some(Service::ARQ),
+            ttl: Duration::ZERO,
+            u_pdu,
+        };
+        change(&mut send);
+        let id = self.ends[side as usize].client.send(self.now, send).expect("the client takes it");
+        self.settle();
+        id
+    }
+
+    /// Restarts a node with a new client; a transmission of its modem ends in noise.
+    pub(super) fn restart(&mut self, side: Side) {
+        let now = self.now;
+        let end = &mut self.ends[side as usize];
+        let rng = Rng::stream(now.as_nanos(), "node");
+        end.node = Node::new(now, end.config.clone(), rng);
+        end.id = end.node.handle_connected(now).expect("a first client");
+        end.client = Client::new(client::Config::new(SAP));
+        end.client.handle_connected(now);
+        end.modem.ended = true;
+        end.modem.own.clear();
+        self.settle();
+    }
+
+    pub(super) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        self.settle();
+        while let Some(next) = self.next_event().filter(|next| *next <= end) {
+            self.now = self.now.max(next);
+            for index in 0..2 {
+                self.step(index);
+            }
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    pub(super) fn received(&self, side: Side) -> &[Vec<u8>] {
+        &self.ends[side as usize].received
+    }
+
+    /// The confirmed U_PDUs, in the order of their confirmations.
+    pub(super) fn confirmed(&self, side: Side) -> Vec<SendId> {
+        let confirmed = self.ends[side as usize].events.iter().filter_map(|event| match event {
+            client::Event::Confirmed(id) => Some(*id),
+            _ => None,
+        });
+        confirmed.collect()
+    }
+
+    /// The rejected U_PDUs, and the reasons.
+    pub(super) fn rejected(&self, side: Side) -> Vec<(Option<SendId>, UnidataReason)> {
+        let rejected = self.ends[side as usize].events.iter().filter_map(|event| match event {
+            client::Event::Rejected { id, reason, .. } => Some((*id, *reason)),
+            _ => None,
+        });
+        rejected.collect()
+    }
+
+    pub(super) fn client(&mut self, side: Side) -> &mut Client {
+        &mut self.ends[side as usize].client
+    }
+
+    pub(super) fn events(&self, side: Side) -> &[client::Event] {
+        &self.ends[side as usize].events
+    }
+
+    pub(super) fn node(&mut self, side: Side) -> &mut Node {
+        &mut self.ends[side as usize].node
+    }
+
+    pub(super) fn transmissions(&self) -> [u64; 2] {
+        [0, 1].map(|index: usize| self.ends[index].node.stats().transmissions)
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let of = |end: &End| {
+            let modem = &end.modem;
+            let heard = modem.heard.iter().chain(&modem.own).map(|(at, _)| *at).min();
+            [
+                end.node.next_timeout(),
+                end.client.next_timeout(),
+                heard,
+                modem.transmitting.map(|(_, at, _)| at),
+            ]
+            .into_iter()
+            .flatten()
+            .min()
+        };
+        self.ends.iter().filter_map(of).min()
+    }
+
+    /// Acts on the deadlines of one end.
+    fn step(&mut self, index: usize) {
+        let now = self.now;
+        let end = &mut self.ends[index];
+        if end.node.next_timeout().is_some_and(|at| at <= now) {
+            keeps_time(&mut end.node, now, Node::handle_timeout, Node::next_timeout);
+        }
+        end.client.handle_timeout(now);
+        self.block(index);
+        for (list, receiver) in [(0, 1 - index), (1, index)] {
+            let modem = &mut self.ends[index].modem;
+            let events = if list == 0 { &mut modem.heard } else { &mut modem.own };
+            let (due, later): (Vec<_>, Vec<_>) =
+                std::mem::take(events).into_iter().partition(|(at, _)| *at <= now);
+            *events = later;
+            for (_, event) in due {
+                let is_deaf = self.ends[receiver].modem.transmitting.is_some() && list == 0;
+                if !is_deaf {
+                    self.ends[receiver].node.handle_modem(now, event);
+                }
+            }
+        }
+    }
+
+    /// Sends the next block of a transmission.
+    fn block(&mut self, index: usize) {
+        let now = self.now;
+        let Some((waveform, at, is_first)) = self.ends[index].modem.transmitting else { return };
+        if at > now {
+            return;
+        }
+        if is_first {
+            let event = modem::Event::CarrierDetected { waveform: Some(waveform) };
+            self.ends[index].modem.heard.push((now, event));
+        }
+        let bits = waveform.block_bits() as usize;
+        let End { node, modem, .. } = &mut self.ends[index];
+        // A block takes whole octets; the rest of the last frame goes into another block.
+        let want = bits / 8;
+        while !modem.ended && modem.block.len() < want {
+            let room = want - modem.block.len();
+            match node.poll_transmit(now, room, &mut modem.block) {
+                Some(Keying::Octets) => {}
+                Some(Keying::End) => modem.ended = true,
+                Some(Keying::Start(_)) | None => break,
+            }
+        }
+        let done = now + waveform.block_time();
+        let mut octets = std::mem::take(&mut modem.block);
+        let is_last = modem.ended && octets.len() * 8 + waveform.end_bits() as usize <= bits;
+        if !octets.is_empty() {
+            (self.noise)(now, &mut octets);
+            self.ends[index].modem.heard.push((done + DECODING, modem::Event::Received(octets)));
+        }
+        let modem = &mut self.ends[index].modem;
+        if is_last {
+            modem.transmitting = None;
+            modem.heard.push((done + DECODING, modem::Event::CarrierLost));
+            modem.own.push((done, modem::Event::Sent));
+        } else {
+            modem.transmitting = Some((waveform, done, false));
+        }
+    }
+
+    /// Carries octets between clients and nodes, and starts transmissions.
+    fn settle(&mut self) {
+        let now = self.now;
+        for end in &mut self.ends {
+            loop {
+                let mut octets = Vec::new();
+                let mut is_quiet = !end.client.poll_octets(now, &mut octets);
+                end.node.handle_octets(now, end.id, &octets);
+                while let Some(event) = end.node.poll_event() {
+                    let Event::Readable(id) = event else { continue };
+                    octets.clear();
+                    while end.node.poll_octets(now, id, &mut octets) {}
+                    end.client.handle_octets(now, &octets);
+                    is_quiet = false;
+                }
+                while let Some(event) = end.client.poll_event() {
+                    match event {
+                        client::Event::Received(received) => end.received.push(received.u_pdu),
+                        other => end.events.push(other),
+                    }
+                }
+                if is_quiet {
+                    break;
+                }
+            }
+            keeps_time(&mut end.node, now, Node::handle_timeout, Node::next_timeout);
+            let is_idle = end.modem.transmitting.is_none() && end.modem.own.is_empty();
+            if is_idle && self.has_modems {
+                let mut none = Vec::new();
+                if let Some(Keying::Start(waveform)) = end.node.poll_transmit(now, 0, &mut none) {
+                    let waveform = self.set_to.unwrap_or(waveform);
+                    let first = now + Duration::from_millis(200) + waveform.preamble();
+                    end.modem.transmitting = Some((waveform, first, true));
+                    end.modem.ended = false;
+                }
+            }
+        }
+    }
+}

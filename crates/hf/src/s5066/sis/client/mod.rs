@@ -1,0 +1,552 @@
+//! The client's side of the socket: binds, sends, and keeps the books of what is not confirmed yet.
+
+mod event;
+mod guard;
+mod indications;
+mod unconfirmed;
+mod window;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use base::time::{Time, earliest};
+use serde::Serialize;
+
+use super::keep_alive::{Due, KeepAlive};
+use super::messages::{self, Question};
+use super::output::OutputBuffer;
+use super::primitive::{HardLink, MAX_TTL, Management, Primitive, UnidataRequest};
+use super::stream::{Stream, Unreadable};
+use super::{Confirmation, Delivery, LinkReason, NodeStatus, Sap, Service};
+use crate::modem::Waveform;
+use crate::s5066::Address;
+use crate::s5066::seal::{self, Sealing};
+
+pub use event::{Event, Fault, HardLinkEvent, Received};
+use guard::Guard;
+pub use unconfirmed::SendId;
+use unconfirmed::{Sent, Unconfirmed};
+pub use window::{Share, Window};
+
+/// How long a node may take to answer a bind, which nothing on the air has to be waited for. The standard
+/// has no such time.
+const BIND_WAIT: Duration = Duration::from_secs(20);
+/// How long a notice is of use.
+const NOTICE_TTL: Duration = Duration::from_secs(120);
+
+/// The parameters of a client.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Config {
+    /// The access point it is bound to.
+    pub sap: Sap,
+    /// How important it is, 0 to 15; with 15 it may manage the node.
+    pub rank: u8,
+    /// How its U_PDUs are carried unless it says otherwise.
+    pub service: Service,
+    /// Nothing heard for this long, the node is asked whether it is there; at least 120 s. `None`
+    /// leaves that to TCP.
+    pub keep_alive: Option<Duration>,
+    /// How long the node may take to answer a bind, after which it is left.
+    pub bind_wait: Duration,
+    /// Octets that U_PDUs of the user may need at the least: a node that takes less is left.
+    pub least_mtu: u16,
+    /// U_PDUs without a confirmation at most.
+    pub max_pending: usize,
+    /// Octets that wait for the socket at most.
+    pub max_unsent: usize,
+    /// Whether U_PDUs are sealed.
+    pub sealing: Sealing,
+}
+
+impl Config {
+    /// A client of rank 0 at this access point, which sends with ARQ.
+    #[must_use]
+    pub fn new(sap: Sap) -> Self {
+        Self {
+            sap,
+            rank: 0,
+            service: Service::ARQ,
+            keep_alive: None,
+            bind_wait: BIND_WAIT,
+            least_mtu: 1,
+            max_pending: 16_384,
+            max_unsent: 1 << 20,
+            sealing: Sealing::Ignored,
+        }
+    }
+}
+
+/// A client of a node (Annex A, section 2.2): it binds an access point over a TCP connection that the
+/// driver has made, sends U_PDUs, and tells what became of each.
+///
+/// Call it in this order: one `handle_*` or command; [`Client::poll_event`] until `None`;
+/// [`Client::poll_octets`] while the socket takes octets; then wait, at most until
+/// [`Client::next_timeout`].
+///
+/// - facts: [`Client::handle_connected`] first of all, `handle_octets`, `handle_disconnected`,
+///   `handle_timeout`, and `handle_clock` where U_PDUs are sealed;
+/// - commands, once [`Event::Bound`] was told: `send`, `take_back`, `establish`, `terminate`,
+///   `answer`, `ask_about`, `ask_for_rate`, `manage`, `unbind`, and `rebind` after that;
+/// - decisions: `poll_event`, `poll_octets`, `poll_unreadable`, `next_timeout`;
+/// - getters: `mtu`, `is_ready`, `pending`, `stats`.
+#[derive(Debug)]
+pub struct Client {
+    config: Config,
+    guard: Guard,
+    state: State,
+    stream: Stream,
+    outgoing: OutputBuffer,
+    keep_alive: KeepAlive,
+    is_flow_on: bool,
+    /// Whether the node knows management messages of ours.
+    knows_ours: bool,
+    status: NodeStatus,
+    next: u64,
+    pending: Unconfirmed,
+    /// What the node said last that could not be read.
+    unreadable: Option<Unreadable>,
+    events: VecDeque<Event>,
+    stats: Stats,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Binding { until: Time },
+    Bound { mtu: u16 },
+    Disconnected,
+    Unbound,
+}
+
+/// A U_PDU to be sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Send<'a> {
+    /// The node or group.
+    pub to: Address,
+    /// The client there.
+    pub to_sap: Sap,
+    /// 0 to 15, the highest.
+    pub priority: u8,
+    /// Whether it goes before all others.
+    pub is_expedited: bool,
+    /// How; `None` for the service that the client is bound with.
+    pub service: Option<Service>,
+    /// How long it is of use, in units of 2 s, rounded up; zero is no limit.
+    pub ttl: Duration,
+    /// The octets.
+    pub u_pdu: &'a [u8],
+}
+
+/// Why a U_PDU was not sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NotSent {
+    /// The node has turned flow off.
+    #[error("the flow is off")]
+    FlowOff,
+    /// Too much waits for the socket, or for confirmation.
+    #[error("too much is waiting")]
+    Full,
+    /// There is no binding.
+    #[error("not bound")]
+    NotBound,
+    /// It is longer than the MTU.
+    #[error("{len} octets, the MTU is {mtu}")]
+    TooLarge {
+        /// What it has.
+        len: usize,
+        /// What the node takes.
+        mtu: u16,
+    },
+}
+
+/// Counters of a client since it started.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Stats {
+    /// U_PDUs sent.
+    pub sent: u64,
+    /// U_PDUs confirmed.
+    pub confirmed: u64,
+    /// U_PDUs that the node gave back.
+    pub rejected: u64,
+    /// U_PDUs whose fate is not known: the binding ended first.
+    pub forsaken: u64,
+    /// U_PDUs received.
+    pub received: u64,
+    /// Confirmations of nothing that waits for one.
+    pub stray: u64,
+    /// Primitives that could not be read or are not for a node to send, or not then.
+    pub invalid: u64,
+    /// U_PDUs received and dropped: they are for another access point, or came while there was no binding.
+    pub misplaced: u64,
+    /// Times that the node did not answer a bind.
+    pub unanswered: u64,
+    /// Times that the node took U_PDUs of too few octets only.
+    pub mtu_refused: u64,
+    /// Seals of U_PDUs.
+    #[serde(flatten)]
+    pub seals: Seals,
+}
+
+/// Counters of seals on U_PDUs.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Seals {
+    /// U_PDUs sealed.
+    pub sealed: u64,
+    /// Sealed U_PDUs received and believed.
+    pub opened: u64,
+    /// Received and dropped: without a seal, from a node that has to seal.
+    pub unauthenticated: u64,
+    /// Received and dropped: sealed with another key, or for another node, or changed.
+    pub forged: u64,
+    /// Received and dropped: taken before, or overtaken by too many.
+    pub replayed: u64,
+    /// Received and dropped: sealed by a clock that is wrong, or before this client started.
+    pub untimely: u64,
+    /// Received and dropped: there are too many members.
+    pub crowded: u64,
+    /// Received and dropped: our node has another address than was configured.
+    pub misnamed: u64,
+    /// Received and dropped: sealed, and there is no key here.
+    pub keyless: u64,
+    /// Notices sent to nodes of which something was dropped.
+    pub notices_sent: u64,
+    /// Notices received: those nodes drop what is sent to them.
+    pub notices_received: u64,
+}
+
+impl Client {
+    /// A client that is not connected yet.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            guard: Guard::new(config.sealing.clone()),
+            config,
+            state: State::Disconnected,
+            stream: Stream::default(),
+            outgoing: OutputBuffer::default(),
+            keep_alive: KeepAlive::new(Time::ZERO, None),
+            is_flow_on: true,
+            knows_ours: false,
+            status: NodeStatus::ON,
+            next: 0,
+            pending: Unconfirmed::default(),
+            unreadable: None,
+            events: VecDeque::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// Goes on as another client of the node, while there is no connection. What it does about seals stays: it must
+    /// not forget what it has taken.
+    pub fn set_config(&mut self, config: Config) {
+        self.handle_disconnected();
+        self.config = config;
+    }
+
+    /// The wall clock says this much since 1970. Seals tell it, so a driver says it whenever it calls.
+    pub fn handle_clock(&mut self, now: Time, clock: Duration) {
+        self.guard.handle_clock(now, clock);
+    }
+
+    /// The connection to the node is there: asks to be bound.
+    pub fn handle_connected(&mut self, now: Time) {
+        self.guard.start(now);
+        self.stream = Stream::default();
+        self.outgoing = OutputBuffer::default();
+        self.keep_alive = KeepAlive::new(now, self.config.keep_alive);
+        self.bind(now);
+    }
+
+    /// Asks to be bound again on the same connection, after the node refused or unbound the client.
+    pub fn rebind(&mut self, now: Time) {
+        if self.state == State::Unbound {
+            self.bind(now);
+        }
+    }
+
+    fn bind(&mut self, now: Time) {
+        let Config { sap, rank, service, bind_wait, .. } = self.config;
+        self.state = State::Binding { until: now + bind_wait };
+        self.is_flow_on = true;
+        self.knows_ours = false;
+        self.status = NodeStatus::ON;
+        self.outgoing.push(&Primitive::BindRequest { sap, rank, service: service.into() });
+    }
+
+    /// The connection is gone.
+    pub fn handle_disconnected(&mut self) {
+        self.forsake();
+        self.state = State::Disconnected;
+        self.outgoing = OutputBuffer::default();
+    }
+
+    /// Takes octets from the node, in any pieces.
+    pub fn handle_octets(&mut self, now: Time, octets: &[u8]) {
+        for piece in octets.chunks(Stream::PIECE) {
+            if self.state == State::Disconnected {
+                return;
+            }
+            self.keep_alive.handle_heard(now);
+            // Taken out, so that what is read can be borrowed from it meanwhile.
+            let mut stream = std::mem::take(&mut self.stream);
+            stream.push(piece);
+            while self.state != State::Disconnected {
+                match stream.take() {
+                    Ok(None) => break,
+                    Ok(Some(fields)) => match Primitive::parse(fields) {
+                        Ok(primitive) => self.handle_primitive(now, primitive),
+                        Err(why) => {
+                            self.stats.invalid += 1;
+                            self.unreadable = Some(Unreadable::primitive(fields, why));
+                        }
+                    },
+                    Err(broken) => {
+                        self.stats.invalid += 1;
+                        self.close(Fault::Unreadable(broken));
+                        return;
+                    }
+                }
+            }
+            self.stream = stream;
+        }
+    }
+
+    /// Sends a U_PDU; its confirmation or rejection will name what this returns.
+    ///
+    /// # Errors
+    /// When it cannot be sent, or not now.
+    pub fn send(&mut self, now: Time, send: Send<'_>) -> Result<SendId, NotSent> {
+        let Some(mtu) = self.mtu() else { return Err(NotSent::NotBound) };
+        let len = send.u_pdu.len();
+        if len > usize::from(mtu) {
+            return Err(NotSent::TooLarge { len, mtu });
+        }
+        if !self.is_flow_on {
+            return Err(NotSent::FlowOff);
+        }
+        if self.outgoing.len() > self.config.max_unsent
+            || self.pending.len() >= self.config.max_pending
+        {
+            return Err(NotSent::Full);
+        }
+
+        self.next += 1;
+        let id = SendId(self.next);
+        let Send { to, to_sap, priority, is_expedited, service, ttl, u_pdu } = send;
+        let sealed = self.guard.seal(now, self.config.sap, to, to_sap, u_pdu);
+        self.stats.seals.sealed += u64::from(sealed.is_some());
+        let u_pdu = sealed.as_deref().unwrap_or(u_pdu);
+        let confirmation = service.unwrap_or(self.config.service).confirmation;
+        if confirmation != Confirmation::None {
+            self.pending.push(id, to, to_sap, is_expedited, u_pdu);
+        }
+        let request = UnidataRequest {
+            priority,
+            to_sap,
+            to,
+            delivery: service.map_or(Delivery::DEFAULT, Delivery::from),
+            ttl: units(ttl),
+            u_pdu,
+        };
+        self.outgoing.push(&if is_expedited {
+            Primitive::ExpeditedUnidataRequest(request)
+        } else {
+            Primitive::UnidataRequest(request)
+        });
+        self.stats.sent += 1;
+        Ok(id)
+    }
+
+    /// Asks for a hard link; an event tells what came of it.
+    pub fn establish(&mut self, link: HardLink) {
+        self.ask(&Primitive::HardLinkEstablish(link));
+    }
+
+    /// Ends the hard link with this node.
+    pub fn terminate(&mut self, remote: Address) {
+        self.ask(&Primitive::HardLinkTerminate { remote });
+    }
+
+    /// Takes a hard link that was indicated, or refuses it with a reason.
+    pub fn answer(&mut self, link: HardLink, refusal: Option<LinkReason>) {
+        self.ask(&match refusal {
+            None => Primitive::HardLinkAccept(link),
+            Some(reason) => Primitive::HardLinkReject { reason, link },
+        });
+    }
+
+    /// Takes a U_PDU back if nothing of it was sent: then it is rejected as taken back, otherwise all
+    /// goes on. False if the node cannot do that, or the U_PDU is not known any more.
+    pub fn take_back(&mut self, id: SendId) -> bool {
+        let sent = self.pending.find(id).filter(|_| self.knows_ours);
+        let Some(Sent { to, to_sap, start, .. }) = sent else { return false };
+        let mut body = Vec::new();
+        Question::TakeBack { to: *to, to_sap: *to_sap, start }.emit(&mut body);
+        self.manage(messages::KIND, &body);
+        true
+    }
+
+    /// Asks how it is with another node, for an [`Event::Peer`]; false if this node does not tell.
+    pub fn ask_about(&mut self, node: Address) -> bool {
+        if self.knows_ours {
+            self.ask_ours(Question::Peer(node));
+        }
+        self.knows_ours
+    }
+
+    /// Lets the node ask another one to transmit to it with a waveform; false if this node does not
+    /// take that, or the order wire has no name for the waveform. It is refused to all but rank 15.
+    pub fn ask_for_rate(&mut self, node: Address, waveform: Waveform) -> bool {
+        let codes = waveform.rate_code().zip(waveform.interleaver_code());
+        let Some((rate, interleaver)) = codes.filter(|_| self.knows_ours) else { return false };
+        self.ask_ours(Question::Rate { node, rate, interleaver });
+        true
+    }
+
+    fn ask_ours(&mut self, question: Question<'_>) {
+        let mut body = Vec::new();
+        question.emit(&mut body);
+        self.manage(messages::KIND, &body);
+    }
+
+    /// Tells or asks the node something, which it takes from rank 15 only.
+    pub fn manage(&mut self, kind: u8, body: &[u8]) {
+        self.ask(&Primitive::ManagementRequest(Management { kind, body }));
+    }
+
+    /// Gives the access point up; what waits for confirmation will get none.
+    pub fn unbind(&mut self) {
+        self.ask(&Primitive::UnbindRequest);
+        if matches!(self.state, State::Bound { .. }) {
+            self.forsake();
+            self.state = State::Unbound;
+        }
+    }
+
+    /// Tells a node that what it sends is dropped.
+    fn notify(&mut self, to: Address, notice: seal::Notice) {
+        let service = Service { confirmation: Confirmation::None, ..Service::ARQ };
+        self.outgoing.push(&Primitive::UnidataRequest(UnidataRequest {
+            priority: 0,
+            to_sap: self.config.sap,
+            to,
+            delivery: Delivery::from(service),
+            ttl: units(NOTICE_TTL),
+            u_pdu: &notice.octets(),
+        }));
+        self.stats.seals.notices_sent += 1;
+    }
+
+    fn ask(&mut self, primitive: &Primitive<'_>) {
+        if matches!(self.state, State::Bound { .. }) {
+            self.outgoing.push(primitive);
+        }
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.state == State::Disconnected {
+            return;
+        }
+        match self.keep_alive.handle_timeout(now) {
+            Some(Due::Send) => self.outgoing.push(&Primitive::KeepAlive),
+            Some(Due::GiveUp) => self.close(Fault::Silent),
+            None => {}
+        }
+        if self.bind_until().is_some_and(|until| until <= now) {
+            self.stats.unanswered += 1;
+            self.close(Fault::BindUnanswered { within: self.config.bind_wait });
+        }
+    }
+
+    /// When a bind that was asked for counts as unanswered.
+    fn bind_until(&self) -> Option<Time> {
+        match self.state {
+            State::Binding { until } => Some(until),
+            State::Bound { .. } | State::Disconnected | State::Unbound => None,
+        }
+    }
+
+    fn close(&mut self, fault: Fault) {
+        self.forsake();
+        self.state = State::Disconnected;
+        self.events.push_back(Event::Close(fault));
+    }
+
+    fn forsake(&mut self) {
+        self.stats.forsaken += self.pending.len() as u64;
+        self.pending.clear();
+    }
+
+    /// Appends a piece of what the node is to read; whether there was any.
+    pub fn poll_octets(&mut self, _now: Time, out: &mut Vec<u8>) -> bool {
+        self.outgoing.poll(out)
+    }
+
+    /// What the user should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// What the node said that could not be read, and was passed over; the last since this was asked
+    /// before.
+    pub fn poll_unreadable(&mut self) -> Option<Unreadable> {
+        self.unreadable.take()
+    }
+
+    /// When to call [`Self::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let keep_alive =
+            self.keep_alive.next_timeout().filter(|_| self.state != State::Disconnected);
+        earliest(keep_alive, self.bind_until())
+    }
+
+    /// Octets by which seals make U_PDUs longer.
+    #[must_use]
+    pub fn overhead(&self) -> u16 {
+        self.guard.overhead()
+    }
+
+    /// The longest U_PDU, when bound.
+    #[must_use]
+    pub fn mtu(&self) -> Option<u16> {
+        match self.state {
+            State::Bound { mtu } => Some(mtu.saturating_sub(self.overhead())),
+            State::Binding { .. } | State::Disconnected | State::Unbound => None,
+        }
+    }
+
+    /// Whether [`Self::send`] takes a U_PDU that is not too long.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        matches!(self.state, State::Bound { .. })
+            && self.is_flow_on
+            && self.outgoing.len() <= self.config.max_unsent
+            && self.pending.len() < self.config.max_pending
+    }
+
+    /// Whether the node is one of ours, which says of a U_PDU that failed whether it may have arrived.
+    #[must_use]
+    pub fn is_node_ours(&self) -> bool {
+        self.knows_ours
+    }
+
+    /// U_PDUs without a confirmation yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+/// A time to live in units of 2 s, rounded up.
+fn units(ttl: Duration) -> u32 {
+    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    let units = u32::try_from(seconds.div_ceil(2)).unwrap_or(u32::MAX);
+    units.min(MAX_TTL)
+}

@@ -1,0 +1,224 @@
+//! Datagrams: each for itself, repeated until it is acknowledged or not.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use base::replay::Window;
+use base::time::Time;
+
+use super::wire::Addresses;
+use crate::s5066::Address;
+
+/// Words that say which datagrams of a process were seen.
+const SEEN_WORDS: usize = 64;
+/// Processes at another node whose datagrams are remembered.
+const MOST_EPOCHS: usize = 4;
+/// A number well above 0, so that any lower one can be rebuilt.
+const ORIGIN: u64 = 1 << 32;
+/// Reliable datagrams to one node that are not acknowledged, at most: well below what it remembers.
+const MOST_OUTSTANDING: usize = 1_024;
+
+/// Names a datagram of this process; never used again.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct DatagramId(pub u64);
+
+/// How a datagram is carried.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Delivery {
+    /// 0 to 15, the highest.
+    pub priority: u8,
+    /// Whether it is repeated until the other end has acknowledged it, and an event tells.
+    pub is_reliable: bool,
+    /// Whether it is compressed, if that makes it shorter.
+    pub is_compressed: bool,
+    /// How long it is of use.
+    pub lifetime: Duration,
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Self {
+            priority: 4,
+            is_reliable: false,
+            is_compressed: false,
+            lifetime: Duration::from_secs(600),
+        }
+    }
+}
+
+/// A datagram that arrived.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Datagram {
+    /// The node that sent it.
+    pub from: Address,
+    /// Which users it is between.
+    pub addresses: Addresses,
+    /// What it says.
+    pub data: Vec<u8>,
+}
+
+/// A datagram that is to be sent, or to be acknowledged.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) to: Address,
+    pub(super) addresses: Addresses,
+    pub(super) delivery: Delivery,
+    pub(super) expires: Time,
+    /// Its number, if it is reliable.
+    pub(super) number: Option<u16>,
+    /// Times that it was repeated because nothing was heard.
+    pub(super) repeats: u32,
+    /// The deadline that is noted.
+    pub(super) timer: Option<Time>,
+    /// Whether the data is coded.
+    pub(super) is_coded: bool,
+    pub(super) data: Vec<u8>,
+}
+
+/// The datagrams of this end.
+#[derive(Debug, Default)]
+pub(super) struct Datagrams {
+    counted: u64,
+    pub(super) outgoing: BTreeMap<DatagramId, Outgoing>,
+    /// Those to be sent, the highest priority first.
+    ready: BTreeSet<(Reverse<u8>, DatagramId)>,
+    /// Octets of those that are outgoing.
+    pub(super) octets: usize,
+    arrived: VecDeque<Datagram>,
+    arrived_octets: usize,
+}
+
+impl Datagrams {
+    pub(super) fn push(&mut self, outgoing: Outgoing) -> DatagramId {
+        self.counted += 1;
+        let id = DatagramId(self.counted);
+        self.octets += outgoing.data.len();
+        self.outgoing.insert(id, outgoing);
+        self.list(id);
+        id
+    }
+
+    /// A datagram is to be sent, perhaps again.
+    pub(super) fn list(&mut self, id: DatagramId) {
+        if let Some(outgoing) = self.outgoing.get(&id) {
+            self.ready.insert((Reverse(outgoing.delivery.priority), id));
+        }
+    }
+
+    /// The next one to send, and its priority.
+    pub(super) fn first(&self) -> Option<(DatagramId, u8)> {
+        self.ready.first().map(|(Reverse(priority), id)| (*id, *priority))
+    }
+
+    pub(super) fn unlist(&mut self, id: DatagramId, priority: u8) {
+        self.ready.remove(&(Reverse(priority), id));
+    }
+
+    pub(super) fn remove(&mut self, id: DatagramId) -> Option<Outgoing> {
+        let outgoing = self.outgoing.remove(&id)?;
+        self.unlist(id, outgoing.delivery.priority);
+        self.octets -= outgoing.data.len();
+        Some(outgoing)
+    }
+
+    /// Keeps one that arrived; whether there was room for it.
+    pub(super) fn arrive(&mut self, datagram: Datagram, most: usize) -> bool {
+        let octets = datagram.data.len() + size_of::<Datagram>();
+        let has_room = self.arrived_octets + octets <= most;
+        if has_room {
+            self.arrived_octets += octets;
+            self.arrived.push_back(datagram);
+        }
+        has_room
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Datagram> {
+        let datagram = self.arrived.pop_front()?;
+        self.arrived_octets -= datagram.data.len() + size_of::<Datagram>();
+        Some(datagram)
+    }
+}
+
+/// What is known of the datagrams between here and another node.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    next: u16,
+    /// Reliable ones that it has not acknowledged.
+    outstanding: BTreeMap<u16, DatagramId>,
+    /// Those that wait until it is tried again.
+    pub(super) parked: Vec<DatagramId>,
+    seen: VecDeque<(u16, Window<SEEN_WORDS>)>,
+    /// What it sent and was not acknowledged to it, by process.
+    receipts: BTreeSet<(u16, u16)>,
+}
+
+impl Exchange {
+    /// A number for a reliable datagram; `None` if too many are not acknowledged.
+    pub(super) fn number(&mut self) -> Option<u16> {
+        let oldest = self.outstanding.keys().map(|number| self.next.wrapping_sub(*number)).max();
+        if oldest.is_some_and(|age| usize::from(age) >= MOST_OUTSTANDING) {
+            return None;
+        }
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        Some(number)
+    }
+
+    pub(super) fn note(&mut self, number: u16, id: DatagramId) {
+        self.outstanding.insert(number, id);
+    }
+
+    /// A reliable datagram is not waited for any more.
+    pub(super) fn settle(&mut self, number: u16) -> Option<DatagramId> {
+        self.outstanding.remove(&number)
+    }
+
+    /// Whether a reliable datagram has come before.
+    pub(super) fn has_seen(&self, epoch: u16, number: u16) -> bool {
+        self.seen.iter().any(|(seen, window)| {
+            let number = window.rebuild(ORIGIN, 16, number.into());
+            *seen == epoch && window.check(number).is_err()
+        })
+    }
+
+    /// Notes that a reliable datagram came.
+    pub(super) fn see(&mut self, epoch: u16, number: u16) {
+        if !self.seen.iter().any(|(seen, _)| *seen == epoch) {
+            if self.seen.len() == MOST_EPOCHS {
+                self.seen.pop_front();
+            }
+            self.seen.push_back((epoch, Window::new()));
+        }
+        if let Some((_, window)) = self.seen.iter_mut().find(|(seen, _)| *seen == epoch) {
+            let number = window.rebuild(ORIGIN, 16, number.into());
+            // Whether it is new was asked before.
+            let _ = window.take(number);
+        }
+    }
+
+    /// A datagram is to be acknowledged.
+    pub(super) fn owe(&mut self, epoch: u16, number: u16) {
+        if self.receipts.len() < MOST_OUTSTANDING {
+            self.receipts.insert((epoch, number));
+        }
+    }
+
+    pub(super) fn owes_anything(&self) -> bool {
+        !self.receipts.is_empty()
+    }
+
+    /// Takes at most so many of one process that are to be acknowledged.
+    pub(super) fn take_receipts(&mut self, most: usize) -> Option<(u16, Vec<[u8; 2]>)> {
+        let (epoch, _) = *self.receipts.first()?;
+        let mut numbers = Vec::new();
+        while numbers.len() < most
+            && let Some((first, number)) = self.receipts.first().copied()
+            && first == epoch
+        {
+            self.receipts.pop_first();
+            numbers.push(number.to_be_bytes());
+        }
+        Some((epoch, numbers))
+    }
+}

@@ -1,0 +1,224 @@
+//! Datagrams, there and back.
+
+use base::contract::Refused;
+use base::time::Time;
+
+use super::{Event, Postage, Slep, What};
+use crate::s5066::Address;
+use crate::s5066::sis::Service;
+use crate::s5066::sis::client::NotSent;
+use crate::slep::coding;
+use crate::slep::datagrams::{Datagram, DatagramId, Delivery, Outgoing};
+use crate::slep::timers::Timer;
+use crate::slep::wire::{Addresses, DATAGRAM, DatagramName, Ids, Pdu};
+
+/// Octets of a datagram after decoding, at most.
+const MOST_DECODED: usize = 64 << 10;
+
+impl Slep {
+    /// Sends a datagram. Of a reliable one an event tells what became of it.
+    ///
+    /// # Errors
+    /// When it is too long, there is no room, or it is reliable and to a group.
+    pub fn send_datagram(
+        &mut self,
+        now: Time,
+        to: Address,
+        addresses: Addresses,
+        delivery: Delivery,
+        data: &[u8],
+    ) -> Result<DatagramId, Refused> {
+        let mtu = usize::from(self.mtu()).saturating_sub(DATAGRAM);
+        // Whether it fits does not depend on what it says.
+        let is_too_long = data.len() > mtu;
+        let coded =
+            if delivery.is_compressed && !is_too_long { coding::deflate(data) } else { None };
+        let (length, is_coded) = (data.len(), coded.is_some());
+        let data = coded.unwrap_or_else(|| data.to_vec());
+        let refused = if is_too_long {
+            Some(Refused::TooBig { mtu })
+        } else if delivery.is_reliable && to.is_group() {
+            Some(Refused::Down)
+        } else if self.datagrams.octets + data.len() > self.config.limits.datagrams
+            || self.datagrams.outgoing.len() >= self.config.limits.datagrams / 64
+        {
+            Some(Refused::Full)
+        } else {
+            None
+        };
+        let number = if refused.is_none() && delivery.is_reliable {
+            self.peer(now, to).and_then(|peer| peer.datagrams.number())
+        } else {
+            None
+        };
+        let refused =
+            refused.or((delivery.is_reliable && number.is_none()).then_some(Refused::Full));
+        if let Some(refused) = refused {
+            self.stats.datagrams.refused += 1;
+            return Err(refused);
+        }
+        let expires = now + delivery.lifetime;
+        self.stats.datagrams.coded += u64::from(is_coded);
+        self.stats.datagrams.saved += (length - data.len()) as u64;
+        let (repeats, timer) = (0, None);
+        let outgoing =
+            Outgoing { to, addresses, delivery, expires, number, repeats, timer, is_coded, data };
+        let id = self.datagrams.push(outgoing);
+        if let Some((number, peer)) = number.zip(self.peers.get_mut(&to)) {
+            peer.datagrams.note(number, id);
+        }
+        self.watch_datagram(id, expires);
+        self.stats.datagrams.taken += 1;
+        Ok(id)
+    }
+
+    /// The next datagram that arrived.
+    pub fn poll_datagram(&mut self) -> Option<Datagram> {
+        self.datagrams.poll()
+    }
+
+    /// Whether a datagram is still to be sent, or to be acknowledged.
+    #[must_use]
+    pub fn is_waiting(&self, id: DatagramId) -> bool {
+        self.datagrams.outgoing.contains_key(&id)
+    }
+
+    fn watch_datagram(&mut self, id: DatagramId, at: Time) {
+        if let Some(outgoing) = self.datagrams.outgoing.get_mut(&id) {
+            self.timers.set(&mut outgoing.timer, Some(at), Timer::Datagram(id));
+        }
+    }
+
+    /// A datagram is too old, or nothing was heard of it.
+    pub(super) fn check_datagram(&mut self, now: Time, id: DatagramId) {
+        let Some(outgoing) = self.datagrams.outgoing.get_mut(&id) else { return };
+        outgoing.timer = None;
+        let expires = outgoing.expires;
+        if expires <= now {
+            self.drop_datagram(id, false);
+        } else {
+            self.stats.datagrams.repeated += 1;
+            outgoing.repeats += 1;
+            self.datagrams.list(id);
+            self.watch_datagram(id, expires);
+        }
+    }
+
+    /// A datagram is done with.
+    fn drop_datagram(&mut self, id: DatagramId, is_delivered: bool) {
+        let Some(mut outgoing) = self.datagrams.remove(id) else { return };
+        self.timers.clear(&mut outgoing.timer, Timer::Datagram(id));
+        if is_delivered {
+            self.stats.datagrams.delivered += 1;
+        } else {
+            self.stats.datagrams.expired += 1;
+        }
+        let Some(number) = outgoing.number else { return };
+        if let Some(peer) = self.peers.get_mut(&outgoing.to) {
+            peer.datagrams.settle(number);
+        }
+        self.events.push_back(if is_delivered {
+            Event::Delivered(id)
+        } else {
+            Event::Undelivered(id)
+        });
+    }
+
+    /// Sends a datagram if none of a stream goes before it; whether there was one.
+    pub(super) fn post(&mut self, now: Time) -> bool {
+        while let Some((id, priority)) = self.datagrams.first() {
+            if !self.ready.is_next(priority) || !self.window.has_room(priority) {
+                return false;
+            }
+            self.datagrams.unlist(id, priority);
+            let Some(outgoing) = self.datagrams.outgoing.get(&id) else { continue };
+            let to = outgoing.to;
+            if let Some(peer) = self.peers.get_mut(&to).filter(|it| it.waits_until.is_some()) {
+                peer.datagrams.parked.push(id);
+                continue;
+            }
+            let (addresses, epoch) = (outgoing.addresses, self.epoch);
+            let name = outgoing.number.map(|number| DatagramName { epoch, id: number });
+            let (is_coded, data) = (outgoing.is_coded, &outgoing.data[..]);
+            let mut octets = Vec::new();
+            Pdu::Datagram { name, addresses, is_coded, data }.emit(&mut octets);
+            let service = to.is_group().then_some(Service::NON_ARQ);
+            let ttl = Some(outgoing.expires.since(now));
+            let what = What::Datagram(id);
+            match self.hand(now, &octets, Postage { to, priority, ttl, service, what }) {
+                Ok(()) => {}
+                Err(NotSent::TooLarge { .. }) => {
+                    // The node was bound anew, with an MTU below what the datagram was taken for.
+                    self.drop_datagram(id, false);
+                    continue;
+                }
+                Err(NotSent::FlowOff | NotSent::Full | NotSent::NotBound) => {
+                    self.datagrams.list(id);
+                    return false;
+                }
+            }
+            self.stats.datagrams.handed += 1;
+            if name.is_none() {
+                // Nothing more is done for it.
+                if let Some(mut outgoing) = self.datagrams.remove(id) {
+                    self.timers.clear(&mut outgoing.timer, Timer::Datagram(id));
+                }
+            }
+            return true;
+        }
+        false
+    }
+
+    /// The node has confirmed a datagram: it is repeated unless it is acknowledged.
+    pub(super) fn handle_datagram_confirmed(&mut self, now: Time, id: DatagramId) {
+        if let Some(outgoing) = self.datagrams.outgoing.get(&id) {
+            let wait = self.config.times.ask_after * 2_u32.saturating_pow(outgoing.repeats.min(10));
+            self.watch_datagram(id, now + wait);
+        }
+    }
+
+    pub(super) fn handle_datagram(
+        &mut self,
+        from: Address,
+        name: Option<DatagramName>,
+        addresses: Addresses,
+        is_coded: bool,
+        data: &[u8],
+    ) {
+        let Some(peer) = self.peers.get(&from) else { return };
+        let is_known = name.is_some_and(|name| peer.datagrams.has_seen(name.epoch, name.id));
+        if is_known {
+            self.stats.datagrams.received_again += 1;
+        } else {
+            let decoded =
+                if is_coded { coding::inflate(data, MOST_DECODED) } else { Some(data.to_vec()) };
+            let Some(data) = decoded else {
+                self.stats.received.received_malformed += 1;
+                return;
+            };
+            let datagram = Datagram { from, addresses, data };
+            if !self.datagrams.arrive(datagram, self.config.limits.datagrams) {
+                self.stats.datagrams.received_full += 1;
+                return;
+            }
+            self.stats.datagrams.received += 1;
+        }
+        if let Some((name, peer)) = name.zip(self.peers.get_mut(&from)) {
+            peer.datagrams.see(name.epoch, name.id);
+            peer.datagrams.owe(name.epoch, name.id);
+            self.talk(from);
+        }
+    }
+
+    pub(super) fn handle_receipt(&mut self, from: Address, epoch: u16, ids: Ids<'_>) {
+        if epoch != self.epoch {
+            return;
+        }
+        for number in ids.iter() {
+            let peer = self.peers.get_mut(&from);
+            if let Some(id) = peer.and_then(|peer| peer.datagrams.settle(number)) {
+                self.drop_datagram(id, true);
+            }
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! What other nodes say.
+
+use std::time::Duration;
+
+use base::time::Time;
+
+use super::{BULK, Event, Slep};
+use crate::s5066::Address;
+use crate::s5066::sis::client::Received;
+use crate::s5066::sis::primitive::Arrival;
+use crate::slep::config::{Options, Source};
+use crate::slep::peer::{EarlyPart, Novelty, Owed};
+use crate::slep::reason::Reason;
+use crate::slep::receive::Taken;
+use crate::slep::send::Freed;
+use crate::slep::stream::{Stream, StreamId};
+use crate::slep::timers::Timer;
+use crate::slep::wire::{Credit, Data, First, Hello, Name, Open, Part, Pdu, State};
+
+/// Until who has told of itself is asked about a stream that it should know of: what it has to say comes
+/// first.
+pub(super) const SOON: Duration = Duration::from_secs(1);
+
+impl Slep {
+    pub(super) fn receive(&mut self, now: Time, received: &Received) {
+        self.stats.received.u_pdus += 1;
+        let pdu = Pdu::parse(&received.u_pdu);
+        // A client bound for errors would get them; this one is not, but the node may differ.
+        let has_errors = matches!(received.arrival, Arrival::NonArqWithErrors { .. });
+        let Some(pdu) = pdu.ok().filter(|_| !has_errors && !received.from.is_group()) else {
+            self.stats.received.received_malformed += 1;
+            return;
+        };
+        let from = received.from;
+        let Some(peer) = self.peer(now, from) else {
+            self.stats.received.received_stranger += 1;
+            return;
+        };
+        peer.handle_word(now);
+        self.handle_sign(now, from);
+        match pdu {
+            Pdu::Open(open) if open.stream.is_responder => self.handle_answer(now, from, &open),
+            Pdu::Open(open) => self.handle_open(now, from, &open, received.priority),
+            Pdu::Data(data) => self.handle_data(now, from, &data),
+            Pdu::State(state) => self.handle_state(now, from, &state),
+            Pdu::Reset { stream, reason } => self.handle_reset(now, from, stream.turned(), reason),
+            Pdu::Hello(hello) => self.handle_hello(now, from, hello),
+            Pdu::Datagram { name, addresses, is_coded, data } => {
+                self.handle_datagram(from, name, addresses, is_coded, data);
+            }
+            Pdu::Receipt { epoch, ids } => self.handle_receipt(from, epoch, ids),
+        }
+    }
+
+    /// A node was heard, or has confirmed something: what waits for it goes on.
+    pub(super) fn handle_sign(&mut self, now: Time, from: Address) {
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        peer.last_word = now;
+        peer.failing_since = None;
+        peer.backoff.succeed();
+        self.wake(from);
+    }
+
+    /// The initiator of a stream says a part of it.
+    fn handle_open(&mut self, now: Time, from: Address, open: &Open<'_>, priority: u8) {
+        let Open { epoch, stream, part, first, addresses, .. } = *open;
+        self.handle_process(now, from, epoch, None);
+        let name = stream.turned();
+        if let Some(id) = self.stream_named(from, name) {
+            if self.streams.get(&id).is_some_and(|stream| stream.epoch == epoch) {
+                self.deliver(now, id, &part);
+                return;
+            }
+            if first.is_some() {
+                // Another process has come to the number of a stream that its predecessor had.
+                self.stats.streams.broken += 1;
+                self.break_off(now, id, Reason::RESTARTED, false);
+            }
+        }
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        let is_closed = peer.closed(name).is_some_and(|closed| closed.epoch == epoch);
+        if is_closed || peer.has_seen(epoch, stream.number) {
+            self.answer_unknown(from, name, Some(epoch), Reason::CLOSED);
+            return;
+        }
+        let Some(First { guard, accepts }) = first else {
+            let limits = &self.config.limits;
+            let Part { number, is_coded, is_last, data } = part;
+            let early = EarlyPart { number, is_coded, is_last, data: data.to_vec() };
+            if peer.keep_early(now, (epoch, stream.number), early, limits) {
+                let at = now + self.config.times.early;
+                self.timers.set(&mut peer.timer, Some(at), Timer::Peer(from));
+            } else {
+                self.stats.received.parts_early += 1;
+            }
+            return;
+        };
+        if guard.is_some_and(|guard| guard != self.epoch) {
+            self.owe_hello(from, false);
+            self.owe(from, name, Owed::Reset(Reason::RESTARTED));
+            return;
+        }
+        peer.accepts = accepts;
+        let of_peer = peer.streams.len();
+        if peer.see(epoch, stream.number) == Novelty::Old {
+            self.answer_unknown(from, name, Some(epoch), Reason::CLOSED);
+            return;
+        }
+        peer.forget(name);
+        let limits = &self.config.limits;
+        if self.streams.len() >= limits.streams || of_peer >= limits.streams_of_peer {
+            self.stats.streams.refused += 1;
+            self.owe(from, name, Owed::Reset(Reason::NO_ROOM));
+            return;
+        }
+        let early = peer.take_early(epoch, stream.number);
+        let options = Options { priority, ..Options::default() };
+        let stream = Stream::new(now, &self.config, from, name, epoch, addresses, options);
+        self.stats.streams.taken += 1;
+        let id = self.add(stream);
+        self.events.push_back(Event::Opened { stream: id, from, addresses });
+        self.deliver(now, id, &part);
+        for EarlyPart { number, is_coded, is_last, data } in early {
+            self.deliver(now, id, &Part { number, is_coded, is_last, data: &data });
+        }
+    }
+
+    /// The responder of a stream says a part of it, and does not know yet that it was heard.
+    fn handle_answer(&mut self, now: Time, from: Address, open: &Open<'_>) {
+        let name = open.stream.turned();
+        let id = self.stream_named(from, name).filter(|_| open.epoch == self.epoch);
+        let Some(id) = id else {
+            self.answer_unknown(from, name, Some(open.epoch), Reason::UNKNOWN_STREAM);
+            return;
+        };
+        if let Some(First { guard: Some(epoch), accepts }) = open.first {
+            self.handle_process(now, from, epoch, None);
+            if let Some(peer) = self.peers.get_mut(&from) {
+                peer.accepts = accepts;
+            }
+        }
+        if let Some(First { guard: Some(epoch), .. }) = open.first
+            && let Some(stream) = self.streams.get_mut(&id)
+        {
+            stream.note_process(epoch);
+        }
+        self.handle_heard(now, id);
+        if let Some(credit) = open.credit {
+            self.handle_credit(id, credit);
+        }
+        self.deliver(now, id, &open.part);
+    }
+
+    fn handle_data(&mut self, now: Time, from: Address, data: &Data<'_>) {
+        let name = data.stream.turned();
+        let Some(id) = self.stream_named(from, name) else {
+            self.answer_unknown(from, name, None, Reason::UNKNOWN_STREAM);
+            return;
+        };
+        let is_unheard =
+            self.streams.get(&id).is_some_and(|stream| stream.is_initiator() && !stream.has_heard);
+        if is_unheard {
+            // It is for an earlier process here, which had a stream of this number.
+            self.stats.received.parts_stray += 1;
+            return;
+        }
+        self.handle_heard(now, id);
+        if let Some(credit) = data.credit {
+            self.handle_credit(id, credit);
+        }
+        self.deliver(now, id, &data.part);
+    }
+
+    fn handle_state(&mut self, now: Time, from: Address, state: &State<'_>) {
+        let name = state.stream.turned();
+        let id = self.stream_named(from, name);
+        let id =
+            id.filter(|id| self.streams.get(id).is_some_and(|stream| stream.epoch == state.epoch));
+        let Some(id) = id else {
+            let is_opening = !state.stream.is_responder && !state.has_heard;
+            let reason = if is_opening { Reason::NOT_OPEN } else { Reason::UNKNOWN_STREAM };
+            // Nobody waits for an answer to what was well.
+            let peer = self.peers.get(&from);
+            let is_well = peer
+                .and_then(|peer| peer.closed(name))
+                .is_some_and(|closed| closed.epoch == state.epoch && closed.end.is_ok());
+            if state.is_question || !is_well {
+                self.answer_unknown(from, name, Some(state.epoch), reason);
+            }
+            return;
+        };
+        if state.stream.is_responder || state.has_heard {
+            self.handle_heard(now, id);
+        }
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.check.since = now;
+        stream.check.unanswered = 0;
+        self.handle_credit(id, state.credit);
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let (freed, repeated) =
+            stream.sending.handle_ranges(state.ranges, state.is_answer, state.is_question);
+        let source = stream.options.source;
+        self.stats.handed.parts_repaired += repeated;
+        self.free(source, freed);
+        if state.is_question {
+            self.owe(from, name, Owed::ANSWER);
+        }
+        self.list(id);
+        self.watch(id);
+        if freed.parts > 0 {
+            self.see_off(id);
+        }
+        self.finish_both(id);
+    }
+
+    /// The other end of a stream has it, for certain.
+    fn handle_heard(&mut self, now: Time, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.check.since = now;
+        stream.check.unanswered = 0;
+        if std::mem::replace(&mut stream.has_heard, true) {
+            return;
+        }
+        stream.opening.ask_at = None;
+        let (address, name) = (stream.peer, stream.name);
+        if stream.is_initiator() {
+            self.events.push_back(Event::Accepted(id));
+        }
+        if let Some(peer) = self.peers.get_mut(&address) {
+            peer.handle_opened(name);
+        }
+        self.list(id);
+    }
+
+    fn handle_credit(&mut self, id: StreamId, credit: Credit) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let freed = stream.sending.handle_credit(credit);
+        let source = stream.options.source;
+        self.free(source, freed);
+        self.list(id);
+        self.watch(id);
+        if freed.parts > 0 {
+            self.see_off(id);
+        }
+    }
+
+    fn free(&mut self, source: Source, freed: Freed) {
+        self.kept.sent -= freed.octets;
+        self.kept.shares.free(source, freed.octets);
+        if !self.kept.blocked.is_empty() {
+            self.make_room(source);
+        }
+    }
+
+    /// Takes a part of a stream.
+    fn deliver(&mut self, now: Time, id: StreamId, part: &Part<'_>) {
+        let has_room = self.kept.received < self.config.limits.received;
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.check.since = now;
+        if stream.has_left() {
+            // Nobody is left for it.
+            return;
+        }
+        match stream.receiving.take(part, has_room) {
+            Taken::New(octets) => {
+                self.kept.received += octets;
+                // Compressed, it stands for more.
+                if octets >= if part.is_coded { BULK / 4 } else { BULK } {
+                    self.bulk = Some(id);
+                }
+                stream.traffic.arrived += octets as u64;
+            }
+            Taken::Known => {
+                self.stats.received.parts_again += 1;
+                // Perhaps the other end does not know that it was heard.
+                if part.number == 0 {
+                    let (address, name) = (stream.peer, stream.name);
+                    self.owe(address, name, Owed::NEWS);
+                }
+            }
+            Taken::Beyond => self.stats.received.parts_stray += 1,
+            Taken::Full => {
+                self.stats.received.parts_full += 1;
+                self.kept.starved.insert(id);
+            }
+        }
+        if self.streams.get(&id).is_some_and(|stream| stream.receiving.is_broken()) {
+            self.stats.streams.broken += 1;
+            self.break_off(now, id, Reason::PROTOCOL_ERROR, true);
+            return;
+        }
+        if let Some(stream) = self.streams.get_mut(&id)
+            && stream.receiving.is_readable()
+            && !std::mem::replace(&mut stream.notices.is_readable, true)
+        {
+            self.events.push_back(Event::Readable(id));
+        }
+        self.tell(id);
+        self.watch(id);
+        self.finish_both(id);
+    }
+
+    /// Somebody speaks of a stream that is not there.
+    fn answer_unknown(&mut self, from: Address, name: Name, epoch: Option<u16>, reason: Reason) {
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        let closed = peer.closed(name).filter(|closed| epoch.is_none_or(|it| it == closed.epoch));
+        let owed = match closed.map(|closed| closed.end) {
+            Some(Ok(_)) => Owed::ANSWER,
+            Some(Err(reason)) => Owed::Reset(reason),
+            None => {
+                let has_seen = name.is_responder
+                    && epoch.is_some_and(|epoch| peer.has_seen(epoch, name.number));
+                Owed::Reset(if has_seen { Reason::CLOSED } else { reason })
+            }
+        };
+        if owed == Owed::Reset(Reason::NOT_OPEN) {
+            // The initiator needs it to open the stream again.
+            self.owe_hello(from, false);
+        }
+        self.owe(from, name, owed);
+    }
+
+    fn handle_reset(&mut self, now: Time, from: Address, name: Name, reason: Reason) {
+        let Some(id) = self.stream_named(from, name) else { return };
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let is_opening = stream.is_initiator() && !stream.has_heard;
+        if reason == Reason::RESTARTED && is_opening && stream.opening.copies == 1 {
+            // The only copy came to another process than the one it was for: no one has taken it.
+            stream.check.since = now;
+            stream.take_opening_back();
+            stream.sending.handle_lost(0);
+            self.stats.handed.parts_repaired += stream.sending.repeat_confirmed();
+            if let Some(peer) = self.peers.get_mut(&from) {
+                peer.process = None;
+            }
+            self.list(id);
+            return;
+        }
+        if reason != Reason::NOT_OPEN {
+            let is_forgotten = reason == Reason::UNKNOWN_STREAM;
+            self.stats.streams.broken += 1;
+            self.break_off(now, id, if is_forgotten { Reason::RESTARTED } else { reason }, false);
+            return;
+        }
+        // It is too late to say so to who has heard of it since.
+        if is_opening && stream.opening.handed.is_some() {
+            stream.check.since = now;
+            stream.opening.is_unknown = true;
+            stream.doubt();
+            self.stats.handed.parts_repaired += stream.sending.repeat_confirmed();
+            self.resolve(now, id);
+        }
+    }
+
+    fn handle_hello(&mut self, now: Time, from: Address, hello: Hello) {
+        let uptime = Duration::from_secs(hello.uptime.into());
+        self.handle_process(now, from, hello.epoch, Some(now - uptime));
+        if hello.is_question {
+            self.owe_hello(from, false);
+        }
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        peer.accepts = hello.accepts;
+        let unheard: Vec<StreamId> = peer.opening_streams().collect();
+        let ids: Vec<StreamId> = peer.streams.values().copied().collect();
+        for id in ids {
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            let handed = stream.opening.handed.filter(|_| stream.is_initiator());
+            let is_older = handed.is_some_and(|handed| handed < now - uptime);
+            if is_older && !stream.has_heard {
+                // The opening was meant for an earlier process. This answer may settle its fate.
+                stream.opening.ask_at.get_or_insert(now + SOON);
+                self.watch(id);
+            } else if is_older || !stream.is_initiator() && stream.epoch != hello.epoch {
+                // Which process had it need not have been told.
+                self.ask_first(id);
+            } else if stream.is_initiator() && stream.has_heard {
+                // The process was there before the stream was opened.
+                stream.note_process(hello.epoch);
+            }
+        }
+        for id in unheard {
+            self.resolve(now, id);
+        }
+    }
+
+    /// Notes which process is at a node. If it is another one than before, what streams there were
+    /// may be gone: it is asked.
+    fn handle_process(&mut self, now: Time, from: Address, epoch: u16, started: Option<Time>) {
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        if !peer.handle_process(epoch, started) {
+            return;
+        }
+        let ids: Vec<StreamId> = peer.streams.values().copied().collect();
+        for id in ids {
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            if stream.is_outlived_by(epoch) {
+                self.stats.streams.broken += 1;
+                self.break_off(now, id, Reason::RESTARTED, false);
+                continue;
+            }
+            stream.check.since = now;
+            if stream.has_heard || stream.name.is_responder && stream.epoch != epoch {
+                self.ask_first(id);
+            }
+        }
+    }
+
+    /// Decides whether a stream whose opening is in doubt may be opened again.
+    fn resolve(&mut self, now: Time, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some(handed) = stream.opening.handed else { return };
+        if stream.is_in_doubt() && stream.opening.is_unknown {
+            let from = stream.peer;
+            let process = self.peers.get(&from).and_then(|peer| peer.process);
+            let started = process.and_then(|process| Some((process.epoch, process.started?)));
+            match started {
+                Some((epoch, started)) if started < handed && !stream.opening.may_come => {
+                    stream.opening.guard = Some(epoch);
+                }
+                Some(_) => {
+                    self.stats.streams.broken += 1;
+                    self.break_off(now, id, Reason::RESTARTED, true);
+                    return;
+                }
+                None => self.owe_hello(from, true),
+            }
+        }
+        self.list(id);
+        self.watch(id);
+    }
+
+    pub(super) fn stream_named(&self, address: Address, name: Name) -> Option<StreamId> {
+        self.peers.get(&address)?.streams.get(&name).copied()
+    }
+}

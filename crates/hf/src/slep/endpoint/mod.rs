@@ -1,0 +1,629 @@
+//! The end of all streams of a process.
+
+mod datagram;
+mod incoming;
+mod outcome;
+mod outgoing;
+mod timing;
+mod user;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::time::Duration;
+
+use base::backoff::Backoff;
+use base::rng::Rng;
+use base::time::{Time, earliest};
+
+use super::coding::Spares;
+use super::config::{Config, Source};
+use super::datagrams::{DatagramId, Datagrams};
+use super::peer::{Closed, Owed, Peer};
+use super::reason::Reason;
+use super::schedule::Ready;
+use super::send::Sending;
+use super::shares::Shares;
+use super::stats::Stats;
+use super::stream::{Break, Parting, Stream, StreamId};
+use super::timers::{Timer, Timers};
+use super::wire::{Addresses, Name};
+use crate::s5066::Address;
+use crate::s5066::seal::{Sealing, Trouble};
+use crate::s5066::service::MAX_PRIORITY;
+use crate::s5066::sis::client::{self, Client, Fault, SendId, Share, Window};
+use crate::s5066::sis::stream::Unreadable;
+use crate::s5066::sis::{BindReason, Service, UnbindReason};
+
+/// Octets that wait for the socket at most: what is there cannot be reconsidered.
+const MAX_UNSENT: usize = 16 << 10;
+/// The shortest U_PDUs that streams make use of, as `mtu` allows it.
+const LEAST_MTU: u16 = 128;
+
+/// Streams to other nodes over one client of a STANAG 5066 node: a core as [`base::contract`]
+/// describes it.
+///
+/// Its driver holds the TCP connection to the node and says when it is there and when it is gone.
+/// Streams survive that, and all that the node may lose.
+///
+/// - Facts in: [`handle_connected`](Self::handle_connected),
+///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
+///   node; [`handle_clock`](Self::handle_clock).
+/// - Commands of the user: [`open`](Self::open), [`write`](Self::write), [`finish`](Self::finish),
+///   [`reset`](Self::reset), [`read`](Self::read); [`send_datagram`](Self::send_datagram).
+/// - Decisions out: [`poll_event`](Self::poll_event), [`poll_datagram`](Self::poll_datagram), then [`poll_octets`](Self::poll_octets) while the
+///   connection has room.
+/// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).
+/// - Getters: [`mtu`](Self::mtu), [`is_bound`](Self::is_bound), [`is_readable`](Self::is_readable),
+///   [`room`](Self::room), [`is_waiting`](Self::is_waiting), [`status`](Self::status), [`stats`](Self::stats).
+#[derive(Debug)]
+pub struct Slep {
+    config: Config,
+    client: Client,
+    /// Tells this process from those that were here before.
+    epoch: u16,
+    started: Time,
+    rng: Rng,
+    peers: BTreeMap<Address, Peer>,
+    streams: BTreeMap<StreamId, Stream>,
+    /// Streams so far.
+    counted: u64,
+    ready: Ready,
+    /// Nodes that something is to be said to.
+    talks: VecDeque<Address>,
+    /// What the node has.
+    handed: BTreeMap<SendId, Handed>,
+    window: Window,
+    kept: Kept,
+    datagrams: Datagrams,
+    timers: Timers,
+    /// The stream that last sent or received a long part: others may have to wait for it.
+    bulk: Option<StreamId>,
+    rebind_at: Option<Time>,
+    patience: Backoff,
+    /// Why the node was left, until it has bound the client again.
+    fault: Option<Fault>,
+    events: VecDeque<Event>,
+    stats: Stats,
+}
+
+/// Sources whose streams may go on when there is room again, looked at in one go.
+const UNBLOCKED: usize = 16;
+/// Octets of a long part.
+const BULK: usize = 1_024;
+
+/// What is kept of all streams.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Octets that wait to be sent or acknowledged.
+    sent: usize,
+    /// Octets that were received and not read.
+    received: usize,
+    /// Streams whose users could not write because of what waits to be sent of all, or of their source.
+    blocked: BTreeSet<(Source, StreamId)>,
+    /// The source of them that was looked at last.
+    unblocked: Source,
+    /// Streams of which parts were dropped because of that.
+    starved: BTreeSet<StreamId>,
+    /// Streams that have state for compression, those first that had it longest; some may have none any more.
+    coding: VecDeque<StreamId>,
+    spares: Spares,
+    shares: Shares,
+    /// Whose streams were that are over, though the node has not confirmed their first part.
+    opening: BTreeMap<StreamId, Source>,
+}
+
+/// A U_PDU that the node has.
+#[derive(Debug)]
+struct Handed {
+    to: Address,
+    what: What,
+    share: Share,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Datagram(DatagramId),
+    Hello {
+        is_question: bool,
+    },
+    Owed(Name, Owed),
+    Part(StreamId, u64),
+    /// That datagrams arrived: the other end repeats them if this gets lost.
+    Receipt,
+}
+
+/// How a U_PDU goes out.
+#[derive(Clone, Copy)]
+struct Postage {
+    to: Address,
+    priority: u8,
+    ttl: Option<Duration>,
+    /// If not the one that the client is bound with.
+    service: Option<Service>,
+    what: What,
+}
+
+/// What is known of a U_PDU that the node has no more.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Loss {
+    /// It did not arrive.
+    NotArrived,
+    /// It may have arrived.
+    MayHaveArrived,
+    /// It may have arrived, and may still do so.
+    MayCome,
+}
+
+/// What the driver and the user should know.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// The other end of a stream that was opened here has it.
+    Accepted(StreamId),
+    /// The node takes U_PDUs.
+    Bound,
+    /// The connection is to be closed, and made again.
+    Close(Fault),
+    /// A reliable datagram was acknowledged.
+    Delivered(DatagramId),
+    /// Both ends have finished a stream, and each has all of the other: it is no more.
+    Finished(StreamId),
+    /// Another node has opened a stream.
+    Opened {
+        /// The stream.
+        stream: StreamId,
+        /// The other node.
+        from: Address,
+        /// Which users it is between.
+        addresses: Addresses,
+    },
+    /// There is something to read, or the end.
+    Readable(StreamId),
+    /// The node does not bind the client, which will ask again.
+    Refused(BindReason),
+    /// A stream is broken: it is no more. All that came in order before that was read, unless its user
+    /// took none of it for a minute, or for a second if no user had broken it off.
+    Reset(StreamId, Break),
+    /// A reliable datagram was not acknowledged in time.
+    Undelivered(DatagramId),
+    /// What a node sends is dropped because of its seal, or that node drops what we send.
+    Sealing {
+        /// Which node.
+        node: Address,
+        /// What is wrong.
+        trouble: Trouble,
+    },
+    /// The node has unbound the client, which will ask again.
+    Unbound(UnbindReason),
+    /// There is room again after a stream had taken less than it was given.
+    Writable(StreamId),
+}
+
+/// The client of a node that streams go by.
+fn client(config: &Config) -> client::Config {
+    client::Config {
+        rank: config.rank,
+        service: config.service(),
+        least_mtu: LEAST_MTU,
+        max_unsent: MAX_UNSENT,
+        sealing: config.group.clone().map_or(Sealing::Keyless, Sealing::Member),
+        ..client::Config::new(config.sap)
+    }
+}
+
+impl Slep {
+    /// One whose connection to its node is to be made.
+    #[must_use]
+    pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
+        Self {
+            client: Client::new(client(&config)),
+            epoch: base::serial::low16(rng.bits()),
+            started: now,
+            rng,
+            peers: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            counted: 0,
+            ready: Ready::default(),
+            talks: VecDeque::new(),
+            handed: BTreeMap::new(),
+            window: Window::new(config.node_window, config.horizon),
+            kept: Kept::default(),
+            datagrams: Datagrams::default(),
+            timers: Timers::default(),
+            bulk: None,
+            rebind_at: None,
+            patience: Backoff::new(config.times.rebind),
+            fault: None,
+            events: VecDeque::new(),
+            stats: Stats::default(),
+            config,
+        }
+    }
+
+    /// Goes on with other parameters: limits and times hold from now on, what a stream may have on the way for
+    /// streams that begin. Returns whether the connection to the node is to be made anew, because the client
+    /// is to be bound with others; it counts as lost already. Streams survive that. The group stays as it was.
+    pub fn set_config(&mut self, now: Time, config: Config) -> bool {
+        let rebinds = (self.config.sap, self.config.rank) != (config.sap, config.rank);
+        self.config = config;
+        if rebinds {
+            self.handle_disconnected(now);
+            self.client.set_config(client(&self.config));
+        }
+        rebinds
+    }
+
+    /// The connection to the node is there.
+    pub fn handle_connected(&mut self, now: Time) {
+        self.rebind_at = None;
+        self.client.handle_connected(now);
+    }
+
+    /// The wall clock says this much since 1970: told with each call where there is a group.
+    pub fn handle_clock(&mut self, now: Time, clock: Duration) {
+        self.client.handle_clock(now, clock);
+    }
+
+    /// The connection to the node is gone. Streams wait for another one.
+    pub fn handle_disconnected(&mut self, now: Time) {
+        self.client.handle_disconnected();
+        self.rebind_at = None;
+        self.forsake(now);
+    }
+
+    /// Takes octets from the node.
+    pub fn handle_octets(&mut self, now: Time, octets: &[u8]) {
+        self.client.handle_octets(now, octets);
+        self.handle_events(now);
+    }
+
+    fn handle_events(&mut self, now: Time) {
+        while let Some(event) = self.client.poll_event() {
+            match event {
+                client::Event::Bound { .. } => {
+                    self.stats.handed.binds += 1;
+                    self.fault = None;
+                    self.patience.succeed();
+                    self.events.push_back(Event::Bound);
+                    self.ask_all(now);
+                }
+                client::Event::Close(fault) => {
+                    self.forsake(now);
+                    self.fault = Some(fault);
+                    self.events.push_back(Event::Close(fault));
+                }
+                client::Event::Confirmed(id) => self.handle_confirmed(now, id),
+                client::Event::FlowOff => self.window.handle_flow_off(),
+                client::Event::Received(received) => self.receive(now, &received),
+                client::Event::Refused(reason) => {
+                    self.events.push_back(Event::Refused(reason));
+                    self.rebind_at = Some(now + self.patience.fail());
+                }
+                client::Event::Rejected { id, to, start, reason } => {
+                    self.handle_rejected(now, id, to, &start, reason);
+                }
+                client::Event::Sealing { node, trouble } => {
+                    self.events.push_back(Event::Sealing { node, trouble });
+                }
+                client::Event::Unbound(reason) => {
+                    self.forsake(now);
+                    self.events.push_back(Event::Unbound(reason));
+                    self.rebind_at = Some(now + self.patience.fail());
+                }
+                client::Event::Availability { .. }
+                | client::Event::FlowOn
+                | client::Event::HardLink(_)
+                | client::Event::Management { .. }
+                | client::Event::Peer(_) => {}
+            }
+        }
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.client.handle_timeout(now);
+        self.handle_events(now);
+        if self.rebind_at.take_if(|at| *at <= now).is_some() {
+            self.client.rebind(now);
+        }
+        while let Some(timer) = self.timers.take(now) {
+            match timer {
+                Timer::Datagram(id) => self.check_datagram(now, id),
+                Timer::Peer(address) => self.check_peer(now, address),
+                Timer::Stream(id) => self.check_stream(now, id),
+            }
+        }
+    }
+
+    /// Appends octets for the node; whether there were any.
+    ///
+    /// What to send is decided now, so ask only while the connection has room, and after all that the user
+    /// has to say at this time was written.
+    pub fn poll_octets(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        self.pump(now);
+        self.client.poll_octets(now, out)
+    }
+
+    /// What the driver and the user should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`Self::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let own = earliest(self.rebind_at, self.timers.next());
+        earliest(own, self.client.next_timeout())
+    }
+
+    /// Octets of a U_PDU at most.
+    #[must_use]
+    pub fn mtu(&self) -> u16 {
+        let most = self.config.mtu - self.client.overhead();
+        self.client.mtu().map_or(most, |mtu| mtu.min(most))
+    }
+
+    /// Whether the node takes U_PDUs.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.client.mtu().is_some()
+    }
+
+    /// Why the node was left, until it has bound the client again.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    /// What the node said that could not be read, and was passed over; the last since this was asked
+    /// before.
+    pub fn poll_unreadable(&mut self) -> Option<Unreadable> {
+        self.client.poll_unreadable()
+    }
+
+    /// Counters of the client of the node.
+    #[must_use]
+    pub fn client_stats(&self) -> &client::Stats {
+        self.client.stats()
+    }
+
+    /// Counters and levels.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            live: self.streams.len() as u64,
+            unacknowledged: self.kept.sent as u64,
+            unread: self.kept.received as u64,
+            unconfirmed: self.window.octets() as u64,
+            window: self.window.size() as u64,
+            ..self.stats
+        }
+    }
+
+    /// Takes the place of a process that ended without a word, before anything is said: its streams are known to be
+    /// gone wherever the epoch of this process is heard.
+    pub fn succeed(&mut self, predecessor: u16) {
+        self.epoch = predecessor.wrapping_add(1);
+    }
+
+    /// What tells this process from others.
+    #[must_use]
+    pub fn epoch(&self) -> u16 {
+        self.epoch
+    }
+
+    /// Remembers which process was at a node: streams that are opened are for that one alone, and for whoever is there
+    /// now once it has said that the other is gone.
+    pub fn recall(&mut self, now: Time, node: Address, process: u16) {
+        if let Some(peer) = self.peer(now, node)
+            && peer.process.is_none()
+        {
+            peer.handle_process(process, None);
+        }
+    }
+
+    /// What is known of a node; `None` if no more can be remembered.
+    fn peer(&mut self, now: Time, address: Address) -> Option<&mut Peer> {
+        if !self.peers.contains_key(&address) {
+            if self.peers.len() >= self.config.limits.peers {
+                let idle = self.peers.iter().filter(|(_, peer)| peer.is_idle());
+                let oldest = *idle.min_by_key(|(_, peer)| peer.last_word)?.0;
+                if let Some(mut peer) = self.peers.remove(&oldest) {
+                    self.timers.clear(&mut peer.timer, Timer::Peer(oldest));
+                }
+            }
+            let peer = Peer::new(now, &self.config, &mut self.rng);
+            self.peers.insert(address, peer);
+        }
+        self.peers.get_mut(&address)
+    }
+
+    /// Notes what is to be said to a node about a stream.
+    fn owe(&mut self, address: Address, name: Name, owed: Owed) {
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        if !peer.owe(name, owed) {
+            self.stats.handed.unanswered += 1;
+        }
+        self.talk(address);
+    }
+
+    fn owe_hello(&mut self, address: Address, is_question: bool) {
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        peer.owe_hello(is_question);
+        self.talk(address);
+    }
+
+    /// Lists a node that something is to be said to.
+    fn talk(&mut self, address: Address) {
+        let Some(peer) = self.peers.get_mut(&address) else { return };
+        if peer.owes_anything() && peer.waits_until.is_none() && !peer.is_listed {
+            peer.is_listed = true;
+            self.talks.push_back(address);
+        }
+    }
+
+    /// Lists a stream that has something to send.
+    fn list(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id)
+            && stream.is_ready()
+            && !stream.turn.is_listed
+        {
+            stream.turn.is_listed = true;
+            self.ready.push(stream.priority(), stream.options.source, id);
+        }
+    }
+
+    /// Notes when a stream is to be looked at.
+    fn watch(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            let at = stream.check_at(&self.config);
+            self.timers.set(&mut stream.check.timer, Some(at), Timer::Stream(id));
+        }
+    }
+
+    /// A stream is over: for what reason, if not because both ends had finished.
+    fn end(&mut self, id: StreamId, reason: Option<Reason>) {
+        self.retire(id, reason);
+        let Some(mut stream) = self.streams.remove(&id) else { return };
+        self.timers.clear(&mut stream.check.timer, Timer::Stream(id));
+        let source = stream.options.source;
+        self.kept.shares.remove(source, stream.sending.octets());
+        if stream.turn.is_opening {
+            self.kept.opening.insert(id, source);
+        }
+        if stream.turn.is_listed && self.ready.give_up() {
+            self.ready.retain(|id| self.streams.contains_key(&id));
+        }
+        self.kept.received -= stream.receiving.octets();
+        self.make_room(source);
+    }
+
+    /// A stream is over for the other end, and nothing more is sent or taken; what came is still there
+    /// for its user. Its name may be another's from now on.
+    fn retire(&mut self, id: StreamId, reason: Option<Reason>) {
+        let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_over()) else {
+            return;
+        };
+        let octets = stream.sending.octets();
+        self.kept.sent -= octets;
+        self.kept.shares.free(stream.options.source, octets);
+        stream.sending.end(&mut self.kept.spares);
+        let source = stream.options.source;
+        let priority =
+            if stream.sending.is_with_node() { stream.options.priority } else { MAX_PRIORITY };
+        stream.sending = Sending::over();
+        // No doubt about how it was opened matters any more.
+        stream.has_heard = true;
+        self.kept.shares.give_up(source, id);
+        self.kept.blocked.remove(&(source, id));
+        self.kept.starved.remove(&id);
+        self.bulk = self.bulk.filter(|bulk| *bulk != id);
+        let (address, name, epoch) = (stream.peer, stream.name, stream.epoch);
+        let end = reason.map_or_else(|| Ok(stream.receiving.credit()), Err);
+        let most = self.config.limits.closed;
+        if let Some(peer) = self.peers.get_mut(&address) {
+            peer.close(name, Closed { epoch, priority, end }, most);
+        }
+    }
+
+    /// A stream is broken: the user is told when it has read all, and the other end if it does not know.
+    fn break_off(&mut self, now: Time, id: StreamId, reason: Reason, is_told: bool) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        let (address, name, is_over) = (stream.peer, stream.name, stream.is_over());
+        let source = stream.options.source;
+        let broken = Break { reason, in_doubt: stream.sending.octets() };
+        let is_known = !stream.has_left();
+        let may_read = stream.receiving.has_unread() && !stream.receiving.is_broken();
+        if is_known && !is_over && may_read {
+            self.retire(id, Some(reason));
+            if let Some(stream) = self.streams.get_mut(&id) {
+                let read = stream.traffic.read;
+                let until = now + timing::patience(reason);
+                stream.parting = Some(Parting::Over { broken, read, until });
+            }
+            self.watch(id);
+            self.make_room(source);
+        } else {
+            self.end(id, Some(reason));
+            if is_known {
+                self.events.push_back(Event::Reset(id, broken));
+            }
+        }
+        if is_told && !is_over {
+            self.owe(address, name, Owed::Reset(reason));
+        }
+    }
+
+    /// Tells users and other ends that had to wait for room when there is some; a source has freed some.
+    fn make_room(&mut self, source: Source) {
+        let limits = self.config.limits;
+        let free = limits.sent.saturating_sub(self.kept.sent);
+        if self.kept.sent <= limits.sent / 4 * 3 {
+            self.unblock(source, free);
+            for _ in 0..UNBLOCKED {
+                // Others may have been held up by what all have.
+                let after = (self.kept.unblocked, StreamId(u64::MAX));
+                let next =
+                    self.kept.blocked.range((Bound::Excluded(after), Bound::Unbounded)).next();
+                let Some(&(next, _)) = next.or_else(|| self.kept.blocked.first()) else { break };
+                self.kept.unblocked = next;
+                self.unblock(next, free);
+            }
+        }
+        if self.kept.received <= limits.received / 4 * 3 {
+            for id in std::mem::take(&mut self.kept.starved) {
+                self.ask(id);
+            }
+        }
+    }
+
+    /// The node has no more to do with the first part of a stream: another of its source may be opened.
+    fn close_opening(&mut self, id: StreamId) {
+        let source = match self.streams.get_mut(&id) {
+            Some(stream) => {
+                let was_opening = std::mem::take(&mut stream.turn.is_opening);
+                was_opening.then_some(stream.options.source)
+            }
+            None => self.kept.opening.remove(&id),
+        };
+        let next = source.and_then(|source| self.kept.shares.close(source));
+        if let Some(next) = next
+            && let Some(stream) = self.streams.get(&next)
+        {
+            self.ready.push(stream.priority(), stream.options.source, next);
+        }
+    }
+
+    /// Tells users of a source that had to wait for room, where so many octets are free for all.
+    fn unblock(&mut self, source: Source, free: usize) {
+        if !self.kept.shares.has_room(source, free) {
+            return;
+        }
+        let all = (source, StreamId(0))..=(source, StreamId(u64::MAX));
+        let blocked: Vec<_> = self.kept.blocked.range(all).copied().collect();
+        for (source, id) in blocked {
+            self.kept.blocked.remove(&(source, id));
+            self.events.push_back(Event::Writable(id));
+        }
+    }
+
+    /// Tells the other end of a stream what has come, and lets it say the same.
+    fn ask(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get(&id) {
+            let (address, name) = (stream.peer, stream.name);
+            self.owe(address, name, Owed::question(false));
+        }
+    }
+
+    /// The same before data that the node has: another process may be at the other end.
+    fn ask_first(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get(&id) {
+            let (address, name, is_there) = (stream.peer, stream.name, stream.is_there());
+            self.owe(address, name, Owed::question(is_there));
+        }
+    }
+
+    /// Seconds since this process started.
+    fn uptime(&self, now: Time) -> Duration {
+        now.since(self.started)
+    }
+}

@@ -1,0 +1,173 @@
+//! What became of what the node was given.
+
+use base::time::Time;
+
+use super::{Handed, Loss, Slep, What};
+use crate::s5066::Address;
+use crate::s5066::sis::UnidataReason;
+use crate::s5066::sis::client::SendId;
+use crate::slep::peer::Owed;
+use crate::slep::stream::StreamId;
+use crate::slep::wire::{Data, Open, Pdu};
+
+impl Slep {
+    pub(super) fn handle_confirmed(&mut self, now: Time, id: SendId) {
+        let Some(Handed { to, what, share }) = self.handed.remove(&id) else { return };
+        self.stats.handed.confirmed += 1;
+        self.window.handle_confirmed(now, share);
+        self.handle_sign(now, to);
+        match what {
+            What::Part(id, number) => {
+                if number == 0 {
+                    self.close_opening(id);
+                }
+                if let Some(stream) = self.streams.get_mut(&id) {
+                    stream.sending.handle_confirmed(number);
+                    stream.check.since = now;
+                    let is_last = stream.sending.is_idle();
+                    self.watch(id);
+                    if is_last {
+                        self.see_off(id);
+                    }
+                }
+            }
+            What::Datagram(id) => self.handle_datagram_confirmed(now, id),
+            What::Hello { .. } | What::Owed(..) | What::Receipt => {}
+        }
+    }
+
+    pub(super) fn handle_rejected(
+        &mut self,
+        now: Time,
+        id: Option<SendId>,
+        to: Address,
+        start: &[u8],
+        reason: UnidataReason,
+    ) {
+        self.stats.handed.rejected += 1;
+        // Of ours one knows; any other may have sent it all the same.
+        let has_not_arrived = match reason {
+            UnidataReason::SAP_NOT_BOUND | UnidataReason::TOO_LARGE | UnidataReason::NO_MODE => {
+                true
+            }
+            UnidataReason::MAY_HAVE_ARRIVED => false,
+            _ => self.client.is_node_ours(),
+        };
+        let loss = if has_not_arrived { Loss::NotArrived } else { Loss::MayHaveArrived };
+        let handed = id.and_then(|id| self.handed.remove(&id));
+        let is_back = reason == UnidataReason::SAP_NOT_BOUND
+            && self.peers.get_mut(&to).is_some_and(|peer| peer.is_back(now));
+        if !is_back {
+            self.retry_later(now, to);
+        }
+        match handed {
+            Some(Handed { to, what, share }) => {
+                self.window.handle_gone(share);
+                self.hand_again(to, what, loss);
+            }
+            None => {
+                if let Some((id, number)) = self.confirmed_part(to, start) {
+                    self.hand_again(to, What::Part(id, number), loss);
+                }
+            }
+        }
+    }
+
+    /// The part that begins like this, which the node had confirmed, and then found that no client took.
+    fn confirmed_part(&self, to: Address, start: &[u8]) -> Option<(StreamId, u64)> {
+        let (Pdu::Open(Open { stream: name, part, .. })
+        | Pdu::Data(Data { stream: name, part, .. })) = Pdu::parse(start).ok()?
+        else {
+            return None;
+        };
+        let id = self.stream_named(to, name)?;
+        let next = self.streams.get(&id)?.sending.next();
+        Some((id, base::serial::expand(part.number.into(), 16, next)))
+    }
+
+    /// What the node has no more is to be handed over again.
+    pub(super) fn hand_again(&mut self, to: Address, what: What, loss: Loss) {
+        match what {
+            What::Part(id, number) => {
+                if number == 0 {
+                    self.close_opening(id);
+                }
+                let Some(stream) = self.streams.get_mut(&id) else { return };
+                stream.sending.handle_lost(number);
+                if number == 0 {
+                    match loss {
+                        Loss::NotArrived => stream.take_opening_back(),
+                        Loss::MayHaveArrived => stream.doubt(),
+                        Loss::MayCome => {
+                            stream.doubt();
+                            stream.opening.may_come = true;
+                        }
+                    }
+                }
+                let is_in_doubt = stream.is_in_doubt();
+                self.list(id);
+                self.watch(id);
+                if is_in_doubt {
+                    self.ask(id);
+                }
+            }
+            What::Owed(name, owed) => {
+                let is_live = self.stream_named(to, name).is_some();
+                let peer = self.peers.get(&to);
+                let is_closed = peer.is_some_and(|peer| peer.closed(name).is_some());
+                // What is not known here is asked for again if it matters.
+                if is_live && matches!(owed, Owed::State { .. }) || is_closed {
+                    self.owe(to, name, owed);
+                }
+            }
+            What::Datagram(id) => self.datagrams.list(id),
+            What::Receipt => {}
+            What::Hello { is_question } => self.owe_hello(to, is_question),
+        }
+    }
+
+    /// A node did not take something: nothing is sent to it for a while.
+    fn retry_later(&mut self, now: Time, to: Address) {
+        let Some(peer) = self.peers.get_mut(&to) else { return };
+        peer.failing_since.get_or_insert(now);
+        if peer.waits_until.is_none() {
+            peer.waits_until = Some(now + peer.backoff.fail());
+        }
+        self.watch_peer(to);
+    }
+
+    /// The binding is over: what the node had is nobody's any more.
+    pub(super) fn forsake(&mut self, now: Time) {
+        for (_, Handed { to, what, share }) in std::mem::take(&mut self.handed) {
+            self.stats.handed.forsaken += 1;
+            self.window.handle_gone(share);
+            self.hand_again(to, what, Loss::MayCome);
+        }
+        let addresses: Vec<Address> = self.peers.keys().copied().collect();
+        for address in addresses {
+            if let Some(peer) = self.peers.get_mut(&address)
+                && !peer.streams.is_empty()
+            {
+                peer.failing_since.get_or_insert(now);
+                self.watch_peer(address);
+            }
+        }
+    }
+
+    /// The client is bound: what came for the one before is gone, and what that one had sent may be.
+    pub(super) fn ask_all(&mut self, now: Time) {
+        let ids: Vec<StreamId> = self.streams.keys().copied().collect();
+        for id in ids {
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            let is_new = stream.is_initiator() && stream.opening.handed.is_none();
+            if (!is_new || stream.has_heard) && !stream.is_over() {
+                stream.check.since = now;
+                self.ask(id);
+            }
+        }
+        let addresses: Vec<Address> = self.peers.keys().copied().collect();
+        for address in addresses {
+            self.wake(address);
+        }
+    }
+}

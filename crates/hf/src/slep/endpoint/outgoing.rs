@@ -1,0 +1,333 @@
+//! What the node is given.
+
+use base::time::Time;
+
+use super::{BULK, Event, Handed, Loss, Postage, Slep, What};
+use crate::s5066::Address;
+use crate::s5066::service::MAX_PRIORITY;
+use crate::s5066::sis::Confirmation;
+use crate::s5066::sis::client::{NotSent, Send};
+use crate::slep::coding::Coding;
+use crate::slep::peer::{Greeting, Owed};
+use crate::slep::reason::Reason;
+use crate::slep::stream::{Stream, StreamId};
+use crate::slep::wire::{
+    ACCEPTED, Addresses, CREDIT, Credit, DATA, DICTIONARY, Data, First, Hello, Ids, MOST, Name,
+    Open, Part, Pdu, Ranges, State,
+};
+
+/// Octets before the data of an OPEN that is not the first part.
+const OPEN: usize = 7;
+/// Octets of a STATE before its ranges.
+const STATE: usize = 9;
+/// Octets of a RECEIPT before its numbers.
+const RECEIPT: usize = 3;
+
+/// Streams that have state for compression at most, some 270 kB each.
+pub(super) const MOST_CODERS: usize = 128;
+
+impl Slep {
+    /// Hands to the node what it may have.
+    pub(super) fn pump(&mut self, now: Time) {
+        while self.client.is_ready() {
+            if !(self.say(now) || self.post(now) || self.send_part(now) || self.post(now)) {
+                return;
+            }
+        }
+    }
+
+    /// Says something that is not data; whether there was anything.
+    fn say(&mut self, now: Time) -> bool {
+        let mtu = usize::from(self.mtu());
+        while self.window.has_room(MAX_PRIORITY)
+            && let Some(address) = self.talks.pop_front()
+        {
+            let Some(peer) = self.peers.get_mut(&address) else { continue };
+            peer.is_listed = false;
+            if peer.waits_until.is_some() {
+                continue;
+            }
+            let hello = peer.owed_hello.take();
+            let room = mtu.saturating_sub(RECEIPT) / 2;
+            let receipts = if hello.is_none() { peer.datagrams.take_receipts(room) } else { None };
+            let is_other = hello.is_some() || receipts.is_some();
+            let owed = if is_other { None } else { peer.owed.pop_first() };
+            // Others have their turn before it.
+            self.talk(address);
+            let mut octets = Vec::new();
+            let (what, priority) = if let Some(Greeting { is_question }) = hello {
+                let uptime = u32::try_from(self.uptime(now).as_secs()).unwrap_or(u32::MAX);
+                let hello = Hello { is_question, epoch: self.epoch, uptime, accepts: ACCEPTED };
+                Pdu::Hello(hello).emit(&mut octets);
+                (What::Hello { is_question }, MAX_PRIORITY)
+            } else if let Some((epoch, ids)) = receipts {
+                Pdu::Receipt { epoch, ids: Ids::new(&ids) }.emit(&mut octets);
+                (What::Receipt, MAX_PRIORITY)
+            } else if let Some((name, owed)) = owed {
+                let Some(priority) = self.write_owed(address, name, owed, &mut octets) else {
+                    continue;
+                };
+                (What::Owed(name, owed), priority)
+            } else {
+                continue;
+            };
+            return self
+                .hand(
+                    now,
+                    &octets,
+                    Postage { to: address, priority, ttl: None, service: None, what },
+                )
+                .is_ok();
+        }
+        false
+    }
+
+    /// Writes what is owed about a stream, and returns with which priority it goes; nothing if it need not
+    /// be said any more.
+    fn write_owed(
+        &mut self,
+        address: Address,
+        name: Name,
+        owed: Owed,
+        octets: &mut Vec<u8>,
+    ) -> Option<u8> {
+        let peer = self.peers.get(&address)?;
+        let (is_question, is_answer, is_urgent) = match owed {
+            Owed::Reset(reason) => {
+                Pdu::Reset { stream: name, reason }.emit(octets);
+                // Not before what the node still has of the stream, or it would open it behind its end.
+                return Some(peer.closed(name).map_or(MAX_PRIORITY, |closed| closed.priority));
+            }
+            Owed::State { is_question, is_answer, is_urgent } => {
+                (is_question, is_answer, is_urgent)
+            }
+        };
+        let state = |has_heard, epoch, credit, ranges| {
+            let stream = name;
+            Pdu::State(State { is_question, is_answer, has_heard, epoch, stream, credit, ranges })
+        };
+        let Some(id) = peer.streams.get(&name) else {
+            let closed = peer.closed(name)?;
+            let credit = closed.end.ok()?;
+            state(true, closed.epoch, credit, Ranges::default()).emit(octets);
+            return Some(MAX_PRIORITY);
+        };
+        let stream = self.streams.get_mut(id)?;
+        // Data that goes now says the same.
+        let goes_now = stream.sending.is_new_ready()
+            && stream.turn.is_listed
+            && stream.has_heard
+            && self.ready.is_next(stream.priority());
+        if !is_question && !is_answer && goes_now {
+            return None;
+        }
+        if is_question {
+            stream.sending.handle_asked();
+            self.stats.handed.asked += 1;
+        }
+        let room = usize::from(self.client.mtu().unwrap_or_default()).saturating_sub(STATE) / 4;
+        let ranges = stream.receiving.ranges(room);
+        let credit = stream.receiving.credit();
+        state(stream.has_heard, stream.epoch, credit, Ranges::new(&ranges)).emit(octets);
+        Some(if is_urgent { MAX_PRIORITY } else { stream.options.priority })
+    }
+
+    /// Sends a part of the stream whose turn it is; whether there was one.
+    fn send_part(&mut self, now: Time) -> bool {
+        let mtu = usize::from(self.mtu());
+        while self.ready.highest().is_some_and(|priority| self.window.has_room(priority))
+            && let Some(id) = self.ready.pop()
+        {
+            let may_grow = self.has_room_for_coder(id);
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            let Some(peer) = self.peers.get_mut(&stream.peer) else { continue };
+            if !stream.is_ready() {
+                stream.turn.is_listed = false;
+                continue;
+            }
+            if peer.waits_until.is_some() {
+                peer.parked.push(id);
+                continue;
+            }
+            let source = stream.options.source;
+            let opens = stream.is_unsent() && !stream.turn.is_opening;
+            if opens && !self.kept.shares.may_open(source, id) {
+                continue;
+            }
+            if peer.accepts & DICTIONARY != 0 {
+                stream.sending.offer(Coding::WithDictionary);
+            }
+            let priority = stream.priority();
+            if stream.turn.deficit == 0 {
+                stream.turn.deficit = mtu;
+            }
+            let (next, before) = (stream.sending.next(), stream.sending.octets());
+            let was_large = stream.sending.is_large();
+            let room = stream.data_room(mtu);
+            let Some(number) = stream.sending.take_part(room, may_grow, &mut self.kept.spares)
+            else {
+                stream.turn.is_listed = false;
+                continue;
+            };
+            if stream.sending.is_large() && !was_large {
+                self.kept.coding.push_back(id);
+            }
+            // Compression makes less of it, as a rule.
+            let after = stream.sending.octets();
+            self.kept.sent = self.kept.sent + after - before;
+            self.kept.shares.keep(source, after);
+            self.kept.shares.free(source, before);
+            let data = stream.sending.part(number).filter(|_| number == next);
+            stream.traffic.sent += data.map_or(0, |part| part.data.len() as u64);
+            if opens {
+                self.kept.shares.open(source);
+                stream.turn.is_opening = true;
+            }
+            if number == 0 && stream.is_initiator() && !stream.has_heard {
+                if stream.opening.handed.is_none() {
+                    stream.opening.handed = Some(now);
+                    stream.opening.guard = peer.process.map(|process| process.epoch);
+                }
+                stream.opening.copies += 1;
+            }
+            let mut octets = Vec::with_capacity(mtu);
+            stream.write_part(number, mtu, self.epoch, &mut octets);
+            // Compressed, parts may be short and many.
+            if octets.len() >= BULK || stream.sending.octets() > self.config.interactive {
+                self.bulk = Some(id);
+            }
+            let (to, ttl) = (stream.peer, stream.options.ttl);
+            stream.turn.deficit = stream.turn.deficit.saturating_sub(octets.len());
+            let leading = stream.turn.interactive.min(octets.len());
+            stream.turn.interactive -= leading;
+            self.kept.shares.send(source, octets.len(), leading);
+            stream.turn.is_listed = stream.is_ready();
+            let (is_listed, next_priority) = (stream.turn.is_listed, stream.priority());
+            let goes_on = stream.turn.deficit > 0;
+            let has_room = stream.sending.unsent() <= self.config.limits.unsent / 2;
+            if has_room && std::mem::take(&mut stream.notices.wants_room) {
+                self.events.push_back(Event::Writable(id));
+            }
+            if is_listed && goes_on {
+                self.ready.push_first(next_priority, source, id);
+            } else if is_listed {
+                self.ready.push(next_priority, source, id);
+            }
+            let postage =
+                Postage { to, priority, ttl, service: None, what: What::Part(id, number) };
+            match self.hand(now, &octets, postage) {
+                Ok(()) => {
+                    self.stats.handed.parts += 1;
+                    self.see_off(id);
+                    return true;
+                }
+                Err(NotSent::TooLarge { .. }) => {
+                    // The node was bound anew, with an MTU below what the part was made for.
+                    self.stats.streams.broken += 1;
+                    self.break_off(now, id, Reason::UNSPECIFIED, true);
+                }
+                Err(NotSent::FlowOff | NotSent::Full | NotSent::NotBound) => {
+                    self.hand_again(to, What::Part(id, number), Loss::NotArrived);
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether the next part of a stream may begin to compress: the state for that is large, so only so
+    /// many streams have it, and those that had it longest give it back.
+    fn has_room_for_coder(&mut self, id: StreamId) -> bool {
+        if !self.streams.get(&id).is_some_and(|stream| stream.sending.may_grow()) {
+            return true;
+        }
+        for _ in 0..MOST_CODERS {
+            if self.kept.coding.len() < MOST_CODERS {
+                return true;
+            }
+            let Some(oldest) = self.kept.coding.pop_front() else { return true };
+            let oldest_stream = self.streams.get_mut(&oldest);
+            if oldest_stream.is_some_and(|stream| !stream.sending.rest(&mut self.kept.spares)) {
+                self.kept.coding.push_back(oldest);
+            }
+        }
+        false
+    }
+
+    /// Streams that have state for compression.
+    #[cfg(test)]
+    pub(in crate::slep) fn coders(&self) -> usize {
+        self.streams.values().filter(|stream| stream.sending.is_large()).count()
+    }
+
+    pub(super) fn hand(
+        &mut self,
+        now: Time,
+        octets: &[u8],
+        postage: Postage,
+    ) -> Result<(), NotSent> {
+        let Postage { to, priority, ttl, service, what } = postage;
+        let send = Send {
+            to,
+            to_sap: self.config.sap,
+            priority,
+            is_expedited: false,
+            service,
+            ttl: ttl.unwrap_or_default(),
+            u_pdu: octets,
+        };
+        let id = self.client.send(now, send)?;
+        let is_confirmed = service.is_none_or(|service| service.confirmation != Confirmation::None);
+        self.stats.handed.u_pdus += 1;
+        self.stats.handed.octets += octets.len() as u64;
+        if is_confirmed {
+            let share = self.window.handle_sent(now, priority, octets.len());
+            self.handed.insert(id, Handed { to, what, share });
+        }
+        Ok(())
+    }
+}
+
+impl Stream {
+    /// Octets of data that fit into the next new part.
+    fn data_room(&self, mtu: usize) -> usize {
+        let credit = if self.receiving.has_advanced() { CREDIT } else { 0 };
+        let header = match (self.has_heard, self.sending.next()) {
+            (true, _) => DATA + credit,
+            (false, 0) => MOST,
+            (false, _) => OPEN + credit,
+        };
+        mtu.saturating_sub(header).max(1)
+    }
+
+    /// Writes a part that was taken.
+    fn write_part(&mut self, number: u64, mtu: usize, epoch_here: u16, octets: &mut Vec<u8>) {
+        let Some(retained) = self.sending.part(number) else { return };
+        let part = Part {
+            number: base::serial::low16(number),
+            is_coded: retained.is_coded,
+            is_last: retained.is_last,
+            data: &retained.data,
+        };
+        let header = match (self.has_heard, number) {
+            (true, _) => DATA,
+            (false, 0) => MOST - CREDIT,
+            (false, _) => OPEN,
+        };
+        let may_tell = self.has_heard || self.name.is_responder;
+        let tells =
+            may_tell && self.receiving.has_advanced() && header + CREDIT + part.data.len() <= mtu;
+        let credit: Option<Credit> = tells.then(|| self.receiving.credit());
+        if self.has_heard {
+            Pdu::Data(Data { stream: self.name, part, credit }).emit(octets);
+            return;
+        }
+        let is_first = part.number == 0;
+        let guard = if self.is_initiator() { self.opening.guard } else { Some(epoch_here) };
+        let first = is_first.then_some(First { accepts: ACCEPTED, guard });
+        let has_addresses = is_first && self.is_initiator();
+        let addresses = if has_addresses { self.addresses } else { Addresses::default() };
+        let (epoch, stream) = (self.epoch, self.name);
+        Pdu::Open(Open { epoch, stream, part, first, addresses, credit }).emit(octets);
+    }
+}

@@ -1,0 +1,369 @@
+//! What is known of another node.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use base::backoff::Backoff;
+use base::replay::Window;
+use base::rng::Rng;
+use base::time::{Time, earliest};
+
+use super::config::{Config, Limits};
+use super::datagrams::Exchange;
+use super::reason::Reason;
+use super::stream::StreamId;
+use super::wire::{Credit, DEFLATE, Name};
+
+/// Numbers of streams have 15 bits.
+const NUMBER_BITS: u32 = 15;
+/// A number well above 0, so that any lower one can be rebuilt.
+const ORIGIN: u64 = 1 << 32;
+/// Words that say which streams of a process were seen: so many may be opened before the first is heard of.
+const SEEN_WORDS: usize = 192;
+/// Processes at the other end whose streams are remembered.
+const MOST_EPOCHS: usize = 4;
+/// Answers about streams that are not remembered, at most.
+const MOST_ANSWERS: usize = 256;
+
+/// How long after a word of a client it may be told what its predecessor did not take: as long as a transmission beside
+/// what is urgent, ...
+const BACK: Duration = Duration::from_secs(15);
+/// ... and for how long of that one comes after the other.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) streams: BTreeMap<Name, StreamId>,
+    /// The number of the next stream from here.
+    next: u64,
+    /// Streams from here that the other end is not known to have.
+    opening: BTreeSet<u64>,
+    /// The process that was heard last.
+    pub(super) process: Option<Process>,
+    /// What that process can decode, as far as it has said so.
+    pub(super) accepts: u8,
+    /// Which streams of which process were seen, the newest process last.
+    seen: VecDeque<(u16, Window<SEEN_WORDS>)>,
+    early: BTreeMap<(u16, u16), Early>,
+    early_octets: usize,
+    closed: BTreeMap<Name, Closed>,
+    closed_order: VecDeque<Name>,
+    /// What is to be said about streams, live ones or not.
+    pub(super) owed: BTreeMap<Name, Owed>,
+    pub(super) owed_hello: Option<Greeting>,
+    pub(super) datagrams: Exchange,
+    /// Whether it is among those that something is to be said to.
+    pub(super) is_listed: bool,
+    /// Its client has said something: what is rejected until then because no client took it was for the one before, and
+    /// nothing waits for that.
+    back_until: Option<Time>,
+    /// It did not answer, and is tried again then.
+    pub(super) waits_until: Option<Time>,
+    pub(super) backoff: Backoff,
+    /// Streams that wait for that.
+    pub(super) parked: Vec<StreamId>,
+    /// Since when what was sent to it failed.
+    pub(super) failing_since: Option<Time>,
+    pub(super) last_word: Time,
+    /// The deadline that is noted.
+    pub(super) timer: Option<Time>,
+}
+
+/// A process at the other end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Process {
+    pub(super) epoch: u16,
+    /// It had started by then, if that is known.
+    pub(super) started: Option<Time>,
+}
+
+/// Parts that arrived before the first of their stream.
+#[derive(Debug)]
+struct Early {
+    since: Time,
+    octets: usize,
+    parts: Vec<EarlyPart>,
+}
+
+#[derive(Debug)]
+pub(super) struct EarlyPart {
+    pub(super) number: u16,
+    pub(super) is_coded: bool,
+    pub(super) is_last: bool,
+    pub(super) data: Vec<u8>,
+}
+
+/// A stream that is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closed {
+    /// The process that initiated it.
+    pub(super) epoch: u16,
+    /// As which the other end may be told of its end.
+    pub(super) priority: u8,
+    /// What this end had received when both had finished, or why they did not.
+    pub(super) end: Result<Credit, Reason>,
+}
+
+/// What is to be said about a stream.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Owed {
+    State {
+        is_question: bool,
+        is_answer: bool,
+        /// Whether a question goes before data that the node has: it decides whether these have a stream.
+        is_urgent: bool,
+    },
+    Reset(Reason),
+}
+
+impl Owed {
+    /// How far a stream has come, which nobody has asked.
+    pub(super) const NEWS: Self =
+        Self::State { is_question: false, is_answer: false, is_urgent: false };
+    /// The same, as asked.
+    pub(super) const ANSWER: Self =
+        Self::State { is_question: false, is_answer: true, is_urgent: false };
+
+    /// The same, and the other end is to say it too.
+    pub(super) const fn question(is_urgent: bool) -> Self {
+        Self::State { is_question: true, is_answer: false, is_urgent }
+    }
+}
+
+/// A HELLO that is to be said.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Greeting {
+    pub(super) is_question: bool,
+}
+
+/// Whether the first part of a stream is new.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Novelty {
+    New,
+    Old,
+}
+
+impl Peer {
+    pub(super) fn new(now: Time, config: &Config, rng: &mut Rng) -> Self {
+        Self {
+            streams: BTreeMap::new(),
+            next: ORIGIN + rng.below(1 << NUMBER_BITS),
+            opening: BTreeSet::new(),
+            process: None,
+            accepts: DEFLATE,
+            seen: VecDeque::new(),
+            early: BTreeMap::new(),
+            early_octets: 0,
+            closed: BTreeMap::new(),
+            closed_order: VecDeque::new(),
+            owed: BTreeMap::new(),
+            owed_hello: None,
+            datagrams: Exchange::default(),
+            is_listed: false,
+            back_until: None,
+            waits_until: None,
+            backoff: Backoff::new(config.times.retry),
+            parked: Vec::new(),
+            failing_since: None,
+            last_word: now,
+            timer: None,
+        }
+    }
+
+    /// Its client has said something.
+    pub(super) fn handle_word(&mut self, now: Time) {
+        self.back_until = Some(now + BACK);
+    }
+
+    /// No client took something: whether one is there by now. All that comes at once with it counts as the same; then
+    /// its client has to say something first.
+    pub(super) fn is_back(&mut self, now: Time) -> bool {
+        let is_back = self.back_until.is_some_and(|until| now <= until);
+        self.back_until = self.back_until.map(|until| until.min(now + AT_ONCE));
+        is_back
+    }
+
+    /// A name for a new stream from here; `None` if the other end could take it for an old one.
+    pub(super) fn name(&mut self) -> Option<Name> {
+        let oldest = self.opening.first().copied().unwrap_or(self.next);
+        for _ in 0..1 << NUMBER_BITS {
+            if self.next - oldest >= Window::<SEEN_WORDS>::BITS {
+                return None;
+            }
+            let number = self.next;
+            let name = Name { is_responder: false, number: low15(number) };
+            self.next += 1;
+            if !self.streams.contains_key(&name) {
+                self.opening.insert(number);
+                self.forget(name);
+                return Some(name);
+            }
+        }
+        None
+    }
+
+    /// The other end has this stream, or never will.
+    pub(super) fn handle_opened(&mut self, name: Name) {
+        if !name.is_responder {
+            let number = base::serial::expand(name.number.into(), NUMBER_BITS, self.next);
+            self.opening.remove(&number);
+        }
+    }
+
+    /// Streams from here that the other end is not known to have.
+    pub(super) fn opening_streams(&self) -> impl Iterator<Item = StreamId> {
+        let name = |number: &u64| Name { is_responder: false, number: low15(*number) };
+        self.opening.iter().filter_map(move |number| self.streams.get(&name(number)).copied())
+    }
+
+    /// Notes which process is at the other end; whether that is another one than before.
+    pub(super) fn handle_process(&mut self, epoch: u16, started: Option<Time>) -> bool {
+        match &mut self.process {
+            Some(process) if process.epoch == epoch => {
+                // A word that took longer says that it started later than it did.
+                process.started = earliest(process.started, started);
+                false
+            }
+            process => {
+                self.accepts = DEFLATE;
+                process.replace(Process { epoch, started }).is_some()
+            }
+        }
+    }
+
+    /// Notes that the other end has opened a stream.
+    pub(super) fn see(&mut self, epoch: u16, number: u16) -> Novelty {
+        let at = self.seen.iter().position(|(seen, _)| *seen == epoch);
+        let at = at.unwrap_or_else(|| {
+            if self.seen.len() == MOST_EPOCHS {
+                self.seen.pop_front();
+            }
+            self.seen.push_back((epoch, Window::new()));
+            self.seen.len() - 1
+        });
+        let window = &mut self.seen[at].1;
+        let number = window.rebuild(ORIGIN, NUMBER_BITS, number.into());
+        if window.take(number).is_ok() { Novelty::New } else { Novelty::Old }
+    }
+
+    /// Whether a stream was opened.
+    pub(super) fn has_seen(&self, epoch: u16, number: u16) -> bool {
+        self.seen.iter().any(|(seen, window)| {
+            let number = window.rebuild(ORIGIN, NUMBER_BITS, number.into());
+            *seen == epoch && window.check(number).is_err()
+        })
+    }
+
+    /// Keeps a part until the first of its stream comes; whether there was room.
+    pub(super) fn keep_early(
+        &mut self,
+        now: Time,
+        stream: (u16, u16),
+        part: EarlyPart,
+        limits: &Limits,
+    ) -> bool {
+        // What a part costs besides its octets.
+        let octets = part.data.len() + size_of::<EarlyPart>() + size_of::<Early>();
+        if self.early_octets + octets > limits.early {
+            return false;
+        }
+        self.early_octets += octets;
+        let new = Early { since: now, octets: 0, parts: Vec::new() };
+        let early = self.early.entry(stream).or_insert(new);
+        early.octets += octets;
+        early.parts.push(part);
+        true
+    }
+
+    pub(super) fn take_early(&mut self, epoch: u16, number: u16) -> Vec<EarlyPart> {
+        let Some(early) = self.early.remove(&(epoch, number)) else { return Vec::new() };
+        self.early_octets -= early.octets;
+        early.parts
+    }
+
+    /// Drops what came before this; how many parts.
+    pub(super) fn expire_early(&mut self, until: Time) -> u64 {
+        let mut dropped = 0;
+        let octets = &mut self.early_octets;
+        self.early.retain(|_, early| {
+            let stays = early.since > until;
+            if !stays {
+                dropped += early.parts.len() as u64;
+                *octets -= early.octets;
+            }
+            stays
+        });
+        dropped
+    }
+
+    pub(super) fn oldest_early(&self) -> Option<Time> {
+        self.early.values().map(|early| early.since).min()
+    }
+
+    /// A stream is over.
+    pub(super) fn close(&mut self, name: Name, closed: Closed, most: usize) {
+        self.streams.remove(&name);
+        self.handle_opened(name);
+        if self.closed.insert(name, closed).is_none() {
+            self.closed_order.push_back(name);
+        }
+        while self.closed.len() > most.max(1)
+            && let Some(oldest) = self.closed_order.pop_front()
+        {
+            self.closed.remove(&oldest);
+        }
+    }
+
+    /// A stream of that name that is over is not remembered any more.
+    pub(super) fn forget(&mut self, name: Name) {
+        if self.closed.remove(&name).is_some() {
+            self.closed_order.retain(|closed| *closed != name);
+        }
+    }
+
+    pub(super) fn closed(&self, name: Name) -> Option<&Closed> {
+        self.closed.get(&name)
+    }
+
+    /// Notes what is to be said about a stream; whether there was room to.
+    pub(super) fn owe(&mut self, name: Name, owed: Owed) -> bool {
+        let most = self.streams.len() + self.closed.len() + MOST_ANSWERS;
+        if self.owed.len() >= most && !self.owed.contains_key(&name) {
+            return false;
+        }
+        let before = self.owed.get(&name).copied();
+        let both = match (before, owed) {
+            (
+                Some(Owed::State { is_question: asks, is_answer: answers, is_urgent: urges }),
+                Owed::State { is_question, is_answer, is_urgent },
+            ) => Owed::State {
+                is_question: is_question || asks,
+                is_answer: is_answer || answers,
+                is_urgent: is_urgent || urges,
+            },
+            (Some(Owed::Reset(reason)), Owed::State { .. }) => Owed::Reset(reason),
+            (_, owed) => owed,
+        };
+        self.owed.insert(name, both);
+        true
+    }
+
+    pub(super) fn owe_hello(&mut self, is_question: bool) {
+        let asks = self.owed_hello.is_some_and(|greeting| greeting.is_question);
+        self.owed_hello = Some(Greeting { is_question: is_question || asks });
+    }
+
+    pub(super) fn owes_anything(&self) -> bool {
+        !self.owed.is_empty() || self.owed_hello.is_some() || self.datagrams.owes_anything()
+    }
+
+    /// Whether it can be forgotten without harm soon.
+    pub(super) fn is_idle(&self) -> bool {
+        self.streams.is_empty() && !self.owes_anything()
+    }
+}
+
+/// The low 15 bits of a number.
+fn low15(number: u64) -> u16 {
+    base::serial::low16(number) & 0x7fff
+}

@@ -1,0 +1,56 @@
+//! Deadlines, the earliest first.
+//!
+//! What has a deadline notes the one that stands here. A deadline that moves back is left as it is and
+//! looked at when it has come, so that a part that arrives costs nothing here.
+
+use std::collections::BTreeSet;
+
+use base::time::Time;
+
+use super::datagrams::DatagramId;
+use super::stream::StreamId;
+use crate::s5066::Address;
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Timer {
+    Datagram(DatagramId),
+    Peer(Address),
+    Stream(StreamId),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    due: BTreeSet<(Time, Timer)>,
+}
+
+impl Timers {
+    /// Lets `timer` be due at `at`, if `noted` is none or later.
+    pub(super) fn set(&mut self, noted: &mut Option<Time>, at: Option<Time>, timer: Timer) {
+        let Some(at) = at else { return };
+        if noted.is_none_or(|noted| at < noted) {
+            self.clear(noted, timer);
+            self.due.insert((at, timer));
+            *noted = Some(at);
+        }
+    }
+
+    pub(super) fn clear(&mut self, noted: &mut Option<Time>, timer: Timer) {
+        if let Some(at) = noted.take() {
+            self.due.remove(&(at, timer));
+        }
+    }
+
+    /// Takes one that is due.
+    pub(super) fn take(&mut self, now: Time) -> Option<Timer> {
+        let (at, timer) = *self.due.first()?;
+        if at > now {
+            return None;
+        }
+        self.due.pop_first();
+        Some(timer)
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        self.due.first().map(|(at, _)| *at)
+    }
+}

@@ -1,0 +1,93 @@
+//! Messages that wait to be sent.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use base::time::Time;
+
+use super::super::Sending;
+
+/// Messages that wait to be sent.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    /// Messages on an interface at most.
+    most: usize,
+    queues: BTreeMap<usize, Queue>,
+    next: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// Those that wait for their time, by it and then in the order of writing.
+    delayed: BTreeMap<(Time, u64), Letter>,
+    /// Those that wait for room.
+    ready: VecDeque<Letter>,
+}
+
+#[derive(Debug)]
+struct Letter {
+    sending: Sending,
+    octets: Vec<u8>,
+}
+
+impl Outbox {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, queues: BTreeMap::new(), next: 0 }
+    }
+
+    /// Lets a message wait until `at`, or for room only; false if too many wait.
+    #[must_use]
+    pub(super) fn push(
+        &mut self,
+        interface: usize,
+        at: Option<Time>,
+        sending: Sending,
+        octets: Vec<u8>,
+    ) -> bool {
+        let queue = self.queues.entry(interface).or_default();
+        if queue.delayed.len() + queue.ready.len() >= self.most {
+            return false;
+        }
+        let letter = Letter { sending, octets };
+        match at {
+            Some(at) => {
+                queue.delayed.insert((at, self.next), letter);
+                self.next += 1;
+            }
+            None => queue.ready.push_back(letter),
+        }
+        true
+    }
+
+    /// Messages that wait on an interface.
+    pub(super) fn waiting(&self, interface: usize) -> usize {
+        self.queues.get(&interface).map_or(0, |queue| queue.delayed.len() + queue.ready.len())
+    }
+
+    /// Messages whose time has come wait for room from now on.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        for queue in self.queues.values_mut() {
+            while let Some(first) = queue.delayed.first_entry()
+                && first.key().0 <= now
+            {
+                queue.ready.push_back(first.remove());
+            }
+        }
+    }
+
+    pub(super) fn poll(&mut self, interface: usize, out: &mut Vec<u8>) -> Option<Sending> {
+        let letter = self.queues.get_mut(&interface)?.ready.pop_front()?;
+        out.clear();
+        out.extend_from_slice(&letter.octets);
+        Some(letter.sending)
+    }
+
+    /// Forgets all messages on an interface.
+    pub(super) fn forget(&mut self, interface: usize) {
+        self.queues.remove(&interface);
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let first = |queue: &Queue| Some(queue.delayed.first_key_value()?.0.0);
+        self.queues.values().filter_map(first).min()
+    }
+}

@@ -1,0 +1,72 @@
+//! Remembers this node's recent RREQs, to tell their echoes from the requests of another node with its address.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use base::time::Time;
+
+use super::wire::Request;
+
+/// What this node asked in the last `PATH_DISCOVERY_TIME`.
+#[derive(Debug)]
+pub(super) struct Own {
+    most: usize,
+    age: Duration,
+    made: VecDeque<Made>,
+    /// Until when nothing is certain: at first messages may come that the node wrote before it was
+    /// started anew, and later echoes of requests that had to be forgotten.
+    unsure_until: Time,
+}
+
+#[derive(Debug)]
+struct Made {
+    until: Time,
+    id: u32,
+    destination: Ipv4Addr,
+    originator_sequence: u32,
+}
+
+impl Own {
+    pub(super) fn new(most: usize, age: Duration) -> Self {
+        Self { most, age, made: VecDeque::new(), unsure_until: Time::ZERO }
+    }
+
+    /// Echoes of what the node wrote before it was started may come until then.
+    pub(super) fn start(&mut self, until: Time) {
+        self.unsure_until = until;
+    }
+
+    /// The node makes a request.
+    pub(super) fn make(&mut self, now: Time, request: &Request) {
+        while self.made.pop_front_if(|made| made.until <= now).is_some() {}
+        if self.made.len() >= self.most
+            && let Some(forgotten) = self.made.pop_front()
+        {
+            self.unsure_until = self.unsure_until.max(forgotten.until);
+        }
+        let Request { id, destination, originator_sequence, .. } = *request;
+        let until = now + self.age;
+        self.made.push_back(Made { until, id, destination, originator_sequence });
+    }
+
+    /// The id and the originator's number of the last request.
+    #[cfg(test)]
+    pub(super) fn last(&self) -> Option<(u32, u32)> {
+        self.made.back().map(|made| (made.id, made.originator_sequence))
+    }
+
+    /// Whether it is too early to tell.
+    pub(super) fn is_unsure(&self, now: Time) -> bool {
+        now < self.unsure_until
+    }
+
+    /// Whether a request with an address of this node as its originator may be one that it made.
+    pub(super) fn may_have_made(&self, now: Time, request: &Request) -> bool {
+        let is_it = |made: &Made| {
+            (made.id, made.destination, made.originator_sequence)
+                == (request.id, request.destination, request.originator_sequence)
+        };
+        self.is_unsure(now) || self.made.iter().any(is_it)
+    }
+}

@@ -1,0 +1,27 @@
+//! DSDV (Perkins and Bhagwat, 1994): every node tells its neighbours now and then which nodes it reaches
+//! in how many hops, and each destination numbers what is said of it, so that no route is a circle.
+//!
+//! ```text
+//!  handle_message ──▶ news of a destination ──▶ Table ──▶ poll_event: routes
+//!                                                 │
+//!  handle_timeout ──▶ full or triggered update ──▶ Outgoing ──▶ poll_transmit
+//! ```
+//!
+//! `docs/protocols/dsdv.md` says what it does where descriptions leave a choice.
+
+mod config;
+mod parameters;
+mod router;
+mod stats;
+mod table;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+pub use config::Config;
+pub use parameters::PARAMETERS;
+pub use router::Dsdv;
+pub use stats::Stats;
+
+/// The UDP port of its messages, as in ns-3.
+pub const PORT: u16 = 269;

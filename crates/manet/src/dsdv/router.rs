@@ -1,0 +1,366 @@
+//! The machine: what is sent when, and what becomes of what comes in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use base::ip::Prefix;
+use base::rng::Rng;
+use base::serial;
+use base::time::{Time, earliest};
+
+use super::config::Config;
+use super::stats::Stats;
+use super::table::{News, Outcome, Table, Way};
+use super::wire::{ENTRY, Entry, INFINITE};
+use crate::notices::Notices;
+use crate::{Arrival, Carrier, Event, Interface, Neighbour, Notice, Route, Router, Sending};
+
+/// DSDV on a node.
+#[derive(Debug)]
+pub struct Dsdv {
+    config: Config,
+    rng: Rng,
+    /// The number of what we say of ourselves: even.
+    number: u32,
+    links: BTreeMap<usize, Link>,
+    /// When each neighbour was last heard.
+    neighbours: BTreeMap<Neighbour, Time>,
+    table: Table,
+    /// When the next full update is due; `None` without interfaces.
+    full_at: Option<Time>,
+    /// When the next triggered update may be sent.
+    trigger_from: Time,
+    /// How long a triggered update waits, drawn anew after each update.
+    lag: std::time::Duration,
+    /// When all have heard of our number, or given up what they knew from before we started.
+    is_known_by: Option<Time>,
+    notices: Notices,
+    stats: Stats,
+}
+
+/// An interface, and what is still to be sent on it.
+#[derive(Debug)]
+struct Link {
+    interface: Interface,
+    /// Whether it is to be said that we are here.
+    owes_own: bool,
+    /// Of which destinations something is to be said.
+    owed: BTreeSet<Ipv4Addr>,
+}
+
+impl Dsdv {
+    /// DSDV without interfaces.
+    #[must_use]
+    pub fn new(config: Config, mut rng: Rng) -> Self {
+        let lag = rng.within(config.jitter);
+        Self {
+            config,
+            rng,
+            number: 0,
+            links: BTreeMap::new(),
+            neighbours: BTreeMap::new(),
+            table: Table::default(),
+            full_at: None,
+            trigger_from: Time::ZERO,
+            lag,
+            is_known_by: None,
+            notices: Notices::default(),
+            stats: Stats::default(),
+        }
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Destinations that it remembers, with a route or without.
+    #[must_use]
+    pub fn known(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Takes what a neighbour says of a destination.
+    fn handle_entry(&mut self, now: Time, from: Neighbour, entry: Entry) {
+        let Entry { destination, hops, number } = entry;
+        let is_default = destination.is_unspecified();
+        if !is_default && !is_host(destination) {
+            self.stats.bad_entries += 1;
+            return;
+        }
+        if self.is_own(destination) {
+            self.handle_claim(now, from, entry);
+            return;
+        }
+        // An odd number says that there is no route, whatever stands beside it.
+        let way = if !number.is_multiple_of(2) {
+            None
+        } else {
+            let Some(hops) = u8::try_from(hops).ok().filter(|hops| *hops < INFINITE) else {
+                self.stats.bad_entries += 1;
+                return;
+            };
+            if hops + 1 == INFINITE {
+                self.stats.too_far += 1;
+                return;
+            }
+            Some(Way { next: from, hops: hops + 1 })
+        };
+
+        let is_new = way.is_some() && !self.table.contains(destination);
+        if is_new && self.table.len() >= self.config.destinations && self.table.forget() {
+            self.stats.forgotten += 1;
+        }
+        let news = News { number, way, from };
+        match self.table.handle(now, &self.config, destination, news) {
+            Outcome::Broken => self.stats.broken += 1,
+            Outcome::Full => self.stats.destinations_full += 1,
+            Outcome::Heard => {}
+            Outcome::Stale => self.stats.stale += 1,
+            Outcome::Undercut => self.stats.undercut += 1,
+        }
+    }
+
+    /// Takes what somebody says of us. A higher number than ours is one from before a restart, or says
+    /// that a route to us broke; ours goes on after it.
+    fn handle_claim(&mut self, now: Time, from: Neighbour, claim: Entry) {
+        let Entry { destination, number, .. } = claim;
+        let is_default = destination.is_unspecified();
+        let is_higher = number != self.number && !serial::is_after(self.number, number);
+        // A default route that is alive may be another gateway's.
+        let is_alive = number.is_multiple_of(2);
+        if !is_higher || is_default && is_alive {
+            return;
+        }
+        // Nobody but we give even numbers; those of before a restart are forgotten by now.
+        if is_alive && self.is_known_by.is_some_and(|at| at <= now) {
+            self.stats.disputed += 1;
+            self.notices.add(Notice::AddressDisputed { address: destination, from });
+        }
+        self.number = (number & !1).wrapping_add(2);
+        self.stats.raised += 1;
+        // A full update says so; it keeps the distance of triggered ones.
+        self.full_at = self.full_at.map(|at| at.min(self.trigger_from.max(now) + self.lag));
+    }
+
+    /// Gives up neighbours, and the routes through them.
+    fn lose(&mut self, now: Time, is_lost: impl Fn(Neighbour) -> bool) -> u64 {
+        let before = self.neighbours.len();
+        self.neighbours.retain(|neighbour, _| !is_lost(*neighbour));
+        self.stats.broken += self.table.break_through(now, is_lost);
+        (before - self.neighbours.len()) as u64
+    }
+
+    /// When the first neighbour has been silent for too long.
+    fn silence_at(&self) -> Option<Time> {
+        let first = self.neighbours.values().min()?;
+        Some(*first + self.config.patience())
+    }
+
+    /// When the next triggered update is due.
+    fn trigger_at(&self) -> Option<Time> {
+        if self.links.is_empty() {
+            return None;
+        }
+        let first = self.table.iter().filter_map(|(_, known)| known.told_at).min()?;
+        Some((first + self.lag).max(self.trigger_from))
+    }
+
+    /// Has all that is settled told on all interfaces.
+    fn update_fully(&mut self, now: Time) {
+        self.stats.full_updates += 1;
+        self.number = self.number.wrapping_add(2);
+        let patience = self.config.patience();
+        let mut owed = BTreeSet::new();
+        for (destination, known) in self.table.values_mut() {
+            // Who has not heard of a break by then has given the neighbour up.
+            let is_past = known.way.is_none() && now.since(known.broken_at) > patience;
+            if known.settled_at <= now {
+                let was_asked = known.told_at.take().is_some();
+                if !is_past || was_asked {
+                    owed.insert(destination);
+                }
+            }
+        }
+        self.owe(now, &owed);
+        let interval = self.config.update_interval;
+        let certain = interval.mul_f64(1.0 - self.config.update_spread);
+        let random = self.rng.within(interval.mul_f64(self.config.update_spread));
+        self.full_at = Some(now + certain + random + self.lag);
+    }
+
+    /// Has told what has changed and is settled.
+    fn update_changes(&mut self, now: Time) {
+        self.stats.triggered_updates += 1;
+        let mut owed = BTreeSet::new();
+        for (destination, known) in self.table.values_mut() {
+            if known.told_at.take_if(|at| *at <= now).is_some() {
+                owed.insert(destination);
+            }
+        }
+        self.owe(now, &owed);
+    }
+
+    fn owe(&mut self, now: Time, owed: &BTreeSet<Ipv4Addr>) {
+        for link in self.links.values_mut() {
+            link.owes_own = true;
+            link.owed.extend(owed);
+        }
+        self.trigger_from = now + self.config.trigger_spacing;
+        self.lag = self.rng.within(self.config.jitter);
+    }
+
+    fn is_own(&self, destination: Ipv4Addr) -> bool {
+        destination.is_unspecified() && self.config.is_gateway
+            || self.links.values().any(|link| link.interface.address == destination)
+    }
+}
+
+impl Router for Dsdv {
+    fn carrier(&self) -> Carrier {
+        Carrier::Udp(super::PORT)
+    }
+
+    fn handle_interface(&mut self, now: Time, index: usize, interface: Option<&Interface>) {
+        if self.links.get(&index).map(|link| &link.interface) == interface {
+            return;
+        }
+        let address = self.links.get(&index).map(|link| link.interface.address);
+        if interface.is_none() || interface.map(|interface| interface.address) != address {
+            self.lose(now, |neighbour| neighbour.interface == index);
+            if let Some(gone) = self.links.remove(&index) {
+                // Others are told, since our word of the other addresses goes on.
+                self.table.renounce(now, &self.config, gone.interface.address, self.number);
+            }
+        }
+        if let Some(interface) = interface {
+            self.table.remove(interface.address);
+            let fresh =
+                Link { interface: interface.clone(), owes_own: false, owed: BTreeSet::new() };
+            self.links.entry(index).or_insert(fresh).interface = interface.clone();
+            let first = now + self.rng.within(self.config.start_jitter);
+            self.full_at = earliest(self.full_at, Some(first));
+            self.is_known_by.get_or_insert(now + self.config.patience());
+        }
+        if self.links.is_empty() {
+            self.full_at = None;
+        }
+    }
+
+    fn handle_message(&mut self, now: Time, arrival: &Arrival, payload: &[u8]) {
+        let from = arrival.from;
+        if !self.links.contains_key(&from.interface)
+            || self.is_own(from.address)
+            || !is_host(from.address)
+        {
+            self.stats.foreign += 1;
+            return;
+        }
+        let Ok((entries, is_cut)) = Entry::parse_all(payload) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let is_known = self.neighbours.contains_key(&from);
+        if !is_known && self.neighbours.len() >= self.config.neighbours {
+            self.stats.neighbours_full += 1;
+            return;
+        }
+        self.stats.received += 1;
+        self.neighbours.insert(from, now);
+        let bad = self.stats.bad_entries;
+        self.stats.bad_entries += u64::from(is_cut);
+        for entry in entries {
+            self.handle_entry(now, from, entry);
+        }
+        if self.stats.bad_entries > bad {
+            self.notices.add(Notice::Unreadable { from, originator: from.address });
+        }
+    }
+
+    fn handle_break(&mut self, now: Time, neighbour: Neighbour) {
+        if self.config.link_breaks {
+            self.stats.unreachable += self.lose(now, |lost| lost == neighbour);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.silence_at().is_some_and(|at| at <= now) {
+            let patience = self.config.patience();
+            let silent = self.neighbours.iter().filter(|(_, heard)| **heard + patience <= now);
+            let silent: BTreeSet<Neighbour> = silent.map(|(neighbour, _)| *neighbour).collect();
+            self.stats.silent += self.lose(now, |neighbour| silent.contains(&neighbour));
+        }
+        if self.full_at.is_some_and(|at| at <= now) {
+            self.update_fully(now);
+        }
+        if self.trigger_at().is_some_and(|at| at <= now) {
+            self.update_changes(now);
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.table.poll_event().or_else(|| self.notices.poll().map(Event::Notice))
+    }
+
+    fn poll_transmit(
+        &mut self,
+        _now: Time,
+        interface: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Sending> {
+        let room = self.links.get(&interface)?.interface.room / ENTRY;
+        let mut own: Vec<Ipv4Addr> = self.links.values().map(|it| it.interface.address).collect();
+        own.extend(self.config.is_gateway.then_some(Ipv4Addr::UNSPECIFIED));
+        let number = self.number;
+        let link = self.links.get_mut(&interface)?;
+        if room == 0 {
+            // Not even one entry fits: the interface is of no use.
+            link.owes_own = false;
+            link.owed.clear();
+        }
+
+        out.clear();
+        if std::mem::take(&mut link.owes_own) {
+            // The address here goes first: it is what neighbours know us by.
+            let here = link.interface.address;
+            own.sort_by_key(|address| *address != here);
+            for destination in own.into_iter().take(room) {
+                Entry { destination, hops: 0, number }.emit(out);
+            }
+        }
+        while out.len() < room * ENTRY
+            && let Some(destination) = link.owed.pop_first()
+        {
+            if let Some(entry) = self.table.tell(destination) {
+                entry.emit(out);
+            }
+        }
+        if out.is_empty() {
+            return None;
+        }
+        self.stats.sent += 1;
+        // It is for neighbours alone.
+        Some(Sending { to: Ipv4Addr::BROADCAST, ttl: 1 })
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        earliest(earliest(self.full_at, self.trigger_at()), self.silence_at())
+    }
+
+    fn routes(&self) -> Vec<(Prefix, Route)> {
+        self.table.routes()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.stats.named()
+    }
+}
+
+/// Whether it may be the address of one host.
+fn is_host(address: Ipv4Addr) -> bool {
+    !(address.is_unspecified()
+        || address.is_broadcast()
+        || address.is_multicast()
+        || address.is_loopback())
+}

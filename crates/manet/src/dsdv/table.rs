@@ -1,0 +1,296 @@
+//! What is known of each destination.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use base::ip::Prefix;
+use base::serial;
+use base::time::Time;
+
+use super::Config;
+use super::wire;
+use crate::{Event, Neighbour, Route};
+
+/// What is known of a destination.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) number: u32,
+    /// The way there; `None` when it broke.
+    pub(super) way: Option<Way>,
+    /// When neighbours may be told: a better route may still come before that.
+    pub(super) settled_at: Time,
+    /// When neighbours are to be told of a change, without waiting for the next full update.
+    pub(super) told_at: Option<Time>,
+    /// When the first news with this number came.
+    first_at: Time,
+    /// When the way was last changed for a better one.
+    best_at: Time,
+    /// How long the best news usually comes after the first.
+    settling: Duration,
+    /// The hops that neighbours were last told.
+    told_hops: Option<u8>,
+    /// When it broke, if it did.
+    pub(super) broken_at: Time,
+}
+
+/// A way to a destination.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Way {
+    pub(super) next: Neighbour,
+    pub(super) hops: u8,
+}
+
+/// What an entry of a message means for us.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct News {
+    pub(super) number: u32,
+    /// The way through the neighbour; `None` when it says that there is none.
+    pub(super) way: Option<Way>,
+    pub(super) from: Neighbour,
+}
+
+/// What became of news.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Outcome {
+    /// The way of a destination broke.
+    Broken,
+    /// There was no room for another destination.
+    Full,
+    /// It is as it was, or better.
+    Heard,
+    /// It is older than what we know, and we know that there is no route.
+    Stale,
+    /// The next hop no longer has what our route rests on.
+    Undercut,
+}
+
+/// All destinations, and which of them the driver has to look at again.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    known: BTreeMap<Ipv4Addr, Known>,
+    changed: BTreeSet<Ipv4Addr>,
+}
+
+impl Table {
+    /// Takes news of a destination.
+    pub(super) fn handle(
+        &mut self,
+        now: Time,
+        config: &Config,
+        destination: Ipv4Addr,
+        news: News,
+    ) -> Outcome {
+        let Some(known) = self.known.get_mut(&destination) else {
+            // There is nothing to break, and nobody here to be warned.
+            let Some(way) = news.way else { return Outcome::Heard };
+            if self.known.len() >= config.destinations {
+                return Outcome::Full;
+            }
+            self.known.insert(destination, Known::new(now, config, news.number, Some(way)));
+            self.changed.insert(destination);
+            return Outcome::Heard;
+        };
+
+        let before = known.way;
+        let outcome = if serial::replaces(news.number, known.number) {
+            known.renew(now, config, news)
+        } else if known.number == news.number {
+            known.compare(now, news)
+        } else if known.way.is_none() && news.way.is_some() {
+            known.told_at.get_or_insert(now);
+            Outcome::Stale
+        } else {
+            Outcome::Heard
+        };
+        if known.way != before {
+            self.changed.insert(destination);
+        }
+        outcome
+    }
+
+    /// Breaks the routes through these neighbours; how many there were.
+    pub(super) fn break_through(&mut self, now: Time, is_lost: impl Fn(Neighbour) -> bool) -> u64 {
+        let mut broken = 0;
+        for (destination, known) in &mut self.known {
+            if known.way.is_some_and(|way| is_lost(way.next)) {
+                known.lose(now);
+                self.changed.insert(*destination);
+                broken += 1;
+            }
+        }
+        broken
+    }
+
+    /// Makes room for another destination: the route that broke first is forgotten; false if none did.
+    pub(super) fn forget(&mut self) -> bool {
+        let broken = self.known.iter().filter(|(_, known)| known.way.is_none());
+        let oldest = broken.min_by_key(|(destination, known)| (known.broken_at, **destination));
+        let Some(oldest) = oldest.map(|(destination, _)| *destination) else { return false };
+        self.known.remove(&oldest);
+        true
+    }
+
+    /// Ends what is known of a destination, which is our own from now on.
+    pub(super) fn remove(&mut self, destination: Ipv4Addr) {
+        if self.known.remove(&destination).is_some_and(|known| known.way.is_some()) {
+            self.changed.insert(destination);
+        }
+    }
+
+    /// Says that a destination of our own with this number is no more, if there is room for that.
+    pub(super) fn renounce(
+        &mut self,
+        now: Time,
+        config: &Config,
+        destination: Ipv4Addr,
+        number: u32,
+    ) {
+        if self.known.len() < config.destinations {
+            self.known.insert(destination, Known::new(now, config, number.wrapping_add(1), None));
+        }
+    }
+
+    /// Takes note that neighbours are told of it now, and returns what they are told.
+    pub(super) fn tell(&mut self, destination: Ipv4Addr) -> Option<wire::Entry> {
+        let known = self.known.get_mut(&destination)?;
+        known.told_hops = Some(known.hops());
+        let (hops, number) = (known.hops().into(), known.number);
+        Some(wire::Entry { destination, hops, number })
+    }
+
+    /// The next route that has changed.
+    pub(super) fn poll_event(&mut self) -> Option<Event> {
+        let destination = self.changed.pop_first()?;
+        let way = self.known.get(&destination).and_then(|known| known.way);
+        Some(Event::Route(prefix(destination), way.map(Way::route)))
+    }
+
+    /// All routes, in the order of their prefixes.
+    pub(super) fn routes(&self) -> Vec<(Prefix, Route)> {
+        let ways = self.known.iter().filter_map(|(to, known)| Some((*to, known.way?)));
+        ways.map(|(destination, way)| (prefix(destination), way.route())).collect()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Ipv4Addr, &Known)> {
+        self.known.iter().map(|(destination, known)| (*destination, known))
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = (Ipv4Addr, &mut Known)> {
+        self.known.iter_mut().map(|(destination, known)| (*destination, known))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub(super) fn contains(&self, destination: Ipv4Addr) -> bool {
+        self.known.contains_key(&destination)
+    }
+}
+
+impl Known {
+    /// A destination that is new to us, which neighbours are told of at once.
+    fn new(now: Time, config: &Config, number: u32, way: Option<Way>) -> Self {
+        Self {
+            number,
+            way,
+            settled_at: now,
+            told_at: Some(now),
+            first_at: now,
+            best_at: now,
+            settling: config.settling,
+            told_hops: None,
+            broken_at: now,
+        }
+    }
+
+    /// Takes news with a higher number, which count whatever they say.
+    fn renew(&mut self, now: Time, config: &Config, news: News) -> Outcome {
+        if self.way.is_some() {
+            let seen = self.best_at.since(self.first_at);
+            let weight = config.settling_weight;
+            self.settling = self.settling.mul_f64(weight) + seen.mul_f64(1.0 - weight);
+        }
+        let was_broken = self.way.is_none();
+        self.number = news.number;
+        (self.first_at, self.best_at) = (now, now);
+        let Some(way) = news.way else {
+            if was_broken {
+                return Outcome::Heard;
+            }
+            self.fail(now);
+            return Outcome::Broken;
+        };
+
+        self.way = Some(way);
+        if was_broken {
+            self.settled_at = now;
+            self.told_at = Some(now);
+        } else {
+            self.settle(now);
+        }
+        Outcome::Heard
+    }
+
+    /// Takes news with the same number, which count if they are of a shorter way.
+    fn compare(&mut self, now: Time, news: News) -> Outcome {
+        let (Some(mine), Some(theirs)) = (self.way, news.way) else { return Outcome::Heard };
+        if theirs.hops < mine.hops {
+            self.way = Some(theirs);
+            self.best_at = now;
+            self.settle(now);
+        } else if news.from == mine.next && theirs.hops > mine.hops {
+            // A way with one number only ever gets shorter: the neighbour has forgotten what it had,
+            // and may rest on us now.
+            self.lose(now);
+            return Outcome::Undercut;
+        }
+        Outcome::Heard
+    }
+
+    /// Gives the way up, under the odd number that says so.
+    fn lose(&mut self, now: Time) {
+        self.number = self.number.wrapping_add(1);
+        self.fail(now);
+    }
+
+    fn fail(&mut self, now: Time) {
+        self.way = None;
+        self.broken_at = now;
+        // That it is broken is never waited with.
+        self.settled_at = now;
+        self.told_at = Some(now);
+    }
+
+    /// Decides when neighbours are told of the way: one as long as before needs no word of its own.
+    fn settle(&mut self, now: Time) {
+        if self.told_at.is_some_and(|_| self.settled_at <= now) {
+            // They are about to be told, of a destination that is new to them, say.
+            return;
+        }
+        if self.told_hops == Some(self.hops()) {
+            self.settled_at = now;
+            self.told_at = None;
+        } else {
+            self.settled_at = (self.first_at + self.settling * 2).max(now);
+            self.told_at = Some(self.settled_at);
+        }
+    }
+
+    fn hops(&self) -> u8 {
+        self.way.map_or(wire::INFINITE, |way| way.hops)
+    }
+}
+
+impl Way {
+    fn route(self) -> Route {
+        Route { next: self.next, hops: self.hops, gateway: None }
+    }
+}
+
+/// The destinations that an entry is about.
+fn prefix(destination: Ipv4Addr) -> Prefix {
+    let bits = if destination.is_unspecified() { 0 } else { 32 };
+    Prefix::new(destination.into(), bits).expect("an address has 32 bits")
+}

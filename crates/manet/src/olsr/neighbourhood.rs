@@ -1,0 +1,339 @@
+//! Neighbours and theirs: whom a node hears, whom these hear, who chose it as a relay, and whom it
+//! chose (RFC 3626, 4.2, 4.3, 7 and 8).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use base::time::Time;
+
+use super::config::Config;
+use super::is_node;
+use super::link::{Link, Said};
+use super::mpr::{self, Candidate};
+use super::soft::{Renewed, Soft};
+use super::stats::{Counter, Stats};
+use super::wire::{self, Hello, LinkCode, Seq};
+use crate::Neighbour;
+
+/// What is known of the neighbours.
+#[derive(Debug)]
+pub(super) struct Neighbourhood {
+    links: BTreeMap<Neighbour, Link>,
+    /// The symmetric neighbours by their main addresses.
+    symmetric: BTreeMap<Ipv4Addr, Known>,
+    /// The symmetric neighbours of neighbours, by the main address of the neighbour and as it calls
+    /// them: which node has an address may become known later.
+    two_hop: Soft<(Ipv4Addr, Ipv4Addr), ()>,
+    /// The neighbours that chose this node as a relay.
+    selectors: Soft<Ipv4Addr, ()>,
+    relays: BTreeSet<Ipv4Addr>,
+    changes: Changes,
+}
+
+/// A symmetric neighbour.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Known {
+    /// How willing it is to carry for others.
+    pub(super) willingness: u8,
+    /// By what link it is reached.
+    pub(super) via: Neighbour,
+}
+
+/// What is different since it was last asked for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Changes {
+    /// Neighbours, links to them, or their neighbours: relays and routes are.
+    pub(super) is_reach: bool,
+    /// Who chose this node.
+    pub(super) is_selectors: bool,
+}
+
+/// A HELLO, and how it came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Greeting<'a> {
+    pub(super) from: Neighbour,
+    /// The number of the packet.
+    pub(super) seq: Seq,
+    pub(super) header: &'a wire::Header,
+    pub(super) hello: &'a Hello<'a>,
+    /// The address of the interface that it came in on.
+    pub(super) here: Ipv4Addr,
+    /// All addresses of this node.
+    pub(super) own: &'a BTreeSet<Ipv4Addr>,
+}
+
+impl Neighbourhood {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            links: BTreeMap::new(),
+            symmetric: BTreeMap::new(),
+            two_hop: Soft::new(config.bounds.two_hop),
+            selectors: Soft::new(config.bounds.links),
+            relays: BTreeSet::new(),
+            changes: Changes::default(),
+        }
+    }
+
+    /// Learns that a packet came.
+    pub(super) fn handle_packet(&mut self, now: Time, from: Neighbour, seq: Seq, config: &Config) {
+        // Nothing else counts packets.
+        let Some(link) = self.links.get_mut(&from).filter(|_| config.hysteresis.is_on) else {
+            return;
+        };
+        link.handle_packet(now, seq, &config.hysteresis, config.neighbour_hold);
+        self.settle();
+    }
+
+    /// Takes a HELLO.
+    pub(super) fn handle_hello(
+        &mut self,
+        now: Time,
+        greeting: &Greeting<'_>,
+        config: &Config,
+        stats: &mut Stats,
+    ) {
+        let Greeting { from, header, hello, here, .. } = *greeting;
+        let (main, until) = (header.originator, now + header.validity());
+        let is_known = self.links.contains_key(&from);
+        if !is_known && self.links.len() >= config.bounds.links {
+            stats.count(Counter::LinksFull);
+            return;
+        }
+        let new = || Link::new(main, until, greeting.seq, &config.hysteresis);
+        let link = self.links.entry(from).or_insert_with(new);
+        link.main = main;
+        link.handle_hello(until, said_of(here, hello), config.neighbour_hold);
+        link.handle_interval(now, hello.interval.duration());
+        let same_node = self.links.values_mut().filter(|link| link.main == main);
+        same_node.for_each(|link| link.willingness = hello.willingness.min(mpr::ALWAYS));
+        self.settle();
+
+        let told = hello.blocks().flat_map(|block| block.addresses.iter());
+        let strange = told.filter(|it| !is_node(*it)).count() + hello.strange();
+        stats.add_strange(strange, false);
+        if self.symmetric.contains_key(&main) {
+            self.take_two_hop(until, greeting, stats);
+            self.take_selection(until, greeting, config);
+        }
+    }
+
+    fn take_two_hop(&mut self, until: Time, greeting: &Greeting<'_>, stats: &mut Stats) {
+        let main = greeting.header.originator;
+        let mut count = self.two_hop.range(all_of(main)).count();
+        for block in greeting.hello.blocks() {
+            for address in block.addresses.iter() {
+                let key = (main, address);
+                if block.code.neighbour == wire::Neighbourhood::Not {
+                    self.changes.is_reach |= self.two_hop.remove(&key);
+                    continue;
+                }
+                if greeting.own.contains(&address) || !is_node(address) {
+                    continue;
+                }
+                let has_room = count < self.two_hop.share() || self.two_hop.contains(&key);
+                match if has_room { self.two_hop.renew(key, until, ()) } else { Renewed::Full } {
+                    Renewed::Full => stats.count(Counter::TwoHopFull),
+                    Renewed::Known => {}
+                    Renewed::New => {
+                        count += 1;
+                        self.changes.is_reach = true;
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_selection(&mut self, until: Time, greeting: &Greeting<'_>, config: &Config) {
+        let is_relay = |code: LinkCode| code.neighbour == wire::Neighbourhood::Mpr;
+        let mut chosen = greeting
+            .hello
+            .blocks()
+            .filter(|it| is_relay(it.code))
+            .flat_map(|it| it.addresses.iter());
+        // A node that never carries was chosen before that was known.
+        if config.willingness > 0 && chosen.any(|address| greeting.own.contains(&address)) {
+            let renewed = self.selectors.renew(greeting.header.originator, until, ());
+            self.changes.is_selectors |= renewed == Renewed::New;
+        }
+    }
+
+    /// Learns that the link layer did not reach a neighbour; whether there was a link.
+    pub(super) fn handle_break(&mut self, now: Time, at: Neighbour, config: &Config) -> bool {
+        let Some(link) = self.links.get_mut(&at) else { return false };
+        link.handle_break(now, config.neighbour_hold);
+        self.settle();
+        true
+    }
+
+    /// Forgets the links of an interface.
+    pub(super) fn remove_interface(&mut self, interface: usize) {
+        self.links.retain(|at, _| at.interface != interface);
+        self.settle();
+    }
+
+    /// Learns that another node's address is known for what it is, or that this node's are others.
+    pub(super) fn handle_names(&mut self) {
+        self.changes.is_reach = true;
+    }
+
+    pub(super) fn expire(&mut self, now: Time, config: &Config) {
+        if self.next_timeout().is_none_or(|due| due > now) {
+            return;
+        }
+        self.links.retain(|_, link| link.expire(now, &config.hysteresis, config.neighbour_hold));
+        self.changes.is_reach |= self.two_hop.expire(now);
+        self.changes.is_selectors |= self.selectors.expire(now);
+        self.settle();
+    }
+
+    /// Finds out who is a symmetric neighbour; what those said who are none any more is forgotten.
+    fn settle(&mut self) {
+        let mut symmetric = BTreeMap::new();
+        for (&via, link) in self.links.iter().filter(|(_, link)| link.is_symmetric()) {
+            let known = Known { willingness: link.willingness, via };
+            symmetric.entry(link.main).or_insert(known);
+        }
+        if symmetric == self.symmetric {
+            return;
+        }
+        self.changes.is_reach = true;
+        for main in self.symmetric.keys().filter(|main| !symmetric.contains_key(main)) {
+            self.two_hop.remove_if(all_of(*main), |_, ()| true);
+            self.changes.is_selectors |= self.selectors.remove(main);
+        }
+        self.symmetric = symmetric;
+    }
+
+    /// Chooses the relays; whether they are others than before.
+    pub(super) fn choose_relays(
+        &mut self,
+        own: &BTreeSet<Ipv4Addr>,
+        name: impl Fn(Ipv4Addr) -> Ipv4Addr,
+        coverage: usize,
+    ) -> bool {
+        let mut reaches: BTreeMap<Ipv4Addr, BTreeSet<Ipv4Addr>> = BTreeMap::new();
+        for (&(neighbour, address), ()) in self.two_hop.iter() {
+            let node = name(address);
+            if !own.contains(&node) && !self.symmetric.contains_key(&node) {
+                reaches.entry(neighbour).or_default().insert(node);
+            }
+        }
+        let mut interfaces: BTreeMap<usize, BTreeMap<Ipv4Addr, Candidate>> = BTreeMap::new();
+        for (at, link) in &self.links {
+            if link.is_symmetric() && link.willingness > 0 {
+                let willingness = link.willingness;
+                let reaches = reaches.get(&link.main).cloned().unwrap_or_default();
+                let candidates = interfaces.entry(at.interface).or_default();
+                candidates.insert(link.main, Candidate { willingness, reaches });
+            }
+        }
+        let chosen = interfaces.values().flat_map(|candidates| mpr::select(candidates, coverage));
+        let relays: BTreeSet<_> = chosen.collect();
+        let is_other = relays != self.relays;
+        self.relays = relays;
+        is_other
+    }
+
+    /// What is different since this was last called.
+    pub(super) fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// What a HELLO on an interface says of the neighbours, those of a kind together.
+    pub(super) fn told(&self, interface: usize) -> Vec<(LinkCode, Ipv4Addr)> {
+        let mut told = Vec::new();
+        let mut rest: BTreeSet<Ipv4Addr> = self.links.values().map(|link| link.main).collect();
+        for (at, link) in self.links.iter().filter(|(at, _)| at.interface == interface) {
+            if let Some(state) = link.state() {
+                let neighbour = self.neighbourhood(link.main);
+                told.push((LinkCode { link: state, neighbour }, at.address));
+                rest.remove(&link.main);
+            }
+        }
+        told.extend(rest.into_iter().map(|main| {
+            let neighbour = self.neighbourhood(main);
+            (LinkCode { link: wire::Link::Unspecified, neighbour }, main)
+        }));
+        told.sort_unstable();
+        told
+    }
+
+    fn neighbourhood(&self, main: Ipv4Addr) -> wire::Neighbourhood {
+        if !self.symmetric.contains_key(&main) {
+            wire::Neighbourhood::Not
+        } else if self.relays.contains(&main) {
+            wire::Neighbourhood::Mpr
+        } else {
+            wire::Neighbourhood::Symmetric
+        }
+    }
+
+    /// The main address of the neighbour at the other end of a symmetric link.
+    pub(super) fn symmetric_at(&self, at: Neighbour) -> Option<Ipv4Addr> {
+        self.links.get(&at).filter(|link| link.is_symmetric()).map(|link| link.main)
+    }
+
+    /// The symmetric neighbours by their main addresses.
+    pub(super) fn symmetric(&self) -> &BTreeMap<Ipv4Addr, Known> {
+        &self.symmetric
+    }
+
+    /// The symmetric links.
+    pub(super) fn symmetric_links(&self) -> impl Iterator<Item = Neighbour> {
+        self.links.iter().filter(|(_, link)| link.is_symmetric()).map(|(at, _)| *at)
+    }
+
+    /// The neighbours of neighbours.
+    pub(super) fn two_hop(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> {
+        self.two_hop.iter().map(|(key, ())| *key)
+    }
+
+    /// Whether a neighbour chose this node as a relay.
+    pub(super) fn is_selector(&self, main: Ipv4Addr) -> bool {
+        self.selectors.contains(&main)
+    }
+
+    /// The neighbours that chose this node as a relay.
+    pub(super) fn selectors(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.selectors.iter().map(|(main, ())| *main)
+    }
+
+    /// The neighbours that this node chose.
+    pub(super) fn relays(&self) -> &BTreeSet<Ipv4Addr> {
+        &self.relays
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let links = self.links.values().map(Link::next_timeout).min();
+        [self.two_hop.next_timeout(), self.selectors.next_timeout(), links]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// How many links and neighbours of neighbours are remembered.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> [usize; 2] {
+        [self.links.len(), self.two_hop.len()]
+    }
+}
+
+/// What a HELLO says of the link to the interface with this address.
+fn said_of(here: Ipv4Addr, hello: &Hello<'_>) -> Said {
+    let mut said = Said::Nothing;
+    for block in hello.blocks() {
+        if block.addresses.iter().any(|address| address == here) {
+            match block.code.link {
+                wire::Link::Asymmetric | wire::Link::Symmetric => return Said::Heard,
+                wire::Link::Lost => said = Said::Lost,
+                wire::Link::Unspecified => {}
+            }
+        }
+    }
+    said
+}
+
+/// All that a node said.
+pub(super) fn all_of(node: Ipv4Addr) -> std::ops::RangeInclusive<(Ipv4Addr, Ipv4Addr)> {
+    (node, Ipv4Addr::UNSPECIFIED)..=(node, Ipv4Addr::BROADCAST)
+}

@@ -1,0 +1,80 @@
+//! The numbers of a node's own messages, by which it tells echoes of them from another node's.
+
+use std::time::Duration;
+
+use base::time::Time;
+
+use super::wire::Seq;
+
+/// Hands out message sequence numbers, and remembers the recent ones.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    next: Seq,
+    /// The first number of this period, and of the one before it.
+    marks: [Seq; 2],
+    /// When the next period begins.
+    turns_at: Option<Time>,
+    /// Until when echoes may come of messages that the node made before it was started anew.
+    quiet_until: Option<Time>,
+    period: Duration,
+}
+
+impl Numbers {
+    /// Numbers from this one on. Messages are no older than `period` when they come back.
+    pub(super) fn new(first: Seq, period: Duration) -> Self {
+        Self { next: first, marks: [first; 2], turns_at: None, quiet_until: None, period }
+    }
+
+    /// The number of the next message.
+    pub(super) fn give(&mut self, now: Time) -> Seq {
+        if self.turns_at.is_none_or(|at| at <= now) {
+            self.marks = [self.next, self.marks[0]];
+            self.turns_at = Some(now + self.period);
+            self.quiet_until.get_or_insert(now + self.period);
+        }
+        let number = self.next;
+        self.next = number.next();
+        number
+    }
+
+    /// Somebody gave a message of the node's this number. If it is yet to come, the node goes on after it,
+    /// since others would take its own message of that number for a copy.
+    pub(super) fn overtake(&mut self, number: Seq) {
+        if !self.next.is_after(number) {
+            self.next = number.next();
+            self.marks = [self.next; 2];
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn next(&self) -> Seq {
+        self.next
+    }
+
+    /// Whether a message of this number may be one that this node made.
+    pub(super) fn may_be_ours(&self, now: Time, number: Seq) -> bool {
+        let [_, oldest] = self.marks;
+        let since = |seq: Seq| seq.0.wrapping_sub(oldest.0);
+        self.quiet_until.is_none_or(|until| now < until) || since(number) < since(self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_the_last_period_are_ours_and_older_and_later_ones_are_not() {
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        let mut numbers = Numbers::new(Seq(0xffff), Duration::from_secs(30));
+
+        assert_eq!(numbers.give(at(0)), Seq(0xffff));
+        assert!(numbers.may_be_ours(at(29), Seq(77)), "it may be from before the start");
+        for (second, seq) in [(31, 0), (62, 1), (93, 2)] {
+            assert_eq!(numbers.give(at(second)), Seq(seq));
+        }
+
+        let ours = [0xffff, 0, 1, 2, 3].map(|seq| numbers.may_be_ours(at(95), Seq(seq)));
+        assert_eq!(ours, [false, false, true, true, false]);
+    }
+}

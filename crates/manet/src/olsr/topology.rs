@@ -1,0 +1,237 @@
+//! What messages that go to all nodes say: links between others, addresses of theirs, networks
+//! behind them; and which messages came (RFC 3626, 3.4, 5.4, 9.5 and 12.5).
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use base::ip::Prefix;
+use base::time::Time;
+
+use super::config::Bounds;
+use super::is_node;
+use super::neighbourhood::all_of;
+use super::soft::{Renewed, Soft};
+use super::stats::{Counter, Stats};
+use super::wire::{Addresses, Hna, Seq, Tc};
+
+/// What is known of nodes farther away.
+#[derive(Debug)]
+pub(super) struct Topology {
+    /// Who tells of whom, and with what ANSN.
+    links: Soft<(Ipv4Addr, Ipv4Addr), Seq>,
+    /// Main addresses by the others.
+    aliases: Soft<Ipv4Addr, Ipv4Addr>,
+    /// Gateways and what is behind them.
+    networks: Soft<(Ipv4Addr, Prefix), ()>,
+    duplicates: Soft<(Ipv4Addr, u16), Copies>,
+}
+
+/// What was done with a message.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Copies {
+    /// The interfaces that it came in on.
+    interfaces: BTreeSet<usize>,
+    is_forwarded: bool,
+}
+
+impl Topology {
+    pub(super) fn new(bounds: &Bounds) -> Self {
+        Self {
+            links: Soft::new(bounds.topology),
+            aliases: Soft::new(bounds.aliases),
+            networks: Soft::new(bounds.networks),
+            duplicates: Soft::new(bounds.duplicates),
+        }
+    }
+
+    /// Whether a message came before.
+    pub(super) fn is_duplicate(&self, originator: Ipv4Addr, seq: Seq) -> bool {
+        self.duplicates.contains(&(originator, seq.0))
+    }
+
+    /// Remembers a message that came in on an interface, and whether it may be forwarded now: only
+    /// once, and on hearing it for the first time there. `is_asked` is whether it is to be.
+    pub(super) fn remember(
+        &mut self,
+        until: Time,
+        (originator, seq): (Ipv4Addr, Seq),
+        interface: usize,
+        is_asked: bool,
+        stats: &mut Stats,
+    ) -> bool {
+        let key = (originator, seq.0);
+        if !self.duplicates.contains(&key) {
+            if self.duplicates.make_room() {
+                stats.count(Counter::DuplicatesForgotten);
+            }
+            self.duplicates.renew(key, until, Copies::default());
+        }
+        let Some(copies) = self.duplicates.get_mut(&key) else { return false };
+        let is_first = copies.interfaces.insert(interface) && !copies.is_forwarded;
+        copies.is_forwarded |= is_first && is_asked;
+        is_first && is_asked
+    }
+
+    /// Takes a TC message; whether it changed a link.
+    pub(super) fn handle_tc(
+        &mut self,
+        until: Time,
+        originator: Ipv4Addr,
+        tc: &Tc<'_>,
+        stats: &mut Stats,
+    ) -> bool {
+        let known = self.links.range(all_of(originator)).next();
+        if known.is_some_and(|(_, ansn)| ansn.is_after(tc.ansn)) {
+            stats.count(Counter::TcOld);
+            return false;
+        }
+        let is_told = |address: &Ipv4Addr| is_node(*address) && *address != originator;
+        let strange = tc.neighbours.iter().filter(|it| !is_told(it)).count();
+        stats.add_strange(strange, tc.neighbours.is_cut());
+        // What was known is renewed first: what is then of an older number has ended.
+        for address in tc.neighbours.iter().filter(is_told) {
+            if self.links.contains(&(originator, address)) {
+                self.links.renew((originator, address), until, tc.ansn);
+            }
+        }
+        let is_older = |_: &_, ansn: &Seq| *ansn != tc.ansn;
+        let mut is_changed = self.links.remove_if(all_of(originator), is_older);
+        let mut count = self.links.range(all_of(originator)).count();
+        for address in tc.neighbours.iter().filter(is_told) {
+            let key = (originator, address);
+            if self.links.contains(&key) {
+                continue;
+            }
+            let has_room = count < self.links.share();
+            match if has_room { self.links.renew(key, until, tc.ansn) } else { Renewed::Full } {
+                Renewed::Full => stats.count(Counter::TopologyFull),
+                Renewed::Known => {}
+                Renewed::New => {
+                    count += 1;
+                    is_changed = true;
+                }
+            }
+        }
+        is_changed
+    }
+
+    /// Takes a MID message; whether an address became known. Those for which `is_known` is true, and
+    /// those that are another node's already, are not the originator's.
+    pub(super) fn handle_mid(
+        &mut self,
+        until: Time,
+        originator: Ipv4Addr,
+        addresses: &Addresses<'_>,
+        is_known: impl Fn(Ipv4Addr) -> bool,
+        stats: &mut Stats,
+    ) -> bool {
+        let mut is_changed = false;
+        let mut count = self.aliases.iter().filter(|(_, main)| **main == originator).count();
+        let is_told = |address: &Ipv4Addr| is_node(*address) && *address != originator;
+        stats.add_strange(addresses.iter().filter(|it| !is_told(it)).count(), addresses.is_cut());
+        for address in addresses.iter().filter(is_told) {
+            let known = self.aliases.get(&address).copied();
+            let is_others = known.is_some_and(|main| main != originator)
+                || known.is_none() && (is_known(address) || self.is_originator(address));
+            if is_others {
+                stats.count(Counter::AliasesTaken);
+                continue;
+            }
+            let has_room = known.is_some() || count < self.aliases.share();
+            let renewed = if has_room {
+                self.aliases.renew(address, until, originator)
+            } else {
+                Renewed::Full
+            };
+            match renewed {
+                Renewed::Full => stats.count(Counter::AliasesFull),
+                Renewed::Known => {}
+                Renewed::New => {
+                    count += 1;
+                    is_changed = true;
+                }
+            }
+        }
+        is_changed
+    }
+
+    /// Takes an HNA message; whether a network became known.
+    pub(super) fn handle_hna(
+        &mut self,
+        until: Time,
+        gateway: Ipv4Addr,
+        hna: &Hna<'_>,
+        stats: &mut Stats,
+    ) -> bool {
+        let mut is_changed = false;
+        let mut count = self.networks.iter().filter(|((it, _), ())| *it == gateway).count();
+        let is_told = |network: &Option<Prefix>| network.as_ref().is_some_and(is_network);
+        stats.add_strange(hna.iter().filter(|it| !is_told(it)).count(), hna.is_cut());
+        for network in hna.iter().flatten().filter(is_network) {
+            let key = (gateway, network);
+            let has_room = count < self.networks.share() || self.networks.contains(&key);
+            match if has_room { self.networks.renew(key, until, ()) } else { Renewed::Full } {
+                Renewed::Full => stats.count(Counter::NetworksFull),
+                Renewed::Known => {}
+                Renewed::New => {
+                    count += 1;
+                    is_changed = true;
+                }
+            }
+        }
+        is_changed
+    }
+
+    /// The main address of the node that has this one.
+    pub(super) fn main_of(&self, address: Ipv4Addr) -> Ipv4Addr {
+        self.aliases.get(&address).copied().unwrap_or(address)
+    }
+
+    /// Main addresses by the others.
+    pub(super) fn aliases(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> {
+        self.aliases.iter().map(|(address, main)| (*address, *main))
+    }
+
+    /// The gateways and what is behind them.
+    pub(super) fn networks(&self) -> impl Iterator<Item = (Ipv4Addr, Prefix)> {
+        self.networks.iter().map(|(key, ())| *key)
+    }
+
+    /// Of whom a node tells.
+    pub(super) fn told_by(&self, node: Ipv4Addr) -> impl Iterator<Item = Ipv4Addr> {
+        self.links.range(all_of(node)).map(|((_, neighbour), _)| *neighbour)
+    }
+
+    /// Whether the node has told of neighbours.
+    fn is_originator(&self, node: Ipv4Addr) -> bool {
+        self.told_by(node).next().is_some()
+    }
+
+    /// Removes what has ended: whether links, addresses and networks were among that.
+    pub(super) fn expire(&mut self, now: Time) -> [bool; 3] {
+        self.duplicates.expire(now);
+        [self.links.expire(now), self.aliases.expire(now), self.networks.expire(now)]
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let tables = [
+            self.links.next_timeout(),
+            self.aliases.next_timeout(),
+            self.networks.next_timeout(),
+            self.duplicates.next_timeout(),
+        ];
+        tables.into_iter().flatten().min()
+    }
+
+    /// How much is remembered: links, aliases, networks and duplicates.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> [usize; 4] {
+        [self.links.len(), self.aliases.len(), self.networks.len(), self.duplicates.len()]
+    }
+}
+
+/// Whether packets to these addresses can go anywhere: groups and the host itself are no networks.
+fn is_network(prefix: &Prefix) -> bool {
+    let std::net::IpAddr::V4(address) = prefix.address() else { return false };
+    prefix.bits() == 0 || is_node(address) || address.octets()[0] == 0 && prefix.bits() < 8
+}

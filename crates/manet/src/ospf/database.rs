@@ -1,0 +1,131 @@
+//! The LSAs that a router knows, and how old they are (RFC 2328, 12.2 and 14).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use base::time::Time;
+
+use super::config::Bounds;
+use super::wire::{Header, Key, Lsa};
+
+/// The map that all routers of the area have in common.
+#[derive(Debug, Default)]
+pub(super) struct Database {
+    entries: BTreeMap<Key, Entry>,
+    /// When each LSA ends that is not over yet.
+    ends: BTreeSet<(Time, Key)>,
+    /// Those that are over, and stay until all neighbours know.
+    over: BTreeSet<Key>,
+    octets: usize,
+}
+
+/// An LSA in the database.
+#[derive(Debug)]
+pub(super) struct Entry {
+    lsa: Lsa,
+    /// When it had the age that stands in it.
+    since: Time,
+    /// When it came from a neighbour; `None` of the router's own.
+    pub(super) came_at: Option<Time>,
+    /// When it was last sent back to somebody who knew an older one.
+    pub(super) returned_at: Option<Time>,
+}
+
+impl Entry {
+    /// Its header as it is now.
+    pub(super) fn header(&self, now: Time) -> Header {
+        let passed = u16::try_from(now.since(self.since).as_secs()).unwrap_or(Header::MAX_AGE);
+        let age = self.lsa.header.age.saturating_add(passed).min(Header::MAX_AGE);
+        Header { age, ..self.lsa.header }
+    }
+
+    /// The LSA as it is now.
+    pub(super) fn lsa(&self, now: Time) -> Lsa {
+        Lsa { header: self.header(now), body: self.lsa.body.clone() }
+    }
+
+    pub(super) fn body(&self) -> &[u8] {
+        &self.lsa.body
+    }
+
+    fn end(&self) -> Time {
+        let left = Header::MAX_AGE.saturating_sub(self.lsa.header.age);
+        self.since + Duration::from_secs(left.into())
+    }
+}
+
+impl Database {
+    pub(super) fn get(&self, key: &Key) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Entry> {
+        self.entries.get_mut(key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+        self.entries.iter()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether another router's LSA has room, which may take the place of an older instance.
+    pub(super) fn has_room(&self, lsa: &Lsa, bounds: &Bounds) -> bool {
+        let old = self.entries.get(&lsa.header.key);
+        let count = self.entries.len() + usize::from(old.is_none());
+        let octets = self.octets - old.map_or(0, |it| it.lsa.size()) + lsa.size();
+        // One is the router's own.
+        count <= bounds.lsas + 1 && octets <= bounds.octets
+    }
+
+    /// Puts an LSA in place of its older instance.
+    pub(super) fn install(&mut self, now: Time, mut lsa: Lsa, came_at: Option<Time>) {
+        let key = lsa.header.key;
+        self.remove(&key);
+        self.octets += lsa.size();
+        lsa.header.age = lsa.header.age.min(Header::MAX_AGE);
+        if lsa.header.is_over() {
+            self.over.insert(key);
+        }
+        let entry = Entry { lsa, since: now, came_at, returned_at: None };
+        if !self.over.contains(&key) {
+            self.ends.insert((entry.end(), key));
+        }
+        self.entries.insert(key, entry);
+    }
+
+    pub(super) fn remove(&mut self, key: &Key) {
+        let Some(entry) = self.entries.remove(key) else { return };
+        self.ends.remove(&(entry.end(), *key));
+        self.over.remove(key);
+        self.octets -= entry.lsa.size();
+    }
+
+    /// Ends an LSA before its time.
+    pub(super) fn end(&mut self, now: Time, key: &Key) {
+        let Some(entry) = self.entries.get(key) else { return };
+        let mut lsa = entry.lsa(now);
+        let came_at = entry.came_at;
+        lsa.header.age = Header::MAX_AGE;
+        self.install(now, lsa, came_at);
+    }
+
+    /// The next LSA whose time is over since it was asked last.
+    pub(super) fn poll_over(&mut self, now: Time) -> Option<Key> {
+        let (_, key) = *self.ends.first().filter(|(end, _)| *end <= now)?;
+        self.ends.pop_first();
+        self.over.insert(key);
+        Some(key)
+    }
+
+    /// Those that are over.
+    pub(super) fn over(&self) -> impl Iterator<Item = &Key> {
+        self.over.iter()
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.ends.first().map(|(end, _)| *end)
+    }
+}

@@ -1,0 +1,47 @@
+//! OSPF on point-to-point links of one area: every router knows the whole map, and finds its ways on it
+//! (RFC 2328).
+//!
+//! ```text
+//!                hello: I hear you                      who is at the other end
+//!  ┌────────┐ ◀───────────────────────────▶ ┌────────┐
+//!  │ router │ ◀─ database description ────▶ │ router │  what do you know, what do I lack
+//!  └────────┘ ◀─ request, update ─────────▶ └────────┘  until both know the same: Full
+//!             ◀─ update, acknowledgement ─▶             every change goes to all, hop by hop
+//!
+//!  packet ──▶ greeting ──▶ Neighbour ─┐
+//!         ──▶ exchange ──▶ Neighbour ─┼──▶ origin: own LSA ──▶ Database ──▶ spf ──▶ Event
+//!         ──▶ flooding ───────────────┴─────────────────────────────────▲  └──▶ transmit
+//! ```
+//!
+//! `docs/protocols/ospf.md` says what it leaves out.
+
+mod config;
+mod database;
+mod exchange;
+mod flooding;
+mod greeting;
+mod neighbour;
+mod origin;
+mod own;
+mod parameters;
+mod router;
+mod spf;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod transmit;
+pub mod wire;
+
+pub use config::{Bounds, Config};
+pub use neighbour::State;
+pub use parameters::PARAMETERS;
+pub use router::Ospf;
+pub use stats::{Counter, Stats};
+
+use std::net::Ipv4Addr;
+
+/// The number of the IP protocol that carries its packets.
+pub const PROTOCOL: u8 = base::ip::protocol::OSPF;
+
+/// `AllSPFRouters`, which all packets on point-to-point links go to (RFC 2328, 8.1).
+pub const ALL_ROUTERS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 5);

@@ -1,0 +1,210 @@
+//! Two routers come to know the same, and notice when they cannot.
+
+use std::time::Duration;
+
+use super::bench::{Net, config, line, secs};
+use crate::ospf::wire::{Body, Header, Key};
+use crate::ospf::{Config, Counter, State};
+
+#[test]
+fn two_routers_are_full_soon_after_their_hellos() {
+    let mut net = Net::new(2, &line(2));
+
+    net.run(secs(4));
+
+    assert_eq!((net.state(0, 1), net.state(1, 0)), (Some(State::Full), Some(State::Full)));
+    // What they said of themselves before may not change sooner than after 5 s.
+    assert_eq!(net.faults().len(), 2);
+    net.run(secs(7));
+    assert_eq!(net.faults(), [""; 0]);
+    for node in 0..2 {
+        assert_eq!(net.count(node, Counter::Adjacencies), 1);
+        assert_eq!(net.count(node, Counter::ExchangesRestarted), 0);
+        assert_eq!(net.nodes[node].ospf.lsas(), 2);
+    }
+}
+
+#[test]
+fn who_leads_the_exchange_is_the_one_with_the_higher_number() {
+    let mut net = Net::new(2, &line(2));
+    net.listens = true;
+
+    net.run(secs(4));
+
+    let parts = net.heard.iter().filter_map(|(_, from, packet)| match &packet.body {
+        Body::Description(it) if !it.is_first => Some((*from, it.is_master)),
+        _ => None,
+    });
+    let parts: Vec<_> = parts.collect();
+    assert!(parts.len() >= 2);
+    assert!(parts.iter().all(|(from, is_master)| *is_master == (*from == 1)), "{parts:?}");
+}
+
+#[test]
+fn a_neighbour_that_is_silent_for_the_dead_interval_is_given_up() {
+    let mut net = Net::new(3, &line(3));
+    net.run(secs(60));
+
+    net.set(0, 1, false);
+    net.run(secs(60 + 29));
+    assert_eq!(net.state(1, 0), Some(State::Full));
+    net.run(secs(60 + 41));
+
+    assert_eq!((net.state(1, 0), net.state(0, 1)), (None, None));
+    assert_eq!(net.faults(), [""; 0]);
+}
+
+#[test]
+fn what_differs_is_refused_and_counted() {
+    let other = |change: fn(&mut Config), counter| {
+        let mut net = Net::with(2, &line(2), |node| {
+            let mut config = config(node);
+            if node == 1 {
+                change(&mut config);
+            }
+            config
+        });
+        net.run(secs(30));
+        assert_eq!((net.state(0, 1), net.state(1, 0)), (None, None), "{counter:?}");
+        assert!(net.count(0, counter) > 1 && net.count(1, counter) > 1, "{counter:?}");
+    };
+
+    other(|it| it.area = 7, Counter::AreaMismatches);
+    other(|it| it.hello_interval = Duration::from_secs(9), Counter::IntervalMismatches);
+    other(|it| it.dead_interval = Duration::from_secs(30), Counter::IntervalMismatches);
+}
+
+#[test]
+fn the_mask_means_nothing_on_a_point_to_point_link() {
+    let mut net = Net::with(2, &line(2), |node| Config {
+        link_bits: if node == 0 { 24 } else { 30 },
+        ..config(node)
+    });
+
+    net.run(secs(10));
+
+    assert_eq!(net.state(0, 1), Some(State::Full));
+}
+
+#[test]
+fn a_database_of_many_lsas_is_described_in_several_parts() {
+    // A line of 60 has come to know all; then two ends meet.
+    let mut net = Net::new(80, &line(80));
+    net.set(39, 40, false);
+    net.run(secs(120));
+    net.listens = true;
+    net.set(39, 40, true);
+
+    net.converge(60);
+
+    let parts = net.heard.iter().filter_map(|(_, from, packet)| match &packet.body {
+        Body::Description(it) if *from == 40 && !it.headers.is_empty() => Some(it.headers.len()),
+        _ => None,
+    });
+    let parts: Vec<usize> = parts.collect();
+    assert!(parts.len() >= 2 && parts.iter().sum::<usize>() == 40, "{parts:?}");
+}
+
+#[test]
+fn an_exchange_survives_the_loss_of_any_of_its_packets() {
+    for seed in 0_u32..40 {
+        let mut net = Net::new(4, &line(4));
+        net.loss = 0.1 + 0.01 * f64::from(seed);
+        net.latency = Duration::from_millis(20 * u64::from(seed.pow(2)));
+        net.run(secs(u64::from(seed)));
+
+        net.run(secs(300));
+        (net.loss, net.latency) = (0.0, Duration::from_millis(500));
+        net.run(secs(400));
+
+        assert_eq!(net.faults(), [""; 0], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_router_that_asks_for_what_is_not_there_is_told_to_begin_anew() {
+    let mut net = Net::new(2, &line(2));
+    net.run(secs(20));
+    let stranger = Key { kind: 1, id: super::bench::id(9), router: super::bench::id(9) };
+    let request = Body::Request(vec![stranger]);
+
+    say(&mut net, request);
+
+    assert_eq!(net.count(0, Counter::ExchangesRestarted), 1);
+    net.run(secs(60));
+    assert_eq!(net.faults(), [""; 0]);
+}
+
+#[test]
+fn a_description_out_of_turn_begins_the_exchange_anew() {
+    let mut net = Net::new(2, &line(2));
+    net.listens = true;
+    net.run(secs(20));
+    let mut parts = net.heard.iter().filter_map(|(_, from, packet)| match &packet.body {
+        Body::Description(it) if *from == 1 => Some(it.clone()),
+        _ => None,
+    });
+    let mut last = parts.next_back().unwrap();
+    last.number += 7;
+
+    say(&mut net, Body::Description(last));
+
+    assert_eq!(net.count(0, Counter::ExchangesRestarted), 1);
+    net.run(secs(60));
+    assert_eq!((net.state(0, 1), net.faults()), (Some(State::Full), Vec::new()));
+}
+
+#[test]
+fn longer_packets_than_the_link_takes_are_not_agreed_to() {
+    let mut net = Net::new(2, &line(2));
+    net.listens = true;
+    net.run(secs(20));
+    let mut parts = net.heard.iter().filter_map(|(_, from, packet)| match &packet.body {
+        Body::Description(it) if *from == 1 => Some(it.clone()),
+        _ => None,
+    });
+    let mut last = parts.next_back().unwrap();
+    last.mtu += 1;
+
+    say(&mut net, Body::Description(last));
+
+    assert_eq!(net.count(0, Counter::MtuMismatches), 1);
+}
+
+#[test]
+fn acknowledgements_wait_for_each_other_but_duplicates_are_acknowledged_at_once() {
+    let mut net = Net::new(2, &line(2));
+    net.run(secs(100));
+    let lsa = own_lsa(&net);
+    net.listens = true;
+
+    say(&mut net, Body::Update(vec![lsa.clone()]));
+
+    let acks: Vec<Header> = acks(&net);
+    assert_eq!(acks.len(), 1, "at once");
+    assert_eq!(acks[0].key, lsa.header.key);
+    assert_eq!(net.count(0, Counter::LsasDuplicate), 1);
+}
+
+/// The acknowledgements of router 0 that a test heard.
+fn acks(net: &Net) -> Vec<Header> {
+    let acks = net.heard.iter().filter_map(|(_, from, packet)| match &packet.body {
+        Body::Acknowledgement(headers) if *from == 0 => Some(headers.clone()),
+        _ => None,
+    });
+    acks.flatten().collect()
+}
+
+/// What router 1 says of itself, as router 0 knows it.
+pub(super) fn own_lsa(net: &Net) -> crate::ospf::wire::Lsa {
+    let key = Key::of_router(super::bench::id(1));
+    net.nodes[0].ospf.database.get(&key).unwrap().lsa(net.now)
+}
+
+/// Router 1 says something to router 0.
+pub(super) fn say(net: &mut Net, body: Body) {
+    let packet = crate::ospf::wire::Packet { router: super::bench::id(1), area: 0, body };
+    let mut octets = Vec::new();
+    packet.emit(&mut octets);
+    net.inject((0, 0), std::net::Ipv4Addr::new(10, 0, 0, 2), &octets);
+}

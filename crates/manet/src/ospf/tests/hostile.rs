@@ -1,0 +1,100 @@
+//! What cannot be right is refused and counted, and nothing else happens.
+
+use std::net::Ipv4Addr;
+
+use super::adjacency::say;
+use super::bench::{Net, id, line, secs};
+use crate::ospf::wire::{Body, Hello, Key, Lsa, Packet, Point, RouterLsa, link};
+use crate::ospf::{Counter, State};
+use crate::{Interface, Router as _};
+
+const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+
+fn hello(router: Ipv4Addr) -> Vec<u8> {
+    let body = Body::Hello(Hello {
+        mask: 0,
+        interval: 10,
+        options: 2,
+        priority: 1,
+        dead: 40,
+        elected: [Ipv4Addr::UNSPECIFIED; 2],
+        neighbours: Vec::new(),
+    });
+    let mut octets = Vec::new();
+    Packet { router, area: 0, body }.emit(&mut octets);
+    octets
+}
+
+#[test]
+fn damaged_and_authenticated_packets_are_told_apart() {
+    let mut net = Net::new(2, &line(2));
+    net.run(secs(20));
+    let whole = hello(id(1));
+    let changed = |at: usize, to: u8| {
+        let mut octets = whole.clone();
+        octets[at] = to;
+        octets
+    };
+
+    net.inject((0, 0), OTHER, &changed(30, 9));
+    net.inject((0, 0), OTHER, &changed(15, 1));
+    net.inject((0, 0), OTHER, &changed(0, 3));
+    net.inject((0, 0), OTHER, &whole[..30]);
+
+    assert_eq!(net.count(0, Counter::PacketsDamaged), 1);
+    assert_eq!(net.count(0, Counter::PacketsAuthenticated), 1);
+    assert_eq!(net.count(0, Counter::PacketsMalformed), 2);
+    assert_eq!(net.state(0, 1), Some(State::Full));
+}
+
+#[test]
+fn a_packet_with_the_own_number_or_from_the_own_address_is_none() {
+    let mut net = Net::new(2, &line(2));
+    net.run(secs(20));
+
+    net.inject((0, 0), OTHER, &hello(id(0)));
+    net.inject((0, 0), [10, 0, 0, 1].into(), &hello(id(1)));
+    net.inject((0, 5), OTHER, &hello(id(1)));
+
+    assert_eq!(net.count(0, Counter::PacketsStray), 3);
+    assert_eq!(net.state(0, 1), Some(State::Full));
+}
+
+#[test]
+fn who_is_no_neighbour_is_not_listened_to() {
+    let mut net = Net::new(2, &line(2));
+    net.run(secs(20));
+    let lsa = Lsa::new(Key::of_router(id(9)), 2, 7, &[0; 4]);
+    let mut octets = Vec::new();
+    Packet { router: id(9), area: 0, body: Body::Update(vec![lsa]) }.emit(&mut octets);
+
+    net.inject((0, 0), OTHER, &octets);
+
+    assert_eq!((net.count(0, Counter::PacketsEarly), net.nodes[0].ospf.lsas()), (1, 2));
+}
+
+#[test]
+fn a_router_that_claims_a_link_which_the_other_end_does_not_know_is_not_believed() {
+    let mut net = Net::new(3, &line(3));
+    net.run(secs(20));
+    let point = |to: usize| Point { id: id(to), data: 0, kind: link::POINT_TO_POINT, metric: 1 };
+    let stub =
+        Point { id: [192, 168, 1, 0].into(), data: 0xffff_ff00, kind: link::STUB, metric: 0 };
+    let mut body = Vec::new();
+    RouterLsa { flags: 0, links: vec![point(2), stub] }.emit(&mut body);
+
+    say(&mut net, Body::Update(vec![Lsa::new(Key::of_router(id(9)), 2, 7, &body)]));
+
+    assert_eq!(net.nodes[0].ospf.lsas(), 4);
+    assert!(!net.nodes[0].table.contains_key(&"192.168.1.0/24".parse().unwrap()));
+}
+
+#[test]
+fn a_link_with_hardly_any_room_is_none() {
+    let mut net = Net::new(1, &[]);
+    for room in [0, 60, 127] {
+        let interface = Interface { address: [10, 9, 9, 1].into(), room };
+        net.nodes[0].ospf.handle_interface(secs(1), 0, Some(&interface));
+        assert_eq!(net.nodes[0].ospf.links.len(), 0, "{room}");
+    }
+}

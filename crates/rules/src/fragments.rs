@@ -1,0 +1,82 @@
+//! Which rule decided on the first fragment of a packet: it decides on the others too.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+use base::ip::{Fragment, Header};
+
+/// First fragments remembered at most. At the limit the oldest of the source with most entries is forgotten, so no source
+/// displaces the others.
+pub(super) const LIMIT: usize = 1_024;
+
+/// The decisions on fragmented packets, by packet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fragments {
+    decided: BTreeMap<Packet, Decided>,
+    /// The packets of each source, the youngest last.
+    by_source: BTreeMap<IpAddr, VecDeque<Packet>>,
+}
+
+/// A packet that was cut (RFC 791, 2.3; RFC 8200, 4.5).
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Packet {
+    source: IpAddr,
+    destination: IpAddr,
+    /// IPv4's only: what later fragments of IPv6 say of it does not count.
+    protocol: Option<u8>,
+    ident: u32,
+}
+
+/// What was decided on a first fragment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Decided {
+    /// The place of the rule.
+    pub(super) rule: Option<usize>,
+    /// Whether a peer splits it.
+    pub(super) is_split: bool,
+    /// Octets of the packet that no other fragment may have.
+    pub(super) headers: usize,
+}
+
+impl Packet {
+    fn of(header: &Header, fragment: Fragment) -> Self {
+        let Header { source, destination, .. } = *header;
+        let protocol = header.is_v4().then_some(header.protocol);
+        Self { source, destination, protocol, ident: fragment.ident }
+    }
+}
+
+impl Fragments {
+    /// Remembers what was decided on a first fragment.
+    pub(super) fn handle_first(&mut self, header: &Header, fragment: Fragment, what: Decided) {
+        let packet = Packet::of(header, fragment);
+        if let Some(before) = self.decided.get_mut(&packet) {
+            // It was sent twice, or its number is used again: neither has a header that another fragment may write to.
+            *before = Decided { headers: what.headers.max(before.headers), ..what };
+            return;
+        }
+        if self.decided.len() >= LIMIT {
+            self.forget_one();
+        }
+        self.decided.insert(packet, what);
+        self.by_source.entry(packet.source).or_default().push_back(packet);
+    }
+
+    /// What was decided on the first of these fragments, if that was seen.
+    pub(super) fn find(&self, header: &Header, fragment: Fragment) -> Option<Decided> {
+        self.decided.get(&Packet::of(header, fragment)).copied()
+    }
+
+    fn forget_one(&mut self) {
+        let most = self.by_source.iter().max_by_key(|(_, packets)| packets.len());
+        let Some(source) = most.map(|(source, _)| *source) else { return };
+        if let Some(packets) = self.by_source.get_mut(&source) {
+            if let Some(oldest) = packets.pop_front() {
+                self.decided.remove(&oldest);
+            }
+            if packets.is_empty() {
+                self.by_source.remove(&source);
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Traffic rules: which service carries a flow and how, or that it is blocked. The first that matches decides.
+//!
+//! ```text
+//!            ┌─ Table ──────────────────────────────┐
+//!            │ Rule: Selector ──▶ block             │──▶ Verdict::Block
+//!   Flow ───▶│       Selector ──▶ pass with Options │
+//!            │ none: the automatic choice           │──▶ Verdict::Pass to a service
+//!            └──────────────────────────────────────┘
+//! ```
+//!
+//! What can be written, and what was decided, is in `docs/guide/rules.md`.
+
+#![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
+
+mod flow;
+mod fragments;
+mod parameters;
+mod ports;
+mod rule;
+mod selector;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use flow::Flow;
+pub use parameters::PARAMETERS;
+pub use ports::{NoPorts, PortRange, Ports};
+pub use rule::{Action, Handshake, NAME, Options, Refusal, Rule, Service, is_name};
+pub use selector::{Field, Impossible, NoProtocol, Protocol, Selector};
+pub use table::{Cause, Config, Counters, Decision, Explanation, Stats, Table, Verdict};

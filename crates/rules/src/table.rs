@@ -1,0 +1,328 @@
+//! The rules in their order, and what they counted.
+
+use std::ops::AddAssign;
+
+use base::ip::{Fragment, Header, Prefix, protocol};
+use serde::Serialize;
+
+use super::flow::Flow;
+use super::fragments::{Decided, Fragments};
+use super::rule::{Action, Options, Refusal, Rule, Service};
+use super::selector::{Certainty, Field};
+
+/// What a table is made from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Config {
+    /// The rules, each name once; the first that matches decides.
+    pub rules: Vec<Rule>,
+    /// The networks with a peer that splits TCP: what no rule gives to a service goes there if it is TCP.
+    pub split: Vec<Prefix>,
+    /// The interfaces by which such TCP enters; none for all.
+    pub split_from: Vec<String>,
+    /// Whether anything passes at all; without, every flow is refused ([`Refusal::Reset`]).
+    pub is_enabled: bool,
+}
+
+/// Rules with their counters.
+///
+/// It decides without allocating. What it remembers of fragments is bounded.
+#[derive(Clone, Debug)]
+pub struct Table {
+    config: Config,
+    /// A place for each rule, and one for what no rule matched.
+    counters: Vec<Counters>,
+    fragments: Fragments,
+    stats: Stats,
+}
+
+/// What a rule decided.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Counters {
+    /// Packets or connections.
+    pub hits: u64,
+    /// Octets of them.
+    pub octets: u64,
+    /// Of the hits, those that were blocked.
+    pub blocked: u64,
+}
+
+/// What is counted beside the rules.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Stats {
+    /// Fragments whose first was not seen, or forgotten: the rules that might have their packet decided.
+    pub fragments_orphaned: u64,
+    /// Fragments dropped because they have octets of the headers that the first has (RFC 1858, RFC 5722).
+    pub fragments_overlapping: u64,
+    /// Packets and first fragments dropped because they end before their transport header does, or have too many
+    /// extension headers before it (RFC 1858, RFC 7112).
+    pub packets_headless: u64,
+}
+
+/// What becomes of a flow, and by which rule.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Decision<'t> {
+    /// The rule that matches; `None` when none does.
+    pub rule: Option<&'t Rule>,
+    /// What becomes of it.
+    pub verdict: Verdict<'t>,
+}
+
+/// What becomes of a flow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict<'t> {
+    /// It is dropped.
+    Block {
+        /// What its sender is told.
+        refusal: Refusal,
+        /// Why.
+        cause: Cause,
+    },
+    /// A service carries it.
+    Pass {
+        /// Which.
+        service: Service,
+        /// How.
+        options: &'t Options,
+    },
+}
+
+/// Why a flow is blocked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cause {
+    /// The rule says so.
+    Blocked,
+    /// The rule is disabled.
+    RuleDisabled,
+    /// All traffic is.
+    TrafficDisabled,
+    /// Its ports cannot be seen, or another fragment would change them: no rule can be sure of it.
+    Unreadable,
+}
+
+/// Why a decision is as it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Explanation<'t> {
+    /// The rules before it, each with the field that the flow does not fit.
+    pub passed_over: Vec<(&'t Rule, Field)>,
+    /// The decision.
+    pub decision: Decision<'t>,
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, more: Self) {
+        self.hits += more.hits;
+        self.octets += more.octets;
+        self.blocked += more.blocked;
+    }
+}
+
+impl Config {
+    /// The rule of this name.
+    pub fn find_mut(&mut self, name: &str) -> Option<&mut Rule> {
+        self.rules.iter_mut().find(|rule| rule.name == name)
+    }
+
+    /// The places of rules that can never decide, each with that of one before it that has all its flows.
+    pub fn shadowed(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.rules.iter().enumerate().filter_map(|(at, rule)| {
+            let covers = |before: &Rule| before.selector.covers(&rule.selector);
+            self.rules[..at].iter().position(covers).map(|before| (at, before))
+        })
+    }
+
+    /// Which rule matches, and which field of each before it did not.
+    #[must_use]
+    pub fn explain(&self, flow: &Flow<'_>) -> Explanation<'_> {
+        self.explain_as(flow, self.is_split(flow))
+    }
+
+    /// The same of a flow that HF-PEP has already.
+    #[must_use]
+    pub fn explain_split(&self, flow: &Flow<'_>) -> Explanation<'_> {
+        self.explain_as(flow, true)
+    }
+
+    fn explain_as(&self, flow: &Flow<'_>, is_split: bool) -> Explanation<'_> {
+        let matching = self.position(flow);
+        let before = &self.rules[..matching.unwrap_or(self.rules.len())];
+        let misfit = |rule: &'_ Rule| rule.selector.misfit(flow);
+        let passed_over = before.iter().filter_map(|rule| Some((rule, misfit(rule)?))).collect();
+        Explanation { passed_over, decision: self.decision(matching, is_split) }
+    }
+
+    fn position(&self, flow: &Flow<'_>) -> Option<usize> {
+        self.rules.iter().position(|rule| rule.selector.misfit(flow).is_none())
+    }
+
+    /// The rule for a fragment whose first was not seen: the first that surely has its packet, or may have it and blocks it.
+    fn position_unseen(&self, fragment: &Flow<'_>) -> Option<usize> {
+        self.rules.iter().position(|rule| match rule.selector.fits_unseen(fragment) {
+            Some(Certainty::Sure) => true,
+            Some(Certainty::Perhaps) => !rule.is_enabled || matches!(rule.action, Action::Block(_)),
+            None => false,
+        })
+    }
+
+    /// What becomes of the flows that the rule at `position` matches, without one of those that none
+    /// does; `is_split` says that a peer splits them.
+    #[must_use]
+    pub fn decision(&self, position: Option<usize>, is_split: bool) -> Decision<'_> {
+        let rule = position.and_then(|at| self.rules.get(at));
+        let block = |refusal, cause| Verdict::Block { refusal, cause };
+        let verdict = match rule.map(|rule| (&rule.action, rule.is_enabled)) {
+            Some((Action::Block(refusal), true)) => block(*refusal, Cause::Blocked),
+            _ if !self.is_enabled => block(Refusal::Reset, Cause::TrafficDisabled),
+            Some((_, false)) => block(Refusal::Reset, Cause::RuleDisabled),
+            Some((Action::Pass(options), true)) => pass(options, is_split),
+            None => pass(Options::AUTOMATIC, is_split),
+        };
+        Decision { rule, verdict }
+    }
+
+    /// Whether a flow is TCP from where and to where a peer splits it.
+    fn is_split(&self, flow: &Flow<'_>) -> bool {
+        let enters_by = |interface| self.split_from.iter().any(|own| own == interface);
+        flow.protocol == protocol::TCP
+            && self.split.iter().any(|network| network.contains(flow.destination))
+            && (self.split_from.is_empty() || flow.interface.is_none_or(enters_by))
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { rules: Vec::new(), split: Vec::new(), split_from: Vec::new(), is_enabled: true }
+    }
+}
+
+impl Table {
+    /// A table that has not decided anything yet.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let counters = vec![Counters::default(); config.rules.len() + 1];
+        Self { config, counters, fragments: Fragments::default(), stats: Stats::default() }
+    }
+
+    /// Follows other rules from now on; those that stay, by their names, go on counting.
+    pub fn replace(&mut self, config: Config) {
+        let mut counters: Vec<Counters> = config
+            .rules
+            .iter()
+            .map(|rule| self.counters().find(|(name, _)| *name == Some(rule.name.as_str())))
+            .map(|kept| kept.map_or_else(Counters::default, |(_, counters)| counters))
+            .collect();
+        counters.extend(self.counters.last());
+        *self = Self { stats: self.stats, counters, ..Self::new(config) };
+    }
+
+    /// Decides on a packet, and counts it.
+    ///
+    /// The fragments of a packet share the decision on the first. One whose first was not seen is blocked where a rule
+    /// may block its packet. What has no whole transport header, or would write into that of another fragment, is
+    /// dropped in silence and belongs to no rule.
+    pub fn handle_packet(
+        &mut self,
+        header: &Header,
+        packet: &[u8],
+        interface: Option<&str>,
+    ) -> Decision<'_> {
+        let flow = Flow::of(header, packet, interface);
+        let is_split = self.config.is_split(&flow);
+        let (matching, is_split) = match header.fragment {
+            Some(fragment) if fragment.is_later() => {
+                let first = self.fragments.find(header, fragment);
+                let headers = first.map_or_else(|| header.octets_of_headers(), |it| it.headers);
+                if fragment.offset < headers {
+                    self.stats.fragments_overlapping += 1;
+                    return UNREADABLE;
+                }
+                self.stats.fragments_orphaned += u64::from(first.is_none());
+                first.map_or_else(
+                    || (self.config.position_unseen(&flow), is_split),
+                    |first| (first.rule, first.is_split),
+                )
+            }
+            _ if !header.transport.is_whole => {
+                self.stats.packets_headless += 1;
+                return UNREADABLE;
+            }
+            None => (self.config.position(&flow), is_split),
+            Some(fragment) => (self.handle_first(header, fragment, &flow, is_split), is_split),
+        };
+        self.count(matching, is_split, header.total_len)
+    }
+
+    /// Decides on the first fragment of a packet, for the others too.
+    fn handle_first(
+        &mut self,
+        header: &Header,
+        fragment: Fragment,
+        flow: &Flow<'_>,
+        is_split: bool,
+    ) -> Option<usize> {
+        let rule = self.config.position(flow);
+        let decided = Decided { rule, is_split, headers: header.octets_of_headers() };
+        self.fragments.handle_first(header, fragment, decided);
+        rule
+    }
+
+    /// Decides on a flow, and counts it as one hit of so many octets.
+    pub fn decide(&mut self, flow: &Flow<'_>, octets: usize) -> Decision<'_> {
+        self.count(self.config.position(flow), self.config.is_split(flow), octets)
+    }
+
+    /// Decides on a flow that HF-PEP has already, unless a rule has it elsewhere, and counts it as one hit of so many
+    /// octets.
+    pub fn decide_split(&mut self, flow: &Flow<'_>, octets: usize) -> Decision<'_> {
+        self.count(self.config.position(flow), true, octets)
+    }
+
+    /// The same where the rule that matches is known, by its name, or that none does. If it has gone
+    /// since, the others decide.
+    pub fn decide_by(&mut self, rule: Option<&str>, flow: &Flow<'_>) -> Decision<'_> {
+        let position =
+            rule.and_then(|name| self.config.rules.iter().position(|it| it.name == name));
+        let has_gone = position.is_none() && rule.is_some();
+        let position = if has_gone { self.config.position(flow) } else { position };
+        self.count(position, true, 0)
+    }
+
+    fn count(&mut self, position: Option<usize>, is_split: bool, octets: usize) -> Decision<'_> {
+        let decision = self.config.decision(position, is_split);
+        let place = position.unwrap_or(self.config.rules.len());
+        if let Some(counters) = self.counters.get_mut(place) {
+            counters.hits += 1;
+            counters.octets += octets as u64;
+            counters.blocked += u64::from(matches!(decision.verdict, Verdict::Block { .. }));
+        }
+        decision
+    }
+
+    /// What it follows.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What each rule counted, by its name; `None` for what no rule matched.
+    pub fn counters(&self) -> impl Iterator<Item = (Option<&str>, Counters)> {
+        let names = self.config.rules.iter().map(|rule| Some(&*rule.name));
+        names.chain([None]).zip(self.counters.iter().copied())
+    }
+
+    /// What is counted beside them.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+}
+
+/// The decision on packets that cannot be read: dropped silently.
+const UNREADABLE: Decision<'static> = Decision {
+    rule: None,
+    verdict: Verdict::Block { refusal: Refusal::Silent, cause: Cause::Unreadable },
+};
+
+fn pass(options: &Options, is_split: bool) -> Verdict<'_> {
+    let automatic = if is_split { Service::HfPep } else { Service::IpClient };
+    Verdict::Pass { service: options.service.unwrap_or(automatic), options }
+}

@@ -1,0 +1,204 @@
+//! Answers that are owed: at most one for each transfer, spread in time where many would answer at once.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use base::budget::Budget;
+use base::rng::Rng;
+use base::time::Time;
+
+use super::config::Config;
+use super::message::Precedence;
+use super::shares::{Place, Shares, Source};
+use super::wire::Ports;
+
+/// Which transfer: of the other node, or ours to it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct About {
+    pub(super) peer: IpAddr,
+    pub(super) serial: u16,
+    pub(super) is_ours: bool,
+}
+
+/// What is said.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Say {
+    /// What has arrived, as it is when it is sent; nothing, if the transfer is not known.
+    Partial,
+    Complete,
+    AbortConfirm,
+    AbortRequest,
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Answer {
+    pub(super) say: Say,
+    pub(super) ports: Ports,
+    pub(super) is_final: bool,
+    pub(super) precedence: Precedence,
+}
+
+/// All that are owed.
+#[derive(Debug)]
+pub(super) struct Answers {
+    all: BTreeMap<About, Owed>,
+    due: BTreeSet<(Time, About)>,
+    shares: Shares<About>,
+    /// For answers about transfers that are not known, to nodes that are not known either.
+    strange: Budget,
+    /// The same for nodes that are known, each its own, so that strangers cannot use it up.
+    own: BTreeMap<IpAddr, Budget>,
+    /// Nodes with a budget of their own, in the order in which they got it.
+    owners: VecDeque<IpAddr>,
+    rng: Rng,
+    /// The time of the last call, before which nothing is due any more.
+    seen: Time,
+    pub(super) full: u64,
+    pub(super) limited: u64,
+}
+
+/// An answer that waits.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    at: Time,
+    answer: Answer,
+    place: Place,
+}
+
+/// Nodes that are known and have a budget of their own, at most.
+const OWNERS: usize = 1_024;
+/// Of the room for answers, one source may fill this part while others want some.
+const FAIR: u64 = 8;
+
+impl Answers {
+    pub(super) fn new(now: Time, config: &Config, rng: Rng) -> Self {
+        let strange = Budget::per_second(now, config.limits.strange_answers);
+        Self {
+            all: BTreeMap::new(),
+            due: BTreeSet::new(),
+            shares: Shares::default(),
+            strange,
+            own: BTreeMap::new(),
+            owners: VecDeque::new(),
+            rng,
+            seen: now,
+            full: 0,
+            limited: 0,
+        }
+    }
+
+    /// Owes one; if many others owe one too, then some time later. One about the same transfer is
+    /// replaced if it says less, and keeps its time.
+    pub(super) fn owe(
+        &mut self,
+        now: Time,
+        config: &Config,
+        about: About,
+        answer: Answer,
+        is_group: bool,
+    ) {
+        if let Some(Owed { answer: owed, .. }) = self.all.get_mut(&about) {
+            let is_final = owed.is_final || answer.is_final;
+            if owed.say <= answer.say {
+                *owed = answer;
+            }
+            owed.is_final = is_final;
+            return;
+        }
+        let at = if is_group { now + self.rng.within(config.times.spread) } else { now };
+        self.insert(config, at, about, answer);
+    }
+
+    /// Owes one at a time of its own, unless there is one about the same transfer.
+    pub(super) fn owe_at(&mut self, config: &Config, at: Time, about: About, answer: Answer) {
+        if !self.all.contains_key(&about) {
+            self.insert(config, at, about, answer);
+        }
+    }
+
+    /// Where there is no room, an answer of whoever has most gives way.
+    fn insert(&mut self, config: &Config, at: Time, about: About, answer: Answer) {
+        let most = config.limits.answers;
+        while self.all.len() >= most
+            && let Some(first) = self.shares.first(most as u64 / FAIR)
+        {
+            self.full += 1;
+            self.take(first);
+        }
+        let place = self.shares.insert(Source::of(about.peer), about, 1);
+        self.all.insert(about, Owed { at, answer, place });
+        self.due.insert((at, about));
+    }
+
+    fn take(&mut self, about: About) -> Option<Answer> {
+        let Owed { at, answer, place } = self.all.remove(&about)?;
+        self.due.remove(&(at, about));
+        self.shares.remove(place);
+        Some(answer)
+    }
+
+    /// Owes one about a transfer that is not known, unless there were too many to nodes that are not known
+    /// either, or to this one.
+    pub(super) fn owe_stranger(
+        &mut self,
+        now: Time,
+        config: &Config,
+        about: About,
+        answer: Answer,
+        (is_known, is_group): (bool, bool),
+    ) {
+        if self.all.contains_key(&about) || self.spends(now, config, about.peer, is_known) {
+            self.owe(now, config, about, answer, is_group);
+        } else {
+            self.limited += 1;
+        }
+    }
+
+    fn spends(&mut self, now: Time, config: &Config, peer: IpAddr, is_known: bool) -> bool {
+        if !is_known {
+            return self.strange.spend(now);
+        }
+        if !self.own.contains_key(&peer) {
+            if self.owners.len() >= OWNERS
+                && let Some(oldest) = self.owners.pop_front()
+            {
+                self.own.remove(&oldest);
+            }
+            self.owners.push_back(peer);
+        }
+        let budget = || Budget::per_second(now, config.limits.strange_answers);
+        self.own.entry(peer).or_insert_with(budget).spend(now)
+    }
+
+    /// Takes one that is due.
+    pub(super) fn pop(&mut self, now: Time) -> Option<(About, Answer)> {
+        let (at, about) = *self.due.first()?;
+        if at > now {
+            return None;
+        }
+        Some((about, self.take(about)?))
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        self.seen = self.seen.max(now);
+    }
+
+    /// When the next one becomes due; one that is due waits for the bearer and has no deadline.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        let first = self.due.first()?.0;
+        if first > self.seen {
+            return Some(first);
+        }
+        let later = (self.seen + Duration::from_nanos(1), LEAST);
+        self.due.range(later..).next().map(|(at, _)| *at)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
+/// Before every other at the same time.
+const LEAST: About = About { peer: IpAddr::V4(Ipv4Addr::UNSPECIFIED), serial: 0, is_ours: false };

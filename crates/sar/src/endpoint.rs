@@ -1,0 +1,261 @@
+//! A node: it sends messages and receives them.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use base::rng::Rng;
+use base::serial::low16;
+use base::time::{Time, earliest};
+
+use super::answers::{About, Answer, Answers, Say};
+use super::config::Config;
+use super::finished::{Ending, Remembered};
+use super::message::{Arrival, Event, Message, MessageId, NotTaken, Options, Precedence, Transmit};
+use super::receiver::{Receiver, Segment};
+use super::sender::{Answered, Sender};
+use super::stats::{Levels, Stats};
+use super::wire::{Body, Malformed, Pdu, Ports};
+
+/// Nodes greeted at once after a start; the others follow one by one, [`GREETING`] apart.
+const GREETED: usize = 32;
+const GREETING: Duration = Duration::from_millis(50);
+
+/// A node of the segmentation/reassembly protocol. It keeps [`base::contract`].
+#[derive(Debug)]
+pub struct Sar {
+    config: Config,
+    sender: Sender,
+    receiver: Receiver,
+    answers: Answers,
+    malformed: u64,
+    answers_sent: (u64, u64),
+}
+
+impl Sar {
+    /// A node. Its first transfer has the number `serial`: one more than the last that an earlier
+    /// process has stored (see [`Event::Started`]); one by chance when there was none.
+    #[must_use]
+    pub fn new(now: Time, config: Config, serial: Option<u16>, mut rng: Rng) -> Self {
+        let serial = serial.unwrap_or_else(|| low16(rng.bits()));
+        Self {
+            sender: Sender::new(&config, serial),
+            receiver: Receiver::new(&config),
+            answers: Answers::new(now, &config, rng),
+            malformed: 0,
+            answers_sent: (0, 0),
+            config,
+        }
+    }
+
+    /// Takes a message for `destinations`. Each of them has an [`Event::Outcome`] later, exactly once.
+    ///
+    /// # Errors
+    /// When it is not taken: why.
+    pub fn submit(
+        &mut self,
+        now: Time,
+        message: &Message,
+        destinations: &[IpAddr],
+        options: Options,
+    ) -> Result<MessageId, NotTaken> {
+        self.sender.submit(now, &self.config, message, destinations, options)
+    }
+
+    /// Gives up a message for all destinations that have no outcome yet; each has [`Outcome::Cancelled`] then. It may
+    /// have arrived already at those to which something was sent. Returns how many they are.
+    ///
+    /// [`Outcome::Cancelled`]: super::Outcome::Cancelled
+    pub fn cancel(&mut self, now: Time, id: MessageId) -> usize {
+        self.sender.cancel(now, &self.config, &mut self.answers, id)
+    }
+
+    /// What an earlier process had received, so that it is not received again.
+    pub fn remember(&mut self, now: Time, known: Remembered) {
+        self.receiver.know(now, known);
+    }
+
+    /// Tells others that this node is there again, because they may have messages for it: each is acknowledged
+    /// once more what it sent last, which a node that waits for nothing ignores.
+    pub fn announce(&mut self, now: Time, peers: impl IntoIterator<Item = IpAddr>) {
+        let mut at = now;
+        for (count, peer) in peers.into_iter().enumerate() {
+            let known = self.receiver.finished.newest_of(peer);
+            let known = known.filter(|known| known.ending == Ending::Delivered);
+            let (serial, ports) =
+                known.map_or((0, Ports::default()), |known| (known.serial, known.ports));
+            if count >= GREETED {
+                at += GREETING;
+            }
+            let about = About { peer, serial, is_ours: false };
+            let (ports, precedence) = (ports.swapped(), Precedence::ROUTINE);
+            let answer = Answer { say: Say::Complete, ports, is_final: false, precedence };
+            self.answers.owe_at(&self.config, at, about, answer);
+        }
+    }
+
+    /// Destinations that do not answer, and that messages wait for all the same.
+    pub fn silent(&self) -> impl Iterator<Item = IpAddr> {
+        self.sender.silent()
+    }
+
+    /// Something changed below that may lead to a destination again, such as an interface or a route: if it does
+    /// not answer, it is tried at once.
+    pub fn handle_way(&mut self, now: Time, to: IpAddr) {
+        self.sender.handle_heard(now, &self.config, to);
+    }
+
+    /// Whether an address has acknowledged something that was sent there.
+    #[must_use]
+    pub fn has_answered(&self, address: IpAddr) -> bool {
+        self.sender.has_answered(address)
+    }
+
+    /// What was received and is known, for a process that comes after this one.
+    pub fn remembered(&self) -> impl Iterator<Item = &Remembered> {
+        self.receiver.finished.iter()
+    }
+
+    /// Takes a datagram that came to port 1624.
+    ///
+    /// # Errors
+    /// When it is no PDU; that is counted.
+    pub fn handle_datagram(
+        &mut self,
+        now: Time,
+        arrival: Arrival,
+        octets: &[u8],
+    ) -> Result<(), Malformed> {
+        let pdu = Pdu::parse(octets).inspect_err(|_| self.malformed += 1)?;
+        let Pdu { ports, serial, body } = pdu;
+        let Self { config, sender, receiver, answers, .. } = self;
+        let answered = Answered { arrival, ports, serial };
+        match body {
+            Body::AbortConfirm { .. } => {}
+            Body::AbortRequest { polls } => self.handle_abort(now, answered, polls),
+            Body::AckRequest { .. } => {
+                receiver.handle_request(now, config, answers, arrival, (ports, serial));
+            }
+            Body::Complete { .. } => sender.handle_complete(now, config, answers, answered),
+            Body::Data { is_acknowledged, polls, place, data } => {
+                let segment = Segment { ports, serial, is_acknowledged, polls, place, data };
+                receiver.handle_segment(now, config, answers, arrival, segment);
+            }
+            Body::Partial { is_final, mask } => {
+                sender.handle_partial(now, config, answers, answered, (&mask, is_final));
+            }
+            Body::Repair { polls, cover, symbol } => {
+                let repair = (ports, serial, polls, cover, symbol);
+                receiver.handle_repair(now, config, answers, arrival, repair);
+            }
+        }
+        self.sender.handle_heard(now, &self.config, arrival.from);
+        Ok(())
+    }
+
+    /// An abort comes from a destination of ours with its ports first, or from an originator with its.
+    fn handle_abort(&mut self, now: Time, from: Answered, polls: bool) {
+        let Self { config, sender, receiver, answers, .. } = self;
+        let Answered { arrival, ports, serial } = from;
+        let key = (arrival.from, serial, ports);
+        let is_meant = sender.is_answer(&from) && sender.handle_abort(now, config, answers, from)
+            || receiver.handle_abort(now, config, key)
+            || sender.handle_abort(now, config, answers, from);
+        if !polls {
+            return;
+        }
+        let about = About { peer: arrival.from, serial, is_ours: false };
+        let (say, ports) = (Say::AbortConfirm, ports.swapped());
+        let answer = Answer { say, ports, is_final: true, precedence: arrival.precedence };
+        match is_meant {
+            true => answers.owe(now, config, about, answer, false),
+            false => {
+                let is_known =
+                    receiver.finished.has_source(arrival.from) || sender.has_answered(arrival.from);
+                answers.owe_stranger(now, config, about, answer, (is_known, false));
+            }
+        }
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let Self { config, sender, receiver, answers, .. } = self;
+        sender.handle_timeout(now, config, answers);
+        receiver.handle_timeout(now, config, answers);
+        answers.handle_timeout(now);
+    }
+
+    /// What the driver should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.sender.events.pop_front();
+        event.or_else(|| self.receiver.events.pop_front())
+    }
+
+    /// The next PDU to send, in place of what `out` holds, and where it goes. Answers go first.
+    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
+        let Some((about, answer)) = self.answers.pop(now) else {
+            return self.sender.poll_transmit(now, &self.config, out);
+        };
+        let Answer { say, ports, is_final, precedence } = answer;
+        let buffer;
+        let body = match say {
+            Say::AbortConfirm => Body::AbortConfirm { is_final },
+            Say::AbortRequest => Body::AbortRequest { polls: false },
+            Say::Complete => Body::Complete { is_final },
+            Say::Partial => {
+                // Answers have the ports changed over.
+                buffer = self.receiver.mask((about.peer, about.serial, ports.swapped()));
+                Body::Partial { is_final, mask: buffer.mask() }
+            }
+        };
+        out.clear();
+        Pdu { ports, serial: about.serial, body }.emit(out);
+        self.answers_sent.0 += 1;
+        self.answers_sent.1 += out.len() as u64;
+        Some(Transmit { to: about.peer, precedence, listed: None })
+    }
+
+    /// When to call [`Self::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let both = earliest(self.sender.next_timeout(), self.receiver.next_timeout());
+        earliest(both, self.answers.next_timeout())
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Counters and levels.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let Self { sender, receiver, answers, .. } = self;
+        let (waiting, waiting_octets) = sender.waiting();
+        let (in_flight, room) = sender.in_flight();
+        let mut stats = Stats {
+            messages: sender.messages,
+            sent: sender.sent,
+            answered: sender.answered,
+            received: receiver.stats,
+            levels: Levels {
+                waiting: waiting as u64,
+                waiting_octets: waiting_octets as u64,
+                transfers: sender.transfers() as u64,
+                in_flight,
+                room: room.into(),
+                reassemblies: receiver.len() as u64,
+                reassembly_octets: receiver.octets() as u64,
+                remembered: receiver.finished.len() as u64,
+                peers: sender.peers() as u64,
+                answers: answers.len() as u64,
+            },
+        };
+        stats.received.malformed = self.malformed;
+        stats.sent.answers = self.answers_sent.0;
+        stats.sent.octets += self.answers_sent.1;
+        stats.sent.answers_full = answers.full;
+        stats.sent.answers_limited = answers.limited;
+        stats
+    }
+}

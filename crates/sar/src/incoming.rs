@@ -1,0 +1,287 @@
+//! A transfer that is being received.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base::time::Time;
+
+use super::config::{Config, Profile};
+use super::estimate::Filter;
+use super::message::Precedence;
+use super::repair::Solver;
+use super::shares;
+use super::wire::{Cover, MaskBuffer, PARTIAL_HEADER, Place, WORD};
+
+/// The factor between the gap that is expected and how long Basic waits: SRCL's maximum, and jitter.
+const BASIC_PATIENCE: f64 = 5.0 * 2.2;
+
+/// What has arrived of a transfer.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) last: u16,
+    pub(super) precedence: Precedence,
+    /// Those that have arrived.
+    segments: BTreeMap<u16, Box<[u8]>>,
+    /// All below have arrived.
+    next: u16,
+    /// Octets of the segments before the last one, when one of them has arrived.
+    size: Option<usize>,
+    /// Octets of the last segment, as repairs say.
+    tail: Option<usize>,
+    solver: Solver,
+    /// Segments since the last answer.
+    pub(super) unanswered: u16,
+    /// Whether its originator asks for answers by P.
+    pub(super) is_polled: bool,
+    /// Partial acknowledgements sent unasked in a row.
+    pub(super) reminders: u8,
+    started: Time,
+    arrived: Time,
+    gap: Filter,
+    largest_gap: Duration,
+    /// The deadline as it is noted.
+    pub(super) due: Option<Time>,
+    /// Its place among all transfers, and what it weighs there.
+    pub(super) place: Option<(Stage, shares::Place)>,
+    /// Octets received from the originator, less octets answered. Answers never exceed it, so a forged source address
+    /// gains no amplification.
+    credit: usize,
+}
+
+/// How far a transfer has come: those that have just begun cost whoever makes them up next to nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stage {
+    /// One segment has arrived.
+    Begun,
+    /// Several have.
+    Growing,
+}
+
+/// What became of a segment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Taken {
+    /// It had come before.
+    Again,
+    /// It is longer or shorter than the others.
+    Odd,
+    Stored,
+}
+
+impl Incoming {
+    pub(super) fn new(now: Time, config: &Config, last: u16, it: Precedence) -> Self {
+        Self {
+            last,
+            precedence: it,
+            segments: BTreeMap::new(),
+            next: 1,
+            size: None,
+            tail: None,
+            solver: Solver::default(),
+            unanswered: 0,
+            is_polled: false,
+            reminders: 0,
+            started: now,
+            arrived: now,
+            gap: Filter::new(config.times.gap),
+            largest_gap: Duration::ZERO,
+            due: None,
+            place: None,
+            credit: 0,
+        }
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        match self.segments.len() {
+            0 | 1 => Stage::Begun,
+            _ => Stage::Growing,
+        }
+    }
+
+    /// A datagram of so many octets came for it.
+    pub(super) fn earn(&mut self, octets: usize) {
+        self.credit = self.credit.saturating_add(octets);
+    }
+
+    /// Takes a segment.
+    pub(super) fn take(&mut self, now: Time, place: Place, data: &[u8]) -> Taken {
+        let number = place.number();
+        if self.segments.contains_key(&number) {
+            return Taken::Again;
+        }
+        let last = self.segments.get(&self.last).map_or(0, |last| last.len());
+        let fits = match (place.is_last(), self.size) {
+            (true, size) => size.is_none_or(|size| data.len() <= size),
+            (false, Some(size)) => data.len() == size,
+            (false, None) => data.len() >= last,
+        };
+        if !fits {
+            return Taken::Odd;
+        }
+        self.note_arrival(now);
+        let mut solved = Vec::new();
+        self.solver.substitute(number, data, &mut solved);
+        self.store(number, data.into());
+        self.store_solved(solved);
+        Taken::Stored
+    }
+
+    /// Takes a repair; returns how many segments it gave, `None` if it is of no use.
+    pub(super) fn repair(
+        &mut self,
+        now: Time,
+        serial: u16,
+        cover: &Cover,
+        symbol: &[u8],
+    ) -> Option<usize> {
+        let is_odd = self.size.is_some_and(|size| size != symbol.len());
+        if is_odd || self.last < 2 || cover.first.last() != self.last {
+            return None;
+        }
+        let mut solved = Vec::new();
+        let known = |number| self.segments.get(&number).map(|data| &**data);
+        if !self.solver.add(serial, cover, symbol, known, &mut solved) {
+            return None;
+        }
+        self.note_arrival(now);
+        self.size = Some(symbol.len());
+        self.tail = Some(cover.tail.into());
+        let before = self.segments.len();
+        self.store_solved(solved);
+        Some(self.segments.len() - before)
+    }
+
+    fn store_solved(&mut self, solved: Vec<(u64, Vec<u8>)>) {
+        for (number, mut data) in solved {
+            let Ok(number) = u16::try_from(number) else { continue };
+            if number == self.last {
+                // Zeros filled it up.
+                data.truncate(self.tail.unwrap_or(data.len()));
+            }
+            self.store(number, data.into());
+        }
+    }
+
+    fn store(&mut self, number: u16, data: Box<[u8]>) {
+        if number != self.last {
+            self.size = Some(data.len());
+        }
+        self.segments.insert(number, data);
+        while self.next <= self.last && self.segments.contains_key(&self.next) {
+            // The last may be segment 65,535.
+            let Some(next) = self.next.checked_add(1) else { break };
+            self.next = next;
+        }
+    }
+
+    fn note_arrival(&mut self, now: Time) {
+        let gap = now.since(self.arrived);
+        if !self.segments.is_empty() {
+            self.gap.add(gap);
+            self.largest_gap = self.largest_gap.max(gap);
+        }
+        self.arrived = now;
+        self.reminders = 0;
+    }
+
+    /// Something came of its originator, though nothing new.
+    pub(super) fn touch(&mut self, now: Time) {
+        self.arrived = now;
+        self.reminders = 0;
+    }
+
+    /// When to act unless another segment comes.
+    pub(super) fn deadline(&self, config: &Config) -> Time {
+        let times = &config.times;
+        match config.profile {
+            Profile::Early | Profile::Seed => {
+                self.started + times.gap * (u32::from(self.reminders) + 1)
+            }
+            Profile::Basic if self.largest_gap == Duration::ZERO => {
+                self.arrived + times.gap.mul_f64(BASIC_PATIENCE)
+            }
+            Profile::Basic => {
+                let patience = self.largest_gap.max(times.gap).mul_f64(BASIC_PATIENCE);
+                self.arrived + patience.min(times.most_gap)
+            }
+            // Its originator asks when it wants to know.
+            Profile::Default if self.is_polled => self.arrived + times.most_gap,
+            Profile::Default | Profile::Enhanced => {
+                // Segments that come in one go would tell of no gap at all.
+                let patience = (self.gap.relaxed() * self.missing()).max(times.gap);
+                let patience = patience.min(times.most_gap);
+                self.arrived + patience * (u32::from(self.reminders) + 1)
+            }
+        }
+    }
+
+    /// Whether the originator is told once more what is missing before it is given up.
+    pub(super) fn reminds(&self, config: &Config) -> bool {
+        let is_patient = match config.profile {
+            Profile::Basic => false,
+            Profile::Default => !self.is_polled,
+            Profile::Early | Profile::Enhanced | Profile::Seed => true,
+        };
+        is_patient && self.reminders < config.retries.assembly
+    }
+
+    fn missing(&self) -> u32 {
+        let have = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
+        u32::from(self.last).saturating_sub(have).max(1)
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.segments.len() == usize::from(self.last)
+    }
+
+    /// Whether a segment of this many octets would make the message longer than `most`.
+    pub(super) fn exceeds(&self, most: u32, octets: usize) -> bool {
+        let size = self.size.unwrap_or(octets);
+        (usize::from(self.last) - 1) * size >= most as usize
+    }
+
+    /// Whether a single segment speaks for it, which anybody may have sent.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.segments.len() <= 1 && self.solver.octets(1) == 0
+    }
+
+    pub(super) fn first(&self) -> Option<&[u8]> {
+        self.segments.get(&1).map(|data| &**data)
+    }
+
+    /// The message; complete.
+    pub(super) fn data(&self) -> Vec<u8> {
+        let octets = self.segments.values().map(|data| data.len()).sum();
+        let mut all = Vec::with_capacity(octets);
+        self.segments.values().for_each(|data| all.extend_from_slice(data));
+        all
+    }
+
+    /// What is told to the originator.
+    pub(super) fn mask(&mut self) -> MaskBuffer {
+        let mut mask = MaskBuffer::new(self.next);
+        // What is longer than what came is cut: the originator learns of the rest later.
+        let octets = self.credit / WORD * WORD;
+        let bits = octets.saturating_sub(PARTIAL_HEADER).saturating_mul(8).max(FEWEST_BITS);
+        let bits = u16::try_from(bits).unwrap_or(u16::MAX).min(super::wire::LONGEST_MASK);
+        let end = self.next.saturating_add(bits);
+        self.segments.range(self.next..end).for_each(|(number, _)| mask.set(*number));
+        let words = usize::from(mask.mask().header_words());
+        self.credit = self.credit.saturating_sub(words * WORD);
+        mask
+    }
+
+    /// Octets that it keeps; each segment costs some for its place.
+    pub(super) fn octets(&self) -> usize {
+        let size = self.size.or_else(|| self.segments.get(&self.last).map(|last| last.len()));
+        let size = size.unwrap_or(0);
+        TRANSFER + self.segments.len() * (size + PLACE) + self.solver.octets(size + PLACE)
+    }
+}
+
+/// Octets that a transfer takes beside its segments.
+pub(super) const TRANSFER: usize = 768;
+/// Bits of a mask that fit into the shortest partial acknowledgement.
+const FEWEST_BITS: usize = 16;
+
+/// Octets that the place of a segment takes beside its data.
+pub(super) const PLACE: usize = 64;

@@ -1,0 +1,618 @@
+//! A transfer that is being sent: which segments went out, and who has what.
+//!
+//! ```text
+//!  segments   1 2 3 4 5 6 7 8 9      sent: 1 to 8; each destination has all below `low` and some above;
+//!  D1         = = = = = = . .        a segment is outstanding until all active destinations have it
+//!  D2         = = . . = =
+//! ```
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::time::Time;
+
+use super::alone::Alone;
+use super::config::{Config, Profile};
+use super::destination::Destination;
+use super::message::{Message, MessageId, Options, Precedence, Resume};
+use super::polls::Polls;
+use super::repair::MOST_SPAN;
+use super::waiting::{To, Turn, Waiting};
+use super::wire::{Cover, Mask, Place, Ports};
+
+/// Times that a destination may begin anew because it has forgotten what it had.
+const MOST_RESTARTS: u8 = 3;
+
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) id: MessageId,
+    pub(super) turn: Turn,
+    pub(super) ports: Ports,
+    pub(super) precedence: Precedence,
+    pub(super) is_acknowledged: bool,
+    /// An earlier process may have sent all of it.
+    pub(super) is_resumed: bool,
+    pub(super) via: Option<IpAddr>,
+    pub(super) destinations: Vec<Destination>,
+    /// The active destinations, as datagrams to a group name them.
+    pub(super) listed: Option<Arc<[IpAddr]>>,
+    content: Content,
+    /// Of segments 1 to as many as were sent.
+    sent: Vec<SentSegment>,
+    /// Transmissions so far.
+    pub(super) transmissions: u32,
+    /// Those to be sent again.
+    again: BTreeSet<u16>,
+    /// Repairs to be sent instead.
+    repairs: Option<Repairs>,
+    repair_number: u16,
+    /// Segments that some active destination lacks.
+    pub(super) outstanding: u16,
+    /// A question that waits to be sent to all.
+    pub(super) asks: bool,
+    /// Whom the question is for, if not for all.
+    pub(super) alone: Alone,
+    pub(super) polls: Polls,
+    pub(super) timing: Timing,
+    /// Whether all that are left do not answer, or do not take it: it has nothing under way then, but for a
+    /// question now and then.
+    pub(super) is_quiet: bool,
+    /// Rounds in a row that brought nothing, though segments were sent as often as allowed.
+    fruitless: u8,
+}
+
+/// The message, cut.
+#[derive(Debug)]
+struct Content {
+    data: Arc<[u8]>,
+    segment: u16,
+    last: u16,
+}
+
+/// What timers need.
+#[derive(Debug, Default)]
+pub(super) struct Timing {
+    /// When the lifetime ends.
+    pub(super) expires: Option<Time>,
+    /// When the question was asked for the first time.
+    pub(super) asked_at: Option<Time>,
+    /// Nothing is sent before.
+    pub(super) resume_at: Option<Time>,
+    /// When the question has waited long enough.
+    pub(super) answer_by: Option<Time>,
+    /// The deadline as it is noted.
+    pub(super) due: Option<Time>,
+    /// The octets under way as they are noted.
+    pub(super) octets: u32,
+    /// Whether it is noted that there is something to send: again, or for the first time.
+    pub(super) ready: Option<Ready>,
+    /// The largest round trip after the first, as Basic measures it.
+    pub(super) largest: Option<Duration>,
+    /// Questions answered by all.
+    pub(super) rounds: u32,
+    /// Timeouts since the last answer.
+    pub(super) timeouts: u32,
+}
+
+/// What there is to send.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Ready {
+    Again,
+    New,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SentSegment {
+    /// Its latest transmission.
+    at: u32,
+    retries: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Repairs {
+    first: u16,
+    span: u16,
+    left: u16,
+}
+
+/// What an answer was worth.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Worth {
+    /// It cannot be true.
+    Forged,
+    /// The destination has lost what it had.
+    Forgotten,
+    /// It tells nothing new.
+    Nothing,
+    Taken,
+}
+
+/// What is sent next.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    Ask,
+    /// The destination with this index alone.
+    AskOne(usize),
+    Repair(Cover),
+    Segment {
+        place: Place,
+        is_again: bool,
+    },
+}
+
+impl Outgoing {
+    pub(super) fn new(turn: Turn, waiting: Waiting, segment: u16) -> Self {
+        let Waiting { id, message, to, options, expires, .. } = waiting;
+        let segment = segment.max(1);
+        let count = message.data.len().div_ceil(segment.into());
+        // The length was checked when the message was taken.
+        let last = u16::try_from(count).unwrap_or(u16::MAX);
+        let destinations = to.addresses().iter().map(|address| Destination::new(*address));
+        let mut transfer = Self {
+            id,
+            turn,
+            ports: message.ports,
+            precedence: options.precedence,
+            is_acknowledged: options.is_acknowledged,
+            is_resumed: options.resume.is_some(),
+            via: options.via,
+            destinations: destinations.collect(),
+            listed: None,
+            content: Content { data: message.data, segment, last },
+            sent: Vec::new(),
+            transmissions: 0,
+            again: BTreeSet::new(),
+            repairs: None,
+            repair_number: 0,
+            outstanding: 0,
+            asks: false,
+            alone: Alone::default(),
+            polls: Polls::default(),
+            timing: Timing { expires, ..Timing::default() },
+            is_quiet: false,
+            fruitless: 0,
+        };
+        transfer.list();
+        transfer
+    }
+
+    /// Notes the active destinations for datagrams to a group.
+    pub(super) fn list(&mut self) {
+        if self.via.is_some() {
+            self.listed = Some(self.active().map(|destination| destination.address).collect());
+        }
+    }
+
+    pub(super) fn active(&self) -> impl Iterator<Item = &Destination> {
+        self.destinations.iter().filter(|destination| destination.is_active)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        !self.destinations.iter().any(Destination::is_open)
+    }
+
+    /// Whether only destinations are left that do not answer.
+    pub(super) fn has_only_parked(&self) -> bool {
+        self.active().next().is_none() && !self.is_over()
+    }
+
+    /// Whether a question to a destination has waited in vain.
+    pub(super) fn is_late_at(&self, address: IpAddr) -> bool {
+        let mut left = self.destinations.iter().filter(|it| it.is_open());
+        self.timing.timeouts > 0 && left.any(|it| it.address == address && !it.has_answered)
+    }
+
+    /// Whether this is the only destination that is left.
+    pub(super) fn is_for(&self, address: IpAddr) -> bool {
+        let mut left = self.destinations.iter().filter(|it| it.is_open());
+        left.next().is_some_and(|it| it.address == address) && left.next().is_none()
+    }
+
+    /// Destinations that are known not to answer take no part at first, unless none does.
+    pub(super) fn set_apart(&mut self, is_silent: impl Fn(IpAddr) -> bool) {
+        if self.active().any(|it| !is_silent(it.address)) {
+            let active = self.destinations.iter_mut().filter(|it| it.is_active);
+            active.filter(|it| is_silent(it.address)).for_each(Destination::park);
+            self.list();
+        }
+    }
+
+    /// Whether it is tried until its lifetime ends, however long nobody answers.
+    pub(super) fn persists(&self, config: &Config) -> bool {
+        config.profile == Profile::Default && self.is_acknowledged && self.timing.expires.is_some()
+    }
+
+    /// The message as it waits for its turn: the same transfer once it has it.
+    pub(super) fn into_waiting(self, serial: u16) -> Waiting {
+        let left = self.destinations.iter().filter(|it| it.is_open()).map(|it| it.address);
+        let left: Box<[IpAddr]> = left.collect();
+        let to = match *left {
+            [one] => To::Single(one),
+            _ => To::Several(left),
+        };
+        let resume = Resume { serial, segment: self.content.segment };
+        let options = Options {
+            precedence: self.precedence,
+            lifetime: None,
+            is_acknowledged: self.is_acknowledged,
+            via: self.via,
+            resume: Some(resume),
+        };
+        let message = Message { ports: self.ports, data: self.content.data };
+        let expires = self.timing.expires;
+        Waiting { id: self.id, message, to, options, expires, parked: None }
+    }
+
+    /// A destination may answer again: it is sent a single segment, or asked what it has.
+    pub(super) fn rouse(&mut self, address: IpAddr) {
+        let of_it = self.destinations.iter_mut().filter(|it| it.is_open() && it.address == address);
+        of_it.for_each(Destination::rouse);
+        self.list();
+        (self.timing.answer_by, self.timing.resume_at, self.timing.timeouts) = (None, None, 0);
+        self.polls.clear();
+        self.alone.clear();
+        match self.is_single() && self.has_sent_all() {
+            true => self.plan_all(),
+            false => self.asks = self.last_sent() > 0,
+        }
+    }
+
+    /// Nobody who is left answers: all are asked, by questions that are short.
+    pub(super) fn ask_quietly(&mut self, config: &Config) {
+        for destination in &mut self.destinations {
+            destination.unpark();
+            // Whoever comes back may have forgotten what it had.
+            destination.restarts = 0;
+        }
+        self.list();
+        // What was under way is not any more, and goes again as if for the first time: by window and room. Whether it
+        // arrived is not known, as of what an earlier process had sent.
+        self.is_resumed = true;
+        let low = self.active().map(|it| it.low).min().unwrap_or(1);
+        let above = self.active().filter_map(|it| it.above.last()).max().copied().unwrap_or(0);
+        let kept = low.saturating_add(config.flow.credit - 1).max(above);
+        self.sent.truncate(kept.into());
+        self.sent.iter_mut().for_each(|sent| sent.retries = 0);
+        self.count_outstanding();
+        self.again.clear();
+        self.repairs = None;
+        self.polls.clear();
+        self.alone.clear();
+        self.asks = true;
+    }
+
+    /// Octets under way.
+    pub(super) fn octets(&self) -> u32 {
+        if self.is_quiet {
+            return 0;
+        }
+        u32::from(self.outstanding) * self.segment_octets()
+    }
+
+    /// Octets of a datagram with a whole segment.
+    pub(super) fn segment_octets(&self) -> u32 {
+        let data = usize::from(self.content.segment).min(self.content.data.len());
+        u32::try_from(data + super::wire::DATA_HEADER).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn last_sent(&self) -> u16 {
+        u16::try_from(self.sent.len()).unwrap_or(u16::MAX)
+    }
+
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.last_sent() == self.content.last
+    }
+
+    pub(super) fn has_repeats(&self) -> bool {
+        self.asks || self.alone.next().is_some() || self.repairs.is_some() || !self.again.is_empty()
+    }
+
+    pub(super) fn segment(&self, place: Place) -> &[u8] {
+        let start = (usize::from(place.number()) - 1) * usize::from(self.content.segment);
+        let end = (start + usize::from(self.content.segment)).min(self.content.data.len());
+        &self.content.data[start..end]
+    }
+
+    pub(super) fn content(&self) -> (&[u8], usize) {
+        (&self.content.data, self.content.segment.into())
+    }
+
+    /// Whether a segment that was never sent may go now, with so many outstanding at most.
+    pub(super) fn may_go_on(&self, config: &Config, window: u16) -> bool {
+        if self.fruitless > 0 {
+            return false;
+        }
+        let has_room = !config.profile.has_window() || self.outstanding < window;
+        if self.has_sent_all() || !self.is_acknowledged {
+            return !self.has_sent_all();
+        }
+        if config.profile.polls() && !config.profile.slides() && self.timing.rounds == 0 {
+            // Basic: the first segment alone, until all have answered or were pruned.
+            return self.sent.is_empty();
+        }
+        let is_final = self.last_sent() + 1 == self.content.last;
+        // The last segment carries a question.
+        let may_ask = self.may_ask(config) || config.profile.slides() && !is_final;
+        has_room && may_ask
+    }
+
+    /// Whether one more question may be under way: by profile `default`, to a single destination.
+    fn may_ask(&self, config: &Config) -> bool {
+        let is_single = config.profile == Profile::Default && self.active().nth(1).is_none();
+        self.polls.is_empty() || is_single && !self.polls.is_full()
+    }
+
+    /// What is sent next, if anything; repeats first.
+    pub(super) fn next(&self, config: &Config, window: u16) -> Option<Next> {
+        if self.timing.resume_at.is_some() {
+            return None;
+        }
+        if self.asks {
+            return Some(Next::Ask);
+        }
+        if let Some(index) = self.alone.next() {
+            return Some(Next::AskOne(index));
+        }
+        if let Some(repairs) = self.repairs {
+            let first = Place::new(repairs.first, self.content.last).ok()?;
+            let length = self.content.data.len();
+            let tail =
+                length - (usize::from(self.content.last) - 1) * usize::from(self.content.segment);
+            let tail = u16::try_from(tail).ok()?;
+            let cover = Cover { first, span: repairs.span, number: self.repair_number, tail };
+            return Some(Next::Repair(cover));
+        }
+        let again = self.again.first().copied();
+        let number = match again {
+            Some(number) => number,
+            None if self.may_go_on(config, window) => self.last_sent() + 1,
+            None => return None,
+        };
+        let place = Place::new(number, self.content.last).ok()?;
+        Some(Next::Segment { place, is_again: again.is_some() })
+    }
+
+    /// `next` is being sent; `is_held` says that what all transfers may have under way is used up by it.
+    /// Returns whether it asks for an answer.
+    pub(super) fn handle_sent(
+        &mut self,
+        config: &Config,
+        (window, is_held): (u16, bool),
+        next: Next,
+    ) -> bool {
+        self.transmissions += 1;
+        let is_repeat = self.has_repeats();
+        match next {
+            Next::Ask => {
+                self.asks = false;
+                self.alone.clear();
+                return true;
+            }
+            Next::AskOne(_) => {
+                self.alone.pop();
+                return false;
+            }
+            Next::Repair(_) => {
+                self.repair_number = self.repair_number.wrapping_add(1);
+                if let Some(repairs) = &mut self.repairs {
+                    repairs.left -= 1;
+                    if repairs.left > 0 {
+                        return false;
+                    }
+                }
+                self.repairs = None;
+            }
+            Next::Segment { place, is_again: true } => {
+                self.again.remove(&place.number());
+                let sent = &mut self.sent[usize::from(place.number()) - 1];
+                sent.at = self.transmissions;
+                sent.retries = sent.retries.saturating_add(1);
+            }
+            Next::Segment { is_again: false, .. } => {
+                self.sent.push(SentSegment { at: self.transmissions, retries: 0 });
+                self.outstanding += u16::from(self.is_acknowledged);
+            }
+        }
+        if !self.is_acknowledged || self.has_repeats() || !self.may_ask(config) {
+            return false;
+        }
+        if self.fruitless > 0 {
+            return true;
+        }
+        if let Some(last) = self.polls.last() {
+            let step = u32::from(config.flow.ask_at.max(window / 4));
+            let since = self.transmissions.saturating_sub(last.transmission);
+            return since >= step || is_repeat || self.has_sent_all();
+        }
+        if !self.may_go_on(config, window) {
+            return true;
+        }
+        if config.profile != Profile::Default {
+            return config.profile.slides() && self.outstanding >= config.flow.ask_at.min(window);
+        }
+        // Where all that is left fits into the window, one question goes with the last segment.
+        let left = self.content.last - self.last_sent();
+        let fits = left <= window.saturating_sub(self.outstanding);
+        is_held || self.outstanding >= config.flow.ask_at.min(window) && !fits
+    }
+
+    /// A partial acknowledgement arrived.
+    pub(super) fn handle_mask(&mut self, from: usize, mask: &Mask<'_>, is_answer: bool) -> Worth {
+        let last_sent = self.last_sent();
+        let (is_resumed, last) = (self.is_resumed, self.content.last);
+        let most = if is_resumed { last } else { last_sent };
+        let destination = &mut self.destinations[from];
+        // It cannot have what was never sent.
+        if mask.start() > last || mask.start() - 1 > most || mask.highest_arrived() > most {
+            return Worth::Forged;
+        }
+        // Whoever lacks the beginning again, or anything when it had all, has lost what it had. Only who
+        // was asked is believed, and not for ever: an old answer may come late.
+        let has_lost = mask.start() == 1 && destination.low > 1 || destination.low > last;
+        if has_lost && is_answer && !self.polls.is_empty() {
+            if destination.restarts == MOST_RESTARTS {
+                return Worth::Forged;
+            }
+            destination.restarts += 1;
+            destination.low = mask.start();
+            destination.above.clear();
+            self.sent.iter_mut().for_each(|sent| sent.retries = 0);
+        }
+        destination.unpark();
+        let before = (destination.low, destination.above.len());
+        destination.low = destination.low.max(mask.start());
+        destination.above.extend(mask.arrived());
+        destination.advance();
+        destination.has_answered |= is_answer;
+        // Saying the same again unasked is no answer: that could go on for ever.
+        let is_progress = before != (destination.low, destination.above.len());
+        if is_answer || is_progress {
+            destination.requests = 0;
+        }
+        if is_progress && self.fruitless > 0 {
+            self.fruitless = 0;
+            self.sent.iter_mut().for_each(|sent| sent.retries = 0);
+        }
+        match (has_lost, is_answer || is_progress) {
+            (true, _) => Worth::Forgotten,
+            (false, true) => Worth::Taken,
+            (false, false) => Worth::Nothing,
+        }
+    }
+
+    /// Counts what is outstanding.
+    pub(super) fn count_outstanding(&mut self) {
+        let lowest = self.active().map(|destination| destination.low).min().unwrap_or(u16::MAX);
+        let count = (lowest..=self.last_sent()).filter(|number| self.is_lacked(*number)).count();
+        self.outstanding = u16::try_from(count).unwrap_or(u16::MAX);
+        let last_sent = self.last_sent();
+        // Of a transfer that goes on after a restart, segments may be there that were not sent again.
+        if self.is_resumed && lowest > last_sent && lowest != u16::MAX {
+            self.sent.resize(usize::from(lowest) - 1, SentSegment { at: 0, retries: 0 });
+        }
+    }
+
+    fn is_lacked(&self, number: u16) -> bool {
+        self.active().any(|destination| destination.lacks(number))
+    }
+
+    /// Plans to send again what was sent up to the question and some destination lacks. Returns the
+    /// destinations that lack what was sent as often as allowed.
+    pub(super) fn plan(&mut self, config: &Config) -> Vec<usize> {
+        self.alone.clear();
+        let until = self.polls.pop().map_or(self.transmissions, |poll| poll.transmission);
+        if !self.polls.is_empty() {
+            self.expect_answers();
+        }
+        let lowest = self.active().map(|destination| destination.low).min().unwrap_or(u16::MAX);
+        let retries = &config.retries;
+        let most = retries.segment.saturating_sub(u8::from(retries.first_counts));
+        let mut hopeless = BTreeSet::new();
+        let numbers = (lowest..=self.last_sent()).filter(|number| {
+            self.sent[usize::from(*number) - 1].at <= until && self.is_lacked(*number)
+        });
+        for number in numbers.collect::<Vec<_>>() {
+            if self.sent[usize::from(number) - 1].retries < most {
+                self.again.insert(number);
+                continue;
+            }
+            let lacking = self.destinations.iter().enumerate();
+            let lacking = lacking.filter(|(_, it)| it.is_active && it.lacks(number));
+            hopeless.extend(lacking.map(|(index, _)| index));
+        }
+        hopeless.into_iter().collect()
+    }
+
+    /// What was sent as often as allowed is tried again, one segment after a pause that doubles; returns how
+    /// often it has by now.
+    pub(super) fn stall(&mut self) -> u8 {
+        let lowest = self.active().map(|destination| destination.low).min().unwrap_or(1);
+        let first = (lowest..=self.last_sent()).find(|number| self.is_lacked(*number));
+        self.again = first.into_iter().collect();
+        self.repairs = None;
+        self.polls.clear();
+        self.timing.answer_by = None;
+        let before = self.fruitless;
+        self.fruitless = before.saturating_add(1);
+        before
+    }
+
+    /// Forgets to send again what nobody lacks any more.
+    pub(super) fn prune(&mut self) {
+        let again = std::mem::take(&mut self.again);
+        self.again = again.into_iter().filter(|number| self.is_lacked(*number)).collect();
+        self.alone.prune(&self.destinations);
+    }
+
+    /// Sends repairs instead of segments where fewer of them do.
+    pub(super) fn plan_repairs(&mut self, config: &Config) {
+        let is_worth_it = config.coding && self.via.is_some() && self.content.last > 1;
+        if !is_worth_it || self.active().nth(1).is_none() {
+            return;
+        }
+        let Some(first) = self.again.first().copied() else { return };
+        let reach = first.saturating_add(MOST_SPAN - 1);
+        let Some(end) = self.again.range(..=reach).next_back().copied() else { return };
+        let covered: BTreeSet<u16> = self.again.range(first..=end).copied().collect();
+        let lacks = |it: &Destination| covered.iter().filter(|number| it.lacks(**number)).count();
+        let need = self.active().map(lacks).max().unwrap_or(0);
+        // What is under way inside would be unknown to everyone.
+        let is_all_sent = end <= self.last_sent();
+        if need == 0 || need >= covered.len() || !is_all_sent {
+            return;
+        }
+        for number in covered {
+            self.again.remove(&number);
+            let sent = &mut self.sent[usize::from(number) - 1];
+            sent.at = self.transmissions + 1;
+            sent.retries = sent.retries.saturating_add(1);
+        }
+        let left = u16::try_from(need).unwrap_or(u16::MAX);
+        self.repairs = Some(Repairs { first, span: end - first + 1, left });
+    }
+
+    /// Plans to send everything again.
+    pub(super) fn plan_all(&mut self) {
+        self.alone.clear();
+        self.polls.clear();
+        self.again.extend(1..=u16::try_from(self.sent.len()).unwrap_or(u16::MAX));
+    }
+
+    /// Whether a destination that has it all is believed.
+    pub(super) fn may_be_complete(&self) -> bool {
+        self.is_resumed || self.has_sent_all()
+    }
+
+    /// Whether nothing makes anyone answer any more, if there is nothing to send: then that is.
+    pub(super) fn is_stuck(&self) -> bool {
+        let is_idle = self.polls.is_empty() && self.timing.resume_at.is_none();
+        self.is_acknowledged && is_idle && self.active().next().is_some()
+    }
+
+    pub(super) fn is_single(&self) -> bool {
+        self.content.last == 1
+    }
+
+    /// Whether destinations that are asked have all answered.
+    pub(super) fn is_answered(&self) -> bool {
+        self.active().all(|destination| destination.has_answered)
+    }
+
+    pub(super) fn find(&self, address: IpAddr) -> Option<usize> {
+        self.destinations.iter().position(|it| it.is_open() && it.address == address)
+    }
+
+    /// Segments that a destination lacks of what it was asked about last.
+    pub(super) fn lacked(&self, destination: &Destination) -> u16 {
+        let lacked = (destination.low..=self.last_sent()).filter(|number| {
+            let is_asked = self
+                .polls
+                .first()
+                .is_none_or(|poll| self.sent[usize::from(*number) - 1].at <= poll.transmission);
+            is_asked && destination.lacks(*number)
+        });
+        u16::try_from(lacked.count()).unwrap_or(u16::MAX)
+    }
+}

@@ -1,0 +1,372 @@
+//! What is known of destinations: how far away they are, how much they bear, what waits for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use base::time::Time;
+
+use super::config::{Config, Profile};
+use super::estimate::{Filter, Shortest, Smoothed, Trip};
+use super::waiting::Turn;
+
+/// Transfers at a time to a destination that has never answered.
+const TRANSFERS_OF_STRANGER: u16 = 8;
+/// Timeouts without a question after which what a timeout has grown to is forgotten.
+const REST: u32 = 2;
+/// Doublings of a timeout at most.
+const MOST_BACKOFF: u8 = 10;
+/// What a timeout grows by at most because more is under way than was when round trips were measured.
+const MOST_BURDEN: f64 = 4.0;
+/// What the timeout grows by for each segment under way (SCUMF).
+const PER_SEGMENT: f64 = 1.1;
+/// What a timeout after the first is multiplied by (RFAITAF).
+const AGAIN: f64 = 0.75;
+
+/// All destinations.
+#[derive(Debug)]
+pub(super) struct Peers {
+    all: BTreeMap<IpAddr, Peer>,
+    /// Those without transfers, the least recently used first.
+    idle: BTreeSet<(Time, IpAddr)>,
+    /// Of all destinations together: the first guess for one that is new.
+    net: Option<Smoothed>,
+    most: usize,
+    cache: Duration,
+}
+
+/// A destination.
+#[derive(Debug)]
+pub(super) struct Peer {
+    smoothed: Option<Smoothed>,
+    filter: Option<Filter>,
+    shortest: Shortest,
+    /// Doublings since the last round trip that was measured (RFC 6298, 5.5).
+    backoff: u8,
+    /// Segments of a transfer that may be under way.
+    credit: f64,
+    /// Whether something was missing, or no answer came, since nothing was known of it.
+    has_lost: bool,
+    /// Transfers to it.
+    transfers: u32,
+    /// Since when it has none.
+    idle_since: Option<Time>,
+    measured_at: Time,
+    /// When it last did not answer in time.
+    silent_at: Time,
+    /// Octets of all transfers that were under way when it was measured last.
+    load: u64,
+    /// Messages that wait until there are fewer transfers.
+    parked: BTreeSet<Turn>,
+    /// Whether messages outlast that it does not answer: a single one tries until it does.
+    is_silent: bool,
+    /// When something came from it last.
+    heard_at: Time,
+    /// Since it was silent: the pause after which a sign of it counts again, and when that is over.
+    rest: Duration,
+    rested_at: Time,
+}
+
+/// The pause between two signs that have a silent destination tried at once, and the longest one: it doubles as
+/// long as nothing is answered, because signs may be made up.
+const REST_OF_SIGNS: Duration = Duration::from_secs(1);
+const MOST_REST_OF_SIGNS: Duration = Duration::from_secs(64);
+
+impl Peers {
+    pub(super) fn new(config: &Config) -> Self {
+        let Config { limits, times, .. } = config;
+        let (all, idle) = (BTreeMap::new(), BTreeSet::new());
+        Self { all, idle, net: None, most: limits.peers, cache: times.cache }
+    }
+
+    pub(super) fn get(&self, address: IpAddr) -> Option<&Peer> {
+        self.all.get(&address)
+    }
+
+    pub(super) fn get_mut(&mut self, address: IpAddr) -> Option<&mut Peer> {
+        self.all.get_mut(&address)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether another transfer to `address` may start.
+    pub(super) fn has_room(&self, config: &Config, address: IpAddr) -> bool {
+        self.all.get(&address).is_none_or(|peer| peer.transfers < peer.most_transfers(config))
+    }
+
+    /// A message waits until there are fewer transfers to `address`.
+    pub(super) fn park(&mut self, address: IpAddr, turn: Turn) {
+        if let Some(peer) = self.all.get_mut(&address) {
+            peer.parked.insert(turn);
+        }
+    }
+
+    /// A transfer starts.
+    pub(super) fn begin(&mut self, now: Time, config: &Config, address: IpAddr) {
+        let (cache, credit) = (self.cache, f64::from(config.flow.credit));
+        let rest = self.timeout(config, address, 0, false) * REST;
+        let peer = self.all.entry(address).or_insert_with(|| Peer::new(now, credit));
+        if let Some(since) = peer.idle_since.take() {
+            self.idle.remove(&(since, address));
+        }
+        if peer.transfers == 0 && now.since(peer.silent_at) > rest {
+            // It is for those that come one after the other: rare ones would all begin with it.
+            peer.backoff = 0;
+        }
+        peer.transfers += 1;
+        if now.since(peer.measured_at) > cache {
+            (peer.smoothed, peer.filter, peer.backoff) = (None, None, 0);
+            (peer.credit, peer.has_lost) = (credit, false);
+        }
+        while self.all.len() > self.most
+            && let Some((_, forgotten)) = self.idle.pop_first()
+        {
+            self.all.remove(&forgotten);
+        }
+    }
+
+    /// A transfer is over for this destination.
+    pub(super) fn end(&mut self, now: Time, address: IpAddr) {
+        let Some(peer) = self.all.get_mut(&address) else { return };
+        peer.transfers = peer.transfers.saturating_sub(1);
+        self.rest(now, address);
+    }
+
+    /// Takes the messages that may start now, of those that wait for `address`.
+    pub(super) fn take_parked(&mut self, now: Time, config: &Config, address: IpAddr) -> Vec<Turn> {
+        let Some(peer) = self.all.get_mut(&address) else { return Vec::new() };
+        let room = peer.most_transfers(config).saturating_sub(peer.transfers);
+        let taken = (0..room).map_while(|_| peer.parked.pop_first()).collect();
+        self.rest(now, address);
+        taken
+    }
+
+    /// A message does not wait for `address` any more.
+    pub(super) fn unpark(&mut self, now: Time, address: IpAddr, turn: Turn) {
+        if let Some(peer) = self.all.get_mut(&address) {
+            peer.parked.remove(&turn);
+            self.rest(now, address);
+        }
+    }
+
+    /// A destination did not answer as often as it was asked, and messages wait for it all the same.
+    /// True if that is new.
+    pub(super) fn silence(&mut self, address: IpAddr) -> bool {
+        let peer = self.all.get_mut(&address);
+        peer.is_some_and(|peer| !std::mem::replace(&mut peer.is_silent, true))
+    }
+
+    pub(super) fn is_silent(&self, address: IpAddr) -> bool {
+        self.all.get(&address).is_some_and(|peer| peer.is_silent)
+    }
+
+    /// There is a sign of a destination that is away. Returns when it is tried: now, or when the next sign counts.
+    pub(super) fn wake(&mut self, now: Time, address: IpAddr) -> Option<Time> {
+        let peer = self.all.get_mut(&address)?;
+        if now < peer.rested_at {
+            return Some(peer.rested_at);
+        }
+        peer.backoff = 0;
+        peer.rested_at = now + peer.rest;
+        peer.rest = (peer.rest * 2).min(MOST_REST_OF_SIGNS);
+        Some(now)
+    }
+
+    /// A destination has answered; true if it was silent.
+    pub(super) fn revive(&mut self, address: IpAddr) -> bool {
+        let Some(peer) = self.all.get_mut(&address) else { return false };
+        peer.rest = REST_OF_SIGNS;
+        if !std::mem::take(&mut peer.is_silent) {
+            return false;
+        }
+        peer.backoff = 0;
+        true
+    }
+
+    /// Something came from an address.
+    pub(super) fn hear(&mut self, now: Time, address: IpAddr) {
+        if let Some(peer) = self.all.get_mut(&address) {
+            peer.heard_at = now;
+        }
+    }
+
+    /// Whether nothing at all has come from a destination since then.
+    pub(super) fn is_unheard(&self, address: IpAddr, since: Time) -> bool {
+        self.all.get(&address).is_some_and(|peer| peer.heard_at <= since)
+    }
+
+    /// Transfers to a destination.
+    pub(super) fn transfers(&self, address: IpAddr) -> u32 {
+        self.all.get(&address).map_or(0, |peer| peer.transfers)
+    }
+
+    /// Notes that a destination has nothing, if it is so.
+    fn rest(&mut self, now: Time, address: IpAddr) {
+        let Some(peer) = self.all.get_mut(&address) else { return };
+        if peer.transfers == 0 && peer.parked.is_empty() && peer.idle_since.is_none() {
+            peer.idle_since = Some(now);
+            self.idle.insert((now, address));
+        }
+    }
+
+    /// A round trip was measured, when so many octets were under way; it is returned beside the shortest
+    /// one, if the destination is known.
+    pub(super) fn measure(
+        &mut self,
+        now: Time,
+        config: &Config,
+        address: IpAddr,
+        (trip, load): (Duration, u64),
+    ) -> Option<Trip> {
+        match &mut self.net {
+            Some(net) => net.add(trip),
+            None => self.net = Some(Smoothed::new(trip)),
+        }
+        let peer = self.all.get_mut(&address)?;
+        match &mut peer.smoothed {
+            Some(smoothed) => smoothed.add(trip),
+            None => peer.smoothed = Some(Smoothed::new(trip)),
+        }
+        peer.filter.get_or_insert(Filter::new(config.times.round_trip)).add(trip);
+        peer.measured_at = now;
+        peer.backoff = 0;
+        peer.load = load;
+        Some(Trip { took: trip, shortest: peer.shortest.add(now, trip) })
+    }
+
+    /// An answer came to a question that was asked more than once, so long after the first time.
+    pub(super) fn measure_repeated(
+        &mut self,
+        now: Time,
+        config: &Config,
+        address: IpAddr,
+        (most, load): (Duration, u64),
+    ) {
+        // While nothing is known, what it took at most is better than a guess that was too short.
+        if config.profile == Profile::Default && self.net.is_none() {
+            _ = self.measure(now, config, address, (most, load));
+        }
+    }
+
+    /// How long to wait for an answer of `address` with so many segments under way.
+    pub(super) fn timeout(
+        &self,
+        config: &Config,
+        address: IpAddr,
+        outstanding: u16,
+        is_retry: bool,
+    ) -> Duration {
+        let times = &config.times;
+        let peer = self.all.get(&address);
+        match config.profile {
+            Profile::Early | Profile::Seed => times.round_trip,
+            // The transfer itself knows its phases.
+            Profile::Basic => times.round_trip.mul_f64(2.2).min(times.most_timeout),
+            Profile::Enhanced => {
+                let filter = peer.and_then(|peer| peer.filter);
+                let relaxed = filter.unwrap_or(Filter::new(times.round_trip)).relaxed();
+                let factor =
+                    if is_retry { AGAIN } else { PER_SEGMENT.powi(outstanding.min(100).into()) };
+                relaxed.mul_f64(factor).min(times.most_timeout)
+            }
+            Profile::Default => {
+                let least = times.least_timeout;
+                let measured = peer.and_then(|peer| peer.smoothed).map(|it| it.timeout(least));
+                // Whoever is new is thought to be as far as the others, whose differences the deviation has.
+                let guess = || self.net.map(|net| net.timeout(least));
+                let timeout = measured.or_else(guess).unwrap_or(times.round_trip);
+                let doubled =
+                    timeout * (1 << peer.map_or(0, |peer| peer.backoff.min(MOST_BACKOFF)));
+                doubled.min(times.most_timeout)
+            }
+        }
+    }
+}
+
+impl Peer {
+    fn new(now: Time, credit: f64) -> Self {
+        Self {
+            smoothed: None,
+            filter: None,
+            shortest: Shortest::default(),
+            backoff: 0,
+            credit,
+            has_lost: false,
+            transfers: 0,
+            idle_since: None,
+            measured_at: now,
+            silent_at: now,
+            load: 0,
+            parked: BTreeSet::new(),
+            is_silent: false,
+            heard_at: now,
+            rest: REST_OF_SIGNS,
+            rested_at: now,
+        }
+    }
+
+    /// Whether a round trip to it was measured.
+    pub(super) fn is_measured(&self) -> bool {
+        self.smoothed.is_some()
+    }
+
+    /// By how much longer a round trip may take than those that were measured, because more is under way
+    /// that may wait in one queue.
+    pub(super) fn burden(&self, load: u64) -> f64 {
+        if self.load == 0 {
+            return 1.0;
+        }
+        (load as f64 / self.load as f64).clamp(1.0, MOST_BURDEN)
+    }
+
+    /// Segments of a transfer that may be under way.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is between 1 and 3,216"
+    )]
+    pub(super) fn credit(&self) -> u16 {
+        self.credit as u16
+    }
+
+    /// Of what was asked about, so many segments have arrived, and little was missing. The window doubles
+    /// until something is, and then grows by `step` a round.
+    pub(super) fn reward(
+        &mut self,
+        arrived: u16,
+        (step, most): (u16, u16),
+        is_anything_lacked: bool,
+    ) {
+        self.has_lost |= is_anything_lacked;
+        let (arrived, step) = (f64::from(arrived), f64::from(step));
+        let more = if self.has_lost { step * (arrived / self.credit).min(1.0) } else { arrived };
+        self.credit = (self.credit + more).min(most.into());
+    }
+
+    /// Much is missing; `least` is what the air alone may lose.
+    pub(super) fn punish(&mut self, least: u16) {
+        self.credit = (self.credit / 2.0).max(least.into());
+        self.has_lost = true;
+    }
+
+    /// It did not answer in time.
+    pub(super) fn back_off(&mut self, now: Time, least: u16) {
+        self.silent_at = now;
+        self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
+        self.punish(least);
+    }
+
+    /// Transfers to it at a time: a few until it has answered, a single one when it does not.
+    fn most_transfers(&self, config: &Config) -> u32 {
+        let most = config.flow.transfers_of_peer;
+        let most = match (self.backoff, self.smoothed) {
+            _ if self.is_silent => 1,
+            (0, Some(_)) => most,
+            (0, None) => most.min(TRANSFERS_OF_STRANGER),
+            _ => 1,
+        };
+        most.into()
+    }
+}

@@ -1,0 +1,83 @@
+//! Repairs: sums of segments in GF(2^8), each of which serves any destination that lacks one of them.
+
+use gf::coefficients::Coefficients;
+use gf::equations::{Equations, Outcome, Row};
+
+use super::wire::Cover;
+
+/// Segments that a repair covers at most: what its making and its solving may cost.
+pub(super) const MOST_SPAN: u16 = 255;
+
+/// The factors of the segments that a repair covers, in order.
+fn factors(serial: u16, cover: &Cover) -> impl Iterator<Item = (u16, u8)> + use<> {
+    let seed = u64::from(serial) << 16 | u64::from(cover.number);
+    (cover.first.number()..=cover.end()).zip(Coefficients::of(seed))
+}
+
+/// Appends the sum of the segments of `message` that `cover` says, each as long as `segment`; the last
+/// one is filled up with zeros.
+pub(super) fn encode(
+    serial: u16,
+    cover: &Cover,
+    message: &[u8],
+    segment: usize,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    let parts = message.chunks(segment).skip(usize::from(cover.first.number() - 1));
+    let terms: Vec<(u8, &[u8])> =
+        factors(serial, cover).zip(parts).map(|((_, factor), part)| (factor, part)).collect();
+    // A transfer of one segment has symbols of its length.
+    out.resize(start + segment.min(message.len()), 0);
+    gf::combine(&mut out[start..], &terms);
+}
+
+/// The equations of a transfer that is being received.
+#[derive(Debug, Default)]
+pub(super) struct Solver {
+    equations: Equations,
+}
+
+impl Solver {
+    /// Octets that it keeps.
+    pub(super) fn octets(&self, symbol: usize) -> usize {
+        self.equations.rank() * symbol
+    }
+
+    /// Takes a repair; `known` gives the segments that are there. Solved ones are appended to `solved`.
+    /// False when it told nothing new.
+    pub(super) fn add<'a>(
+        &mut self,
+        serial: u16,
+        cover: &Cover,
+        symbol: &[u8],
+        known: impl Fn(u16) -> Option<&'a [u8]>,
+        solved: &mut Vec<(u64, Vec<u8>)>,
+    ) -> bool {
+        let mut row = Row { entries: Vec::new(), symbol: symbol.to_vec() };
+        let mut terms = Vec::new();
+        for (number, factor) in factors(serial, cover) {
+            match known(number) {
+                Some(data) => terms.push((factor, data)),
+                None => row.entries.push((number.into(), factor)),
+            }
+        }
+        if terms.iter().any(|(_, data)| data.len() > symbol.len()) {
+            return false;
+        }
+        gf::accumulate(&mut row.symbol, &terms);
+        self.equations.insert(row, solved) == Outcome::Innovative
+    }
+
+    /// A segment arrived by itself.
+    pub(super) fn substitute(
+        &mut self,
+        number: u16,
+        data: &[u8],
+        solved: &mut Vec<(u64, Vec<u8>)>,
+    ) {
+        if self.equations.rank() > 0 {
+            self.equations.substitute(number.into(), data, solved);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What others make up.
+
+use std::time::Duration;
+
+use base::time::Time;
+
+use super::bench::{Net, PORTS, address, message, rng};
+use crate::wire::{Body, MaskBuffer, Pdu, Place};
+use crate::{Arrival, Config, Event, NotTaken, Options, Outcome, Ports, Precedence, Sar};
+
+const NOW: Time = Time::ZERO;
+
+fn node(config: Config) -> Sar {
+    Sar::new(NOW, config, Some(100), rng(0))
+}
+
+fn tell(node: &mut Sar, from: usize, ports: Ports, serial: u16, body: Body<'_>) {
+    let mut octets = Vec::new();
+    Pdu { ports, serial, body }.emit(&mut octets);
+    let arrival = Arrival { from: address(from), is_group: false, precedence: Precedence::ROUTINE };
+    node.handle_datagram(NOW, arrival, &octets).expect("it is well formed");
+}
+
+fn sent(node: &mut Sar) -> usize {
+    let mut out = Vec::new();
+    std::iter::from_fn(|| node.poll_transmit(NOW, &mut out)).count()
+}
+
+fn outcomes(node: &mut Sar) -> usize {
+    let events = std::iter::from_fn(|| node.poll_event());
+    events.filter(|event| matches!(event, Event::Outcome { .. })).count()
+}
+
+fn data(number: u16, last: u16, polls: bool) -> Body<'static> {
+    let place = Place::new(number, last).unwrap();
+    Body::Data { is_acknowledged: true, polls, place, data: &[7; 100] }
+}
+
+#[test]
+fn only_a_destination_with_the_right_ports_is_believed_about_what_was_sent() {
+    let mut node = node(Config::default());
+    let complete = Body::Complete { is_final: true };
+    let to = [address(1)];
+    node.submit(NOW, &message(4_000), &to, Options::default()).unwrap();
+
+    // Before anything was sent, from elsewhere, with other ports, of another number.
+    tell(&mut node, 1, PORTS.swapped(), 100, complete);
+    assert_eq!(sent(&mut node), 5, "the window");
+    tell(&mut node, 2, PORTS.swapped(), 100, complete);
+    tell(&mut node, 1, Ports { source: 9, ..PORTS }, 100, complete);
+    tell(&mut node, 1, PORTS.swapped(), 101, complete);
+    // Segments are missing that were never sent, or are there.
+    tell(&mut node, 1, PORTS.swapped(), 100, complete);
+    let mut mask = MaskBuffer::new(2);
+    mask.set(6);
+    let beyond = Body::Partial { is_final: true, mask: mask.mask() };
+    tell(&mut node, 1, PORTS.swapped(), 100, beyond);
+    let mask = MaskBuffer::new(7);
+    let beyond = Body::Partial { is_final: true, mask: mask.mask() };
+    tell(&mut node, 1, PORTS.swapped(), 100, beyond);
+
+    assert_eq!(outcomes(&mut node), 0);
+    let answered = node.stats().answered;
+    assert_eq!((answered.forged, answered.unknown), (6, 1), "{answered:?}");
+}
+
+#[test]
+fn who_says_that_all_arrived_must_be_the_destination_and_name_the_ports() {
+    let mut node = node(Config::default());
+    let complete = Body::Complete { is_final: true };
+    let to = [address(1)];
+    node.submit(NOW, &message(40), &to, Options::default()).unwrap();
+    assert_eq!(sent(&mut node), 1);
+
+    tell(&mut node, 2, PORTS.swapped(), 100, complete);
+    tell(&mut node, 1, Ports { source: 9, ..PORTS }, 100, complete);
+    tell(&mut node, 1, Ports { source: 1_581, destination: 9 }, 100, complete);
+    assert_eq!((outcomes(&mut node), node.stats().answered.forged), (0, 3));
+
+    tell(&mut node, 1, PORTS.swapped(), 100, complete);
+    assert_eq!(outcomes(&mut node), 1);
+}
+
+#[test]
+fn an_outcome_is_told_once_however_often_it_is_answered() {
+    let mut node = node(Config::default());
+    let to = [address(1)];
+    node.submit(NOW, &message(40), &to, Options::default()).unwrap();
+    assert_eq!(sent(&mut node), 1);
+
+    for body in [
+        Body::Complete { is_final: true },
+        Body::Complete { is_final: true },
+        Body::AbortRequest { polls: false },
+    ] {
+        tell(&mut node, 1, PORTS.swapped(), 100, body);
+    }
+
+    assert_eq!(outcomes(&mut node), 1);
+    assert_eq!(node.stats().messages.delivered, 1);
+}
+
+#[test]
+fn floods_about_unknown_transfers_are_answered_at_a_limited_rate() {
+    let mut node = node(Config::default());
+    let limit = Config::default().limits.strange_answers as usize;
+    let mask = MaskBuffer::new(1);
+    let bodies = [
+        Body::AbortRequest { polls: true },
+        Body::AckRequest { last_sent: 3 },
+        Body::Partial { is_final: true, mask: mask.mask() },
+    ];
+
+    for serial in 0..1_000 {
+        for body in bodies {
+            tell(&mut node, 3, PORTS, serial, body);
+        }
+    }
+
+    assert!(sent(&mut node) <= 2 * limit);
+    assert!(node.stats().sent.answers_limited >= 1_900, "{:?}", node.stats().sent);
+}
+
+#[test]
+fn floods_of_transfers_are_bounded_and_leave_room_again() {
+    let mut config = Config::default();
+    config.limits.reassemblies = 10;
+    config.limits.answers = 20;
+    let mut node = node(config);
+
+    for serial in 0..1_000 {
+        tell(&mut node, 3, PORTS, serial, data(1, 3, true));
+    }
+    let stats = node.stats();
+    assert_eq!((stats.levels.reassemblies, stats.received.evicted), (10, 990));
+    assert!(sent(&mut node) <= 20);
+
+    // Who is silent makes room in the end.
+    let mut now = NOW;
+    while let Some(due) = node.next_timeout() {
+        now = due;
+        node.handle_timeout(now);
+    }
+    assert_eq!(node.stats().levels.reassemblies, 0);
+    assert_eq!(node.stats().received.given_up, 10);
+    assert!(now < NOW + Duration::from_secs(1_000));
+}
+
+#[test]
+fn a_message_that_is_too_long_is_not_begun() {
+    let mut node = node(Config::default());
+
+    tell(&mut node, 3, PORTS, 1, data(1, 65_535, true));
+    tell(&mut node, 3, PORTS, 2, data(65_535, 65_535, true));
+
+    let stats = node.stats();
+    assert_eq!((stats.levels.reassemblies, stats.received.too_large), (0, 2));
+}
+
+#[test]
+fn segments_that_do_not_fit_are_left_out() {
+    let mut node = node(Config::default());
+    tell(&mut node, 3, PORTS, 1, data(1, 4, false));
+    tell(&mut node, 3, PORTS, 1, data(2, 4, false));
+
+    tell(&mut node, 3, PORTS, 1, data(3, 5, false));
+    // Other ports are another transfer.
+    tell(&mut node, 3, Ports { source: 1, ..PORTS }, 1, data(3, 4, false));
+    let place = Place::new(3, 4).unwrap();
+    let short = Body::Data { is_acknowledged: true, polls: false, place, data: b"short" };
+    tell(&mut node, 3, PORTS, 1, short);
+    let place = Place::new(4, 4).unwrap();
+    let long = Body::Data { is_acknowledged: true, polls: false, place, data: &[7; 101] };
+    tell(&mut node, 3, PORTS, 1, long);
+
+    assert_eq!(node.stats().received.odd, 3);
+    tell(&mut node, 3, PORTS, 1, data(3, 4, false));
+    tell(&mut node, 3, PORTS, 1, data(4, 4, false));
+    assert_eq!(node.stats().received.messages, 1);
+}
+
+#[test]
+fn a_single_segment_that_was_made_up_does_not_keep_the_true_ones_out() {
+    let mut node = node(Config::default());
+    let place = Place::new(1, 3).unwrap();
+    let long = Body::Data { is_acknowledged: true, polls: false, place, data: &[7; 101] };
+
+    // With more segments than there are, and then a longer one.
+    tell(&mut node, 3, PORTS, 1, data(1, 9, false));
+    (1..=3).for_each(|number| tell(&mut node, 3, PORTS, 1, data(number, 3, false)));
+    tell(&mut node, 3, PORTS, 2, long);
+    for number in [2, 3, 1, 2] {
+        tell(&mut node, 3, PORTS, 2, data(number, 3, false));
+    }
+
+    assert_eq!(node.stats().received.messages, 2);
+}
+
+#[test]
+fn an_abort_that_was_made_up_costs_what_had_come_and_not_the_message() {
+    let mut node = node(Config::default());
+    tell(&mut node, 3, PORTS, 1, data(1, 2, false));
+
+    tell(&mut node, 3, PORTS, 1, Body::AbortRequest { polls: false });
+    assert_eq!(node.stats().levels.reassemblies, 0);
+    (1..=2).for_each(|number| tell(&mut node, 3, PORTS, 1, data(number, 2, false)));
+
+    assert_eq!(node.stats().received.messages, 1);
+}
+
+#[test]
+fn what_a_program_may_not_ask_for_is_refused_with_the_reason() {
+    let mut config = Config::default();
+    config.limits.message = 1_000;
+    config.limits.waiting = 2;
+    config.flow.transfers = 1;
+    let mut node = node(config);
+    let one = [address(1)];
+    let options = Options::default();
+    let mut submit = |octets, to: &[_]| node.submit(NOW, &message(octets), to, options);
+
+    assert_eq!(submit(0, &one), Err(NotTaken::Empty));
+    assert_eq!(submit(1_001, &one), Err(NotTaken::TooLarge { have: 1_001, most: 1_000 }));
+    assert_eq!(submit(1, &[]), Err(NotTaken::NoDestination));
+    let many: Vec<_> = (0..17).map(address).collect();
+    assert_eq!(submit(1, &many), Err(NotTaken::TooManyDestinations { have: 17, most: 16 }));
+    assert!((0..3).all(|_| submit(1, &one).is_ok()), "one is sent, two wait");
+    assert_eq!(submit(1, &one), Err(NotTaken::Full { waiting: 2 }));
+    let resume = Some(crate::Resume { serial: 100, segment: 496 });
+    let again = node.submit(NOW, &message(1), &one, Options { resume, ..options });
+    assert!(again.is_err());
+    let messages = node.stats().messages;
+    assert_eq!((messages.taken, messages.full, messages.refused), (3, 2, 4));
+}
+
+#[test]
+fn a_destination_that_always_lacks_another_segment_is_given_up() {
+    let mut net = Net::new(1, Config::default());
+    let to = [address(1)];
+    let node = &mut net.nodes[0];
+    node.submit(NOW, &message(4_000), &to, Options::default()).unwrap();
+
+    let mut rounds = 0;
+    while sent(node) > 0 {
+        let mask = MaskBuffer::new(1 + rounds % 2);
+        let partial = Body::Partial { is_final: true, mask: mask.mask() };
+        tell(node, 1, PORTS.swapped(), 100, partial);
+        rounds += 1;
+        assert!(rounds < 100, "it goes on for ever");
+    }
+    net.run(Duration::from_secs(1_000));
+
+    let failed = |it: &(_, _, _, Outcome)| matches!(it.3, Outcome::Failed(_));
+    assert!(net.outcomes.len() == 1 && net.outcomes.iter().all(failed), "{:?}", net.outcomes);
+}
+
+#[test]
+fn a_destination_that_talks_but_does_not_answer_is_given_up() {
+    let mut node = node(Config::default());
+    let to = [address(1)];
+    node.submit(NOW, &message(4_000), &to, Options::default()).unwrap();
+    let mask = MaskBuffer::new(2);
+    let mut octets = Vec::new();
+    let body = Body::Partial { is_final: false, mask: mask.mask() };
+    Pdu { ports: PORTS.swapped(), serial: 100, body }.emit(&mut octets);
+    let arrival = Arrival { from: address(1), is_group: false, precedence: Precedence::ROUTINE };
+
+    let (mut now, mut told, mut out) = (NOW, 0, Vec::new());
+    for _ in 0..100 {
+        while node.poll_transmit(now, &mut out).is_some() {}
+        let _ = node.handle_datagram(now, arrival, &octets);
+        told += outcomes(&mut node);
+        now = node.next_timeout().unwrap_or(now);
+        node.handle_timeout(now);
+    }
+
+    assert_eq!(told, 1);
+}

@@ -1,0 +1,141 @@
+//! Messages that wait for their turn: by precedence, then in the order in which they came.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use base::time::Time;
+
+use super::deadlines::Deadlines;
+use super::message::{Message, MessageId, Options, Precedence};
+
+/// Whose turn is earlier is less.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Turn {
+    /// 0 is the highest precedence.
+    rank: u8,
+    order: u64,
+}
+
+impl Turn {
+    pub(super) fn new(precedence: Precedence, order: u64) -> Self {
+        Self { rank: 5 - precedence.level(), order }
+    }
+
+    pub(super) fn precedence(self) -> Precedence {
+        Precedence::new(5 - self.rank)
+    }
+}
+
+/// A message for a destination, or for several that a group reaches at once.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) id: MessageId,
+    pub(super) message: Message,
+    pub(super) to: To,
+    pub(super) options: Options,
+    pub(super) expires: Option<Time>,
+    /// The destination that it waits for.
+    pub(super) parked: Option<IpAddr>,
+}
+
+/// For whom.
+#[derive(Clone, Debug)]
+pub(super) enum To {
+    Several(Box<[IpAddr]>),
+    Single(IpAddr),
+}
+
+impl To {
+    pub(super) fn addresses(&self) -> &[IpAddr] {
+        match self {
+            Self::Several(all) => all,
+            Self::Single(one) => std::slice::from_ref(one),
+        }
+    }
+}
+
+/// All that wait.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    all: BTreeMap<Turn, Waiting>,
+    /// Those that may start as soon as there is room.
+    next: BTreeSet<Turn>,
+    expiry: Deadlines<Turn>,
+    octets: usize,
+    /// Those that have been sent in part, and keep their numbers.
+    begun: usize,
+}
+
+impl Queue {
+    pub(super) fn push(&mut self, turn: Turn, waiting: Waiting) {
+        self.octets += waiting.message.data.len();
+        self.begun += usize::from(waiting.options.resume.is_some());
+        self.expiry.set(&mut None, waiting.expires, turn);
+        self.next.insert(turn);
+        self.all.insert(turn, waiting);
+    }
+
+    /// Whose turn it is, of those that are not parked.
+    pub(super) fn first(&self) -> Option<(Turn, &Waiting)> {
+        let turn = *self.next.first()?;
+        Some((turn, self.all.get(&turn)?))
+    }
+
+    /// It waits for a destination until [`Self::unpark`].
+    pub(super) fn park(&mut self, turn: Turn, address: IpAddr) {
+        self.next.remove(&turn);
+        if let Some(waiting) = self.all.get_mut(&turn) {
+            waiting.parked = Some(address);
+        }
+    }
+
+    /// It may start again.
+    pub(super) fn unpark(&mut self, turn: Turn) {
+        if let Some(waiting) = self.all.get_mut(&turn) {
+            waiting.parked = None;
+            self.next.insert(turn);
+        }
+    }
+
+    pub(super) fn remove(&mut self, turn: Turn) -> Option<Waiting> {
+        let waiting = self.all.remove(&turn)?;
+        self.next.remove(&turn);
+        self.expiry.set(&mut waiting.expires.clone(), None, turn);
+        self.octets -= waiting.message.data.len();
+        self.begun -= usize::from(waiting.options.resume.is_some());
+        Some(waiting)
+    }
+
+    /// Of all parts of a message that wait: whose turn each is. Their orders follow one another from the message's.
+    pub(super) fn of(&self, id: MessageId) -> Vec<Turn> {
+        let of_rank = |rank| {
+            let all = self.all.range(Turn { rank, order: id.0 }..);
+            all.take_while(move |(turn, it)| turn.rank == rank && it.id == id)
+                .map(|(turn, _)| *turn)
+        };
+        (0..=5).flat_map(of_rank).collect()
+    }
+
+    /// Takes one whose lifetime is over.
+    pub(super) fn take_expired(&mut self, now: Time) -> Option<(Turn, Waiting)> {
+        let turn = self.expiry.take(now)?;
+        Some((turn, self.remove(turn)?))
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.expiry.next()
+    }
+
+    /// Messages that were sent in part.
+    pub(super) fn begun(&self) -> usize {
+        self.begun
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn octets(&self) -> usize {
+        self.octets
+    }
+}

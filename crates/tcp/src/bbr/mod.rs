@@ -1,0 +1,347 @@
+//! A window and a pace that follow what the path carries, whatever it loses: BBR, version 1.
+//!
+//! ```text
+//!  Startup    the pace grows by 2.885 each round, until the rate no longer does for three rounds
+//!     ▼
+//!  Drain      the queue that this made is emptied
+//!     ▼
+//!  ProbeBw    for a round trip each: 1.25 of the rate, 0.75, and six times the rate itself
+//!     ▼ ▲
+//!  ProbeRtt   when the least round-trip time is 10 s old: four segments for 200 ms
+//! ```
+//!
+//! N. Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14 (2016), and
+//! draft-cardwell-iccrg-bbr-congestion-control-00, as Linux has it under the name `bbr`. Losses do not
+//! slow it down, so it stands for the senders of today that the tunnel has to be no worse than.
+//! What Linux has and this has not: the allowance for acknowledgements that come in clumps, and the
+//! detection of token-bucket policers.
+
+mod rate;
+
+use std::time::Duration;
+
+use base::time::Time;
+
+use self::rate::{MaxFilter, Sampler};
+use super::congestion::{Ack, CongestionControl, Delivery, Duplicate, Verdict, Window};
+
+/// 2 / ln 2: the least gain that doubles the rate each round.
+const HIGH_GAIN: f64 = 2.885;
+/// Of the window beside what a round trip holds, so that late and joint acknowledgements do not stop it.
+const WINDOW_GAIN: f64 = 2.0;
+/// The gains of the pace, one for a round trip each.
+const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+/// The pace stays this much below the rate.
+const MARGIN: f64 = 0.99;
+/// Startup ends when the rate has grown by less than a quarter for so many rounds.
+const FULL_ROUNDS: u32 = 3;
+const FULL_GROWTH: f64 = 1.25;
+/// How long a least round-trip time counts, and how long it is looked for.
+const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
+const PROBE_RTT: Duration = Duration::from_millis(200);
+/// Segments in flight at least.
+const MIN_SEGMENTS: u64 = 4;
+/// Segments that the window has beside its gain, for those that leave together.
+const QUANTA: u64 = 3;
+
+/// The congestion control.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    mode: Mode,
+    sampler: Sampler,
+    rates: MaxFilter,
+    min_rtt: Option<MinRtt>,
+    round: Round,
+    full: Full,
+    /// The window before a recovery, a timeout or a look at the round-trip time.
+    prior_cwnd: u64,
+    /// The round in which a recovery began: what leaves the network is replaced, and no more.
+    conserves: bool,
+}
+
+/// What BBR has found out.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Finding {
+    /// Octets of payload a second that the path carries.
+    pub rate: u64,
+    /// The least round-trip time.
+    pub min_rtt: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    Drain,
+    ProbeBw {
+        phase: usize,
+        since: Time,
+    },
+    /// Until when, once the flight is small.
+    ProbeRtt {
+        until: Option<Time>,
+    },
+    Startup,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct MinRtt {
+    value: Duration,
+    at: Time,
+}
+
+/// Rounds: one ends when all that was in flight at its beginning has left the network.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    count: u64,
+    ends_at: u64,
+}
+
+/// Whether the rate still grows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Full {
+    rate: f64,
+    rounds: u32,
+    is_reached: bool,
+}
+
+impl Default for Bbr {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Startup,
+            sampler: Sampler::default(),
+            rates: MaxFilter::default(),
+            min_rtt: None,
+            round: Round::default(),
+            full: Full::default(),
+            prior_cwnd: 0,
+            conserves: false,
+        }
+    }
+}
+
+impl Bbr {
+    /// What it found out so far.
+    #[must_use]
+    pub fn finding(&self) -> Finding {
+        Finding {
+            rate: octets(self.rates.max()),
+            min_rtt: self.min_rtt.map(|it| it.value).unwrap_or_default(),
+        }
+    }
+
+    fn handle(
+        &mut self,
+        now: Time,
+        window: &mut Window,
+        delivery: Delivery,
+        rtt: [Option<Duration>; 2],
+    ) {
+        let [fresh, smoothed] = rtt;
+        let delivered = self.sampler.delivered();
+        let rate = self.sampler.take(now, delivery, smoothed.or(fresh));
+        let acked = delivery.total.saturating_sub(delivered);
+        let is_new_round = delivery.total >= self.round.ends_at;
+        if is_new_round {
+            self.round.count += 1;
+            self.round.ends_at = delivery.total + delivery.in_flight.max(1);
+            self.conserves = false;
+        }
+        if let Some(rate) = rate
+            && (!delivery.is_app_limited || rate > self.rates.max())
+        {
+            self.rates.add(self.round.count, rate);
+        }
+        if is_new_round && !delivery.is_app_limited {
+            self.full.look(self.rates.max());
+        }
+        self.turn(now, delivery.in_flight);
+        self.take_rtt(now, window, fresh, delivery.in_flight);
+        self.set_window(window, acked, delivery);
+    }
+
+    /// From one mode to the next.
+    fn turn(&mut self, now: Time, in_flight: u64) {
+        if self.mode == Mode::Startup && self.full.is_reached {
+            self.mode = Mode::Drain;
+        }
+        if self.mode == Mode::Drain && in_flight <= self.product(1.0) {
+            self.mode = Self::cruise(now);
+        }
+        let Mode::ProbeBw { phase, since } = self.mode else { return };
+        let min_rtt = self.min_rtt.map(|it| it.value).unwrap_or_default();
+        let has_lasted = now.since(since) > min_rtt;
+        let is_over = match CYCLE[phase] {
+            // Until the queue shows that more is not carried.
+            gain if gain > 1.0 => {
+                has_lasted && (self.conserves || in_flight >= self.product(gain))
+                    || now.since(since) > 2 * min_rtt
+            }
+            gain if gain < 1.0 => has_lasted || in_flight <= self.product(1.0),
+            _ => has_lasted,
+        };
+        if is_over {
+            self.mode = Mode::ProbeBw { phase: (phase + 1) % CYCLE.len(), since: now };
+        }
+    }
+
+    /// A cycle that begins anywhere but where the pace is low, so that flows do not probe together.
+    fn cruise(now: Time) -> Mode {
+        let place = usize::try_from(now.as_nanos() % 7).unwrap_or(0);
+        Mode::ProbeBw { phase: if place == 0 { 0 } else { place + 1 }, since: now }
+    }
+
+    /// Takes a round-trip time, and looks for a shorter one when the least is old.
+    fn take_rtt(
+        &mut self,
+        now: Time,
+        window: &mut Window,
+        fresh: Option<Duration>,
+        in_flight: u64,
+    ) {
+        let is_old = self.min_rtt.is_some_and(|least| now.since(least.at) > MIN_RTT_WINDOW);
+        if let Some(rtt) = fresh
+            && (is_old || self.min_rtt.is_none_or(|least| rtt <= least.value))
+        {
+            self.min_rtt = Some(MinRtt { value: rtt, at: now });
+        }
+        match self.mode {
+            Mode::ProbeRtt { until: None } => {
+                if in_flight <= MIN_SEGMENTS * window.mss {
+                    self.mode = Mode::ProbeRtt { until: Some(now + PROBE_RTT) };
+                }
+            }
+            Mode::ProbeRtt { until: Some(until) } => {
+                if now >= until {
+                    if let Some(least) = &mut self.min_rtt {
+                        least.at = now;
+                    }
+                    window.cwnd = window.cwnd.max(self.prior_cwnd);
+                    self.mode =
+                        if self.full.is_reached { Self::cruise(now) } else { Mode::Startup };
+                }
+            }
+            Mode::Drain | Mode::ProbeBw { .. } | Mode::Startup => {
+                if is_old {
+                    self.prior_cwnd = window.cwnd;
+                    self.mode = Mode::ProbeRtt { until: None };
+                }
+            }
+        }
+    }
+
+    fn set_window(&self, window: &mut Window, acked: u64, delivery: Delivery) {
+        let least = MIN_SEGMENTS * window.mss;
+        if self.conserves {
+            window.cwnd = window.cwnd.max(delivery.in_flight + acked);
+        } else {
+            let target = self.product(self.window_gain()) + QUANTA * window.mss;
+            let grown = window.cwnd.saturating_add(acked);
+            if self.full.is_reached {
+                window.cwnd = grown.min(target);
+            } else if window.cwnd < target || self.rates.max() == 0.0 {
+                window.cwnd = grown;
+            }
+        }
+        window.cwnd = window.cwnd.max(least);
+        if matches!(self.mode, Mode::ProbeRtt { .. }) {
+            window.cwnd = window.cwnd.min(least);
+        }
+    }
+
+    /// What the path holds without a queue, times a gain, in octets.
+    fn product(&self, gain: f64) -> u64 {
+        let Some(least) = self.min_rtt else { return 0 };
+        octets(gain * self.rates.max() * least.value.as_secs_f64())
+    }
+
+    fn window_gain(&self) -> f64 {
+        match self.mode {
+            Mode::Drain | Mode::Startup => HIGH_GAIN,
+            Mode::ProbeBw { .. } => WINDOW_GAIN,
+            Mode::ProbeRtt { .. } => 1.0,
+        }
+    }
+
+    fn pace_gain(&self) -> f64 {
+        match self.mode {
+            Mode::Drain => 1.0 / HIGH_GAIN,
+            Mode::ProbeBw { phase, .. } => CYCLE[phase],
+            Mode::ProbeRtt { .. } => 1.0,
+            Mode::Startup => HIGH_GAIN,
+        }
+    }
+}
+
+impl CongestionControl for Bbr {
+    fn on_ack(&mut self, now: Time, window: &mut Window, ack: &Ack) -> Verdict {
+        self.handle(now, window, ack.delivery, [ack.rtt, ack.srtt]);
+        Verdict::Continue
+    }
+
+    fn on_duplicate(&mut self, now: Time, window: &mut Window, duplicate: &Duplicate) -> Verdict {
+        self.handle(now, window, duplicate.delivery, [None, None]);
+        Verdict::Continue
+    }
+
+    /// For a round only what has left the network is replaced; the rate stays.
+    fn on_loss(&mut self, _now: Time, window: &mut Window, flight: u64) {
+        self.prior_cwnd = self.prior_cwnd.max(window.cwnd);
+        window.ssthresh = self.prior_cwnd;
+        window.cwnd = window.cwnd.min(flight.max(MIN_SEGMENTS * window.mss));
+        self.conserves = true;
+    }
+
+    fn on_recovered(&mut self, _now: Time, window: &mut Window, _flight: u64) {
+        window.cwnd = window.cwnd.max(std::mem::take(&mut self.prior_cwnd));
+        self.conserves = false;
+    }
+
+    fn on_timeout(&mut self, _now: Time, window: &mut Window, _flight: u64, is_first: bool) {
+        if is_first {
+            self.prior_cwnd = self.prior_cwnd.max(window.cwnd);
+        }
+        // All in flight counts as lost, so there is none; the window grows as in Startup.
+        window.cwnd = window.mss;
+        self.full.rate = 0.0;
+        self.conserves = false;
+    }
+
+    /// Version 1 does not know marks.
+    fn on_mark(&mut self, _now: Time, _window: &mut Window, _flight: u64) {}
+
+    fn on_sent(&mut self, now: Time, window: &mut Window, sent: u64) {
+        self.sampler.note_sent(now);
+        let rate = match self.rates.max() {
+            // Nothing is known but the window: as if it were the flight of a short round trip.
+            0.0 => window.cwnd as f64 / self.sampler.rtt().as_secs_f64().max(1e-3),
+            rate => rate * MARGIN,
+        };
+        let takes = sent as f64 / (rate * self.pace_gain()).max(1.0);
+        let takes = Duration::try_from_secs_f64(takes).unwrap_or(Duration::MAX);
+        let due = window.next_send.filter(|due| *due > now).unwrap_or(now);
+        window.next_send = Some(due + takes);
+    }
+}
+
+impl Full {
+    /// A round is over in which this was the greatest rate.
+    fn look(&mut self, rate: f64) {
+        if self.is_reached || rate == 0.0 {
+            return;
+        }
+        if rate >= self.rate * FULL_GROWTH {
+            (self.rate, self.rounds) = (rate, 0);
+            return;
+        }
+        self.rounds += 1;
+        self.is_reached = self.rounds >= FULL_ROUNDS;
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the conversion stops at the ends of the range, as it should"
+)]
+fn octets(number: f64) -> u64 {
+    number as u64
+}

@@ -1,0 +1,73 @@
+//! TCP (RFC 9293) without I/O.
+//!
+//! ```text
+//!               write / close                      poll_transmit (whole IP packets)
+//!  application ───────────────▶ ┌────────────┐ ─────────────────────────────────────▶  network
+//!              ◀─────────────── │ Connection │ ◀─────────────────────────────────────
+//!            read / poll_event  └────────────┘   handle_segment (Segment::parse)
+//!                        next_timeout / handle_timeout
+//! ```
+//!
+//! Listening is the driver's: it gives a SYN for a port that listens to [`Connection::accept`],
+//! and answers a segment that belongs to no connection with [`Segment::reset_for`](base::tcp::Segment::reset_for). After each
+//! `handle_*`, and after `write`, `read`, `close` and `abort`, it asks `poll_event`,
+//! `poll_transmit` and `next_timeout`.
+//!
+//! Inside, `sender` and `receiver` are the two halves; `recovery` is what acknowledgements mean
+//! to the one, `reassembly` what payload means to the other; `input`, `output` and `timeouts` are
+//! the state machine around them.
+
+#![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
+
+pub mod adaptive_pacing;
+mod agreed;
+mod algorithm;
+pub mod bbr;
+mod clock;
+mod config;
+mod congestion;
+mod connection;
+mod controller;
+mod cubic;
+mod event;
+mod flight;
+mod hystart;
+mod input;
+mod newreno;
+mod offered;
+mod output;
+mod parameters;
+mod queue;
+mod reaction;
+mod reassembly;
+mod receiver;
+mod recovery;
+mod resent;
+mod ring;
+mod rtt;
+mod scoreboard;
+mod sender;
+mod seq;
+mod spelling;
+pub mod stats;
+mod syn;
+pub mod tcpnc;
+#[cfg(test)]
+mod tests;
+mod timeouts;
+mod timers;
+pub mod vegas;
+
+pub use algorithm::{Algorithm, Finding};
+pub use config::{
+    Config, Congestion, DelayedAck, FullAck, InitialWindow, IpFields, KeepAlive, Limit,
+    LossRecovery, Offer, Rto,
+};
+pub use congestion::{Ack, CongestionControl, Delivery, Duplicate, Growth, Head, Verdict, Window};
+pub use connection::Connection;
+pub use cubic::Cubic;
+pub use event::{Event, State, TimedOut};
+pub use newreno::NewReno;
+pub use parameters::PARAMETERS;
+pub use rtt::Estimator;
+pub use stats::Stats;

@@ -1,0 +1,228 @@
+//! The receive side: what the window is, and when an acknowledgement is owed.
+
+use base::time::Time;
+
+use super::config::Config;
+use super::reassembly::{Arrival, Reassembly};
+use super::seq::Seq;
+use super::stats::Received;
+
+/// The longest shift of the window field (RFC 7323, 2.3).
+pub(super) const MAX_SHIFT: u8 = 14;
+/// More than any sender needs to see; the bearer may have no room for long.
+const MAX_DUPLICATES_DUE: u32 = 16;
+/// A timestamp this old says nothing about order any more: 24 days (RFC 7323, 5.5).
+const TIMESTAMP_LIFE: std::time::Duration = std::time::Duration::from_secs(24 * 86_400);
+
+/// The receive side of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    pub(super) reassembly: Reassembly,
+    buffer: u64,
+    mss: u64,
+    /// Bits by which our window field is shifted.
+    pub(super) shift: u8,
+    /// Beyond the last octet that we ever allowed the peer to send.
+    edge: Seq,
+    /// The window at the last acknowledgement.
+    offered: u64,
+    /// The place of the peer's FIN.
+    fin: Option<Seq>,
+    /// What the last acknowledgement sent said.
+    last_ack: Seq,
+    /// The timestamp to echo, and when it came.
+    recent: Option<(u32, Time)>,
+    /// Segments in order since the last acknowledgement.
+    unacked: u32,
+    /// An acknowledgement is due.
+    pub(super) due: Due,
+    /// Acknowledgements due that must not ride on data, so that they count as duplicates.
+    pub(super) duplicates_due: u32,
+    /// Congestion was experienced, and the peer does not know yet.
+    pub(super) echo: bool,
+}
+
+/// When an acknowledgement is due.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Due {
+    Later(Time),
+    Never,
+    Now,
+}
+
+impl Receiver {
+    /// The peer's SYN is at `irs`.
+    pub(super) fn new(config: &Config, irs: u32, shift: u8, mss: u64) -> Self {
+        let next = Seq::initial(irs) + 1;
+        let buffer = buffer(config);
+        Self {
+            reassembly: Reassembly::new(next, config.max_holes),
+            buffer,
+            mss,
+            shift,
+            // The window of a SYN is not scaled.
+            edge: next + buffer.min(0xffff),
+            offered: buffer.min(0xffff),
+            fin: None,
+            last_ack: next,
+            recent: None,
+            unacked: 0,
+            due: Due::Never,
+            duplicates_due: 0,
+            echo: false,
+        }
+    }
+
+    /// The shift that lets a window field speak of the whole buffer.
+    pub(super) fn shift_for(config: &Config) -> u8 {
+        let shift = (0..MAX_SHIFT).find(|shift| buffer(config) >> shift <= 0xffff);
+        shift.unwrap_or(MAX_SHIFT)
+    }
+
+    /// RCV.NXT.
+    pub(super) fn next(&self) -> Seq {
+        self.reassembly.next()
+    }
+
+    /// RCV.WND.
+    pub(super) fn window(&self) -> u64 {
+        self.edge.since(self.next())
+    }
+
+    /// Beyond the last octet that the peer may send.
+    pub(super) fn edge(&self) -> Seq {
+        self.edge
+    }
+
+    /// Whether a part of a segment lies in the window (RFC 9293, 3.10.7.4, first check).
+    pub(super) fn is_acceptable(&self, seq: Seq, len: u64) -> bool {
+        let (next, edge) = (self.next(), self.edge);
+        match (len, self.window()) {
+            (0, 0) => seq == next,
+            (_, 0) => false,
+            (0, _) => next <= seq && seq < edge,
+            _ => seq < edge && seq + len > next,
+        }
+    }
+
+    /// Whether the timestamp is older than what came before it (PAWS; RFC 7323, 5.3).
+    pub(super) fn is_old(&self, now: Time, value: u32) -> bool {
+        self.recent.is_some_and(|(recent, at)| {
+            value.wrapping_sub(recent).cast_signed() < 0 && now.since(at) < TIMESTAMP_LIFE
+        })
+    }
+
+    /// Takes the timestamp of an acceptable segment at `seq` (RFC 7323, 4.3).
+    pub(super) fn take_timestamp(&mut self, now: Time, seq: Seq, value: u32) {
+        if seq <= self.last_ack && !self.is_old(now, value) {
+            self.recent = Some((value, now));
+        }
+    }
+
+    /// The timestamp to echo.
+    pub(super) fn recent(&self) -> u32 {
+        self.recent.map_or(0, |(recent, _)| recent)
+    }
+
+    /// Takes the payload at `seq`, cut to the window; returns the octets that became readable.
+    pub(super) fn take(
+        &mut self,
+        now: Time,
+        config: &Config,
+        seq: Seq,
+        payload: &[u8],
+        stats: &mut Received,
+    ) -> u64 {
+        let limit = self.fin.map_or(self.edge, |fin| fin.min(self.edge));
+        let len = payload.len().min(limit.offset_from(seq));
+        match self.reassembly.insert(seq, &payload[..len]) {
+            Arrival::Duplicate => {
+                stats.duplicates += 1;
+                self.owe_duplicate();
+                0
+            }
+            Arrival::InOrder { octets, filled } => {
+                stats.octets += octets;
+                self.unacked += 1;
+                let is_enough = self.unacked >= config.delayed_ack.segments.max(1);
+                if filled || is_enough || config.delayed_ack.delay.is_zero() {
+                    self.due = Due::Now;
+                } else if self.due == Due::Never {
+                    self.due = Due::Later(now + config.delayed_ack.delay);
+                }
+                octets
+            }
+            Arrival::OutOfOrder => {
+                stats.out_of_order += 1;
+                self.owe_duplicate();
+                0
+            }
+            Arrival::Refused => {
+                stats.too_many_holes += 1;
+                self.owe_duplicate();
+                0
+            }
+        }
+    }
+
+    /// Owes an acknowledgement that the peer shall count.
+    pub(super) fn owe_duplicate(&mut self) {
+        self.duplicates_due = (self.duplicates_due + 1).min(MAX_DUPLICATES_DUE);
+    }
+
+    /// Takes a FIN at `seq`, which may be ahead of what has arrived.
+    pub(super) fn take_fin(&mut self, seq: Seq) {
+        if seq >= self.next() && seq < self.edge.max(self.next() + 1) {
+            self.fin.get_or_insert(seq);
+        }
+        self.due = Due::Now;
+    }
+
+    /// Moves over the FIN once all before it is here; returns whether it did.
+    pub(super) fn reach_fin(&mut self) -> bool {
+        if self.fin != Some(self.next()) {
+            return false;
+        }
+        self.reassembly.pass_fin();
+        self.fin = None;
+        self.due = Due::Now;
+        true
+    }
+
+    /// The window field for a segment sent now; the right edge never moves back, and moves on in
+    /// steps worth sending for (RFC 9293, 3.8.6.2.2).
+    pub(super) fn advertise(&mut self) -> u16 {
+        let edge = self.worthwhile_edge();
+        let field = edge.since(self.next()) >> self.shift;
+        let field = u16::try_from(field).unwrap_or(u16::MAX);
+        self.offered = u64::from(field) << self.shift;
+        self.edge = self.edge.max(self.next() + self.offered);
+        field
+    }
+
+    /// Whether the application has read enough that the peer should know (RFC 9293, 3.8.6.2.2).
+    pub(super) fn has_news(&self) -> bool {
+        let left = (self.last_ack + self.offered).since(self.next());
+        let edge = self.worthwhile_edge();
+        edge > self.edge && edge.since(self.next()) >= 2 * left
+    }
+
+    fn worthwhile_edge(&self) -> Seq {
+        let most = self.next() + (0xffff << self.shift);
+        let free = most.min(self.reassembly.base() + self.buffer);
+        // A smaller step could vanish in the shift.
+        let step = self.mss.min(self.buffer / 2).max(1 << self.shift);
+        if free.since(self.edge) >= step { free } else { self.edge }
+    }
+
+    /// An acknowledgement was sent.
+    pub(super) fn acked(&mut self) {
+        self.last_ack = self.next();
+        self.unacked = 0;
+        self.due = Due::Never;
+    }
+}
+
+fn buffer(config: &Config) -> u64 {
+    u64::try_from(config.receive_buffer).unwrap_or(u64::MAX).clamp(1, 1 << 30)
+}

@@ -1,0 +1,140 @@
+//! How algorithms, windows and limits are written.
+
+use base::parameter::{Kind, Value};
+use base::quantity::Span;
+
+use super::algorithm::Algorithm;
+use super::config::{Config, InitialWindow, Limit};
+use super::congestion::Growth;
+
+pub(super) const GROWTH: Kind = Kind::Text {
+    allowed: GROWTHS,
+    check: |text| read(text, growth, GROWTHS),
+    examples: &["per-ack", "1", "2"],
+};
+const GROWTHS: &str = "\"per-ack\", or a number of segments from 1";
+const WINDOWS: &str = "a number of segments, \"14600 octets\", \"rfc5681\" or \"rfc6928\"";
+pub(super) const INITIAL_WINDOW: Kind = Kind::Text {
+    allowed: WINDOWS,
+    check: |text| read(text, window, WINDOWS),
+    examples: &["10", "14600 octets", "rfc5681", "rfc6928"],
+};
+const LIMITS: &str = "a number of retransmissions, a time such as \"100s\", or \"never\"";
+pub(super) const LIMIT: Kind = Kind::Text {
+    allowed: LIMITS,
+    check: |text| read(text, limit, LIMITS),
+    examples: &["15", "100s", "never"],
+};
+const PATIENCE: &str = "a number of retransmissions, a time such as \"100s\", one that begins with \
+    R1 such as \"80s after r1\", or \"never\"";
+pub(super) const LIMIT_AFTER_R1: Kind = Kind::Text {
+    allowed: PATIENCE,
+    check: |text| read(text, limit_after_r1, PATIENCE),
+    examples: &["15", "100s", "80s after r1", "never"],
+};
+
+fn read<T>(text: &str, read: fn(&str) -> Option<T>, allowed: &str) -> Result<(), String> {
+    match read(text) {
+        Some(_) => Ok(()),
+        None => Err(format!("{text:?} is not allowed: {allowed}")),
+    }
+}
+
+pub(super) fn set_parsed<T>(to: &mut T, read: Option<T>) {
+    if let Some(read) = read {
+        *to = read;
+    }
+}
+
+pub(super) fn algorithm(algorithm: Algorithm) -> Value {
+    let name = match algorithm {
+        Algorithm::Bbr => "bbr",
+        Algorithm::Cubic { .. } => "cubic",
+        Algorithm::NewReno { .. } => "new-reno",
+        Algorithm::TcpAp(_) => "tcp-ap",
+        Algorithm::Vegas(_) => "vegas",
+    };
+    Value::Text(name.to_owned())
+}
+
+fn growth(text: &str) -> Option<Growth> {
+    match text.parse() {
+        Ok(limit @ 1..) => Some(Growth::Octets { limit }),
+        _ => (text == "per-ack").then_some(Growth::PerAck),
+    }
+}
+
+pub(super) fn set_growth(config: &mut Config, to: &Value) {
+    let Some(read) = growth(to.text()) else { return };
+    match &mut config.congestion.algorithm {
+        Algorithm::NewReno { growth } => *growth = read,
+        Algorithm::TcpAp(pacing) => pacing.growth = read,
+        Algorithm::Bbr | Algorithm::Cubic { .. } | Algorithm::Vegas(_) => {}
+    }
+}
+
+pub(super) fn shown_growth(algorithm: Algorithm) -> Value {
+    let growth = match algorithm {
+        Algorithm::Bbr | Algorithm::Cubic { .. } | Algorithm::Vegas(_) => return Value::Absent,
+        Algorithm::NewReno { growth } => growth,
+        Algorithm::TcpAp(pacing) => pacing.growth,
+    };
+    Value::Text(match growth {
+        Growth::Octets { limit } => limit.to_string(),
+        Growth::PerAck => "per-ack".to_owned(),
+    })
+}
+
+pub(super) fn window(text: &str) -> Option<InitialWindow> {
+    match (text, text.strip_suffix("octets")) {
+        ("rfc5681", _) => Some(InitialWindow::Rfc5681),
+        ("rfc6928", _) => Some(InitialWindow::Rfc6928),
+        (_, Some(octets)) => octets.trim().parse().ok().map(InitialWindow::Octets),
+        (segments, None) => segments.parse().ok().map(InitialWindow::Segments),
+    }
+}
+
+pub(super) fn shown_window(window: InitialWindow) -> Value {
+    Value::Text(match window {
+        InitialWindow::Octets(octets) => format!("{octets} octets"),
+        InitialWindow::Rfc5681 => "rfc5681".to_owned(),
+        InitialWindow::Rfc6928 => "rfc6928".to_owned(),
+        InitialWindow::Segments(segments) => segments.to_string(),
+    })
+}
+
+pub(super) fn limit(text: &str) -> Option<Limit> {
+    match (text, text.parse()) {
+        ("never", _) => Some(Limit::Never),
+        (_, Ok(times)) => Some(Limit::Retransmissions(times)),
+        (time, Err(_)) => time.parse().ok().map(|Span(time)| Limit::Elapsed(time)),
+    }
+}
+
+/// A limit that may begin with R1: that of R2.
+pub(super) fn limit_after_r1(text: &str) -> Option<Limit> {
+    match text.strip_suffix(AFTER_R1) {
+        Some(time) => time.trim().parse().ok().map(|Span(time)| Limit::ElapsedSinceR1(time)),
+        None => limit(text),
+    }
+}
+
+/// What makes a time one that begins with R1.
+const AFTER_R1: &str = " after r1";
+
+/// What no text stands for is not shown.
+pub(super) fn shown_limit(limit: Limit) -> Value {
+    match limit {
+        Limit::ElapsedSinceR1(_) => Value::Absent,
+        limit => shown_limit_after_r1(limit),
+    }
+}
+
+pub(super) fn shown_limit_after_r1(limit: Limit) -> Value {
+    Value::Text(match limit {
+        Limit::Elapsed(time) => Span(time).to_string(),
+        Limit::ElapsedSinceR1(time) => format!("{}{AFTER_R1}", Span(time)),
+        Limit::Never => "never".to_owned(),
+        Limit::Retransmissions(times) => times.to_string(),
+    })
+}

@@ -1,0 +1,39 @@
+//! TCP with network coding: a layer between TCP and IP that masks losses (TCP/NC, with loss-rate
+//! estimation and enhanced retransmission).
+//!
+//! ```text
+//!               handle_outgoing ┌─────────────────────────────┐ poll_transmit
+//!   TCP        ───────────────▶ │ Layer   Sender    (coding)  │ ─────────────▶  IP
+//!   Connection ◀─────────────── │         Receiver  (solving) │ ◀─────────────
+//!               poll_segment    └─────────────────────────────┘ handle_packet
+//!                              next_timeout / handle_timeout
+//! ```
+//!
+//! Segments with data go as combinations; all others pass as they are. The receiver acknowledges
+//! the oldest packet that is *unseen*, so that TCP does not notice losses that the redundancy
+//! covers. `framing` carries IP packets in the octets of a connection, for tunnels. The protocol
+//! is described in `docs/protocols/tcpnc.md`.
+
+mod coefficients;
+mod config;
+mod decoder;
+pub mod framing;
+mod layer;
+mod loss;
+mod parameters;
+mod receiver;
+pub mod redundancy;
+mod sender;
+mod stats;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+pub use config::Config;
+pub use layer::Layer;
+pub use loss::Estimator;
+pub use parameters::PARAMETERS;
+pub use stats::Stats;
+
+/// The IP protocol number of the layer's packets: for experiments (RFC 3692).
+pub const PROTOCOL: u8 = 254;

@@ -1,0 +1,54 @@
+//! Round trips, told apart by one segment of each.
+
+use std::time::Duration;
+
+use base::time::Time;
+
+/// The round trip that is under way. Places are octets since the connection began.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Epoch {
+    /// Octets acknowledged so far.
+    acked: u64,
+    /// The place of the segment whose acknowledgement ends the round trip.
+    start: u64,
+    started_at: Option<Time>,
+    sum: Duration,
+    count: u32,
+}
+
+/// A round trip that is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    /// The mean of its segments, or how long it took.
+    pub(super) rtt: Duration,
+    /// Octets that were sent in it.
+    pub(super) sent: u64,
+}
+
+impl Epoch {
+    /// Something was sent: the first round trip begins with the first.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.started_at.get_or_insert(now);
+    }
+
+    /// Takes a round-trip time of one segment.
+    pub(super) fn sample(&mut self, rtt: Duration) {
+        self.sum += rtt;
+        self.count += 1;
+    }
+
+    /// So many octets were acknowledged, and so many are in flight; returns the round trip that this
+    /// ends.
+    pub(super) fn advance(&mut self, now: Time, octets: u64, in_flight: u64) -> Option<Round> {
+        self.acked += octets;
+        if self.acked <= self.start {
+            return None;
+        }
+        let next = self.acked + in_flight;
+        let elapsed = self.started_at.map_or(Duration::ZERO, |at| now.since(at));
+        let rtt = if self.count > 0 { self.sum / self.count } else { elapsed };
+        let round = Round { rtt, sent: next - self.start };
+        *self = Self { start: next, started_at: Some(now), acked: self.acked, ..Self::default() };
+        Some(round)
+    }
+}

@@ -1,0 +1,51 @@
+//! The coded tunnel, which repairs losses between two gateways.
+//!
+//! ```text
+//!   inner IP     handle_packet  ┌────────┐  poll_transmit    sealed, in UDP
+//!   packets    ───────────────▶ │ Tunnel │ ────────────────▶ to the peer
+//!              ◀─────────────── │        │ ◀────────────────
+//!               poll_packet     └────────┘  handle_datagram
+//!                  poll_event  next_timeout  handle_timeout
+//! ```
+//!
+//! One [`Tunnel`] is one peer. It knows nothing of keys and addresses: the driver seals what
+//! [`Tunnel::poll_transmit`] gives, with the datagram's number as nonce, and hands in only what it
+//! could open.
+
+#![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
+
+mod config;
+mod cutting;
+pub mod headers;
+mod lengths;
+mod liveness;
+mod loss;
+mod mtu;
+mod order;
+mod outlet;
+mod parameters;
+mod parts;
+mod pool;
+mod probes;
+mod queue;
+mod rate;
+mod receiver;
+mod record;
+mod recorder;
+mod reported;
+mod reporter;
+pub mod secure;
+mod sender;
+mod silence;
+pub mod stats;
+#[cfg(test)]
+mod tests;
+mod transmit;
+mod tunnel;
+mod understanding;
+mod wire;
+
+pub use config::Config;
+pub use parameters::PARAMETERS;
+pub use stats::{Estimates, Stats};
+pub use tunnel::{Event, Transmit, Tunnel};

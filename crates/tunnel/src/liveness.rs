@@ -1,0 +1,118 @@
+//! Detection of a lost peer: a silent peer is probed, and the path is down when it stays silent.
+//!
+//! ```text
+//!            data sent                  silent for dead_after
+//!   Heard ─────────────▶ Unanswered ──────────────────────────▶ Down
+//!     ▲                      │                                   │
+//!     └──────────────────────┴──── anything comes from it ───────┘
+//! ```
+//! On the way from Unanswered to Down the peer is doubted, once: it may have started anew and lost its
+//! keys, which costs a round trip to find out.
+
+use std::time::Duration;
+
+use base::time::{Time, earliest};
+
+/// The time between two probes of a silent peer.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
+/// The silence after which a peer is doubted, unless timeouts say so before; at least, and in round trips.
+const LEAST_DOUBT: Duration = Duration::from_secs(2);
+const DOUBT_ROUND_TRIPS: u32 = 4;
+
+/// The state of the peer's silence.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    /// The silence after which a peer counts as lost.
+    dead_after: Duration,
+    state: State,
+    /// When the peer is probed next.
+    ask_at: Option<Time>,
+    /// Whether the peer is doubted, and that was told.
+    is_doubted: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Down,
+    /// Nothing was sent since the peer was last heard.
+    Heard,
+    /// The first datagram since then was sent at this time.
+    Unanswered(Time),
+}
+
+impl Liveness {
+    pub(super) fn new(dead_after: Duration) -> Self {
+        Self { dead_after, state: State::Heard, ask_at: None, is_doubted: false }
+    }
+
+    /// Something was received from the peer; returns whether the path was down before.
+    pub(super) fn handle_heard(&mut self) -> bool {
+        self.ask_at = None;
+        self.is_doubted = false;
+        std::mem::replace(&mut self.state, State::Heard) == State::Down
+    }
+
+    /// Something that the peer answers was sent.
+    pub(super) fn handle_sent(&mut self, now: Time) {
+        if self.state == State::Heard {
+            self.state = State::Unanswered(now);
+        }
+    }
+
+    /// The peer did not answer in time, which is a round trip at least; returns whether it is doubted from now on.
+    pub(super) fn doubt(&mut self, now: Time, rtt: Duration) -> bool {
+        let is_overdue = matches!(self.state, State::Unanswered(since) if now.since(since) >= rtt);
+        is_overdue && !std::mem::replace(&mut self.is_doubted, true)
+    }
+
+    /// When the peer is to be doubted unless it is heard.
+    pub(super) fn doubt_at(&self, rtt: Duration) -> Option<Time> {
+        match self.state {
+            State::Unanswered(since) if !self.is_doubted => {
+                Some(since + LEAST_DOUBT.max(DOUBT_ROUND_TRIPS * rtt))
+            }
+            State::Down | State::Heard | State::Unanswered(_) => None,
+        }
+    }
+
+    /// Probes the peer at once.
+    pub(super) fn ask(&mut self, now: Time) {
+        self.ask_at = earliest(self.ask_at, Some(now));
+    }
+
+    /// Whether the peer must be probed now; the next probe is then scheduled.
+    pub(super) fn poll_question(&mut self, now: Time) -> bool {
+        let is_due = self.ask_at.is_some_and(|at| at <= now);
+        if is_due {
+            self.ask_at = Some(now + ASK_INTERVAL);
+        }
+        is_due
+    }
+
+    /// Returns whether the path is down from now on.
+    pub(super) fn handle_timeout(&mut self, now: Time) -> bool {
+        let is_over = self.next_timeout().is_some_and(|at| at <= now);
+        if is_over {
+            self.state = State::Down;
+            self.ask_at = Some(now);
+        }
+        is_over
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        self.state == State::Down
+    }
+
+    /// When the path counts as down unless the peer is heard.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        match self.state {
+            State::Down | State::Heard => None,
+            State::Unanswered(since) => Some(since + self.dead_after),
+        }
+    }
+
+    /// When the next probe may be sent.
+    pub(super) fn next_question(&self) -> Option<Time> {
+        self.ask_at
+    }
+}

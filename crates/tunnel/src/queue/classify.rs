@@ -1,0 +1,111 @@
+//! Which flow a packet belongs to, and what of it matters to a queue.
+
+use std::net::IpAddr;
+
+use base::ip::FlowKey;
+use base::rng::Rng;
+use base::serial::is_after;
+use base::tcp::Peek;
+
+use super::FLOWS;
+
+/// What a packet is to a queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Kind {
+    /// A TCP segment with SYN.
+    Opening,
+    Other,
+    /// A TCP segment without payload, SYN, FIN and RST.
+    PureAck,
+    /// A TCP segment that was sent before.
+    Repeat,
+}
+
+/// A flow, as far as it can be told apart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Tag(u64);
+
+/// Maps flows to buckets in a way that nobody outside can foresee.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hash([u64; 4]);
+
+/// How far the TCP segments of a bucket have come: whose, and their greatest sequence number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress(Option<(Tag, u32)>);
+
+impl Kind {
+    /// What the TCP segment in a packet is, if there is one.
+    pub(super) fn of(segment: Option<Peek>, tag: Tag, progress: &mut Progress) -> Self {
+        let Some(segment) = segment else { return Self::Other };
+        let end = segment.seq.wrapping_add(segment.len);
+        if segment.is_syn() {
+            progress.0 = Some((tag, end));
+            Self::Opening
+        } else if segment.len > 0 {
+            if progress.reach(tag, end) { Self::Other } else { Self::Repeat }
+        } else if segment.occupies() == 0 && !segment.is_reset() {
+            Self::PureAck
+        } else {
+            Self::Other
+        }
+    }
+}
+
+impl Progress {
+    /// Returns whether `end` is news.
+    fn reach(&mut self, tag: Tag, end: u32) -> bool {
+        if let Some((known, newest)) = self.0
+            && known == tag
+            && !is_after(end, newest)
+        {
+            return false;
+        }
+        self.0 = Some((tag, end));
+        true
+    }
+}
+
+impl Hash {
+    pub(super) fn new(rng: &mut Rng) -> Self {
+        Self([rng.bits(), rng.bits(), rng.bits(), rng.bits()])
+    }
+
+    pub(super) fn tag(&self, key: &FlowKey) -> Tag {
+        let Self([a, b, c, d]) = *self;
+        let ports = u64::from(key.source_port) << 16 | u64::from(key.destination_port);
+        let rest = ports << 8 | u64::from(key.protocol);
+        let (source, destination) = (halves(key.source), halves(key.destination));
+        let ends = fold(source.0 ^ a, source.1 ^ b) ^ fold(destination.0 ^ c, destination.1 ^ d);
+        let sum = fold(ends ^ rest ^ b, c ^ rest.rotate_left(32)) ^ ends;
+        Tag(fold(sum ^ a, d | 1))
+    }
+}
+
+impl Tag {
+    /// The bucket of the flow.
+    pub(super) fn bucket(self) -> usize {
+        usize::try_from(self.0 >> 32).map_or(0, |high| high % FLOWS)
+    }
+}
+
+/// The two halves of the 128-bit product, together.
+fn fold(a: u64, b: u64) -> u64 {
+    let [low, high] = split(u128::from(a) * u128::from(b));
+    low ^ high
+}
+
+fn halves(address: IpAddr) -> (u64, u64) {
+    match address {
+        IpAddr::V4(address) => (u64::from(address.to_bits()), 0),
+        IpAddr::V6(address) => {
+            let [low, high] = split(address.to_bits());
+            (high, low)
+        }
+    }
+}
+
+fn split(wide: u128) -> [u64; 2] {
+    let octets = wide.to_le_bytes();
+    let (halves, _) = octets.as_chunks::<8>();
+    [u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1])]
+}

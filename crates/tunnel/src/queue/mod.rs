@@ -1,0 +1,299 @@
+//! Where inner packets wait for the tunnel: a queue for each flow, served in turn.
+//!
+//! ```text
+//!                    ┌ flow ┐
+//!  push ──▶ hash ──▶ │ flow │ ──▶ new flows, then old ones, ──▶ CoDel: pass, ──▶ pop
+//!                    └ flow ┘     a quantum each in turn        mark or drop
+//! ```
+//!
+//! This is FQ-CoDel (RFC 8290) with targets for a tunnel that must not idle: see [`codel::Law`]. A flow
+//! that had nothing queued goes before those that had, so that sparse traffic passes at once.
+
+mod classify;
+mod codel;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use base::contract::Refused;
+use base::ip::{self, FlowKey, Header};
+use base::rng::Rng;
+use base::tcp::Peek;
+use base::time::Time;
+
+use self::classify::{Hash, Kind, Progress};
+use self::codel::{Codel, Law, Leaving};
+use self::store::{Chain, Note, Store};
+
+/// Buckets of flows (RFC 8290, 5.2).
+const FLOWS: usize = 1_024;
+/// Octets that a flow may send in its turn: a packet of full size (RFC 8290, 5.2).
+const QUANTUM: usize = 1_500;
+/// Octets that each packet counts in addition to its own: the memory of its bookkeeping.
+const BOOKKEEPING: usize = 64;
+
+/// Inner packets on their way into the tunnel.
+#[derive(Debug)]
+pub(super) struct Queue {
+    limit: usize,
+    hash: Hash,
+    store: Store,
+    flows: Vec<Flow>,
+    /// Octets that wait, with their bookkeeping, by flow.
+    backlogs: Vec<usize>,
+    /// One of the longest flows, and an upper bound of all backlogs.
+    longest: (usize, usize),
+    /// The law, and the round-trip time that it was made for.
+    law: (Duration, Law),
+    new: VecDeque<usize>,
+    old: VecDeque<usize>,
+    packets: usize,
+    octets: usize,
+    stats: Stats,
+}
+
+/// A packet that left.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Popped {
+    /// Its flow, 0 to 1,023: the same for all packets of a flow, and seldom for those of another.
+    pub(super) flow: u32,
+    /// When it was pushed.
+    pub(super) arrived: Time,
+    /// Whether its flow had nothing waiting shortly before.
+    pub(super) is_sparse: bool,
+    /// Whether it is a TCP segment without payload, SYN, FIN and RST.
+    pub(super) is_pure_ack: bool,
+    /// Its six DSCP bits.
+    pub(super) dscp: u8,
+}
+
+/// What the queue counts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Stats {
+    /// Packets marked with congestion experienced.
+    pub(super) marked: u64,
+    /// Packets dropped because their flow queued for too long.
+    pub(super) dropped_by_codel: u64,
+    /// Packets dropped because there was no more room.
+    pub(super) dropped_at_limit: u64,
+    /// Packets thrown away by `clear`.
+    pub(super) cleared: u64,
+    /// Flows that wait now.
+    pub(super) flows: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    packets: Option<Chain>,
+    is_listed: bool,
+    /// What is left of its turn.
+    credit: isize,
+    codel: Codel,
+    progress: Progress,
+}
+
+impl Queue {
+    /// Holds packets of at most `limit` octets, counting 64 more for each.
+    pub(super) fn new(limit: usize, rng: &mut Rng) -> Self {
+        Self {
+            limit,
+            hash: Hash::new(rng),
+            store: Store::default(),
+            flows: vec![Flow::default(); FLOWS],
+            backlogs: vec![0; FLOWS],
+            longest: (0, 0),
+            law: (Duration::ZERO, Law::new(Duration::ZERO)),
+            new: VecDeque::with_capacity(FLOWS),
+            old: VecDeque::with_capacity(FLOWS),
+            packets: 0,
+            octets: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Takes an inner packet, cut to the length that its IP header says.
+    ///
+    /// When the limit is exceeded, the longest flow loses its first packets.
+    pub(super) fn push(&mut self, now: Time, packet: &[u8]) -> Result<(), Refused> {
+        let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
+        let (key, offset) = FlowKey::of(&header, packet);
+        let octets = &packet[..header.total_len];
+        let tag = self.hash.tag(&key);
+        let index = tag.bucket();
+
+        let flow = &mut self.flows[index];
+        let segment = Peek::of(&key, &header, packet, offset);
+        let kind = Kind::of(segment, tag, &mut flow.progress);
+        self.stats.flows += usize::from(flow.packets.is_none());
+        let note = Note { arrived: now, kind, ahead: self.backlogs[index] };
+        self.store.append(&mut flow.packets, octets, note);
+        if !flow.is_listed {
+            flow.is_listed = true;
+            flow.credit = QUANTUM.cast_signed();
+            self.new.push_back(index);
+        }
+        self.packets += 1;
+        self.octets += octets.len();
+        self.backlogs[index] += octets.len() + BOOKKEEPING;
+        if self.backlogs[index] >= self.backlogs[self.longest.0] {
+            self.longest = (index, self.backlogs[index].max(self.longest.1));
+        }
+        while self.octets + self.packets * BOOKKEEPING > self.limit {
+            let longest = self.longest();
+            self.remove(longest);
+            self.stats.dropped_at_limit += 1;
+        }
+        Ok(())
+    }
+
+    /// Appends the next packet to `out` if it is of at most `room` octets, and has this DSCP if one is given.
+    ///
+    /// `round_trip` is that of the tunnel's path without queues, plus the time that repairs take: bulk
+    /// flows may queue for a little more than that. `None` also when the next packet is longer than
+    /// `room` or has another DSCP; it stays the next one unless a sparse flow goes before it.
+    pub(super) fn pop(
+        &mut self,
+        now: Time,
+        room: usize,
+        dscp: Option<u8>,
+        round_trip: Duration,
+        out: &mut Vec<u8>,
+    ) -> Option<Popped> {
+        if self.law.0 != round_trip {
+            self.law = (round_trip, Law::new(round_trip));
+        }
+        loop {
+            let (index, is_sparse) = self.turn()?;
+            let flow = &mut self.flows[index];
+            let packet = self.store.first(flow.packets?);
+            let len = packet.octets.len();
+            let its = ip::dscp(&packet.octets);
+            if len > room || dscp.is_some_and(|dscp| dscp != its) {
+                return None;
+            }
+
+            let Note { arrived, kind, ahead } = packet.note;
+            let behind = self.backlogs[index] - len - BOOKKEEPING;
+            let may_be_told = match kind {
+                Kind::Opening | Kind::PureAck => !is_sparse,
+                Kind::Other => true,
+                // A retransmission answers an earlier signal, and losing it would cost a timeout.
+                Kind::Repeat => false,
+            };
+            let wait = now.since(arrived);
+            let leaving = Leaving { wait, ahead, behind, may_be_told };
+            if flow.codel.is_due(now, &leaving, &self.law.1) {
+                if !ip::mark_congestion(&mut packet.octets) {
+                    self.remove(index);
+                    self.stats.dropped_by_codel += 1;
+                    continue;
+                }
+                self.stats.marked += 1;
+            }
+            out.extend_from_slice(&packet.octets);
+            flow.credit -= len.cast_signed();
+            self.remove(index);
+            let flow = u32::try_from(index).expect("below the number of flows");
+            let is_pure_ack = kind == Kind::PureAck;
+            return Some(Popped { flow, arrived, is_sparse, is_pure_ack, dscp: its });
+        }
+    }
+
+    /// Throws everything away.
+    pub(super) fn clear(&mut self) {
+        self.stats.cleared += self.packets as u64;
+        self.stats.flows = 0;
+        self.store = Store::default();
+        self.flows.fill(Flow::default());
+        self.backlogs.fill(0);
+        self.longest = (0, 0);
+        self.new.clear();
+        self.old.clear();
+        (self.packets, self.octets) = (0, 0);
+    }
+
+    /// Octets of the packet that `pop` would give, unless it is to be dropped.
+    pub(super) fn next_size(&mut self) -> Option<usize> {
+        let (index, _) = self.turn()?;
+        let chain = self.flows[index].packets?;
+        Some(self.store.first(chain).octets.len())
+    }
+
+    /// Drops what would come next while it is longer than `room` octets; returns how many packets.
+    pub(super) fn drop_longer(&mut self, room: usize) -> u64 {
+        let mut dropped = 0;
+        while let Some((index, _)) = self.turn()
+            && let Some(chain) = self.flows[index].packets
+            && self.store.first(chain).octets.len() > room
+        {
+            self.remove(index);
+            dropped += 1;
+        }
+        dropped
+    }
+
+    /// Octets that wait.
+    pub(super) fn len_octets(&self) -> usize {
+        self.octets
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// The counters.
+    pub(super) fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// The flow whose turn it is, and whether it is a new one (RFC 8290, 4.2).
+    fn turn(&mut self) -> Option<(usize, bool)> {
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let index = *list.front()?;
+            let flow = &mut self.flows[index];
+            if flow.packets.is_some() && flow.credit > 0 {
+                return Some((index, is_new));
+            }
+
+            list.pop_front();
+            if flow.packets.is_some() {
+                flow.credit += QUANTUM.cast_signed();
+                self.old.push_back(index);
+            } else if is_new && !self.old.is_empty() {
+                // Otherwise a flow with one packet at a time would always go before the old ones.
+                self.old.push_back(index);
+            } else {
+                flow.is_listed = false;
+            }
+        }
+    }
+
+    /// Takes the first packet off a flow.
+    fn remove(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        let Some(chain) = flow.packets else { return };
+        let len = self.store.first(chain).octets.len();
+        self.store.remove_first(&mut flow.packets);
+        self.stats.flows -= usize::from(flow.packets.is_none());
+        self.backlogs[index] -= len + BOOKKEEPING;
+        self.packets -= 1;
+        self.octets -= len;
+    }
+
+    /// The longest flow, or one at least three quarters as long: the exact one takes time to find.
+    fn longest(&mut self) -> usize {
+        let (index, was) = self.longest;
+        if self.backlogs[index] * 4 < was * 3 || was == 0 {
+            let longest = self.backlogs.iter().copied().max().unwrap_or(0);
+            let index = self.backlogs.iter().position(|&backlog| backlog == longest).unwrap_or(0);
+            self.longest = (index, longest);
+        }
+        self.longest.0
+    }
+}

@@ -1,0 +1,137 @@
+//! The window while competing with flows that fill every buffer: CUBIC (RFC 9438).
+
+use std::time::Duration;
+
+use base::time::Time;
+
+/// RFC 9438, 4.1 and 4.6.
+const C: f64 = 0.4;
+const BETA: f64 = 0.7;
+/// Paced datagrams are dropped at more of the overflows of a long buffer than the bursts of CUBIC, so a
+/// loss leaves more of the window: found by the shares beside CUBIC that `docs/protocols/rate-control.md` lists.
+const BETA_PACED: f64 = 0.84;
+/// The same where congestion shows by loss alone and the window is greater than that of Reno.
+const BETA_SHORT: f64 = 0.79;
+/// Where congestion shows by loss alone, the window is at most this multiple of that of a TCP with as many
+/// losses. In a short buffer fewer of our datagrams are dropped than of a TCP's, and its timeouts cost more.
+const FAIR: f64 = 1.15;
+/// The least retransmission timeout of such a TCP beyond its round trip, in seconds, as in Linux.
+const LEAST_RTO: f64 = 0.2;
+/// The part of a new interval between losses in their mean.
+const INTERVAL: f64 = 0.25;
+
+/// The state since the last sign of congestion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compete {
+    /// The window in octets at the sign of congestion, and after the cut.
+    most: f64,
+    after_cut: f64,
+    cut_at: Time,
+    /// The window that a Reno flow would have.
+    reno: f64,
+    /// Whether congestion at the bottleneck shows by loss alone, without a queue.
+    pub(super) is_by_loss: bool,
+    /// The number of successive round trips with a short queue.
+    pub(super) quiet: u32,
+    /// Round trips until the next check whether the queue is ours.
+    pub(super) look_in: u32,
+    /// The number of successive checks that found the queue to be ours.
+    pub(super) own: u32,
+    /// Datagrams sent from a sign of congestion to the next: in the mean, and since the last one.
+    interval: f64,
+    open: f64,
+}
+
+impl Compete {
+    /// Begins after congestion with `most` octets in flight.
+    pub(super) fn new(now: Time, most: f64, window: f64) -> Self {
+        let look_in = 8;
+        Self {
+            most,
+            after_cut: window,
+            cut_at: now,
+            reno: window,
+            is_by_loss: false,
+            quiet: 0,
+            look_in,
+            own: 0,
+            interval: 0.0,
+            open: 0.0,
+        }
+    }
+
+    /// The window after a sign of congestion, which reduces it to `part` of its size.
+    pub(super) fn cut(&mut self, now: Time, window: f64, part: f64) -> f64 {
+        // Fast convergence: RFC 9438, 4.7.
+        let most = if window < self.most { window * (1.0 + BETA) / 2.0 } else { window };
+        let Self { is_by_loss, look_in, own, interval, open, .. } = *self;
+        *self = Self {
+            is_by_loss,
+            look_in,
+            own,
+            interval,
+            open,
+            ..Self::new(now, most, window * part)
+        };
+        self.after_cut
+    }
+
+    /// The window after `acked` more octets were acknowledged.
+    pub(super) fn grow(
+        &mut self,
+        now: Time,
+        window: f64,
+        acked: f64,
+        rtt: Duration,
+        datagram: f64,
+    ) -> f64 {
+        let lost = (self.most - self.after_cut).max(0.0) / datagram;
+        let k = libm::cbrt(lost / C);
+        let t = (now.since(self.cut_at) + rtt).as_secs_f64();
+        let cubic = self.most + C * (t - k).powi(3) * datagram;
+        let target = cubic.clamp(window, 1.5 * window);
+        let part = (acked / window).min(1.0);
+        let beta = if self.is_by_loss { BETA } else { BETA_PACED };
+        let alpha = if self.reno < self.most { 3.0 * (1.0 - beta) / (1.0 + beta) } else { 1.0 };
+        self.reno += alpha * datagram * part;
+        let most = self.fair(rtt.as_secs_f64()) * datagram;
+        (window + (target - window) * part).max(self.reno).min(most)
+    }
+
+    /// Takes how many datagrams were sent in a round trip, and whether losses were a sign of congestion.
+    pub(super) fn note(&mut self, sent: f64, is_event: bool) {
+        self.open += sent;
+        if is_event {
+            let part = if self.interval == 0.0 { 1.0 } else { INTERVAL };
+            self.interval += (self.open - self.interval) * part;
+            self.open = 0.0;
+        }
+    }
+
+    /// Datagrams that a TCP would have in flight where congestion shows as often by loss: Reno with its
+    /// timeouts (RFC 5348, 3.1) or CUBIC (RFC 9438, 5.1).
+    fn fair(&self, rtt: f64) -> f64 {
+        if !self.is_by_loss || self.interval == 0.0 {
+            return f64::MAX;
+        }
+        let p = 1.0 / self.interval.max(self.open).max(1.0);
+        let timeouts = 3.0 * (rtt + LEAST_RTO) * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p);
+        let reno = rtt / (rtt * (2.0 * p / 3.0).sqrt() + timeouts);
+        let cubic = 1.054 * libm::pow(rtt / p, 0.75);
+        FAIR * reno.max(cubic)
+    }
+
+    /// The part of the window that a loss leaves.
+    pub(super) fn beta(&self, window: f64) -> f64 {
+        match self.is_by_loss {
+            true if window <= self.reno => BETA,
+            true => BETA_SHORT,
+            false => BETA_PACED,
+        }
+    }
+
+    /// Whether the window is far beyond the size at which congestion was met.
+    pub(super) fn is_beyond(&self, window: f64) -> bool {
+        window > 1.3 * self.most
+    }
+}

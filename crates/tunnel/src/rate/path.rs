@@ -1,0 +1,118 @@
+//! Measurements of the path by reports: round-trip time, one-way delay and delivery rate.
+
+use std::time::Duration;
+
+use base::time::{Time, nanos};
+
+use super::bias::Bias;
+use super::delay::{Least, Recent};
+use super::delivery::Delivery;
+
+/// The measurements of the path.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Path {
+    pub(super) rtt: Rtt,
+    /// The round-trip time without what reports waited on their way: that of the window.
+    pub(super) turn: Rtt,
+    rtt_least: Least,
+    /// The one-way delay to the peer by two clocks, of which only differences have a meaning.
+    delay: Least,
+    recent: Recent,
+    /// The one-way delay of reports, by the two clocks.
+    back: Least,
+    pub(super) delivery: Delivery,
+    /// The part of the delay that looks like a queue and is none.
+    pub(super) bias: Bias,
+}
+
+/// Round-trip times in seconds, as RFC 6298 smooths them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rtt {
+    pub(super) smoothed: f64,
+    pub(super) variation: f64,
+}
+
+impl Path {
+    /// Takes a report that came `now`: the round-trip time that it shows, and when its datagram was
+    /// sent and, by the clock of the peer in nanoseconds, received. Returns by how much the datagram's
+    /// delay exceeded the minimum, in seconds, and by how much that of the report did.
+    pub(super) fn handle_report(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        sent: Time,
+        at: i64,
+    ) -> (f64, Duration) {
+        self.rtt.handle_sample(rtt.as_secs_f64());
+        let half = self.memory() / 2;
+        let rtt = i64::try_from(nanos(rtt)).unwrap_or(i64::MAX);
+        self.rtt_least.handle_sample(now, rtt, half);
+        let delay = at.saturating_sub(i64::try_from(sent.as_nanos()).unwrap_or(i64::MAX));
+        let back = rtt.saturating_sub(delay);
+        self.delay.handle_sample(now, delay, half);
+        self.back.handle_sample(now, back, half);
+        self.recent.handle_sample(now, delay, self.span());
+
+        let excess = |delay: i64, least: &Least| {
+            let least = least.get().unwrap_or(delay);
+            u64::try_from(delay.saturating_sub(least)).unwrap_or(0)
+        };
+        let late = excess(back, &self.back).min(u64::try_from(rtt).unwrap_or(0));
+        let turn = u64::try_from(rtt).unwrap_or(0) - late;
+        self.turn.handle_sample(Duration::from_nanos(turn.max(1)).as_secs_f64());
+        (excess(delay, &self.delay) as f64 / 1e9, Duration::from_nanos(late))
+    }
+
+    /// Forgets what was measured by the clock of the peer, because that was set back.
+    pub(super) fn handle_clock_change(&mut self) {
+        self.delay = Least::default();
+        self.back = Least::default();
+        self.recent = Recent::default();
+        self.delivery.clear();
+    }
+
+    /// The queue before the bottleneck, in seconds.
+    pub(super) fn queue(&self) -> Option<f64> {
+        Some((self.wait()? - self.bias.delay()).max(0.0))
+    }
+
+    /// By how much the delay exceeds the least one, in seconds.
+    fn wait(&self) -> Option<f64> {
+        let forward = self.recent.get()?.saturating_sub(self.delay.get()?) as f64 / 1e9;
+        Some(forward.max(0.0))
+    }
+
+    /// Notes the delay of a report, which exceeds the least one by `single` seconds.
+    pub(super) fn note_delay(&mut self, newest: u64, single: f64) {
+        if let Some(wait) = self.wait() {
+            self.bias.handle_report(newest, single, wait);
+        }
+    }
+
+    /// The minimum round-trip time of the last seconds.
+    pub(super) fn min_rtt(&self) -> Duration {
+        let nanos = self.rtt_least.get().unwrap_or(0);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+    }
+
+    /// How long delays are remembered.
+    pub(super) fn memory(&self) -> Duration {
+        Duration::from_secs_f64((20.0 * self.rtt.smoothed).clamp(10.0, 200.0))
+    }
+
+    /// The time over which the current rate and queue are measured.
+    pub(super) fn span(&self) -> Duration {
+        Duration::from_secs_f64((self.turn.smoothed / 2.0).clamp(0.001, 10.0))
+    }
+}
+
+impl Rtt {
+    fn handle_sample(&mut self, sample: f64) {
+        if self.smoothed == 0.0 {
+            *self = Self { smoothed: sample, variation: sample / 2.0 };
+            return;
+        }
+        self.variation += ((self.smoothed - sample).abs() - self.variation) / 4.0;
+        self.smoothed += (sample - self.smoothed) / 8.0;
+    }
+}

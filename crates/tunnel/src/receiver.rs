@@ -1,0 +1,447 @@
+//! The receiving half: sources are collected, recovered, put in order and released.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use base::time::{Time, earliest};
+use gf::coefficients::Coefficients;
+use gf::equations::{Equations, Outcome, Row};
+
+use super::outlet::Outlet;
+use super::record::{Record, Records};
+use super::sender::MAX_REPAIR_WINDOW;
+use super::stats::Received;
+use super::wire::MAX_HOLES;
+
+/// The number of sources that are kept before the first missing one: a repair in flight may cover
+/// them.
+const KEPT: u64 = 1_024;
+/// The most equations that are kept.
+const MAX_RANK: usize = 512;
+/// Octets of memory that the equations take at most.
+const MAX_EQUATIONS: usize = 8 << 20;
+/// Octets that are reckoned with for each source that is kept: its packets, and what there is to be
+/// known of them. Long ones have room because not all are.
+const SOURCE: usize = 1_536;
+/// Octets of memory for a packet that waits for another source: when it is released, it has its headers.
+const WAITER: usize = 256;
+/// The half-life of the measured reordering.
+const REORDERING_HALF_LIFE: Duration = Duration::from_secs(10);
+
+/// The receiving half of one direction.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    /// The capacity in sources, from the first missing one on.
+    window: u64,
+    /// How long to wait for a missing source.
+    patience: Duration,
+    /// The number of the first slot.
+    base: u64,
+    slots: VecDeque<Slot>,
+    /// Missing sources that are not given up, and the times when they were first known to be missing.
+    missing: BTreeMap<u64, Time>,
+    equations: Equations,
+    pub(super) outlet: Outlet,
+    /// Octets of the longest symbol.
+    longest: usize,
+    /// Octets of memory that the slots take, and may take.
+    held: usize,
+    most_held: usize,
+    /// The lateness of a reordered datagram, and when it was measured.
+    lateness: (Duration, Time),
+}
+
+/// A source.
+#[derive(Debug, Default)]
+struct Slot {
+    state: State,
+    /// Records that wait for others before they are released.
+    unreleased: usize,
+    /// Records that wait for this source, and the sources that they are in.
+    waiters: Vec<(u64, Record)>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+enum State {
+    GivenUp,
+    #[default]
+    Missing,
+    Present(Vec<u8>),
+}
+
+/// The part of a report about sources.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Holes {
+    pub(super) first_missing: u64,
+    /// One past the newest source that is known of.
+    pub(super) end: u64,
+    pub(super) missing: usize,
+    pub(super) rank: usize,
+    /// (skip, length), from the first missing one on.
+    pub(super) runs: Vec<(u16, u16)>,
+}
+
+impl Receiver {
+    /// `longest`: octets of the longest symbol that some path takes.
+    pub(super) fn new(window: usize, patience: Duration, longest: usize) -> Self {
+        let kept = index(KEPT);
+        Self {
+            window: window as u64,
+            patience,
+            base: 0,
+            slots: VecDeque::new(),
+            missing: BTreeMap::new(),
+            equations: Equations::default(),
+            outlet: Outlet::default(),
+            longest,
+            held: 0,
+            most_held: (window + kept) * SOURCE,
+            lateness: (Duration::ZERO, Time::ZERO),
+        }
+    }
+
+    /// Takes a source. `is_overtaken`: a datagram with a greater number came before it.
+    pub(super) fn handle_source(
+        &mut self,
+        now: Time,
+        number: u64,
+        symbol: &[u8],
+        is_overtaken: bool,
+        stats: &mut Received,
+    ) {
+        if symbol.len() > self.longest {
+            stats.symbols_too_long += 1;
+            return;
+        }
+        if !self.extend(now, number, stats) {
+            return;
+        }
+        if let Some(&since) = self.missing.get(&number)
+            && is_overtaken
+        {
+            let late = now.since(since).max(self.lateness(now));
+            self.lateness = (late, now);
+        }
+        let mut buffer = self.outlet.buffer();
+        buffer.extend_from_slice(symbol);
+        let mut solved = Vec::new();
+        let is_new = self.missing.contains_key(&number) || self.is_given_up(number);
+        if is_new && self.equations.rank() > 0 {
+            self.equations.substitute(number, symbol, &mut solved);
+        }
+        if self.place(number, buffer) {
+            stats.sources_received += 1;
+        } else {
+            stats.duplicates += 1;
+        }
+        self.place_solved(solved, stats);
+        self.trim(stats);
+    }
+
+    /// Takes a repair over `count` sources from `first` on; `number` is its datagram's.
+    pub(super) fn handle_repair(
+        &mut self,
+        now: Time,
+        number: u64,
+        (first, count): (u64, u16),
+        symbol: &[u8],
+        stats: &mut Received,
+    ) {
+        let end = first + u64::from(count);
+        if symbol.len() > self.longest {
+            stats.symbols_too_long += 1;
+            return;
+        }
+        if first < self.base {
+            stats.repairs_stale += 1;
+            return;
+        }
+        if u64::from(count) > MAX_REPAIR_WINDOW.min(self.window) {
+            stats.malformed += 1;
+            return;
+        }
+        if !self.extend(now, end - 1, stats) {
+            return;
+        }
+        if first < self.base {
+            stats.repairs_stale += 1;
+            return;
+        }
+        if self.missing.range(first..end).next().is_none() {
+            stats.repairs_redundant += 1;
+            return;
+        }
+        if self.equations.rank() >= MAX_RANK {
+            stats.repairs_full += 1;
+            return;
+        }
+        let mut row = Row::default();
+        let mut terms: Vec<(u8, &[u8])> = Vec::with_capacity(usize::from(count));
+        let start = index(first - self.base);
+        let slots = self.slots.range(start..start + usize::from(count));
+        for ((source, slot), coefficient) in (first..).zip(slots).zip(Coefficients::of(number)) {
+            match &slot.state {
+                State::Present(symbol) => terms.push((coefficient, symbol)),
+                State::GivenUp | State::Missing => row.entries.push((source, coefficient)),
+            }
+        }
+        let longest = terms.iter().map(|(_, symbol)| symbol.len()).max().unwrap_or(0);
+        row.symbol = self.outlet.buffer();
+        row.symbol.extend_from_slice(symbol);
+        row.symbol.resize(symbol.len().max(longest), 0);
+        gf::accumulate(&mut row.symbol, &terms);
+
+        let mut solved = Vec::new();
+        match self.equations.insert(row, &mut solved) {
+            Outcome::Innovative => stats.repairs_useful += 1,
+            Outcome::Redundant => stats.repairs_redundant += 1,
+        }
+        while self.equations.octets() > MAX_EQUATIONS {
+            self.equations.forget_greatest();
+            stats.repairs_full += 1;
+        }
+        self.place_solved(solved, stats);
+        self.trim(stats);
+    }
+
+    /// The peer will not retransmit sources before `floor`.
+    pub(super) fn handle_floor(&mut self, now: Time, floor: u64, stats: &mut Received) {
+        if floor > self.end()
+            && (floor - self.end() > self.window || !self.extend(now, floor - 1, stats))
+        {
+            return;
+        }
+        while let Some((&number, _)) = self.missing.first_key_value() {
+            if number >= floor {
+                break;
+            }
+            self.give_up(number, stats);
+        }
+        self.trim(stats);
+    }
+
+    /// Gives up what has been missing for too long.
+    pub(super) fn handle_timeout(&mut self, now: Time, stats: &mut Received) {
+        while let Some((&number, &since)) = self.missing.first_key_value() {
+            if since + self.patience > now {
+                break;
+            }
+            self.give_up(number, stats);
+        }
+        self.trim(stats);
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.missing.first_key_value().map(|(_, &since)| since + self.patience)
+    }
+
+    /// One past the newest source that is known of.
+    pub(super) fn end(&self) -> u64 {
+        self.base + self.slots.len() as u64
+    }
+
+    /// The missing sources to report, and when the next source that may only be late counts as missing.
+    pub(super) fn holes(&self, now: Time) -> (Holes, Option<Time>) {
+        let first_missing =
+            self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);
+        let lateness = self.lateness(now);
+        let mut holes = Holes {
+            first_missing,
+            end: self.end(),
+            rank: self.equations.rank(),
+            ..Holes::default()
+        };
+        let mut ripe_at = None;
+        let mut end = first_missing;
+        for (&number, &since) in &self.missing {
+            if since + lateness > now {
+                ripe_at = earliest(ripe_at, Some(since + lateness));
+                continue;
+            }
+            holes.missing += 1;
+            let continued = holes.runs.last_mut().filter(|_| number == end);
+            if let Some((_, len)) = continued {
+                *len += 1;
+            } else if holes.runs.len() < MAX_HOLES {
+                holes.runs.push((distance(end, number), 1));
+            } else {
+                continue;
+            }
+            end = number + 1;
+        }
+        (holes, ripe_at)
+    }
+
+    /// How late a datagram may come before it counts as lost.
+    fn lateness(&self, now: Time) -> Duration {
+        let (late, learnt) = self.lateness;
+        let halvings = now.since(learnt).as_secs_f64() / REORDERING_HALF_LIFE.as_secs_f64();
+        late.mul_f64(libm::exp2(-halvings)).min(self.patience / 4)
+    }
+
+    /// Makes room up to `number`; false if it is too far away.
+    fn extend(&mut self, now: Time, number: u64, stats: &mut Received) -> bool {
+        if number < self.base {
+            stats.duplicates += 1;
+            return false;
+        }
+        let room = self.window + KEPT;
+        // The peer keeps no more than a window before its newest source: none of ours is among those.
+        if number - self.base >= room + self.window {
+            self.restart(number, stats);
+        }
+        while self.base + room <= number && !self.slots.is_empty() {
+            self.evict(stats);
+        }
+        self.equations.forget_before(self.base);
+        let first = (number + 1).saturating_sub(room);
+        if self.base < first {
+            stats.sources_given_up += first - self.base;
+            self.base = first;
+        }
+        while self.end() <= number {
+            self.missing.insert(self.end(), now);
+            self.slots.push_back(Slot::default());
+        }
+        true
+    }
+
+    /// Gives up all sources and restarts at `number`.
+    fn restart(&mut self, number: u64, stats: &mut Received) {
+        while let Some((&missing, _)) = self.missing.first_key_value() {
+            self.give_up(missing, stats);
+        }
+        while let Some(slot) = self.slots.pop_front() {
+            self.give_slot(slot);
+        }
+        self.equations.clear();
+        self.base = number;
+    }
+
+    fn is_given_up(&self, number: u64) -> bool {
+        self.slots[index(number - self.base)].state == State::GivenUp
+    }
+
+    /// Puts a symbol into its slot and releases what is complete; false if it was there already.
+    fn place(&mut self, number: u64, symbol: Vec<u8>) -> bool {
+        let at = index(number - self.base);
+        if matches!(self.slots[at].state, State::Present(_)) {
+            self.outlet.give(symbol);
+            return false;
+        }
+        self.missing.remove(&number);
+        for record in Records::of(&symbol) {
+            self.outlet.learn(number, &symbol, &record);
+            let awaited = number.checked_sub(u64::from(record.wait));
+            let awaited = awaited.filter(|_| record.wait > 0 && self.holds_back(awaited));
+            if let Some(awaited) = awaited {
+                self.slots[index(awaited - self.base)].waiters.push((number, record));
+                self.slots[at].unreleased += 1;
+                self.held += WAITER;
+            } else {
+                self.outlet.release(number, &symbol, &record);
+            }
+        }
+        self.held += symbol.capacity();
+        self.slots[at].state = State::Present(symbol);
+        if self.slots[at].unreleased == 0 {
+            self.wake(number);
+        }
+        true
+    }
+
+    fn place_solved(&mut self, mut solved: Vec<(u64, Vec<u8>)>, stats: &mut Received) {
+        solved.sort_unstable_by_key(|&(number, _)| number);
+        for (number, symbol) in solved {
+            if number >= self.base && self.place(number, symbol) {
+                stats.sources_recovered += 1;
+            }
+        }
+    }
+
+    /// Whether a packet must wait for this source.
+    fn holds_back(&self, awaited: Option<u64>) -> bool {
+        let Some(at) = awaited.and_then(|awaited| awaited.checked_sub(self.base)) else {
+            return false;
+        };
+        let slot = &self.slots[index(at)];
+        match slot.state {
+            State::GivenUp => false,
+            State::Missing => true,
+            State::Present(_) => slot.unreleased > 0,
+        }
+    }
+
+    /// Releases packets that waited for `number`, directly or indirectly.
+    fn wake(&mut self, number: u64) {
+        if self.slots[index(number - self.base)].waiters.is_empty() {
+            return;
+        }
+        let mut awake = vec![number];
+        while let Some(number) = awake.pop() {
+            let waiters = std::mem::take(&mut self.slots[index(number - self.base)].waiters);
+            self.held -= waiters.len() * WAITER;
+            for (source, record) in waiters {
+                let Some(at) = source.checked_sub(self.base).map(index) else { continue };
+                let State::Present(symbol) = &self.slots[at].state else { continue };
+                self.outlet.release(source, symbol, &record);
+                self.slots[at].unreleased -= 1;
+                if self.slots[at].unreleased == 0 {
+                    awake.push(source);
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, number: u64, stats: &mut Received) {
+        self.missing.remove(&number);
+        self.slots[index(number - self.base)].state = State::GivenUp;
+        stats.sources_given_up += 1;
+        self.wake(number);
+    }
+
+    /// Forgets sources that no further repair will cover, and those for which there is no room.
+    fn trim(&mut self, stats: &mut Received) {
+        let first_missing =
+            self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);
+        while self.base + KEPT < first_missing {
+            self.drop_front();
+        }
+        while self.held > self.most_held && !self.slots.is_empty() {
+            self.evict(stats);
+        }
+        self.equations.forget_before(self.base);
+        self.outlet.forget_before(first_missing);
+    }
+
+    /// Forgets the oldest source although it may be missing. Equations that it is in are forgotten afterwards.
+    fn evict(&mut self, stats: &mut Received) {
+        if self.missing.contains_key(&self.base) {
+            self.give_up(self.base, stats);
+        }
+        self.drop_front();
+    }
+
+    fn drop_front(&mut self) {
+        if let Some(slot) = self.slots.pop_front() {
+            self.base += 1;
+            self.give_slot(slot);
+        }
+    }
+
+    fn give_slot(&mut self, slot: Slot) {
+        self.held -= slot.waiters.len() * WAITER;
+        if let State::Present(symbol) = slot.state {
+            self.held -= symbol.capacity();
+            self.outlet.give(symbol);
+        }
+    }
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).expect("within the window")
+}
+
+fn distance(from: u64, to: u64) -> u16 {
+    u16::try_from(to - from).unwrap_or(u16::MAX)
+}

@@ -1,0 +1,154 @@
+//! Makes records of the packets that go into a symbol.
+
+use std::time::Duration;
+
+use base::time::Time;
+
+use super::headers::{Compressor, Packing, Place};
+use super::order::FlowOrder;
+use super::parts::{Cut, LEAST_PART};
+use super::queue::Popped;
+use super::record::{
+    ANNOUNCING, COMPRESSED, PART_HEADER, RECORD_HEADER, SHORT, fill_record_header, head,
+};
+use super::stats::Sent;
+use super::wire::{MAX_VARINT, push_varint};
+
+/// The source that is being filled, and what is known of those before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filling {
+    pub(super) number: u64,
+    /// Sources before this one are acknowledged or given up.
+    pub(super) floor: u64,
+    /// The peer has said that it has or gave up all before this one.
+    pub(super) reported: u64,
+    pub(super) rtt: Duration,
+}
+
+/// Makes records of packets.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    order: FlowOrder,
+    compressor: Compressor,
+    /// The packet of which some parts were sent.
+    pub(super) cut: Option<Cut>,
+    /// Memory for the start of a record.
+    start: Vec<u8>,
+}
+
+impl Recorder {
+    /// Makes a record of a packet that stands at the end of `symbol`, after [`RECORD_HEADER`] octets that
+    /// begin at `start`. It never grows longer.
+    pub(super) fn finish(
+        &mut self,
+        now: Time,
+        popped: &Popped,
+        filling: Filling,
+        symbol: &mut Vec<u8>,
+        start: usize,
+        stats: Option<&mut Sent>,
+    ) {
+        let Filling { number, floor, reported, rtt } = filling;
+        // A pure acknowledgement needs no order: a later one acknowledges the same data.
+        let wait = if popped.is_pure_ack { 0 } else { self.order.push(popped.flow, number, floor) };
+        let Some(stats) = stats.filter(|_| wait <= MAX_VARINT) else {
+            fill_record_header(&mut symbol[start..], wait);
+            return;
+        };
+        let has_room = wait <= SHORT;
+        let place = Place { flow: popped.flow, source: number, floor: reported, rtt, has_room };
+        let packet = &symbol[start + RECORD_HEADER..];
+        match self.compressor.pack(now, place, packet) {
+            Packing::Whole => fill_record_header(&mut symbol[start..], wait),
+            Packing::Announces(id) => {
+                let head = head(ANNOUNCING, packet.len());
+                let wait = u8::try_from(wait).expect("there is room");
+                symbol[start..start + RECORD_HEADER].copy_from_slice(&[head[0], head[1], wait, id]);
+                stats.contexts_announced += 1;
+            }
+            Packing::Compressed(id, headers) => {
+                let payload = start + RECORD_HEADER + headers.replaces();
+                let len = headers.octets().len() + symbol.len() - payload;
+                self.start.clear();
+                self.start.extend_from_slice(&head(COMPRESSED, len));
+                push_varint(&mut self.start, wait);
+                self.start.push(id);
+                self.start.extend_from_slice(headers.octets());
+                let place = start + self.start.len();
+                symbol[start..place].copy_from_slice(&self.start);
+                symbol.copy_within(payload.., place);
+                let saved = payload - place;
+                symbol.truncate(symbol.len() - saved);
+                stats.headers_compressed += 1;
+                stats.header_octets_saved += saved as u64;
+            }
+        }
+    }
+
+    /// Appends the next part of the packet that is cut to `symbol`, of at most `max` octets; false when
+    /// there is too little room.
+    pub(super) fn push_part(
+        &mut self,
+        Filling { number, floor, .. }: Filling,
+        max: usize,
+        symbol: &mut Vec<u8>,
+    ) -> bool {
+        let room = max - symbol.len();
+        let cut = self.cut.take_if(|cut| room >= PART_HEADER + LEAST_PART.min(cut.left()));
+        let Some(mut cut) = cut else { return false };
+        let wait = self.order.push(cut.flow, number, floor);
+        let is_whole = cut.push_part(room, wait, symbol);
+        // The other end would take no more of it. With all MTUs that are tried it never comes to that.
+        if !is_whole && !cut.is_too_long() {
+            self.cut = Some(cut);
+        }
+        true
+    }
+
+    /// The peer has a context, as the source that ends in these 24 bits announced it.
+    pub(super) fn handle_told(&mut self, id: u8, source: u32) {
+        self.compressor.handle_told(id, source);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use base::ip::{Spec, protocol};
+
+    use super::*;
+
+    /// A datagram of UDP to this port, behind room for a record's header.
+    fn record(port: u8) -> Vec<u8> {
+        let [source, destination] = [1, 2].map(|host| IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)));
+        let mut record = vec![0; RECORD_HEADER];
+        let mut packet = Vec::new();
+        Spec::new(source, destination, protocol::UDP).emit(8 + 100, &mut packet);
+        record.extend_from_slice(&packet);
+        record.extend_from_slice(&[0, 7, 0, port, 0, 108, 0, 0]);
+        record.extend_from_slice(&[0; 100]);
+        record
+    }
+
+    #[test]
+    fn a_context_gives_way_only_when_the_peer_said_that_nobody_waits_for_it() {
+        let (mut recorder, mut stats) = (Recorder::default(), Sent::default());
+        let mut finish = |seconds, number, reported, port| {
+            let now = Time::ZERO + Duration::from_secs(seconds);
+            let popped =
+                Popped { flow: 1, arrived: now, is_sparse: true, is_pure_ack: false, dscp: 0 };
+            let filling = Filling { number, floor: number, reported, rtt: Duration::ZERO };
+            recorder.finish(now, &popped, filling, &mut record(port), 0, Some(&mut stats));
+            stats.contexts_announced
+        };
+        for port in 0..8 {
+            assert_eq!(finish(1, u64::from(port), 0, port), u64::from(port) + 1);
+        }
+
+        // The sender has given up all before; the peer may still have to release some.
+        assert_eq!(finish(10, 20, 5, 8), 9, "those of the sources before 5 may go");
+        assert_eq!(finish(11, 21, 0, 9), 9);
+        assert_eq!(finish(12, 22, 20, 10), 10);
+    }
+}

@@ -1,0 +1,149 @@
+//! Reports to the peer about its datagrams: their content, and when they are due.
+
+use std::time::Duration;
+
+use base::serial::{low16, low24, low32};
+use base::time::{Time, earliest};
+
+use super::loss::Loss;
+use super::receiver::Holes;
+use super::wire::Report;
+
+/// The octets received after which a report is due at once.
+const BATCH: usize = 48_000;
+/// The octets received after which a report comes sooner, because it costs little in comparison.
+const WORTH: usize = 8_000;
+/// The least and the longest delay of a report.
+const MIN_DELAY: Duration = Duration::from_millis(1);
+const MAX_DELAY: Duration = Duration::from_millis(25);
+/// The delay of a report while the round trip is unknown.
+const UNKNOWN_DELAY: Duration = Duration::from_millis(5);
+/// One unit of a report's delay.
+const DELAY_UNIT: u128 = 32;
+
+/// Counts received datagrams and schedules reports.
+#[derive(Debug, Default)]
+pub(super) struct Reporter {
+    /// One past the greatest number received.
+    end: u64,
+    newest_at: Time,
+    received: u64,
+    marked: u64,
+    runs: u64,
+    /// Octets of datagrams since the last report that ask for one.
+    unreported: usize,
+    due: Option<Time>,
+    /// When a source that may only be late counts as missing.
+    ripe_at: Option<Time>,
+    reported_at: Time,
+    /// The losses among what the peer sent, and how many there were.
+    loss: Loss,
+    missed: u64,
+}
+
+impl Reporter {
+    /// Counts a datagram; returns whether one with a greater number came before.
+    pub(super) fn handle_datagram(
+        &mut self,
+        now: Time,
+        number: u64,
+        is_marked: bool,
+        rtt: Option<Duration>,
+    ) -> bool {
+        self.received += 1;
+        self.marked += u64::from(is_marked);
+        if number < self.end {
+            return true;
+        }
+        if number > self.end {
+            self.runs += 1;
+            self.due = earliest(self.due, Some(now + delay(rtt, 16)));
+        }
+        self.end = number + 1;
+        self.newest_at = now;
+        false
+    }
+
+    /// The datagram counted last has this many octets and asks for a report.
+    pub(super) fn handle_eliciting(
+        &mut self,
+        now: Time,
+        octets: usize,
+        rtt: Option<Duration>,
+        at_once: bool,
+    ) {
+        self.unreported += octets;
+        let due = if at_once || self.unreported >= BATCH {
+            now
+        } else if self.unreported >= WORTH {
+            now.max(self.reported_at + delay(rtt, 8))
+        } else {
+            now + delay(rtt, 4)
+        };
+        self.due = earliest(self.due, Some(due));
+    }
+
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.next_timeout().is_some_and(|due| due <= now)
+    }
+
+    /// Whether there is something new to report, even if no report is due yet.
+    pub(super) fn has_news(&self, now: Time) -> bool {
+        self.due.is_some() && now.since(self.reported_at) >= MIN_DELAY
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        earliest(self.due, self.ripe_at)
+    }
+
+    /// Datagrams that had not come when those after them were reported.
+    pub(super) fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// The probability that a datagram of the peer is lost.
+    pub(super) fn loss(&self) -> f64 {
+        self.loss.rate()
+    }
+
+    /// Makes the report and resets what is due.
+    pub(super) fn report(&mut self, now: Time, holes: Holes, ripe_at: Option<Time>) -> Report {
+        self.unreported = 0;
+        self.due = None;
+        self.ripe_at = ripe_at;
+        self.reported_at = now;
+        self.loss.handle_counts(now, self.end, self.received, self.runs);
+        // What was only late is taken for lost, so that the count never goes back.
+        self.missed = self.missed.max(self.end.saturating_sub(self.received));
+        let delay = now.since(self.newest_at).as_micros() / DELAY_UNIT;
+        let small = |value: usize| u16::try_from(value).unwrap_or(u16::MAX);
+        Report {
+            newest: low32(self.end.wrapping_sub(1)),
+            received_at: low32(self.newest_at.as_nanos() / 1_000),
+            delay: u16::try_from(delay).unwrap_or(u16::MAX),
+            received: low32(self.received),
+            marked: low16(self.marked),
+            runs: low16(self.runs),
+            first_missing: low24(holes.first_missing),
+            extent: u16::try_from(holes.end - holes.first_missing).unwrap_or(u16::MAX),
+            missing: small(holes.missing),
+            rank: small(holes.rank),
+            holes: holes.runs,
+        }
+    }
+}
+
+/// The longest delay of a report.
+pub(super) fn longest_wait(rtt: Duration) -> Duration {
+    delay(Some(rtt), 4)
+}
+
+/// A share of the round trip, within the bounds.
+fn delay(rtt: Option<Duration>, share: u32) -> Duration {
+    rtt.map_or(UNKNOWN_DELAY, |rtt| (rtt / share).clamp(MIN_DELAY, MAX_DELAY))
+}
+
+/// The delay of a report at the peer.
+pub(super) fn delay_of(report: &Report) -> Duration {
+    Duration::from_micros(u64::from(report.delay) * 32)
+}

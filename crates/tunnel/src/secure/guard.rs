@@ -1,0 +1,199 @@
+//! What makes calls cheap to refuse: macs, cookies and budgets.
+//!
+//! ```text
+//!  call ─▶ mac1 right? ─▶ budget left? ──────────────────────────────────────▶ Diffie-Hellman
+//!             │ no            │ no                                               ▲
+//!             ▼               ▼                                                  │
+//!          dropped      mac2 right? ─ yes ─▶ enough left for its network? ───────┘
+//!                             │ no
+//!                             ▼
+//!                        cookie, sealed for the address it came from
+//! ```
+//! The macs and cookies are WireGuard's (its white paper, 5.3 and 5.4.7). Every call without a cookie is answered by
+//! one: that costs a few hashes, and is shorter than the call. Callers who have shown where they are share one budget;
+//! [`super::shares`] lets networks that have used little of it go first.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use base::budget::Budget;
+use base::entropy::{Entropy, NoRandomness, draw};
+use base::time::Time;
+use blake2::Blake2s256;
+use blake2::digest::{Digest as _, KeyInit as _};
+use chacha20poly1305::aead::{AeadInPlace as _, Tag};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+
+use super::keys::PublicKey;
+use super::mac::{is_mac, mac};
+use super::shares::{RANKS, Shares};
+use super::wire::{Call, Cookie, Index, MAC, NONCE};
+
+/// Calls a second for which keys are computed, whoever calls: some percent of a core.
+const CALLS: u32 = 100;
+/// The same for those who showed that they receive at their address.
+const PROVEN_CALLS: u32 = 400;
+/// So many of them in a row, of which each network that calls for the first time has one: some tenths of a second of a
+/// core.
+const PROVEN_AT_ONCE: u32 = 2_048;
+/// What has to be left of that for a caller's network, for each rank that it has.
+const LEFT_FOR_RANK: u32 = PROVEN_AT_ONCE / RANKS;
+/// How long a cookie is good.
+pub(super) const COOKIE_LIFE: Duration = Duration::from_secs(120);
+
+/// The key of `mac1` for messages to the owner of a public key.
+pub(super) fn mac_key(of: &PublicKey) -> [u8; 32] {
+    Blake2s256::new().chain_update(b"mac1----").chain_update(of.octets()).finalize().into()
+}
+
+fn cookie_key(of: &PublicKey) -> [u8; 32] {
+    Blake2s256::new().chain_update(b"cookie--").chain_update(of.octets()).finalize().into()
+}
+
+/// Appends `mac1`.
+pub(super) fn append_mac1(key: &[u8; 32], message: &mut Vec<u8>) {
+    let mac = mac(key, message);
+    message.extend_from_slice(&mac);
+}
+
+/// Appends `mac2`: zeros without a cookie.
+pub(super) fn append_mac2(cookie: Option<&[u8; MAC]>, message: &mut Vec<u8>) {
+    let mac = cookie.map_or([0; MAC], |cookie| mac(cookie, message));
+    message.extend_from_slice(&mac);
+}
+
+/// Opens a cookie that the owner of `of` sent for our call with this `mac1`.
+pub(super) fn open_cookie(
+    of: &PublicKey,
+    mac1: &[u8; MAC],
+    cookie: &Cookie<'_>,
+) -> Option<[u8; MAC]> {
+    let (sealed, tag) = cookie.sealed.split_first_chunk::<MAC>()?;
+    let mut opened = *sealed;
+    let cipher = XChaCha20Poly1305::new(&cookie_key(of).into());
+    let tag = Tag::<XChaCha20Poly1305>::from_slice(tag);
+    let nonce = XNonce::from_slice(cookie.nonce);
+    cipher.decrypt_in_place_detached(nonce, mac1, &mut opened, tag).ok()?;
+    Some(opened)
+}
+
+/// What to do with a call whose `mac1` is right.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Verdict {
+    Admit,
+    Refuse,
+    /// Send this.
+    SendCookie(Vec<u8>),
+}
+
+/// The guard before the costly part.
+pub(super) struct Guard {
+    cipher: XChaCha20Poly1305,
+    secret: [u8; 32],
+    previous_secret: [u8; 32],
+    secret_since: Time,
+    calls: Budget,
+    proven: Budget,
+    shares: Shares,
+}
+
+impl Guard {
+    pub(super) fn new(
+        now: Time,
+        local: &PublicKey,
+        entropy: &mut dyn Entropy,
+    ) -> Result<Self, NoRandomness> {
+        let secret = draw(entropy)?;
+        Ok(Self {
+            cipher: XChaCha20Poly1305::new(&cookie_key(local).into()),
+            secret,
+            previous_secret: secret,
+            secret_since: now,
+            calls: Budget::per_second(now, CALLS),
+            proven: Budget::new(now, PROVEN_AT_ONCE, Duration::from_secs(1) / PROVEN_CALLS),
+            shares: Shares::new(mac(&secret, b"shares")),
+        })
+    }
+
+    /// Judges a call whose `mac1` is right.
+    pub(super) fn judge(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        call: &Call<'_>,
+        entropy: &mut dyn Entropy,
+    ) -> Verdict {
+        if self.calls.spend(now) {
+            return Verdict::Admit;
+        }
+        self.renew(now, entropy);
+        if self.is_proven(from, call) {
+            let is_admitted = self.admit_proven(now, from);
+            return if is_admitted { Verdict::Admit } else { Verdict::Refuse };
+        }
+        let cookie = cookie(&self.secret, from);
+        self.seal_cookie(call, cookie, entropy).map_or(Verdict::Refuse, Verdict::SendCookie)
+    }
+
+    /// Whether a call shows by its `mac2` that a cookie which was sent there has arrived.
+    fn is_proven(&self, from: SocketAddr, call: &Call<'_>) -> bool {
+        // Who has no cookie says so, and is cheaper.
+        let has_one = *call.mac2 != [0; MAC];
+        has_one
+            && [self.secret, self.previous_secret]
+                .map(|secret| cookie(&secret, from))
+                .iter()
+                .any(|cookie| is_mac(cookie, call.before_mac2, call.mac2))
+    }
+
+    /// Networks that have used much lately leave the rest of the budget to others.
+    fn admit_proven(&mut self, now: Time, from: SocketAddr) -> bool {
+        let rank = self.shares.rank(now, from.ip());
+        let is_admitted = self.proven.left(now) > rank * LEFT_FOR_RANK && self.proven.spend(now);
+        if is_admitted {
+            self.shares.note(now, from.ip());
+        }
+        is_admitted
+    }
+
+    fn renew(&mut self, now: Time, entropy: &mut dyn Entropy) {
+        if now.since(self.secret_since) < COOKIE_LIFE {
+            return;
+        }
+        if let Ok(secret) = draw(entropy) {
+            let before = std::mem::replace(&mut self.secret, secret);
+            // No cookie is good any more that was made with a secret this old.
+            let is_over = now.since(self.secret_since) >= 2 * COOKIE_LIFE;
+            self.previous_secret = if is_over { secret } else { before };
+            self.secret_since = now;
+        }
+    }
+
+    fn seal_cookie(
+        &self,
+        call: &Call<'_>,
+        mut cookie: [u8; MAC],
+        entropy: &mut dyn Entropy,
+    ) -> Option<Vec<u8>> {
+        let nonce: [u8; NONCE] = draw(entropy).ok()?;
+        let tag = self
+            .cipher
+            .encrypt_in_place_detached(XNonce::from_slice(&nonce), call.mac1, &mut cookie)
+            .ok()?;
+        let mut sealed = [0; 2 * MAC];
+        sealed[..MAC].copy_from_slice(&cookie);
+        sealed[MAC..].copy_from_slice(&tag);
+        let index: Index = call.sender;
+        Some(Cookie { index, nonce: &nonce, sealed: &sealed }.emit())
+    }
+}
+
+fn cookie(secret: &[u8; 32], from: SocketAddr) -> [u8; MAC] {
+    let mut address = [0; 18];
+    match from.ip() {
+        IpAddr::V4(ip) => address[..4].copy_from_slice(&ip.octets()),
+        IpAddr::V6(ip) => address[..16].copy_from_slice(&ip.octets()),
+    }
+    address[16..].copy_from_slice(&from.port().to_be_bytes());
+    mac(secret, &address)
+}

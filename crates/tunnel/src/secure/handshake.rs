@@ -1,0 +1,142 @@
+//! A call that waits for its answer: repeated as it is, made anew now and then.
+
+use std::time::Duration;
+
+use base::rng::Rng;
+use base::time::Time;
+
+use super::guard;
+use super::noise::{INITIATION, Initiation};
+use super::wire::{Call, Index, MAC};
+
+/// Between a call and its repetition, at first.
+const RESEND: Duration = Duration::from_secs(1);
+/// Repetitions that come so soon.
+const SOON: u32 = 4;
+/// Between repetitions at most: peers may be more than a second away.
+const LONGEST: Duration = Duration::from_secs(5);
+/// Between a call and its repetition, at first, if the peer was here just now; then twice as long each,
+/// up to [`RESEND`].
+const URGENT: Duration = Duration::from_millis(250);
+/// What is added to each wait, at most, so that two peers do not stay in step.
+const JITTER: Duration = Duration::from_millis(333);
+/// A call is repeated for so long, so that an answer that takes its time is still understood.
+const RENEW_AFTER: Duration = Duration::from_secs(30);
+
+/// A call that waits for its answer.
+pub(super) struct Handshake {
+    pub(super) index: Index,
+    pub(super) initiation: Initiation,
+    noise: [u8; INITIATION],
+    pub(super) mac1: [u8; MAC],
+    began: Time,
+    resend_at: Time,
+    tries: u32,
+    /// Times that the peer said that our timestamp is stale, since the last answer.
+    pub(super) stale: u32,
+    has_cookie: bool,
+    /// The peer was here just now, and may have started anew.
+    is_urgent: bool,
+}
+
+impl Handshake {
+    /// A call, and the datagram to send.
+    pub(super) fn new(
+        now: Time,
+        index: Index,
+        (initiation, noise): (Initiation, [u8; INITIATION]),
+        mac_key: &[u8; 32],
+        cookie: Option<&[u8; MAC]>,
+        rng: &mut Rng,
+    ) -> (Self, Vec<u8>) {
+        let mut call = Self {
+            index,
+            initiation,
+            noise,
+            mac1: [0; MAC],
+            began: now,
+            resend_at: now + RESEND + rng.within(JITTER),
+            tries: 1,
+            stale: 0,
+            has_cookie: cookie.is_some(),
+            is_urgent: false,
+        };
+        let datagram = call.datagram(mac_key, cookie);
+        (call, datagram)
+    }
+
+    /// A cookie has come: the call is repeated with it soon, once.
+    pub(super) fn handle_cookie(&mut self, now: Time, rng: &mut Rng) {
+        if !self.has_cookie {
+            self.has_cookie = true;
+            self.resend_at = self.resend_at.min(now + rng.within(JITTER));
+        }
+    }
+
+    /// The peer was here just now: the call is repeated soon, and often.
+    pub(super) fn hurry(&mut self, now: Time, rng: &mut Rng) {
+        if !self.is_urgent {
+            self.is_urgent = true;
+            self.tries = 1;
+            self.resend_at = self.resend_at.min(now + self.wait(rng));
+        }
+    }
+
+    /// The peer's keys have ended: it is gone for longer.
+    pub(super) fn relax(&mut self) {
+        self.is_urgent = false;
+    }
+
+    /// The same call again.
+    pub(super) fn repeat(
+        &mut self,
+        now: Time,
+        mac_key: &[u8; 32],
+        cookie: Option<&[u8; MAC]>,
+        rng: &mut Rng,
+    ) -> Vec<u8> {
+        self.resend_at = now + self.wait(rng);
+        self.tries += 1;
+        self.datagram(mac_key, cookie)
+    }
+
+    /// When to send it again.
+    pub(super) fn resend_at(&self) -> Time {
+        self.resend_at
+    }
+
+    /// Whether it is time for another call instead of a repetition.
+    pub(super) fn is_old(&self, now: Time) -> bool {
+        now.since(self.began) >= RENEW_AFTER
+    }
+
+    /// The next call to a peer that does not answer: not sooner than the last one would have come.
+    pub(super) fn go_on_from(&mut self, now: Time, previous: &Self, rng: &mut Rng) {
+        self.tries = previous.tries + 1;
+        self.stale = previous.stale;
+        self.is_urgent = previous.is_urgent;
+        self.resend_at = now + self.wait(rng);
+    }
+
+    fn wait(&self, rng: &mut Rng) -> Duration {
+        if self.is_urgent {
+            let wait = URGENT * (1 << self.tries.saturating_sub(1).min(8));
+            let wait = wait.min(RESEND);
+            return wait + rng.within(wait / 3);
+        }
+        wait(self.tries) + rng.within(JITTER)
+    }
+
+    fn datagram(&mut self, mac_key: &[u8; 32], cookie: Option<&[u8; MAC]>) -> Vec<u8> {
+        let mut datagram = Call::begin(self.index, &self.noise);
+        guard::append_mac1(mac_key, &mut datagram);
+        self.mac1 = *datagram.last_chunk().expect("the mac was just appended");
+        guard::append_mac2(cookie, &mut datagram);
+        datagram
+    }
+}
+
+fn wait(tries: u32) -> Duration {
+    let steps = tries.saturating_sub(SOON).min(8);
+    RESEND.mul_f64(1.5_f64.powi(steps.cast_signed())).min(LONGEST)
+}

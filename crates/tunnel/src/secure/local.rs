@@ -1,0 +1,208 @@
+//! What every peer's part needs of the gateway, and what it has for the driver.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::entropy::Entropy;
+use base::rng::Rng;
+use base::time::Time;
+
+use super::guard;
+use super::keys::{PrivateKey, PublicKey};
+use super::open::Table;
+use super::{Incarnation, PeerId};
+
+/// Datagrams and events that may wait: so many, and more for each peer.
+const ROOM: usize = 64;
+const ROOM_PER_PEER: usize = 4;
+/// A change of the wall clock that is none of its corrections: they are gradual, or a machine's that
+/// has just started.
+const JUMP: Duration = Duration::from_secs(1);
+
+/// A datagram of our own: handshake or keepalive.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Outgoing {
+    /// Where it goes.
+    pub to: SocketAddr,
+    /// Its octets.
+    pub datagram: Vec<u8>,
+    /// Asks for another port of ours than the peer's datagrams leave from otherwise.
+    pub fresh: Option<Fresh>,
+}
+
+/// A call that is to leave from a port that nothing was sent from before: an address translator on the way may have a dead
+/// mapping for the other, which each call from there keeps. Answers to either port count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Fresh {
+    /// Who is called.
+    pub peer: PeerId,
+    /// Which port since calls are in vain, from 1: another number asks for another port.
+    pub number: u64,
+}
+
+/// What the driver should know.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// Keys were agreed on.
+    Established {
+        /// With whom.
+        peer: PeerId,
+        /// The peer's life.
+        incarnation: Incarnation,
+        /// It is another life than before: the core has to be made anew. Otherwise it is kept.
+        is_new: bool,
+    },
+    /// The peer is heard from another address.
+    EndpointChanged {
+        /// Who.
+        peer: PeerId,
+        /// Where it is now.
+        endpoint: SocketAddr,
+    },
+    /// The last keys are too old: nothing can be sealed until the next [`Event::Established`].
+    Expired {
+        /// Whose keys.
+        peer: PeerId,
+    },
+    /// The peer has not answered calls for a while. They go on if its address is configured.
+    GaveUp {
+        /// Who.
+        peer: PeerId,
+        /// Where it is called.
+        endpoint: SocketAddr,
+    },
+    /// Somebody calls who is no peer; told seldom.
+    Stranger {
+        /// From where.
+        from: SocketAddr,
+        /// With which key; `None` if the call was made for another key than ours.
+        key: Option<PublicKey>,
+    },
+    /// Calls come to nothing for a reason that can be told; each is told once until they do not.
+    Trouble {
+        /// Whose calls, or calls of whom.
+        peer: PeerId,
+        /// Where that peer is.
+        from: SocketAddr,
+        /// The reason.
+        what: Trouble,
+    },
+}
+
+/// Why calls come to nothing though both ends hear each other.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Trouble {
+    /// The peer has heard a later time of us before: our clock went back. It is called with a later one.
+    Clock,
+    /// The peer calls again and again, and takes no answer: it has another preshared key, or what we send
+    /// does not arrive.
+    Unconfirmed,
+    /// The peer's answer cannot be read: it has another preshared key.
+    Unreadable,
+}
+
+impl Event {
+    /// Which peer it is about; `None` if none.
+    #[must_use]
+    pub fn peer(&self) -> Option<PeerId> {
+        match *self {
+            Self::EndpointChanged { peer, .. }
+            | Self::Established { peer, .. }
+            | Self::Expired { peer }
+            | Self::GaveUp { peer, .. }
+            | Self::Trouble { peer, .. } => Some(peer),
+            Self::Stranger { .. } => None,
+        }
+    }
+}
+
+/// What every peer's part needs of the gateway.
+pub(super) struct Local {
+    pub(super) private_key: PrivateKey,
+    pub(super) mac_key: [u8; 32],
+    pub(super) table: Arc<Table>,
+    pub(super) rng: Rng,
+    pub(super) entropy: Box<dyn Entropy>,
+    started: Time,
+    unix: Duration,
+    /// What the wall clock said was the time at [`Time::ZERO`], when it was last asked.
+    epoch: Option<Duration>,
+    pub(super) outgoing: VecDeque<Outgoing>,
+    pub(super) events: VecDeque<Event>,
+    room: usize,
+    /// Datagrams and events for which there was none.
+    pub(super) overflow: u64,
+}
+
+impl Local {
+    /// A gateway without peers; `unix` is the time since 1970.
+    pub(super) fn new(
+        now: Time,
+        unix: Duration,
+        private_key: &PrivateKey,
+        rng: Rng,
+        entropy: Box<dyn Entropy>,
+    ) -> Self {
+        Self {
+            private_key: private_key.clone(),
+            mac_key: guard::mac_key(&private_key.public_key()),
+            table: Table::new(),
+            rng,
+            entropy,
+            started: now,
+            unix,
+            epoch: None,
+            outgoing: VecDeque::new(),
+            events: VecDeque::new(),
+            room: ROOM,
+            overflow: 0,
+        }
+    }
+
+    /// The wall clock says that `unix` has passed since 1970; whether it has jumped since it was last
+    /// asked.
+    pub(super) fn has_jumped(&mut self, now: Time, unix: Duration) -> bool {
+        let epoch = unix.saturating_sub(now.since(Time::ZERO));
+        let before = self.epoch.replace(epoch);
+        before.is_some_and(|before| before.abs_diff(epoch) >= JUMP)
+    }
+
+    /// Makes room for one more peer.
+    pub(super) fn grow(&mut self) {
+        self.table.grow();
+        self.room += ROOM_PER_PEER;
+    }
+
+    /// What a call says the time is, in nanoseconds since 1970: the clock as it was at the start,
+    /// and what has passed since. So it never goes back, whatever happens to the clock. A clock beyond
+    /// the year 2100 is not believed: those who heard it could not be told anything later.
+    pub(super) fn timestamp(&self, now: Time) -> u64 {
+        const LATEST: Duration = Duration::from_secs(4_102_444_800);
+        let unix = if self.unix < LATEST { self.unix } else { Duration::ZERO };
+        let time = unix.saturating_add(now.since(self.started));
+        u64::try_from(time.as_nanos()).unwrap_or(0)
+    }
+
+    pub(super) fn send(&mut self, to: SocketAddr, datagram: Vec<u8>) {
+        self.send_from(None, to, datagram);
+    }
+
+    /// Sends from a fresh port, if one is asked for.
+    pub(super) fn send_from(&mut self, fresh: Option<Fresh>, to: SocketAddr, datagram: Vec<u8>) {
+        if self.outgoing.len() < self.room {
+            self.outgoing.push_back(Outgoing { to, datagram, fresh });
+        } else {
+            self.overflow += 1;
+        }
+    }
+
+    pub(super) fn tell(&mut self, event: Event) {
+        if self.events.len() < self.room {
+            self.events.push_back(event);
+        } else {
+            self.overflow += 1;
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! Opening: what comes from all peers, by the indexes of their sessions.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base::replay::{Stale, Window};
+use base::time::Time;
+
+use super::activity::Activity;
+use super::data::{END_OF_NUMBERS, KEEPALIVES, SessionKey, lock, nonce};
+use super::secret::Aead;
+use super::stats::{Dropped, Totals};
+use super::wire::{Datagram, Index, Sealed};
+use super::{HEADER, Incarnation, PeerId};
+
+/// Words of the window of numbers that were taken: 1 KiB.
+const WINDOW_WORDS: usize = 128;
+
+/// For so long after data a keepalive does not move the peer: one that took longer on the path that the peer has
+/// left, and has no number among those of data, would lead us back there. Longer, and a peer that has moved and
+/// only receives would be lost when its one keepalive comes in that time.
+const DATA_DECIDE: Duration = Duration::from_millis(500);
+
+/// Opens for all peers. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Opener {
+    table: Arc<Table>,
+    seen: u64,
+    slots: Vec<Option<Arc<ReceiveKey>>>,
+}
+
+/// What became of a datagram.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Opened {
+    /// It was dropped, and counted.
+    Dropped(Dropped),
+    /// No data: for [`super::Peers::handle_datagram`].
+    Other,
+    /// What it carried now stands at `payload` in it.
+    Payload {
+        /// Whose it is.
+        peer: PeerId,
+        /// The peer's life that it belongs to.
+        incarnation: Incarnation,
+        /// Its number.
+        number: u64,
+        /// Where the payload stands.
+        payload: Range<usize>,
+        /// To be told to [`super::Peers::handle_heard`], before the payload is used.
+        heard: Option<Heard>,
+    },
+}
+
+/// News of a peer that came with a datagram.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Heard {
+    pub(super) index: Index,
+    pub(super) from: SocketAddr,
+    pub(super) has_moved: bool,
+}
+
+impl Opener {
+    pub(super) fn new(table: Arc<Table>) -> Self {
+        Self { table, seen: u64::MAX, slots: Vec::new() }
+    }
+
+    /// Opens a datagram of data in place.
+    pub fn open(&mut self, now: Time, from: SocketAddr, datagram: &mut [u8]) -> Opened {
+        match Datagram::parse(datagram) {
+            Ok(Datagram::Data(sealed)) => match self.open_data(now, from, sealed, datagram) {
+                Ok(opened) => opened,
+                Err(dropped) => self.drop(dropped),
+            },
+            Ok(
+                Datagram::Answer(_)
+                | Datagram::Call(_)
+                | Datagram::Cookie(_)
+                | Datagram::Keepalive(_),
+            ) => Opened::Other,
+            Err(_) => self.drop(Dropped::Malformed),
+        }
+    }
+
+    fn open_data(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        sealed: Sealed,
+        datagram: &mut [u8],
+    ) -> Result<Opened, Dropped> {
+        let key = self.key(now, sealed.index)?;
+        let number = {
+            let heard = lock(&key.inbound.heard);
+            let number = heard.window.rebuild(heard.hint, u32::BITS, sealed.low);
+            heard.window.check(number)?;
+            number
+        };
+        if number >= END_OF_NUMBERS {
+            return Err(Dropped::Forged);
+        }
+        let len = key.open(number, datagram)?;
+        let has_moved = {
+            let mut heard = lock(&key.inbound.heard);
+            // Another thread may have taken it in the meantime.
+            let is_newest = heard.window.take(number)?;
+            if is_newest {
+                heard.data_at = Some(now);
+            }
+            is_newest && heard.has_moved(from)
+        };
+        key.inbound.activity.heard(now, true);
+        let heard = key.news(from, has_moved);
+        let (peer, incarnation) = (key.peer, key.inbound.incarnation);
+        Ok(Opened::Payload { peer, incarnation, number, payload: HEADER..HEADER + len, heard })
+    }
+
+    /// Opens a keepalive.
+    pub(super) fn open_keepalive(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        sealed: Sealed,
+        datagram: &mut [u8],
+    ) -> Result<Option<Heard>, Dropped> {
+        let key = self.key(now, sealed.index)?;
+        if sealed.low < key.next_keepalive.load(Relaxed) {
+            return Err(Dropped::Replayed);
+        }
+        key.open(KEEPALIVES | u64::from(sealed.low), datagram)?;
+        if key.next_keepalive.fetch_max(sealed.low.saturating_add(1), Relaxed) > sealed.low {
+            return Err(Dropped::Replayed);
+        }
+        let has_moved = {
+            let mut heard = lock(&key.inbound.heard);
+            let is_decided = heard.data_at.is_some_and(|at| now.since(at) < DATA_DECIDE);
+            !is_decided && heard.has_moved(from)
+        };
+        key.inbound.activity.heard(now, false);
+        Ok(key.news(from, has_moved))
+    }
+
+    fn key(&mut self, now: Time, index: Index) -> Result<&ReceiveKey, Dropped> {
+        let generation = self.table.generation.load(Acquire);
+        if generation != self.seen {
+            self.slots.clone_from(&lock(&self.table.slots));
+            self.seen = generation;
+        }
+        match self.slots.get(slot(index)) {
+            Some(Some(key)) if key.index != index => Err(Dropped::Unknown),
+            Some(Some(key)) if now >= key.expires => Err(Dropped::Expired),
+            Some(Some(key)) => Ok(key),
+            Some(None) | None => Err(Dropped::Unknown),
+        }
+    }
+
+    fn drop(&self, dropped: Dropped) -> Opened {
+        lock(&self.table.totals).count(dropped);
+        Opened::Dropped(dropped)
+    }
+}
+
+/// All sessions of a gateway, by index.
+#[derive(Debug)]
+pub(super) struct Table {
+    generation: AtomicU64,
+    slots: Mutex<Vec<Option<Arc<ReceiveKey>>>>,
+    totals: Mutex<Totals>,
+}
+
+/// Sessions and handshakes of one peer at most.
+pub(super) const SLOTS_PER_PEER: u32 = 8;
+/// The low bits of an index are the place in the table, the rest is random.
+pub(super) const SLOT_BITS: u32 = 13;
+
+fn slot(index: Index) -> usize {
+    const { assert!(SLOT_BITS <= u16::BITS) };
+    let [_, _, high, low] = (index.bits() & ((1 << SLOT_BITS) - 1)).to_be_bytes();
+    usize::from(u16::from_be_bytes([high, low]))
+}
+
+/// The position of the peer that an index was drawn for.
+pub(super) fn peer_of(index: Index) -> usize {
+    slot(index) / SLOTS_PER_PEER as usize
+}
+
+impl Table {
+    /// A table without a place for any peer.
+    pub(super) fn new() -> Arc<Self> {
+        let (slots, totals) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { generation: AtomicU64::new(0), slots, totals })
+    }
+
+    /// Makes places for one more peer.
+    pub(super) fn grow(&self) {
+        let mut slots = lock(&self.slots);
+        let len = slots.len() + SLOTS_PER_PEER as usize;
+        slots.resize(len, None);
+        drop(slots);
+        self.generation.fetch_add(1, Release);
+    }
+
+    pub(super) fn put(&self, key: &Arc<ReceiveKey>) {
+        if let Some(slot) = lock(&self.slots).get_mut(slot(key.index)) {
+            *slot = Some(Arc::clone(key));
+        }
+        self.generation.fetch_add(1, Release);
+    }
+
+    pub(super) fn remove(&self, index: Index) {
+        if let Some(slot) = lock(&self.slots).get_mut(slot(index)) {
+            *slot = None;
+        }
+        self.generation.fetch_add(1, Release);
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        *lock(&self.totals)
+    }
+}
+
+/// One session's key for what we receive.
+pub(super) struct ReceiveKey {
+    key: SessionKey,
+    pub(super) index: Index,
+    peer: PeerId,
+    inbound: Arc<Inbound>,
+    is_confirmed: AtomicBool,
+    next_keepalive: AtomicU32,
+    expires: Time,
+}
+
+impl ReceiveKey {
+    /// A key; `is_confirmed` if the peer is known to have its counterpart.
+    pub(super) fn new(
+        key: Aead,
+        index: Index,
+        peer: PeerId,
+        inbound: Arc<Inbound>,
+        is_confirmed: bool,
+        expires: Time,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            key: SessionKey::new(key),
+            index,
+            peer,
+            inbound,
+            is_confirmed: AtomicBool::new(is_confirmed),
+            next_keepalive: AtomicU32::new(0),
+            expires,
+        })
+    }
+
+    /// The session has ended: nothing is opened any more, and the key is overwritten.
+    pub(super) fn end(&self) {
+        self.key.end();
+    }
+
+    fn open(&self, number: u64, datagram: &mut [u8]) -> Result<usize, Dropped> {
+        let key = self.key.get();
+        let key = key.as_ref().ok_or(Dropped::Expired)?;
+        key.open(nonce(number), &[], &mut datagram[HEADER..]).ok_or(Dropped::Forged)
+    }
+
+    /// What the control half should know, if anything: the first use, or another address.
+    fn news(&self, from: SocketAddr, has_moved: bool) -> Option<Heard> {
+        let is_first = !self.is_confirmed.load(Relaxed) && !self.is_confirmed.swap(true, Relaxed);
+        (has_moved || is_first).then_some(Heard { index: self.index, from, has_moved })
+    }
+}
+
+impl std::fmt::Debug for ReceiveKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ReceiveKey({:06x}, until {:?})", self.index.bits(), self.expires)
+    }
+}
+
+/// What was heard of one life of a peer, under whatever keys.
+#[derive(Debug)]
+pub(super) struct Inbound {
+    pub(super) incarnation: Incarnation,
+    heard: Mutex<HeardOf>,
+    activity: Arc<Activity>,
+}
+
+#[derive(Debug)]
+struct HeardOf {
+    window: Window<WINDOW_WORDS>,
+    /// The peer said that it would go on with this number.
+    hint: u64,
+    /// Where its newest datagram came from.
+    endpoint: Option<SocketAddr>,
+    /// When the newest data came.
+    data_at: Option<Time>,
+}
+
+impl Inbound {
+    pub(super) fn new(incarnation: Incarnation, activity: Arc<Activity>) -> Arc<Self> {
+        let heard = HeardOf { window: Window::new(), hint: 0, endpoint: None, data_at: None };
+        let heard = Mutex::new(heard);
+        Arc::new(Self { incarnation, heard, activity })
+    }
+
+    /// The peer says that its datagrams go on with this number.
+    pub(super) fn expect(&self, number: u64) {
+        let mut heard = lock(&self.heard);
+        heard.hint = heard.hint.max(number);
+    }
+
+    /// The peer is known to be at this address, so that hearing it there is no news.
+    pub(super) fn set_endpoint(&self, endpoint: SocketAddr) {
+        lock(&self.heard).endpoint = Some(endpoint);
+    }
+}
+
+impl HeardOf {
+    fn has_moved(&mut self, from: SocketAddr) -> bool {
+        self.endpoint.replace(from) != Some(from)
+    }
+}
+
+impl From<Stale> for Dropped {
+    fn from(stale: Stale) -> Self {
+        match stale {
+            Stale::Again => Self::Replayed,
+            Stale::TooOld => Self::TooOld,
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! All peers of a gateway: the half that decides, on one thread.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::budget::Budget;
+use base::entropy::{Entropy, NoRandomness};
+use base::rng::Rng;
+use base::time::{Time, earliest};
+
+use super::guard::{Guard, Verdict};
+use super::keys::{PrivateKey, PublicKey};
+use super::local::{Event, Local, Outgoing};
+use super::mac;
+use super::noise;
+use super::open::{Heard, Opened, Opener, peer_of};
+use super::peer::{Peer, Remote};
+use super::seal::{Sealer, Unsealed};
+use super::stats::{Dropped, Stats, Totals};
+use super::wire::{Answer, Call, Cookie, Datagram, Hello, Index, MAC};
+use super::{Incarnation, MAX_PEERS, PeerId};
+
+/// Why peers cannot be had.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unusable {
+    /// No secrets can be drawn.
+    #[error("{0}")]
+    NoRandomness(#[from] NoRandomness),
+    /// A peer with our own key.
+    #[error("peer {0} has this gateway's own key")]
+    OwnKey(usize),
+    /// Two peers with one key.
+    #[error("peer {0} has the key of one before it")]
+    SameKey(usize),
+    /// There are too many.
+    #[error("{0} peers: at most {MAX_PEERS}")]
+    TooMany(usize),
+}
+
+/// What became of a datagram.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Incoming {
+    /// It was dropped, and counted.
+    Dropped(Dropped),
+    /// It was taken: a part of a handshake, a keepalive.
+    Nothing,
+    /// What it carried now stands at `payload` in it. Ask [`Peers::poll_event`] before using it.
+    Payload {
+        /// Whose it is.
+        peer: PeerId,
+        /// The peer's life that it belongs to.
+        incarnation: Incarnation,
+        /// Its number.
+        number: u64,
+        /// Where the payload stands.
+        payload: Range<usize>,
+    },
+}
+
+/// All peers of a gateway.
+pub struct Peers {
+    local: Local,
+    guard: Guard,
+    /// By their positions; a place that is free is taken again.
+    remotes: Vec<Option<Remote>>,
+    by_key: BTreeMap<PublicKey, PeerId>,
+    /// By the macs of the calls that were answered last: strangers' calls are looked for here first.
+    answered: BTreeMap<[u8; MAC], PeerId>,
+    opener: Opener,
+    sealers: Vec<Option<Sealer>>,
+    totals: Totals,
+    strangers: Strangers,
+    next_timeout: Option<Time>,
+}
+
+impl Peers {
+    /// The peers of a gateway with this key. `unix` is the time since 1970, read once; `rng` only
+    /// spreads repetitions, secrets come from `entropy`. Those with an endpoint are called at once.
+    ///
+    /// # Errors
+    /// When two have the same key, one has our own, there are too many, or no randomness.
+    pub fn new(
+        now: Time,
+        unix: Duration,
+        private_key: &PrivateKey,
+        peers: &[Peer],
+        rng: Rng,
+        mut entropy: Box<dyn Entropy>,
+    ) -> Result<Self, Unusable> {
+        if peers.len() > MAX_PEERS {
+            return Err(Unusable::TooMany(peers.len()));
+        }
+        let guard = Guard::new(now, &private_key.public_key(), &mut *entropy)?;
+        let local = Local::new(now, unix, private_key, rng, entropy);
+        let opener = Opener::new(Arc::clone(&local.table));
+        let mut all = Self {
+            local,
+            guard,
+            remotes: Vec::new(),
+            by_key: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            opener,
+            sealers: Vec::new(),
+            totals: Totals::default(),
+            strangers: Strangers::new(now),
+            next_timeout: None,
+        };
+        for peer in peers {
+            all.add_peer(now, peer)?;
+        }
+        Ok(all)
+    }
+
+    /// Takes another peer, in the first place that is free. It is called at once if it has an
+    /// endpoint.
+    ///
+    /// # Errors
+    /// When it has our own key or that of another, or there are too many.
+    pub fn add_peer(&mut self, now: Time, peer: &Peer) -> Result<PeerId, Unusable> {
+        let free = self.remotes.iter().position(Option::is_none);
+        let position = free.unwrap_or(self.remotes.len());
+        let id = PeerId::new(position).ok_or(Unusable::TooMany(position + 1))?;
+        if peer.public_key == self.local.private_key.public_key() {
+            return Err(Unusable::OwnKey(position));
+        }
+        if self.by_key.contains_key(&peer.public_key) {
+            return Err(Unusable::SameKey(position));
+        }
+        if free.is_none() {
+            self.remotes.push(None);
+            self.sealers.push(None);
+            self.local.grow();
+        }
+        self.by_key.insert(peer.public_key, id);
+        self.remotes[position].insert(Remote::new(now, id, peer)).call(now, &mut self.local);
+        self.note_timeout();
+        Ok(id)
+    }
+
+    /// Forgets a peer and its keys. Its place may be another's afterwards.
+    pub fn remove_peer(&mut self, peer: PeerId) {
+        let Some(mut remote) = self.remotes.get_mut(peer.index()).and_then(Option::take) else {
+            return;
+        };
+        remote.end(&self.local);
+        self.by_key.retain(|_, id| *id != peer);
+        self.answered.retain(|_, id| *id != peer);
+        self.sealers[peer.index()] = None;
+        self.local.events.retain(|event| event.peer() != Some(peer));
+        self.note_timeout();
+    }
+
+    /// Takes a datagram. Data are opened in place.
+    pub fn handle_datagram(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Incoming {
+        match self.opener.open(now, from, datagram) {
+            Opened::Payload { peer, incarnation, number, payload, heard } => {
+                if let Some(heard) = heard {
+                    self.handle_heard(now, heard);
+                }
+                Incoming::Payload { peer, incarnation, number, payload }
+            }
+            Opened::Dropped(dropped) => Incoming::Dropped(dropped),
+            Opened::Other => match self.handle_control(now, from, datagram) {
+                Ok(()) => {
+                    self.note_timeout();
+                    Incoming::Nothing
+                }
+                Err(dropped) => {
+                    self.totals.count(dropped);
+                    Incoming::Dropped(dropped)
+                }
+            },
+        }
+    }
+
+    /// Takes what an [`Opener`] had to tell.
+    pub fn handle_heard(&mut self, now: Time, heard: Heard) {
+        let remote = owner(&mut self.remotes, heard.index);
+        if remote.is_some_and(|remote| remote.handle_heard(now, heard, &mut self.local)) {
+            self.note_timeout();
+        }
+    }
+
+    /// The peer is silent, says its core: it is called at once, unless it is already.
+    pub fn handle_silence(&mut self, now: Time, peer: PeerId) {
+        if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
+            remote.call_urgently(now, &mut self.local);
+            self.note_timeout();
+        }
+    }
+
+    /// The peer may be called at these addresses from now on, says its name: at 16 at most. Where it is heard counts
+    /// for more as long as it is heard there.
+    pub fn handle_endpoints(&mut self, now: Time, peer: PeerId, endpoints: &[SocketAddr]) {
+        if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
+            remote.handle_endpoints(now, endpoints, &mut self.local);
+            self.note_timeout();
+        }
+    }
+
+    /// The wall clock says that `unix` has passed since 1970. To be called before anything is sealed:
+    /// a jump against the time that has passed may mean that this machine was restored from a
+    /// picture of it, as [`Self::handle_copied`] has it. Returns whether that was done: there are
+    /// events and datagrams then.
+    pub fn handle_wall_clock(&mut self, now: Time, unix: Duration) -> bool {
+        let has_jumped = self.local.has_jumped(now, unix);
+        if has_jumped {
+            self.handle_copied(now);
+        }
+        has_jumped
+    }
+
+    /// This machine may be a copy of another that goes on as well, with the same keys and numbers. All
+    /// sessions end, and peers are called as by a gateway that has just started: a number that is
+    /// used twice under a key would open what was sealed with it, and let others forge.
+    pub fn handle_copied(&mut self, now: Time) {
+        self.totals.copies += 1;
+        self.answered.clear();
+        for remote in self.remotes.iter_mut().flatten() {
+            remote.begin_life(now, &mut self.local);
+        }
+        self.note_timeout();
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.next_timeout.is_none_or(|due| due > now) {
+            return;
+        }
+        for remote in self.remotes.iter_mut().flatten() {
+            remote.handle_timeout(now, &mut self.local);
+        }
+        self.note_timeout();
+    }
+
+    /// Seals in place; see [`Sealer::seal`].
+    ///
+    /// # Errors
+    /// When it is not sealed. The present core of the peer is meant, so that
+    /// [`Unsealed::Superseded`] does not come.
+    pub fn seal(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        number: u64,
+        datagram: &mut [u8],
+    ) -> Result<SocketAddr, Unsealed> {
+        let sealer = self.sealers.get_mut(peer.index()).ok_or(Unsealed::NoSession)?;
+        if let Some(sealer) = sealer {
+            match sealer.seal(now, number, datagram) {
+                Err(Unsealed::Superseded) => {}
+                sealed => return sealed,
+            }
+        }
+        let remote = self.remotes.get(peer.index()).and_then(Option::as_ref);
+        let anew = remote.and_then(Remote::sealer);
+        sealer.insert(anew.ok_or(Unsealed::NoSession)?).seal(now, number, datagram)
+    }
+
+    /// What the driver should know.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.local.events.pop_front()
+    }
+
+    /// The next handshake message or keepalive to send.
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
+        let _ = now;
+        self.local.outgoing.pop_front()
+    }
+
+    /// When to call [`Peers::handle_timeout`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.next_timeout
+    }
+
+    /// Seals for the present life of a peer; `None` before the first session with it.
+    #[must_use]
+    pub fn sealer(&self, peer: PeerId) -> Option<Sealer> {
+        self.remote(peer)?.sealer()
+    }
+
+    /// Opens for all peers, on another thread.
+    #[must_use]
+    pub fn opener(&self) -> Opener {
+        self.opener.clone()
+    }
+
+    /// Where the peer is.
+    #[must_use]
+    pub fn endpoint(&self, peer: PeerId) -> Option<SocketAddr> {
+        self.remote(peer)?.endpoint()
+    }
+
+    /// Where the peer was heard from and is being asked whether it has moved there.
+    #[must_use]
+    pub fn asked(&self, peer: PeerId) -> Option<SocketAddr> {
+        self.remote(peer)?.asked()
+    }
+
+    /// Where the peer is, and where it may be called.
+    pub fn endpoints(&self, peer: PeerId) -> impl Iterator<Item = SocketAddr> {
+        self.remote(peer).into_iter().flat_map(Remote::endpoints)
+    }
+
+    /// Whether something can be sealed for the peer now.
+    #[must_use]
+    pub fn has_session(&self, now: Time, peer: PeerId) -> bool {
+        self.remote(peer).is_some_and(|remote| remote.has_session(now))
+    }
+
+    /// When the peer was heard last; `None` if never.
+    #[must_use]
+    pub fn last_heard(&self, peer: PeerId) -> Option<Time> {
+        self.remote(peer)?.last_heard()
+    }
+
+    /// When keys were agreed on with the peer last; `None` if never.
+    #[must_use]
+    pub fn last_handshake(&self, peer: PeerId) -> Option<Time> {
+        self.remote(peer)?.last_handshake()
+    }
+
+    /// The counters of a peer.
+    #[must_use]
+    pub fn stats(&self, peer: PeerId) -> Stats {
+        self.remote(peer).map(Remote::stats).unwrap_or_default()
+    }
+
+    /// The counters of what belongs to no peer.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.totals;
+        totals.add(&self.local.table.totals());
+        totals.overflow += self.local.overflow;
+        totals
+    }
+
+    fn handle_control(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        datagram: &mut [u8],
+    ) -> Result<(), Dropped> {
+        match Datagram::parse(datagram) {
+            Ok(Datagram::Call(call)) => self.handle_call(now, from, &call),
+            Ok(Datagram::Answer(answer)) => self.handle_answer(now, from, &answer),
+            Ok(Datagram::Cookie(cookie)) => self.handle_cookie(now, &cookie),
+            Ok(Datagram::Keepalive(sealed)) => {
+                let heard = self.opener.open_keepalive(now, from, sealed, datagram)?;
+                if let Some(heard) = heard {
+                    self.handle_heard(now, heard);
+                }
+                Ok(())
+            }
+            Ok(Datagram::Data(_)) | Err(_) => Err(Dropped::Malformed),
+        }
+    }
+
+    fn handle_call(&mut self, now: Time, from: SocketAddr, call: &Call<'_>) -> Result<(), Dropped> {
+        if !mac::is_mac(&self.local.mac_key, call.before_mac1, call.mac1) {
+            self.strangers.tell(now, from, None, &mut self.local);
+            return Err(Dropped::NotForUs);
+        }
+        let answered = self.answered.get(call.mac1);
+        if let Some(remote) = answered.and_then(|peer| self.remotes[peer.index()].as_mut()) {
+            return remote.repeat_answer(now, from, &mut self.local);
+        }
+        match self.guard.judge(now, from, call, &mut *self.local.entropy) {
+            Verdict::Admit => {}
+            Verdict::Refuse => return Err(Dropped::Busy),
+            Verdict::SendCookie(cookie) => {
+                self.totals.cookies += 1;
+                self.local.send(from, cookie);
+                return Err(Dropped::Busy);
+            }
+        }
+        let heard = noise::hear(&self.local.private_key, call.noise, &mut *self.local.entropy)
+            .ok_or(Dropped::Forged)?;
+        let Some(peer) = self.by_key.get(&heard.from) else {
+            self.strangers.tell(now, from, Some(heard.from), &mut self.local);
+            return Err(Dropped::UnknownKey);
+        };
+        let hello = Hello::parse(heard.payload).ok_or(Dropped::Malformed)?;
+        let remote = self.remotes[peer.index()].as_mut().ok_or(Dropped::UnknownKey)?;
+        let before = remote.answered().copied();
+        let outcome = remote.handle_call(now, from, call, heard, hello, &mut self.local);
+        if outcome.is_ok() {
+            if let Some(mac1) = before {
+                self.answered.remove(&mac1);
+            }
+            self.answered.extend(remote.answered().map(|mac1| (*mac1, *peer)));
+        }
+        outcome
+    }
+
+    fn handle_answer(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        answer: &Answer<'_>,
+    ) -> Result<(), Dropped> {
+        let remote = owner(&mut self.remotes, answer.index).ok_or(Dropped::Unknown)?;
+        remote.handle_answer(now, from, answer, &mut self.local)
+    }
+
+    fn handle_cookie(&mut self, now: Time, cookie: &Cookie<'_>) -> Result<(), Dropped> {
+        let remote = owner(&mut self.remotes, cookie.index).ok_or(Dropped::Unknown)?;
+        remote.handle_cookie(now, cookie, &mut self.local)
+    }
+
+    fn remote(&self, peer: PeerId) -> Option<&Remote> {
+        self.remotes.get(peer.index())?.as_ref()
+    }
+
+    fn note_timeout(&mut self) {
+        let remotes = self.remotes.iter().flatten();
+        self.next_timeout = remotes.map(Remote::next_timeout).fold(None, earliest);
+    }
+}
+
+/// Tells of those who call and are no peers: seldom, so that they fill no log.
+struct Strangers {
+    with_our_key: Budget,
+    with_another: Budget,
+}
+
+impl Strangers {
+    const MOST: u32 = 3;
+    const INTERVAL: Duration = Duration::from_secs(20);
+
+    fn new(now: Time) -> Self {
+        let budget = Budget::new(now, Self::MOST, Self::INTERVAL);
+        Self { with_our_key: budget, with_another: budget }
+    }
+
+    fn tell(&mut self, now: Time, from: SocketAddr, key: Option<PublicKey>, local: &mut Local) {
+        // Who knows our key is worth more attention than anyone who sends octets.
+        let budget = if key.is_some() { &mut self.with_our_key } else { &mut self.with_another };
+        if budget.spend(now) {
+            local.tell(Event::Stranger { from, key });
+        }
+    }
+}
+
+/// The peer that an index was drawn for.
+fn owner(remotes: &mut [Option<Remote>], index: Index) -> Option<&mut Remote> {
+    remotes.get_mut(peer_of(index))?.as_mut()
+}

@@ -1,0 +1,177 @@
+//! Sealing: what goes to one life of a peer, under the key of the day.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+use base::serial;
+use base::time::Time;
+
+use super::activity::Activity;
+use super::data::{END_OF_NUMBERS, KEEPALIVES, SessionKey, lock, nonce};
+use super::secret::Aead;
+use super::wire::{Index, Sealed};
+use super::{HEADER, OVERHEAD, TAG};
+
+/// Why a payload was not sealed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Unsealed {
+    /// There are no keys that are young enough, or no address.
+    #[error("there is no session with the peer")]
+    NoSession,
+    /// It is not greater than one before. Nothing is ever sealed twice under a number.
+    #[error("the number was used, or is out of order")]
+    NumberReused,
+    /// The peer has started anew: make the core anew, and take its new [`Sealer`].
+    #[error("the peer has started anew")]
+    Superseded,
+    /// There is no room for header and tag.
+    #[error("the datagram has no room for header and tag")]
+    TooShort,
+}
+
+/// Seals for one peer while it lives. Cheap to clone; one thread at a time seals for a peer.
+#[derive(Clone, Debug)]
+pub struct Sealer {
+    outbound: Arc<Outbound>,
+    seen: u64,
+    route: Option<(Arc<SendKey>, SocketAddr)>,
+}
+
+impl Sealer {
+    pub(super) fn new(outbound: Arc<Outbound>) -> Self {
+        Self { outbound, seen: 0, route: None }
+    }
+
+    /// Seals in place and says where it goes. `datagram` is [`HEADER`] octets of room, the payload,
+    /// and [`TAG`] octets of room.
+    ///
+    /// # Errors
+    /// When it is not sealed; the octets are unchanged then, and the number is still free unless
+    /// it was used.
+    pub fn seal(
+        &mut self,
+        now: Time,
+        number: u64,
+        datagram: &mut [u8],
+    ) -> Result<SocketAddr, Unsealed> {
+        let generation = self.outbound.generation.load(Acquire);
+        if generation != self.seen {
+            let route = lock(&self.outbound.route);
+            if route.is_superseded {
+                return Err(Unsealed::Superseded);
+            }
+            self.route = route.key.clone().zip(route.endpoint);
+            self.seen = generation;
+        }
+        let Some((key, endpoint)) = self.route.as_ref().filter(|(key, _)| now < key.expires) else {
+            return Err(Unsealed::NoSession);
+        };
+        if datagram.len() < OVERHEAD {
+            return Err(Unsealed::TooShort);
+        }
+        let sealed = key.key.get();
+        let Some(aead) = &*sealed else { return Err(Unsealed::NoSession) };
+        if number >= END_OF_NUMBERS
+            || self.outbound.next_number.fetch_max(number + 1, Relaxed) > number
+        {
+            return Err(Unsealed::NumberReused);
+        }
+        let low = serial::low32(number);
+        seal(aead, Sealed { index: key.receiver, low }.data(), number, datagram);
+        self.outbound.activity.sent(now);
+        Ok(*endpoint)
+    }
+}
+
+/// Where sealed datagrams go, while one life of a peer lasts.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    generation: AtomicU64,
+    route: Mutex<Route>,
+    next_number: AtomicU64,
+    activity: Arc<Activity>,
+}
+
+#[derive(Debug, Default)]
+struct Route {
+    key: Option<Arc<SendKey>>,
+    endpoint: Option<SocketAddr>,
+    is_superseded: bool,
+}
+
+impl Outbound {
+    pub(super) fn new(activity: Arc<Activity>) -> Arc<Self> {
+        Arc::new(Self {
+            generation: AtomicU64::new(1),
+            route: Mutex::default(),
+            next_number: AtomicU64::new(0),
+            activity,
+        })
+    }
+
+    pub(super) fn set_key(&self, key: Option<Arc<SendKey>>) {
+        lock(&self.route).key = key;
+        self.generation.fetch_add(1, Release);
+    }
+
+    pub(super) fn set_endpoint(&self, endpoint: SocketAddr) {
+        lock(&self.route).endpoint = Some(endpoint);
+        self.generation.fetch_add(1, Release);
+    }
+
+    /// Nothing is sealed by this any more.
+    pub(super) fn supersede(&self) {
+        *lock(&self.route) = Route { is_superseded: true, ..Route::default() };
+        self.generation.fetch_add(1, Release);
+    }
+
+    pub(super) fn next_number(&self) -> u64 {
+        self.next_number.load(Relaxed)
+    }
+}
+
+/// One session's key for what we send.
+pub(super) struct SendKey {
+    key: SessionKey,
+    receiver: Index,
+    keepalives: AtomicU32,
+    pub(super) expires: Time,
+}
+
+impl SendKey {
+    pub(super) fn new(key: Aead, receiver: Index, expires: Time) -> Arc<Self> {
+        let key = SessionKey::new(key);
+        Arc::new(Self { key, receiver, keepalives: AtomicU32::new(0), expires })
+    }
+
+    /// The session has ended: nothing is sealed any more, and the key is overwritten.
+    pub(super) fn end(&self) {
+        self.key.end();
+    }
+
+    /// A sealed nothing; `None` when there were too many.
+    pub(super) fn keepalive(&self) -> Option<Vec<u8>> {
+        let key = self.key.get();
+        let low =
+            self.keepalives.fetch_update(Relaxed, Relaxed, |count| count.checked_add(1)).ok()?;
+        let mut datagram = vec![0; OVERHEAD];
+        let header = Sealed { index: self.receiver, low }.keepalive();
+        seal(key.as_ref()?, header, KEEPALIVES | u64::from(low), &mut datagram);
+        Some(datagram)
+    }
+}
+
+fn seal(key: &Aead, header: [u8; HEADER], number: u64, datagram: &mut [u8]) {
+    let end = datagram.len() - TAG;
+    let tag = key.seal(nonce(number), &[], &mut datagram[HEADER..end]);
+    datagram[..HEADER].copy_from_slice(&header);
+    datagram[end..].copy_from_slice(tag.as_ref());
+}
+
+impl std::fmt::Debug for SendKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SendKey({:06x}, until {:?})", self.receiver.bits(), self.expires)
+    }
+}

@@ -1,0 +1,493 @@
+//! The sending half: sources that are not acknowledged, and what to send next for them.
+//!
+//! A repair and a source sent again are both *equations*: either may make up for one lost source. How
+//! many equations the peer still lacks is estimated from its last report and from what was sent since:
+//!
+//! ```text
+//! deficit = missing - rank             reported
+//!         + p * sources since          expected to be lost
+//!         - (1 - p) * equations since  expected to come
+//!         + z * sqrt(variance)         margin
+//! ```
+//!
+//! Above one half, an equation is sent: the oldest source that is known to be lost, or a repair over the
+//! window if none is known to be.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use base::time::Time;
+use gf::coefficients::Coefficients;
+
+use super::loss::Loss;
+use super::pool::Pool;
+
+/// The most sources that a repair covers: more would not stay in a second-level cache.
+pub(super) const MAX_REPAIR_WINDOW: u64 = 1_024;
+/// Octets of memory for each source of the window, at most on their mean: on paths with longer datagrams fewer
+/// sources are kept.
+const SOURCE: usize = 1_536;
+/// The number of latest datagrams whose tails are examined separately.
+const LATELY: usize = 16;
+/// The memory of the load, in round trips: longer than a burst that is over at once.
+const LOAD_ROUNDS: f64 = 4.0;
+/// The deficit from which an equation is sent.
+const THRESHOLD: f64 = 0.5;
+
+/// Sources that may need a retransmission, and what is known about their delivery.
+#[derive(Debug)]
+pub(super) struct Sender {
+    /// The most sources that are kept.
+    window: usize,
+    /// The number of the first of `sources`.
+    first: u64,
+    sources: VecDeque<Source>,
+    /// Octets of memory that they take.
+    held: usize,
+    /// What each datagram from number `log_start` on carried.
+    log: VecDeque<Carried>,
+    log_start: u64,
+    /// The numbers of sources and of equations in the log.
+    sources_since: u32,
+    equations_since: u32,
+    tail: Tail,
+    load: Load,
+    view: View,
+    pool: Pool,
+}
+
+#[derive(Debug)]
+struct Source {
+    symbol: Vec<u8>,
+    /// The time of its first transmission.
+    sent_at: Time,
+    /// The datagram that carried it most recently.
+    carried_by: u64,
+    /// The DSCP of the packets in it, as far as it is copied.
+    dscp: u8,
+}
+
+/// What was sent since the newest source for which somebody waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tail {
+    /// When that source was sent.
+    pub(super) since: Time,
+    /// Equations since then.
+    pub(super) equations: usize,
+}
+
+/// Octets sent lately, in which older ones weigh less.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    octets: f64,
+    at: Time,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Carried {
+    /// A source with nothing but TCP acknowledgements, which later ones make up for.
+    Acknowledgements,
+    /// A repair, or a retransmitted source.
+    Equation,
+    Other,
+    Source,
+}
+
+/// The last report, updated by what was sent since.
+#[derive(Debug, Default)]
+struct View {
+    /// Datagrams before this number have arrived or are lost.
+    horizon: u64,
+    /// Missing sources, less the equations that the peer has for them.
+    lacking: f64,
+    /// Missing sources as ranges (first, one past the last), oldest first.
+    holes: VecDeque<(u64, u64)>,
+}
+
+/// The part of a report about sources, with full numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerView<'a> {
+    /// One past the greatest datagram number received.
+    pub(super) horizon: u64,
+    pub(super) first_missing: u64,
+    pub(super) end: u64,
+    pub(super) missing: u16,
+    pub(super) rank: u16,
+    /// (skip, length), from the first missing one on.
+    pub(super) runs: &'a [(u16, u16)],
+}
+
+/// Why a report is not believed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Impossible;
+
+impl Sender {
+    pub(super) fn new(window: usize) -> Self {
+        Self {
+            window,
+            first: 0,
+            sources: VecDeque::new(),
+            held: 0,
+            log: VecDeque::new(),
+            log_start: 0,
+            sources_since: 0,
+            equations_since: 0,
+            tail: Tail::default(),
+            load: Load::default(),
+            view: View::default(),
+            pool: Pool::new(window, window * SOURCE),
+        }
+    }
+
+    /// Takes a report of the peer.
+    pub(super) fn handle_report(&mut self, report: &PeerView<'_>) -> Result<(), Impossible> {
+        let log_end = self.log_start + self.log.len() as u64;
+        if report.horizon > log_end || report.end > self.end() || report.first_missing > report.end
+        {
+            return Err(Impossible);
+        }
+        if report.horizon < self.view.horizon {
+            // It was on its way when a timeout counted everything as lost. What has come stays so.
+            self.acknowledge(report.first_missing);
+            self.view.lacking = self.view.lacking.min(self.sources.len() as f64);
+            return Ok(());
+        }
+        self.forget_log(report.horizon);
+        self.acknowledge(report.first_missing);
+
+        let mut lacking = f64::from(report.missing) - f64::from(report.rank);
+        self.view.horizon = report.horizon;
+        self.view.holes.clear();
+        let mut at = report.first_missing;
+        for &(skip, len) in report.runs {
+            let start = at + u64::from(skip);
+            at = start + u64::from(len);
+            self.view.holes.push_back((start, at));
+        }
+        // The peer does not know sources that were lost after the newest one it received.
+        let mut end = report.end.max(self.first);
+        while end < self.end() && self.source(end).carried_by < report.horizon {
+            end += 1;
+        }
+        if end > report.end {
+            lacking += (end - report.end.max(self.first)) as f64;
+            self.view.holes.push_back((report.end.max(self.first), end));
+        }
+        self.view.lacking = lacking;
+        Ok(())
+    }
+
+    /// Counts everything in flight as lost.
+    pub(super) fn handle_silence(&mut self) {
+        let end = self.log_start + self.log.len() as u64;
+        self.forget_log(end);
+        self.view.horizon = end;
+        self.view.holes.clear();
+        self.view.holes.push_back((self.first, self.end()));
+        self.view.lacking = self.sources.len() as f64;
+    }
+
+    /// Gives up sources that were sent before `time`; returns how many.
+    pub(super) fn give_up_before(&mut self, time: Time) -> u64 {
+        let is_old = |source: &Source| source.sent_at < time;
+        let count = self.sources.iter().take_while(|source| is_old(source)).count() as u64;
+        self.acknowledge(self.first + count);
+        count
+    }
+
+    /// Gives up sources whose symbols are longer than `limit`, and all before them.
+    pub(super) fn give_up_longer(&mut self, limit: usize) -> u64 {
+        let last = self.sources.iter().rposition(|source| source.symbol.len() > limit);
+        let count = last.map_or(0, |last| last as u64 + 1);
+        self.acknowledge(self.first + count);
+        count
+    }
+
+    /// The number of the next source, if there is room for one.
+    pub(super) fn next_source(&self) -> Option<u64> {
+        let has_room = self.sources.len() < self.window && self.held < self.window * SOURCE;
+        has_room.then(|| self.end())
+    }
+
+    /// A buffer for a symbol of `max` octets, and no more: it grows in no steps.
+    pub(super) fn buffer(&mut self, max: usize) -> Vec<u8> {
+        let mut buffer = self.pool.take();
+        buffer.reserve_exact(max);
+        buffer.shrink_to(max);
+        // What is kept in reserve may be of a path with other lengths.
+        while self.held + self.pool.octets() + max > self.window * SOURCE && self.pool.octets() > 0
+        {
+            drop(self.pool.take());
+        }
+        buffer
+    }
+
+    pub(super) fn add_source(&mut self, now: Time, symbol: Vec<u8>, carried_by: u64) -> &[u8] {
+        self.held += symbol.capacity();
+        self.sources.push_back(Source { symbol, sent_at: now, carried_by, dscp: 0 });
+        &self.sources.back().expect("one was just added").symbol
+    }
+
+    /// The packets in the newest source have this DSCP.
+    pub(super) fn set_dscp(&mut self, dscp: u8) {
+        if let Some(source) = self.sources.back_mut() {
+            source.dscp = dscp;
+        }
+    }
+
+    /// The DSCP of what goes out for a source again; of the newest one without a number.
+    pub(super) fn dscp(&self, number: Option<u64>) -> u8 {
+        let source = match number {
+            Some(number) => self.sources.get(index(number.saturating_sub(self.first))),
+            None => self.sources.back(),
+        };
+        source.map_or(0, |source| source.dscp)
+    }
+
+    /// Notes what the datagram after the last one carries, and its octets.
+    pub(super) fn note(&mut self, now: Time, carried: Carried, octets: usize, rtt: Duration) {
+        let span = LOAD_ROUNDS * rtt.as_secs_f64().max(1e-3);
+        let kept = libm::exp(-now.since(self.load.at).as_secs_f64() / span);
+        self.load = Load { octets: self.load.octets * kept + octets as f64, at: now };
+        match carried {
+            Carried::Equation => self.tail.equations += 1,
+            Carried::Source => self.tail = Tail { since: now, equations: 0 },
+            Carried::Acknowledgements | Carried::Other => {}
+        }
+        self.log.push_back(carried);
+        self.count(carried, 1);
+        // Reports stop this from growing; a silent peer may not.
+        if self.log.len() > 8 * self.window.max(1_024) {
+            self.forget_log(self.log_start + 1);
+        }
+    }
+
+    /// Whether the peer is likely to lack an equation, with a margin of `z` standard deviations.
+    pub(super) fn lacks(&self, loss: &Loss, z: f64) -> bool {
+        !self.sources.is_empty() && self.deficit(loss, z) > THRESHOLD
+    }
+
+    /// As [`Self::lacks`], for when there is nothing else to send: also looks at each tail of what was sent
+    /// last by itself. An equation does not help sources that were sent after it, and no later source will
+    /// bring equations that would.
+    pub(super) fn lacks_lately(&self, loss: &Loss, z: f64) -> bool {
+        let p = loss.rate();
+        let (mut mean, mut variance) = (0.0, 0.0);
+        let mut last = self.log.iter().rev().take(LATELY);
+        let is_short = last.any(|carried| {
+            match carried {
+                Carried::Equation => mean -= 1.0 - p,
+                Carried::Other => return false,
+                Carried::Acknowledgements | Carried::Source => mean += p,
+            }
+            variance += p * (1.0 - p) * loss.dispersion();
+            *carried == Carried::Source && mean + z * variance.sqrt() > THRESHOLD
+        });
+        !self.sources.is_empty() && (is_short || self.deficit(loss, z) > THRESHOLD)
+    }
+
+    /// The greatest probability, over the sources sent lately, that the peer will lack an equation among
+    /// what was sent from that source on, if datagrams are lost with probability `p`, in bursts of `burst`.
+    ///
+    /// It looks at each tail by itself as [`Self::lacks_lately`] does, but exactly, by Gilbert's model: a
+    /// chain of lost and received, which is the same backwards.
+    pub(super) fn tail_risk(&self, p: f64, burst: f64) -> f64 {
+        const SPAN: usize = 2 * LATELY + 1;
+        if self.sources.is_empty() || p <= 0.0 {
+            return 0.0;
+        }
+        let stays = p.max(1.0 - 1.0 / burst.max(1.0));
+        let begins = p * (1.0 - stays) / (1.0 - p);
+        // By how many equations the peer will lack, less `LATELY`; where the oldest was lost, and not.
+        let (mut lost, mut came) = ([0.0; SPAN], [0.0; SPAN]);
+        (lost[LATELY], came[LATELY]) = (p, 1.0 - p);
+        let mut risk: f64 = 0.0;
+        for (index, carried) in self.log.iter().rev().take(LATELY).enumerate() {
+            let (before_lost, before_came) = (lost, came);
+            if index > 0 {
+                for at in 0..SPAN {
+                    lost[at] = before_lost[at] * stays + before_came[at] * begins;
+                    came[at] = before_lost[at] * (1.0 - stays) + before_came[at] * (1.0 - begins);
+                }
+            }
+            match carried {
+                Carried::Equation => came.rotate_left(1),
+                Carried::Acknowledgements | Carried::Source => lost.rotate_right(1),
+                Carried::Other => {}
+            }
+            if *carried == Carried::Source {
+                let lacking = LATELY + 1..SPAN;
+                let short = lost[lacking.clone()].iter().chain(&came[lacking]).sum();
+                risk = risk.max(short);
+            }
+        }
+        risk
+    }
+
+    /// Octets sent in a round trip, on the mean of some of them until the last datagram.
+    pub(super) fn octets_per_round(&self) -> f64 {
+        self.load.octets / LOAD_ROUNDS
+    }
+
+    /// What was sent since the newest source for which somebody waits.
+    pub(super) fn tail(&self) -> Tail {
+        self.tail
+    }
+
+    /// How many equations the peer will lack once everything under way has arrived or is lost.
+    pub(super) fn deficit(&self, loss: &Loss, z: f64) -> f64 {
+        let p = loss.rate();
+        let (sources, equations) = (f64::from(self.sources_since), f64::from(self.equations_since));
+        let variance = p * (1.0 - p) * loss.dispersion() * (sources + equations);
+        self.view.lacking + p * sources - (1.0 - p) * equations + z * variance.sqrt()
+    }
+
+    /// Whether the peer lacks more equations for its known losses than are under way. Only then is a
+    /// source sent again: otherwise it would probably arrive twice, recovered and resent.
+    pub(super) fn lacks_known(&self, loss: &Loss) -> bool {
+        self.view.lacking - (1.0 - loss.rate()) * f64::from(self.equations_since) > THRESHOLD
+    }
+
+    /// When the oldest source was sent that is known to be lost and is not on its way again.
+    pub(super) fn oldest_hole(&self) -> Option<Time> {
+        let holes = self.view.holes.iter();
+        let mut sources = holes.flat_map(|&(start, end)| start.max(self.first)..end);
+        sources.find_map(|number| {
+            let source = self.sources.get(index(number - self.first))?;
+            (source.carried_by < self.view.horizon).then_some(source.sent_at)
+        })
+    }
+
+    /// The oldest source whose latest transmission is known to be lost; it is now carried by
+    /// `carried_by`.
+    pub(super) fn next_lost(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
+        self.skip_carried();
+        let number = self.view.holes.front()?.0;
+        let source = self.sources.get_mut(index(number - self.first))?;
+        source.carried_by = carried_by;
+        Some((number, &source.symbol))
+    }
+
+    /// Drops holes from the front that are acknowledged or whose source is on its way again.
+    fn skip_carried(&mut self) {
+        while let Some((start, end)) = self.view.holes.front_mut() {
+            *start = (*start).max(self.first);
+            if *start >= *end {
+                self.view.holes.pop_front();
+                continue;
+            }
+            let source = self.sources.get(index(*start - self.first));
+            if source.is_some_and(|source| source.carried_by < self.view.horizon) {
+                return;
+            }
+            *start += 1;
+        }
+    }
+
+    /// A source if it is still kept; it is now carried by `carried_by`.
+    pub(super) fn again(&mut self, number: u64, carried_by: u64) -> Option<&[u8]> {
+        let source = self.sources.get_mut(index(number.checked_sub(self.first)?))?;
+        source.carried_by = carried_by;
+        Some(&source.symbol)
+    }
+
+    /// The oldest source that is not acknowledged; it is now carried by `carried_by`.
+    pub(super) fn oldest(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
+        let first = self.first;
+        let source = self.sources.front_mut()?;
+        source.carried_by = carried_by;
+        Some((first, &source.symbol))
+    }
+
+    /// Puts a repair over the newest sources that may be missing in place of what `out` holds, and
+    /// returns the window; `number` is its datagram's.
+    pub(super) fn repair(&self, number: u64, out: &mut Vec<u8>) -> Option<(u64, u16)> {
+        let count = (self.sources.len() as u64).min(MAX_REPAIR_WINDOW);
+        let skipped = self.sources.len() - index(count);
+        let sources = self.sources.range(skipped..);
+        let len = sources.clone().map(|source| source.symbol.len()).max()?;
+        let symbols = sources.map(|source| source.symbol.as_slice());
+        let terms: Vec<_> = Coefficients::of(number).zip(symbols).collect();
+        out.clear();
+        out.resize(len, 0);
+        gf::accumulate(out, &terms);
+        Some((self.end() - count, u16::try_from(count).expect("at most 1,024")))
+    }
+
+    /// The newest source that is kept.
+    pub(super) fn newest(&self) -> Option<&[u8]> {
+        self.sources.back().map(|source| source.symbol.as_slice())
+    }
+
+    /// The number of the oldest source that is kept.
+    pub(super) fn floor(&self) -> u64 {
+        self.first
+    }
+
+    /// One past the newest source.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.sources.len() as u64
+    }
+
+    pub(super) fn has_unacknowledged(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
+    /// When the oldest source was sent first.
+    pub(super) fn oldest_sent_at(&self) -> Option<Time> {
+        self.sources.front().map(|source| source.sent_at)
+    }
+
+    fn source(&self, number: u64) -> &Source {
+        &self.sources[index(number - self.first)]
+    }
+
+    fn acknowledge(&mut self, before: u64) {
+        while self.first < before
+            && let Some(source) = self.sources.pop_front()
+        {
+            self.first += 1;
+            self.held -= source.symbol.capacity();
+            let octets = self.held + self.pool.octets() + source.symbol.capacity();
+            if octets <= self.window * SOURCE {
+                self.pool.give(source.symbol);
+            }
+        }
+    }
+
+    fn forget_log(&mut self, before: u64) {
+        while self.log_start < before
+            && let Some(carried) = self.log.pop_front()
+        {
+            self.log_start += 1;
+            self.count(carried, -1);
+        }
+    }
+
+    fn count(&mut self, carried: Carried, change: i32) {
+        match carried {
+            Carried::Equation => {
+                self.equations_since = self.equations_since.saturating_add_signed(change);
+            }
+            Carried::Acknowledgements | Carried::Source => {
+                self.sources_since = self.sources_since.saturating_add_signed(change);
+            }
+            Carried::Other => {}
+        }
+    }
+}
+
+/// How many standard deviations of the expected losses are repaired in advance while there is more to
+/// send.
+///
+/// An equation sent in advance may turn out to be needless; one sent after the report comes a round
+/// trip later. So the margin grows with the round trip, relative to `patience`: the delay that a TCP
+/// inside bears without a timeout. `docs/protocols/nc.md` explains it.
+pub(super) fn margin(rtt: Duration, patience: Duration) -> f64 {
+    let share = rtt.as_secs_f64() / patience.as_secs_f64().max(1e-3);
+    (4.0 * share - 2.3).clamp(-2.0, 1.5)
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).expect("within the window")
+}
