@@ -157,43 +157,16 @@ fn a_crash_of_either_gateway_is_no_end_for_either_program() {
 enum Way {
     /// As by a broken promise that aborts.
     Abort,
-    /// The kernel kills it for the memory that it wants.
-    OutOfMemory,
     /// It is killed, and whatever it made in the kernel is removed by `trackway down`.
     Down,
 }
 
-/// Lets a process have no more memory than it has.
-fn starve(name: &str, pid: i32) {
-    let (root, limit) = ("/sys/fs/cgroup", "65536");
-    let old = std::path::Path::new(root).join("memory");
-    let is_old = old.is_dir();
-    let group = if is_old { old } else { root.into() }.join(name);
-    let _ = std::fs::create_dir(&group);
-    // The newer kind kills whoever has more already; the older one counts what is asked for from now on.
-    let (key, first) = if is_old { ("memory.limit_in_bytes", true) } else { ("memory.max", false) };
-    if first {
-        std::fs::write(group.join(key), limit).unwrap();
-    }
-    std::fs::write(group.join("cgroup.procs"), pid.to_string()).unwrap();
-    if !first {
-        std::fs::write(group.join(key), limit).unwrap();
-    }
-}
-
-/// Removes what [`starve`] has made, when the process is gone.
-fn forget_starved(name: &str) {
-    for root in ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"] {
-        let _ = std::fs::remove_dir(std::path::Path::new(root).join(name));
-    }
-}
-
 #[test]
 #[ignore = "needs root: run by ./test"]
-fn neither_an_abort_nor_a_lack_of_memory_nor_down_is_an_end_for_a_program() {
+fn neither_an_abort_nor_down_is_an_end_for_a_program() {
     let mut net = Net::with_peps(FAST, "");
 
-    for way in [Way::Abort, Way::OutOfMemory, Way::Down] {
+    for way in [Way::Abort, Way::Down] {
         for host in [0, 1] {
             let (mut client, mut server) = pair(&net, 7007);
             let said = fill(&mut client);
@@ -203,21 +176,12 @@ fn neither_an_abort_nor_a_lack_of_memory_nor_down_is_an_end_for_a_program() {
             let name = net.hosts[host].clone();
             match way {
                 Way::Abort => net.gateway(host).signal(Signal::SIGABRT),
-                Way::OutOfMemory => starve(&name, net.gateway(host).pid().as_raw()),
                 Way::Down => net.gateway(host).signal(Signal::SIGKILL),
             }
-            // What it wants memory for.
-            let is_gone = wait_until(SOON, || {
-                let has_ended = net.gateway(host).has_ended();
-                if way == Way::OutOfMemory && !has_ended {
-                    net.nets.try_run(&name, &format!("{TRACKWAY} status --json"));
-                }
-                has_ended
-            });
+            let is_gone = wait_until(SOON, || net.gateway(host).has_ended());
             let case = format!("{way:?} of {host}, {said} said");
             let printed = net.nets.printed(net.gateways[host].unwrap());
             assert!(is_gone, "{case}: {printed}");
-            forget_starved(&name);
             if way == Way::Down {
                 net.nets.run(&name, &format!("{TRACKWAY} down"));
             }
