@@ -1,4 +1,4 @@
-# What ./demo and ./test share: missing packages, and what an earlier run had to leave behind.
+# Shared by ./demo and ./test: installs missing packages, and cleans up after an earlier killed run.
 # shellcheck shell=bash
 
 # sudo leaves the toolchain of its caller out of the path, and rustup under another home.
@@ -9,8 +9,8 @@ if ! command -v cargo > /dev/null; then
     fi
 fi
 
-# Installs the Debian packages of the commands that are missing, each COMMAND or COMMAND:PACKAGE;
-# where that cannot be done, says which are missing and returns 1.
+# Installs the Debian packages of missing commands, each given as COMMAND or COMMAND:PACKAGE; if that fails, lists the
+# missing commands and returns 1.
 install_missing() {
     local packages=() pair
     for pair in "$@"; do
@@ -46,8 +46,7 @@ install_without_services() (
     done
 )
 
-# Removes network namespaces named PREFIX<pid>-... whose process was killed before it could,
-# and ends what still runs in them.
+# Removes network namespaces named PREFIX<pid>-... of killed processes, and ends all programs still running inside.
 remove_dead_namespaces() {
     [ "$(id -u)" = 0 ] && command -v ip > /dev/null || return 0
     local name pid

@@ -1,4 +1,4 @@
-//! AODV: what arrives from neighbours.
+//! Fuzzes AODV with arbitrary messages from neighbours.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,8 +12,7 @@ use manet::{Arrival, Demand, Interface, Neighbour, Passage, Router};
 
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// Feeds a node with messages: a first octet that says from whom and how, one that says how long
-/// after the last, one for the length.
+/// Feeds messages to a node. Three octets precede each: sender and kind, time since the last message, length.
 pub(crate) fn node(mut input: &[u8]) {
     let mut node = Aodv::new(Config::default(), Rng::stream(1, "fuzz"));
     let mut now = Time::ZERO;
@@ -50,7 +49,7 @@ pub(crate) fn node(mut input: &[u8]) {
     }
 }
 
-/// What is read is written so that it is read again.
+/// A message read and written again reads as the same message.
 fn message(octets: &[u8]) {
     let Ok((message, _)) = Message::parse(octets) else { return };
     let mut again = Vec::new();
@@ -58,7 +57,7 @@ fn message(octets: &[u8]) {
     assert_eq!(Message::parse(&again), Ok((message, 0)));
 }
 
-/// Takes a packet out of a tunnel, and puts it into one.
+/// Unwraps a packet from minimal encapsulation, and wraps one.
 pub(crate) fn minimal(input: &[u8]) {
     let mut packet = input.to_vec();
     if minimal::decapsulate(&mut packet).is_ok() {

@@ -1,4 +1,4 @@
-//! DSDV: a node that hears anything from anybody.
+//! Fuzzes a DSDV node with arbitrary messages from any sender.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use manet::dsdv::wire::{ENTRY, Entry};
 use manet::dsdv::{Config, Dsdv};
 use manet::{Arrival, Interface, Neighbour, Router};
 
-/// Reads the input as messages: of whom, how much later, how long, and that many octets.
+/// Reads the input as messages: sender, time since the last one, length, then the octets.
 pub fn node(mut input: &[u8]) {
     let config = Config { destinations: 6, neighbours: 3, is_gateway: true, ..Config::default() };
     let mut node = Dsdv::new(config, Rng::stream(1, "dsdv"));

@@ -1,16 +1,16 @@
-//! The gateway: what the kernel tells it.
+//! Fuzzes the gateway with what the kernel hands to it.
 
 use ::gateway::linux::offload::{HEADER, Joiner, Offload};
 use base::ip::Header;
 
-/// Octets of the Ethernet header from whose end offsets count.
+/// Octets of the Ethernet header; offsets count from its end.
 const LINK: usize = 14;
 
 /// Kinds of trains, `VIRTIO_NET_HDR_GSO_*`.
 const NONE: u8 = 0;
 const UDP: u8 = 5;
 
-/// What an independent reader finds in a train: where its parts are, and what its segments need.
+/// A train of segments as an independent reader sees it: offsets of its parts, and the size of a segment.
 struct Train<'a> {
     packet: &'a [u8],
     is_v4: bool,
@@ -56,7 +56,7 @@ pub(crate) fn offload(input: &[u8]) {
 }
 
 impl<'a> Train<'a> {
-    /// The parts of what could be cut.
+    /// Finds the parts of a train that can be cut.
     fn read(input: &[u8], packet: &'a [u8]) -> Option<Self> {
         let number = |at: usize| usize::from(u16::from_ne_bytes([input[at], input[at + 1]]));
         let is_tcp = input[1] & 0x7f != UDP;
@@ -78,7 +78,7 @@ impl<'a> Train<'a> {
         })
     }
 
-    /// Asks of a piece what the network asks of a packet.
+    /// Checks that a piece is a valid packet for the network.
     fn check(&self, index: usize, piece: &[u8]) {
         let Self { packet, is_v4, transport, payload, segment, .. } = *self;
         let (first, last) = (index * segment, packet.len() - payload);
@@ -138,14 +138,14 @@ impl<'a> Train<'a> {
         assert_eq!(found, expected, "the transport header of segment {index}");
     }
 
-    /// Joined again and cut again, it is the same packets: what is joined is what was cut.
+    /// Joining the pieces and cutting the result gives the same packets.
     fn check_joined(&self, pieces: &[Vec<u8>]) {
         let again = Self::joined_and_cut(pieces);
         assert!(again == pieces, "joined and cut again: {again:x?}, not {pieces:x?}");
     }
 
-    /// Some are missing, come again or come late: it is still the same packets in their order, but for
-    /// the identification, which a train counts up.
+    /// With pieces missing, repeated or late, joining and cutting still keeps the packets and their order. Only the
+    /// identification may differ, because a train counts it up.
     fn check_gaps(&self, pieces: &[Vec<u8>]) {
         let with_gaps = pieces.iter().enumerate().filter(|(at, _)| at % 3 != 1);
         let twice = pieces.iter().flat_map(|piece| [piece, piece]);
@@ -185,7 +185,7 @@ impl<'a> Train<'a> {
     }
 }
 
-/// The sum in ones' complement (RFC 1071) over parts of which all but the last are even.
+/// The ones' complement sum (RFC 1071) over several parts; all parts but the last have an even length.
 fn sum(parts: &[&[u8]]) -> u16 {
     let mut sum: u64 = 0;
     for part in parts {

@@ -2,7 +2,7 @@
 
 use gf::{Buffer, Kernel, Singular, Solver, multiply};
 
-/// Several sums of several sources, of lengths and at addresses that the input tells.
+/// Computes several sums of several sources; the input chooses their lengths and addresses.
 pub fn kernels(input: &[u8]) {
     let mut input = Octets(input);
     let len = usize::from(input.u16()) % 2500;
@@ -18,7 +18,7 @@ pub fn kernels(input: &[u8]) {
         .collect();
     let sources: Vec<&[u8]> = sources.iter().map(|(source, shift)| &source[*shift..]).collect();
     let coefficients = input.many(outputs * count);
-    // What stands around an output must stay.
+    // Octets around an output must not change.
     let before = Buffer::from(&input.many(shift + len + 64)[..]);
     let inside = shift..shift + len;
 
@@ -59,7 +59,7 @@ pub fn kernels(input: &[u8]) {
     }
 }
 
-/// A system of equations, solved or not by all kernels alike; what is found fulfils it.
+/// All kernels agree on whether a system of equations has a solution, and each solution fulfils it.
 pub fn solver(input: &[u8]) {
     let mut input = Octets(input);
     let (unknowns, known) = (usize::from(input.u8()) % 24, usize::from(input.u8()) % 100);
@@ -99,7 +99,7 @@ pub fn solver(input: &[u8]) {
     }
 }
 
-/// The input, and octets derived from it when it ends.
+/// The octets of the input, then octets derived from the input.
 struct Octets<'a>(&'a [u8]);
 
 impl Octets<'_> {
@@ -111,7 +111,7 @@ impl Octets<'_> {
         u16::from_be_bytes([self.u8(), self.u8()])
     }
 
-    /// So many octets that depend on one or two of the input: it would be too long otherwise.
+    /// Derives `len` octets from one or two octets of the input, which keeps inputs short.
     fn many(&mut self, len: usize) -> Vec<u8> {
         let (mut octet, step) = (self.u8(), self.u8());
         let mut octets = Vec::with_capacity(len);

@@ -1,10 +1,10 @@
-//! GRE: what arrives from a router.
+//! Fuzzes GRE with arbitrary packets from a router.
 
 use base::gre::wire::{HEADER, IPV4, IPV6, OPTION};
 use base::gre::{Packet, carried};
 use base::ip::Header;
 
-/// Reads the input as what follows the IP header.
+/// Reads the input as a GRE packet, without its IP header.
 pub fn packet(input: &[u8]) {
     let Ok(packet) = Packet::parse(input) else {
         assert!(carried(input, None).is_err());
@@ -18,7 +18,7 @@ pub fn packet(input: &[u8]) {
         assert_eq!(Packet::parse(&octets), Ok(packet));
         let options = usize::from(has_checksum) + usize::from(packet.key.is_some());
         assert_eq!(octets.len(), HEADER + options * OPTION + packet.payload.len());
-        // Nothing but a key and a zero for each bit that is ignored: the same octets.
+        // With at most a key, and every ignored bit zero, the octets are the same.
         if !has_checksum && [&[0, 0], &[0x20, 0]].iter().any(|flags| input.starts_with(*flags)) {
             assert_eq!(octets, input);
         }

@@ -1,4 +1,4 @@
-//! HBH: messages come back as they went, and a node survives any neighbour.
+//! Fuzzes HBH: messages survive a round trip, and a node survives any neighbour.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use hbh::{Config, Link, Peer, PeerConfig, Profile, Relay};
 /// Octets of a hello's head.
 const HELLO: usize = 36;
 
-/// Reads the input as messages, writes them again and compares.
+/// Reads the input as messages, writes each again and compares.
 pub fn message(input: &[u8]) {
     let mut rest = input;
     while let Ok((message, after)) = Message::split_first(rest) {
@@ -35,13 +35,13 @@ pub fn message(input: &[u8]) {
     }
 }
 
-/// Two neighbours under one group key, and someone on the way who changes and repeats what passes.
+/// Two neighbours share a group key; an attacker between them changes and repeats packets.
 pub fn conversation(input: &[u8]) {
     let key = GroupKey::new(&[7; auth::KEY]);
     let ends = [End { boot: 1, session: 2 }, End { boot: 3, session: 4 }];
     let mut sender = key.channel(ends[0], ends[1]);
     let mut receiver = key.channel(ends[1], ends[0]);
-    // What was sent, with and without proof, and whether it was taken.
+    // Packets sent: without the trailer, with the trailer, and whether the receiver accepted the packet.
     let mut sent: Vec<(Vec<u8>, Vec<u8>, bool)> = Vec::new();
     let mut out = Vec::new();
     let mut rest = input;
@@ -59,7 +59,7 @@ pub fn conversation(input: &[u8]) {
                     packet.extend_from_slice(octets);
                 }
                 let mut before = packet.clone();
-                // Within the window, so that none is too old.
+                // Stay within the window, so no packet is too old.
                 if sent.len() < 1_000 && sender.seal(&mut packet).is_ok() {
                     before.truncate(packet.len() - auth::TRAILER);
                     let header = Header::parse(&before).expect("it was sealed");
@@ -78,7 +78,7 @@ pub fn conversation(input: &[u8]) {
                     continue;
                 };
                 let mut sealed = sealed.clone();
-                // Never what queues may change.
+                // Never change octets which queues may change.
                 let at = sealed.len() - 1 - usize::from(len) % (sealed.len() - 12).max(1);
                 if action == 2 {
                     sealed[at] ^= 1 | pick;
@@ -94,7 +94,7 @@ pub fn conversation(input: &[u8]) {
     }
 }
 
-/// Lets the input be what two nodes hear from each other and from the network above.
+/// The input chooses the messages of a node's neighbour and the packets of the network above.
 pub fn node(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let profile = if flags & 1 == 0 { Profile::Default } else { Profile::Paper };
@@ -132,7 +132,7 @@ pub fn node(input: &[u8]) {
         }
         relay.handle_timeout(now);
         assert!(relay.next_timeout().is_none_or(|at| at > now));
-        // Every other packet goes on, by the peer that it came from.
+        // Forward every other packet to the same peer.
         let mut goes_on = false;
         while relay.poll_restored(&mut out).is_some() {
             goes_on = !goes_on;
@@ -147,7 +147,7 @@ pub fn node(input: &[u8]) {
     }
 }
 
-/// The octets with the checksum that makes their first message whole, so that the fuzzer gets past it.
+/// Puts the right checksum into the first message, so the fuzzer gets past the check.
 fn with_checksum(octets: &[u8]) -> Vec<u8> {
     let mut octets = octets.to_vec();
     let Some(&[flags, _, _, _, _, _, _, reserved]) = octets.first_chunk::<{ wire::HEADER }>()
@@ -172,7 +172,7 @@ pub fn hello(input: &[u8]) {
         let _ = Hello::parse(input, key);
     }
     let mut octets = input.to_vec();
-    // With the head and the sum that make it one, so that the fuzzer gets past them.
+    // With a valid head and checksum, so the fuzzer gets past both checks.
     if octets.len() >= HELLO {
         octets[..7].copy_from_slice(&[0x80, 2, 0, 0, 0, 0, 0xff]);
         octets[HELLO - 2..HELLO].fill(0);

@@ -1,5 +1,4 @@
-//! An HF-PEP between programs and other nodes, any of which may say anything: it goes on, in bounded
-//! memory.
+//! Fuzzes an HF-PEP between arbitrary programs and nodes: the HF-PEP keeps working in bounded memory.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -21,7 +20,7 @@ const RECEIVED: usize = 10_000;
 const STREAMS: usize = 8;
 const FLOWS: usize = 4;
 
-/// Lets the input say what programs, nodes and the air do.
+/// The input chooses the actions of programs, nodes and the air.
 pub(crate) fn end(input: &[u8]) {
     read_and_write(input);
     let mut run = Run::new();
@@ -32,7 +31,7 @@ pub(crate) fn end(input: &[u8]) {
     }
 }
 
-/// What was read is written so that it is read again, as the same octets.
+/// A message read and written again has the same octets.
 fn read_and_write(input: &[u8]) {
     if let Ok(message) = Message::parse(input) {
         let mut octets = Vec::new();
@@ -50,11 +49,11 @@ struct Run {
     pep: HfPep,
     server: Server,
     id: Option<ClientId>,
-    /// Handed down and without an outcome.
+    /// Requests handed to the layer below, outcome pending.
     below: Vec<Request>,
-    /// Whom another end wants to be connected to.
+    /// Sessions for which another end asks for a connection.
     asked: Vec<SessionId>,
-    /// Flows of UDP that another end has opened.
+    /// UDP flows opened by another end.
     flows: Vec<FlowId>,
 }
 
@@ -85,7 +84,7 @@ impl Run {
         }
     }
 
-    /// One step; gives back what it did not read.
+    /// Does one step and returns the unread rest of the input.
     fn act<'a>(&mut self, action: u8, value: u8, rest: &'a [u8]) -> &'a [u8] {
         let now = self.now;
         let other = Address::node(2 + u32::from(action >> 6));
@@ -103,7 +102,7 @@ impl Run {
                 return after;
             }
             4 => {
-                // The first part of a stream, which has to begin with an opening.
+                // The first part of a stream; a stream must begin with an opening.
                 let (some, after) = rest.split_at(usize::from(value).min(rest.len()));
                 let head = [0x18, 0, 1, 0, value & 0x0f, 0, 0, 1, MAGIC];
                 self.arrive(other, &[&head[..], some].concat());
@@ -148,7 +147,7 @@ impl Run {
                 }
             }
             14 if action & 0x10 != 0 => {
-                // A message about a flow of UDP.
+                // A message about a UDP flow.
                 let (some, after) = rest.split_at(usize::from(value).min(rest.len()));
                 self.arrive(other, &[&[0x04, 2, 2][..], some].concat());
                 return after;
@@ -214,7 +213,7 @@ impl Run {
         self.server.handle_indication(self.now, &indication);
     }
 
-    /// Carries what each has for the other; a driver comes back as long as something is due.
+    /// Carries output between both sides; a driver repeats its calls while a deadline is due.
     fn settle(&mut self) {
         let now = self.now;
         let mut octets = Vec::new();
@@ -240,7 +239,7 @@ impl Run {
         while self.server.poll_event().is_some() {}
         let (stats, below) = (self.pep.stats(), self.pep.slep().stats());
         assert!(below.live <= STREAMS as u64, "{below:?}");
-        // As many may wait for their first data.
+        // As many sessions again may wait for their first data.
         assert!(stats.sessions <= 2 * STREAMS as u64, "{stats:?}");
         assert!(self.pep.status(now).count() as u64 == stats.sessions, "{stats:?}");
         let (here, there) = (stats.flows.opened_here, stats.flows.opened_there);

@@ -1,9 +1,9 @@
-//! IP packets: what parses can be looked into, cut and answered.
+//! Fuzzes IP packets: each packet with a valid header can be inspected, cut and answered.
 
 use base::ip::{self, FlowKey, Header, icmp, udp};
 use rules::{Config, Table};
 
-/// Reads the input as a packet and does to it all that a router may do.
+/// Reads the input as a packet and applies each operation of a router.
 pub fn packet(input: &[u8]) {
     let Ok(header) = Header::parse(input) else { return };
     assert!(header.len <= header.total_len && header.total_len <= input.len());

@@ -1,5 +1,4 @@
-//! An IP client between a stack and a node, either of which may say anything: it goes on, in
-//! bounded memory.
+//! Fuzzes an IP client between an arbitrary stack and node: the client keeps working in bounded memory.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,7 +17,7 @@ const FAR: Address = Address::node(2);
 const QUEUE: usize = 10_000;
 const WINDOW: usize = 5_000;
 
-/// Lets the input say what the stack and the node of an IP client say.
+/// The input chooses the messages of an IP client's stack and node.
 pub(crate) fn ip_client(input: &[u8]) {
     let mut run = Run::new();
     let mut rest = input;
@@ -28,8 +27,8 @@ pub(crate) fn ip_client(input: &[u8]) {
     }
 }
 
-/// Lets the input say what two clients know of each other, and what one of them is given: what is compressed comes
-/// back, and what claims to be compressed becomes a datagram or nothing.
+/// The input chooses each client's table for the other, and the octets given to one client. A compressed packet is
+/// restored, and octets claiming to be a compressed packet become a datagram or nothing.
 pub(crate) fn headers(input: &[u8]) {
     let Some((&[first, second], rest)) = input.split_first_chunk::<2>() else { return };
     let (near, rest) = rest.split_at(usize::from(first & 0x3f).min(rest.len()));
@@ -51,7 +50,7 @@ pub(crate) fn headers(input: &[u8]) {
     if let Some(compressed) = context.compress(&packet) {
         let restored = context.restore(&compressed).expect("what was compressed");
         assert_eq!(restored.len(), packet.len());
-        // The identification of IPv4, with the checksum over it, is all that may differ.
+        // Only the IPv4 identification and the header checksum may differ.
         let may_differ = |place: usize| packet[0] >> 4 == 4 && [4, 5, 10, 11].contains(&place);
         for (place, (before, after)) in packet.iter().zip(&restored).enumerate() {
             assert!(before == after || may_differ(place), "octet {place}");
@@ -64,7 +63,7 @@ struct Run {
     client: IpClient,
     server: Server,
     id: Option<ClientId>,
-    /// Handed down and without an outcome.
+    /// Requests handed to the layer below, outcome pending.
     below: Vec<Request>,
 }
 
@@ -89,7 +88,7 @@ impl Run {
         Self { now: Time::ZERO, client, server, id: None, below: Vec::new() }
     }
 
-    /// One step; gives back what it did not read.
+    /// Does one step and returns the unread rest of the input.
     fn act<'a>(&mut self, action: u8, value: u8, rest: &'a [u8]) -> &'a [u8] {
         let now = self.now;
         match action & 7 {
@@ -111,7 +110,7 @@ impl Run {
                 self.client.handle_packet(now, some);
                 return after;
             }
-            // A TCP segment, of which the input tells the header.
+            // A TCP segment with a header from the input.
             3 | 4 => {
                 let (header, after) = rest.split_at(20.min(rest.len()));
                 let payload = usize::from(action >> 3) * 80;
@@ -141,7 +140,7 @@ impl Run {
         rest
     }
 
-    /// What this node sends comes back from another, a bit of it changed.
+    /// Returns a packet of this node from another node, with one bit changed.
     fn come_back(&mut self, value: u8) {
         let Some(request) = self.below.get(usize::from(value >> 3) % self.below.len().max(1))
         else {
@@ -164,7 +163,7 @@ impl Run {
         self.server.handle_indication(self.now, &indication);
     }
 
-    /// Carries what each has for the other; a driver comes back as long as something is due.
+    /// Carries output between client and server; a driver repeats its calls while a deadline is due.
     fn settle(&mut self) {
         let Self { now, client, server, .. } = self;
         let now = *now;
@@ -194,12 +193,12 @@ impl Run {
         }
         let stats = client.stats();
         assert!(stats.queued as usize <= QUEUE, "{stats:?}");
-        // Twice the window of all priorities, and a datagram that began below it.
+        // Twice the window of all priorities, and one datagram that began below the limit.
         assert!(stats.unconfirmed as usize <= WINDOW * 2 + 2_048, "{stats:?}");
     }
 }
 
-/// A packet with this TCP header, of IPv4 or IPv6.
+/// Builds an IPv4 or IPv6 packet with this TCP header.
 fn segment(header: &[u8], payload: usize, value: u8) -> Vec<u8> {
     let ends: [IpAddr; 2] = if value & 8 == 0 {
         [[10, 0, 1, 9].into(), [10, 0, 2, value & 3].into()]

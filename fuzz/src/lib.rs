@@ -1,5 +1,5 @@
-//! What every input must survive. A target feeds one of these from libFuzzer; `tests/replay.rs`
-//! feeds all of them from the corpora, on the stable toolchain.
+//! The bodies of all fuzz targets. A target in `targets` runs one body under libFuzzer; `tests/replay.rs` runs every
+//! body on the corpora, with the stable toolchain.
 
 mod aodv;
 mod dsdv;
@@ -28,7 +28,7 @@ mod tcp;
 mod tcpnc;
 mod text;
 
-/// A target's name and its body.
+/// The name and the body of a target.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
@@ -79,7 +79,7 @@ pub const TARGETS: &[Target] = &[
 /// Runs the target called `name`.
 ///
 /// # Panics
-/// When there is none, or when it finds a fault.
+/// When no target has this name, or when the target finds a fault.
 pub fn run(name: &str, input: &[u8]) {
     let (_, body) = TARGETS.iter().find(|(target, _)| *target == name).expect("a target");
     body(input);

@@ -1,4 +1,4 @@
-//! Files of motion: read, or refused with a line that says why; and what is written of them again.
+//! Fuzzes the readers of movement files: each file is read or refused with a reason, and traces survive a round trip.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use base::time::Time;
 use sim::mobility::trace::{Invalid, MAX_COORDINATE};
 use sim::mobility::{Import, Motion, Trace, bonnmotion, setdest};
 
-/// Reads the input as a movement file of ns-2.
+/// Reads the input as an ns-2 movement file.
 pub(crate) fn setdest(input: &[u8]) {
     let Some(trace) = survive(setdest::read(input)) else { return };
     let again = setdest::read(setdest::write(&trace).as_bytes()).expect("what was written").trace;
     assert!(trace.keys().eq(again.keys()));
 }
 
-/// Reads the input as a trace of BonnMotion.
+/// Reads the input as a BonnMotion trace.
 pub(crate) fn bonnmotion(input: &[u8]) {
     let Some(trace) = survive(bonnmotion::read(input)) else { return };
     let written = bonnmotion::write_gzip(&trace);
@@ -21,7 +21,7 @@ pub(crate) fn bonnmotion(input: &[u8]) {
     assert_eq!(trace.len(), again.len());
 }
 
-/// Whoever is in a trace is somewhere at any time.
+/// Every node of a trace has a position at any time.
 fn survive(read: Result<Import, Invalid>) -> Option<Trace> {
     match read {
         Err(invalid) => {

@@ -1,4 +1,4 @@
-//! A modem behind TCP: what is emitted is read back, and both ends survive any octets, at any time.
+//! Fuzzes a modem behind TCP: packets survive a round trip, and both ends survive any octets at any time.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use hf::modem::{Event, Keying, Waveform};
 
 const BLOCK: usize = 1_296;
 
-/// Reads the input as packets, then lets it say what two ends are given.
+/// Reads the input as packets, then as the events and octets for two ends.
 pub fn lan(input: &[u8]) {
     packets(input);
     sessions(input);
@@ -26,7 +26,7 @@ fn packets(input: &[u8]) {
             Found::Packet(len, packet) => {
                 let mut out = Vec::new();
                 packet.emit(&mut out);
-                // An error may have a payload, of which nothing is said.
+                // An error may have a payload; its content is not specified.
                 assert_eq!(scan(&out), Found::Packet(out.len(), packet));
                 rest = &rest[len..];
             }
@@ -67,7 +67,7 @@ fn sessions(input: &[u8]) {
             10 => dce.handle_modem(now, Event::Received(vec![value; len * 20])),
             11 => dce.handle_modem(now, Event::CarrierLost),
             12 => dce.handle_modem(now, Event::Sent),
-            // What is under way is changed or lost.
+            // Octets in flight are changed or lost.
             13 => {
                 if let Some(octet) = to_dce.get_mut(len) {
                     *octet ^= 1 << (action >> 5);
@@ -102,8 +102,7 @@ fn sessions(input: &[u8]) {
     }
 }
 
-/// The octets as they are, or as the payload of a packet with right check sums that is data, or
-/// one of the others.
+/// Returns the octets unchanged, or as the payload of a packet with correct checksums: a data packet or another kind.
 fn packed(kind: u8, octets: &[u8]) -> Vec<u8> {
     let kind = match kind {
         0..=7 => return octets.to_vec(),

@@ -1,5 +1,5 @@
-//! The coded tunnel: an end survives any datagram, in any order and at any time, and its memory
-//! stays bounded; compressed headers come out as they went in, or not at all.
+//! Fuzzes the coded tunnel: an end survives any datagram at any time in bounded memory. Compressed headers are restored
+//! exactly or not at all.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,7 @@ use tunnel::{Config, Tunnel};
 const WINDOW: usize = 64;
 const QUEUE: usize = 40_000;
 
-/// Lets the input say what two ends are given, and what becomes of the datagrams between them.
+/// The input chooses the packets for two ends and the fate of each datagram between the ends.
 pub fn tunnel(input: &[u8]) {
     let config = Config { window: WINDOW, queue: QUEUE, ..Config::default() };
     let end = |name| Tunnel::new(Time::ZERO, config, Rng::stream(1, name));
@@ -51,7 +51,7 @@ pub fn tunnel(input: &[u8]) {
             }
             6 => now += Duration::from_millis(u64::from(value)),
             7 => now += Duration::from_micros(u64::from(value) * 50),
-            // What is under way arrives, gets lost, arrives twice or late, or is changed.
+            // A datagram in flight arrives, gets lost, arrives twice or late, or is changed.
             8..=10 => {
                 for _ in 0..value {
                     let Some((to, number, octets)) = under_way.pop_front() else { break };
@@ -76,7 +76,7 @@ pub fn tunnel(input: &[u8]) {
             _ => ends[end].handle_too_big(now, usize::from(value) * 8),
         }
         for (to, end) in ends.iter_mut().enumerate() {
-            // A driver comes back as long as something is due.
+            // A driver repeats its calls while a deadline is due.
             for turn in 0.. {
                 assert!(turn < 1_000, "it spins");
                 end.handle_timeout(now);
@@ -102,11 +102,11 @@ pub fn tunnel(input: &[u8]) {
     }
 }
 
-/// Lets the input say what packets look like, and which of them come and are confirmed.
+/// The input chooses the packets, and which packets arrive and are confirmed.
 pub fn headers(input: &[u8]) {
     let mut near = Compressor::default();
     let mut far = Decompressor::default();
-    // Takes anything.
+    // Receives arbitrary octets.
     let mut victim = Decompressor::default();
     let mut under_way: VecDeque<(u64, Vec<u8>, Packing)> = VecDeque::new();
     let (mut now, mut source, mut floor) = (Time::ZERO, 0, 0);
@@ -182,14 +182,14 @@ pub fn headers(input: &[u8]) {
             let place = Place { flow, source, floor, rtt, has_room: true };
             let packing = near.pack(now, place, &packet);
             under_way.push_back((source, packet.clone(), packing));
-            // The sender's window: what is before it is given up.
+            // The sender's window; earlier packets are given up.
             floor = floor.max(source.saturating_sub(500));
             under_way.truncate(500);
         }
     }
 }
 
-/// A packet of a flow, as one of several kinds.
+/// Builds a packet of a flow, of one of several kinds.
 fn segment(kind: u8) -> Vec<u8> {
     let address = |host: u8| -> IpAddr {
         if kind & 1 == 0 {

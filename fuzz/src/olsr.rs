@@ -1,4 +1,4 @@
-//! A node of OLSR among neighbours, any of which may say anything: it goes on, in bounded memory.
+//! Fuzzes an OLSR node among arbitrary neighbours: the node keeps working in bounded memory.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const ROOM: usize = 200;
 const ENTRIES: usize = 32;
 const ATTACHED: [&str; 2] = ["0.0.0.0/0", "10.9.0.0/16"];
 
-/// Reads the input as a packet, and lets it say what a node's neighbours do.
+/// Reads the input as a packet, then as the actions of a node's neighbours.
 pub(crate) fn node(input: &[u8]) {
     read_and_write(input);
     let mut run = Run::new(input.first().is_some_and(|octet| octet & 1 == 1));
@@ -26,7 +26,7 @@ pub(crate) fn node(input: &[u8]) {
     }
 }
 
-/// What was read is written as it was.
+/// A packet survives reading and writing unchanged.
 fn read_and_write(input: &[u8]) {
     let Ok(packet) = Packet::parse(input) else { return };
     let mut octets = vec![0; PACKET_HEADER];
@@ -105,7 +105,7 @@ impl Run {
         run
     }
 
-    /// Does what the next octets say, and returns those after them.
+    /// Does the action in the next octets, and returns the remaining octets.
     fn act<'a>(&mut self, action: u8, value: u8, after: &'a [u8]) -> &'a [u8] {
         let index = usize::from(action >> 7);
         let from = Neighbour { interface: index, address: Ipv4Addr::new(10, 0, 0, value & 15) };
@@ -114,7 +114,7 @@ impl Run {
             1 => self.interface(index, Some(usize::from(value))),
             2 => self.interface(index, None),
             3 => self.olsr.handle_break(self.now, from),
-            // A packet with what follows in it.
+            // A packet with the following octets as its content.
             4..=6 => {
                 let Some((&len, after)) = after.split_first() else { return &[] };
                 let (body, after) = after.split_at(after.len().min(len.into()));
@@ -144,7 +144,7 @@ impl Run {
     fn settle(&mut self) {
         self.olsr.handle_timeout(self.now);
         while self.olsr.poll_event().is_some() {}
-        // Neighbours, theirs, and what is behind them, by two addresses each.
+        // Neighbours, two-hop neighbours and the nodes behind, with two addresses each.
         assert!(self.olsr.routes().len() <= 5 * ENTRIES);
         let mut out = Vec::new();
         for index in 0..2 {

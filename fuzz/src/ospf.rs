@@ -1,4 +1,4 @@
-//! A router of OSPF with neighbours that may say anything: it goes on, in bounded memory.
+//! Fuzzes an OSPF router with arbitrary neighbours: the router keeps working in bounded memory.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use manet::{Arrival, Interface, Neighbour, Router};
 const ROOM: usize = 556;
 const LSAS: usize = 16;
 
-/// Reads the input as a packet, and lets it say what a router's neighbours do.
+/// Reads the input as a packet, then as the actions of a router's neighbours.
 pub(crate) fn router(input: &[u8]) {
     read_and_write(input);
     let _ = RouterLsa::parse(input);
@@ -25,7 +25,7 @@ pub(crate) fn router(input: &[u8]) {
     }
 }
 
-/// What was read is written as it was.
+/// A packet survives reading and writing unchanged.
 fn read_and_write(input: &[u8]) {
     let octets = sealed(input);
     let Ok(packet) = Packet::parse(&octets) else { return };
@@ -34,7 +34,7 @@ fn read_and_write(input: &[u8]) {
     assert_eq!(Packet::parse(&again), Ok(packet));
 }
 
-/// The octets with a header that is right: version, length, area, no authentication, checksum.
+/// Gives the octets a correct header: version, length, area, no authentication, checksum.
 fn sealed(input: &[u8]) -> Vec<u8> {
     let mut octets = input.to_vec();
     if octets.len() >= wire::HEADER && octets.len() <= usize::from(u16::MAX) {
@@ -65,7 +65,7 @@ impl Run {
         run
     }
 
-    /// Does what the next octets say, and returns those after them.
+    /// Does the action in the next octets, and returns the remaining octets.
     fn act<'a>(&mut self, action: u8, value: u8, after: &'a [u8]) -> &'a [u8] {
         let index = usize::from(action >> 7);
         let address = Ipv4Addr::new(10, 0, 0, value & 15);
@@ -75,7 +75,7 @@ impl Run {
             2 => self.interface(index, Some(usize::from(value) * 4)),
             3 => self.interface(index, None),
             4 => self.ospf.handle_break(self.now, Neighbour { interface: index, address }),
-            // A packet with what follows in it.
+            // A packet with the following octets as its content.
             _ => {
                 let Some((&len, after)) = after.split_first() else { return &[] };
                 let (body, after) = after.split_at(after.len().min(len.into()));

@@ -1,5 +1,5 @@
-//! Frames of STANAG 5066: any octets are a frame that is emitted as it was read, or none; a link's
-//! two ends survive any of them, and lose or double nothing without saying so.
+//! Fuzzes frames of STANAG 5066: octets are no frame, or a frame that is emitted exactly as read. Both ends of a link
+//! survive any frame, and report every loss and every duplicate.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub fn frame(input: &[u8]) {
     assert_eq!(heard(input, input.len().max(1)), heard(input, chunk));
 }
 
-/// What a scanner hears when it is given the stream in chunks.
+/// The frames found by a scanner that receives the stream in chunks.
 fn heard(stream: &[u8], chunk: usize) -> Vec<String> {
     let mut all = Vec::new();
     let mut scanner = Scanner::new();
@@ -54,7 +54,7 @@ fn heard(stream: &[u8], chunk: usize) -> Vec<String> {
     all
 }
 
-/// Lets the input say what is sent, what becomes of it, and what comes from nowhere.
+/// The input chooses the data to send, the fate of each frame, and frames from nowhere.
 pub fn arq(input: &[u8]) {
     let Some((&first, mut rest)) = input.split_first() else { return };
     let numbers = if first & 1 == 0 { Numbers::Short } else { Numbers::Long };
@@ -131,7 +131,7 @@ struct Link {
 }
 
 impl Link {
-    /// A transmission of at most as many frames as `fate` has bits, then the answer.
+    /// A transmission of up to one frame per bit of `fate`, then the answer.
     fn exchange(&mut self, lost: u8, fate: u8) {
         self.turn += 1;
         let now = Time::from_nanos(self.turn);
@@ -160,7 +160,7 @@ impl Link {
         }
     }
 
-    /// Octets from nowhere, which most often are no frame.
+    /// Octets from nowhere; most often no valid frame.
     fn forge(&mut self, octets: &[u8]) {
         if let Ok((Frame { body: Body::Reset { reset, .. }, .. }, _)) = Frame::read(octets) {
             let _ = self.resets.handle_reset(&reset);

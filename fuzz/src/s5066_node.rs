@@ -1,5 +1,5 @@
-//! A whole node: whatever its clients and the air say, it goes on, what it sends is readable, and
-//! each U_PDU has one outcome.
+//! Fuzzes a whole node of STANAG 5066: the node survives any client and any octets from the air, sends readable frames,
+//! and each U_PDU has one outcome.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use hf::s5066::sis::client::{self, Client, SendId};
 use hf::s5066::sis::{Mode, Sap, Service, UnidataReason};
 use hf::s5066::{Address, sis};
 
-/// Steps of one input at most.
+/// Largest number of steps in one input.
 const MAX_STEPS: usize = 300;
-/// Of the client that says nothing wrong.
+/// The access point of the correct client.
 const SAP: Sap = Sap::new(5);
-/// Minutes after which nothing may be left open.
+/// Minutes until every U_PDU must have its outcome.
 const PATIENCE: u32 = 600;
 
-/// Lets the input say what happens, in turn: the air, clients, time.
+/// The input chooses the events in order: the air, clients, time.
 pub fn node(input: &[u8]) {
     let Some((&first, rest)) = input.split_first() else { return };
     let mut run = Run::new(first);
@@ -40,13 +40,13 @@ pub fn node(input: &[u8]) {
     assert!(run.pending.is_empty(), "without an outcome: {:?}", run.pending);
 }
 
-/// A node, and what drives it.
+/// A node and its driver.
 struct Run {
     now: Time,
     node: Node,
     waveform: Waveform,
     clients: Vec<sis::ClientId>,
-    /// A client that says nothing wrong, and its U_PDUs without an outcome.
+    /// A correct client, and its U_PDUs without an outcome.
     user: Option<(sis::ClientId, Client)>,
     pending: BTreeSet<SendId>,
     is_transmitting: bool,
@@ -76,7 +76,7 @@ impl Run {
         }
     }
 
-    /// One step; gives back what it did not read.
+    /// Does one step and returns the unread rest of the input.
     fn step<'a>(&mut self, step: u8, rest: &'a [u8]) -> &'a [u8] {
         let (octets, after) = rest.split_at(usize::from(step >> 3).min(rest.len()));
         match step & 7 {
@@ -90,7 +90,7 @@ impl Run {
                     self.node.handle_modem(self.now, Event::CarrierLost);
                     return rest;
                 }
-                // A whole transmission with one frame, from any of some peers.
+                // A whole transmission with one frame, from one of several peers.
                 16..=25 => {
                     let (octets, after) = rest.split_at(24.min(rest.len()));
                     let waveform = Some(self.waveform);
@@ -134,7 +134,7 @@ impl Run {
         after
     }
 
-    /// The client sends something that is to be confirmed.
+    /// The client sends a U_PDU with confirmation.
     fn send(&mut self, kind: u8, value: u8) {
         let Some((_, user)) = &mut self.user else { return };
         let send = client::Send {
@@ -162,7 +162,7 @@ impl Run {
         self.node.handle_timeout(end);
     }
 
-    /// Takes what the node has for its clients and its modem, which sends at once.
+    /// Takes the node's output for its clients and its modem; the modem sends immediately.
     fn settle(&mut self) {
         for client in self.clients.clone() {
             let mut out = Vec::new();
@@ -205,7 +205,7 @@ impl Run {
 }
 
 impl Run {
-    /// Carries octets between the node and the client that says nothing wrong.
+    /// Carries octets between the node and the correct client.
     fn settle_user(&mut self) {
         let Some((id, user)) = &mut self.user else { return };
         let mut octets = Vec::new();
@@ -231,7 +231,7 @@ impl Run {
                     self.pending.clear();
                     user.rebind(self.now);
                 }
-                // The other node confirmed it, and had no client for it.
+                // The other node confirmed the U_PDU, but had no client at this access point.
                 client::Event::Rejected {
                     id: None, reason: UnidataReason::SAP_NOT_BOUND, ..
                 } => {}
@@ -255,7 +255,7 @@ impl Run {
     }
 }
 
-/// A frame to the node with right check sums, whatever else it says.
+/// A frame to the node with correct checksums and otherwise arbitrary content.
 fn framed(octets: &[u8], from: u8) -> Vec<u8> {
     let mut header = vec![0, 0, 0, 0, 0x10 | from];
     for (at, octet) in octets.iter().take(3).enumerate() {

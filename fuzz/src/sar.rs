@@ -1,5 +1,5 @@
-//! A node of segmentation and reassembly between programs and others that may say anything: it goes on, in
-//! bounded memory, and tells each outcome once.
+//! Fuzzes an S/R node between arbitrary programs and nodes: the node keeps working in bounded memory, and reports each
+//! outcome once.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,8 +13,8 @@ use sar::{Arrival, Config, Event, Message, Options, Ports, Precedence, Profile, 
 const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 255));
 const PORTS: Ports = Ports { source: 5_000, destination: 1_581 };
 
-/// Lets the input say what programs and others do: its first octet is the profile, then each step has an
-/// octet that says what, and one that says how much.
+/// The input chooses the actions of programs and other nodes: its first octet is the profile, then each step has one
+/// octet for the action and one for the amount.
 pub(crate) fn node(input: &[u8]) {
     read_and_write(input);
     let Some((profile, mut rest)) = input.split_first() else { return };
@@ -25,7 +25,7 @@ pub(crate) fn node(input: &[u8]) {
     }
 }
 
-/// What was read is written so that it is read again.
+/// A PDU read and written again reads as the same PDU.
 fn read_and_write(input: &[u8]) {
     let Ok(pdu) = Pdu::parse(input) else { return };
     let mut octets = Vec::new();
@@ -36,7 +36,7 @@ fn read_and_write(input: &[u8]) {
 struct Run {
     now: Time,
     node: Sar,
-    /// Sent lately, for others to change and send back.
+    /// PDUs sent recently, for other nodes to change and send back.
     sent: Vec<Vec<u8>>,
     taken: usize,
     told: BTreeSet<(u64, IpAddr)>,
@@ -67,7 +67,7 @@ impl Run {
         Self { now, node, sent: Vec::new(), taken: 0, told: BTreeSet::new(), has_room: true }
     }
 
-    /// One step; gives back what it did not read.
+    /// Does one step and returns the unread rest of the input.
     fn act<'a>(&mut self, action: u8, value: u8, rest: &'a [u8]) -> &'a [u8] {
         let from = address(action >> 5);
         match action & 0x07 {
@@ -91,7 +91,7 @@ impl Run {
         let _ = self.node.handle_datagram(self.now, arrival, octets);
     }
 
-    /// What this node sent comes from another, an octet of it changed, or with another type.
+    /// Returns a PDU of this node from another node, with one octet changed or with another type.
     fn come_back(&mut self, from: IpAddr, value: u8) {
         let Some(sent) = self.sent.get(usize::from(value) % self.sent.len().max(1)) else { return };
         let mut octets = sent.clone();
@@ -100,7 +100,7 @@ impl Run {
             octets[at] ^= 1 << (value & 7);
         }
         if value & 0x80 != 0 {
-            // A complete acknowledgement of it.
+            // A complete acknowledgement of this PDU.
             octets.truncate(8);
             (octets[4], octets[5]) = (0xc0, 0x05);
         }
@@ -128,7 +128,7 @@ impl Run {
         }
     }
 
-    /// Carries what it has; a driver comes back as long as something is due.
+    /// Takes the node's output; a driver repeats its calls while a deadline is due.
     fn settle(&mut self) {
         let mut out = Vec::new();
         for turn in 0.. {
@@ -154,7 +154,7 @@ impl Run {
             }
         }
         let (levels, limits) = (self.node.stats().levels, self.node.config().limits);
-        // Messages with a lifetime go back to those that wait while their destinations do not answer.
+        // Messages with a lifetime return to the waiting messages while their destination does not answer.
         assert!(levels.waiting <= limits.waiting as u64 + 21, "{levels:?}");
         assert!(levels.transfers <= 21, "{levels:?}");
         assert!(levels.reassemblies <= limits.reassemblies as u64, "{levels:?}");

@@ -1,19 +1,20 @@
-//! The SAR service: what programs say to its socket and its port, and what it finds on the disk.
+//! Fuzzes the SAR service: requests of programs to its socket and port, and files of its store.
 
 use gateway::sar_untrusted as service;
 
-/// Octets behind a line at most.
+/// Most octets behind a line.
 const LONGEST: usize = 300;
-/// Octets of a line at most.
+/// Most octets of a line.
 const LONGEST_LINE: usize = 16 << 10;
 
-/// Lets the input be what a program says, after an octet that tells in which pieces it comes: they make no difference.
+/// Reads the input as a program's requests; the first octet gives the size of pieces. Pieces of any size give the same
+/// result.
 pub(crate) fn requests(input: &[u8]) {
     let Some((&first, said)) = input.split_first() else { return };
     let (whole, end) = service::requests([said], LONGEST);
     let most = usize::from(first) + 1;
     let pieces = service::requests(said.chunks(most), LONGEST);
-    // A line without an end is known to be none as soon as it is too long.
+    // A line without an end is refused as soon as it is too long.
     assert_eq!(pieces, (whole.clone(), end.clone()), "in pieces of {most}");
 
     let behind: usize = whole.iter().map(|(_, octets)| octets.len()).sum();
@@ -23,7 +24,7 @@ pub(crate) fn requests(input: &[u8]) {
     check_datagram(said);
 }
 
-/// A datagram with one request is what a connection is that says the same.
+/// A request in a datagram has the same meaning as in a connection.
 fn check_datagram(said: &[u8]) {
     let Ok((request, octets)) = service::datagram(said) else { return };
     let mut line = said.to_vec();
@@ -37,7 +38,7 @@ fn check_datagram(said: &[u8]) {
     }
 }
 
-/// Lets the input be a file of the store: as it is, or what it makes of frames with right checksums.
+/// Reads the input as a file of the store: as raw octets, or as frames with correct checksums.
 pub(crate) fn store(input: &[u8]) {
     let Some((&first, rest)) = input.split_first() else { return };
     if first == 0 {
@@ -54,7 +55,7 @@ pub(crate) fn store(input: &[u8]) {
     written.check();
 }
 
-/// Reads a store: what comes of it comes of it always, and with room behind the records of each segment as well.
+/// Reads a store; free space behind the records of a segment must not change the result.
 fn read(segments: &[(u32, Vec<u8>)]) -> Result<String, String> {
     let read = service::store(segments.iter().cloned());
     let longer = segments.iter().cloned().map(|(number, mut octets)| {
@@ -67,7 +68,7 @@ fn read(segments: &[(u32, Vec<u8>)]) -> Result<String, String> {
     read
 }
 
-/// What was read is written so that it is read again.
+/// A record read and written again reads as the same record.
 fn read_and_write(records: &[u8]) {
     let Some((record, written, _)) = service::record(records) else { return };
     let (again, rewritten, rest) = service::record(&written).expect("what was written");
@@ -77,19 +78,19 @@ fn read_and_write(records: &[u8]) {
 /// Octets of a segment's header.
 const HEADER: usize = 50;
 const SALT: u64 = 0x0123_4567_89ab_cdef;
-/// No number that a store counts on from is as large.
+/// Above all numbers from which a store continues to count.
 const NUMBERS: u64 = 1 << 63;
 
-/// A store that is written by another than the service.
+/// A store written by this test instead of the service.
 struct Written {
     segments: Vec<(u32, Vec<u8>)>,
     /// Records of the next frame.
     records: Vec<u8>,
-    /// Of the last frame.
+    /// Number of the last frame.
     number: u64,
-    /// Whether all of it can be read.
+    /// Whether the whole store can be read.
     is_whole: bool,
-    /// Whether something of it may be read otherwise than it was written.
+    /// Whether reading may give other content than was written.
     is_damaged: bool,
 }
 
@@ -110,7 +111,7 @@ impl Written {
     fn act<'a>(&mut self, action: u8, value: u8, rest: &'a [u8]) -> &'a [u8] {
         let (octets, after) = rest.split_at(usize::from(value).min(rest.len()));
         match action & 0x07 {
-            // A record whose kind and length are right, whatever else it says.
+            // A record with a correct kind and length and otherwise arbitrary content.
             0..=3 => {
                 let len = u32::try_from(octets.len() + 1).expect("256 at most");
                 self.records.extend(len.to_be_bytes());
@@ -128,7 +129,7 @@ impl Written {
                 self.begin_segment(number, numbers, action);
                 return after;
             }
-            // A number is left out, or comes again.
+            // A number is skipped or repeated.
             6 => {
                 self.end_frame();
                 self.number = self.number.saturating_add_signed(i64::from(value.cast_signed()));
@@ -181,7 +182,7 @@ impl Written {
         segment.append(&mut self.records);
     }
 
-    /// What is whole is read, and of what is not it is said, unless that is at its end.
+    /// A store without damage is read if it is whole, and refused otherwise.
     fn check(&self) {
         let read = read(&self.segments);
         if !self.is_damaged {
@@ -190,7 +191,7 @@ impl Written {
     }
 }
 
-/// The number that these octets begin with.
+/// The number at the beginning of these octets.
 fn number(octets: Option<&[u8]>) -> u64 {
     let octets = octets.unwrap_or_default();
     octets.first_chunk().map_or(octets.len() as u64, |it| u64::from_be_bytes(*it))

@@ -1,4 +1,4 @@
-//! A member of a group that hears another one and anybody else: it believes what was sealed for it, once.
+//! Fuzzes a group member that hears another member and strangers: the member accepts each genuine U_PDU once.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use hf::s5066::sis::Sap;
 const SAP: Sap = Sap::new(13);
 const NEAR: Address = Address::node(1);
 const FAR: Address = Address::node(2);
-/// Sealed U_PDUs that are kept.
+/// Most sealed U_PDUs kept by the test.
 const KEPT: usize = 64;
-/// So old a number is rebuilt rightly, at the least.
+/// Up to this age at least, a number is rebuilt correctly.
 const REBUILT: Duration = Duration::from_secs(131_000);
 
-/// Lets the input say what is sealed, what becomes of it on the air, and what strangers say.
+/// The input chooses the sealed U_PDUs, their fate on the air, and the messages of strangers.
 pub(crate) fn conversation(input: &[u8]) {
     let (mut now, mut started) = (Time::ZERO, Time::ZERO);
     let [mut near, mut far] = [NEAR, FAR].map(|own| member(own, now));
@@ -40,7 +40,7 @@ pub(crate) fn conversation(input: &[u8]) {
             2 => {
                 near = member(NEAR, now);
                 started = now;
-                // It cannot know what came so shortly before, nor can this.
+                // Neither the member nor this test can know the U_PDUs accepted so shortly before the start.
                 let is_old = |which: &usize| started.since(sealed[*which].1) > CLOCKS;
                 taken.retain(is_old);
             }

@@ -1,4 +1,4 @@
-//! Two gateways that share keys, and someone on the way who changes what passes.
+//! Fuzzes the secure channel between two gateways against an attacker who changes datagrams on the way.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -12,12 +12,12 @@ use tunnel::secure::{
     Dropped, HEADER, Incoming, OVERHEAD, Outgoing, Peer, PeerId, Peers, PrivateKey, TAG, Unsealed,
 };
 
-/// How far behind the newest a number is still taken.
+/// Window of accepted numbers behind the newest.
 const WINDOW: u64 = 8_128;
 /// Numbers are rebuilt from their low 32 bits, around the newest.
 const NEAR: u64 = 1 << 31;
 
-/// What is on the way: from whom, whether it is as it was sent, and its number if it is data.
+/// A datagram on the way: its sender, whether it is unchanged, and the number of a data datagram.
 #[derive(Clone)]
 struct Passing {
     from: usize,
@@ -26,15 +26,15 @@ struct Passing {
     number: Option<u64>,
 }
 
-/// What one end has taken of the other. All numbers differ, also over lives.
+/// Numbers of the data that one end accepted from the other. All numbers differ, even after a restart.
 #[derive(Default)]
 struct Taken(BTreeSet<u64>);
 
 impl Taken {
-    /// What became of a datagram as it was sent; `next` is the number after the last that was sealed.
+    /// Checks the outcome of an unchanged datagram; `next` is the number after the last sealed number.
     fn check(&mut self, number: u64, next: u64, incoming: &Incoming) {
         let newest = self.0.last().copied().unwrap_or(0);
-        // Another number is rebuilt than was sent, which may be old, taken or new.
+        // The receiver rebuilds a wrong number, which may be old, already accepted or new.
         let is_far = number.abs_diff(newest) >= NEAR || next - number >= NEAR;
         match incoming {
             Incoming::Payload { number: heard, .. } => {
@@ -57,7 +57,7 @@ impl Taken {
     }
 }
 
-/// Steps of four octets and what they carry: what the one on the way does next.
+/// Reads the input as steps of the attacker: four octets and a payload each.
 pub(crate) fn peers(input: &[u8]) {
     let keys = [
         "eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHh4eHg=",
@@ -89,14 +89,14 @@ pub(crate) fn peers(input: &[u8]) {
         rest = after;
         let at = usize::from(a & 1);
         match step % 6 {
-            // Octets of a stranger.
+            // A stranger sends octets.
             0 => {
                 let mut octets = octets.to_vec();
                 let _ = Datagram::parse(&octets);
                 let incoming = ends[at].handle_datagram(now, addresses[2], &mut octets);
                 assert!(!matches!(incoming, Incoming::Payload { .. }), "nobody sealed this");
             }
-            // Something that is on the way arrives, perhaps changed, perhaps again.
+            // A datagram on the way arrives, perhaps changed, perhaps again.
             1 | 2 => {
                 if wire.is_empty() {
                     continue;

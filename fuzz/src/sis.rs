@@ -1,5 +1,5 @@
-//! The subnetwork interface: primitives and S_PDUs come back as they went, and a server and a client
-//! survive any other end in bounded memory.
+//! Fuzzes the subnetwork interface: primitives and S_PDUs survive a round trip; server and client survive any other end
+//! in bounded memory.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) fn primitive(input: &[u8]) {
         let mut written = Vec::new();
         read.emit(&mut written);
         let again = Primitive::parse(&written[ENVELOPE..]).expect("what is written can be read");
-        // A copy that is longer than its size can say is cut.
+        // A copy longer than the size field allows is cut.
         assert_eq!(again, read);
     }
     if let Ok(read) = SPdu::parse(input) {
@@ -55,11 +55,11 @@ struct Stage {
     now: Time,
     server: Server,
     ids: [Option<ClientId>; CLIENTS],
-    /// Handed down and without an outcome.
+    /// Requests handed to the layer below, outcome pending.
     below: Vec<Request>,
 }
 
-/// Lets the input say what clients send, and what the layers below and other nodes do.
+/// The input chooses the octets of clients, and the actions of the layers below and of other nodes.
 pub(crate) fn server(input: &[u8]) {
     let config = Config {
         flow: FlowControl {
@@ -143,7 +143,7 @@ impl Stage {
                 }
                 return after;
             }
-            // What this node sends comes back from another.
+            // An S_PDU of this node comes back from another node.
             10 => {
                 if let Some(request) = self.below.first() {
                     let Request { mode, is_expedited, ref s_pdu, .. } = *request;
@@ -206,7 +206,7 @@ impl Stage {
         self.server.handle_indication(self.now, &indication);
     }
 
-    /// A driver comes back as long as something is due.
+    /// A driver repeats its calls while a deadline is due.
     fn settle(&mut self) {
         for turn in 0.. {
             assert!(turn < 1_000, "it spins");
@@ -252,7 +252,7 @@ impl Stage {
                 u_pdus: FLOOD.u_pdus * CLIENTS,
             })
         );
-        // One primitive more than may be unread, and one incomplete one, of each.
+        // For each client, one primitive above the limit of unread octets, and one incomplete primitive.
         assert!(self.server.buffered() <= CLIENTS * (UNREAD + 2 * Stream::PIECE));
         assert!(self.server.undecided() <= 20 * CLIENTS);
         assert!(self.server.connections() <= CLIENTS);

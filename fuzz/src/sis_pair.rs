@@ -1,5 +1,5 @@
-//! Two nodes' subnetwork interfaces with clients of their own, and layers below that deliver, lose
-//! and exchange what they were handed: each U_PDU has one outcome, and the true one.
+//! Fuzzes the subnetwork interfaces of two nodes over layers that deliver, lose and reorder S_PDUs: each U_PDU has
+//! exactly one outcome, the true outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use hf::s5066::sis::{
 const NODES: [Address; 2] = [Address::node(1), Address::node(2)];
 /// Clients of each node.
 const CLIENTS: usize = 3;
-/// Octets of a U_PDU that name it.
+/// Octets of the name of a U_PDU.
 const NAME: usize = 8;
-/// Steps of one input at most.
+/// Largest number of steps in one input.
 const MAX_STEPS: usize = 400;
 
-/// Lets the input say what clients send, and what becomes of it.
+/// The input chooses the U_PDUs of clients and their fate.
 pub(crate) fn pair(input: &[u8]) {
     let mut run = Run::new();
     let mut rest = input;
@@ -39,16 +39,16 @@ struct Run {
     now: Time,
     ends: [End; 2],
     sent: u64,
-    /// How often each U_PDU came.
+    /// Number of deliveries of each U_PDU.
     delivered: BTreeMap<u64, u32>,
-    /// What a node wants of links, in turn.
+    /// Commands of the nodes for their links, in order.
     commands: Vec<(usize, Command)>,
 }
 
 struct End {
     server: Server,
     users: Vec<User>,
-    /// Handed down and without an outcome, and whether it has arrived.
+    /// Requests handed to the layer below, outcome pending, and whether each has arrived.
     below: Vec<(Request, bool)>,
 }
 
@@ -56,7 +56,7 @@ struct User {
     sap: Sap,
     client: Client,
     id: Option<ClientId>,
-    /// U_PDUs without an outcome, and who is to confirm them.
+    /// U_PDUs without an outcome, with their name and the confirmation requested.
     pending: BTreeMap<SendId, (u64, Confirmation)>,
     asked: Option<HardLink>,
 }
@@ -171,7 +171,7 @@ impl Run {
         }
     }
 
-    /// The layers below fetch the next S_PDU that is at least this urgent.
+    /// The layers below fetch the next S_PDU of at least this priority.
     fn pull(&mut self, end: usize, least: u8) {
         let End { server, below, .. } = &mut self.ends[end];
         if below.len() < 100
@@ -205,7 +205,7 @@ impl Run {
         self.ends[1 - end].server.handle_indication(self.now, &indication);
     }
 
-    /// The layers below say what became of an S_PDU: never that it arrived if it did not.
+    /// The layers below report the outcome of an S_PDU, and never a false arrival.
     fn conclude(&mut self, end: usize, value: u8) {
         let len = self.ends[end].below.len();
         let chosen = usize::from(value >> 2) % len.max(1);
@@ -222,7 +222,7 @@ impl Run {
         self.ends[end].server.handle_outcome(self.now, request.id, outcome);
     }
 
-    /// A client asks for a hard link, ends it, or answers one that asks.
+    /// A client asks for a hard link, ends a hard link, or answers a request.
     fn link(&mut self, end: usize, user: usize, value: u8) {
         let user = &mut self.ends[end].users[user];
         let kind = [LinkKind::Shared, LinkKind::Reserved, LinkKind::Exclusive];
@@ -243,7 +243,7 @@ impl Run {
         }
     }
 
-    /// The layers below make or break a link as they were told, or cannot.
+    /// The layers below make or break a link as commanded, or fail to.
     fn carry_out(&mut self, value: u8) {
         if self.commands.is_empty() {
             return;
@@ -273,7 +273,7 @@ impl Run {
         }
     }
 
-    /// Carries octets between clients and nodes; a driver comes back as long as something is due.
+    /// Carries octets between clients and nodes; a driver repeats its calls while a deadline is due.
     fn settle(&mut self) {
         for turn in 0.. {
             assert!(turn < 1_000, "it spins");
@@ -328,7 +328,7 @@ impl Run {
         is_quiet
     }
 
-    /// Hard links end, and all that was handed down, and time passes: nothing may be left open.
+    /// Ends hard links and all pending requests, and lets time pass: nothing may remain open.
     fn finish(&mut self) {
         for (at, end) in self.ends.iter_mut().enumerate() {
             for user in &mut end.users {
@@ -340,7 +340,7 @@ impl Run {
             if self.is_over() {
                 break;
             }
-            // First what waits, then what is due.
+            // First finish the waiting requests, then let deadlines pass.
             if turn >= 300 {
                 self.now += Duration::from_secs(600);
             }
@@ -362,7 +362,7 @@ impl Run {
 }
 
 impl Run {
-    /// Whether all U_PDUs have an outcome, and nothing is below.
+    /// Whether all U_PDUs have an outcome, and no request is pending below.
     fn is_over(&self) -> bool {
         self.ends.iter().all(|end| {
             let has_none = |user: &User| user.pending.is_empty();
@@ -387,7 +387,7 @@ impl User {
                 }
             }
             client::Event::Rejected { id: Some(id), .. } => {
-                // Nothing is kept of those that asked for no confirmation.
+                // U_PDUs without confirmation have no entry.
                 self.pending.remove(&id);
             }
             client::Event::Received(received) => {

@@ -1,4 +1,4 @@
-//! A SLEP between users and other nodes, any of which may say anything: it goes on, in bounded memory.
+//! Fuzzes SLEP between arbitrary users and nodes: the endpoint keeps working in bounded memory.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const SENT: usize = 20_000;
 const RECEIVED: usize = 10_000;
 const STREAMS: usize = 8;
 
-/// Lets the input say what users, nodes and the air do.
+/// The input chooses the actions of users, nodes and the air.
 pub(crate) fn end(input: &[u8]) {
     read_and_write(input);
     let mut run = Run::new();
@@ -27,7 +27,7 @@ pub(crate) fn end(input: &[u8]) {
     }
 }
 
-/// What was read is written so that it is read again.
+/// A PDU read and written again reads as the same PDU.
 fn read_and_write(input: &[u8]) {
     let Ok(pdu) = Pdu::parse(input) else { return };
     let mut octets = Vec::new();
@@ -40,7 +40,7 @@ struct Run {
     slep: Slep,
     server: Server,
     id: Option<ClientId>,
-    /// Handed down and without an outcome.
+    /// Requests handed to the layer below, outcome pending.
     below: Vec<Request>,
 }
 
@@ -68,7 +68,7 @@ impl Run {
         }
     }
 
-    /// One step; gives back what it did not read.
+    /// Does one step and returns the unread rest of the input.
     fn act<'a>(&mut self, action: u8, value: u8, rest: &'a [u8]) -> &'a [u8] {
         let now = self.now;
         let other = Address::node(2 + u32::from(action >> 6));
@@ -158,7 +158,7 @@ impl Run {
         self.indicate(from, s_pdu);
     }
 
-    /// What this node sends comes from another, a bit of it changed.
+    /// Returns a PDU of this node from another node, with one bit changed.
     fn come_back(&mut self, from: Address, value: u8) {
         let chosen = usize::from(value >> 3) % self.below.len().max(1);
         let Some(request) = self.below.get(chosen) else { return };
@@ -177,7 +177,7 @@ impl Run {
         self.server.handle_indication(self.now, &indication);
     }
 
-    /// Carries what each has for the other; a driver comes back as long as something is due.
+    /// Carries output between SLEP and the server; a driver repeats its calls while a deadline is due.
     fn settle(&mut self) {
         let Self { now, slep, server, .. } = self;
         let now = *now;
@@ -203,7 +203,7 @@ impl Run {
         while slep.poll_datagram().is_some() {}
         let stats = slep.stats();
         assert!(stats.live <= STREAMS as u64, "{stats:?}");
-        // A stream whose user has read all may have a part more.
+        // A stream may hold one part more if its user has read all earlier data.
         let unread = RECEIVED + (STREAMS + 1) * 2_048;
         assert!(stats.unread <= unread as u64, "{stats:?}");
         assert!(stats.unacknowledged <= (SENT + SENT / 4 + STREAMS * 64) as u64, "{stats:?}");

@@ -1,4 +1,4 @@
-//! TCP: segments come back as they went, and a connection survives any peer and any network.
+//! Fuzzes TCP: segments survive a round trip, and a connection survives any peer and any network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -9,9 +9,9 @@ use base::tcp::{Flags, Options, SackBlocks, Segment, Timestamps};
 use base::time::Time;
 use tcp::{Config, Connection, KeepAlive, Offer, State};
 
-/// Where the checksum stands in a segment.
+/// Offset of the checksum in a segment.
 const SUM: usize = 16;
-/// What TCP may send when the path takes less than its least segment.
+/// Largest packet TCP may send when the path's MTU is below the smallest segment.
 const SHORTEST_MTU: usize = 200;
 
 /// Reads the input as a segment, writes it again and compares.
@@ -38,7 +38,7 @@ pub(crate) fn segment(input: &[u8]) {
     read.emit(&mut written);
     let again = parse(&written).expect("what is written can be read");
 
-    // Padded as we write them, other options may leave no room for all the blocks.
+    // We pad other options, so some SACK blocks may find no room.
     let kept = again.options.sack.as_slice();
     assert_eq!(kept, &read.options.sack.as_slice()[..kept.len()]);
     let options = Options { sack: again.options.sack, ..read.options };
@@ -52,7 +52,7 @@ pub(crate) fn segment(input: &[u8]) {
     }
 }
 
-/// Lets the input be what an application does, what a peer sends and what the network reports.
+/// The input chooses the actions of the application, the segments of the peer and the reports of the network.
 pub(crate) fn connection(input: &[u8]) {
     let Some((&[kind, size], mut rest)) = input.split_first_chunk::<2>() else { return };
     let config = Config {
@@ -96,7 +96,7 @@ pub(crate) fn connection(input: &[u8]) {
         }
         network.settle();
     }
-    // Alone, it gets somewhere: each timeout lies after the one before, or there is none.
+    // Left alone, the connection makes progress: each timeout is later than the previous timeout, or no timeout is set.
     for _ in 0..100 {
         let Some(at) = network.own.next_timeout() else { break };
         network.now = at;
@@ -104,17 +104,17 @@ pub(crate) fn connection(input: &[u8]) {
     }
 }
 
-/// A connection, and what its peer knows of it.
+/// A connection, and its peer's view of the connection.
 struct Network {
     own: Connection,
     now: Time,
-    /// The longest packet that it may have been allowed.
+    /// The largest packet size that the path may have allowed.
     mtu: usize,
-    /// The next octet that the peer would send.
+    /// Sequence number of the peer's next octet.
     seq: u32,
-    /// The next octet that the peer waits for.
+    /// Sequence number of the next octet the peer expects.
     ack: u32,
-    /// What the peer has acknowledged of it.
+    /// Acknowledged by the peer up to this sequence number.
     acked: u32,
     clock: u32,
     packet: Vec<u8>,
@@ -143,7 +143,7 @@ impl Network {
         network
     }
 
-    /// A segment that the connection would believe.
+    /// A segment valid for the connection.
     fn plain(&self, flags: Flags) -> Segment<'static> {
         Segment {
             source: peer(),
@@ -161,13 +161,13 @@ impl Network {
         }
     }
 
-    /// Sends a segment from the peer; how it differs from one in order is the input's choice.
+    /// Sends a segment from the peer; the input chooses the differences from a segment in order.
     fn send<'a>(&mut self, action: u8, amount: usize, input: &'a [u8]) -> &'a [u8] {
         let Some((&[flags, bend, seq, ack, window, extra], rest)) = input.split_first_chunk::<6>()
         else {
             return &[];
         };
-        // It acknowledges all, or a part, or nothing new.
+        // The segment acknowledges all data, a part, or nothing new.
         let part = u32::from(ack) * 4;
         self.acked = match action % 8 {
             0 => self.ack,
@@ -214,7 +214,7 @@ impl Network {
         rest
     }
 
-    /// What routers may say.
+    /// Reports an error as a router would.
     fn trouble(&mut self, kind: u8) {
         let mtu = usize::from(kind) * 8;
         let error = match kind % 5 {
@@ -232,11 +232,11 @@ impl Network {
         self.own.handle_icmp(self.now, error, seq);
     }
 
-    /// Does what a driver does after each call, and looks whether all is in order.
+    /// Does a driver's work after each call, and checks the invariants.
     fn settle(&mut self) {
         self.own.handle_timeout(self.now);
         while self.own.poll_event().is_some() {}
-        // At most a send buffer of segments of one octet each, and those that carry none.
+        // At most a send buffer of segments with one octet each, and some segments without data.
         let most = self.own.config().send_buffer + 100;
         for sent in 0.. {
             assert!(sent < most, "{sent} segments at once: {:?}", self.own.stats());

@@ -1,4 +1,4 @@
-//! TCP/NC: messages come back as they went, and a layer survives any peer below and any TCP above.
+//! Fuzzes TCP/NC: messages survive a round trip, and a layer survives any peer below and any TCP above.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use base::time::Time;
 use tcp::tcpnc::wire::Message;
 use tcp::tcpnc::{Config, Layer, PROTOCOL};
 
-/// Where the checksum stands in a message.
+/// Offset of the checksum in a message.
 const SUM: usize = 18;
-/// Packets that the layer may hold.
+/// Most packets in the layer.
 const PACKETS: usize = 64;
 
 /// Reads the input as a message, writes it again and compares.
@@ -25,7 +25,7 @@ pub(crate) fn message(input: &[u8]) {
     assert_eq!(parse(&written), Some(read));
 }
 
-/// Lets the input be what TCP sends, what a peer sends, and how time passes.
+/// The input chooses the segments of TCP, the messages of a peer, and the passing of time.
 pub(crate) fn layer(mut input: &[u8]) {
     let config = Config { max_packets: PACKETS, max_window: 20, ..Config::default() };
     let (local, remote) = ends();
@@ -65,7 +65,7 @@ fn ends() -> (SocketAddr, SocketAddr) {
     (SocketAddr::from(([10, 0, 0, 1], 1)), SocketAddr::from(([10, 0, 0, 2], 2)))
 }
 
-/// A packet with these octets and the right checksum.
+/// A packet with these octets and a correct checksum.
 fn packet(octets: &[u8]) -> Vec<u8> {
     let mut octets = octets[..octets.len().min(60_000)].to_vec();
     let (local, remote) = ends();
@@ -86,7 +86,7 @@ fn parse(packet: &[u8]) -> Option<Message<'_>> {
     Message::parse(&header, packet, header.len).ok()
 }
 
-/// A segment of TCP's: flags, an offset of the sequence number, what it acknowledges, payload.
+/// A TCP segment from flags, an offset of the sequence number, the acknowledgement and the payload.
 fn segment(octets: &[u8]) -> Vec<u8> {
     let (&[flags, seq, ack], payload) = octets.split_first_chunk().unwrap_or((&[0x10, 0, 0], &[]));
     let (source, destination) = ends();

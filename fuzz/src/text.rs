@@ -1,4 +1,4 @@
-//! Text that people write: read, or refused with a line that says why.
+//! Fuzzes the readers of scenarios, configurations and quantities: each text is read, or refused with a reason.
 
 use std::fmt::{Debug, Display};
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(crate) fn configuration(input: &[u8]) {
     }
 }
 
-/// Reads the input as a quantity of each kind, and what is shown of it again.
+/// Reads the input as a quantity of each kind, and reads the displayed quantity again.
 pub(crate) fn quantity(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     again::<BitRate>(text, |read, again| read == again);
@@ -51,17 +51,17 @@ pub(crate) fn quantity(input: &[u8]) {
                 && is_near(read.h, again.h)
                 && is_near(read.k, again.k)
         }
-        // What is too little to be shown is none.
+        // A loss too small to display reads as no loss.
         (Loss::Random(read), Loss::None) => is_near(*read, Probability::ZERO),
         (Loss::Random(read), Loss::Random(again)) => is_near(*read, *again),
         (read, again) => read == again,
     });
-    // Nanoseconds of more than fifty days do not fit the number that is read.
+    // A time span above fifty days has too many nanoseconds for the number the reader uses.
     let slack = |span: Duration| span.max(Duration::from_hours(1)).div_f64(1e12);
     again::<Span>(text, |read, again| read.0.abs_diff(again.0) <= slack(read.0));
 }
 
-/// Ten digits of a percentage are shown.
+/// A percentage is displayed with ten digits.
 fn is_near(read: Probability, again: Probability) -> bool {
     (read.get() - again.get()).abs() < 1e-11
 }
@@ -80,7 +80,7 @@ fn again<T: Debug + Display + FromStr<Err: Debug + Display>>(
     }
 }
 
-/// A complaint is one line, and about as long as what it is about.
+/// An error message is one line, and about as long as the text it refuses.
 fn expect_line(complaint: &impl ToString, len: usize) {
     let said = complaint.to_string();
     assert!(said.starts_with("x.toml"), "{said}");

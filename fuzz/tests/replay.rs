@@ -1,4 +1,4 @@
-//! Every input of the corpora goes through its target.
+//! Runs every input of the fuzz corpora through its target.
 
 use std::fs;
 use std::path::Path;

@@ -37,7 +37,7 @@ has_neighbours() {
     [ "$(status "$1" neighbours)" = "$2" ]
 }
 
-# What the gateways have sent again, all together.
+# Total retransmissions of all gateways.
 extra_hbh() {
     local node
     for node in $(seq 0 $hops); do
@@ -45,7 +45,7 @@ extra_hbh() {
     done | sum
 }
 
-# What a scenario needs for it.
+# The lines of a scenario for this part.
 scenario_hbh() {
     echo 'hbh = true'
 }

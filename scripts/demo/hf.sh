@@ -193,7 +193,7 @@ curl_by_radio() {
         result[$way,time]="unfinished: $size octets"
 }
 
-# Lets the radio carry what is left of an exchange: ends, and what acknowledges them.
+# Lets the radio carry the rest of an exchange: ends of connections and their acknowledgements.
 wait_for_silence() {
     local tries
     for tries in $(seq 15); do
@@ -203,7 +203,7 @@ wait_for_silence() {
     progress "$1: the radio finishes"
 }
 
-# Whether no connection of curl's is left, at either end.
+# Whether all connections of curl have ended, at both ends.
 is_silent() {
     local node
     for node in 0 1; do
@@ -214,8 +214,7 @@ is_silent() {
     return 0
 }
 
-# What both gateways have given to their nodes: parts of streams, and datagrams with the headers that
-# they have there.
+# Octets both gateways have given to their nodes: parts of streams, and datagrams with their headers there.
 octets_to_radio() {
     local status
     status=$(gateway_status 0 && gateway_status 1)

@@ -209,7 +209,7 @@ while True:
         print(count, "%.1f" % longest)
 '
 
-# What curl and the watch have printed.
+# The output of curl and the watch.
 keep_curl() {
     local time size count longest
     read -r time size < "$directory/curl.out"

@@ -1,4 +1,4 @@
-# What ./demo measures with real programs, and the table of it.
+# Measures real programs for ./demo, and prints the table.
 # shellcheck shell=bash
 
 tcp_program=curl udp_program="iperf3, UDP"
@@ -39,7 +39,7 @@ measure_curl() {
         $(($(extra_of "$mode") - extra_before))
 }
 
-# What the gateways have sent besides each packet once.
+# Extra packets of the gateways, beyond each packet once.
 extra_of() {
     if [ "$1" = plain ]; then echo 0; else "extra_$1"; fi
 }

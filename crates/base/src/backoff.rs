@@ -1,4 +1,4 @@
-//! How long to wait until something that failed is tried again: twice as long each time.
+//! Delays between retries after a failure: each twice as long as the last.
 
 use std::time::Duration;
 

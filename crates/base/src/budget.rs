@@ -1,4 +1,4 @@
-//! How often something may happen: some times in a row, then once in each interval.
+//! A rate limit: some events in a row, then one per interval.
 
 use std::time::Duration;
 

@@ -26,7 +26,7 @@
 //! - **Time.** `next_timeout()` is when to call `handle_timeout(now)` at the latest.
 //! - **Getters**, which change nothing: `stats()`, `config()`, `mtu()`.
 //!
-//! `now` is the first argument of every method that takes it. It never goes back.
+//! `now` is the first argument of every method with a time. Time never goes back.
 //!
 //! # The order in which to call them
 //!
@@ -50,12 +50,12 @@
 //! The parts inside a core have the same shape under shorter names: `push`, `poll`, `is_due(now)`,
 //! `next_timeout()`.
 //!
-//! Wire formats have one shape too. `T::parse(octets) -> Result<T, Malformed>` reads octets that are one
-//! `T` from first to last; `T::split_first(octets)` reads the first of several and returns the octets
-//! of the others as well. What stands in an IP packet is parsed with that packet's header, which its checksum
-//! covers: `T::parse(&header, packet, offset)`. `t.emit(&mut out)` appends the octets.
+//! Wire formats have a common shape too. `T::parse(octets) -> Result<T, Malformed>` reads exactly one `T`, from the
+//! first octet to the last; `T::split_first(octets)` reads the first of several and returns the octets of the others as
+//! well. The content of an IP packet is parsed together with the packet's header, because checksums cover parts of it:
+//! `T::parse(&header, packet, offset)`. `t.emit(&mut out)` appends the octets.
 //!
-//! The tests of every core run through the crate `harness`, which holds it to these promises.
+//! The tests of every core run through the crate `harness`, which checks these promises.
 
 /// Why a core did not take a packet from its user. The core has counted it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -69,7 +69,7 @@ pub enum Refused {
     /// It is not an IP packet.
     #[error("not an IP packet")]
     Malformed,
-    /// It is longer than what fits: answer with ICMP packet too big.
+    /// The packet is too long: answer with ICMP packet too big.
     #[error("the packet is too big, {mtu} octets fit")]
     TooBig {
         /// Octets that fit.

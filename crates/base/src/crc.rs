@@ -10,7 +10,7 @@ const HEADER: u16 = 0x9299;
 const SEGMENT: u32 = 0xf3a4_e550;
 
 const HEADER_TABLE: [u16; 256] = header_table();
-/// `SEGMENT_TABLES[n][octet]`: what `octet` becomes with `n` octets of zero after it.
+/// `SEGMENT_TABLES[n][octet]`: the checksum of `octet` followed by `n` octets of zero.
 static SEGMENT_TABLES: [[u32; 256]; 8] = segment_tables();
 
 /// The CRC-16 over the header of a frame, addresses included, sync octets not.

@@ -1,8 +1,8 @@
-//! Where secrets come from.
+//! The source of secrets.
 
 use crate::rng::Rng;
 
-/// A source of secrets. In a gateway it is the operating system, so that nobody can foresee them.
+/// A source of secrets. A gateway uses the operating system, so that nobody can foresee the secrets.
 pub trait Entropy: Send {
     /// Fills `octets`.
     ///

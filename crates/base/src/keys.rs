@@ -1,4 +1,4 @@
-//! Keys as they are written: 32 octets in base64.
+//! Keys in text form: 32 octets in base64.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::entropy::{Entropy, NoRandomness, draw};
 /// Octets of a key.
 pub const LEN: usize = 32;
 
-/// A secret that all gateways of a network share: neighbours of HBH and stations on HF know each other by it.
+/// A secret shared by all gateways of a network: neighbours of HBH and stations on HF authenticate each other with it.
 #[derive(Clone, Eq, PartialEq)]
 pub struct GroupSecret(Zeroizing<[u8; LEN]>);
 
@@ -45,7 +45,7 @@ impl GroupSecret {
         STANDARD.encode(*self.0)
     }
 
-    /// Its octets, from which each protocol derives a key of its own.
+    /// Octets of the secret, from which each protocol derives a key for itself.
     #[must_use]
     pub fn octets(&self) -> &[u8; LEN] {
         &self.0
@@ -66,7 +66,7 @@ impl fmt::Debug for GroupSecret {
     }
 }
 
-/// Reads a secret, which is never all zero: such a file was made by a program that failed.
+/// Reads a secret. All zeros are refused: a failed program made such a file.
 ///
 /// # Errors
 /// When it is no key, or nobody's.

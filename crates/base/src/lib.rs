@@ -1,4 +1,5 @@
-//! What all protocol cores share: time, chance, quantities, headers, parameters, and the [`contract`] that each keeps.
+//! Common parts of all protocol cores: time, chance, quantities, headers, parameters, and the [`contract`] that each
+//! core keeps.
 //!
 //! ```text
 //!   time, rng, quantity   what is counted and drawn    contract          how a driver calls a core

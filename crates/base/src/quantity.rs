@@ -173,14 +173,14 @@ pub struct BadQuantity {
 }
 
 impl BadQuantity {
-    /// This text, and what is allowed instead.
+    /// An error about this text, with the allowed values.
     #[must_use]
     pub fn new(text: &str, allowed: &'static str) -> Self {
         Self { text: text.to_owned(), allowed }
     }
 }
 
-/// A number and one of these units, the first that ends the text; case does not matter.
+/// Reads a number and a unit: the first of `units` that ends the text; case does not matter.
 fn quantity(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim().to_lowercase();
     let (number, scale) = units
@@ -189,8 +189,8 @@ fn quantity(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     Some(decimal(number)? * scale)
 }
 
-/// A decimal number that is not negative, also with an exponent (`1e-5`); refuses what else Rust reads as a float
-/// (`inf`, `-3`), and what is too great for one.
+/// A decimal number of at least zero, also with an exponent (`1e-5`); refuses other floats that Rust reads (`inf`,
+/// `-3`), and numbers too great for a float.
 #[must_use]
 pub fn decimal(text: &str) -> Option<f64> {
     let text = text.trim();
@@ -201,7 +201,7 @@ pub fn decimal(text: &str) -> Option<f64> {
     if is_plain && is_exponent { text.parse().ok().filter(|it: &f64| it.is_finite()) } else { None }
 }
 
-/// The number that a text begins with, its exponent too, and what stands behind it.
+/// Splits a text into the number at its beginning, with exponent, and the rest.
 #[must_use]
 pub fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -216,7 +216,7 @@ pub fn split(text: &str) -> (&str, &str) {
     }
 }
 
-/// A whole number that was written as another, as in `1e9`.
+/// The whole number equal to a float, as in `1e9`.
 #[must_use]
 pub fn whole(number: f64) -> Option<u64> {
     // Every whole number up to here has a float of its own.

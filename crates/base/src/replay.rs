@@ -1,4 +1,4 @@
-//! Which numbers have come: each is taken once, in any order (RFC 6479).
+//! Replay protection: accepts each number once, in any order (RFC 6479).
 //!
 //! ```text
 //!   ─── too old ───┤ 1 0 1 1 1 0 … 1 ├─── new ───▶
@@ -10,7 +10,7 @@ use crate::serial;
 
 const WORD: u64 = 64;
 
-/// The numbers that were taken, in a ring of so many words of 64.
+/// The window of accepted numbers: a ring of so many words of 64 bits.
 #[derive(Clone, Debug)]
 pub struct Window<const WORDS: usize> {
     words: [u64; WORDS],
@@ -40,8 +40,8 @@ impl<const WORDS: usize> Window<WORDS> {
         Self { words: [0; WORDS], end: 0 }
     }
 
-    /// The number with these low `bits` (below 64) that is nearest to the greatest taken, or to
-    /// `hint` if that is greater: what the peer said it would go on with.
+    /// The full number with these low `bits` (below 64) nearest to the greatest accepted number, or to `hint` if
+    /// greater: the number that the peer announced.
     #[must_use]
     pub fn rebuild(&self, hint: u64, bits: u32, low: u32) -> u64 {
         serial::expand(low, bits, self.end.max(hint))
@@ -71,7 +71,7 @@ impl<const WORDS: usize> Window<WORDS> {
         let is_newest = number >= self.end;
         if is_newest {
             let (first, last) = (self.end.div_ceil(WORD), number / WORD);
-            // Words that the window enters; a jump over all of them clears each once.
+            // Words newly inside the window; a jump over all words clears each once.
             let entered = (last + 1).saturating_sub(first).min(WORDS as u64);
             for word in (last + 1 - entered)..=last {
                 self.words[Self::slot(word)] = 0;

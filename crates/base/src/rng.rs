@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// A stream of random numbers (xoshiro256++).
 ///
-/// The samplers are our own, so that no library update changes what a seed gives.
+/// The samplers are our own, so that library updates cannot change the output for a seed.
 #[derive(Clone, Debug)]
 pub struct Rng(Xoshiro256PlusPlus);
 

@@ -1,4 +1,4 @@
-//! Numbers that only grow, of which a message carries the low bits.
+//! Numbers that only grow, sent in messages by their low bits.
 
 /// The number nearest to `reference` that ends with these low `bits`, 1 to 63; never below 0.
 #[must_use]
@@ -35,15 +35,15 @@ pub fn low16(number: u64) -> u16 {
     number as u16
 }
 
-/// Whether `a` lies after `b`, of numbers that wrap: in the half circle that follows it (RFC 1982).
+/// Whether `a` lies after `b`, for numbers that wrap: in the following half circle (RFC 1982).
 #[must_use]
 pub fn is_after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
 }
 
 /// Whether sequence number `a` replaces `b`: it is newer, or so far from it (a quarter of the circle or more) that no
-/// honest node has counted from one to the other. Then one of the two is forged, or its node has forgotten its number,
-/// and which of them is older says nothing.
+/// honest node has counted from one to the other. Then one of the two numbers is forged, or the node has forgotten its
+/// number, and comparing their age proves nothing.
 #[must_use]
 pub fn replaces(a: u32, b: u32) -> bool {
     is_after(a, b) || !is_near(a, b)

@@ -1,4 +1,4 @@
-//! `--animate`: a picture that moves of what a command did.
+//! The option `--animate`: an animated picture of a command's run.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ impl Animate {
     }
 }
 
-/// Where a picture that moves goes, and as what.
+/// The path and the format of an animated picture.
 #[derive(Clone, Debug)]
 struct Picture {
     path: PathBuf,

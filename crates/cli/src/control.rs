@@ -1,4 +1,4 @@
-//! Which gateway is asked.
+//! Chooses the gateway to ask.
 
 use std::path::{Path, PathBuf};
 

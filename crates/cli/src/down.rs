@@ -1,4 +1,4 @@
-//! `trackway down`: what a gateway that crashed has left.
+//! The command `trackway down`: cleans up after a crashed gateway.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::terminal;
 #[command(after_help = "Example:\n  trackway down")]
 pub(crate) struct Args {}
 
-/// Removes them, and prints what there was.
+/// Removes the leftovers of a crashed gateway, and prints them.
 pub(crate) fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
     let left = gateway::remove_left()?;
     let mut out = terminal::out();

@@ -1,4 +1,4 @@
-//! `trackway explain`: what becomes of a flow by the rules of a gateway, and why.
+//! The command `trackway explain`: the fate of a flow under the rules of a gateway, with the reasons.
 
 use std::io::Write;
 use std::path::PathBuf;

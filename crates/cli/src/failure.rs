@@ -1,4 +1,4 @@
-//! How a command ends that could not do its work.
+//! Exit status and message of a failed command.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::terminal;
 #[derive(Debug)]
 pub(crate) struct Misuse(String);
 
-/// The error that ends a command because of what the user gave.
+/// The error that ends a command because of a user's mistake.
 pub(crate) fn misuse(message: impl fmt::Display) -> anyhow::Error {
     Misuse(message.to_string()).into()
 }
@@ -39,7 +39,7 @@ pub(crate) fn of_namespace(why: Unusable) -> anyhow::Error {
     }
 }
 
-/// Prints a result, all of it.
+/// Prints the whole of a result.
 #[cfg(feature = "laboratory")]
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = terminal::out();
@@ -63,8 +63,8 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 
-/// Ends as clap would with what it has to say of a command line: help, the version, or what is wrong; a key that was
-/// written where an option or a value belongs is not repeated.
+/// Ends like clap for a refused command line: with help, the version, or the mistake; a key written in the place of
+/// an option or a value is not repeated.
 pub(crate) fn refuse(said: &clap::Error) -> ExitCode {
     let text = said.render().to_string();
     match settings::secret::redact(&text) {

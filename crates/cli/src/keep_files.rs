@@ -1,4 +1,4 @@
-//! `trackway keep-files`: what the gateway starts to read its files again when it is root no more.
+//! The command `trackway keep-files`: the gateway starts it to read files again after giving up root.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

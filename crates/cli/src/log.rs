@@ -14,7 +14,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// Lines of one place in the source in a [`PERIOD`] at most: far more than a gateway that is well needs.
 ///
-/// Services count what neighbours provoke more strictly. This holds for the lines that nobody thought of.
+/// Services limit the lines that neighbours provoke more strictly. This limit covers unforeseen lines.
 const LINES: u32 = 600;
 const PERIOD: Duration = Duration::from_secs(60);
 /// Stands behind the last line that a period has room for.

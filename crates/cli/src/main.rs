@@ -1,4 +1,4 @@
-//! The `trackway` command: one file per subcommand. Without the feature `laboratory` it is the gateway alone.
+//! The `trackway` command: one file per subcommand. Without the feature `laboratory` only the gateway remains.
 
 #[cfg(feature = "laboratory")]
 mod air;

@@ -1,4 +1,4 @@
-//! `trackway parameters`: what can be set, and how.
+//! The command `trackway parameters`: lists the parameters of configurations and scenarios.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -75,7 +75,7 @@ fn tables() -> Vec<Description> {
     tables
 }
 
-/// Those of what only scenarios have.
+/// Parameters that only scenarios have.
 #[cfg(feature = "laboratory")]
 fn of_scenarios() -> Vec<Description> {
     use ::lab::scenario::{link, motion, tactical};

@@ -117,7 +117,7 @@ fn print_state(
     Ok(())
 }
 
-/// What the air is used for, who is there and what waits, a line each.
+/// Prints the use of the air, the stations and the waiting data, a line each.
 fn print_air(out: &mut impl Write, node: &Value) -> anyhow::Result<()> {
     let percent = |value: &Value| value.as_f64().unwrap_or_default() * 100.0;
     for span in node["air"].as_array().into_iter().flatten() {

@@ -38,7 +38,7 @@ pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Replaces the last line of standard error; nobody may be there to read it.
+/// Replaces the last line of standard error; the reader may be gone.
 #[cfg(feature = "laboratory")]
 pub(crate) fn replace_line(line: fmt::Arguments<'_>) {
     let _ = write!(io::stderr(), "\r\x1b[K");

@@ -1,4 +1,4 @@
-//! `trackway tls`: certificates for tests and closed networks, and what is wrong with one.
+//! The command `trackway tls`: makes certificates for tests and closed networks, and checks certificates.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

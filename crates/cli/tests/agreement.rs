@@ -1,4 +1,4 @@
-//! Scenario files and the gateway's configuration take the same values for HBH.
+//! Tests that scenario files and the gateway's configuration accept the same values for HBH.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Benchmarks as their user meets them; how fast they are is not tested.
+//! Tests `trackway bench` as a user runs it, but not its speed.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! `trackway keygen`, as a user meets it.
+//! Tests `trackway keygen` as a user runs it.
 
 use std::fs;
 use std::io::Write as _;

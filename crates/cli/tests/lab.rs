@@ -1,4 +1,4 @@
-//! The laboratory as its user meets it.
+//! Tests `trackway lab` as a user runs it.
 
 use std::fs;
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! Pages of the documentation keep what they promise: links lead somewhere, and tests that they name exist.
+//! Checks the documentation pages: every link has a target, and every test named in a page exists.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `trackway parameters`, and the pages of the documentation that show what it prints.
+//! Tests `trackway parameters`, and the documentation pages that contain its output.
 
 use std::path::Path;
 use std::process::{Command, Output};

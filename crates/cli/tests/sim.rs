@@ -1,4 +1,4 @@
-//! Scenarios as their user meets them.
+//! Tests scenarios as a user runs them.
 
 use std::fs;
 use std::path::{Path, PathBuf};

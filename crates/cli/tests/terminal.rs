@@ -1,4 +1,4 @@
-//! What every command prints: no secret that was written in the wrong place, no control character of others.
+//! Tests the output of every command: no misplaced secret, no control character of others.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `trackway tls`, as a user meets it.
+//! Tests `trackway tls` as a user runs it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

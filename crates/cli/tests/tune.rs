@@ -1,4 +1,4 @@
-//! The tuning of a scenario as its user meets it.
+//! Tests `trackway lab tune` on scenarios, as a user runs it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -189,7 +189,7 @@ fn a_changed_scenario_begins_anew_and_is_not_mixed_in() {
     folder.write(&format!("{SCENARIO}# the end\n"));
     assert!(folder.tune(&named).status.success());
 
-    // Another build of the program: what it measured is not what runs give now.
+    // Another build of the program: its measurements differ from today's runs.
     let path = folder.0.join("mine/runs.tsv");
     let runs = fs::read_to_string(&path).expect("runs");
     let (head, rest) = runs.split_once('\n').expect("lines");
@@ -333,7 +333,7 @@ fn a_folder_is_for_one_search_at_a_time() {
     stderr.read_line(&mut line).expect("UTF-8");
 
     let second = folder.tune(&[&SEARCH[..], &["--out", "mine"]].concat());
-    // However it ends, what it held is free.
+    // The lock is free however the program ends.
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     let third = folder.tune(&[&SEARCH[..], &["--out", "mine"]].concat());

@@ -1,4 +1,4 @@
-//! An interface that hands us frames as a cable would, and takes them.
+//! Interfaces that pass frames to us and take frames from us, as over a cable.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -20,7 +20,7 @@ pub(crate) struct Device<'a> {
     port: &'a Port,
 }
 
-/// Room for what is read, and for what is made of it; all devices of a thread may share one.
+/// Buffers for reading trains and for building packets; all devices of a thread may share them.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     train: Vec<u8>,
@@ -68,7 +68,7 @@ impl<'a> Device<'a> {
                 return match Errno::from_raw(error.raw_os_error().unwrap_or_default()) {
                     // Down: frames come again once it is up.
                     Errno::ENETDOWN | Errno::EINTR | Errno::ENOBUFS => Ok(Taken::Nothing),
-                    // A train that is too long, or of a kind that has no description.
+                    // A train too long, or of a kind without a description.
                     Errno::EINVAL | Errno::EMSGSIZE => Ok(Taken::Malformed),
                     _ => Err(error).context("receiving frames"),
                 };

@@ -13,7 +13,7 @@ use crate::namespace::{self, Unusable};
 pub struct End {
     /// The namespace.
     pub namespace: Option<String>,
-    /// The interface, as `ip link` shows it.
+    /// The interface's name in `ip link`.
     pub interface: String,
 }
 

@@ -9,7 +9,7 @@ use nix::sched::{CloneFlags, setns};
 /// Why nothing can be done in a network namespace.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unusable {
-    /// There is none of this name.
+    /// No namespace has this name.
     #[error("there is no network namespace {0}: `ip netns list` shows those there are")]
     Missing(String),
     /// The file of this name is something else.
@@ -25,10 +25,10 @@ pub enum Unusable {
     NotPermitted,
 }
 
-/// Acts on a thread within the namespace; sockets that it opens stay there.
+/// Acts on a thread within the namespace; sockets opened there stay there.
 ///
 /// # Errors
-/// When there is no such namespace, or we may not enter it.
+/// When the namespace does not exist, or we may not enter it.
 ///
 /// # Panics
 /// When `act` does.

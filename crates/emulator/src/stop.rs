@@ -1,4 +1,4 @@
-//! When to end, and waiting until then or until something happens.
+//! Decides when a run ends, and waits until then or until something happens.
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};

@@ -67,15 +67,15 @@ pub struct Config {
     pub routing: Option<Routing>,
     /// Routers that hand over packets in GRE.
     pub gre: Vec<Gre>,
-    /// Which service carries what, and how.
+    /// The rules: which service carries which flows, and how.
     pub rules: Rules,
-    /// How TLS ends at this gateway, for rules that say so.
+    /// Profiles of TLS at this gateway, for rules that name them.
     pub tls: Vec<TlsProfile>,
     /// The parameters of HBH.
     pub hbh: ::hbh::Config,
-    /// The only neighbours that HBH is spoken with; `None` for all that speak it.
+    /// The only neighbours that HBH is spoken with; `None` for all neighbours that speak HBH.
     pub neighbours: Option<Vec<Listed>>,
-    /// The file with the key of those that HBH is spoken with; `None` for everybody.
+    /// The file with the key of the group of HBH neighbours; `None` accepts everybody.
     pub group_key: Option<PathBuf>,
     /// How HBH finds its neighbours.
     pub hello: Hello,
@@ -113,7 +113,7 @@ pub struct Plain {
     pub udp: Vec<u16>,
 }
 
-/// When neighbours of HBH are told of and forgotten.
+/// Timing of HBH hellos, and of forgetting neighbours.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Hello {
     /// Between two hellos.
@@ -140,7 +140,7 @@ pub enum Level {
 
 /// A configuration has this many octets at most.
 const MAX_OCTETS: u64 = 4 << 20;
-/// Values under a key that takes one or some.
+/// Most values under a key that takes one value or a list.
 const MAX_VALUES: usize = 64;
 const LEVELS: [(&str, Level); 5] = [
     ("trace", Level::Trace),
@@ -265,7 +265,7 @@ impl Config {
         &self.warnings
     }
 
-    /// Names of the interfaces of the MANET, whoever uses them.
+    /// Names of all MANET interfaces, whichever services use them.
     #[must_use]
     pub fn radios(&self) -> BTreeSet<String> {
         let routed = self.routing.iter().flat_map(|it| &it.interfaces);
@@ -292,7 +292,7 @@ impl Process {
     }
 }
 
-/// What may be set of a gateway's services, besides the parameters of HBH itself.
+/// The parameters of a gateway's services, besides the parameters of HBH itself.
 #[must_use]
 pub fn parameters() -> Vec<Description> {
     let (address, waveform) = (Address::node(1), s5066::WAVEFORM.parse().expect("a waveform"));
@@ -331,7 +331,7 @@ fn device(entry: &Entry<'_>) -> Result<String, Complaint> {
     Ok(name.to_owned())
 }
 
-/// The values of a list with 1 to `most` of them.
+/// The values of a list of 1 to `most` values.
 fn some<'d>(entry: &Entry<'d>, most: usize) -> Result<Vec<Entry<'d>>, Complaint> {
     let list = entry.list()?;
     if list.is_empty() || list.len() > most {
@@ -341,7 +341,7 @@ fn some<'d>(entry: &Entry<'d>, most: usize) -> Result<Vec<Entry<'d>>, Complaint>
     Ok(list)
 }
 
-/// The values under a key: one, or a list of some; none if it is not there.
+/// The values under a key: a single value or a list; empty if the key is missing.
 fn values<T>(
     section: &Section<'_>,
     key: &str,

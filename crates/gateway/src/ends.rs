@@ -1,14 +1,14 @@
-//! Other ends of connections, and sets of them: nodes of the HF network, and gateways that connect over IP.
+//! Identifies remote ends, and sets of remote ends: nodes of the HF network, and gateways that connect over IP.
 
 use std::net::IpAddr;
 
 use base::ip::Prefix;
 use hf::s5066::Address;
 
-/// Who asks for a connection. HF does not prove which node it is; a gateway's address is proven by TCP's handshake.
+/// Who asks for a connection. HF does not prove a node's address; TCP's handshake proves a gateway's address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
-    /// A gateway, by the address that it connects from.
+    /// A gateway, by its source address.
     Gateway(IpAddr),
     /// A node of the HF network.
     Node(Address),
@@ -22,7 +22,7 @@ pub struct Ends {
 }
 
 impl End {
-    /// The gateway that connects from an address, which is one of IPv4 if it is mapped to IPv6.
+    /// The gateway that connects from an address; an IPv4-mapped IPv6 address counts as the IPv4 address.
     #[must_use]
     pub fn gateway(from: IpAddr) -> Self {
         Self::Gateway(from.to_canonical())
@@ -30,7 +30,7 @@ impl End {
 }
 
 impl Ends {
-    /// These nodes, and the gateways that connect from these networks.
+    /// The set of these nodes, and of all gateways with addresses in these networks.
     #[must_use]
     pub fn new(nodes: Vec<Address>, gateways: Vec<Prefix>) -> Self {
         Self { nodes, gateways }
@@ -42,7 +42,7 @@ impl Ends {
         self.nodes.is_empty() && self.gateways.is_empty()
     }
 
-    /// Whether an end is one of them.
+    /// Whether the set contains this end.
     #[must_use]
     pub fn has(&self, end: End) -> bool {
         match end {
@@ -51,13 +51,13 @@ impl Ends {
         }
     }
 
-    /// Whether a node is among them.
+    /// Whether the set contains nodes.
     #[must_use]
     pub fn has_nodes(&self) -> bool {
         !self.nodes.is_empty()
     }
 
-    /// The networks that the gateways among them connect from.
+    /// The networks of the gateways in the set.
     #[must_use]
     pub fn gateways(&self) -> &[Prefix] {
         &self.gateways

@@ -1,5 +1,5 @@
-//! What becomes of a flow, and why: the rules that it passes, the one that decides, the service, and whom
-//! that sends it to.
+//! Explains what the gateway does with a flow: rules passed over, the deciding rule, the service, and where
+//! the service sends the flow.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -26,7 +26,7 @@ pub struct Question {
     pub ports: Option<(u16, u16)>,
     /// The code point, 0 to 63.
     pub dscp: u8,
-    /// The interface that it enters by, if that matters.
+    /// The interface by which the flow enters, if the interface matters.
     pub interface: Option<String>,
 }
 
@@ -36,10 +36,10 @@ pub enum BadQuestion {
     /// Neither an address nor one with a port.
     #[error("{0:?} is no address such as 10.1.2.3, 10.1.2.3:5000 or [fd00::1]:443")]
     Address(String),
-    /// A port where there are none.
+    /// A port where the protocol has none.
     #[error("{0} has no ports: 10.1.2.3, not 10.1.2.3:5000")]
     Port(Protocol),
-    /// No port where there is one.
+    /// A port is missing where the protocol has ports.
     #[error("{0} has ports: 10.1.2.3:5000 or [fd00::1]:443, from and to")]
     PortMissing(Protocol),
     /// No protocol.
@@ -50,12 +50,12 @@ pub enum BadQuestion {
     Versions,
 }
 
-/// What becomes of a flow, and why.
+/// The outcome for a flow, and its reasons.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Explanation {
-    /// The rules before the one that decides.
+    /// The rules before the deciding rule.
     pub passed_over: Vec<PassedOver>,
-    /// The rule that decides; none if no rule matches.
+    /// The deciding rule; none if no rule matches.
     pub rule: Option<String>,
     /// What becomes of it.
     pub outcome: Outcome,
@@ -66,9 +66,9 @@ pub struct Explanation {
 pub struct PassedOver {
     /// Its name.
     pub rule: String,
-    /// The first key of it that the flow does not fit.
+    /// The rule's first key that the flow does not match.
     pub key: String,
-    /// What the flow has there.
+    /// The flow's value for the key.
     pub has: String,
     /// What the rule asks for.
     pub wanted: String,
@@ -80,7 +80,7 @@ pub struct PassedOver {
 pub enum Outcome {
     /// It is blocked.
     Block {
-        /// What its sender gets.
+        /// The reply to the sender.
         told: String,
         /// Why.
         why: String,
@@ -93,19 +93,19 @@ pub enum Outcome {
         why: String,
         /// How.
         treatment: Treatment,
-        /// Whom it is sent to; none if nobody is behind that service for its destination.
+        /// Next gateway or node; none if the service knows nobody for the destination.
         via: Option<Via>,
     },
 }
 
-/// How a service carries a flow; what is not said there is none of, or the service's own choice.
+/// How a service carries a flow; an empty field means no such treatment, or the service's own choice.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Treatment {
     /// Whether it is compressed.
     pub compression: Option<bool>,
     /// 0 to 15, the highest.
     pub priority: Option<u8>,
-    /// Seconds that a packet is of use; none for ever.
+    /// Seconds for which a packet is useful; none means for ever.
     pub ttl_s: Option<u64>,
     /// The TLS profile.
     pub tls: Option<String>,
@@ -138,7 +138,7 @@ impl Question {
     /// Reads a flow: `tcp`, `10.1.2.3:5000`, `10.9.0.1:443`.
     ///
     /// # Errors
-    /// When it cannot be one.
+    /// When the words describe no possible flow.
     pub fn parse(protocol: &str, from: &str, to: &str) -> Result<Self, BadQuestion> {
         let named: Protocol =
             protocol.parse().map_err(|why| BadQuestion::Protocol(protocol.to_owned(), why))?;
@@ -157,7 +157,7 @@ impl Question {
         Ok(Self { protocol: number, source, destination, ports, dscp: 0, interface: None })
     }
 
-    /// What becomes of it by a configuration.
+    /// Explains what the gateway does with the flow under this configuration.
     #[must_use]
     pub fn explain(&self, config: &Config) -> Explanation {
         let listener = self.listener(config);
@@ -201,7 +201,7 @@ impl Question {
         }
     }
 
-    /// The port of direct mode that it goes to.
+    /// The port of direct mode that the flow goes to, if any.
     fn listener<'a>(&self, config: &'a Config) -> Option<&'a Listener> {
         let to = SocketAddr::new(self.destination, self.ports?.1);
         let carries = |listener: &&Listener| {
@@ -214,14 +214,14 @@ impl Question {
         config.hf_pep.iter().flat_map(|it| &it.listeners).find(carries)
     }
 
-    /// As rules see what comes to a port of direct mode.
+    /// The flow to a port of direct mode, as the rules see it.
     fn flow_to(&self, listener: &Listener) -> Flow<'_> {
         let Listener { target, .. } = listener;
         let ports = self.ports.map(|(source, _)| (source, target.port()));
         Flow { destination: target.ip(), ports, ..self.flow() }
     }
 
-    /// What becomes of what comes to a port of direct mode, which answers before it is decided on.
+    /// The outcome for a flow to a port of direct mode, which answers the client before the rules decide.
     fn direct(&self, decision: &Decision<'_>, listener: &Listener) -> Outcome {
         let why = match decision.verdict {
             Verdict::Pass { service: Service::HfPep, options } => {
@@ -336,7 +336,7 @@ fn end(text: &str) -> Result<(IpAddr, Option<u16>), BadQuestion> {
     Ok((address, None))
 }
 
-/// What a flow has of a field.
+/// Formats the value of a flow's field.
 fn has(flow: &Flow<'_>, field: Field) -> String {
     let port = |port: Option<u16>| port.map_or("no port".to_owned(), |port| port.to_string());
     match field {

@@ -1,4 +1,4 @@
-//! The files of a configuration, which may be for root alone: opened again when we are root no more.
+//! Opens the files of a configuration, also files for root alone when the gateway is root no more.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -14,9 +14,9 @@ use nix::unistd::Uid;
 use crate::sys::passing;
 use crate::trust::{self, Owners};
 
-/// The process that opens them for us; a process runs one gateway.
+/// The process that opens files for this gateway; a process runs one gateway.
 static KEEPER: OnceLock<Mutex<Keeper>> = OnceLock::new();
-/// Whose files the process that opens them for others may open.
+/// The owners whose files the opening process may open for others.
 static TRUSTED: OnceLock<Owners> = OnceLock::new();
 /// Octets of the reason why a file was not opened, at most.
 pub(crate) const LONGEST_REASON: usize = 1_024;
@@ -57,9 +57,9 @@ fn is_handed_over(path: &Path) -> bool {
         || ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.starts_with(folder))
 }
 
-/// From now on, only files of these users are opened.
+/// Restricts opening, from now on, to files of these users.
 pub(crate) fn trust(owners: Owners) {
-    // A process decides it once, at its start.
+    // A process sets the owners once, at its start.
     let _ = TRUSTED.set(owners);
 }
 
@@ -115,7 +115,7 @@ impl Keeper {
     }
 }
 
-/// The reason that the other process gave: an errno, or the words for one who reads them.
+/// The reason given by the other process: an errno, or a text for the reader.
 fn refused(reason: &[u8]) -> io::Error {
     match reason.split_first_chunk::<NUMBER>() {
         Some((errno, [])) => io::Error::from_raw_os_error(i32::from_ne_bytes(*errno)),

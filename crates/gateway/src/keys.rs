@@ -30,18 +30,18 @@ impl Entropy for System {
 /// Why a key file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFile {
-    /// What it holds is no key.
+    /// The content of the file is no key.
     #[error("{0}")]
     Malformed(#[from] NoKey),
-    /// It is somebody else's, who may read and change it.
+    /// Another user owns the file, and may read and change it.
     #[error("it belongs to user {owner}, who may read and change it: chown it to {}", said(*.user))]
     Foreign {
-        /// Whose it is.
+        /// Owner of the file.
         owner: u32,
         /// Who reads it.
         user: u32,
     },
-    /// It has more in it than a key.
+    /// The file holds more than a key.
     #[error("longer than {LONGEST} octets: a file with nothing but a key is wanted")]
     Long,
     /// Others than its owner may read or change it.
@@ -66,7 +66,7 @@ pub struct BadKeyFile {
 }
 
 impl KeyFile {
-    /// Whether there is no such file.
+    /// Whether the file is missing.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Unreadable(error) if error.kind() == io::ErrorKind::NotFound)
@@ -99,7 +99,7 @@ pub fn open(path: &Path) -> Result<File, KeyFile> {
     Ok(file)
 }
 
-/// Whose a file may be that this user reads.
+/// Names the owners allowed for a file that this user reads.
 fn said(user: u32) -> String {
     match user {
         0 => "root: it is read by root, whoever the gateway is later".to_owned(),

@@ -137,7 +137,7 @@ impl Settings {
     /// Waits for the next time.
     fn go_on(&mut self) {
         if let Some(timer) = &self.0 {
-            // It says that it was cancelled.
+            // The result only reports the cancellation.
             let _ = timer.wait();
             if arm(timer).is_err() {
                 self.0 = None;

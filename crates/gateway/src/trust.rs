@@ -32,12 +32,12 @@ pub(crate) struct Owners(Vec<Owner>);
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Owner {
     uid: Uid,
-    /// The group that has no other member, if there is one: files that it may write are the user's alone.
+    /// The user's private group without other members, if any: files writable by the group belong to the user alone.
     private_group: Option<Gid>,
 }
 
 impl Owners {
-    /// Root, the user that runs this process, and the user for whom `sudo` runs it.
+    /// Root, the user that runs this process, and the user who called `sudo`.
     pub(crate) fn of_this_process() -> Self {
         let mut uids = vec![Uid::from_raw(0), Uid::effective()];
         if Uid::effective().is_root()
@@ -54,7 +54,7 @@ impl Owners {
     }
 }
 
-/// As an argument of a program: `0,1000:1000`, a user and the group of its own.
+/// Formatted as a program argument: `0,1000:1000`, each user with the group of its own, if any.
 impl fmt::Display for Owners {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, owner) in self.0.iter().enumerate() {
@@ -179,10 +179,10 @@ struct Walk<'a> {
     owners: &'a Owners,
     /// The folders from the root to here.
     folders: Vec<Step>,
-    /// What is here, if it is no folder.
+    /// The file reached, if it is no folder.
     file: Option<Step>,
     links: usize,
-    /// With which folders are made that are missing.
+    /// Permissions with which missing folders are created.
     mode: Option<Mode>,
 }
 
@@ -258,7 +258,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Whether only trusted users may change what has this status.
+    /// Checks that only trusted users may change a file or folder of this status.
     fn check(&self, path: &Path, stat: &FileStat) -> Result<(), Refused> {
         let Some(owner) = self.owners.owner(stat.st_uid) else {
             return Err(Refused::Owner { path: path.to_owned(), uid: stat.st_uid });

@@ -1,4 +1,4 @@
-//! Connections to servers on the loopback interface that are not there, come, and go.
+//! Tests connections to loopback servers that are absent, appear, and disappear.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

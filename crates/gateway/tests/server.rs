@@ -1,4 +1,4 @@
-//! Clients that behave badly, and those beside them, at a server on the loopback interface.
+//! Tests a server on the loopback interface with bad clients beside good clients.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -73,9 +73,9 @@ fn connections_that_never_bind_keep_no_client_out() {
 fn who_does_not_read_costs_little_and_is_closed_after_a_while() {
     let mut net = Net::new(4);
     let (mut lazy, mut other) = (net.connect(), net.connect());
-    // Without end, octets come back for each.
+    // The server returns octets without end.
     lazy.write_all(&[FOREVER]).unwrap();
-    // Until the kernel takes no more for it: the server has a deadline then.
+    // Until the kernel accepts no more octets for this client: the server then has a deadline.
     net.turn_until(|net| net.server.next_timeout().is_some());
     net.turns(500);
 

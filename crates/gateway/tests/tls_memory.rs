@@ -1,5 +1,5 @@
-//! What an idle TLS session holds. `cargo test -p trackway-gateway --test tls_memory -- --nocapture`
-//! prints it.
+//! Measures the memory of an idle TLS session. `cargo test -p trackway-gateway --test tls_memory -- --nocapture` prints
+//! the result.
 
 use std::alloc::System;
 use std::fs;
@@ -61,7 +61,7 @@ fn an_idle_session_is_small() {
             )
             .unwrap();
         let client = Arc::new(client);
-        // What the first one leaves behind belongs to nobody.
+        // Memory that the first session leaves behind belongs to no session.
         drop(used(&server, &client));
         let mut sessions = Vec::with_capacity(SESSIONS as usize);
 

@@ -1,4 +1,4 @@
-//! Sessions with OpenSSL at the other end, where it is installed.
+//! Tests TLS sessions with OpenSSL at the other end, where OpenSSL is installed.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

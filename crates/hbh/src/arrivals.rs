@@ -1,4 +1,4 @@
-//! What a node does with what peers send: acknowledgements, packets, and sums of packets.
+//! Handles messages from peers: acknowledgements, packets, and sums of packets.
 
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ impl Relay {
         self.config.patience(round_trip, is_patient)
     }
 
-    /// Takes a packet that rode on a later one of its flow, `data`.
+    /// Takes a packet that rode on `data`, a later packet of its flow.
     fn handle_older(
         &mut self,
         now: Time,
@@ -165,7 +165,7 @@ impl Relay {
         self.restore(now, id, packet, false);
     }
 
-    /// The packet that HBH took its header out of.
+    /// Rebuilds the original packet, without HBH's header.
     fn rebuild(&mut self, header: &[u8], payload: &[u8], protocol: u8) -> Vec<u8> {
         let mut packet = self.pool.copy(header);
         packet.extend_from_slice(payload);
@@ -190,14 +190,14 @@ impl Relay {
         if is_repaired {
             receiver.decoder.handle_packet(seq, packet, header_len, has_hole, &mut self.pool);
         } else {
-            // Numbers come again: what is old must not be taken for what is new.
+            // Numbers come again: old packets must not be taken for new ones.
             receiver.decoder = Decoder::default();
         }
     }
 
-    /// A packet has arrived: it goes on as it is, or waits for its turn if it leaves HBH here.
+    /// Passes a received packet on unchanged, or makes it wait for its turn if it leaves HBH here.
     ///
-    /// Whether it goes on shows when packets of its flow come back to be sent to another peer.
+    /// A flow is known to go on when its packets come back to be sent to another peer.
     fn restore(&mut self, now: Time, id: (Peer, FlowId), packet: Vec<u8>, has_hole: bool) {
         let Ok(header) = Header::parse(&packet) else {
             self.stats.received.messages_malformed += 1;
@@ -228,8 +228,8 @@ impl Relay {
         self.plan_sweep(now);
     }
 
-    /// Passes on what the repairs of a flow give now; `header` is the IP header of one of its
-    /// packets.
+    /// Passes on the packets that a flow's repairs recover now; `header` is the IP header of a
+    /// packet of the flow.
     fn recover(&mut self, now: Time, id: (Peer, FlowId), header: &[u8], protocol: u8) {
         while let Some(receiver) = self.receivers.get_mut(&id)
             && let Some((seq, packet, has_hole)) =

@@ -1,4 +1,5 @@
-//! Who may speak: a group key, and what each packet between two of its holders carries as proof.
+//! Authenticates neighbours by a group key, and each packet between two holders of the key by a
+//! proof.
 //!
 //! ```text
 //!   group key, 32 octets ─┬─▶ id (2): told in hellos, so that another key is noticed
@@ -34,11 +35,11 @@ pub const KEY: usize = 32;
 const DIGEST: usize = 32;
 /// Octets of the fixed header of IPv6, which its length does not count (RFC 8200, 3).
 const V6_HEADER: u16 = 40;
-/// Octets that a sealed packet is longer.
+/// Octets that sealing adds to a packet.
 pub const TRAILER: usize = NUMBER + 8;
 /// Octets of a tag of a hello.
 pub const HELLO_TAG: usize = 16;
-/// How far behind the newest packet one may arrive.
+/// How far behind the newest packet a packet may arrive.
 pub const REORDERING: u64 = Window::<WINDOW_WORDS>::BITS - 1;
 
 const NUMBER: usize = 3;
@@ -46,7 +47,7 @@ const WINDOW_WORDS: usize = 17;
 /// IPv4 with all options, IPv6 is shorter.
 const LONGEST_HEADER: usize = 60;
 
-/// What the gateways of a network share.
+/// The key shared by the gateways of a network.
 #[derive(Clone, Eq, PartialEq)]
 pub struct GroupKey {
     id: [u8; 2],
@@ -63,7 +64,7 @@ pub struct End {
     pub session: u32,
 }
 
-/// A conversation between two neighbours, as one of them sees it.
+/// One neighbour's view of its conversation with another.
 #[derive(Clone)]
 pub struct Channel {
     out: SipHasher24,
@@ -99,19 +100,19 @@ pub enum Untrusted {
 }
 
 impl GroupKey {
-    /// What `octets` are the secret of.
+    /// Makes the group key with the secret `octets`.
     #[must_use]
     pub fn new(octets: &[u8; KEY]) -> Self {
         let id = keyed(octets, &[b"trackway hbh 2 id"]);
         Self {
-            // 0 says that there is no key.
+            // 0 means no key.
             id: if id == [0; 2] { [0, 1] } else { id },
             hello: keyed(octets, &[b"trackway hbh 2 hello"]),
             pair: keyed(octets, &[b"trackway hbh 2 pair"]),
         }
     }
 
-    /// What tells this key from others, and nothing of it: never 0.
+    /// An identifier that distinguishes this key from others and reveals nothing about it; never 0.
     #[must_use]
     pub fn id(&self) -> u16 {
         u16::from_be_bytes(self.id)
@@ -162,10 +163,11 @@ impl End {
 }
 
 impl Channel {
-    /// Appends the trailer to an IP packet, whose length and checksum then count it.
+    /// Appends the trailer to an IP packet and includes the trailer in the packet's length and
+    /// checksum.
     ///
     /// # Errors
-    /// When it cannot have one; the packet is as it was.
+    /// When the packet cannot have a trailer; the packet is unchanged.
     pub fn seal(&mut self, packet: &mut Vec<u8>) -> Result<(), Unsealed> {
         let header = Header::parse(packet)?;
         let Ok(len) = u16::try_from(header.total_len + TRAILER) else {
@@ -237,7 +239,7 @@ fn tag(key: &SipHasher24, number: u64, header: &Header, packet: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Changes the length that a packet tells, in a header that is as it was parsed.
+/// Changes the length field of a packet; its header must be unchanged since `header` was parsed.
 fn set_len(packet: &mut [u8], header: &Header, len: u16) {
     if header.is_v4() {
         packet[2..4].copy_from_slice(&len.to_be_bytes());

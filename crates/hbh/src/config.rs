@@ -1,4 +1,4 @@
-//! What can be set, and what the two profiles set it to.
+//! Configuration of HBH, and the values that the two profiles set.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ impl Profile {
     pub const NAMES: [(&str, Self); 2] = [("default", Self::Default), ("paper", Self::Paper)];
 }
 
-/// How a link that loses packets uses time in which it has nothing else to send: for sums of the
-/// TCP segments that are under way, from which the peer gets what is lost without asking.
+/// How a lossy link uses its idle time: for sums of the TCP segments in flight, from which the peer
+/// recovers lost segments without asking.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Redundancy {
     /// As much as keeps delay low.
@@ -95,7 +95,7 @@ impl Redundancy {
 /// The parameters of a node's HBH.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Which of the two protocols runs; both ends of a hop run the same.
+    /// The protocol to run, of the two; both ends of a hop run the same.
     pub profile: Profile,
     /// The IP protocol number of HBH packets, 253 unless changed.
     pub protocol: u8,
@@ -205,8 +205,8 @@ impl Config {
             hold: Duration::from_secs(3),
             absorb: true,
             lifetime: Duration::from_secs(30),
-            // Enough for what a transfer of a hundred kilobytes puts there, so that its end, which
-            // nothing behind it tells of, is not refused.
+            // Enough for the packets of a transfer of a hundred kilobytes, so that its last packets
+            // are not refused: no later packet would reveal the loss.
             queue: 200,
             // The peer says when congestion is over, so its queue need not empty before.
             rate_decrease: 0.8,

@@ -1,8 +1,8 @@
-//! What leaves for the driver's routing; the last hop puts TCP segments back in order.
+//! Hands packets to the driver's routing; the last hop puts TCP segments back in order.
 //!
-//! A hop that repeats what it lost lets later packets overtake. TCP would take that for loss, send
-//! again what is on its way and slow down. So the last hop, and only it, keeps a segment back while
-//! one before it is missing, but never longer than `hold`.
+//! When a hop retransmits a lost packet, later packets overtake it. TCP would take the reordering
+//! for loss, retransmit segments that are in flight and slow down. So the last hop, and no other,
+//! keeps a segment back while an earlier one is missing, but never longer than `hold`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::pool::Pool;
 
 /// Segments that one connection keeps back at most; one more releases the first.
 const HELD_PER_FLOW: usize = 256;
-/// Connections remembered at most; the segments of others pass as they come.
+/// Connections remembered at most; the segments of other connections pass in order of arrival.
 const FLOWS: usize = 4_096;
 
 #[derive(Debug, Default)]
@@ -46,8 +46,8 @@ struct Flow {
     /// In order of their places.
     held: VecDeque<Held>,
     gives_up_at: Option<Time>,
-    /// How long a gap is waited for: half as long after one that was not filled, for it may be no
-    /// doing of ours, and twice as long after one that was.
+    /// How long to wait for a gap to be filled: half as long after a gap that stayed open, for HBH
+    /// may not have caused it, and twice as long after a filled gap.
     hold: Duration,
     used_at: Time,
 }
@@ -102,12 +102,12 @@ impl Egress {
         self.flows.insert(key, flow);
     }
 
-    /// The next packet that leaves, and who brought it.
+    /// Returns the next outgoing packet, and the peer that brought it.
     pub(super) fn poll(&mut self) -> Option<(Peer, Vec<u8>)> {
         self.ready.pop_front()
     }
 
-    /// A connection goes on through HBH: nothing of it is kept back.
+    /// Releases a connection that goes on through HBH: none of its segments is kept back.
     pub(super) fn let_go(&mut self, key: &FlowKey) {
         if let Some(mut flow) = self.flows.remove(key) {
             self.deadlines.remove(&(flow.gives_up_at.unwrap_or(Time::MAX), *key));
@@ -194,7 +194,7 @@ impl Flow {
             self.next = first.end;
             ready.push_back((first.from, first.octets));
             self.release(ready);
-            // It may be the next one now.
+            // The segment may be the next one now.
             return self.handle_segment(now, tcp, (from, octets), hold, pool, ready);
         }
         let held = Held { start, end, from, octets };

@@ -1,4 +1,4 @@
-//! How gateways find each other: the hello, an HBH message that HBH itself ignores.
+//! Lets gateways find each other by the hello, an HBH message that HBH itself ignores.
 //!
 //! ```text
 //!   0                   1                   2                   3
@@ -27,15 +27,16 @@
 //!                     heard (1), lost (1), last (1), 0 (1), age (4)
 //!  with a key:        tag (16)
 //! ```
-//! It is the payload of an IP packet of HBH's protocol. The checksum is the Internet's, over all
-//! of it; the tag is [`GroupKey::tag`]'s, over all before it with a checksum of 0. A neighbour's entry
-//! says: I hear the gateway that started as `boot`; `session` is the number of my conversation with
-//! it, `echo` the number that it gave to its one with me, 0 when I do not know it.
+//! A hello is the payload of an IP packet of HBH's protocol. The Internet checksum covers the whole
+//! hello; [`GroupKey::tag`] makes the tag over everything before it, with a checksum of 0. A
+//! neighbour's entry says: I hear the gateway that started as `boot`; `session` is the number of my
+//! conversation with it, `echo` the number that the gateway gave to its conversation with me, 0 if
+//! unknown.
 //!
-//! Hellos to everyone on a link are numbered, 1 to 255 and again from 1; those to one station have
-//! number 0. Of the numbered hellos of a neighbour `heard` and `lost` count the latest, and `last` is
-//! the one that I heard `age` microseconds ago: so the neighbour learns what the link to me loses,
-//! and how long it is to me and back.
+//! Hellos to everyone on a link are numbered, 1 to 255 and again from 1; hellos to one station have
+//! number 0. `heard` and `lost` count the latest numbered hellos of a neighbour, and `last` is the
+//! number of the hello that I heard `age` microseconds ago: so the neighbour learns the loss of the
+//! link to me, and the round trip.
 
 #[cfg(test)]
 mod tests;
@@ -68,7 +69,7 @@ const PARTIAL: u8 = 4;
 const NEIGHBOUR: usize = 24;
 const CHECKSUM: std::ops::Range<usize> = 4..6;
 
-/// What a gateway says of itself.
+/// A hello: a gateway's description of itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Hello {
     /// The HBH that it runs.
@@ -81,32 +82,33 @@ pub struct Hello {
     pub wants_answer: bool,
     /// Whether it is about to end.
     pub is_goodbye: bool,
-    /// Whether it hears others than these neighbours.
+    /// Whether the gateway hears others than these neighbours.
     pub is_partial: bool,
-    /// Of the hellos to everyone on a link, 1 to 255 and again from 1; 0 in one to a single station.
+    /// The number of a hello to everyone on a link, 1 to 255 and again from 1; 0 in a hello to a
+    /// single station.
     pub number: u8,
-    /// Its hardware address on this link.
+    /// The gateway's hardware address on this link.
     pub station: Mac,
-    /// Its addresses on this link.
+    /// The gateway's addresses on this link.
     pub addresses: Vec<IpAddr>,
     /// Whom it hears.
     pub neighbours: Vec<Heard>,
 }
 
-/// A gateway that another one hears.
+/// A hello's entry for a gateway that its sender hears.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Heard {
     /// Who is heard.
     pub boot: u64,
     /// The hearer's number of the conversation.
     pub session: u32,
-    /// The other's number of it, 0 if unknown.
+    /// The other gateway's number of the conversation, 0 if unknown.
     pub echo: u32,
-    /// What arrived of its hellos.
+    /// Reception of the other gateway's hellos.
     pub reception: Reception,
 }
 
-/// What arrived of the numbered hellos of a gateway.
+/// Reception of a gateway's numbered hellos.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Reception {
     /// How many of the latest.
@@ -173,10 +175,10 @@ impl Hello {
         matches!(payload.first_chunk(), Some(&[KIND, _, 0, 0, _, _, MARK]))
     }
 
-    /// Reads the hello that fills `payload`; with a group key, only one that has its tag.
+    /// Reads the hello that fills `payload`; given a group key, accepts only a hello with its tag.
     ///
     /// # Errors
-    /// When it is none, one of another version, or not from our group.
+    /// When `payload` is no hello, has another version, or is not from our group.
     pub fn parse(payload: &[u8], key: Option<&GroupKey>) -> Result<Self, Malformed> {
         let cut = Malformed::Truncated { have: payload.len() };
         let version = *payload.get(1).ok_or(cut)?;

@@ -1,4 +1,4 @@
-//! What a node does with packets that the driver hands it.
+//! Takes in the packets that the driver hands to a node.
 
 use base::contract::Refused;
 use base::ip::{FlowKey, Header, mark_congestion};

@@ -10,7 +10,7 @@
 //!
 //! Every node of the network runs one [`Relay`]. The driver decides where a packet goes: it hands a
 //! packet whose next hop speaks HBH to [`Relay::handle_packet`], and an HBH packet that a neighbour
-//! sent to [`Relay::handle_message`]; what [`Relay::poll_restored`] gives it routes.
+//! sent to [`Relay::handle_message`]; the driver routes packets from [`Relay::poll_restored`].
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 

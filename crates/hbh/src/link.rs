@@ -1,4 +1,4 @@
-//! What the driver says of links and of the peers to which they lead.
+//! The driver's description of links and their peers.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub struct Peer(pub u32);
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Link(pub u32);
 
-/// What the driver knows of a peer.
+/// The driver's description of a peer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PeerConfig {
     /// The link that leads there.
@@ -24,7 +24,7 @@ pub struct PeerConfig {
     pub mtu: usize,
 }
 
-/// What the driver knows of the link to a peer from its own messages, such as hellos.
+/// The driver's measurement of the link to a peer by its own messages, such as hellos.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LinkReport {
     /// How many of the latest messages to the peer arrived.

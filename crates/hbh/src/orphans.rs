@@ -1,4 +1,4 @@
-//! Packets that their neighbour will not get: they wait for another way.
+//! Keeps packets that cannot reach their neighbour until they find another way.
 //!
 //! ```text
 //!   push ─▶ wait for a way, some seconds ─▶ poll ─▶ routed again
@@ -34,9 +34,10 @@ pub struct Orphan {
     pub packet: Vec<u8>,
     /// Its addresses, ports and protocol.
     pub flow: FlowKey,
-    /// The peer that brought it, if one did.
+    /// The peer that brought the packet, if any.
     pub from: Option<Peer>,
-    /// The peer that it was for, and where, if that fell silent: the way by it is none.
+    /// The peer that the packet was for and its place, if the peer fell silent: no way leads
+    /// through it.
     pub silent: Option<(Peer, Place)>,
     until: Time,
 }
@@ -52,11 +53,11 @@ pub struct Orphans {
 }
 
 impl Orphans {
-    /// Takes a packet that was taken back. `from` brought it; `silent` is the peer that it was for,
-    /// unless that one is still there and only the route has changed.
+    /// Keeps a packet that was taken back. `from` brought it; `silent` is the peer the packet was
+    /// for, unless the peer is still there and only the route has changed.
     ///
     /// # Errors
-    /// When it is no IP packet.
+    /// When the packet is no IP packet.
     pub fn push(
         &mut self,
         now: Time,
@@ -71,8 +72,8 @@ impl Orphans {
         Ok(())
     }
 
-    /// Makes those ready that have a way now, and those that have waited for too long; returns how
-    /// many of these have none.
+    /// Makes packets ready that have a way now or have waited for too long; returns how many of the
+    /// latter have no way.
     pub fn settle(&mut self, now: Time, mut has_way: impl FnMut(&Orphan) -> bool) -> u64 {
         let mut answers = BTreeMap::new();
         let mut surplus = self.waiting.len().saturating_sub(MOST_WAITING);
@@ -94,7 +95,7 @@ impl Orphans {
         without
     }
 
-    /// The neighbour at `place` is up: makes ready what was kept for it.
+    /// The neighbour at `place` is up: makes the packets ready that were kept for the neighbour.
     pub fn handle_up(&mut self, now: Time, place: Place) {
         for (at, orphan) in std::mem::take(&mut self.kept) {
             if orphan.until <= now {

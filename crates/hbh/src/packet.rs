@@ -26,7 +26,7 @@ impl Packet {
     /// Whether others are held up until it arrives: what TCP sends next depends on it, and TCP's
     /// window grows with each acknowledgement that comes in time.
     ///
-    /// Not so behind extension headers of IPv6: what is repaired of a flow must be alike.
+    /// Not so behind extension headers of IPv6: the repaired packets of a flow must be alike.
     pub(super) fn is_waited_for(&self) -> bool {
         self.tcp.is_some() && self.protocol == protocol::TCP
     }

@@ -1,4 +1,4 @@
-//! What users may set of HBH.
+//! Parameters of HBH that users may set.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use base::quantity::BitRate;
 use super::config::{Config, Profile, Redundancy, Rto};
 use super::wire::MAX_SPAN;
 
-/// What users may set of HBH. A profile sets all the others, so it is first.
+/// The table of HBH's parameters. A profile sets all the others, so it is first.
 pub static PARAMETERS: Table<Config> = Table {
     name: "hbh",
     parameters: &[

@@ -1,4 +1,4 @@
-//! What a node knows of a neighbour, and of the link that leads there.
+//! A node's state of a neighbour, and of the link to the neighbour.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ pub(super) struct PeerState {
     pub(super) next_flow: FlowId,
     /// Flows from the peer to which an acknowledgement is owed, oldest first.
     pub(super) owed: VecDeque<FlowId>,
-    /// Whether one of them may wait no longer.
+    /// Whether an owed acknowledgement may wait no longer.
     pub(super) is_overdue: bool,
     /// The deadline in the node's timers for them.
     pub(super) ack_timer: Option<Time>,
@@ -56,7 +56,7 @@ pub(super) struct LinkState {
 pub(super) struct Loss {
     lost: f64,
     sent: f64,
-    /// Losses that were seen one by one, and the runs that they came in.
+    /// Losses observed one by one, and the runs in which they came.
     seen: f64,
     runs: f64,
     /// Packets that arrived in all.
@@ -123,7 +123,7 @@ impl PeerState {
         }
     }
 
-    /// Whether what is sent to it is lost so often that idle time is used against it.
+    /// Whether packets to the peer are lost so often that idle time is used against the loss.
     pub(super) fn needs_repairs(&self, config: &Config) -> bool {
         config.profile == Profile::Default
             && config.redundancy.residual() < 1.0

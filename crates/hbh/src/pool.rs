@@ -1,4 +1,4 @@
-//! Buffers that are used again, so that a steady flow allocates nothing.
+//! Reuses buffers, so that a steady flow allocates nothing.
 
 /// How many buffers are kept; more are freed.
 const KEPT: usize = 1_024;

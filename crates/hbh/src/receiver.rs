@@ -1,4 +1,4 @@
-//! One flow from one peer: what has arrived (ooList), and what to acknowledge when.
+//! Receives one flow from one peer: tracks arrivals (ooList) and schedules acknowledgements.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -106,7 +106,8 @@ impl Receiver {
         self.unacknowledged = self.unacknowledged.saturating_add(1);
 
         match profile {
-            // What came already is acknowledged already; a sender that missed that asks.
+            // A duplicate has been acknowledged already; a sender that missed the acknowledgement
+            // asks.
             Profile::Default if !is_new && !data.wants_ack => {}
             Profile::Default => {
                 let is_urgent = data.wants_ack || self.unacknowledged >= PACKETS_PER_ACK;

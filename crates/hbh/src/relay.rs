@@ -43,9 +43,9 @@ pub(super) enum Timer {
 /// The HBH of one node, towards all its neighbours: a core as [`base::contract`] describes it.
 ///
 /// The driver routes. It hands a packet whose next hop speaks HBH to
-/// [`handle_packet`](Self::handle_packet), where it waits in the queue of its flow until the link to that
-/// neighbour has room. What a neighbour sends goes to [`handle_message`](Self::handle_message);
-/// the packets in it come back out of [`poll_restored`](Self::poll_restored), to be routed again.
+/// [`handle_packet`](Self::handle_packet), where the packet waits in the queue of its flow until the link
+/// to the neighbour has room. Messages of a neighbour go to [`handle_message`](Self::handle_message); the
+/// packets in them come back out of [`poll_restored`](Self::poll_restored), to be routed again.
 ///
 /// - Facts in: [`add_peer`](Self::add_peer), [`remove_peer`](Self::remove_peer) and
 ///   [`reroute`](Self::reroute) for what routing knows; `handle_packet`, `handle_message`,
@@ -102,7 +102,7 @@ impl Relay {
         }
     }
 
-    /// Adds a neighbour that speaks HBH, or changes what is known of it.
+    /// Adds a neighbour that speaks HBH, or changes its configuration.
     pub fn add_peer(&mut self, peer: Peer, config: PeerConfig) {
         for link in self.links.values_mut() {
             link.peers.retain(|&other| other != peer);
@@ -127,8 +127,8 @@ impl Relay {
         }
     }
 
-    /// Forgets a neighbour and hands back, one call of `orphan` each and oldest first, the packets
-    /// that it has not acknowledged, so that they can take another way, and the peer that brought it.
+    /// Forgets a neighbour and hands back its unacknowledged packets, so that they can take another
+    /// way: oldest first, one call of `orphan` for each packet and the peer that brought it.
     pub fn remove_peer(&mut self, peer: Peer, orphan: impl FnMut(&[u8], Option<Peer>)) {
         self.reroute(peer, |_, _| true, orphan);
         for link in self.links.values_mut() {
@@ -233,12 +233,11 @@ impl Relay {
         }
     }
 
-    /// Puts the next packet that a peer brought, restored, in place of what `out` holds, and returns the
-    /// peer.
+    /// Replaces the content of `out` by the next restored packet from a peer, and returns the peer.
     ///
-    /// The driver routes it: to this node, out of HBH, or on by `handle_packet`. Packets that go on
-    /// come as they arrive, those that leave HBH here in order, so ask after timeouts too, until
-    /// `None`.
+    /// The driver routes the packet: to this node, out of HBH, or on by `handle_packet`. Packets
+    /// that go on come in order of arrival, packets that leave HBH here in order of their flow, so
+    /// ask after timeouts too, until `None`.
     #[must_use]
     pub fn poll_restored(&mut self, out: &mut Vec<u8>) -> Option<Peer> {
         let (peer, packet) = self.egress.poll()?;
@@ -266,8 +265,7 @@ impl Relay {
         }
     }
 
-    /// Puts the next IP packet to send over `link` in place of what `out` holds, and returns whom it is
-    /// for.
+    /// Replaces the content of `out` by the next IP packet to send over `link`, and returns its peer.
     ///
     /// The choice is made now, so ask only while the link has room.
     #[must_use]

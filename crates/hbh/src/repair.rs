@@ -1,4 +1,4 @@
-//! Repairs: sums of packets that are under way, sent over a link that has nothing else to do.
+//! Repairs: sums of packets in flight, sent over an otherwise idle link.
 //!
 //! ```text
 //!      0        2                    8
@@ -30,7 +30,7 @@ const KEPT: usize = 128;
 /// Repairs that wait for more packets, or other repairs, to become useful.
 const WAITING: usize = 32;
 const HOLE: u16 = 0x8000;
-/// Packets that a repair covers at most: the newest of those that fly.
+/// Packets that a repair covers at most: the newest packets in flight.
 pub(super) const COVERED: usize = 32;
 /// Octets that HBH adds to a packet at most, with a repair: a TCP segment that leaves so much room
 /// can be repaired, and an acknowledgement can ride on it.
@@ -65,12 +65,12 @@ pub(super) fn sum<'a>(
 /// What a receiver needs to use repairs.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// Packets that arrived, in the form that sums have.
+    /// Received packets, in the form used in sums.
     kept: VecDeque<(Seq, Vec<u8>)>,
-    /// Equations for packets that did not, solved as far as they can be: each has a packet, its
-    /// first, that no other has, with coefficient 1.
+    /// Equations for packets that did not arrive, solved as far as possible: the first packet of
+    /// each equation is in no other equation, and has coefficient 1.
     rows: VecDeque<Row>,
-    /// Memory of equations that are done with.
+    /// Memory of finished equations, for reuse.
     free: Vec<Vec<(Seq, u8)>>,
 }
 

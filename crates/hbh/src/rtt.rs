@@ -38,8 +38,8 @@ impl Estimator {
             return;
         };
         let mean = blend(old, sample, self.rto.gain);
-        // As printed in the paper, the deviation is taken from the mean that the sample has
-        // already moved; RFC 6298 takes it from the one before.
+        // As printed in the paper, the deviation is taken from the mean after the sample has moved
+        // the mean; RFC 6298 takes the mean before.
         let reference = match self.profile {
             Profile::Default => old,
             Profile::Paper => mean,

@@ -1,4 +1,4 @@
-//! What happened, counted.
+//! The counters of HBH.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ pub struct Stats {
     /// What was sent to peers, and their acknowledgements.
     #[serde(flatten)]
     pub sent: Sent,
-    /// What came from peers, and its acknowledgements.
+    /// Counters of messages from peers, and of our acknowledgements.
     #[serde(flatten)]
     pub received: Received,
     /// Flows remembered now.
@@ -20,18 +20,18 @@ pub struct Stats {
     pub packets_held: u64,
 }
 
-/// What became of IP packets that were to be sent to a peer.
+/// Counters of IP packets that were to be sent to a peer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Intake {
     /// IP packets taken to be sent to a peer.
     pub packets_taken: u64,
-    /// ... of those, repeats of a TCP segment that is still on its way: nothing new is sent.
+    /// ... of those, repeats of a TCP segment still in flight or queued: nothing new is sent.
     pub packets_absorbed: u64,
     /// ... of those, marked with congestion experienced because they entered a long queue.
     pub packets_marked: u64,
     /// IP packets refused: the queue, or the node's memory for packets or flows, was full.
     pub packets_full: u64,
-    /// ... of those, packets that a peer had brought and that were lost here.
+    /// ... of those, packets brought by a peer, and so lost here.
     pub packets_full_inside: u64,
     /// IP packets refused: not IP.
     pub packets_malformed: u64,
@@ -41,7 +41,7 @@ pub struct Intake {
     pub packets_unknown_peer: u64,
 }
 
-/// What was sent to peers, and what they acknowledged.
+/// Counters of messages sent to peers, and of their acknowledgements.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Sent {
     /// HDMs transmitted, repeats included.
@@ -66,7 +66,7 @@ pub struct Sent {
     pub acks_received: u64,
     /// HAMs for a flow that is not known.
     pub acks_stray: u64,
-    /// HAMs received that told of congestion.
+    /// HAMs received with a report of congestion.
     pub congestion_received: u64,
 }
 
@@ -83,7 +83,7 @@ pub struct Received {
     pub packets_recovered: u64,
     /// Repairs received.
     pub repairs_received: u64,
-    /// Repairs dropped: of no flow that is known.
+    /// Repairs dropped: their flow is unknown.
     pub repairs_stray: u64,
     /// Packets that carried nothing but acknowledgements.
     pub acks_sent: u64,

@@ -1,4 +1,4 @@
-//! What a node sends next over a link: whose turn it is, and what rides along.
+//! Chooses a node's next transmission over a link: the flow in turn, and what rides along.
 
 use base::ip::{Spec, rewrite_v4_checksum};
 use base::time::Time;
@@ -17,7 +17,7 @@ const RIDERS: usize = 4;
 /// Flows looked at for something to repair, each time that a link is idle.
 const SPARE_SEARCH: usize = 64;
 
-/// A flow, and what it sends.
+/// A flow, and its kind of transmission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) peer: Peer,
@@ -36,7 +36,8 @@ impl Relay {
         })
     }
 
-    /// Whose turn it is on `link`: deficit round robin over the flows that have something to send.
+    /// Returns the next flow in turn on `link`: deficit round robin over the flows with something
+    /// to send.
     pub(super) fn next_turn(&mut self, now: Time, link: Link) -> Option<Turn> {
         let state = self.links.get_mut(&link)?;
         while let Some(&(peer, flow)) = state.turns.front() {

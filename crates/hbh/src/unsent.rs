@@ -1,4 +1,4 @@
-//! What a node does with packets that a link layer with acknowledgements gave up.
+//! Handles packets that a link layer with acknowledgements gave up.
 
 use std::time::Duration;
 
@@ -14,21 +14,22 @@ use super::wire::{Data, FlowId, Message};
 /// no more will ask.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// How long a peer is left alone after the first such packet; twice as long after each further one.
+/// How long a peer is left alone after the first unsent packet; the pause doubles with each further
+/// packet.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Packets that come back within this were given up for one reason.
+/// Packets that come back within this time were given up for the same reason.
 const TOGETHER: Duration = Duration::from_millis(1);
 /// Pauses grow so many times.
 const LONGEST: u8 = 5;
 
 impl Relay {
-    /// Takes that a packet from [`poll_transmit`](Self::poll_transmit) did not reach `peer`, where the link
-    /// layer tells so. Only the default profile.
+    /// Handles a link layer's report that a packet from [`poll_transmit`](Self::poll_transmit) did not
+    /// reach `peer`. Only the default profile.
     ///
-    /// What it carried is sent again without waiting for silence, and counts neither as a retry nor as a loss
-    /// of the link: what such a link layer gives up it has tried often enough, so that neither repairs nor
-    /// frequent acknowledgements would help. Until the peer is heard it is sent one packet now and then: each
-    /// one to a neighbour that is gone keeps the radio busy for as long as dozens that arrive.
+    /// The packet's content is sent again without waiting for silence, and counts neither as a retry nor as a
+    /// loss of the link: such a link layer has tried often enough before it gives up, so that neither repairs
+    /// nor frequent acknowledgements would help. Until the peer is heard we send it one packet now and then:
+    /// each packet to a neighbour that is gone keeps the radio busy for as long as dozens that arrive.
     pub fn handle_unsent(&mut self, now: Time, peer: Peer, packet: &[u8]) {
         let Some(state) = self.peers.get_mut(&peer) else { return };
         if self.config.profile != Profile::Default {

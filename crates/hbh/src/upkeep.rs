@@ -1,4 +1,4 @@
-//! What a node does as time passes: turns and deadlines of flows, and what is forgotten.
+//! Maintains a node as time passes: turns and deadlines of flows, and forgetting.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl Relay {
                     .and_then(|downstream| self.senders.get(&downstream))
                     .is_some_and(|sender| sender.backlog() >= self.config.congestion);
             if is_news {
-                // By the timer, so that a driver that sends on one link comes to look at the other.
+                // The timer makes a driver that sends on one link look at the other link, too.
                 receiver.owe(now + Duration::from_nanos(1));
                 self.owe(now, id.0, id.1);
             }
@@ -192,7 +192,7 @@ impl Relay {
         Ok(flow)
     }
 
-    /// Forgets flows that hold nothing and that `may_go`.
+    /// Forgets empty flows that satisfy `may_go`.
     fn forget_senders(&mut self, may_go: impl Fn(&Sender) -> bool) {
         let flows = &mut self.flows;
         self.senders.retain(|&(peer, _), sender| {

@@ -1,4 +1,4 @@
-//! W: how many packets may be on their way to a peer (Marques et al., section III.A).
+//! W: the number of packets that may be in flight to a peer (Marques et al., section III.A).
 
 use std::time::Duration;
 

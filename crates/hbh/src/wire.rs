@@ -47,7 +47,8 @@ const FLAG_REQUEST: u8 = 0x40;
 const OPTION: u8 = 0x3f;
 const FLAG_REPAIR: u8 = 0x80;
 
-/// The number of a packet within its flow and hop. Its order is circular, so it has no `Ord`.
+/// The number of a packet within its flow and hop. The order of numbers is circular, so `Seq` has
+/// no `Ord`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Seq(pub u8);
 
@@ -89,7 +90,7 @@ pub enum Message<'a> {
 /// Why octets are not HBH.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
-    /// An older packet that does not lie before the one that carries it.
+    /// An older packet does not precede its carrier.
     #[error("an older packet {0} numbers back")]
     Back(u8),
     /// The checksum does not match.
@@ -109,10 +110,10 @@ pub enum Malformed {
     Truncated {
         /// What is there.
         have: usize,
-        /// What the header, or what it announces, takes.
+        /// Octets taken by the header, or by what the header announces.
         want: usize,
     },
-    /// There are octets that nothing announced.
+    /// Octets follow that nothing announced.
     #[error("{0} octets too many")]
     Trailing(usize),
 }

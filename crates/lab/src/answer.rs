@@ -1,4 +1,4 @@
-//! What measurements can say to a question: yes, no, or that they cannot tell.
+//! The answers that measurements can give to a question: yes, no, or unknown.
 //!
 //! Verdicts are written with these answers and follow one rule: a claim holds only when that is shown,
 //! and differs only when the contrary is shown.
@@ -65,7 +65,7 @@ impl fmt::Display for Answer {
 /// One thing that has to be so for a claim to hold.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Check {
-    /// What, with the numbers that it is about.
+    /// The condition, with its numbers.
     pub what: String,
     /// Whether it is so.
     pub answer: Answer,
@@ -111,7 +111,7 @@ pub fn reason(checks: &[Check]) -> String {
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// What we measure is better than what is claimed.
+    /// Our measurement is better than the claim.
     Beaten,
     /// We measure something else.
     Differs,
@@ -133,7 +133,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Of a claim that says just this.
+    /// The verdict on a claim with only this condition.
     #[must_use]
     pub fn of(claimed: Answer) -> Self {
         Self::or_beaten(claimed, Answer::No)

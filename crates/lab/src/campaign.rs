@@ -1,4 +1,4 @@
-//! A choice of claims, all their runs, and what those say.
+//! Runs chosen claims and judges them by their results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -15,13 +15,13 @@ use crate::stats::Observation;
 /// How to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// Runs of every cell, but of those that ask for fewer.
+    /// Runs of every cell, except where a cell asks for fewer.
     pub runs: u32,
     /// Which family of seeds: 0 is that of all figures in the documentation.
     pub family: u32,
     /// Runs at work at once.
     pub jobs: NonZeroUsize,
-    /// Only cells whose names have all these texts in them; the others are not run.
+    /// Only cells with all these texts in their names; the others are not run.
     pub only: &'a [String],
 }
 
@@ -44,7 +44,7 @@ pub fn select(claims: &[Claim], name: &str) -> Option<Vec<Claim>> {
     (!chosen.is_empty()).then_some(chosen)
 }
 
-/// Runs that were done before, and where those are kept that are done now.
+/// Keeps runs in a journal, and knows the runs of earlier commands.
 #[derive(Debug)]
 pub struct Keeper {
     journal: Journal,
@@ -121,10 +121,10 @@ pub struct Stopped {
     pub runs: usize,
 }
 
-/// Runs what `claims` need, each cell once however many of them share it.
+/// Runs the cells of `claims`, each once however many claims share it.
 ///
 /// # Panics
-/// If a run does, which none means to.
+/// If a run panics; no run is meant to.
 pub fn run(
     claims: &[Claim],
     plan: Plan<'_>,
@@ -134,7 +134,8 @@ pub fn run(
     tested.expect("nobody stops it, and nothing is kept")
 }
 
-/// The same which does not run again what is kept, keeps what it runs, and begins nothing more once `stop` is set.
+/// Runs like [`run`], but with a keeper: skips known runs, keeps new ones, and begins nothing more once `stop` is
+/// set.
 ///
 /// # Errors
 /// When it is stopped.
@@ -192,8 +193,7 @@ pub fn run_until(
     Ok(claims.iter().zip(&experiments).zip(places).map(judge).collect())
 }
 
-/// The cells of all experiments without those that are the same as one before, and which of them each
-/// experiment has at each of its places.
+/// The distinct cells of all experiments, and for each place of each experiment the index of its cell.
 fn distinct(experiments: &[Experiment]) -> (Vec<&Cell>, Vec<Vec<usize>>) {
     let mut cells: Vec<&Cell> = Vec::new();
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();

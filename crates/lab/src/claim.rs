@@ -8,7 +8,7 @@ pub use crate::finding::{Exchange, Finding, Line, Metric, Outcome, Point, Table}
 /// A claim and how to test it.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
-    /// Its name, which is also that of the experiment that tests it.
+    /// The name of the claim, and of its experiment.
     pub id: &'static str,
     /// The group it belongs to.
     pub group: &'static str,
@@ -16,6 +16,6 @@ pub struct Claim {
     pub text: &'static str,
     /// Where it stands.
     pub source: &'static str,
-    /// What to run, and what the results mean.
+    /// The runs of the claim, and their meaning.
     pub experiment: fn() -> Experiment,
 }

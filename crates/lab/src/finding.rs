@@ -1,4 +1,4 @@
-//! What runs measure, and what they say about a claim.
+//! Findings: measurements of runs, and their verdict on a claim.
 
 use hf::s5066::node::Record;
 
@@ -20,22 +20,22 @@ pub struct Finding {
     pub verdict: Verdict,
     /// What we measured, with intervals.
     pub measured: String,
-    /// Why the verdict is what it is.
+    /// The reason for the verdict.
     pub reason: String,
     /// Every mean.
     pub points: Vec<Point>,
     /// Pictures of them.
     pub figures: Vec<Figure>,
-    /// What depends on what the paper leaves open, and other numbers.
+    /// Results under other readings of the paper, and other numbers.
     pub tables: Vec<Table>,
-    /// What stations did on the air, run by run that is shown.
+    /// Transmissions of stations, for each run shown.
     pub exchanges: Vec<Exchange>,
     /// What was taken where the paper says nothing.
     pub assumptions: Vec<String>,
 }
 
 impl Finding {
-    /// That of a claim which holds where all these checks do; `measured` says what was seen.
+    /// The finding on a claim that holds where all these checks do; `measured` describes the observations.
     #[must_use]
     pub fn of(checks: &[Check], measured: String) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Finding {
 pub struct Exchange {
     /// The name of its files.
     pub name: String,
-    /// What it shows, in a few words.
+    /// The subject of the figure, in a few words.
     pub title: String,
     /// More, in one line.
     pub subtitle: String,
@@ -78,7 +78,7 @@ pub struct Exchange {
     pub stations: Vec<(String, Vec<Record>)>,
 }
 
-/// A curve: what it is called, and how it looks.
+/// A curve with its name and style.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// The name of the series, for programs.
@@ -96,7 +96,7 @@ impl Line {
     }
 }
 
-/// A mean at one place of one series.
+/// A mean at one place of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     /// Which series.
@@ -111,7 +111,7 @@ pub struct Point {
     pub y_unit: &'static str,
     /// What physics allows here.
     pub limit: Option<f64>,
-    /// What a tighter bound allows here, which is measured itself.
+    /// A measured bound, tighter than `limit`.
     pub limit2: Option<Estimate>,
     /// How many sessions there are at once, where that is varied.
     pub sessions: Option<u32>,
@@ -144,7 +144,7 @@ pub struct Table {
     pub title: String,
     /// The heads of its columns.
     pub head: Vec<String>,
-    /// Its rows, as long as the head.
+    /// The rows, each as long as the head.
     pub rows: Vec<Vec<String>>,
 }
 

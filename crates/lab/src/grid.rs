@@ -1,4 +1,4 @@
-//! An experiment: the places of a grid, what is run at each, and what the runs mean together.
+//! An experiment: runs each place of a grid with many seeds, and judges the runs together.
 //!
 //! ```text
 //!   axes of values ─▶ places ─▶ cells ─▶ runs, with many seeds ─▶ judge ─▶ finding
@@ -21,7 +21,7 @@ pub struct Cell {
     name: String,
     draws: String,
     most: u32,
-    /// One run of this for so many of others.
+    /// This cell has one run for this many runs of other cells.
     share: u32,
     work: Arc<dyn Fn(u64) -> Outcome + Send + Sync>,
     plan: Option<Arc<dyn Fn(u64) -> Plan + Send + Sync>>,
@@ -70,13 +70,13 @@ impl Cell {
         Self { share: 3, ..self }
     }
 
-    /// Its name, which tells it from every other.
+    /// The cell's name, unique in the grid.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether its name has all these texts in it.
+    /// Whether the cell's name contains all these texts.
     #[must_use]
     pub fn is_called(&self, texts: &[String]) -> bool {
         texts.iter().all(|text| self.name.contains(text))
@@ -119,10 +119,10 @@ impl fmt::Debug for Cell {
     }
 }
 
-/// What all runs of one cell measured.
+/// The measurements of all runs of a cell.
 pub type Samples = BTreeMap<Metric, Sample>;
 
-/// A place in a grid: a value on each of its axes.
+/// A place in a grid: one value on each axis.
 pub trait Place: Clone + PartialEq + 'static {
     /// What is run there.
     fn cell(&self) -> Cell;
@@ -133,10 +133,10 @@ pub trait Drawn: Place {
     /// Which curve.
     fn line(&self) -> Line;
 
-    /// Where on it, and in what unit.
+    /// The position on the axis, and its unit.
     fn x(&self) -> (f64, &'static str);
 
-    /// What physics allows of a metric here.
+    /// The physical limit of a metric at this place.
     fn limit(&self, _: Metric) -> Option<f64> {
         None
     }
@@ -147,7 +147,7 @@ pub trait Drawn: Place {
     }
 }
 
-/// What a claim runs, and what the runs mean.
+/// The runs of a claim, and their meaning.
 pub struct Experiment {
     /// A cell for every place of the grid, in its order.
     pub cells: Vec<Cell>,
@@ -220,8 +220,8 @@ impl<P: Place> Runs<P> {
         self.sample(place, metric).and_then(Sample::estimate).unwrap_or(Estimate::UNKNOWN)
     }
 
-    /// The logarithm of how often what was measured at `other` fits into what was measured at a place, run by run
-    /// (see [`Sample::log_ratios`]); unknown where not every run measured both.
+    /// The logarithm of a measurement over the measurement at `other`, run by run (see [`Sample::log_ratios`]);
+    /// unknown where not every run measured both.
     pub fn log_ratio(&self, (place, metric): (&P, Metric), other: (&P, Metric)) -> Estimate {
         let pair = self.sample(place, metric).zip(self.sample(other.0, other.1));
         let logs = pair.and_then(|(one, other)| one.log_ratios(other));

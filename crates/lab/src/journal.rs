@@ -1,4 +1,4 @@
-//! What was run so far, on disk: a command that was stopped goes on where it was, and no other writes there meanwhile.
+//! Runs so far, on disk: a stopped command continues from its journal, and only one process writes there at a time.
 //!
 //! ```text
 //!  # trackway 0.1.0 tune 1f0e9c… c d dmax …       by what, of what, and in what form
@@ -16,8 +16,8 @@ use siphasher::sip::SipHasher13;
 /// The file in the folder of results.
 pub const NAME: &str = "runs.tsv";
 
-/// A file to which runs are added. As long as it is open, nobody else can open it; a process that ends, however it
-/// does, lets go of it.
+/// A file to which runs are added. While a process has the file open, nobody else can open it; the end of the
+/// process, of whatever kind, releases the file.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -34,8 +34,8 @@ pub struct Head<'a> {
     pub command: &'a str,
     /// What is run, in a word: runs of another subject are not mixed in.
     pub subject: &'a str,
-    /// What runs are like. If that is not what it was, another build of the program wrote them, and they are
-    /// forgotten.
+    /// The form of the runs. A different form shows that another build of the program wrote the journal, and its runs
+    /// are discarded.
     pub form: &'a str,
 }
 
@@ -44,7 +44,7 @@ pub struct Head<'a> {
 pub struct Kept {
     /// A line for each run.
     pub lines: Vec<String>,
-    /// Whether there were runs of another build of the program, which are gone.
+    /// Whether runs of another build of the program were discarded.
     pub was_of_another_build: bool,
 }
 
@@ -57,7 +57,7 @@ pub enum Unusable {
         .0.display()
     )]
     Busy(PathBuf),
-    /// It has runs of something else.
+    /// The journal has runs of another subject.
     #[error(
         "{} has runs of another scenario, of another version of it, or of other flows: name another folder, or \
          remove that one to begin anew", .0.display()
@@ -74,8 +74,8 @@ pub enum Unusable {
 }
 
 impl Journal {
-    /// Opens the journal of a folder, which is made if missing, and reads what it has. What was being written when a
-    /// command was killed is cut off.
+    /// Opens the journal of a folder and reads its runs; makes a missing folder. A line cut short by a killed command
+    /// is removed.
     ///
     /// # Errors
     /// When somebody else has it open, it is about something else, or cannot be read or written.
@@ -118,8 +118,9 @@ impl Journal {
         cleared.and_then(|()| self.write(&self.head)).map_err(|why| self.io(why))
     }
 
-    /// Adds a line, whole or not at all: who is killed leaves at most one that is cut. When that fails, as on a full
-    /// disk, no more is added, and the runs themselves go on: false the first time. [`Journal::ensure_whole`] tells of it.
+    /// Adds a line, whole or not at all: a killed process leaves at most one cut line. If writing fails, as on a full
+    /// disk, no more is added, and the runs themselves go on: false the first time. [`Journal::ensure_whole`] reports
+    /// the failure.
     #[must_use]
     pub fn add(&self, line: &str) -> bool {
         let mut failed = self.failed.lock().expect("no thread panics while it writes a line");

@@ -1,11 +1,11 @@
-//! Pictures of combat nets: who transmitted when, and what became of it.
+//! Draws pictures of combat nets: each transmission, its sender, time and outcome.
 
 use base::time::Time;
 use sim::cnr::{Transmission, TransmissionKind};
 
 use crate::figure::timeline::{Kind, Span, Station, Timeline};
 
-/// What stations of a net transmit; of those that share a transmission the last is shown.
+/// The kinds of frames in a net; where frames share a transmission, the last of their kinds is shown.
 const LEGEND: [(Kind, &str); 6] = [
     (Kind::Control, "topology update"),
     (Kind::Ack, "acknowledgement"),
@@ -25,15 +25,14 @@ pub struct Strips {
 }
 
 impl Strips {
-    /// Of stations with these names, which have not transmitted yet.
+    /// Empty strips for stations with these names.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         let station = |name| Station { name, spans: Vec::new() };
         Self { stations: names.into_iter().map(station).collect() }
     }
 
-    /// Adds a frame that was on the air. Frames that share a transmission are one span, of the kind of which
-    /// there is most to say.
+    /// Adds a frame that was on the air. Frames of a shared transmission become one span, of the most telling kind.
     pub fn add(&mut self, frame: &Transmission) {
         let spans = &mut self.stations[frame.from.0].spans;
         let [start, end] = [frame.start, frame.end].map(Time::as_secs_f64);
@@ -63,7 +62,7 @@ impl Strips {
     }
 }
 
-/// What became of a frame comes first, then what it was.
+/// The kind of a frame: a bad outcome comes first, then the content.
 fn kind_of(frame: &Transmission) -> Kind {
     if frame.collided > 0 {
         return Kind::Collision;

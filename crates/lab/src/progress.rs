@@ -1,4 +1,4 @@
-//! How far the runs are, on standard error: a bar on a terminal, a line now and then elsewhere.
+//! Shows the progress of runs on standard error: a bar on a terminal, a line now and then elsewhere.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};

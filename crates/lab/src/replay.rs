@@ -1,9 +1,9 @@
-//! What an experiment runs, as files that `trackway sim run` runs again.
+//! Writes the runs of an experiment as scenario files, which `trackway sim run` can repeat.
 
 use crate::claim::Claim;
 use crate::grid::Cell;
 
-/// One run as a scenario file.
+/// A run as a scenario file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Replay {
     /// What to call the file.

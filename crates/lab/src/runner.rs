@@ -1,4 +1,4 @@
-//! Many runs on all cores. What comes out never depends on how many there are.
+//! Does many runs on all cores. The results never depend on the number of cores.
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;

@@ -24,7 +24,7 @@ impl Observation {
         }
     }
 
-    /// How long something took, of which nothing is known but that it took more than `limit`.
+    /// A duration in seconds; without `took`, only known to exceed `limit`.
     #[must_use]
     pub fn seconds(took: Option<Duration>, limit: Duration) -> Self {
         match took {
@@ -64,7 +64,7 @@ impl Sample {
         self.squares += off * (value - self.mean);
     }
 
-    /// What the runs so far say; `None` before the first.
+    /// The estimate from the runs so far; `None` before the first.
     #[must_use]
     pub fn estimate(&self) -> Option<Estimate> {
         (self.runs > 0).then(|| Estimate {
@@ -115,7 +115,7 @@ impl FromIterator<Observation> for Sample {
 
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_964;
-/// The logarithm of a thousand: what differs by more counts as that, even where one of both is nothing.
+/// The logarithm of a thousand: larger ratios count as a thousand, even where one of both values is zero.
 const MOST_LOG: f64 = 3.0 * std::f64::consts::LN_10;
 
 /// The 97.5 % quantile of Student's t distribution with this many degrees of freedom.
@@ -256,21 +256,22 @@ impl Estimate {
         self.at_least(least).and(self.at_most(most))
     }
 
-    /// The reciprocal of what this is the logarithm of, as a logarithm.
+    /// For the logarithm of a value, the logarithm of the reciprocal.
     #[must_use]
     pub fn negated(&self) -> Self {
         Self { mean: -self.mean, ..*self }
     }
 
-    /// What this is the logarithm of. Its interval is not even: half of it is the distance to the upper end.
+    /// For the logarithm of a value, the value itself. The interval is not even: half of it is the distance to the
+    /// upper end.
     #[must_use]
     pub fn exp(&self) -> Self {
         let mean = libm::exp(self.mean);
         Self { mean, ci95: self.ci95.map(|half| mean * libm::expm1(half)), ..*self }
     }
 
-    /// A share by counts: `count` of `all` that are independent of each other. The interval is Wilson's score
-    /// interval, about whose middle the mean lies; `runs` are those that were counted.
+    /// A share by counts: `count` of `all` independent events. The interval is Wilson's score interval, with the mean
+    /// at its middle; `runs` are the counted runs.
     #[must_use]
     pub fn share(count: f64, all: f64, runs: u32) -> Self {
         if all <= 0.0 {

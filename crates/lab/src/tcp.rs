@@ -1,4 +1,4 @@
-//! TCP as the simulators of the papers have it, and as hosts have it.
+//! Configurations of TCP as in the papers' simulators and as in hosts.
 
 use std::time::Duration;
 
@@ -90,10 +90,10 @@ pub fn ns2_vegas(alpha: f64, beta: f64, gamma: f64) -> Config {
     with_algorithm(as_ns2(Config::default()), Algorithm::Vegas(config))
 }
 
-/// TCP-AP as its agent for that simulator, which never backs its timer off.
+/// TCP-AP like its agent for ns-2, which never backs its timer off.
 ///
-/// Hops come from the TTL of acknowledgements, as if all were radio's: whoever has wired ones
-/// behind the radios sets `wired` of its [`Hops`](adaptive_pacing::Hops).
+/// Hops come from the TTL of acknowledgements and all count as radio hops: users with wired hops behind the radios
+/// set `wired` of its [`Hops`](adaptive_pacing::Hops).
 #[must_use]
 pub fn ns2_tcp_ap() -> Config {
     let pacing = adaptive_pacing::Config {
@@ -114,7 +114,7 @@ const NS2_SEGMENT: u16 = 1_460;
 /// `window_`, in packets, which is the first slow-start threshold too.
 const NS2_WINDOW: usize = 20;
 
-/// As Linux has it today, with buffers that its autotuning may reach by default.
+/// TCP like Linux today, with buffers up to the default limit of autotuning.
 #[must_use]
 pub fn as_linux(config: Config) -> Config {
     Config {
@@ -124,7 +124,7 @@ pub fn as_linux(config: Config) -> Config {
         max_holes: 4_096,
         recovery: LossRecovery { undo_timeouts: true, ..config.recovery },
         congestion: Congestion {
-            // A handshake that was only slow is told by its timestamp from one that lost a segment.
+            // Timestamps distinguish a slow handshake from a lost segment.
             window_after_syn_loss: config.congestion.initial_window,
             algorithm: Algorithm::CUBIC,
             ..config.congestion
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// What a sender over three links of 2 Mbit/s has in flight at most, and what it found out.
+    /// The most octets in flight from a sender over three links of 2 Mbit/s, and the counters of its TCP.
     fn run(tcp: Config, loss: f64) -> (u64, ::tcp::Stats) {
         let channel = channel::Config {
             rate: BitRate::from_bits_per_s(2_000_000).expect("more than 0"),

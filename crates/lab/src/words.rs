@@ -27,12 +27,12 @@ pub(crate) fn any(value: f64) -> String {
     }
 }
 
-/// A mean with its interval, or as the lower bound that it is, with the runs that did not end.
+/// Formats a mean with its interval, or as a lower bound with the number of runs that did not end.
 pub(crate) fn mean(estimate: &Estimate) -> String {
     let Estimate { runs, censored, .. } = *estimate;
     match estimate.ci95 {
         _ if estimate.mean.is_nan() => "unknown".to_owned(),
-        // Of a mean of means the runs are not those that are counted.
+        // For a mean of means, the runs are not the counted ones.
         _ if estimate.is_lower_bound() && censored <= runs => {
             format!("at least {} ({censored} of {runs} runs did not end)", number(estimate.mean))
         }

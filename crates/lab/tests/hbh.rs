@@ -1,4 +1,4 @@
-//! The claims about HBH, with few runs: what must hold whatever the protocols' parameters become.
+//! Tests the claims about HBH with few runs: statements that must hold even if the protocols' parameters change.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Messages over UDP, S/R and TCP in files.
+//! Tests scenario files with messages over UDP, S/R and TCP.
 
 use std::path::Path;
 use std::time::Duration;

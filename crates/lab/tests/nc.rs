@@ -1,4 +1,4 @@
-//! The claims about the coded tunnel, with few runs: what must hold whatever its parameters become.
+//! Tests the claims about the coded tunnel with few runs: statements that must hold even if its parameters change.
 
 use lab::campaign::{self, Plan, Tested};
 use lab::progress::Progress;

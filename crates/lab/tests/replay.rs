@@ -1,4 +1,4 @@
-//! Runs of experiments as scenario files, run again from those.
+//! Tests that runs of experiments, written as scenario files, run again with the same result.
 
 use std::path::Path;
 
@@ -50,12 +50,12 @@ fn a_transfer_through_a_tunnel_receives_as_much_as_its_experiment_said() {
     assert_eq!((transfer.octets, transfer.end), (None, None));
 }
 
-/// Writing reads what was written and compares.
+/// Writing a scenario also reads the text again and compares.
 #[test]
 fn every_cell_of_hbh_and_nc_can_be_written() {
     for claim in lab::claims().iter().filter(|claim| matches!(claim.group, "hbh" | "nc")) {
         let cells = (claim.experiment)().cells;
-        // Of the many of hbh-everywhere some are enough.
+        // Some of the many cells of hbh-everywhere are enough.
         let step = 1 + cells.len() / 200;
         for cell in cells.iter().step_by(step) {
             let plan = cell.plan(cell.seed(0, 0)).expect("a scenario");

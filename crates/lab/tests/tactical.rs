@@ -1,4 +1,4 @@
-//! Tactical traffic in files.
+//! Tests scenario files with tactical traffic.
 
 use std::path::Path;
 

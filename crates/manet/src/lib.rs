@@ -1,4 +1,4 @@
-//! Routing protocols for IPv4: of mobile ad hoc networks, and of links between two.
+//! Routing protocols for IPv4: for mobile ad hoc networks, and for point-to-point links.
 //!
 //! ```text
 //!            handle_demand (no route)               poll_transmit (a message)
@@ -8,8 +8,8 @@
 //!            poll_event: routes to set
 //! ```
 //!
-//! One trait stands for all of them, so that a driver (a node of the simulator, `trackway run`) knows
-//! none by name. The driver puts messages into what carries them, and routes into its forwarding table.
+//! One trait covers all protocols, so that a driver (a node of the simulator, `trackway run`) names none of them. The
+//! driver sends messages by their carrier, and writes routes into its forwarding table.
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 
@@ -31,21 +31,21 @@ use base::time::Time;
 ///
 /// After any `handle_*` the driver polls events, then transmits on each interface that has room.
 pub trait Router: Debug + Send {
-    /// What its messages are carried by.
+    /// The carrier of the protocol's messages.
     fn carrier(&self) -> Carrier;
 
-    /// Learns what an interface is like: at the start, and when something of it changes. `None` while
-    /// it is down or gone; routes through it end then.
+    /// Handles an interface that is new or has changed. `None` while the interface is down or gone; routes through it
+    /// end then.
     fn handle_interface(&mut self, now: Time, index: usize, interface: Option<&Interface>);
 
     /// Takes a message that a neighbour sent.
     fn handle_message(&mut self, now: Time, arrival: &Arrival, payload: &[u8]);
 
-    /// Learns that a packet has no route. A protocol that finds routes on demand looks for one if the
-    /// packet is the node's own, and tells the neighbour that there is none if it is not.
+    /// Handles a packet without a route. A protocol that finds routes on demand searches for one if the packet is the
+    /// node's own, and otherwise reports the missing route to the neighbour.
     fn handle_demand(&mut self, _now: Time, _demand: &Demand) {}
 
-    /// Learns that a packet leaves by one of its routes: such routes stay in use.
+    /// Reports that a packet leaves by one of the protocol's routes: routes in use stay.
     fn handle_passage(&mut self, _now: Time, _passage: &Passage) {}
 
     /// Learns that the link layer could not bring a packet to a neighbour.
@@ -63,14 +63,14 @@ pub trait Router: Debug + Send {
     /// When to call `handle_timeout` at the latest.
     fn next_timeout(&self) -> Option<Time>;
 
-    /// The routes that it has given, in the order of their prefixes.
+    /// The routes given to the driver, ordered by prefix.
     fn routes(&self) -> Vec<(Prefix, Route)>;
 
     /// Its counters by name, for reports and metrics.
     fn counters(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// What carries the messages of a routing protocol.
+/// The carrier of a routing protocol's messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Carrier {
     /// IP itself, as this protocol.
@@ -84,7 +84,7 @@ pub enum Carrier {
 pub struct Interface {
     /// Its address there.
     pub address: Ipv4Addr,
-    /// Octets of the longest message that fits a packet on it.
+    /// Octets of the longest message in one packet on the interface.
     pub room: usize,
 }
 
@@ -109,7 +109,7 @@ pub struct Arrival {
 }
 
 impl Carrier {
-    /// Octets of headers before a message, those of IP included.
+    /// Octets of all headers before a message, IP included.
     #[must_use]
     pub const fn headers(self) -> usize {
         match self {
@@ -131,9 +131,9 @@ impl Carrier {
 /// Whom a message is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sending {
-    /// A neighbour's address, or one of all neighbours: 255.255.255.255 or a group's.
+    /// The destination: a neighbour's address, or a common one, 255.255.255.255 or a group's.
     pub to: Ipv4Addr,
-    /// The TTL of its IP header.
+    /// TTL of the IP header.
     pub ttl: u8,
 }
 
@@ -142,7 +142,7 @@ pub struct Sending {
 pub struct Demand {
     /// Its destination.
     pub destination: Ipv4Addr,
-    /// The neighbour that sent it to be passed on; `None` if it is the node's own.
+    /// The neighbour that sent the packet for forwarding; `None` if the packet is the node's own.
     pub from: Option<Neighbour>,
 }
 
@@ -155,7 +155,7 @@ pub struct Passage {
     pub destination: Ipv4Addr,
     /// The neighbour that sent it; `None` if it is the node's own.
     pub from: Option<Neighbour>,
-    /// The neighbour that it goes to.
+    /// The neighbour to send to.
     pub next: Neighbour,
 }
 
@@ -171,20 +171,20 @@ pub enum Event {
     Notice(Notice),
 }
 
-/// What an operator should know of other nodes.
+/// News about other nodes, for an operator.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Notice {
     /// Another node uses our address, or forges messages in our name; a neighbour passed such a message on.
     AddressDisputed {
         /// Our address.
         address: Ipv4Addr,
-        /// The neighbour that it came from.
+        /// The neighbour that sent the message.
         from: Neighbour,
     },
-    /// A message had parts that were skipped since they cannot be read. The rest of it counts, and it
-    /// goes on to other nodes as it came.
+    /// Parts of a message could not be read and were skipped. The rest counts, and other nodes get the message
+    /// unchanged.
     Unreadable {
-        /// The neighbour that it came from.
+        /// The neighbour that sent the message.
         from: Neighbour,
         /// The node that wrote it.
         originator: Ipv4Addr,

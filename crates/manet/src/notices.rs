@@ -1,4 +1,4 @@
-//! What protocols tell an operator of other nodes, until the driver asks for it.
+//! Collects notices about other nodes until the driver fetches them for an operator.
 
 use std::collections::BTreeSet;
 

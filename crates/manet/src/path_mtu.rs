@@ -1,8 +1,8 @@
-//! How long packets to gateways may be, as ICMP says (RFC 1191).
+//! Remembers the path MTU to each gateway, from ICMP errors (RFC 1191).
 //!
-//! The sender of a packet in a half tunnel does not learn that it was too long: the error quotes what the tunnel
-//! made of it, and comes to the tunnel's beginning. There it is remembered (RFC 2003, section 5), and the next
-//! packet that is too long is refused before it enters.
+//! The sender of a packet in a half tunnel does not learn that the packet was too long: the ICMP error quotes the
+//! tunnel's packet, and goes to the beginning of the tunnel. That node remembers the MTU (RFC 2003, section 5), and
+//! refuses the next packet that is too long before it enters.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -15,7 +15,7 @@ const LIFETIME: Duration = Duration::from_secs(600);
 /// The least MTU that is believed, in octets: all hosts take packets of this length (RFC 791), and a forger makes no
 /// packet shorter.
 const LEAST: usize = 576;
-/// Gateways of which one is remembered at once.
+/// Most gateways remembered at once.
 const GATEWAYS: usize = 16;
 
 /// The paths' MTUs.
@@ -46,7 +46,7 @@ impl PathMtus {
         self.known.insert(gateway, known);
     }
 
-    /// Octets that fit on the way to `gateway`, by an interface that takes `mtu`.
+    /// Octets that fit on the path to `gateway`, by an interface with this `mtu`.
     #[must_use]
     pub fn mtu(&self, now: Time, gateway: Ipv4Addr, mtu: usize) -> usize {
         let known = self.known.get(&gateway).filter(|known| now < known.until);

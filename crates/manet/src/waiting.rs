@@ -1,4 +1,4 @@
-//! Packets that wait while a route to their destination is looked for.
+//! Holds packets while a protocol searches for a route to their destination.
 //!
 //! ```text
 //!  no route:  push ──▶ ┌─────────┐ ──▶ take      a route was found
@@ -6,8 +6,7 @@
 //!        next_timeout  └─────────┘ ──▶ expire    they waited too long
 //! ```
 //!
-//! What comes when there is no room takes the place of the oldest: a transport repeats what is old
-//! anyway, and wants what is new.
+//! When there is no room, a new packet replaces the oldest: a transport repeats old data anyway, and wants the new.
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +22,7 @@ use base::time::Time;
 pub struct Config {
     /// Packets in all; AODV-UU in ns-2 has 512.
     pub packets: usize,
-    /// Packets for one destination, so that one that cannot be found leaves room for others.
+    /// Most packets for one destination: an unreachable destination must leave room for others.
     pub packets_per_destination: usize,
     /// Octets in all.
     pub octets: usize,
@@ -35,7 +34,7 @@ pub struct Config {
 #[derive(Debug)]
 pub struct Waiting<P> {
     config: Config,
-    /// By their numbers, which are in the order of arrival.
+    /// Waiting packets by number, in order of arrival.
     packets: BTreeMap<u64, Held<P>>,
     /// The numbers of the packets for a destination, oldest first; never empty.
     queues: BTreeMap<Ipv4Addr, VecDeque<u64>>,
@@ -51,7 +50,7 @@ pub struct Stats {
     pub pushed: u64,
     /// Packets that were taken.
     pub taken: u64,
-    /// Packets that made room for others, or for which there was none.
+    /// Packets dropped for lack of room.
     pub evicted: u64,
     /// Packets that waited too long.
     pub expired: u64,
@@ -90,8 +89,8 @@ impl<P> Waiting<P> {
         }
     }
 
-    /// Lets a packet of so many octets wait; returns those that make room for it, oldest first, which
-    /// is the packet itself if it does not fit alone.
+    /// Lets a packet of so many octets wait; returns the packets evicted for it, oldest first; a packet too large for
+    /// the whole queue is itself evicted.
     #[must_use = "what was evicted is to be counted as lost"]
     pub fn push(
         &mut self,
@@ -175,13 +174,13 @@ impl<P> Waiting<P> {
         self.packets.is_empty()
     }
 
-    /// Octets of the packets that wait.
+    /// Octets of all waiting packets.
     #[must_use]
     pub fn octets(&self) -> usize {
         self.octets
     }
 
-    /// What became of the packets so far.
+    /// Counts how waiting packets have ended so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats

@@ -1,12 +1,12 @@
-//! Destinations that are asked each alone, because they did not answer as others of their group did.
+//! Destinations to ask one by one, because they stayed silent while others of their group answered.
 
 use super::destination::Destination;
 
-/// Whom a question is for that does not go to all, some at a time.
+/// A question to some destinations only, sent to a few at a time.
 #[derive(Debug, Default)]
 pub(super) struct Alone {
     asked: Vec<usize>,
-    /// Those of them to whom the question has not been sent.
+    /// Destinations that have not been sent the question yet.
     unsent: Vec<usize>,
 }
 
@@ -14,7 +14,7 @@ pub(super) struct Alone {
 const AT_ONCE: usize = 3;
 
 impl Alone {
-    /// Plans to ask some of those that have not answered, the least asked ones first.
+    /// Plans questions to some silent destinations, the least asked first.
     pub(super) fn plan(&mut self, destinations: &[Destination]) {
         let silent = destinations.iter().enumerate().filter(|(_, it)| it.is_silent());
         let mut silent: Vec<(u8, usize)> = silent.map(|(index, it)| (it.requests, index)).collect();
@@ -54,7 +54,7 @@ impl Alone {
         self.unsent.pop();
     }
 
-    /// Forgets to ask those who have answered.
+    /// Drops destinations that have answered from the list to ask.
     pub(super) fn prune(&mut self, destinations: &[Destination]) {
         self.unsent.retain(|index| destinations[*index].is_silent());
     }

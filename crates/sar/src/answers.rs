@@ -1,4 +1,4 @@
-//! Answers that are owed: at most one for each transfer, spread in time where many would answer at once.
+//! Schedules answers: at most one for each transfer, spread in time where many nodes would answer at once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,7 +13,7 @@ use super::message::Precedence;
 use super::shares::{Place, Shares, Source};
 use super::wire::Ports;
 
-/// Which transfer: of the other node, or ours to it.
+/// A transfer: of the other node to us, or ours to it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct About {
     pub(super) peer: IpAddr,
@@ -24,7 +24,7 @@ pub(super) struct About {
 /// What is said.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Say {
-    /// What has arrived, as it is when it is sent; nothing, if the transfer is not known.
+    /// What has arrived, as of the time of sending; an unknown transfer has nothing.
     Partial,
     Complete,
     AbortConfirm,
@@ -46,11 +46,11 @@ pub(super) struct Answers {
     all: BTreeMap<About, Owed>,
     due: BTreeSet<(Time, About)>,
     shares: Shares<About>,
-    /// For answers about transfers that are not known, to nodes that are not known either.
+    /// The common budget for answers to unknown nodes about unknown transfers.
     strange: Budget,
-    /// The same for nodes that are known, each its own, so that strangers cannot use it up.
+    /// The same budget for each known node alone, so that strangers cannot use it up.
     own: BTreeMap<IpAddr, Budget>,
-    /// Nodes with a budget of their own, in the order in which they got it.
+    /// Nodes with a budget, oldest budget first.
     owners: VecDeque<IpAddr>,
     rng: Rng,
     /// The time of the last call, before which nothing is due any more.
@@ -69,7 +69,7 @@ struct Owed {
 
 /// Nodes that are known and have a budget of their own, at most.
 const OWNERS: usize = 1_024;
-/// Of the room for answers, one source may fill this part while others want some.
+/// One source may fill this part of the room for answers while others want room.
 const FAIR: u64 = 8;
 
 impl Answers {
@@ -89,7 +89,7 @@ impl Answers {
         }
     }
 
-    /// Owes one; if many others owe one too, then some time later. One about the same transfer is
+    /// Schedules an answer; with a random delay if many other nodes answer too. An answer about the same transfer is
     /// replaced if it says less, and keeps its time.
     pub(super) fn owe(
         &mut self,
@@ -111,7 +111,7 @@ impl Answers {
         self.insert(config, at, about, answer);
     }
 
-    /// Owes one at a time of its own, unless there is one about the same transfer.
+    /// Schedules an answer for this time, unless an answer about the same transfer is waiting already.
     pub(super) fn owe_at(&mut self, config: &Config, at: Time, about: About, answer: Answer) {
         if !self.all.contains_key(&about) {
             self.insert(config, at, about, answer);
@@ -139,8 +139,8 @@ impl Answers {
         Some(answer)
     }
 
-    /// Owes one about a transfer that is not known, unless there were too many to nodes that are not known
-    /// either, or to this one.
+    /// Schedules an answer about an unknown transfer, unless the budget of this node, or of all unknown nodes, is used
+    /// up.
     pub(super) fn owe_stranger(
         &mut self,
         now: Time,

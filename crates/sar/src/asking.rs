@@ -1,4 +1,4 @@
-//! Questions of a transfer to its destinations: to all of them, or to single ones.
+//! Decides which destinations of a transfer to ask for an answer: all of them, or single ones.
 
 use base::time::Time;
 
@@ -9,7 +9,7 @@ use super::polls::Poll;
 impl Outgoing {
     /// A question went out.
     pub(super) fn handle_asked(&mut self, now: Time, next: Next, load: u64) {
-        // What several answer is spread in time, which tells nothing of how far away they are.
+        // Answers of several destinations are spread in time, so they prove nothing about distance.
         let is_clean = self.timing.timeouts == 0 && !self.is_shared();
         if is_clean {
             self.timing.asked_at = Some(now);
@@ -44,7 +44,7 @@ impl Outgoing {
         self.active().nth(1).is_some()
     }
 
-    /// Those that the question that is under way is for.
+    /// Destinations of the question in flight.
     pub(super) fn asked(&self) -> impl Iterator<Item = &Destination> {
         let all = self.destinations.iter().enumerate();
         all.filter(|(index, it)| it.is_active && self.alone.concerns(*index)).map(|(_, it)| it)

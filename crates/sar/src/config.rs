@@ -1,8 +1,8 @@
-//! What can be set.
+//! Configuration of segmentation and reassembly, with defaults.
 
 use std::time::Duration;
 
-/// Which rules a node keeps. What goes over the wire is the same, so nodes of different profiles can talk.
+/// The rules of a node. The wire format is the same, so nodes of different profiles can communicate.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Profile {
     /// S/R Basic of MIL-STD-2045-47001D.
@@ -51,7 +51,7 @@ pub struct Config {
     pub profile: Profile,
     /// Octets of a segment: what fits without being fragmented.
     pub segment: u16,
-    /// Whether all nodes of the net understand repairs, so that they may be sent.
+    /// Whether all nodes of the net understand repairs, so that this node may send repairs.
     pub coding: bool,
     /// How often what is tried again.
     pub retries: Retries,
@@ -68,10 +68,9 @@ pub struct Config {
 pub struct Retries {
     /// Times that a destination is asked for an answer, the first one included (RFARL).
     pub requests: u8,
-    /// Times that a segment is sent again that a destination says is missing (SRCL).
+    /// How often to resend a segment that a destination reports missing (SRCL).
     pub segment: u8,
-    /// Whether the first transmission of a segment counts as one of those, as in the standard's
-    /// example but not in its pseudo-code.
+    /// Whether the first transmission of a segment counts too, as in the standard's example but not in its pseudo-code.
     pub first_counts: bool,
     /// Partial acknowledgements that a receiver sends of its own when segments stay away (RTECL).
     pub assembly: u8,
@@ -113,7 +112,7 @@ pub struct Times {
     pub gap: Duration,
     /// How long a receiver waits for the next segment at most (`MAX_ISRIT`).
     pub most_gap: Duration,
-    /// How long what was measured of a destination counts.
+    /// How long measurements of a destination count.
     pub cache: Duration,
     /// How long a receiver knows a finished transfer.
     pub remember: Duration,
@@ -140,7 +139,7 @@ pub struct Limits {
     pub reassembly_octets: usize,
     /// Finished transfers that a receiver knows.
     pub remembered: usize,
-    /// Destinations of which is known how far away they are.
+    /// Most destinations whose distance is remembered.
     pub peers: usize,
     /// Answers that wait to be sent.
     pub answers: usize,

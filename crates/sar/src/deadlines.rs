@@ -1,10 +1,10 @@
-//! Deadlines, the earliest first.
+//! A queue of deadlines, earliest first.
 
 use std::collections::BTreeSet;
 
 use base::time::Time;
 
-/// What is due when. Who has a deadline notes the one that stands here.
+/// Deadlines of many items, ordered by time. Each item keeps a copy of its own deadline.
 #[derive(Debug)]
 pub(super) struct Deadlines<K> {
     due: BTreeSet<(Time, K)>,

@@ -1,4 +1,4 @@
-//! Who has what of a transfer.
+//! The state of each destination of a transfer: segments that it has, and answers that it gave.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use base::time::Time;
 pub(super) struct Destination {
     pub(super) address: IpAddr,
     pub(super) is_active: bool,
-    /// It does not answer, and the message waits for it: no part of the rounds of the others.
+    /// The destination is silent, and the message waits for it: the rounds of the others go on without it.
     pub(super) is_parked: bool,
     /// It has all segments below.
     pub(super) low: u16,
@@ -19,7 +19,7 @@ pub(super) struct Destination {
     /// Questions without an answer (RFARC).
     pub(super) requests: u8,
     pub(super) has_answered: bool,
-    /// When it alone was asked, if that was once.
+    /// When the destination alone was asked; `None` unless asked exactly once.
     pub(super) asked_alone: Option<Time>,
     pub(super) restarts: u8,
 }
@@ -39,7 +39,7 @@ impl Destination {
         }
     }
 
-    /// Whether an answer of it is missing.
+    /// Whether the destination still has to answer.
     pub(super) fn is_silent(&self) -> bool {
         self.is_active && !self.has_answered
     }
@@ -49,7 +49,7 @@ impl Destination {
         self.is_active || self.is_parked
     }
 
-    /// It takes no part until it is heard.
+    /// Excludes the destination until it is heard.
     pub(super) fn park(&mut self) {
         (self.is_active, self.is_parked) = (false, true);
     }
@@ -67,7 +67,7 @@ impl Destination {
         (self.requests, self.restarts, self.asked_alone) = (0, 0, None);
     }
 
-    /// Nothing is to become of it any more.
+    /// Ends the destination's part for good.
     pub(super) fn close(&mut self) {
         (self.is_active, self.is_parked) = (false, false);
     }
@@ -76,7 +76,7 @@ impl Destination {
         number >= self.low && !self.above.contains(&number)
     }
 
-    /// Takes together what it has without a gap.
+    /// Raises `low` over all segments present without a gap.
     pub(super) fn advance(&mut self) {
         while let Some(next) = self.above.first().copied()
             && next <= self.low

@@ -1,4 +1,4 @@
-//! A node: it sends messages and receives them.
+//! One node: sends and receives messages.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -32,8 +32,8 @@ pub struct Sar {
 }
 
 impl Sar {
-    /// A node. Its first transfer has the number `serial`: one more than the last that an earlier
-    /// process has stored (see [`Event::Started`]); one by chance when there was none.
+    /// A node. Its first transfer has the number `serial`: one more than the last number stored by an earlier process
+    /// (see [`Event::Started`]); a random number without an earlier process.
     #[must_use]
     pub fn new(now: Time, config: Config, serial: Option<u16>, mut rng: Rng) -> Self {
         let serial = serial.unwrap_or_else(|| low16(rng.bits()));
@@ -61,21 +61,21 @@ impl Sar {
         self.sender.submit(now, &self.config, message, destinations, options)
     }
 
-    /// Gives up a message for all destinations that have no outcome yet; each has [`Outcome::Cancelled`] then. It may
-    /// have arrived already at those to which something was sent. Returns how many they are.
+    /// Gives up a message for all destinations without an outcome; each gets [`Outcome::Cancelled`]. Destinations that
+    /// were sent something may have the message already. Returns the number of cancelled destinations.
     ///
     /// [`Outcome::Cancelled`]: super::Outcome::Cancelled
     pub fn cancel(&mut self, now: Time, id: MessageId) -> usize {
         self.sender.cancel(now, &self.config, &mut self.answers, id)
     }
 
-    /// What an earlier process had received, so that it is not received again.
+    /// Takes over the transfers received by an earlier process, so that none is received again.
     pub fn remember(&mut self, now: Time, known: Remembered) {
         self.receiver.know(now, known);
     }
 
-    /// Tells others that this node is there again, because they may have messages for it: each is acknowledged
-    /// once more what it sent last, which a node that waits for nothing ignores.
+    /// Announces to others that this node is back, because they may have messages for it. Each peer gets an
+    /// acknowledgement of its latest transfer once more; a peer that waits for nothing ignores the acknowledgement.
     pub fn announce(&mut self, now: Time, peers: impl IntoIterator<Item = IpAddr>) {
         let mut at = now;
         for (count, peer) in peers.into_iter().enumerate() {
@@ -93,24 +93,24 @@ impl Sar {
         }
     }
 
-    /// Destinations that do not answer, and that messages wait for all the same.
+    /// Destinations that do not answer, and for which messages still wait.
     pub fn silent(&self) -> impl Iterator<Item = IpAddr> {
         self.sender.silent()
     }
 
-    /// Something changed below that may lead to a destination again, such as an interface or a route: if it does
-    /// not answer, it is tried at once.
+    /// A change below may make a destination reachable again, such as a new interface or route: a silent destination is
+    /// tried at once.
     pub fn handle_way(&mut self, now: Time, to: IpAddr) {
         self.sender.handle_heard(now, &self.config, to);
     }
 
-    /// Whether an address has acknowledged something that was sent there.
+    /// Whether this address has ever acknowledged anything.
     #[must_use]
     pub fn has_answered(&self, address: IpAddr) -> bool {
         self.sender.has_answered(address)
     }
 
-    /// What was received and is known, for a process that comes after this one.
+    /// Finished transfers still remembered, for a later process to take over.
     pub fn remembered(&self) -> impl Iterator<Item = &Remembered> {
         self.receiver.finished.iter()
     }
@@ -190,7 +190,7 @@ impl Sar {
         event.or_else(|| self.receiver.events.pop_front())
     }
 
-    /// The next PDU to send, in place of what `out` holds, and where it goes. Answers go first.
+    /// Writes the next PDU to `out`, replacing its content, and returns its destination. Answers go first.
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         let Some((about, answer)) = self.answers.pop(now) else {
             return self.sender.poll_transmit(now, &self.config, out);

@@ -1,4 +1,4 @@
-//! Round trips and gaps as they are measured, and the timeouts that follow.
+//! Measures round trips and gaps, and derives the timeouts.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ pub(super) struct Trip {
 /// The shortest round trip of the last five to ten minutes: routes change.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shortest {
-    /// Of the current five minutes, and of those before.
+    /// Of the current five minutes, and of the five minutes before.
     spans: [Option<Duration>; 2],
     since: Option<Time>,
 }

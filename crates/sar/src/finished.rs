@@ -1,4 +1,4 @@
-//! Transfers that are over and known, so that a late segment is answered and no message taken twice.
+//! Remembers finished transfers, so that late segments are answered and no message is delivered twice.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hasher as _;
@@ -11,7 +11,7 @@ use siphasher::sip::SipHasher13;
 
 use super::wire::Ports;
 
-/// A transfer that is over, as a driver keeps it over a restart.
+/// A finished transfer, as a driver keeps it across restarts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Remembered {
     /// Its originator.
@@ -37,12 +37,12 @@ pub enum Ending {
     Delivered,
 }
 
-/// What a segment of a remembered transfer is.
+/// How a segment relates to a remembered transfer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Recognised {
-    /// A copy of what came before.
+    /// A copy of something received earlier.
     Late(Ending),
-    /// Of another transfer, which has the same number.
+    /// A segment of a new transfer with the same number.
     New,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum Recognised {
 #[derive(Debug)]
 pub(super) struct Finished {
     all: BTreeMap<(IpAddr, u16), Known>,
-    /// In the order in which they came; entries that were replaced are skipped.
+    /// In order of arrival; replaced entries are skipped.
     order: VecDeque<(Time, IpAddr, u16)>,
     /// The newest number of each source, counted on from round to round, and how many are known of it.
     newest: BTreeMap<IpAddr, (u64, u32)>,
@@ -69,11 +69,11 @@ struct Known {
     number: u64,
 }
 
-/// Of all that are known, one source may have this part.
+/// One source may have this part of all remembered transfers.
 const FAIR: usize = 4;
 /// Where so few are known, one source may have all.
 const FEW: usize = 4_096;
-/// Entries of the order that may be out of date beside as many as are known.
+/// Outdated entries allowed in the order, beyond the number of remembered transfers.
 const STALE: usize = 1_024;
 
 /// Where the count of the numbers of a source begins: far from where it could wrap.
@@ -94,8 +94,8 @@ impl Finished {
         Self { all, order, newest, most, share, lifetime }
     }
 
-    /// Remembers a transfer. Returns which were forgotten for want of room: of a source that has more than its
-    /// share its own oldest, and else the oldest of all.
+    /// Remembers a transfer. Returns the transfers forgotten to make room: the oldest of the same source if the source
+    /// has more than its share, otherwise the oldest of all.
     pub(super) fn insert(&mut self, now: Time, remembered: Remembered) -> Vec<(IpAddr, u16)> {
         let key = (remembered.source, remembered.serial);
         self.remove(key);
@@ -132,7 +132,7 @@ impl Finished {
         forgotten
     }
 
-    /// The transfer of a source that began longest before this one: numbers are used in order.
+    /// The source's oldest transfer, judged by the number: sources use numbers in order.
     fn oldest_of(&self, (source, serial): (IpAddr, u16)) -> Option<(IpAddr, u16)> {
         let above = serial.checked_add(1).map(|next| (source, next)..=(source, u16::MAX));
         let mut above = above.into_iter().flat_map(|range| self.all.range(range));
@@ -151,8 +151,8 @@ impl Finished {
         self.all.get(&(source, low16(*newest))).map(|known| &known.remembered)
     }
 
-    /// What a segment with this number of this source is, if such a transfer is known. Its first
-    /// segment's fingerprint is asked for only then.
+    /// Tells what a segment is, if a transfer of this source and number is remembered. Only then is the fingerprint of
+    /// the first segment calculated.
     pub(super) fn recognise(
         &self,
         now: Time,
@@ -173,20 +173,21 @@ impl Finished {
         Some(if is_late { Recognised::Late(known.ending) } else { Recognised::New })
     }
 
-    /// How the transfer of this number ended, if it is known and not one of an earlier round of numbers.
+    /// How the transfer of this number ended, if remembered and not from an earlier round of numbers.
     pub(super) fn get(&self, now: Time, key: (IpAddr, u16)) -> Option<&Remembered> {
         let known = self.all.get(&key)?;
         let is_this = now.since(known.since) <= self.lifetime && known.number == self.number(key);
         is_this.then_some(&known.remembered)
     }
 
-    /// A number, counted on from round to round: that next to the newest of its source, as numbers are used in order.
+    /// The number counted on across rounds: the candidate nearest to the newest of its source, because sources use
+    /// numbers in order.
     fn number(&self, (source, serial): (IpAddr, u16)) -> u64 {
         let newest = self.newest.get(&source).map_or(BEGIN + u64::from(serial), |(it, _)| *it);
         newest.wrapping_add_signed(serial.wrapping_sub(low16(newest)).cast_signed().into())
     }
 
-    /// All of them, in order of source and number.
+    /// All remembered transfers, in order of source and number.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Remembered> {
         self.all.values().map(|known| &known.remembered)
     }

@@ -1,4 +1,4 @@
-//! A transfer that is being received.
+//! One transfer being received.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::wire::{Cover, MaskBuffer, PARTIAL_HEADER, Place, WORD};
 /// The factor between the gap that is expected and how long Basic waits: SRCL's maximum, and jitter.
 const BASIC_PATIENCE: f64 = 5.0 * 2.2;
 
-/// What has arrived of a transfer.
+/// A transfer being received: the segments that have arrived.
 #[derive(Debug)]
 pub(super) struct Incoming {
     pub(super) last: u16,
@@ -24,9 +24,9 @@ pub(super) struct Incoming {
     segments: BTreeMap<u16, Box<[u8]>>,
     /// All below have arrived.
     next: u16,
-    /// Octets of the segments before the last one, when one of them has arrived.
+    /// Octets of each segment but the last, known after the first of them arrives.
     size: Option<usize>,
-    /// Octets of the last segment, as repairs say.
+    /// Octets of the last segment, known from repairs.
     tail: Option<usize>,
     solver: Solver,
     /// Segments since the last answer.
@@ -39,16 +39,16 @@ pub(super) struct Incoming {
     arrived: Time,
     gap: Filter,
     largest_gap: Duration,
-    /// The deadline as it is noted.
+    /// The deadline as noted in the common list.
     pub(super) due: Option<Time>,
-    /// Its place among all transfers, and what it weighs there.
+    /// The position in the list of all transfers, and the weight there.
     pub(super) place: Option<(Stage, shares::Place)>,
     /// Octets received from the originator, less octets answered. Answers never exceed it, so a forged source address
     /// gains no amplification.
     credit: usize,
 }
 
-/// How far a transfer has come: those that have just begun cost whoever makes them up next to nothing.
+/// The progress of a transfer: invented transfers stay in the first stage, at almost no cost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Stage {
     /// One segment has arrived.
@@ -97,7 +97,7 @@ impl Incoming {
         }
     }
 
-    /// A datagram of so many octets came for it.
+    /// Counts a received datagram of so many octets as credit for answers.
     pub(super) fn earn(&mut self, octets: usize) {
         self.credit = self.credit.saturating_add(octets);
     }
@@ -125,7 +125,7 @@ impl Incoming {
         Taken::Stored
     }
 
-    /// Takes a repair; returns how many segments it gave, `None` if it is of no use.
+    /// Takes a repair; returns the number of segments solved, `None` if the repair is useless.
     pub(super) fn repair(
         &mut self,
         now: Time,
@@ -183,7 +183,7 @@ impl Incoming {
         self.reminders = 0;
     }
 
-    /// Something came of its originator, though nothing new.
+    /// Notes a sign of life of the originator without news.
     pub(super) fn touch(&mut self, now: Time) {
         self.arrived = now;
         self.reminders = 0;
@@ -203,10 +203,10 @@ impl Incoming {
                 let patience = self.largest_gap.max(times.gap).mul_f64(BASIC_PATIENCE);
                 self.arrived + patience.min(times.most_gap)
             }
-            // Its originator asks when it wants to know.
+            // The originator asks when it wants an answer.
             Profile::Default if self.is_polled => self.arrived + times.most_gap,
             Profile::Default | Profile::Enhanced => {
-                // Segments that come in one go would tell of no gap at all.
+                // Segments that arrive in one burst would show no gap at all.
                 let patience = (self.gap.relaxed() * self.missing()).max(times.gap);
                 let patience = patience.min(times.most_gap);
                 self.arrived + patience * (u32::from(self.reminders) + 1)
@@ -259,7 +259,7 @@ impl Incoming {
     /// What is told to the originator.
     pub(super) fn mask(&mut self) -> MaskBuffer {
         let mut mask = MaskBuffer::new(self.next);
-        // What is longer than what came is cut: the originator learns of the rest later.
+        // A mask longer than the received octets is cut: the originator learns of the rest later.
         let octets = self.credit / WORD * WORD;
         let bits = octets.saturating_sub(PARTIAL_HEADER).saturating_mul(8).max(FEWEST_BITS);
         let bits = u16::try_from(bits).unwrap_or(u16::MAX).min(super::wire::LONGEST_MASK);
@@ -278,10 +278,10 @@ impl Incoming {
     }
 }
 
-/// Octets that a transfer takes beside its segments.
+/// Octets of memory for a transfer, besides its segments.
 pub(super) const TRANSFER: usize = 768;
 /// Bits of a mask that fit into the shortest partial acknowledgement.
 const FEWEST_BITS: usize = 16;
 
-/// Octets that the place of a segment takes beside its data.
+/// Octets of memory for a segment, besides its data.
 pub(super) const PLACE: usize = 64;

@@ -1,4 +1,4 @@
-//! Messages over UDP: the segmentation/reassembly protocol of MIL-STD-2045-47001, and what makes it adaptive.
+//! Messages over UDP: the segmentation/reassembly protocol of MIL-STD-2045-47001, made adaptive.
 //!
 //! ```text
 //!           submit                                                  poll_transmit

@@ -1,4 +1,4 @@
-//! What programs hand in and what they are told.
+//! Messages that programs hand in, and events reported back to programs.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl Precedence {
     pub const COUNT: usize = 6;
     /// The lowest.
     pub const ROUTINE: Self = Self(0);
-    /// The lowest that has the upper quarter of the queue.
+    /// The lowest precedence allowed to use the upper quarter of the queue.
     pub const IMMEDIATE: Self = Self(2);
 
     /// From 0 to 5; what is above is 5.
@@ -46,9 +46,9 @@ pub struct Message {
 pub struct Options {
     /// Higher ones go first.
     pub precedence: Precedence,
-    /// It is worth nothing after this; for ever when `None`.
+    /// Time after which the message is worthless; `None` means never.
     pub lifetime: Option<Duration>,
-    /// Whether each destination says that it has it. The standard has routine messages go without.
+    /// Whether each destination confirms the message. In the standard routine messages go without.
     pub is_acknowledged: bool,
     /// An address that reaches all destinations at once: a directed broadcast or a multicast group.
     pub via: Option<IpAddr>,
@@ -77,7 +77,7 @@ pub struct Resume {
     pub segment: u16,
 }
 
-/// Names a message at its sender, as long as the process lives.
+/// The identity of a message at its sender, for the life of the process.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct MessageId(pub u64);
 
@@ -87,7 +87,7 @@ pub enum NotTaken {
     /// There is nothing in it.
     #[error("the message is empty: it needs an octet at least")]
     Empty,
-    /// There is no room for another one now.
+    /// No room for another message now.
     #[error("{waiting} messages wait already: try again when some have an outcome")]
     Full {
         /// How many wait.
@@ -120,14 +120,14 @@ pub enum NotTaken {
     },
 }
 
-/// What became of a message for one destination.
+/// The outcome of a message for one destination.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// Its program wants it no more.
+    /// The program cancelled the message.
     Cancelled,
-    /// The destination says that it has all of it.
+    /// The destination confirmed the whole message.
     Delivered,
-    /// Its lifetime ended before that was known.
+    /// The lifetime ended before a confirmation.
     Expired,
     /// It was given up.
     Failed(Failure),
@@ -149,7 +149,7 @@ pub enum Failure {
 /// What the driver should know.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// What became of a message for a destination: exactly once for each.
+    /// The outcome of a message for a destination: exactly one for each.
     Outcome {
         /// Which message.
         id: MessageId,
@@ -158,8 +158,8 @@ pub enum Event {
         /// What became of it.
         outcome: Outcome,
     },
-    /// There was no room any more to know a transfer that is over: a driver that stores what transfers are known
-    /// by need not keep it.
+    /// A finished transfer was forgotten for lack of room: a driver that stores identities of transfers may delete this
+    /// one.
     Forgotten {
         /// Its originator.
         source: IpAddr,
@@ -173,9 +173,9 @@ pub enum Event {
     Started {
         /// Which message.
         id: MessageId,
-        /// For which destination; `None` for all of them, by `via`.
+        /// The destination concerned; `None` for all of them, by `via`.
         destination: Option<IpAddr>,
-        /// What makes it the same transfer after a restart.
+        /// The data that continues the same transfer after a restart.
         resume: Resume,
     },
 }
@@ -191,8 +191,8 @@ pub struct Delivered {
     pub precedence: Precedence,
     /// All of it.
     pub data: Vec<u8>,
-    /// What a driver stores with it, and hands to [`super::Sar::remember`] after a restart, so that it is
-    /// not delivered again.
+    /// The transfer's identity: a driver stores it with the message and hands it to [`super::Sar::remember`] after a
+    /// restart, so that no message is delivered twice.
     pub identity: Remembered,
 }
 
@@ -214,6 +214,6 @@ pub struct Transmit {
     pub to: IpAddr,
     /// For its IP header.
     pub precedence: Precedence,
-    /// If `to` is a group: those in it that it is for (the option of RFC 1770, where a driver can).
+    /// If `to` is a group: the members addressed (the option of RFC 1770, where a driver can).
     pub listed: Option<Arc<[IpAddr]>>,
 }

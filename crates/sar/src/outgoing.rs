@@ -1,4 +1,4 @@
-//! A transfer that is being sent: which segments went out, and who has what.
+//! One transfer being sent: segments sent so far, and segments that each destination has.
 //!
 //! ```text
 //!  segments   1 2 3 4 5 6 7 8 9      sent: 1 to 8; each destination has all below `low` and some above;
@@ -22,7 +22,7 @@ use super::repair::MOST_SPAN;
 use super::waiting::{To, Turn, Waiting};
 use super::wire::{Cover, Mask, Place, Ports};
 
-/// Times that a destination may begin anew because it has forgotten what it had.
+/// Times that a destination may begin anew after forgetting its segments.
 const MOST_RESTARTS: u8 = 3;
 
 #[derive(Debug)]
@@ -32,14 +32,14 @@ pub(super) struct Outgoing {
     pub(super) ports: Ports,
     pub(super) precedence: Precedence,
     pub(super) is_acknowledged: bool,
-    /// An earlier process may have sent all of it.
+    /// An earlier process may have sent the whole message.
     pub(super) is_resumed: bool,
     pub(super) via: Option<IpAddr>,
     pub(super) destinations: Vec<Destination>,
-    /// The active destinations, as datagrams to a group name them.
+    /// The active destinations, for the list in datagrams to a group.
     pub(super) listed: Option<Arc<[IpAddr]>>,
     content: Content,
-    /// Of segments 1 to as many as were sent.
+    /// State of each segment sent so far, from segment 1 on.
     sent: Vec<SentSegment>,
     /// Transmissions so far.
     pub(super) transmissions: u32,
@@ -82,11 +82,11 @@ pub(super) struct Timing {
     pub(super) resume_at: Option<Time>,
     /// When the question has waited long enough.
     pub(super) answer_by: Option<Time>,
-    /// The deadline as it is noted.
+    /// The deadline as noted in the common list.
     pub(super) due: Option<Time>,
-    /// The octets under way as they are noted.
+    /// Octets in flight, as noted in the common sum.
     pub(super) octets: u32,
-    /// Whether it is noted that there is something to send: again, or for the first time.
+    /// Whether the transfer is noted as having something to send: retransmissions, or new segments.
     pub(super) ready: Option<Ready>,
     /// The largest round trip after the first, as Basic measures it.
     pub(super) largest: Option<Duration>,
@@ -122,7 +122,7 @@ struct Repairs {
 pub(super) enum Worth {
     /// It cannot be true.
     Forged,
-    /// The destination has lost what it had.
+    /// The destination has lost its segments.
     Forgotten,
     /// It tells nothing new.
     Nothing,
@@ -204,7 +204,7 @@ impl Outgoing {
         self.timing.timeouts > 0 && left.any(|it| it.address == address && !it.has_answered)
     }
 
-    /// Whether this is the only destination that is left.
+    /// Whether this destination is the only one left.
     pub(super) fn is_for(&self, address: IpAddr) -> bool {
         let mut left = self.destinations.iter().filter(|it| it.is_open());
         left.next().is_some_and(|it| it.address == address) && left.next().is_none()
@@ -224,7 +224,7 @@ impl Outgoing {
         config.profile == Profile::Default && self.is_acknowledged && self.timing.expires.is_some()
     }
 
-    /// The message as it waits for its turn: the same transfer once it has it.
+    /// The answer contains nothing new.
     pub(super) fn into_waiting(self, serial: u16) -> Waiting {
         let left = self.destinations.iter().filter(|it| it.is_open()).map(|it| it.address);
         let left: Box<[IpAddr]> = left.collect();
@@ -245,7 +245,7 @@ impl Outgoing {
         Waiting { id: self.id, message, to, options, expires, parked: None }
     }
 
-    /// A destination may answer again: it is sent a single segment, or asked what it has.
+    /// Tries a destination that may answer again: with a single segment, or with a question.
     pub(super) fn rouse(&mut self, address: IpAddr) {
         let of_it = self.destinations.iter_mut().filter(|it| it.is_open() && it.address == address);
         of_it.for_each(Destination::rouse);
@@ -263,12 +263,12 @@ impl Outgoing {
     pub(super) fn ask_quietly(&mut self, config: &Config) {
         for destination in &mut self.destinations {
             destination.unpark();
-            // Whoever comes back may have forgotten what it had.
+            // A returning destination may have forgotten its segments.
             destination.restarts = 0;
         }
         self.list();
-        // What was under way is not any more, and goes again as if for the first time: by window and room. Whether it
-        // arrived is not known, as of what an earlier process had sent.
+        // Octets in flight no longer count, and go again as if for the first time: by window and room. Their arrival is
+        // unknown, as with segments sent by an earlier process.
         self.is_resumed = true;
         let low = self.active().map(|it| it.low).min().unwrap_or(1);
         let above = self.active().filter_map(|it| it.above.last()).max().copied().unwrap_or(0);
@@ -374,8 +374,8 @@ impl Outgoing {
         Some(Next::Segment { place, is_again: again.is_some() })
     }
 
-    /// `next` is being sent; `is_held` says that what all transfers may have under way is used up by it.
-    /// Returns whether it asks for an answer.
+    /// Notes that `next` is being sent; `is_held` means that this transmission uses up the octets allowed in flight.
+    /// Returns whether the segment asks for an answer.
     pub(super) fn handle_sent(
         &mut self,
         config: &Config,
@@ -444,7 +444,7 @@ impl Outgoing {
         let (is_resumed, last) = (self.is_resumed, self.content.last);
         let most = if is_resumed { last } else { last_sent };
         let destination = &mut self.destinations[from];
-        // It cannot have what was never sent.
+        // No destination can have a segment never sent.
         if mask.start() > last || mask.start() - 1 > most || mask.highest_arrived() > most {
             return Worth::Forged;
         }
@@ -488,7 +488,7 @@ impl Outgoing {
         let count = (lowest..=self.last_sent()).filter(|number| self.is_lacked(*number)).count();
         self.outstanding = u16::try_from(count).unwrap_or(u16::MAX);
         let last_sent = self.last_sent();
-        // Of a transfer that goes on after a restart, segments may be there that were not sent again.
+        // After a restart the destination may have segments that this process never sent.
         if self.is_resumed && lowest > last_sent && lowest != u16::MAX {
             self.sent.resize(usize::from(lowest) - 1, SentSegment { at: 0, retries: 0 });
         }
@@ -498,8 +498,8 @@ impl Outgoing {
         self.active().any(|destination| destination.lacks(number))
     }
 
-    /// Plans to send again what was sent up to the question and some destination lacks. Returns the
-    /// destinations that lack what was sent as often as allowed.
+    /// Schedules retransmissions: segments sent before the question that some destination lacks. Returns the
+    /// destinations that lack a segment sent as often as allowed.
     pub(super) fn plan(&mut self, config: &Config) -> Vec<usize> {
         self.alone.clear();
         let until = self.polls.pop().map_or(self.transmissions, |poll| poll.transmission);
@@ -525,8 +525,8 @@ impl Outgoing {
         hopeless.into_iter().collect()
     }
 
-    /// What was sent as often as allowed is tried again, one segment after a pause that doubles; returns how
-    /// often it has by now.
+    /// Retries segments already sent as often as allowed, one segment after a pause that doubles; returns the number of
+    /// such retries so far.
     pub(super) fn stall(&mut self) -> u8 {
         let lowest = self.active().map(|destination| destination.low).min().unwrap_or(1);
         let first = (lowest..=self.last_sent()).find(|number| self.is_lacked(*number));
@@ -546,7 +546,7 @@ impl Outgoing {
         self.alone.prune(&self.destinations);
     }
 
-    /// Sends repairs instead of segments where fewer of them do.
+    /// Replaces segments by repairs where fewer repairs suffice.
     pub(super) fn plan_repairs(&mut self, config: &Config) {
         let is_worth_it = config.coding && self.via.is_some() && self.content.last > 1;
         if !is_worth_it || self.active().nth(1).is_none() {
@@ -580,7 +580,7 @@ impl Outgoing {
         self.again.extend(1..=u16::try_from(self.sent.len()).unwrap_or(u16::MAX));
     }
 
-    /// Whether a destination that has it all is believed.
+    /// Whether to believe a destination that reports the whole message.
     pub(super) fn may_be_complete(&self) -> bool {
         self.is_resumed || self.has_sent_all()
     }
@@ -604,7 +604,7 @@ impl Outgoing {
         self.destinations.iter().position(|it| it.is_open() && it.address == address)
     }
 
-    /// Segments that a destination lacks of what it was asked about last.
+    /// Counts segments that the latest question covered and the destination lacks.
     pub(super) fn lacked(&self, destination: &Destination) -> u16 {
         let lacked = (destination.low..=self.last_sent()).filter(|number| {
             let is_asked = self

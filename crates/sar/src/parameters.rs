@@ -1,4 +1,4 @@
-//! What users may set of segmentation and reassembly.
+//! The table of parameters of segmentation and reassembly: ranges and defaults, for users.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use base::parameter::{Kind, Parameter, Rule, Table, named, names, word};
 
 use super::config::{Config, Profile};
 
-/// What users may set of segmentation and reassembly.
+/// The settings of segmentation and reassembly.
 pub static PARAMETERS: Table<Config> = Table {
     name: "sar",
     parameters: &[

@@ -1,4 +1,4 @@
-//! What is known of destinations: how far away they are, how much they bear, what waits for them.
+//! State of each destination: its distance, its capacity, and the messages waiting for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use super::waiting::Turn;
 
 /// Transfers at a time to a destination that has never answered.
 const TRANSFERS_OF_STRANGER: u16 = 8;
-/// Timeouts without a question after which what a timeout has grown to is forgotten.
+/// After this many timeouts without a question, the growth of the timeout is forgotten.
 const REST: u32 = 2;
 /// Doublings of a timeout at most.
 const MOST_BACKOFF: u8 = 10;
@@ -29,7 +29,7 @@ pub(super) struct Peers {
     all: BTreeMap<IpAddr, Peer>,
     /// Those without transfers, the least recently used first.
     idle: BTreeSet<(Time, IpAddr)>,
-    /// Of all destinations together: the first guess for one that is new.
+    /// The mean of all destinations: the first guess for a new one.
     net: Option<Smoothed>,
     most: usize,
     cache: Duration,
@@ -43,7 +43,7 @@ pub(super) struct Peer {
     shortest: Shortest,
     /// Doublings since the last round trip that was measured (RFC 6298, 5.5).
     backoff: u8,
-    /// Segments of a transfer that may be under way.
+    /// Most segments of a transfer in flight.
     credit: f64,
     /// Whether something was missing, or no answer came, since nothing was known of it.
     has_lost: bool,
@@ -54,15 +54,15 @@ pub(super) struct Peer {
     measured_at: Time,
     /// When it last did not answer in time.
     silent_at: Time,
-    /// Octets of all transfers that were under way when it was measured last.
+    /// Octets of all transfers in flight at the latest measurement.
     load: u64,
-    /// Messages that wait until there are fewer transfers.
+    /// Messages waiting for other transfers to end.
     parked: BTreeSet<Turn>,
-    /// Whether messages outlast that it does not answer: a single one tries until it does.
+    /// Whether the destination is silent: messages then stay, and a single message tries until an answer comes.
     is_silent: bool,
     /// When something came from it last.
     heard_at: Time,
-    /// Since it was silent: the pause after which a sign of it counts again, and when that is over.
+    /// For silent destinations: the pause before another sign counts, and the end of the pause.
     rest: Duration,
     rested_at: Time,
 }
@@ -112,7 +112,7 @@ impl Peers {
             self.idle.remove(&(since, address));
         }
         if peer.transfers == 0 && now.since(peer.silent_at) > rest {
-            // It is for those that come one after the other: rare ones would all begin with it.
+            // Backing off is meant for transfers in quick succession; rare transfers would otherwise all begin with it.
             peer.backoff = 0;
         }
         peer.transfers += 1;
@@ -134,7 +134,7 @@ impl Peers {
         self.rest(now, address);
     }
 
-    /// Takes the messages that may start now, of those that wait for `address`.
+    /// Takes the messages that may start now, among all waiting for `address`.
     pub(super) fn take_parked(&mut self, now: Time, config: &Config, address: IpAddr) -> Vec<Turn> {
         let Some(peer) = self.all.get_mut(&address) else { return Vec::new() };
         let room = peer.most_transfers(config).saturating_sub(peer.transfers);
@@ -151,8 +151,8 @@ impl Peers {
         }
     }
 
-    /// A destination did not answer as often as it was asked, and messages wait for it all the same.
-    /// True if that is new.
+    /// Marks a destination as silent after too many unanswered questions; messages still wait. True if the state is
+    /// new.
     pub(super) fn silence(&mut self, address: IpAddr) -> bool {
         let peer = self.all.get_mut(&address);
         peer.is_some_and(|peer| !std::mem::replace(&mut peer.is_silent, true))
@@ -162,7 +162,7 @@ impl Peers {
         self.all.get(&address).is_some_and(|peer| peer.is_silent)
     }
 
-    /// There is a sign of a destination that is away. Returns when it is tried: now, or when the next sign counts.
+    /// A silent destination showed a sign of life. Returns when to try again: now, or when the next sign counts.
     pub(super) fn wake(&mut self, now: Time, address: IpAddr) -> Option<Time> {
         let peer = self.all.get_mut(&address)?;
         if now < peer.rested_at {
@@ -202,7 +202,7 @@ impl Peers {
         self.all.get(&address).map_or(0, |peer| peer.transfers)
     }
 
-    /// Notes that a destination has nothing, if it is so.
+    /// Marks a destination as idle, if nothing is sent or waiting.
     fn rest(&mut self, now: Time, address: IpAddr) {
         let Some(peer) = self.all.get_mut(&address) else { return };
         if peer.transfers == 0 && peer.parked.is_empty() && peer.idle_since.is_none() {
@@ -244,7 +244,7 @@ impl Peers {
         address: IpAddr,
         (most, load): (Duration, u64),
     ) {
-        // While nothing is known, what it took at most is better than a guess that was too short.
+        // Without any measurement, an upper bound of the round trip is better than a guess that was too short.
         if config.profile == Profile::Default && self.net.is_none() {
             _ = self.measure(now, config, address, (most, load));
         }
@@ -312,8 +312,8 @@ impl Peer {
         self.smoothed.is_some()
     }
 
-    /// By how much longer a round trip may take than those that were measured, because more is under way
-    /// that may wait in one queue.
+    /// The factor by which a round trip may exceed the measured ones, because more data in flight may wait in the same
+    /// queue.
     pub(super) fn burden(&self, load: u64) -> f64 {
         if self.load == 0 {
             return 1.0;
@@ -321,7 +321,7 @@ impl Peer {
         (load as f64 / self.load as f64).clamp(1.0, MOST_BURDEN)
     }
 
-    /// Segments of a transfer that may be under way.
+    /// Most segments of a transfer in flight.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -331,8 +331,8 @@ impl Peer {
         self.credit as u16
     }
 
-    /// Of what was asked about, so many segments have arrived, and little was missing. The window doubles
-    /// until something is, and then grows by `step` a round.
+    /// Opens the window: of the segments in question this many have arrived, and few were missing. The window doubles
+    /// until the first loss, and then grows by `step` per round.
     pub(super) fn reward(
         &mut self,
         arrived: u16,
@@ -358,7 +358,7 @@ impl Peer {
         self.punish(least);
     }
 
-    /// Transfers to it at a time: a few until it has answered, a single one when it does not.
+    /// Transfers to the destination at a time: a few before its first answer, a single one while it is silent.
     fn most_transfers(&self, config: &Config) -> u32 {
         let most = config.flow.transfers_of_peer;
         let most = match (self.backoff, self.smoothed) {

@@ -1,8 +1,8 @@
-//! Questions of a transfer that wait for answers.
+//! Tracks the questions of a transfer that still lack an answer.
 //!
-//! An answer does not say which question it answers, but a segment that asked has arrived when it is
-//! answered: an answer that lacks it is a late one to an earlier question. So several questions may be
-//! under way to a single destination, and a window goes on while answers come.
+//! An answer does not name its question. But a segment that asked has arrived before its answer is written, so an
+//! answer without this segment belongs to an earlier question. Several questions may therefore be in flight to a single
+//! destination, and the window moves on while answers come.
 
 use std::collections::VecDeque;
 
@@ -21,10 +21,10 @@ pub(super) struct Polls {
 pub(super) struct Poll {
     /// The transmission that asked.
     pub(super) transmission: u32,
-    /// The segment that asked, if one did.
+    /// The segment that asked, if any.
     pub(super) number: Option<u16>,
     pub(super) at: Time,
-    /// Octets of all transfers that were under way.
+    /// Octets of all transfers in flight.
     pub(super) load: u64,
     /// Whether it was asked once, so that the answer tells the round trip (Karn's rule).
     pub(super) is_clean: bool,
@@ -69,8 +69,8 @@ impl Polls {
         }
     }
 
-    /// A partial acknowledgement came. The first question is now the last one that it answers; false if it
-    /// answers none of them.
+    /// Handles a partial acknowledgement. The last question answered by it becomes the first in the list; false if no
+    /// question is answered.
     pub(super) fn settle(&mut self, mask: &Mask<'_>) -> bool {
         match self.all.iter().rposition(|poll| poll.is_answered_by(mask)) {
             Some(index) => _ = self.all.drain(..index),

@@ -1,4 +1,4 @@
-//! What is received: transfers in parts, messages whole, and what their originators are told.
+//! The receiving half: reassembles transfers, delivers messages, and answers their originators.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::wire::{Cover, DATA_HEADER, MaskBuffer, Place, Ports, REPAIR_HEADER};
 #[derive(Debug)]
 pub(super) struct Receiver {
     all: BTreeMap<Key, Incoming>,
-    /// Transfers with one segment so far; each weighs 1.
+    /// Transfers of which one segment has arrived; each weighs 1.
     begun: Shares<Key>,
     /// Transfers with more segments; each weighs its octets.
     growing: Shares<Key>,
@@ -46,7 +46,7 @@ pub(super) struct Segment<'a> {
     pub(super) data: &'a [u8],
 }
 
-/// Of the transfers of a stage, one source may have this part while others want some.
+/// One source may have this part of the transfers of a stage while others want room.
 const FAIR: u64 = 16;
 
 impl Receiver {
@@ -77,7 +77,7 @@ impl Receiver {
         let key = (arrival.from, serial, ports);
         let reply = Reply { now, config, arrival, ports, serial };
         if self.all.get(&key).is_some_and(|it| it.last != place.last() && it.is_doubtful()) {
-            // Of two that contradict each other the later one counts, as long as neither has more to show.
+            // If two transfers contradict each other, the later one counts, as long as neither has more segments.
             self.stats.odd += 1;
             self.remove(key);
         }
@@ -139,7 +139,7 @@ impl Receiver {
                     self.give_up(now, key, Ending::Aborted);
                     reply.owe(answers, Say::AbortRequest, false);
                 } else if self.all.get(&key).is_some_and(Incoming::is_doubtful) {
-                    // The transfer kept so far may be forged as well.
+                    // The earlier transfer may be forged as well.
                     self.remove(key);
                 }
                 return;
@@ -230,7 +230,7 @@ impl Receiver {
         self.settle(answers, &reply, polls, true);
     }
 
-    /// Makes room for a transfer; false if there is none, or if it does not begin so.
+    /// Makes room for a transfer; false if there is none, or if the segment cannot begin a transfer.
     fn begin(
         &mut self,
         answers: &mut Answers,
@@ -266,8 +266,8 @@ impl Receiver {
         true
     }
 
-    /// Makes room for so many octets, of a new transfer or one that grows: others are given up for it. False if
-    /// there is none, because it would itself be the first to go.
+    /// Makes room for so many octets, of a new transfer or of a growing one, by giving up others. False if the transfer
+    /// itself would be the first to go.
     fn make_room(&mut self, config: &Config, octets: usize, of: Option<Key>) -> bool {
         let limits = &config.limits;
         loop {
@@ -286,7 +286,8 @@ impl Receiver {
         }
     }
 
-    /// Whose place a new one gets: those that have just begun have half of the places and of the octets.
+    /// Chooses the transfer to give up for a new one: transfers that have just begun may use half of the places and of
+    /// the octets.
     fn first_to_go(&self, config: &Config, has_place: bool) -> Option<Key> {
         let limits = &config.limits;
         let begun = match has_place {
@@ -419,7 +420,7 @@ impl Receiver {
         self.deadlines.set(&mut incoming.due, Some(due), key);
     }
 
-    /// The originator gives up; false if it means no transfer that is known here.
+    /// Handles an originator that gives up; false if the transfer is unknown.
     pub(super) fn handle_abort(&mut self, now: Time, config: &Config, key: Key) -> bool {
         let is_meant = self.all.contains_key(&key);
         if is_meant {
@@ -435,7 +436,7 @@ impl Receiver {
         is_meant
     }
 
-    /// What has arrived of a transfer; nothing if it is not known.
+    /// The mask of arrived segments; an unknown transfer has none.
     pub(super) fn mask(&mut self, key: Key) -> MaskBuffer {
         match self.all.get_mut(&key) {
             Some(incoming) => {
@@ -454,10 +455,10 @@ impl Receiver {
             let reply = Reply { now, config, arrival, ports: key.2, serial: key.1 };
             if incoming.reminds(config) {
                 incoming.reminders += 1;
-                // One that comes late looks to when it should have come.
+                // A late reminder counts from the time at which it was due.
                 let next = incoming.deadline(config).max(now + config.times.least_timeout);
                 self.deadlines.set(&mut incoming.due, Some(next), key);
-                // Nothing has come that this would answer: who makes transfers up is not answered three times.
+                // No received segment calls for this answer, so invented transfers must not get three of them.
                 self.owe_stranger(&reply, answers, Say::Partial, false);
                 continue;
             }

@@ -1,11 +1,11 @@
-//! Repairs: sums of segments in GF(2^8), each of which serves any destination that lacks one of them.
+//! Repairs: sums of segments in GF(2^8); each sum serves any destination that lacks one of the segments.
 
 use gf::coefficients::Coefficients;
 use gf::equations::{Equations, Outcome, Row};
 
 use super::wire::Cover;
 
-/// Segments that a repair covers at most: what its making and its solving may cost.
+/// Most segments in one repair: limits the cost of encoding and solving.
 pub(super) const MOST_SPAN: u16 = 255;
 
 /// The factors of the segments that a repair covers, in order.
@@ -14,8 +14,7 @@ fn factors(serial: u16, cover: &Cover) -> impl Iterator<Item = (u16, u8)> + use<
     (cover.first.number()..=cover.end()).zip(Coefficients::of(seed))
 }
 
-/// Appends the sum of the segments of `message` that `cover` says, each as long as `segment`; the last
-/// one is filled up with zeros.
+/// Appends the sum of the segments of `message` in `cover`, each padded with zeros to the length `segment`.
 pub(super) fn encode(
     serial: u16,
     cover: &Cover,
@@ -27,12 +26,12 @@ pub(super) fn encode(
     let parts = message.chunks(segment).skip(usize::from(cover.first.number() - 1));
     let terms: Vec<(u8, &[u8])> =
         factors(serial, cover).zip(parts).map(|((_, factor), part)| (factor, part)).collect();
-    // A transfer of one segment has symbols of its length.
+    // In a transfer of one segment, symbols are as long as the segment.
     out.resize(start + segment.min(message.len()), 0);
     gf::combine(&mut out[start..], &terms);
 }
 
-/// The equations of a transfer that is being received.
+/// Equations of a transfer being received.
 #[derive(Debug, Default)]
 pub(super) struct Solver {
     equations: Equations,
@@ -44,8 +43,8 @@ impl Solver {
         self.equations.rank() * symbol
     }
 
-    /// Takes a repair; `known` gives the segments that are there. Solved ones are appended to `solved`.
-    /// False when it told nothing new.
+    /// Takes a repair; `known` gives the present segments. Solved segments are appended to `solved`. False when the
+    /// repair was redundant.
     pub(super) fn add<'a>(
         &mut self,
         serial: u16,

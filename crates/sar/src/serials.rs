@@ -1,4 +1,4 @@
-//! Serial numbers of transfers: 16 bits, one after the other, none used again too early.
+//! Allocates serial numbers of transfers: 16 bits, in order, none used again too early.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Serials {
 const ALL: u32 = 1 << 16;
 
 impl Serials {
-    /// `next` is the first one that is used.
+    /// `next` is the first number to use.
     pub(super) fn new(next: u16) -> Self {
         Self { next, taken: Box::new([0; 1024]), count: 0, resting: BTreeSet::new() }
     }
@@ -41,7 +41,7 @@ impl Serials {
         Some(serial)
     }
 
-    /// Takes this very number for a transfer that goes on; false when it is in use.
+    /// Reserves exactly this number for a resumed transfer; false when in use.
     pub(super) fn take_again(&mut self, serial: u16) -> bool {
         if self.is_taken(serial) {
             return false;

@@ -1,14 +1,14 @@
-//! Fair shares of a bounded table: who holds how much, and which entry goes first when there is no room.
+//! Fair shares of a bounded table: counts what each source holds, and picks the entry to drop when the table is full.
 //!
-//! A source that holds more than is fair gives up its own oldest entry. Where nobody does, as when a flood
-//! comes from as many addresses as it has datagrams, the oldest entry of all goes: whoever makes progress
-//! faster than the table turns over stays.
+//! A source above its fair share gives up its own oldest entry. If no source is above its share, as in a flood with one
+//! address per datagram, the oldest entry of all goes: a transfer that progresses faster than the table turns over
+//! stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Whom a place in a table counts for: an IPv4 address without its port, or an IPv6 network of 64 bits, inside
-/// which any host may have as many addresses as it likes.
+/// The unit that shares are counted for: an IPv4 address without its port, or an IPv6 network of 64 bits, because a
+/// host may use any number of addresses inside.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Source {
     /// An IPv4 address.

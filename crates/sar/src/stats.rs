@@ -1,8 +1,8 @@
-//! What is counted.
+//! Counters of segmentation and reassembly.
 
 use serde::Serialize;
 
-/// Counters of a node since it started; the last ones are levels.
+/// Counters of a node since its start; the last fields are levels.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Messages that programs handed in.
@@ -31,7 +31,7 @@ pub struct Messages {
     /// Messages refused: no room.
     #[serde(rename = "messages_full")]
     pub full: u64,
-    /// Messages refused for what they are.
+    /// Messages refused because of their content.
     #[serde(rename = "messages_refused")]
     pub refused: u64,
     /// Destinations that have theirs.
@@ -49,7 +49,7 @@ pub struct Messages {
     /// Destinations that did not answer.
     #[serde(rename = "outcomes_silent")]
     pub silent: u64,
-    /// Destinations for which it was cancelled.
+    /// Destinations of cancelled messages.
     #[serde(rename = "outcomes_cancelled")]
     pub cancelled: u64,
     /// Destinations that were not asked for an acknowledgement.
@@ -78,7 +78,7 @@ pub struct Sent {
     /// Octets of all, without UDP and IP.
     #[serde(rename = "sent_octets")]
     pub octets: u64,
-    /// Times that silent destinations were tried at once, because there was a sign of them.
+    /// Silent destinations tried at once after a sign of life.
     #[serde(rename = "sent_tried")]
     pub tried: u64,
     /// Timeouts.
@@ -87,7 +87,7 @@ pub struct Sent {
     /// Answers that were not given: too many waited.
     #[serde(rename = "answers_full")]
     pub answers_full: u64,
-    /// Answers about unknown transfers that were not given: too many of them in a second.
+    /// Answers about unknown transfers withheld: too many in one second.
     #[serde(rename = "answers_limited")]
     pub answers_limited: u64,
 }
@@ -110,7 +110,7 @@ pub struct Answered {
     /// Answers dropped: not from a destination, for other ports, or about what was never sent.
     #[serde(rename = "answered_forged")]
     pub forged: u64,
-    /// Destinations that had forgotten what they had.
+    /// Destinations that had forgotten their segments.
     #[serde(rename = "answered_forgotten")]
     pub forgotten: u64,
 }
@@ -130,7 +130,7 @@ pub struct Received {
     /// Segments that repairs gave.
     #[serde(rename = "received_repaired")]
     pub repaired: u64,
-    /// Repairs dropped: they told nothing new, or there is no coding here.
+    /// Repairs dropped: redundant, or coding is off.
     #[serde(rename = "received_repairs_useless")]
     pub repairs_useless: u64,
     /// Messages delivered.
@@ -142,10 +142,10 @@ pub struct Received {
     /// Segments that had come before.
     #[serde(rename = "received_again")]
     pub again: u64,
-    /// Segments of transfers that are over.
+    /// Segments of finished transfers.
     #[serde(rename = "received_late")]
     pub late: u64,
-    /// Segments dropped: they do not fit to what came before.
+    /// Segments dropped: they contradict earlier segments.
     #[serde(rename = "received_odd")]
     pub odd: u64,
     /// Segments dropped: the transfer is not known.

@@ -1,4 +1,4 @@
-//! Messages that wait for their turn: by precedence, then in the order in which they came.
+//! The queue of messages: ordered by precedence, then by arrival.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -34,7 +34,7 @@ pub(super) struct Waiting {
     pub(super) to: To,
     pub(super) options: Options,
     pub(super) expires: Option<Time>,
-    /// The destination that it waits for.
+    /// The silent destination that keeps the message waiting.
     pub(super) parked: Option<IpAddr>,
 }
 
@@ -58,7 +58,7 @@ impl To {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     all: BTreeMap<Turn, Waiting>,
-    /// Those that may start as soon as there is room.
+    /// Messages that may start as soon as room is free.
     next: BTreeSet<Turn>,
     expiry: Deadlines<Turn>,
     octets: usize,
@@ -75,7 +75,7 @@ impl Queue {
         self.all.insert(turn, waiting);
     }
 
-    /// Whose turn it is, of those that are not parked.
+    /// The next message in turn; parked messages are skipped.
     pub(super) fn first(&self) -> Option<(Turn, &Waiting)> {
         let turn = *self.next.first()?;
         Some((turn, self.all.get(&turn)?))
@@ -106,7 +106,7 @@ impl Queue {
         Some(waiting)
     }
 
-    /// Of all parts of a message that wait: whose turn each is. Their orders follow one another from the message's.
+    /// The turns of all waiting parts of a message. Their orders are consecutive and begin with the message's.
     pub(super) fn of(&self, id: MessageId) -> Vec<Turn> {
         let of_rank = |rank| {
             let all = self.all.range(Turn { rank, order: id.0 }..);
@@ -116,7 +116,7 @@ impl Queue {
         (0..=5).flat_map(of_rank).collect()
     }
 
-    /// Takes one whose lifetime is over.
+    /// Takes one message with an expired lifetime.
     pub(super) fn take_expired(&mut self, now: Time) -> Option<(Turn, Waiting)> {
         let turn = self.expiry.take(now)?;
         Some((turn, self.remove(turn)?))

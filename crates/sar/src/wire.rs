@@ -18,7 +18,7 @@
 //!             octets of the last segment, zeros | coded segment
 //! ```
 //!
-//! HLEN counts 32-bit words. P asks for an answer at once; in an answer the same bit, F, says that it is one.
+//! HLEN counts 32-bit words. P asks for an answer at once; in an answer the same bit, F, marks it as an answer.
 
 mod mask;
 
@@ -28,11 +28,11 @@ pub use mask::{LONGEST_MASK, Mask, MaskBuffer};
 pub const DATA_HEADER: usize = 12;
 /// Octets before the coded segment of a repair.
 pub const REPAIR_HEADER: usize = 20;
-/// Octets of a partial acknowledgement before its mask.
+/// Octets of a partial acknowledgement before the mask.
 pub(super) const PARTIAL_HEADER: usize = 10;
 /// Octets that all PDUs have.
 const COMMON: usize = 8;
-/// Octets of a word, which HLEN counts.
+/// Octets of a word, the unit of HLEN.
 pub(super) const WORD: usize = 4;
 /// Words of the longest header: a mask of 3,248 bits.
 const LONGEST_HEADER: u16 = 104;
@@ -40,7 +40,7 @@ const LONGEST_HEADER: u16 = 104;
 /// A PDU: what fills a UDP datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Pdu<'a> {
-    /// Of the programs, not of UDP.
+    /// Ports of the programs, not of UDP.
     pub ports: Ports,
     /// Which transfer of its originator.
     pub serial: u16,
@@ -51,9 +51,9 @@ pub struct Pdu<'a> {
 /// Ports of the programs at both ends.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Ports {
-    /// Of the program that the PDU comes from.
+    /// Port of the sending program.
     pub source: u16,
-    /// Of the program that it is for.
+    /// Port of the destination program.
     pub destination: u16,
 }
 
@@ -72,7 +72,7 @@ pub enum Body<'a> {
     },
     /// The originator asks what has arrived.
     AckRequest {
-        /// The highest segment that it has sent.
+        /// The highest segment sent so far.
         last_sent: u16,
     },
     /// All has arrived.
@@ -86,7 +86,7 @@ pub enum Body<'a> {
         is_acknowledged: bool,
         /// Whether an answer is asked for now.
         polls: bool,
-        /// Which segment, and of how many.
+        /// The segment's number, and the number of segments.
         place: Place,
         /// Its octets, at least one.
         data: &'a [u8],
@@ -102,7 +102,7 @@ pub enum Body<'a> {
     Repair {
         /// Whether an answer is asked for now.
         polls: bool,
-        /// What it is the sum of.
+        /// The segments in the sum.
         cover: Cover,
         /// The sum.
         symbol: &'a [u8],
@@ -116,12 +116,12 @@ pub struct Place {
     last: u16,
 }
 
-/// Which segments a repair is the sum of, and with which coefficients.
+/// The segments in a repair, and their coefficients.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Cover {
     /// The first of them.
     pub first: Place,
-    /// How many there are, one after the other; all exist.
+    /// Number of consecutive segments; all exist.
     pub span: u16,
     /// The repair's number in the transfer, from which the coefficients follow.
     pub number: u16,
@@ -135,7 +135,7 @@ pub enum Malformed {
     /// A segment without octets, or a repair without a symbol.
     #[error("there is no data behind the header")]
     Empty,
-    /// HLEN is not that of this type.
+    /// HLEN does not fit the type.
     #[error("a header of {words} words is not one of type {kind}")]
     HeaderLength {
         /// The type.
@@ -193,7 +193,7 @@ impl Place {
     /// Segment `number` of `last`.
     ///
     /// # Errors
-    /// When there is none of this number.
+    /// If the number is outside the transfer.
     pub const fn new(number: u16, last: u16) -> Result<Self, Malformed> {
         if number == 0 || number > last {
             return Err(Malformed::Number { number, last });
@@ -221,7 +221,7 @@ impl Place {
 }
 
 impl Cover {
-    /// The number of the last segment that is covered.
+    /// The number of the last segment in the repair.
     #[must_use]
     pub const fn end(self) -> u16 {
         self.first.number + (self.span - 1)

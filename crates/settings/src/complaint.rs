@@ -1,4 +1,4 @@
-//! What is wrong with a file, and where.
+//! Complaints about a file: the mistake and its position.
 
 use std::fmt;
 use std::fs::File;
@@ -27,13 +27,13 @@ pub struct Complaint {
 }
 
 impl Source {
-    /// A text that stands in the file of this name.
+    /// Text read from the file of this name.
     #[must_use]
     pub fn new(name: &str, text: String) -> Self {
         Self { name: name.to_owned(), text }
     }
 
-    /// Reads a file of at most so many octets.
+    /// Reads a file of at most this many octets.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -41,7 +41,7 @@ impl Source {
         Self::take(path, File::open(path), most)
     }
 
-    /// Reads what was opened by this name, at most so many octets.
+    /// Reads an opened file with this name, at most this many octets.
     ///
     /// # Errors
     /// When it cannot be read, or could not be opened.

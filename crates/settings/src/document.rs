@@ -1,4 +1,4 @@
-//! A whole file.
+//! A whole parsed file, with a record of the keys that readers ask for.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use crate::near::nearest;
 use crate::{Complaint, Section, Source};
 
-/// A file, and which of its keys were asked for.
+/// One file, with a record of the keys that readers asked for.
 #[derive(Debug)]
 pub struct Document<'s> {
     pub(crate) source: &'s Source,
@@ -45,7 +45,7 @@ impl Document<'_> {
     /// Complains about a key that nobody asked for.
     ///
     /// # Errors
-    /// With the first that is there.
+    /// With the first complaint.
     pub fn finish(&self) -> Result<(), Complaint> {
         self.finish_table("", self.root.get_ref())
     }
@@ -86,14 +86,14 @@ impl Document<'_> {
         }
     }
 
-    /// Whether somebody looked into the table; one that is switched off is not.
+    /// Whether any reader asked for keys in the table; a table that is switched off has no reader.
     fn has_asked_below(&self, name: &str) -> bool {
         let start = format!("{name}.");
         let asked = self.asked.borrow();
         asked.range(start.clone()..).next().is_some_and(|next| next.starts_with(&start))
     }
 
-    /// What was asked for in this table.
+    /// The keys that readers asked for in this table.
     fn names_in(&self, path: &str) -> Vec<String> {
         let start = if path.is_empty() { String::new() } else { format!("{path}.") };
         let asked = self.asked.borrow();

@@ -1,4 +1,4 @@
-//! What stands under a key.
+//! A value with its key: readers for each type.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use toml::de::DeValue;
 
 use crate::{Complaint, Document, Section, secret};
 
-/// A value with its key and its place.
+/// A value with its key and its position in the file.
 #[derive(Clone, Debug)]
 pub struct Entry<'d> {
     pub(crate) document: &'d Document<'d>,
@@ -33,7 +33,7 @@ impl<'d> Entry<'d> {
         written(self.value)
     }
 
-    /// What is written, if it is of this kind.
+    /// The value, if of this kind.
     ///
     /// # Errors
     /// When it is not.
@@ -41,7 +41,7 @@ impl<'d> Entry<'d> {
         kind.read(&self.written()).map_err(|what| self.complain(what))
     }
 
-    /// A text that is no secret key: those belong into files of their own.
+    /// Text other than a secret key: secret keys belong in separate files.
     ///
     /// # Errors
     /// When it is something else.
@@ -66,7 +66,7 @@ impl<'d> Entry<'d> {
     /// A whole number within bounds.
     ///
     /// # Errors
-    /// When it is something else, or beyond them.
+    /// When it is something else, or out of range.
     pub fn count<T: Default + TryFrom<u64>>(
         &self,
         allowed: RangeInclusive<u64>,
@@ -90,7 +90,7 @@ impl<'d> Entry<'d> {
         })
     }
 
-    /// What a type reads from text; its errors say what is allowed.
+    /// A value parsed from text by its type; the type's errors list the allowed values.
     ///
     /// # Errors
     /// When it cannot.
@@ -98,7 +98,7 @@ impl<'d> Entry<'d> {
         self.text()?.parse().map_err(|why| self.refuse(why))
     }
 
-    /// What a type reads from text that may look like a secret key and is none, such as a public key.
+    /// A value parsed by its type, from text that may look like a secret key without being one, such as a public key.
     ///
     /// # Errors
     /// When it cannot.
@@ -118,7 +118,7 @@ impl<'d> Entry<'d> {
         })
     }
 
-    /// A quantity, of which numbers count as their text; its errors say all.
+    /// A quantity, read from text or from a plain number; the type's error is the whole complaint.
     ///
     /// # Errors
     /// When it is none.

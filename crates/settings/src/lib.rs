@@ -1,13 +1,13 @@
-//! The one reader of files that people write: a value, or what is wrong with it and where.
+//! Reads files that people write: returns values, or complaints with their place in the file.
 //!
 //! ```text
 //!  Source ──▶ Document ──▶ Section ──▶ Entry ──▶ a value, or a Complaint:
 //!   text       TOML         a table     a key     FILE:LINE: KEY: what is wrong, what is allowed
 //! ```
 //!
-//! Readers ask sections for keys by name; a [`Document`] remembers which, so in the end it knows what
-//! else stands in the file that nobody asked for, and what was probably meant. Parameters of
-//! protocols are read by their tables ([`Section::apply`]), which [`page`] and [`schema`] describe.
+//! Readers ask sections for keys by name; a [`Document`] remembers these names, so in the end it finds keys in the file
+//! that nobody asked for, and suggests the intended ones. Tables of parameters read the settings of protocols
+//! ([`Section::apply`]); [`page`] and [`schema`] describe these tables.
 
 mod complaint;
 mod document;

@@ -1,6 +1,6 @@
-//! What was probably meant.
+//! Suggests the intended name for a misspelt one.
 
-/// Of the names that exist, the one that somebody who wrote `written` most likely meant.
+/// The existing name nearest to `written`, most likely the intended one.
 #[must_use]
 pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = if written.len() > 4 { 2 } else { 1 };

@@ -1,4 +1,4 @@
-//! Parameters as a page of the documentation shows them.
+//! Writes the parameter tables of the documentation pages.
 
 use std::fmt::Write as _;
 
@@ -37,8 +37,8 @@ pub fn table(described: &Description) -> String {
     text
 }
 
-/// The page with its tables as they are now: each stands between `<!-- parameters NAME -->` and
-/// `<!-- end -->`, and `table` makes it from its name.
+/// The page with fresh tables: each table stands between `<!-- parameters NAME -->` and `<!-- end -->`, and `table`
+/// makes the table with this name.
 ///
 /// # Errors
 /// When a place for a table has no end.

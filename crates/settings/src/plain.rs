@@ -1,17 +1,17 @@
-//! Texts of others as a terminal may have them: control characters are written out, so that they move no cursor, set no
-//! title and forge no line.
+//! Makes foreign text safe for a terminal: control characters are escaped, and can move no cursor, set no title and
+//! forge no line.
 //!
 //! ```text
 //!   a field    ──▶ shown: all on one line
 //!   an output  ──▶ Plain: line feeds and tabs stay
 //! ```
-//! They are written as JSON writes them (`\u001b`), so that JSON stays JSON.
+//! Escapes look as in JSON (`\u001b`), so that JSON stays JSON.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// A text of others on one line.
+/// Foreign text, made safe on one line.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
@@ -22,8 +22,8 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Writes text to `out` whose control characters, but line feeds and tabs, and whose octets that are no text are
-/// written out.
+/// A writer that passes text to `out` and escapes control characters, except line feeds and tabs, and octets that are
+/// not text.
 #[derive(Debug)]
 pub struct Plain<W> {
     out: W,
@@ -70,12 +70,12 @@ impl<W: Write> Write for Plain<W> {
     }
 }
 
-/// Whether more octets could make a character of these.
+/// Whether the octets are the beginning of a character.
 fn is_begun(octets: &[u8]) -> bool {
     std::str::from_utf8(octets).is_err_and(|error| error.error_len().is_none())
 }
 
-/// Control characters, and what changes the direction in which others are read or the line that they are on.
+/// Whether a character is a control character, or changes the direction or the line of the text around it.
 fn is_hidden(c: char) -> bool {
     const DIRECTIONS: [char; 12] = [
         '\u{061c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}',

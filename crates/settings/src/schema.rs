@@ -1,4 +1,4 @@
-//! Parameters as JSON schema (draft 2020-12).
+//! Describes parameters as a JSON schema (draft 2020-12).
 
 use base::parameter::{Description, Kind, Row, Value};
 use serde_json::{Map, Value as Json, json};

@@ -1,4 +1,5 @@
-//! Finds secrets where they do not belong, so that nothing repeats them: a key written where a file's name is wanted.
+//! Finds secrets in the wrong place, so that no message repeats them: a key written in place of a file name, for
+//! example.
 //!
 //! ```text
 //!  private-key = "AAEC…Hx8="   ──▶ Entry::text ──▶ a complaint that says what to do, and not what was written
@@ -7,20 +8,20 @@
 
 use std::borrow::Cow;
 
-/// Letters of a key of 32 octets in base64 (RFC 4648, 4 and 5), without the `=` that ends it.
+/// Letters in a base64 key of 32 octets (RFC 4648, 4 and 5), without the final `=`.
 const BASE64: usize = 43;
 /// Digits of a key of 32 octets in base 16.
 const HEX: usize = 64;
-/// The letters of base64 that somebody who lost or doubled some of a key still has.
+/// Letters of base64 in a key that lost or doubled some.
 const NEARLY: std::ops::RangeInclusive<usize> = 40..=48;
 const PEM_BEGIN: &str = "-----BEGIN ";
 const PEM_SECRET: &str = "PRIVATE KEY-----";
 const PEM_END: &str = "-----END ";
 const DASHES: &str = "-----";
-/// What stands in place of a secret.
+/// The text shown in place of a secret.
 const HIDDEN: &str = "(a key, not repeated here)";
 
-/// What to do with a secret that stands where a name belongs.
+/// The advice in complaints about a secret in place of a name.
 pub(crate) const ADVICE: &str = "what is written here looks like a secret key itself, which a configuration must not hold: put it alone \
      into a file with mode 0600 and write the name of that file here; make another key if others have seen this one";
 
@@ -51,7 +52,7 @@ fn is_base64(text: &str) -> bool {
     }
 }
 
-/// A text without what may be a secret key in it, also behind the folder that a name was joined to.
+/// The text with secret keys removed, including a key joined to a folder's name.
 #[must_use]
 pub fn redact(text: &str) -> Cow<'_, str> {
     let text = without_pem(text);
@@ -81,7 +82,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Where a key is in a word that consists of letters of base64.
+/// The position of a key within a word of base64 letters.
 fn secret_in(word: &str) -> Option<(usize, usize)> {
     if is_key(word) {
         return Some((0, word.len()));

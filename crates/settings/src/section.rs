@@ -1,4 +1,4 @@
-//! A table of a file.
+//! One table of a file, as readers of settings see it.
 
 use std::fmt;
 use std::ops::Range;
@@ -47,7 +47,7 @@ impl<'d> Section<'d> {
         }))
     }
 
-    /// What stands under this key, which has to be there.
+    /// The value under this key; the key is mandatory.
     ///
     /// # Errors
     /// When it is not.
@@ -64,7 +64,7 @@ impl<'d> Section<'d> {
         })
     }
 
-    /// The table under this key; one without keys if it is not there.
+    /// The table under this key; an empty table if the key is missing.
     ///
     /// # Errors
     /// When something else is there.
@@ -72,7 +72,7 @@ impl<'d> Section<'d> {
         self.get(name)?.map(|entry| entry.section()).transpose()
     }
 
-    /// The tables in the list under this key; none if it is not there.
+    /// The tables in the list under this key; none if the key is missing.
     ///
     /// # Errors
     /// When something else is there.
@@ -95,7 +95,7 @@ impl<'d> Section<'d> {
         entries.into_iter().map(entry).collect()
     }
 
-    /// Sets what stands here of a protocol's parameters.
+    /// Sets the parameters of a protocol from this section.
     ///
     /// # Errors
     /// When a value is not allowed.
@@ -119,7 +119,7 @@ impl<'d> Section<'d> {
     /// Complains about keys that once were elsewhere; `moved` has old and new names.
     ///
     /// # Errors
-    /// With the first that is there.
+    /// With the first such key.
     pub fn refuse_moved(&self, moved: &[(&str, &str)]) -> Result<(), Complaint> {
         for (old, new) in moved {
             let (mut table, mut found) = (Some(self.table), None);

@@ -1,4 +1,4 @@
-//! Scenarios whose speed is worth knowing; the caller holds the clock.
+//! Scenarios for measuring the simulator's speed; the caller holds the clock.
 
 pub mod manet;
 
@@ -25,7 +25,7 @@ pub enum Scenario {
     Fast,
 }
 
-/// What a scenario did.
+/// Results of running a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
     /// Events of the simulator.
@@ -40,7 +40,7 @@ impl Scenario {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Chain, Self::ChainHbh, Self::Datagrams, Self::Fast];
 
-    /// What it is called.
+    /// The name of the scenario.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -121,7 +121,7 @@ fn fast(seed: u64) -> World {
     world
 }
 
-/// As in the programs for ns-3 that this is compared with: NewReno without SACK.
+/// Adds a TCP transfer with NewReno without SACK, as in the ns-3 programs for comparison.
 fn add_transfer(world: &mut World, from: NodeId, to: NodeId) {
     let tcp = tcp::Config {
         offer: tcp::Offer { sack: false, duplicate_sack: false, ..tcp::Offer::default() },

@@ -1,4 +1,4 @@
-//! What is counted on links and in nodes.
+//! Counters of links and nodes.
 
 use std::ops::{Add, AddAssign, Index, IndexMut};
 
@@ -135,12 +135,12 @@ impl Add for ByClass {
     }
 }
 
-/// What happened at a port: one direction of a link and the queue before it.
+/// Counters of a port: a link in one direction, and the queue before it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PortCounters {
     /// Put on the link, whether or not they arrived.
     pub sent: ByClass,
-    /// Of those, lost by the link.
+    /// Of the packets sent, the packets lost by the link.
     pub lost: Tally,
     /// Dropped because the queue was full, where they entered the network.
     pub dropped_at_edge: Tally,

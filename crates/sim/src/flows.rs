@@ -1,4 +1,4 @@
-//! Which flows use the links, counted when asked for.
+//! Optional counters of the traffic of each flow on the links.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use base::ip::{FlowKey, Header};
 
 use crate::counters::Tally;
 
-/// What happened to the packets of a flow, on all links together.
+/// Counters of a flow's packets, over all links together.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FlowCounters {
     /// Put on a link: once for each link on the way, and again for each repeat.
     pub sent: Tally,
-    /// Of those, lost by a link.
+    /// Of the packets sent, the packets lost by a link.
     pub lost: Tally,
 }
 
@@ -48,7 +48,7 @@ impl Flows {
         self.others
     }
 
-    /// Those of the packet's flow; those of the others once there are too many flows.
+    /// Counters of the packet's flow; once there are too many flows, the common counters of all others.
     fn counters(&mut self, packet: &[u8]) -> Option<&mut FlowCounters> {
         let header = Header::parse(packet).ok()?;
         let (key, _) = FlowKey::of(&header, packet);

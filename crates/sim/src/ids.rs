@@ -1,4 +1,4 @@
-//! How parts of a world are named.
+//! Identifiers for the parts of a world.
 
 use serde::Serialize;
 

@@ -17,7 +17,7 @@ const FINEST: u64 = 1 << 14;
 /// How many durations there were of each length, to about a hundredth.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Quantiles {
-    /// By length, as far as there were any.
+    /// Counts by length of duration, up to the longest duration added.
     buckets: Vec<u64>,
 }
 
@@ -31,7 +31,7 @@ impl Quantiles {
         self.buckets[index] += 1;
     }
 
-    /// The duration of this rank, 1 being the shortest; `None` if there were fewer.
+    /// The duration of the given rank, where 1 is the shortest; `None` if too few were added.
     #[must_use]
     pub fn ranked(&self, rank: u64) -> Option<Duration> {
         let mut below = 0;

@@ -1,4 +1,4 @@
-//! Which routes came and went, for experiments that count hops and changes over time.
+//! Log of route changes, for experiments that count hops and changes over time.
 
 use base::ip::Prefix;
 use base::time::Time;

@@ -7,7 +7,7 @@ use base::time::Time;
 pub(crate) struct Series {
     limit: usize,
     points: Vec<(Time, u64)>,
-    /// Of so many changes one is kept.
+    /// Every `stride`-th change is kept.
     stride: u64,
     changes: u64,
     last: Option<u64>,

@@ -1,4 +1,4 @@
-//! How long packets were inside a tunnel, recorded when asked for.
+//! Optional recording of the time that packets spend inside a tunnel.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,13 +21,13 @@ pub struct Transit {
     pub from: NodeId,
 }
 
-/// The packets that went through one tunnel, up to so many.
+/// Transits of packets through one tunnel, up to a limit.
 #[derive(Debug)]
 pub(crate) struct Transits {
     tunnel: TunnelId,
     limit: usize,
-    /// When packets went in that have not come out, by what they carry. Of equal ones the latest
-    /// counts: an earlier one was lost.
+    /// Entry times of packets still in the tunnel, by fingerprint of the payload. Among equal packets
+    /// the latest counts: the earlier ones were lost.
     inside: BTreeMap<u64, (Time, NodeId)>,
     done: Vec<Transit>,
 }
@@ -62,7 +62,7 @@ impl Transits {
     }
 }
 
-/// A fingerprint of what a packet carries; its IP header may change on the way.
+/// A fingerprint of a packet's payload; the IP header may change on the way.
 fn print(packet: &[u8]) -> u64 {
     let start = Header::parse(packet).map_or(0, |header| header.len);
     let mut print = packet.len() as u64;

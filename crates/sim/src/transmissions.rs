@@ -1,4 +1,4 @@
-//! Who sent what to whom, recorded when asked for.
+//! Recording of transmissions: sender, receiver, time and content, for display.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,15 +15,15 @@ use crate::ids::NodeId;
 pub struct Transmission {
     /// When its first bit left.
     pub start: Time,
-    /// When its last bit arrived; of one that was lost, when the sender was done with it.
+    /// When the last bit arrived; for a lost transmission, when the sender finished.
     pub end: Time,
     /// Who sent it.
     pub from: NodeId,
-    /// Whom it was for; `None` where it was for all who hear it.
+    /// The destination; `None` for all nodes in range.
     pub to: Option<NodeId>,
-    /// What it is for.
+    /// The class of traffic.
     pub class: Class,
-    /// Where it comes from and goes to, as its IP header says; in a half tunnel, where it goes behind that.
+    /// Source and destination in the IP header; in a half tunnel, the destination behind the tunnel.
     pub ends: Option<[IpAddr; 2]>,
     /// Whether it reached nobody.
     pub is_lost: bool,
@@ -33,10 +33,10 @@ pub struct Transmission {
 #[derive(Debug)]
 pub(crate) struct Transmissions {
     limit: usize,
-    /// What a medium has been handed and has not said the fate of.
+    /// The packet just handed to a medium, with its fate still unknown.
     open: Option<Open>,
-    /// What the packets are that media have and tell of later, by their tokens; a packet that takes
-    /// the place of another takes its token.
+    /// Class and addresses of packets held by media until a later report, by token; a packet replacing
+    /// another inherits the token.
     handed: BTreeMap<u32, (Class, Option<[IpAddr; 2]>)>,
     done: Vec<Transmission>,
     missed: u64,
@@ -121,7 +121,7 @@ impl Transmissions {
         }
     }
 
-    /// What is there, and how many there was no room for.
+    /// Takes the recorded transmissions, and the number not recorded for lack of room.
     pub(crate) fn take(&mut self) -> (Vec<Transmission>, u64) {
         (std::mem::take(&mut self.done), std::mem::take(&mut self.missed))
     }

@@ -1,4 +1,4 @@
-//! BGP sessions over TCP: what is said, what comes, and how another program reads it.
+//! Tests BGP sessions over TCP: messages sent, messages received, and their decoding by tshark.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -12,7 +12,7 @@ use sim::app::bgp::{Config, Speaker};
 use sim::{AppId, LinkConfig, NodeId, PassiveOpens, World};
 use tcp::Limit;
 
-/// A star: the middle, and speakers around it that all have a session with it.
+/// A star: a speaker in the middle, and speakers around, each with a session to the middle.
 struct Star {
     world: World,
     nodes: Vec<NodeId>,
@@ -46,7 +46,7 @@ fn star_saying(
         });
         address.expect("an address")
     };
-    // Higher than all others, so that it is called and does not call.
+    // The highest address, so the middle is called and never calls.
     let middle = Ipv4Addr::new(192, 168, 0, 1);
     let port = world.ends(links[0])[1];
     world.add_address(port, middle.into());
@@ -216,7 +216,7 @@ fn tshark_reads_the_messages_of_a_session() {
     std::fs::remove_dir_all(folder).expect("the folder");
 }
 
-/// A field of the packets that pass the filter.
+/// Reads a field of all packets that pass the filter.
 fn tshark(file: &Path, filter: &str, field: &str) -> String {
     let output = Command::new("tshark")
         .arg("-r")

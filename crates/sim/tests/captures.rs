@@ -1,4 +1,4 @@
-//! Captures open in other programs, which find nothing to complain about.
+//! Tests that other programs open our captures without complaints.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -240,7 +240,7 @@ fn lines(text: &str) -> u64 {
     text.lines().count() as u64
 }
 
-/// A folder that goes when it is dropped.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,4 +1,4 @@
-//! Several stations on one frequency: Annex K's ways to share it.
+//! Tests several stations on one frequency with the access methods of Annex K.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! What a node does for a routing protocol that finds routes on demand, through a gateway.
+//! Tests a node's support for on-demand routing protocols with a gateway.
 //!
-//! The protocol here is a script: it knows one answer, and notes what it is told.
+//! The protocol here is a script with one answer that records all calls.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -158,7 +158,7 @@ fn network(answer: Option<Route>, payload: usize, may_wait: bool) -> Network {
     Network { world, nodes, links, sink, notes }
 }
 
-/// What a script was told.
+/// The calls a script has recorded.
 #[derive(Debug, Default)]
 struct Notes {
     demands: Vec<Demand>,

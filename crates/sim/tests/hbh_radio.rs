@@ -1,4 +1,4 @@
-//! HBH between radio stations, whoever finds the routes.
+//! Tests HBH between radio stations, with each way of finding routes.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn tcp_goes_hop_by_hop_over_radios_whoever_finds_the_routes() {
 #[test]
 fn routing_hears_of_a_break_under_hbh_and_what_hbh_has_goes_the_other_way() {
     for is_hbh_first in [true, false] {
-        // The first reaches the last by either of the two between them.
+        // The first node reaches the last by either of two relays.
         let mut field = Field::new(&[(0.0, 0.0), (200.0, 100.0), (200.0, -100.0), (400.0, 0.0)]);
         field.start(protocols()[1].as_ref(), is_hbh_first);
         let sink = field.transfer(0, 3);
@@ -141,7 +141,7 @@ fn a_flow_older_than_its_hop_by_hop_peer_learns_how_long_its_packets_may_be() {
         world.enable_hbh(station, hbh::Config::new(Profile::Default));
     }
     let host = (host, world.address(host).unwrap());
-    // It is established, for segments of 1460 octets, before HBH knows its neighbours.
+    // The connection is established, for segments of 1460 octets, before HBH knows its neighbours.
     let sender = transfer::SenderConfig::new(SocketAddr::new(host.1, 9), 10 * LEN);
     world.add_app(node, transfer::Sender::new(sender));
     // A small window leaves room for hellos on the channel.
@@ -159,7 +159,7 @@ fn a_flow_older_than_its_hop_by_hop_peer_learns_how_long_its_packets_may_be() {
 
 #[test]
 fn what_waits_in_a_queue_behind_the_interface_is_not_sent_again() {
-    // As where a radio stands beside the gateway, on a cable that always has room.
+    // As with a radio beside the gateway, on a cable that always has room.
     let interface = InterfaceConfig { hop_backlog: 1_000, ..InterfaceConfig::default() };
     let mut field = Field::with_interfaces(&[(0.0, 0.0), (200.0, 0.0), (400.0, 0.0)], interface);
     field.start(None, false);
@@ -175,7 +175,7 @@ fn what_waits_in_a_queue_behind_the_interface_is_not_sent_again() {
     }
 }
 
-/// None is for shortest paths.
+/// `None` means shortest paths.
 fn protocols() -> [Option<RoutingProtocol>; 3] {
     [
         None,
@@ -214,7 +214,7 @@ impl Field {
         Self { world, nodes, ports }
     }
 
-    /// Starts HBH and what finds routes, and lets nodes meet.
+    /// Starts HBH and the routing protocol, and lets nodes meet.
     fn start(&mut self, protocol: Option<&RoutingProtocol>, is_hbh_first: bool) {
         for node in self.nodes.clone() {
             for is_hbh in [is_hbh_first, !is_hbh_first] {

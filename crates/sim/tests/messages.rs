@@ -1,4 +1,4 @@
-//! Messages from anybody to anybody on a combat net: the same over UDP, S/R and TCP.
+//! Tests the same messages between all nodes of a combat net over UDP, S/R and TCP.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn secs(seconds: u64) -> Time {
     Time::ZERO + Duration::from_secs(seconds)
 }
 
-/// Messages for 2,000 s, one a minute of each node.
+/// Messages for 2,000 s, one per minute from each node.
 fn usual(carrier: Carrier) -> Config {
     Config {
         local: Ipv4Addr::UNSPECIFIED,
@@ -124,7 +124,7 @@ fn all_carriers_bring_the_same_messages() {
         assert_eq!(net.sum(|it| it.expected), udp.sum(|it| it.sent));
         assert_eq!(net.sum(|it| it.malformed + it.again + it.refused), 0);
     }
-    // Some two hundred, of which the net alone loses some.
+    // About two hundred messages; the net itself loses a few.
     let expected = udp.sum(|it| it.sent);
     assert!((130..270).contains(&expected), "{expected}");
     assert!(udp.sum(|it| it.received) < expected);
@@ -150,7 +150,7 @@ fn a_group_is_told_once_and_only_those_who_are_meant_listen() {
         let expected = net.sum(|it| it.expected);
         assert_eq!(expected, 3 * net.sum(|it| it.sent));
         assert_eq!(net.sum(|it| it.received), expected);
-        // Acknowledgements collide too: now and then a sender gives up what has come.
+        // Acknowledgements collide too: now and then a sender gives up a delivered message.
         let failed = net.sum(|it| it.failed);
         assert_eq!(net.sum(|it| it.told) + failed, expected);
         assert!(failed * 50 < expected, "{failed} of {expected}");

@@ -1,7 +1,6 @@
-//! What a new medium costs: a file. Here it is a bus on which one port at a time transmits.
+//! Shows that a new medium costs one file: here a bus on which one port at a time transmits.
 //!
-//! Nobody knows at the time of a transmission when the next is possible: whoever is first to want
-//! the bus when it falls silent has it.
+//! During a transmission, the time of the next is unknown: the first port that wants the silent bus transmits.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

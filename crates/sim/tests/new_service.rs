@@ -1,4 +1,4 @@
-//! What a new service costs: a file. Here it is a service that echoes datagrams.
+//! Shows that a new service costs one file: here a service that echoes datagrams.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use sim::app::{ping, stream};
 use sim::service::{Hook, Service, Verdict, Way};
 use sim::{Engine, LinkConfig, PacketId, World};
 
-/// Sends datagrams to its port back to where they came from.
+/// Returns each datagram for its port to the sender.
 #[derive(Debug)]
 struct Echo {
     port: u16,

@@ -70,7 +70,7 @@ fn with_loss_delay_and_packets_are_near_those_of_ns3() {
     }
 }
 
-/// What one transfer took.
+/// The cost of one transfer.
 struct Run {
     is_clean_handshake: bool,
     delay: f64,
@@ -117,7 +117,7 @@ fn run(seed: u64, oracle: &Oracle) -> Run {
     }
 }
 
-/// The TCP of ns-3 3.37, as far as parameters make it so.
+/// Our TCP with parameters as close to ns-3 3.37 as possible.
 fn as_ns3(mss: u16) -> tcp::Config {
     tcp::Config {
         // ns-3 does not count the timestamps.

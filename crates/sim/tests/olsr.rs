@@ -1,4 +1,4 @@
-//! Another program reads every message of OLSR as it was meant.
+//! Tests that tshark reads every OLSR message with the meaning we intend.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -48,7 +48,7 @@ fn tshark_reads_what_nodes_say_to_each_other() {
     std::fs::remove_file(file).expect("the file");
 }
 
-/// The address of a node's interface: four in a line, of which the second has two.
+/// The address of a node's interface. Four nodes stand in a line; the second has two interfaces.
 fn address(node: usize, index: usize) -> Ipv4Addr {
     let number = |it: usize| u8::try_from(it).expect("few nodes");
     Ipv4Addr::new(10, number(index), 0, number(node + 1))
@@ -104,7 +104,7 @@ fn talk(mut show: impl FnMut(Time, &[u8])) -> Vec<Olsr> {
     nodes
 }
 
-/// A field of the packets that pass the filter.
+/// Reads a field of all packets that pass the filter.
 fn tshark(file: &Path, filter: &str, field: &str) -> String {
     let output = Command::new("tshark")
         .arg("-r")

@@ -1,4 +1,4 @@
-//! Another program reads every packet of OSPF as it was meant.
+//! Tests that tshark reads every OSPF packet with the meaning we intend.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use manet::ospf::Config;
 use sim::service::routing::{RoutingConfig, RoutingProtocol};
 use sim::{LinkConfig, LinkId, NodeId, PortId, World};
 
-/// No fault, no warning, and both checksums right, which Wireshark says as "good".
+/// No fault, no warning, and both checksums right; Wireshark calls a right checksum "good".
 const COMPLAINTS: &str = "_ws.malformed || _ws.expert.severity >= warning || !ospf || \
     ip.checksum.status == 0 || ip.proto != 89 || ip.ttl != 1 || ip.dst != 224.0.0.5";
 
@@ -79,17 +79,17 @@ fn routers_of_the_simulator_find_a_way_around_a_link_that_fails() {
     assert_eq!(next(&world), Some(nodes[2]));
 }
 
-/// Joins each node with the one after it.
+/// Joins each node with its successor.
 fn ring<const N: usize>(world: &mut World, nodes: [NodeId; N], config: &LinkConfig) -> [LinkId; N] {
     std::array::from_fn(|at| world.connect(nodes[at], nodes[(at + 1) % N], config))
 }
 
-/// The ends of the links of a ring that are a node's.
+/// The ports of a node on the links of a ring.
 fn ports<const N: usize>(world: &World, links: &[LinkId; N], node: usize) -> [PortId; 2] {
     [world.ends(links[node])[0], world.ends(links[(node + N - 1) % N])[1]]
 }
 
-/// A field of the packets that pass the filter.
+/// Reads a field of all packets that pass the filter.
 fn tshark(file: &Path, filter: &str, field: &str) -> String {
     let output = Command::new("tshark")
         .arg("-r")

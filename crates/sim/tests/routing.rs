@@ -1,4 +1,4 @@
-//! A routing protocol in nodes, on a field where it is known who hears whom.
+//! Tests routing protocols in nodes on a field with known radio links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -313,13 +313,13 @@ fn chain(count: usize) -> Vec<(usize, usize)> {
     (1..count).map(|node| (node - 1, node)).collect()
 }
 
-/// A medium that knows who hears whom, and which unicast did not arrive.
+/// A medium with fixed links that reports failed unicasts.
 #[derive(Debug, Default)]
 struct Air {
     ports: Vec<PortId>,
     addresses: BTreeMap<IpAddr, PortId>,
     links: Links,
-    /// What failed, by the tokens of events.
+    /// Failed packets, by the tokens of events.
     failing: BTreeMap<u32, (PortId, LinkAddress, PacketId)>,
     next: u32,
 }

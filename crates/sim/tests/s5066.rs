@@ -1,4 +1,4 @@
-//! Another program reads every frame of STANAG 5066 as it was meant, with right check sums.
+//! Tests that tshark reads every STANAG 5066 frame with the meaning we intend and correct checksums.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What seals cost on the air.
+//! Measures the time that seals cost on the air.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn a_seal_takes_no_longer_than_its_octets_and_a_block_of_the_interleaver() {
     }
 }
 
-/// From when a U_PDU is handed to its node until the other client has it, with the link that has to be made first.
+/// The time from handing a U_PDU to its node until its arrival at the other client, including the making of the link.
 fn delay(waveform: Waveform, octets: usize, has_key: bool) -> Duration {
     let medium = Medium::new(Config::default(), 2, 1);
     let nodes = (1..=2).map(|number| {

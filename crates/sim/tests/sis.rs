@@ -1,4 +1,4 @@
-//! Another program reads every primitive of STANAG 5066 as it was meant.
+//! Tests that tshark reads every STANAG 5066 primitive with the meaning we intend.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,11 +21,11 @@ use sim::capture::{Capture, Direction, LinkType};
 const A: Address = Address::node(0x000a_141e);
 const B: Address = Address::node(0x000a_141f);
 const IP: Sap = Sap::IP_CLIENT;
-/// What tshark says of A.
+/// The address of A as tshark prints it.
 const A_VALUE: (&str, &str) = ("s5066sis.address.address", "0.10.20.30");
 const NODE: (&str, &str) = ("s5066sis.address.group", "0x00");
 
-/// What tshark says of a primitive: field and value.
+/// A primitive as tshark prints it: fields and values.
 type Fields = Vec<(&'static str, &'static str)>;
 
 #[test]
@@ -293,7 +293,7 @@ fn is_from_client(primitive: &Primitive<'_>) -> bool {
 const COMPLAINTS: &str = "_ws.malformed || _ws.expert.severity >= warning || \
     ip.checksum.status == 0 || tcp.checksum.status == 0";
 
-/// The fields of the packets that pass the filter.
+/// Reads fields of all packets that pass the filter.
 fn tshark(file: &PathBuf, filter: &str, fields: &[&str]) -> String {
     let fields = fields.iter().flat_map(|field| ["-e", field]);
     let output = Command::new("tshark")
@@ -308,7 +308,7 @@ fn tshark(file: &PathBuf, filter: &str, fields: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("fields are text")
 }
 
-/// A TCP connection in a capture, of which nothing gets lost.
+/// A TCP connection without losses, for a capture.
 struct Stream {
     file: PathBuf,
     capture: Capture,

@@ -1,4 +1,4 @@
-//! A coded tunnel over radios whose routes are found on demand.
+//! Tests a coded tunnel over radios with routes found on demand.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the two SYNs agree on.
+//! Options that the two SYNs agree on.
 
 use std::net::SocketAddr;
 

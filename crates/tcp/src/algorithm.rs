@@ -1,9 +1,9 @@
-//! Which congestion control a connection has, and what that finds out.
+//! The congestion control of a connection, and the estimates that it reports.
 
 use super::congestion::Growth;
 use super::{adaptive_pacing, bbr, vegas};
 
-/// Which congestion control, with its own parameters.
+/// The congestion control of a connection, with the parameters of each choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Algorithm {
     /// A pace that follows the rate of delivery, whatever is lost.
@@ -20,14 +20,14 @@ pub enum Algorithm {
         /// How acknowledgements open the window.
         growth: Growth,
     },
-    /// NewReno whose segments leave at the rate of a chain of radios.
+    /// NewReno, with segments paced to the rate of a chain of radios.
     TcpAp(adaptive_pacing::Config),
     /// A window that follows the round-trip time.
     Vegas(vegas::Config),
 }
 
 impl Algorithm {
-    /// CUBIC with all that its RFCs recommend.
+    /// CUBIC with everything that its RFCs recommend.
     pub const CUBIC: Self = Self::Cubic { fast_convergence: true, hystart: true };
 }
 
@@ -37,7 +37,7 @@ impl Default for Algorithm {
     }
 }
 
-/// What a controller has found out, for figures and for those who watch.
+/// The estimates of a controller, for figures and for observers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Finding {
     /// Of BBR.

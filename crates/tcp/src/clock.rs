@@ -1,4 +1,4 @@
-//! The clock that our timestamps show (RFC 7323, 5.4).
+//! The clock behind our timestamps (RFC 7323, 5.4).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use base::time::Time;
 /// It ticks from a random value on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    /// What it shows at the epoch.
+    /// The clock's value at the epoch.
     base: u32,
     tick: Duration,
 }
@@ -18,7 +18,7 @@ impl Clock {
         Self { base, tick: tick.max(Duration::from_micros(1)) }
     }
 
-    /// What it shows at a time.
+    /// The clock's value at a time.
     pub(super) fn show(self, at: Time) -> u32 {
         let nanos = u64::try_from(self.tick.as_nanos()).unwrap_or(u64::MAX);
         let ticks = at.as_nanos() / nanos;

@@ -1,4 +1,4 @@
-//! What can be set, and what holds if nothing is.
+//! The settings of a connection, with their defaults.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct Config {
     /// Holes kept among out-of-order octets; a segment that would make one more is dropped and
     /// counted, to be sent again; at least 1.
     pub max_holes: usize,
-    /// Extensions of TCP that are offered to the peer.
+    /// Extensions of TCP offered to the peer.
     pub offer: Offer,
     /// Nagle's algorithm: no small segment while any data is unacknowledged (RFC 9293, 3.7.4).
     pub nagle: bool,
@@ -46,11 +46,11 @@ pub struct Config {
     pub keep_alive: Option<KeepAlive>,
     /// Answers per second to segments that may be forged (RFC 5961, 7); at least 1.
     pub challenge_acks_per_s: u32,
-    /// Fields of the IP headers of our packets.
+    /// IP header fields of our packets.
     pub ip: IpFields,
 }
 
-/// Extensions of TCP that are offered to the peer; what both offer is used.
+/// Extensions of TCP offered to the peer; an extension is used if both ends offer it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Offer {
     /// Window scaling (RFC 7323, 2).
@@ -101,12 +101,12 @@ pub struct LossRecovery {
     pub undo_timeouts: bool,
     /// How the window leaves fast recovery without SACK (RFC 6582, 3.2, step 3).
     pub full_ack: FullAck,
-    /// Whether a repair counts as lost when what was sent after it has arrived, as with RFC 8985; in
-    /// RFC 6675 only a timeout tells; with SACK only.
+    /// Whether a repair counts as lost after later segments have arrived, as in RFC 8985; in RFC 6675 only a timeout
+    /// detects the loss; with SACK only.
     pub lost_repairs: bool,
 }
 
-/// Fields of the IP headers of our packets.
+/// IP header fields of our packets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct IpFields {
     /// The TTL or hop limit of our packets.
@@ -224,11 +224,10 @@ pub struct Rto {
     pub k: f64,
     /// The granularity of the clock, G (RFC 6298, 2).
     pub granularity: Duration,
-    /// By what the RTO is multiplied each time it expires; at least 1, which never backs off
-    /// (RFC 6298, 5.5: 2).
+    /// The factor for the RTO at each expiry; at least 1, which means no back-off (RFC 6298, 5.5: 2).
     pub backoff: f64,
-    /// Whether timestamps time segments that were sent again too (RFC 7323, 4.1); only where the
-    /// echo is that of the last copy, for another may be as old as the segment.
+    /// Whether timestamps also time retransmitted segments (RFC 7323, 4.1); only if the echo belongs to the last copy,
+    /// because another may be as old as the segment.
     pub time_repeats: bool,
     /// Whether any acknowledgement of new data ends backing off, as some TCPs do, not only one
     /// that gives a round-trip time (RFC 6298, 5.7).

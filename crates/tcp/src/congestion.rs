@@ -1,4 +1,4 @@
-//! Congestion control: who decides how much may be in flight, behind one small trait.
+//! Congestion control: one small trait for everything that decides how much may be in flight.
 //!
 //! To add one, write its file, give it a variant in [`Algorithm`](super::Algorithm) and one in `Controller`.
 
@@ -24,7 +24,7 @@ pub enum Growth {
 pub struct Window {
     /// Octets that may be in flight.
     pub cwnd: u64,
-    /// Below it slow start, above it congestion avoidance.
+    /// Below this window slow start, above it congestion avoidance.
     pub ssthresh: u64,
     /// Octets of a full segment.
     pub mss: u64,
@@ -32,7 +32,7 @@ pub struct Window {
     pub next_send: Option<Time>,
 }
 
-/// What has left the network, and what is in it.
+/// Data that left the network, and data in flight.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Delivery {
     /// Octets that the peer has, acknowledged or reported by SACK, since the beginning.
@@ -48,12 +48,11 @@ pub struct Delivery {
 pub struct Ack {
     /// Octets that it acknowledged.
     pub octets: u64,
-    /// Octets that were in flight before it.
+    /// Octets in flight before the acknowledgement.
     pub flight: u64,
     /// Octets in flight now.
     pub flight_after: u64,
-    /// The time from sending the last segment that it covers, when each that it covers was sent only
-    /// once.
+    /// The time since the last covered segment was sent, if every covered segment was sent only once.
     pub rtt: Option<Duration>,
     /// The same, even if other segments that it covers were sent more than once.
     pub newest_rtt: Option<Duration>,
@@ -63,7 +62,7 @@ pub struct Ack {
     pub is_window_limited: bool,
     /// Whether a loss is being repaired; NewReno's window is then not the controller's to grow.
     pub in_recovery: bool,
-    /// Hops left in the packet that brought it.
+    /// Hops left in the packet with the acknowledgement.
     pub ttl: u8,
     /// The oldest segment still in flight.
     pub head: Option<Head>,
@@ -74,13 +73,13 @@ pub struct Ack {
 /// An acknowledgement of nothing new, while something is in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Duplicate {
-    /// How many came in a row, with this one.
+    /// Duplicates in a row, including the present one.
     pub count: u32,
     /// Whether so many mean a loss.
     pub is_enough: bool,
     /// Whether fast recovery is under way.
     pub in_recovery: bool,
-    /// Whether the peer reports what it holds (RFC 2018): the window then needs no inflating.
+    /// Whether the peer reports out-of-order data (RFC 2018): the window then needs no inflating.
     pub has_sack: bool,
     /// The oldest segment in flight.
     pub head: Option<Head>,
@@ -97,7 +96,7 @@ pub struct Head {
     pub is_retransmission: bool,
 }
 
-/// What a controller wants besides its window.
+/// What a controller requests besides its window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// Nothing.
@@ -121,8 +120,8 @@ pub trait CongestionControl {
         Verdict::Continue
     }
 
-    /// Whether it alone decides, without SACK, what is sent again on which acknowledgement and what
-    /// that does to the window: fast recovery (RFC 6582) then never starts, nor is `on_loss` called.
+    /// Whether the controller alone decides, without SACK, about retransmissions and their effect on the window: fast
+    /// recovery (RFC 6582) then never starts, nor is `on_loss` called.
     fn repairs_alone(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! A connection: its state, and what the driver calls.
+//! A connection: its state, and the calls of the driver.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use super::seq::Seq;
 use super::stats::Stats;
 use super::timers::Timers;
 
-/// One end of a TCP connection (RFC 9293): a core as [`base::contract`] describes it.
+/// One end of a TCP connection (RFC 9293): a core in the sense of [`base::contract`].
 ///
-/// It starts by [`connect`](Self::connect), or by [`accept`](Self::accept) with a SYN that came for a port
-/// on which the driver listens. It is over when [`state`](Self::state) is `Closed`.
+/// It starts by [`connect`](Self::connect), or by [`accept`](Self::accept) with a SYN for a port on which the driver
+/// listens. The connection is over when [`state`](Self::state) is `Closed`.
 ///
 /// - Facts in: [`handle_segment`](Self::handle_segment), [`handle_icmp`](Self::handle_icmp),
 ///   [`handle_path_mtu`](Self::handle_path_mtu) from the network; [`write`](Self::write),
@@ -63,7 +63,7 @@ pub struct Connection {
 pub(super) struct Special {
     /// A SYN or SYN-ACK.
     pub(super) syn: bool,
-    /// A reset: its place, and what it acknowledges.
+    /// A reset due: its sequence number, and its acknowledgement number.
     pub(super) reset: Option<(u32, Option<u32>)>,
     pub(super) probe: Option<Probe>,
 }
@@ -71,7 +71,7 @@ pub(super) struct Special {
 /// Challenge ACKs (RFC 5961, 7).
 #[derive(Clone, Copy, Debug)]
 struct Challenges {
-    /// When the current second of them began, and how many it had.
+    /// Start of the current second, and the number of challenges in it.
     since: Time,
     count: u32,
 }
@@ -164,8 +164,8 @@ impl Connection {
 
     /// An ICMP error came about a segment of ours that started at `seq`.
     ///
-    /// Errors about what is not in flight are ignored (RFC 5927, 4.1). None ends a connection
-    /// that is open; a port unreachable refuses one that is opening.
+    /// Errors about data not in flight are ignored (RFC 5927, 4.1). No error ends an open connection; a port
+    /// unreachable refuses one still opening.
     pub fn handle_icmp(&mut self, now: Time, error: icmp::Error, seq: u32) {
         self.stats.received.icmp_errors += 1;
         let place = self.sender.una.nearest(seq);
@@ -302,19 +302,19 @@ impl Connection {
         self.sender.offered.wnd
     }
 
-    /// The smoothed round-trip time, once there is one.
+    /// The smoothed round-trip time, once known.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {
         self.sender.rtt.srtt()
     }
 
-    /// The smoothed deviation of the round-trip time, once there is one.
+    /// The smoothed deviation of the round-trip time, once known.
     #[must_use]
     pub fn rttvar(&self) -> Option<Duration> {
         self.sender.rtt.rttvar()
     }
 
-    /// The retransmission timeout, backed off as it is.
+    /// The present retransmission timeout, including back-off.
     #[must_use]
     pub fn rto(&self) -> Duration {
         self.sender.rtt.rto()
@@ -344,7 +344,7 @@ impl Connection {
         self.receiver.reassembly.readable()
     }
 
-    /// Whether a loss is being repaired that acknowledgements told of.
+    /// Whether a loss detected by acknowledgements is being repaired.
     #[must_use]
     pub fn is_recovering(&self) -> bool {
         self.sender.reaction.is_repairing()
@@ -422,8 +422,8 @@ impl Connection {
         }
     }
 
-    /// Owes an acknowledgement in answer to a segment that may be forged or lost its way, if
-    /// there were not too many of them (RFC 5961, 7).
+    /// Schedules a challenge acknowledgement for a possibly forged or stray segment, within the rate limit (RFC 5961,
+    /// 7).
     pub(super) fn challenge(&mut self, now: Time) {
         let Challenges { since, count } = self.challenges;
         let is_over = now.since(since) >= Duration::from_secs(1);
@@ -447,7 +447,7 @@ impl Connection {
         self.sender.is_fin_acked()
     }
 
-    /// The place of a segment that arrived.
+    /// The sequence number of a received segment, as a full number.
     pub(super) fn place(&self, segment: &Segment<'_>) -> Seq {
         self.receiver.next().nearest(segment.seq)
     }

@@ -1,4 +1,4 @@
-//! Which congestion control a connection has.
+//! The congestion controller of a connection, whichever its algorithm.
 
 use super::adaptive_pacing::AdaptivePacing;
 use super::algorithm::{Algorithm, Finding};

@@ -1,4 +1,4 @@
-//! A window that grows by the time since the last loss (RFC 9438).
+//! CUBIC: the window grows with the time since the last loss (RFC 9438).
 //!
 //! ```text
 //!  cwnd                                        .     convex: beyond what was lost at,
@@ -15,11 +15,11 @@ use base::time::Time;
 use super::congestion::{Ack, CongestionControl, Verdict, Window};
 use super::hystart::{HyStart, Phase};
 
-/// RFC 9438, 4.6: what a loss leaves of the window.
+/// RFC 9438, 4.6: the part of the window left after a loss.
 const BETA: f64 = 0.7;
 /// RFC 9438, 5: how fast the curve is, in segments per cubic second.
 const C: f64 = 0.4;
-/// RFC 9438, 4.3: with it a Reno that reduces by beta only has the mean window of one that halves.
+/// RFC 9438, 4.3: a Reno with this increase and a reduction by beta only has the mean window of a Reno that halves.
 const RENO_ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// RFC 3465, 2.2: segments by which one acknowledgement opens the window in slow start.
 const SLOW_START_LIMIT: u64 = 2;
@@ -35,7 +35,7 @@ pub struct Cubic {
     cwnd_prior: f64,
     epoch: Option<Epoch>,
     last_ack_at: Option<Time>,
-    /// What the window is owed of an octet.
+    /// Growth of the window still below one octet.
     owed: f64,
 }
 
@@ -43,7 +43,7 @@ pub struct Cubic {
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
-    /// Where the curve is flat: its time, in seconds, and its height, in segments.
+    /// The flat point of the curve: its time, in seconds, and its height, in segments.
     k: f64,
     plateau: f64,
     /// The window of a Reno beside us, in segments.
@@ -102,7 +102,7 @@ impl Cubic {
         window.cwnd += whole;
     }
 
-    /// RFC 9438, 4.6 and 4.7; returns what remains of the window, in octets.
+    /// RFC 9438, 4.6 and 4.7; returns the reduced window, in octets.
     fn reduce(&mut self, window: &Window, flight: u64) -> u64 {
         let cwnd = window.cwnd as f64 / window.mss as f64;
         let has_lost_ground = self.w_max.is_some_and(|w_max| cwnd < w_max);
@@ -118,7 +118,7 @@ impl Cubic {
 }
 
 impl Epoch {
-    /// RFC 9438, 4.2; without a loss before it, or beyond it, the curve starts where it is flat.
+    /// RFC 9438, 4.2; without an earlier loss, or beyond its window, the curve starts at its flat point.
     fn new(start: Time, cwnd: f64, w_max: Option<f64>) -> Self {
         let plateau = w_max.unwrap_or(cwnd).max(cwnd);
         Self { start, k: libm::cbrt((plateau - cwnd) / C), plateau, w_est: cwnd }
@@ -154,7 +154,7 @@ impl CongestionControl for Cubic {
         window.cwnd = window.ssthresh;
     }
 
-    /// RFC 9438, 4.8: what was known of the path counts no more.
+    /// RFC 9438, 4.8: previous knowledge of the path no longer counts.
     fn on_timeout(&mut self, _now: Time, window: &mut Window, flight: u64, is_first: bool) {
         if is_first {
             window.ssthresh = self.reduce(window, flight).max(2 * window.mss);

@@ -1,4 +1,4 @@
-//! What the driver is told.
+//! Events for the driver.
 
 use base::ip::icmp;
 
@@ -61,7 +61,7 @@ pub enum TimedOut {
     KeepAlive,
 }
 
-/// Events not yet fetched: one of each kind, so that they cannot pile up.
+/// Events not yet fetched: at most one per kind, so memory stays bounded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Events {
     pub(super) connected: bool,
@@ -74,7 +74,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// The next one, in the order in which they can have happened.
+    /// The next event, in the order in which events can have happened.
     pub(super) fn pop(&mut self) -> Option<Event> {
         let mut take =
             |flag: fn(&mut Self) -> &mut bool, event| std::mem::take(flag(self)).then_some(event);

@@ -1,4 +1,4 @@
-//! When each segment that is not yet acknowledged was sent.
+//! Records the send time of each unacknowledged segment.
 
 use std::collections::VecDeque;
 
@@ -26,10 +26,10 @@ pub(super) struct Landed {
     pub(super) oldest: Option<Time>,
     /// When the newest segment covered was sent.
     pub(super) newest: Option<Time>,
-    /// When the segment was sent that `is_echoed`: the oldest such one, but where any was sent
-    /// more than once, one of those.
+    /// The send time of the oldest segment that `is_echoed`; if any such segment was sent more than once, of a
+    /// retransmitted one.
     pub(super) echoed: Option<Time>,
-    /// Whether any of them was sent more than once.
+    /// Whether any covered segment was sent more than once.
     pub(super) is_ambiguous: bool,
     /// Whether the newest was.
     pub(super) is_newest_again: bool,

@@ -1,4 +1,4 @@
-//! Leaving slow start when the round-trip time grows, before packets are lost (RFC 9406).
+//! HyStart++: leaves slow start when the round-trip time grows, before packets are lost (RFC 9406).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const CONSERVATIVE_ROUNDS: u32 = 5;
 pub(super) struct HyStart {
     /// Octets to be acknowledged until the round is over.
     left: u64,
-    /// The shortest round-trip times of the last round and of this one, and the samples in this.
+    /// The shortest round-trip times of the last round and of this one, and the number of samples in this round.
     last: Option<Duration>,
     current: Option<Duration>,
     samples: u32,
@@ -26,7 +26,7 @@ pub(super) struct HyStart {
 /// Slow start that may be over.
 #[derive(Clone, Copy, Debug)]
 struct Conservative {
-    /// The round-trip time that seemed to have grown: if it falls below, it had not.
+    /// The round-trip time that seemed to have grown: a later fall below this value refutes the growth.
     baseline: Duration,
     rounds: u32,
 }

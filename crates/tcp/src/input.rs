@@ -1,4 +1,4 @@
-//! What a segment that arrives means (RFC 9293, 3.10.7).
+//! Handles each received segment of a connection (RFC 9293, 3.10.7).
 
 use base::tcp::{Flags, SackBlocks, Segment};
 use base::time::Time;
@@ -10,7 +10,7 @@ use super::recovery::Acknowledgement;
 use super::seq::Seq;
 
 impl Connection {
-    /// Takes a segment of this connection.
+    /// Handles a segment of this connection.
     pub fn handle_segment(&mut self, now: Time, segment: &Segment<'_>) {
         self.stats.received.segments += 1;
         match self.state {
@@ -110,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// PAWS (RFC 7323, 5.3) and the presence of what was agreed on (3.2).
+    /// PAWS (RFC 7323, 5.3), and the presence of agreed options (3.2).
     fn is_timely(&mut self, now: Time, segment: &Segment<'_>) -> bool {
         if !self.agreed.timestamps || segment.flags.has(Flags::RST) {
             return true;
@@ -227,7 +227,7 @@ impl Connection {
             self.sender.offered.start(seq, ack, u64::from(segment.window) << shift);
         }
         let timestamps = segment.options.timestamps.filter(|_| self.agreed.timestamps);
-        // What lies in the future is no echo of ours.
+        // A timestamp from the future is no echo of ours.
         let echo = timestamps.and_then(|it| Some((it.echo, self.clock.age(now, it.echo)?)));
         let sack = if self.agreed.sack { segment.options.sack } else { SackBlocks::default() };
         let report = Acknowledgement {
@@ -240,7 +240,7 @@ impl Connection {
         self.take_ack(now, &report, echo.map(|(value, _)| value));
     }
 
-    /// What an acknowledgement of our FIN changes.
+    /// Changes the state after the acknowledgement of our FIN.
     fn step_by_fin_ack(&mut self, now: Time) {
         if !self.is_finished() {
             return;

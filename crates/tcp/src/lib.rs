@@ -8,14 +8,12 @@
 //!                        next_timeout / handle_timeout
 //! ```
 //!
-//! Listening is the driver's: it gives a SYN for a port that listens to [`Connection::accept`],
-//! and answers a segment that belongs to no connection with [`Segment::reset_for`](base::tcp::Segment::reset_for). After each
-//! `handle_*`, and after `write`, `read`, `close` and `abort`, it asks `poll_event`,
-//! `poll_transmit` and `next_timeout`.
+//! The driver listens: it passes a SYN for a listening port to [`Connection::accept`], and answers a segment of no
+//! connection with [`Segment::reset_for`](base::tcp::Segment::reset_for). After each `handle_*`, and after `write`,
+//! `read`, `close` and `abort`, it asks `poll_event`, `poll_transmit` and `next_timeout`.
 //!
-//! Inside, `sender` and `receiver` are the two halves; `recovery` is what acknowledgements mean
-//! to the one, `reassembly` what payload means to the other; `input`, `output` and `timeouts` are
-//! the state machine around them.
+//! Inside, `sender` and `receiver` are the two halves; `recovery` handles acknowledgements for the first, `reassembly`
+//! handles payload for the second; `input`, `output` and `timeouts` are the state machine around them.
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 

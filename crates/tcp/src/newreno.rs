@@ -1,4 +1,4 @@
-//! Slow start, congestion avoidance, and halving (RFC 5681, 3).
+//! NewReno: slow start, congestion avoidance, and halving (RFC 5681, 3).
 
 use base::time::Time;
 

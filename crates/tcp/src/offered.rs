@@ -1,4 +1,4 @@
-//! The window that the peer offers (RFC 9293, 3.10.7.4).
+//! The peer's offered window (RFC 9293, 3.10.7.4).
 
 use super::seq::Seq;
 
@@ -7,9 +7,9 @@ use super::seq::Seq;
 pub(super) struct Offered {
     /// Octets from the oldest unacknowledged place on.
     pub(super) wnd: u64,
-    /// The largest window that it has offered.
+    /// The largest window offered so far.
     pub(super) max_wnd: u64,
-    /// The segment that last set `wnd`: its own place, and what it acknowledged.
+    /// The segment that last set `wnd`: its sequence number and its acknowledgement number.
     wl: (Seq, Seq),
 }
 

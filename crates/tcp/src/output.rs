@@ -1,4 +1,4 @@
-//! What goes out, and when.
+//! Decides which segment to send, and when.
 
 use base::ip::ecn;
 use base::tcp::{Flags, MAX_SACK_BLOCKS, Options, Segment, Timestamps};
@@ -220,7 +220,7 @@ impl Connection {
         if self.agreed.timestamps { MAX_SACK_BLOCKS - 1 } else { MAX_SACK_BLOCKS }
     }
 
-    /// Octets that SACK blocks may take of the next segment.
+    /// Most octets for SACK blocks in the next segment.
     fn sack_len(&self) -> u64 {
         if !self.agreed.sack || !self.receiver.reassembly.has_blocks() {
             return 0;

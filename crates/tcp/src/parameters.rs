@@ -1,4 +1,4 @@
-//! What users may set of TCP.
+//! The table of TCP's parameters: ranges and defaults, for users.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::spelling::{
 };
 use super::vegas::{self, parameters as of_vegas};
 
-/// What users may set of TCP.
+/// The settings of TCP.
 pub static PARAMETERS: Table<Config> = Table {
     name: "tcp",
     parameters: &[

@@ -1,4 +1,4 @@
-//! What was written and is not acknowledged, at its places in the sequence space.
+//! The send buffer: written octets not yet acknowledged, by sequence number.
 
 use super::ring::Ring;
 use super::seq::Seq;

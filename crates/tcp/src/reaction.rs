@@ -1,11 +1,11 @@
-//! What the send side remembers of losses and congestion.
+//! Keeps the send side's state about losses and congestion.
 
 use base::time::Time;
 
 use super::resent::Resent;
 use super::seq::Seq;
 
-/// What the sender does about losses and congestion, and what it has done.
+/// The sender's recovery state, and what it remembers of earlier losses.
 #[derive(Clone, Debug)]
 pub(super) struct Reaction {
     pub(super) recovery: Option<Recovery>,
@@ -13,7 +13,7 @@ pub(super) struct Reaction {
     pub(super) resent: Resent,
     /// The congestion control had the oldest segment sent again, without a recovery.
     pub(super) repairs: bool,
-    /// What was before a timeout that may have been needless.
+    /// The state before a timeout, for the case that the timeout was needless.
     pub(super) undo: Option<Undo>,
     /// No fast retransmit before the peer has acknowledged up to here.
     pub(super) recover: Seq,

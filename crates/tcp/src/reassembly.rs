@@ -1,4 +1,4 @@
-//! The receive side: octets in, whatever their order; octets out in order.
+//! Reassembles received octets: takes them in any order, and returns them in order.
 //!
 //! ```text
 //!     read here      next expected                          right edge of the window
@@ -19,7 +19,7 @@ pub(super) struct Reassembly {
     /// The place of the ring's first octet.
     base: Seq,
     next: Seq,
-    /// What came out of order, ascending, with holes between.
+    /// Blocks received out of order, ascending, with holes between.
     held: Vec<Held>,
     /// Counts arrivals, to tell which block changed last.
     arrivals: u64,
@@ -32,16 +32,16 @@ pub(super) struct Reassembly {
 struct Held {
     from: Seq,
     to: Seq,
-    /// The arrival that changed it last.
+    /// The latest arrival that changed the block.
     arrival: u64,
 }
 
-/// What became of a segment's payload.
+/// How the payload of a segment was taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Arrival {
     /// All of it was there.
     Duplicate,
-    /// It extends what can be read; `filled` a hole, or a part of one.
+    /// The segment extends the readable data; `filled` tells whether a hole was filled, at least in part.
     InOrder {
         /// Octets that became readable.
         octets: u64,
@@ -80,7 +80,7 @@ impl Reassembly {
             return self.extend(from, to, octets);
         }
 
-        // The blocks that the new one overlaps or touches become one with it.
+        // The new block merges with all blocks that it overlaps or touches.
         let first = self.held.partition_point(|held| held.to < from);
         let last = first + self.held[first..].partition_point(|held| held.from <= to);
         let mut merged = Held { from, to, arrival: self.arrivals };
@@ -151,8 +151,8 @@ impl Reassembly {
         self.base
     }
 
-    /// The blocks to report, up to `room` of them: what came twice, then what changed last
-    /// (RFC 2018, 4; RFC 2883, 4).
+    /// The blocks to report, at most `room`: data received twice first, then the latest changes (RFC 2018, 4; RFC 2883,
+    /// 4).
     pub(super) fn sack_blocks(&mut self, room: usize, report_twice: bool) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let mut room = room.min(MAX_SACK_BLOCKS);

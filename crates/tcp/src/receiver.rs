@@ -1,4 +1,4 @@
-//! The receive side: what the window is, and when an acknowledgement is owed.
+//! The receive side: calculates the window, and decides when to acknowledge.
 
 use base::time::Time;
 
@@ -36,7 +36,7 @@ pub(super) struct Receiver {
     unacked: u32,
     /// An acknowledgement is due.
     pub(super) due: Due,
-    /// Acknowledgements due that must not ride on data, so that they count as duplicates.
+    /// Acknowledgements due that must not ride on data, because only pure ones count as duplicates.
     pub(super) duplicates_due: u32,
     /// Congestion was experienced, and the peer does not know yet.
     pub(super) echo: bool,
@@ -170,7 +170,7 @@ impl Receiver {
         self.duplicates_due = (self.duplicates_due + 1).min(MAX_DUPLICATES_DUE);
     }
 
-    /// Takes a FIN at `seq`, which may be ahead of what has arrived.
+    /// Notes a FIN at `seq`, possibly ahead of the data received.
     pub(super) fn take_fin(&mut self, seq: Seq) {
         if seq >= self.next() && seq < self.edge.max(self.next() + 1) {
             self.fin.get_or_insert(seq);

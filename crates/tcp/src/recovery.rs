@@ -1,5 +1,5 @@
-//! What acknowledgements and timeouts mean for the send side: RFC 5681, RFC 6582 (NewReno),
-//! RFC 6675 (SACK), RFC 3042 (limited transmit).
+//! Reacts to acknowledgements and timeouts on the send side: RFC 5681, RFC 6582 (NewReno), RFC 6675 (SACK), RFC 3042
+//! (limited transmit).
 
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ impl Sender {
         fresh
     }
 
-    /// What has left the network, and what is in it.
+    /// Data that left the network, and data in flight.
     fn delivery(&self) -> Delivery {
         Delivery {
             total: self.una.since(self.iss()) + self.board.octets_below(self.max),
@@ -193,9 +193,9 @@ impl Sender {
         self.handle_partial_ack(octets, recovery)
     }
 
-    /// RFC 6298: at most one round-trip time from an acknowledgement, and none that is ambiguous
-    /// (Karn). Returns that of the newest segment covered, which no delayed acknowledgement
-    /// stretches, and the same if only that segment is not ambiguous.
+    /// RFC 6298: at most one round-trip time per acknowledgement, and never an ambiguous one (Karn). Returns the time
+    /// of the newest covered segment, free of delays by delayed acknowledgements, and the same time if only this
+    /// segment is unambiguous.
     fn take_time(
         &mut self,
         now: Time,
@@ -205,8 +205,8 @@ impl Sender {
     ) -> (Option<Duration>, Option<Duration>) {
         let landed = self.flight.land(report.ack, is_echoed);
         let clear = |at: Option<Time>| at.filter(|_| !landed.is_ambiguous);
-        // An echo of an earlier copy may be a late answer to that, or, when the answer was lost, one
-        // to the last copy: the peer does not take the timestamp of what it has already.
+        // An echo of an earlier copy may be a late answer to this copy or, if the answer was lost, an answer to the
+        // last copy: the peer does not record the timestamp of data already received.
         let sample = match report.echo_age {
             Some(_) if landed.is_ambiguous => {
                 landed.echoed.filter(|_| self.config.rto.time_repeats).map(|at| now.since(at))
@@ -224,7 +224,7 @@ impl Sender {
         (clear(landed.newest).map(|at| now.since(at)), newest.map(|at| now.since(at)))
     }
 
-    /// RFC 3522: what is acknowledged left before the timer expired, so it was only late.
+    /// RFC 3522: the acknowledged data left before the timer expired, so the acknowledgement was only late.
     fn undo_timeout(&mut self, now: Time, report: &Acknowledgement, stats: &mut Feedback) {
         let Some(Undo { at, cwnd, ssthresh }) = self.reaction.undo.take() else { return };
         // The age of an echo is known to a tick.
@@ -317,7 +317,7 @@ impl Sender {
         self.controller.get().on_recovered(now, &mut self.window, flight);
     }
 
-    /// The retransmission timer expired: all that is in flight counts as lost.
+    /// The retransmission timer expired: all data in flight counts as lost.
     pub(super) fn handle_timeout(&mut self, now: Time, is_first: bool) {
         self.rtt.back_off();
         if !self.is_syn_acked() {
@@ -347,7 +347,7 @@ impl Sender {
     ///
     /// Returns whether the window was reduced.
     pub(super) fn handle_echo(&mut self, now: Time) -> bool {
-        // An acknowledgement of just that much left before the peer heard of the reduction.
+        // An acknowledgement up to this point left before the peer learned of the reduction.
         if self.reaction.recovery.is_some()
             || self.una < self.reaction.recover
             || self.una <= self.reaction.reduced_until
@@ -366,7 +366,7 @@ impl Sender {
             return self.data_between(self.una, self.nxt);
         }
         if let Some(recovery) = self.reaction.recovery {
-            // RFC 6675, SetPipe: what is not lost, and what was sent again.
+            // RFC 6675, SetPipe: data not lost, plus retransmissions.
             let lost_below = self.board.lost_below().unwrap_or(self.una).max(self.una);
             let under_way =
                 self.missing(lost_below, self.max) + self.missing(self.una, recovery.high_rxt);
@@ -419,7 +419,7 @@ impl Sender {
         new
     }
 
-    /// Keeps the account of what a recovery has sent again.
+    /// Records a recovery's retransmissions.
     pub(super) fn note_recovery(&mut self, plan: Plan) {
         let point = self.reaction.recovery.map(|recovery| recovery.point);
         let una = self.una;

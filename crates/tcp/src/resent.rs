@@ -1,8 +1,7 @@
-//! Repairs of a recovery by SACK, and which of them were lost too.
+//! Retransmissions in a recovery by SACK: detects which of them were lost too.
 //!
-//! What was sent after a repair and arrived tells it: three segments of that, and the repair, which left
-//! before them, is not there (RFC 8985 reasons so of all segments, by time; here places are enough, for
-//! new data goes in order).
+//! A repair counts as lost when three segments sent after it have arrived and the repair has not (RFC 8985 applies this
+//! to all segments, by time; here sequence numbers are enough, because new data goes in order).
 
 use std::collections::VecDeque;
 
@@ -34,7 +33,7 @@ impl Resent {
         }
     }
 
-    /// Finds what was lost, when `highest` is beyond all that arrived, by so many octets.
+    /// Finds lost retransmissions: `highest` exceeds everything sent before them by at least `margin` octets.
     pub(super) fn judge(&mut self, highest: Seq, margin: u64) {
         while let Some(&(from, to, max)) = self.under_way.front()
             && max + margin <= highest
@@ -61,7 +60,7 @@ impl Resent {
         }
     }
 
-    /// Octets that were lost, as far as they are not sent once more.
+    /// Octets lost and not retransmitted again.
     pub(super) fn octets(&self, una: Seq, board: &Scoreboard) -> u64 {
         let missing = |&(from, to): &(Seq, Seq)| {
             let from = from.max(una).min(to);

@@ -1,8 +1,8 @@
-//! Octets in order, taken from the front, written anywhere.
+//! A buffer of octets: read from the front, written anywhere.
 
 use std::collections::VecDeque;
 
-/// Octets that lie one after the other; grows with its content, never beyond it by itself.
+/// A contiguous buffer of octets; memory grows with the content only.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ring(VecDeque<u8>);
 
@@ -12,7 +12,7 @@ impl Ring {
         self.0.len()
     }
 
-    /// Writes `octets` so that the first has index `at`; zeros fill a gap before it.
+    /// Writes `octets` from index `at` on; zeros fill a gap before them.
     pub(super) fn write(&mut self, at: usize, octets: &[u8]) {
         if at > self.0.len() {
             self.0.resize(at, 0);

@@ -1,4 +1,4 @@
-//! The round-trip time and the retransmission timeout (RFC 6298).
+//! Estimates the round-trip time and the retransmission timeout (RFC 6298).
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Estimator {
     estimate: Option<Estimate>,
     /// The timeout without backing off, within its bounds.
     base: Duration,
-    /// What backing off has made of it.
+    /// The present timeout, after backing off.
     current: Duration,
 }
 
@@ -73,19 +73,19 @@ impl Estimator {
         self.current = self.config.syn.max(FLOOR);
     }
 
-    /// The retransmission timeout, backed off as it is.
+    /// The present retransmission timeout, including back-off.
     #[must_use]
     pub fn rto(&self) -> Duration {
         self.current
     }
 
-    /// The smoothed round-trip time, once there is one.
+    /// The smoothed round-trip time, once known.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {
         self.estimate.map(|estimate| estimate.srtt)
     }
 
-    /// The smoothed deviation, once there is one.
+    /// The smoothed deviation, once known.
     #[must_use]
     pub fn rttvar(&self) -> Option<Duration> {
         self.estimate.map(|estimate| estimate.rttvar)

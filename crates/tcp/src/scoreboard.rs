@@ -1,11 +1,11 @@
-//! What the peer reported as received above its acknowledgement number (RFC 6675).
+//! The SACK scoreboard: data that the peer reported above its acknowledgement number (RFC 6675).
 
 use super::seq::Seq;
 
 /// Blocks kept; a peer with more holes than this is not served better by more.
 const MAX_BLOCKS: usize = 1_024;
 
-/// The octets that the peer holds out of order.
+/// Octets that the peer received out of order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scoreboard {
     /// Ascending, with holes between.

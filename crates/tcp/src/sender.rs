@@ -1,4 +1,4 @@
-//! The send side: what is queued, what is in flight, and what to send next.
+//! The send side: queues data, tracks data in flight, and plans the next segment.
 //!
 //! ```text
 //!        una                nxt          max                    una + wnd
@@ -171,7 +171,7 @@ impl Sender {
         is_change
     }
 
-    /// The acknowledgement number moved to `ack`; returns octets of payload that are done.
+    /// Moves the acknowledgement number to `ack`; returns the octets of payload newly acknowledged.
     pub(super) fn advance(&mut self, ack: Seq) -> u64 {
         let done = self.queue.advance(ack);
         self.una = ack;
@@ -206,7 +206,7 @@ impl Sender {
         self.next_new(now, self.nxt, room)
     }
 
-    /// After a timeout: what is in flight goes again, but for what the peer holds.
+    /// After a timeout: retransmits data in flight, except data reported by SACK.
     fn next_again(&self, now: Time, room: u64) -> Next {
         let (seq, _) = self.board.hole_at(self.nxt);
         if seq >= self.max {
@@ -223,7 +223,7 @@ impl Sender {
         Next::Send(plan)
     }
 
-    /// A segment from `seq` of what was sent before, up to what the peer holds.
+    /// Plans a retransmission from `seq` on, up to the next data reported by SACK.
     pub(super) fn resend(&self, seq: Seq, room: u64, kind: Kind) -> Plan {
         let (_, stop) = self.board.hole_at(seq);
         let stop = stop.unwrap_or(self.max).min(self.max);
@@ -439,12 +439,12 @@ impl Sender {
 }
 
 impl Plan {
-    /// Its place in the sequence space that follows it.
+    /// The sequence number after the segment.
     pub(super) fn end(self) -> Seq {
         self.seq + self.octets()
     }
 
-    /// What it takes of the sequence space.
+    /// The length in sequence space.
     pub(super) fn octets(self) -> u64 {
         self.len as u64 + u64::from(self.fin)
     }

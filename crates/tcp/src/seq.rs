@@ -1,4 +1,4 @@
-//! Places in the sequence space.
+//! Sequence numbers as positions in the whole stream.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

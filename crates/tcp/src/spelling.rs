@@ -1,4 +1,4 @@
-//! How algorithms, windows and limits are written.
+//! The written form of algorithms, windows and limits.
 
 use base::parameter::{Kind, Value};
 use base::quantity::Span;
@@ -119,7 +119,7 @@ pub(super) fn limit_after_r1(text: &str) -> Option<Limit> {
     }
 }
 
-/// What makes a time one that begins with R1.
+/// The suffix of a time counted from R1.
 const AFTER_R1: &str = " after r1";
 
 /// What no text stands for is not shown.

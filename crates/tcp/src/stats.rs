@@ -1,4 +1,4 @@
-//! What happened, counted.
+//! Counters of a connection.
 
 use super::algorithm::Finding;
 
@@ -42,7 +42,7 @@ pub struct Sent {
     pub keep_alive_probes: u64,
     /// Answers to segments that may be forged (RFC 5961).
     pub challenge_acks: u64,
-    /// Such answers that the rate limit held back.
+    /// Challenge acknowledgements withheld by the rate limit.
     pub challenge_acks_held: u64,
     /// Resets sent.
     pub resets: u64,
@@ -51,7 +51,7 @@ pub struct Sent {
 /// What acknowledgements said, or their absence.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Feedback {
-    /// Octets of payload that the peer acknowledged.
+    /// Octets of payload acknowledged by the peer.
     pub octets_acked: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
@@ -61,11 +61,11 @@ pub struct Feedback {
     pub fast_retransmits: u64,
     /// Duplicate acknowledgements taken in.
     pub duplicate_acks: u64,
-    /// Segments that the peer reported as arrived twice (RFC 2883).
+    /// Segments reported by the peer as received twice (RFC 2883).
     pub spurious_retransmissions: u64,
     /// SACK blocks that make no sense.
     pub bad_sack_blocks: u64,
-    /// Reductions of the window because of ECN.
+    /// Reductions of the window caused by ECN.
     pub ecn_reductions: u64,
     /// Round-trip times taken.
     pub rtt_samples: u64,
@@ -78,9 +78,9 @@ pub struct Received {
     pub segments: u64,
     /// Octets of payload taken in, in order, once each.
     pub octets: u64,
-    /// Segments that came out of order and were kept.
+    /// Segments received out of order and kept.
     pub out_of_order: u64,
-    /// Segments with payload that was all there already.
+    /// Segments with payload already received.
     pub duplicates: u64,
     /// Segments outside the window.
     pub out_of_window: u64,
@@ -90,7 +90,7 @@ pub struct Received {
     pub paws_drops: u64,
     /// Segments dropped because they lack the timestamp agreed on (RFC 7323, 3.2).
     pub missing_timestamps: u64,
-    /// Acknowledgements of what was never sent, or of the far past (RFC 5961, 5).
+    /// Acknowledgements of data never sent, or of the far past (RFC 5961, 5).
     pub bad_acks: u64,
     /// Resets taken in that were not believed.
     pub ignored_resets: u64,

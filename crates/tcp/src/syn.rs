@@ -1,4 +1,4 @@
-//! What the peer's SYN says, and how long segments may be.
+//! Handles the peer's SYN, and calculates how long segments may be.
 
 use base::ip::{V4_HEADER, V6_HEADER};
 use base::tcp::{Flags, HEADER, Segment};
@@ -9,13 +9,13 @@ use super::receiver::{MAX_SHIFT, Receiver};
 
 /// Smaller segments would be mostly header; a peer or router that asks for less gets this.
 const MIN_MSS: usize = 64;
-/// What the length field of an IP header can say.
+/// The maximum of the length field in an IP header.
 const MAX_PACKET: usize = 65_535;
-/// Octets that the timestamps option takes of each segment.
+/// Octets of the timestamps option in each segment.
 const TIMESTAMPS_LEN: usize = 12;
 
 impl Connection {
-    /// Takes the peer's SYN: where its numbers start, and what it offers.
+    /// Handles the peer's SYN: the initial sequence number and the offered options.
     pub(super) fn take_syn(&mut self, now: Time, syn: &Segment<'_>) {
         let options = &syn.options;
         let agreed = &mut self.agreed;

@@ -1,4 +1,4 @@
-//! What happens at the deadlines.
+//! Handles the deadlines of a connection.
 
 use base::time::{Time, earliest};
 
@@ -29,8 +29,8 @@ impl Connection {
         .fold(timers.rto, earliest)
     }
 
-    /// Whether it does nothing more unless its program or its peer does: all that was sent is acknowledged, and no
-    /// timer runs but those of TIME-WAIT and of keep-alive probes.
+    /// Whether the connection rests until its program or its peer acts: all data is acknowledged, and no timer runs
+    /// except the timers of TIME-WAIT and of keep-alive probes.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let timers = &self.timers;

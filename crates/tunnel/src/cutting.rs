@@ -1,4 +1,4 @@
-//! Whether packets that are longer than a datagram are cut for the peer, which may be an older one.
+//! Decides whether packets longer than a datagram are cut for the peer, which may be older.
 
 use super::tunnel::{Event, Tunnel};
 use super::understanding::PARTS;
@@ -12,7 +12,8 @@ impl Tunnel {
         !self.understanding.is_strange(PARTS)
     }
 
-    /// Learns what the peer understands, and what cannot be sent to it is dropped.
+    /// Learns the features that the peer understands, and drops packets that cannot be sent without
+    /// them.
     pub(super) fn handle_understanding(&mut self, message: &Message<'_>) {
         let before = self.mtu();
         match message.understands {

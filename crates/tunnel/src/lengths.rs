@@ -1,4 +1,4 @@
-//! How long packets and datagrams may be, by what is known of the path's MTU.
+//! Limits the lengths of packets and datagrams by the known MTU of the path.
 
 use base::time::Time;
 
@@ -73,7 +73,7 @@ impl Tunnel {
         self.symbol_of(self.mtu.confirmed())
     }
 
-    /// Octets of the longest symbol that is made, and of the longest that is not known to be too long.
+    /// Octets of the longest symbol that is made, and of the longest symbol not known to be too long.
     pub(super) fn longest_symbols(&self) -> [usize; 2] {
         [self.mtu.confirmed(), self.mtu.passing()].map(|outer| self.symbol_of(outer))
     }

@@ -12,7 +12,7 @@ const MEMORY: f64 = 1_000.0;
 const SHORT_MEMORY: f64 = 100.0;
 /// The path has changed if the two estimates differ by this many standard deviations.
 const CHANGE: f64 = 3.0;
-/// Prior count of datagrams that arrived: the first loss must not mean a bad path.
+/// Prior count of received datagrams: the first loss must not mean a bad path.
 const PRIOR: f64 = 10.0;
 /// The number of loss bursts from which their mean length counts.
 const RUNS: f64 = 4.0;

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! It begins broadly too, because the base is only believed to pass. The shortest probe goes with every round: its
-//! reply says that the path carries something, so that the search goes on where nobody else sends, and that a missing
-//! reply to a longer one is a matter of length. Probes are sent by
-//! [`Search::poll_probe`]; what follows from missing replies is decided by [`Search::handle_timeout`].
+//! reply proves that the path works at all, so that the search goes on where nobody else sends, and that a missing
+//! reply to a longer probe is a matter of length. Probes are sent by [`Search::poll_probe`]; what follows from
+//! missing replies is decided by [`Search::handle_timeout`].
 
 use std::time::Duration;
 
@@ -57,7 +57,8 @@ pub(super) struct Search {
     base: usize,
     ceiling: usize,
     confirmed: usize,
-    /// What passed on the path before, as long as it is not known whether it does on this one; or 0.
+    /// The size that passed on the former path, as long as nothing is known of its passing on the
+    /// present path; or 0.
     former: usize,
     /// Replies that come before this time may be to probes on the path before.
     replies_from: Time,
@@ -83,7 +84,7 @@ struct Probing {
     rounds: u8,
     /// What this round has yet to send, the next one last.
     unsent: Vec<usize>,
-    /// Octets of what it has sent.
+    /// Octets sent in this round.
     octets: usize,
     /// When that may be sent.
     next_at: Time,

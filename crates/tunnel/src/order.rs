@@ -3,7 +3,7 @@
 /// Flows by bucket of the queue.
 const BUCKETS: usize = 1_024;
 
-/// For each flow the source with its last packet, plus one, and what that packet waits for.
+/// For each flow the source with its last packet, plus one, and the wait of the packet.
 #[derive(Debug)]
 pub(super) struct FlowOrder(Vec<(u64, u16)>);
 
@@ -14,9 +14,9 @@ impl Default for FlowOrder {
 }
 
 impl FlowOrder {
-    /// Puts a packet of `flow` into source `number`. Returns how many sources back the packet before
-    /// it is; 0 when there is none, or it is in a source before `floor`, which nobody waits for. Behind
-    /// one in the same source it waits for the same as that one.
+    /// Puts a packet of `flow` into source `number`. Returns how many sources back the flow's previous
+    /// packet is; 0 when there is none, or when its source is before `floor`, for which nobody waits.
+    /// Behind a packet in the same source, the new packet has the same wait.
     pub(super) fn push(&mut self, flow: u32, number: u64, floor: u64) -> u16 {
         let bucket = usize::try_from(flow).unwrap_or(0) % BUCKETS;
         let (last, awaited) = self.0[bucket];

@@ -1,4 +1,4 @@
-//! Where packets leave the receiver: with the headers that they had, in the order of their release.
+//! Hands packets out of the receiver: with their original headers, in the order of their release.
 
 use std::collections::VecDeque;
 

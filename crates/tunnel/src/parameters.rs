@@ -1,4 +1,4 @@
-//! What users may set of a tunnel.
+//! Parameters of a tunnel that users may set.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use base::quantity::BitRate;
 
 use super::config::Config;
 
-/// What users may set of a tunnel to one peer.
+/// Parameters of a tunnel to one peer.
 pub static PARAMETERS: Table<Config> = Table {
     name: "tunnel",
     parameters: &[

@@ -28,7 +28,7 @@ const MAX_PACKET: usize = 16_383;
 #[derive(Debug)]
 pub(super) struct Cut {
     packet: Vec<u8>,
-    /// Its flow, as the queue tells them apart.
+    /// The packet's flow, as the queue tells flows apart.
     pub(super) flow: u32,
     /// Its six DSCP bits.
     pub(super) dscp: u8,
@@ -41,9 +41,9 @@ pub(super) struct Cut {
 pub(super) struct Parts {
     begun: BTreeMap<u64, Begun>,
     octets: usize,
-    /// Packets that begin before this source were forgotten, for which there was no room.
+    /// Packets that begin before this source were forgotten for lack of room.
     evicted_before: u64,
-    /// Packets of which a part did not come, or that were too long.
+    /// Packets with a missing part, and packets that were too long.
     pub(super) broken: u64,
     /// Packets joined.
     pub(super) joined: u64,
@@ -86,7 +86,7 @@ impl Cut {
 }
 
 impl Parts {
-    /// Takes a part out of a source; returns the packet that it completes.
+    /// Takes a part out of a source; returns the packet completed by the part.
     pub(super) fn handle(&mut self, source: u64, part: Part, octets: &[u8]) -> Option<Vec<u8>> {
         let first = source.checked_sub(u64::from(part.index))?;
         let known = self.take(first);
@@ -188,7 +188,7 @@ mod tests {
         }
         assert_eq!((parts.broken, parts.joined, parts.octets), (3, 17, 0));
 
-        // Two that begin in one source.
+        // Two packets that begin in one source.
         let mut parts = Parts::default();
         for _ in 0..3 {
             parts.handle(10, FIRST, &[0; 100]);

@@ -1,6 +1,6 @@
-//! Buffers that are used again: a steady flow allocates nothing.
+//! Reuses buffers, so that a steady flow allocates nothing.
 
-/// Buffers that are not in use, so many and so many octets of them at most.
+/// Buffers that are not in use, limited in number and in octets.
 #[derive(Debug)]
 pub(super) struct Pool {
     buffers: Vec<Vec<u8>>,
@@ -14,7 +14,7 @@ impl Pool {
         Self { buffers: Vec::new(), octets: 0, most, most_octets }
     }
 
-    /// Octets of the buffers that it keeps.
+    /// Octets of the buffers in the pool.
     pub(super) fn octets(&self) -> usize {
         self.octets
     }

@@ -1,12 +1,12 @@
 //! Probes for the path MTU that were lost because they are too long: no losses of the path (RFC 8899, 3).
 //!
-//! A probe has a number as all datagrams have, so the peer's totals count one that did not come as lost. It
-//! is left out as long as it is longer than what is known to pass: when that proves long enough after all,
-//! the loss was one like others.
+//! A probe has a number like any datagram, so the peer's totals count a missing probe as lost. Such a probe
+//! is left out as long as it is longer than the longest datagram known to pass: when probes of its length
+//! pass after all, the loss was like any other.
 
 use std::collections::VecDeque;
 
-/// The most probes that are remembered one by one; a search sends some fifty that are not answered.
+/// The most probes remembered one by one; a search sends some fifty that get no answer.
 const REMEMBERED: usize = 64;
 
 /// Probes that were not answered.
@@ -14,16 +14,16 @@ const REMEMBERED: usize = 64;
 pub(super) struct Probes {
     /// Number and octets of each, the oldest first.
     open: VecDeque<(u64, usize)>,
-    /// Those that are not remembered any more.
+    /// Probes that are not remembered any more.
     forgotten: Excused,
 }
 
-/// Losses that are none of the path's.
+/// Losses not caused by the path.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Excused {
     /// Datagrams.
     pub(super) datagrams: u64,
-    /// Runs of them.
+    /// Runs of datagrams.
     pub(super) runs: u64,
     /// The last one.
     last: Option<u64>,
@@ -41,13 +41,13 @@ impl Probes {
         }
     }
 
-    /// A probe of this size was answered. Others that are no longer would have passed too.
+    /// A probe of this size was answered. Other probes of at most this size would have passed too.
     pub(super) fn handle_reply(&mut self, size: usize) {
         self.open.retain(|&(_, its)| its > size);
     }
 
-    /// The losses among the datagrams before `end` that are not the path's, if it takes packets of
-    /// `passing` octets.
+    /// The losses among the datagrams before `end` not caused by the path, if the path takes
+    /// packets of `passing` octets.
     pub(super) fn excused(&self, end: u64, passing: usize) -> Excused {
         let mut excused = self.forgotten;
         let open = self.open.iter().take_while(|(number, _)| *number < end);
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(excused(&probes, 13, 1_280), (1, 1));
         assert_eq!(excused(&probes, 31, 1_280), (3, 3));
         assert_eq!(excused(&probes, 31, 600), (4, 3), "two in a row are one run");
-        // One of 1,400 came, so the one before was lost as any other.
+        // A probe of 1,400 came, so the probe before was lost like any datagram.
         probes.handle_reply(1_400);
         assert_eq!(excused(&probes, 31, 1_400), (2, 2));
         probes.handle_reply(1_500);

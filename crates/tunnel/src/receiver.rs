@@ -20,10 +20,11 @@ const KEPT: u64 = 1_024;
 const MAX_RANK: usize = 512;
 /// Octets of memory that the equations take at most.
 const MAX_EQUATIONS: usize = 8 << 20;
-/// Octets that are reckoned with for each source that is kept: its packets, and what there is to be
-/// known of them. Long ones have room because not all are.
+/// Octets of memory estimated for each source kept: its packets and their state. Long sources have
+/// room because not all are long.
 const SOURCE: usize = 1_536;
-/// Octets of memory for a packet that waits for another source: when it is released, it has its headers.
+/// Octets of memory for a packet that waits for another source: when the packet is released, it has its
+/// headers.
 const WAITER: usize = 256;
 /// The half-life of the measured reordering.
 const REORDERING_HALF_LIFE: Duration = Duration::from_secs(10);
@@ -57,7 +58,7 @@ struct Slot {
     state: State,
     /// Records that wait for others before they are released.
     unreleased: usize,
-    /// Records that wait for this source, and the sources that they are in.
+    /// Records that wait for this source, each with the number of its own source.
     waiters: Vec<(u64, Record)>,
 }
 
@@ -73,7 +74,7 @@ enum State {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Holes {
     pub(super) first_missing: u64,
-    /// One past the newest source that is known of.
+    /// One past the newest known source.
     pub(super) end: u64,
     pub(super) missing: usize,
     pub(super) rank: usize,
@@ -235,7 +236,7 @@ impl Receiver {
         self.missing.first_key_value().map(|(_, &since)| since + self.patience)
     }
 
-    /// One past the newest source that is known of.
+    /// One past the newest known source.
     pub(super) fn end(&self) -> u64 {
         self.base + self.slots.len() as u64
     }
@@ -286,7 +287,8 @@ impl Receiver {
             return false;
         }
         let room = self.window + KEPT;
-        // The peer keeps no more than a window before its newest source: none of ours is among those.
+        // The peer keeps no more than a window before its newest source: none of our sources is in
+        // this window.
         if number - self.base >= room + self.window {
             self.restart(number, stats);
         }
@@ -322,7 +324,8 @@ impl Receiver {
         self.slots[index(number - self.base)].state == State::GivenUp
     }
 
-    /// Puts a symbol into its slot and releases what is complete; false if it was there already.
+    /// Puts a symbol into its slot and releases complete packets; false if the symbol was there
+    /// already.
     fn place(&mut self, number: u64, symbol: Vec<u8>) -> bool {
         let at = index(number - self.base);
         if matches!(self.slots[at].state, State::Present(_)) {
@@ -400,7 +403,7 @@ impl Receiver {
         self.wake(number);
     }
 
-    /// Forgets sources that no further repair will cover, and those for which there is no room.
+    /// Forgets sources that no further repair will cover, and sources for which there is no room.
     fn trim(&mut self, stats: &mut Received) {
         let first_missing =
             self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);

@@ -9,10 +9,11 @@
 //!  form 3      announcing   wait 1, context 1, packet
 //! ```
 //!
-//! They end with the symbol's octets or a length of zero. `wait` says how many sources back the packet
-//! is that has to be released before this one; zero means none. Where it takes one or two octets it is a
-//! number in base 128. Forms 2 and 3 go only to a peer that has shown that it knows them
-//! ([`super::understanding`]); [`super::headers`] says what a context is, and [`super::parts`] what is cut.
+//! Records end with the symbol's octets or a length of zero. `wait` is the number of sources back to the
+//! packet that has to be released before this one; zero means none. Where `wait` takes one or two octets,
+//! it is a number in base 128. Forms 2 and 3 go only to a peer that has shown its knowledge of these forms
+//! ([`super::understanding`]); [`super::headers`] describes contexts, and [`super::parts`] packets that are
+//! cut.
 
 use super::wire::Reader;
 
@@ -64,7 +65,7 @@ pub(super) enum Form {
     Whole,
 }
 
-/// Which part of a packet that is cut.
+/// Identifies a part of a packet that is cut.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Part {
     /// 0 to 127.

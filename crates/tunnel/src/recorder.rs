@@ -14,13 +14,13 @@ use super::record::{
 use super::stats::Sent;
 use super::wire::{MAX_VARINT, push_varint};
 
-/// The source that is being filled, and what is known of those before it.
+/// The source that is being filled, and the state of earlier sources.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filling {
     pub(super) number: u64,
     /// Sources before this one are acknowledged or given up.
     pub(super) floor: u64,
-    /// The peer has said that it has or gave up all before this one.
+    /// The peer has reported all sources before this one as received or given up.
     pub(super) reported: u64,
     pub(super) rtt: Duration,
 }
@@ -38,7 +38,7 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// Makes a record of a packet that stands at the end of `symbol`, after [`RECORD_HEADER`] octets that
-    /// begin at `start`. It never grows longer.
+    /// begin at `start`. The symbol never grows longer.
     pub(super) fn finish(
         &mut self,
         now: Time,
@@ -98,7 +98,7 @@ impl Recorder {
         let Some(mut cut) = cut else { return false };
         let wait = self.order.push(cut.flow, number, floor);
         let is_whole = cut.push_part(room, wait, symbol);
-        // The other end would take no more of it. With all MTUs that are tried it never comes to that.
+        // The other end would take no more of the packet. With all MTUs in use this never happens.
         if !is_whole && !cut.is_too_long() {
             self.cut = Some(cut);
         }

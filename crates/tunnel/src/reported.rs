@@ -1,4 +1,4 @@
-//! The totals that the peer has reported, as numbers that do not wrap.
+//! Keeps the totals reported by the peer, as numbers that do not wrap.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ const STUCK: Duration = Duration::from_secs(1);
 pub(super) struct Reported {
     /// The peer's clock when the newest datagram came, in microseconds.
     clock: u64,
-    /// The number of datagrams that it received.
+    /// The number of datagrams that the peer received.
     received: u64,
-    /// The number of these that came with congestion experienced.
+    /// The number of datagrams that came with congestion experienced.
     marked: u64,
     /// The number of loss bursts.
     runs: u64,
     /// The same two without probes that were too long for the path: these count as received.
     counted: (u64, u64),
     pub(super) probes: Probes,
-    /// The first source that it misses.
+    /// The first source that the peer misses.
     first_missing: u64,
-    /// The time since which that has not changed although sources were sent.
+    /// The time since which the first missing source has not changed although sources were sent.
     stuck_since: Time,
 }
 
@@ -90,13 +90,13 @@ impl Reported {
         self.stuck_since + STUCK.max(4 * rtt)
     }
 
-    /// The number of datagrams that the peer received, and of loss bursts, in both of which probes that were too
-    /// long count as received.
+    /// The number of datagrams that the peer received, and the number of loss bursts; in both, probes that were
+    /// too long count as received.
     pub(super) fn counts(&self) -> (u64, u64) {
         self.counted
     }
 
-    /// The first source that it misses.
+    /// The first source that the peer misses.
     pub(super) fn first_missing(&self) -> u64 {
         self.first_missing
     }

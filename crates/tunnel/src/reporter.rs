@@ -113,7 +113,7 @@ impl Reporter {
         self.ripe_at = ripe_at;
         self.reported_at = now;
         self.loss.handle_counts(now, self.end, self.received, self.runs);
-        // What was only late is taken for lost, so that the count never goes back.
+        // Late datagrams stay counted as lost, so that the count never goes back.
         self.missed = self.missed.max(self.end.saturating_sub(self.received));
         let delay = now.since(self.newest_at).as_micros() / DELAY_UNIT;
         let small = |value: usize| u16::try_from(value).unwrap_or(u16::MAX);

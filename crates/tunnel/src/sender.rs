@@ -1,4 +1,4 @@
-//! The sending half: sources that are not acknowledged, and what to send next for them.
+//! The sending half: keeps unacknowledged sources, and chooses what to send next.
 //!
 //! A repair and a source sent again are both *equations*: either may make up for one lost source. How
 //! many equations the peer still lacks is estimated from its last report and from what was sent since:
@@ -10,8 +10,8 @@
 //!         + z * sqrt(variance)         margin
 //! ```
 //!
-//! Above one half, an equation is sent: the oldest source that is known to be lost, or a repair over the
-//! window if none is known to be.
+//! Above one half, an equation is sent: the oldest source known to be lost, or a repair over the window
+//! if no source is known to be lost.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(super) struct Sender {
     /// The number of the first of `sources`.
     first: u64,
     sources: VecDeque<Source>,
-    /// Octets of memory that they take.
+    /// Octets of memory that the sources take.
     held: usize,
     /// What each datagram from number `log_start` on carried.
     log: VecDeque<Carried>,
@@ -59,11 +59,11 @@ pub(super) struct Sender {
 #[derive(Debug)]
 struct Source {
     symbol: Vec<u8>,
-    /// The time of its first transmission.
+    /// The time of the source's first transmission.
     sent_at: Time,
-    /// The datagram that carried it most recently.
+    /// The datagram that carried the source most recently.
     carried_by: u64,
-    /// The DSCP of the packets in it, as far as it is copied.
+    /// The DSCP of the source's packets, as far as DSCPs are copied.
     dscp: u8,
 }
 
@@ -235,7 +235,8 @@ impl Sender {
         }
     }
 
-    /// The DSCP of what goes out for a source again; of the newest one without a number.
+    /// The DSCP for an equation sent for source `number`; without a number, the DSCP of the newest
+    /// source.
     pub(super) fn dscp(&self, number: Option<u64>) -> u8 {
         let source = match number {
             Some(number) => self.sources.get(index(number.saturating_sub(self.first))),
@@ -368,7 +369,7 @@ impl Sender {
         Some((number, &source.symbol))
     }
 
-    /// Drops holes from the front that are acknowledged or whose source is on its way again.
+    /// Drops holes from the front that are acknowledged or whose source is in flight again.
     fn skip_carried(&mut self) {
         while let Some((start, end)) = self.view.holes.front_mut() {
             *start = (*start).max(self.first);

@@ -1,4 +1,4 @@
-//! What a tunnel counts.
+//! The counters of a tunnel.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Stats {
     pub received: Received,
 }
 
-/// What became of the packets of the user.
+/// Counters of the user's packets.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Inner {
     /// Inner packets taken.
@@ -52,12 +52,12 @@ pub struct Inner {
     pub queue_overflowed: u64,
 }
 
-/// What was sent to the peer, and what became of it.
+/// Counters of datagrams, packets and sources sent to the peer, and of their fate.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Sent {
     /// Datagrams sent.
     pub datagrams_sent: u64,
-    /// Octets of those with all headers.
+    /// Octets of the datagrams sent, with all headers.
     pub octets_sent: u64,
     /// Datagrams sent that did not arrive, by what the peer reports; without probes that were too long.
     pub datagrams_lost: u64,
@@ -71,7 +71,7 @@ pub struct Sent {
     pub reports_sent: u64,
     /// Packets sent with compressed headers.
     pub headers_compressed: u64,
-    /// Octets that these were shorter by.
+    /// Octets saved in these packets.
     pub header_octets_saved: u64,
     /// Contexts announced for headers to be compressed.
     pub contexts_announced: u64,
@@ -79,7 +79,7 @@ pub struct Sent {
     pub timeouts: u64,
     /// Sources given up by the sender: too old.
     pub sources_expired: u64,
-    /// Reports that contradict what was sent.
+    /// Reports that contradict the datagrams sent.
     pub impossible_reports: u64,
 }
 
@@ -117,7 +117,7 @@ pub struct Received {
     pub symbols_too_long: u64,
 }
 
-/// What a tunnel knows of its path.
+/// A tunnel's estimates of its path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimates {
     /// The smoothed round trip.

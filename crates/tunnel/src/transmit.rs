@@ -1,4 +1,4 @@
-//! The choice of the next datagram that one end of a tunnel sends.
+//! Chooses the next datagram that an end of a tunnel sends.
 //!
 //! ```text
 //!   1  a probe for the path MTU, or the reply to one
@@ -59,8 +59,9 @@ const NOTICEABLE_LOSS: f64 = 0.005;
 const IDLE_SHARE: u32 = 16;
 const MIN_IDLE_WAIT: Duration = Duration::from_millis(1);
 const MAX_IDLE_WAIT: Duration = Duration::from_millis(10);
-/// A source counts as small up to this share of a full one. If it is of a sparse flow beside a flow that
-/// fills the path it is sent twice: that costs less than to wait for a repair of full length.
+/// A source counts as small up to this share of a full source. A small source of a sparse flow, beside a
+/// flow that fills the path, is sent twice: the copy costs less than to wait for a repair of full
+/// length.
 const SMALL_SHARE: usize = 8;
 
 impl Tunnel {

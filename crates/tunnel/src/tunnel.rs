@@ -1,4 +1,4 @@
-//! One end of a tunnel: what the driver calls, and what comes from the peer.
+//! An end of a tunnel: takes the driver's calls, and the peer's messages.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -43,10 +43,10 @@ const DOUBTS: u32 = 2;
 ///
 /// Inner IP packets go in by [`handle_packet`](Self::handle_packet) and wait in a queue for each flow.
 /// [`poll_transmit`](Self::poll_transmit) fills datagrams from there as the rate allows: with *sources*,
-/// which carry packets, and with *repairs*, which are sums of sources and make up for lost ones. The
-/// other end takes them by [`handle_datagram`](Self::handle_datagram), recovers what was lost, and
-/// releases the packets of each flow in order by [`poll_packet`](Self::poll_packet). It reports what came,
-/// from which the sender learns rate, loss, and what to send again.
+/// which carry packets, and with *repairs*, which are sums of sources and make up for lost ones. The other
+/// end takes them by [`handle_datagram`](Self::handle_datagram), recovers what was lost, and releases the
+/// packets of each flow in order by [`poll_packet`](Self::poll_packet). Its reports of received datagrams
+/// tell the sender rate, loss, and what to send again.
 ///
 /// - Facts in: `handle_packet`, `handle_datagram`, `handle_path_changed`, `handle_too_big`.
 /// - Decisions out: `poll_packet` and [`poll_event`](Self::poll_event) after each of these, then

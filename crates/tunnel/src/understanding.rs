@@ -1,14 +1,14 @@
-//! What each end has shown the other that it understands, beyond what all ends do.
+//! Tracks the features that each end has shown to understand, beyond the features of all ends.
 //!
 //! ```text
 //!  octet       bit 0 records with compressed headers, bit 1 packets in parts, bits 2 to 6 zero,
 //!              bit 7 the peer's octet has come
 //! ```
 //!
-//! The octet follows messages with no other body. An end that is older reads nothing there, shows nothing,
-//! and is sent nothing that it does not know. Until the peer has confirmed the octet, reports go alone,
-//! so that there are such messages: the first few, a few when the path is up again, and then one now and
-//! then, because an older peer never will.
+//! The octet follows messages with no other body. An older end reads nothing there, shows nothing, and is
+//! sent nothing unknown to it. Until the peer has confirmed the octet, reports go alone, so that there are
+//! such messages: the first few, a few when the path is up again, and then one now and then, because an
+//! older peer never will.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const CONFIRMED: u8 = 0b1000_0000;
 
 /// Messages that show the octet at once.
 const TRIES: u8 = 8;
-/// Between two that show it afterwards.
+/// The pause between two later messages that show the octet.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// What both ends understand.
@@ -68,7 +68,7 @@ impl Understanding {
         self.peer = self.peer.or(Some(0));
     }
 
-    /// What to show with a message that is now sent.
+    /// The octet to show with a message sent now.
     pub(super) fn show(&mut self, now: Time) -> Option<u8> {
         self.tries = self.tries.saturating_sub(1);
         self.shown_at = now;
@@ -99,7 +99,7 @@ mod tests {
 
     const NOW: Time = Time::ZERO;
 
-    /// An end that has shown its octet eight times, which were lost.
+    /// An end that has shown its octet eight times; all eight messages were lost.
     fn unheard() -> Understanding {
         let mut end = Understanding::new(NOW, COMPRESSED_HEADERS);
         for _ in 0..TRIES {

@@ -1,4 +1,4 @@
-//! What is sealed in a datagram.
+//! Encodes and decodes the sealed content of a datagram.
 //!
 //! ```text
 //!  octet 0     flags: bits 0 to 2 the kind of body, bit 3 a report follows, bit 4 a floor follows,
@@ -64,7 +64,7 @@ pub(super) struct Message<'a> {
     /// Low 24 bits.
     pub(super) floor: Option<u32>,
     pub(super) wants_report: bool,
-    /// Contexts of headers that are known, and the low 24 bits of the sources that announced them.
+    /// Known header contexts, and the low 24 bits of the sources that announced them.
     pub(super) contexts: Vec<(u8, u32)>,
     /// What the sender understands; only with an empty body.
     pub(super) understands: Option<u8>,
@@ -94,7 +94,7 @@ pub(super) enum Body<'a> {
     },
 }
 
-/// What one end tells the other of what it received.
+/// A report: tells the other end which datagrams and sources were received.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Report {
     pub(super) newest: u32,

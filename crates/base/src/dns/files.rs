@@ -1,4 +1,4 @@
-//! The files that say whom to ask, and what need not be asked.
+//! Reads the system's files of name servers and of known hosts.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV6};
 
@@ -6,12 +6,12 @@ use super::{MAX_ADDRESSES, Name};
 
 /// Where name servers are asked.
 const PORT: u16 = 53;
-/// Name servers that are asked, as by every resolver.
+/// Most name servers asked, as in every resolver.
 const MAX_SERVERS: usize = 3;
 /// Where systemd-resolved listens on each host that runs it (systemd-resolved.service(8)): it asks others in turn.
 const STUBS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 53), Ipv4Addr::new(127, 0, 0, 54)];
 
-/// The name servers that `/etc/resolv.conf` has, or this host if it has none. `scope` is the number of an interface by
+/// The name servers in `/etc/resolv.conf`, or this host if the file has none. `scope` is the number of an interface by
 /// its name.
 #[must_use]
 pub fn servers(resolv_conf: &str, scope: impl Fn(&str) -> Option<u32>) -> Vec<SocketAddr> {
@@ -22,14 +22,15 @@ pub fn servers(resolv_conf: &str, scope: impl Fn(&str) -> Option<u32>) -> Vec<So
     servers
 }
 
-/// Whether one of these servers only passes questions on, as systemd-resolved's stub does.
+/// Whether one of these servers only forwards questions, like the stub of systemd-resolved.
 #[must_use]
 pub fn has_stub(servers: &[SocketAddr]) -> bool {
     servers.iter().any(is_stub)
 }
 
-/// The servers with those that a stub asks, before it. `behind` is the file of the same form that names them,
-/// `/run/systemd/resolve/resolv.conf`. Whoever asks them himself chooses the way that his questions take.
+/// The given servers, with the servers asked by a stub inserted before it. `behind` is the file of the same form with
+/// their addresses, `/run/systemd/resolve/resolv.conf`. A program that asks these servers directly chooses the route of
+/// its questions.
 #[must_use]
 pub fn behind_stub(
     servers: &[SocketAddr],

@@ -1,4 +1,4 @@
-//! One name, asked for at one server after the other.
+//! Looks up one name, asking one server after the other.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Lookup {
 #[derive(Debug)]
 struct Asked {
     id: u16,
-    /// The attempt with which it was sent last.
+    /// The attempt of the last transmission.
     sent: Option<usize>,
     found: Option<Vec<IpAddr>>,
 }
@@ -39,7 +39,7 @@ struct Asked {
 /// Where a question goes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Question {
-    /// The server. Each attempt deserves a socket of its own, from a port that is drawn.
+    /// The server. Each attempt deserves a fresh socket, from a random port.
     pub server: SocketAddr,
     /// The number of the attempt.
     pub attempt: usize,
@@ -50,7 +50,7 @@ pub struct Question {
 /// Why a name has no addresses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Failure {
-    /// It has none of the kind that is wanted.
+    /// The name has no address of the wanted kind.
     #[error("the name has no {} address", version(.0))]
     NoAddress([bool; 2]),
     /// No server answers.
@@ -65,7 +65,7 @@ pub enum Failure {
 }
 
 impl Lookup {
-    /// Asks for IPv4 and IPv6 addresses, as `wanted` says. `ids` should be such that nobody guesses them.
+    /// Asks for IPv4 and IPv6 addresses according to `wanted`. Nobody should be able to guess `ids`.
     #[must_use]
     pub fn new(
         now: Time,
@@ -155,7 +155,7 @@ impl Lookup {
         self.due
     }
 
-    /// What came of it, once something has: one address at least.
+    /// The result, once known: at least one address, or the failure.
     #[must_use]
     pub fn outcome(&self) -> Option<&Result<Vec<IpAddr>, Failure>> {
         self.outcome.as_ref()

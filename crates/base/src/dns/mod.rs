@@ -1,5 +1,5 @@
-//! Asking name servers for the addresses of a host: as much of a resolver as calling a peer by its name takes
-//! (RFC 1035, RFC 3596, RFC 6891).
+//! Asks name servers for the addresses of a host: a resolver just large enough to call a peer by name (RFC 1035, RFC
+//! 3596, RFC 6891).
 //!
 //! ```text
 //!   name, servers ──▶ ┌────────┐ poll_transmit ──▶ one server after the other
@@ -7,7 +7,7 @@
 //!     outcome    ◀──  └────────┘     next_timeout, handle_timeout
 //! ```
 //!
-//! Whoever forges an answer only has us call elsewhere: what is called proves itself with its key.
+//! A forged answer only makes us call a wrong host: the called peer has to prove itself with its key.
 
 pub mod files;
 mod lookup;
@@ -19,5 +19,5 @@ pub mod wire;
 pub use lookup::{Failure, Lookup, Question};
 pub use name::{BadName, Name};
 
-/// Addresses of a name that are looked at.
+/// Most addresses of a name that are considered.
 pub const MAX_ADDRESSES: usize = 16;

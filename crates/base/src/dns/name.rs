@@ -8,8 +8,8 @@ const LONGEST: usize = 253;
 /// Octets of the longest label.
 const LONGEST_LABEL: usize = 63;
 
-/// The name of a host, in small letters and without a dot at its end. It is meant as it is written: no domain is
-/// searched for it.
+/// The name of a host, in small letters and without a dot at the end. The name is complete: no search domain is
+/// appended.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Name(String);
 

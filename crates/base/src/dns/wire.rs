@@ -1,4 +1,4 @@
-//! Questions and answers as octets (RFC 1035, 4.1).
+//! Questions and answers of DNS as octets (RFC 1035, 4.1).
 //!
 //! ```text
 //!  octet 0    2       4       6       8       10      12
@@ -13,9 +13,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::{MAX_ADDRESSES, Name};
 
 const HEADER: usize = 12;
-/// Octets of the longest name, as octets.
+/// Octets of the longest name in wire format.
 const LONGEST: usize = 255;
-/// Records of an answer that are looked at.
+/// Most records of an answer that are considered.
 const MAX_RECORDS: u16 = 64;
 /// Names that lead to others, one after the other, at most.
 const MAX_ALIASES: usize = 8;
@@ -45,11 +45,11 @@ pub enum Kind {
 /// What a server says.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Answer {
-    /// The name has these addresses of the kind, which may be none.
+    /// The addresses of the requested kind, possibly none.
     Addresses(Vec<IpAddr>),
     /// There is no such name.
     NoSuchName,
-    /// It does not say, for this reason (its RCODE), or because it does not fit.
+    /// No answer, for this reason (the RCODE), or because the answer does not fit a datagram.
     Refused(Refusal),
 }
 
@@ -59,7 +59,7 @@ pub enum Refusal {
     /// It gives a reason.
     #[error("{}", reason(*.0))]
     Code(u16),
-    /// What it has to say does not fit a datagram.
+    /// The answer does not fit a datagram.
     #[error("its answer does not fit a datagram")]
     TooLong,
 }
@@ -197,7 +197,7 @@ impl Said {
 /// Reads a name, in small letters, and moves `at` behind it.
 fn read_name(octets: &[u8], at: &mut usize) -> Option<String> {
     let mut name = String::new();
-    // What is pointed to lies before what points there, so that it ends.
+    // A pointer must point backwards, so that following pointers ends.
     let (mut position, mut start, mut has_jumped) = (*at, *at, false);
     loop {
         let len = *octets.get(position)?;

@@ -1,4 +1,4 @@
-//! What a tunnel takes.
+//! Checks which packets belong to a GRE tunnel.
 
 use super::wire::{IPV4, IPV6};
 use super::{Malformed, Packet};
@@ -9,16 +9,15 @@ use crate::ip::Header;
 pub enum Refused {
     /// The checksum is wrong.
     Checksum,
-    /// It is of another tunnel between the two hosts, or of none.
+    /// The packet belongs to another tunnel between the two hosts, or to none.
     Key,
-    /// It is no packet of GRE, or has no whole packet of IP in it.
+    /// The packet is not GRE, or contains no whole IP packet.
     Malformed,
     /// It carries neither IPv4 nor IPv6.
     Protocol,
 }
 
-/// The packet of IP, without padding, in one of GRE, from whose header on `octets` are; `key` is the
-/// tunnel's.
+/// Extracts the IP packet, without padding, from `octets`, which begin with the GRE header; `key` is the tunnel's.
 ///
 /// # Errors
 /// When it is not for the tunnel.

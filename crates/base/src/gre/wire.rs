@@ -1,4 +1,4 @@
-//! Octets of GRE.
+//! Headers of GRE as octets.
 //!
 //! ```text
 //!  bit 0 1 2 3 4 5          13  16                            31
@@ -48,7 +48,7 @@ pub enum Malformed {
     /// The checksum is wrong.
     #[error("the checksum is wrong")]
     Checksum,
-    /// Bits of another protocol, such as the source routes of RFC 1701.
+    /// Bits of other protocols, such as the source routes of RFC 1701.
     #[error("flags {0:#06x} are not of RFC 2784 and 2890")]
     Flags(u16),
     /// Fewer octets than the header has.

@@ -10,8 +10,8 @@ impl Checksum {
     /// Adds octets; an odd last octet counts as if a zero followed.
     #[must_use]
     pub fn with(self, octets: &[u8]) -> Self {
-        // The order of octets does not matter to the sum but for the sum's own (RFC 1071, 2 B), and
-        // sums of 32-bit words cannot overflow: so that many are added at a time.
+        // The order of octets affects only the octet order of the sum (RFC 1071, 2 B), and sums of 32-bit words cannot
+        // overflow: so whole words are added at a time.
         let mut lanes = [0_u64; 8];
         let (blocks, tail) = octets.as_chunks::<32>();
         for block in blocks {
@@ -41,7 +41,7 @@ impl Checksum {
     }
 }
 
-/// A carry out of 64 bits is worth 1, as one out of 16 bits is.
+/// A carry out of 64 bits is worth 1, just as a carry out of 16 bits.
 fn add(sum: u64, more: u64) -> u64 {
     let (added, carry) = sum.overflowing_add(more);
     added + u64::from(carry)

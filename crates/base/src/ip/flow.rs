@@ -1,21 +1,21 @@
-//! Which packets belong together.
+//! Identifies the flow of a packet.
 
 use std::net::IpAddr;
 
 use super::header::Header;
 
-/// Addresses, ports and protocol of one direction of a conversation.
+/// Addresses, ports and protocol: one direction of a conversation.
 ///
-/// Ports are 0 where there are none to see: other protocols, and every fragment, so that all
-/// fragments of a packet stay in one flow.
+/// Ports are 0 if not visible: for other protocols, and for every fragment, so that all fragments of a packet stay in
+/// one flow.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FlowKey {
     /// Where the packets come from.
     pub source: IpAddr,
     /// Where they go.
     pub destination: IpAddr,
-    /// The transport protocol, behind any IPv6 extension headers; of fragments what the packet's fragmentable part begins
-    /// with.
+    /// The transport protocol, behind any IPv6 extension headers; for fragments, the first header of the packet's
+    /// fragmentable part.
     pub protocol: u8,
     /// The source port.
     pub source_port: u16,

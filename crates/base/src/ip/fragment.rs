@@ -1,8 +1,8 @@
-//! Cutting an IPv4 packet that is too long for a link (RFC 791, 2.3).
+//! Fragments an IPv4 packet that is too long for a link (RFC 791, 2.3).
 
 use super::header::{Header, rewrite_v4_checksum};
 
-/// Appends to `out`, one call of `emit` each, the fragments of `packet` that fit `mtu`.
+/// Splits `packet` into fragments that fit `mtu`, and calls `emit` once for each.
 ///
 /// Options are repeated in every fragment. Returns false, and emits nothing, when the packet may
 /// not be fragmented (IPv6, don't-fragment) or `mtu` leaves no room for 8 octets.

@@ -26,15 +26,15 @@ const V4_DONT_FRAGMENT: u16 = 0x4000;
 const V4_MORE_FRAGMENTS: u16 = 0x2000;
 const V4_OFFSET: u16 = 0x1fff;
 
-/// IPv6 extension headers (RFC 8200, 4) that are read one behind another; a packet with more is taken for one whose
-/// transport cannot be seen. RFC 8504, 5.3, has 8 as what a host need bear.
+/// The most IPv6 extension headers (RFC 8200, 4) read in a row; in a packet with more, the transport counts as
+/// invisible. RFC 8504, 5.3, expects 8 of a host.
 const MAX_EXTENSIONS: usize = 8;
 /// Octets of TCP's header without options (RFC 9293, 3.1).
 const TCP_HEADER: usize = 20;
 /// Octets of UDP's header (RFC 768).
 const UDP_HEADER: usize = 8;
 
-/// What an IP header says, whichever its version.
+/// The content of an IP header, of either version.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Header {
     /// Where the packet comes from.
@@ -60,10 +60,10 @@ pub struct Header {
     pub total_len: usize,
 }
 
-/// The place of a fragment in its packet.
+/// The position of a fragment in its packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fragment {
-    /// Octets of the packet's fragmentable part before this fragment's.
+    /// Octets of the packet's fragmentable part before this fragment.
     pub offset: usize,
     /// Whether more follow.
     pub more: bool,
@@ -72,7 +72,7 @@ pub struct Fragment {
     /// What the fragmentable part begins with: the protocol (IPv4) or the type of a header (IPv6), the same in all
     /// fragments of a packet.
     pub kind: u8,
-    /// Where this fragment's part of the packet begins in the fragment: behind the header that says so.
+    /// Where this fragment's data begins, counted within this packet: behind the fragment header.
     pub start: usize,
 }
 
@@ -87,8 +87,8 @@ impl Fragment {
 /// The transport header of a packet, behind any IPv6 extension headers (RFC 8200, 4).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Transport {
-    /// The transport protocol. In a later fragment of IPv6 it is what that fragment says, which does not count (RFC
-    /// 8200, 4.5); where extension headers do not end within the packet, it is the type of the first that is not read.
+    /// The transport protocol. A later fragment of IPv6 names a protocol too, which does not count (RFC 8200, 4.5); if
+    /// the extension headers do not end within the packet, the type of the first unread one.
     pub protocol: u8,
     /// Where its header starts; where its payload goes on in a later fragment.
     pub offset: usize,
@@ -129,7 +129,7 @@ impl Header {
     /// Reads the header at the start of `octets`; what follows `total_len` is padding.
     ///
     /// # Errors
-    /// When it is no IP packet, or a cut one.
+    /// When the octets are no IP packet, or a cut one.
     pub fn parse(octets: &[u8]) -> Result<Self, Malformed> {
         match octets.first().map(|first| first >> 4) {
             Some(4) => Self::parse_v4(octets),
@@ -229,8 +229,8 @@ impl Header {
         Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
     }
 
-    /// Octets of the fragmentable part of its packet that headers take, up to the end of the transport header without
-    /// options: no other fragment may have any of them (RFC 1858, 4; RFC 5722).
+    /// Octets of headers in the packet's fragmentable part, up to the end of the transport header without options: no
+    /// other fragment may contain any of these octets (RFC 1858, 4; RFC 5722).
     #[must_use]
     pub fn octets_of_headers(&self) -> usize {
         let Transport { protocol, offset, .. } = self.transport;
@@ -239,7 +239,7 @@ impl Header {
     }
 }
 
-/// Octets of the header of a transport protocol without options; 0 for those without ports.
+/// Octets of a transport header without options; 0 for protocols without ports.
 fn transport_len(protocol: u8) -> usize {
     match protocol {
         protocol::TCP => TCP_HEADER,
@@ -252,7 +252,8 @@ fn has_room(protocol: u8, octets: usize) -> bool {
     octets >= transport_len(protocol)
 }
 
-/// What is behind the extension headers of an IPv6 packet, whose first is of this type; and its place in a larger one.
+/// Reads the extension headers of an IPv6 packet, the first of type `first`: returns the transport behind them, and the
+/// place of a fragment in the whole packet.
 fn behind_extensions(packet: &[u8], first: u8) -> (Transport, Option<Fragment>) {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
@@ -270,7 +271,7 @@ fn behind_extensions(packet: &[u8], first: u8) -> (Transport, Option<Fragment>) 
             (AUTHENTICATION, Some(&[_, len])) => (usize::from(len) + 2) * 4,
             (protocol::V6_FRAGMENT, Some(_)) => {
                 let Some(&[next, _, hi, lo, a, b, c, d]) = rest.first_chunk::<8>() else { break };
-                // A fragment of a fragment: what is in it shows when both are put together.
+                // A fragment of a fragment: its content shows after reassembly of both.
                 if fragment.is_some() {
                     break;
                 }
@@ -312,7 +313,7 @@ fn behind_extensions(packet: &[u8], first: u8) -> (Transport, Option<Fragment>) 
 pub struct Spec {
     /// Where the packet comes from.
     pub source: IpAddr,
-    /// Where it goes; of the same version as `source`.
+    /// The destination, of the same version as `source`.
     pub destination: IpAddr,
     /// The protocol or the type of the next header.
     pub protocol: u8,
@@ -393,7 +394,7 @@ pub fn rewrite_v4_checksum(header: &mut [u8]) {
     header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Takes one from the hops left of a packet that `Header::parse` accepts.
+/// Decrements the hops left in a packet that `Header::parse` accepts.
 ///
 /// Returns whether it may still travel; at 0 or 1 nothing changes.
 #[must_use]
@@ -411,7 +412,7 @@ pub fn decrement_ttl(packet: &mut [u8]) -> bool {
     true
 }
 
-/// Gives a packet that `Header::parse` accepts one more hop, if it has not as many as can be.
+/// Increments the hops left in a packet that `Header::parse` accepts, up to the maximum.
 pub fn increment_ttl(packet: &mut [u8]) {
     let is_v4 = packet[0] >> 4 == 4;
     let field = if is_v4 { 8 } else { 7 };

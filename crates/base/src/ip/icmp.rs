@@ -1,4 +1,4 @@
-//! The ICMP errors that a gateway or router must be able to write, and to read (RFC 792, RFC 4443).
+//! Writes and reads the ICMP errors that gateways and routers need (RFC 792, RFC 4443).
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use super::flow::FlowKey;
 use super::header::{Header, Spec};
 use super::protocol;
 
-/// Octets of the header of an error message.
+/// Octets of the header of an ICMP error.
 const HEADER: usize = 8;
 /// An error carries no more than keeps it within the minimum IPv4 packet (RFC 1812, 4.3.2.3).
 const V4_ERROR_LIMIT: usize = 576;
@@ -24,7 +24,7 @@ pub enum Error {
     HostUnreachable,
     /// Nothing listens on the port.
     PortUnreachable,
-    /// A rule of an administrator forbids it (RFC 1812, 5.2.7.1; RFC 4443, 3.1).
+    /// An administrator's rule forbids the packet (RFC 1812, 5.2.7.1; RFC 4443, 3.1).
     Prohibited,
     /// The packet is longer than `mtu` and may not be fragmented (RFC 1191; RFC 8201).
     TooBig {
@@ -104,7 +104,7 @@ impl Error {
     }
 }
 
-/// What an ICMP error tells of the packet that it is about.
+/// The report of an ICMP error about the quoted packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Report {
     /// What is wrong; `None` for what no transport has a use for.
@@ -128,10 +128,10 @@ impl Report {
             6 => 40 + usize::from(u16::from_be_bytes([*quoted.get(4)?, *quoted.get(5)?])),
             _ => return None,
         };
-        // The header's lengths are those of the whole packet: fill up what was cut.
+        // The lengths in the header describe the whole packet: fill up the cut part.
         quoted.resize(quoted.len().max(claimed), 0);
         let inner = Header::parse(&quoted).ok()?;
-        // What it quotes of a later fragment is no header.
+        // The quoted octets of a later fragment contain no header.
         if inner.is_later_fragment() {
             return None;
         }

@@ -1,5 +1,4 @@
-//! Minimal encapsulation: IPv4 packets within IPv4 (RFC 2004), in which a half tunnel carries them to a
-//! gateway.
+//! Minimal encapsulation: IPv4 packets within IPv4 (RFC 2004), the form of packets in a half tunnel to a gateway.
 //!
 //! ```text
 //!  after the IP header, whose protocol is 55 and whose destination is the tunnel's end
@@ -38,7 +37,7 @@ pub enum Malformed {
     /// It is not an IP packet.
     #[error("not an IP packet: {0}")]
     Ip(#[from] header::Malformed),
-    /// It is of another protocol than minimal encapsulation.
+    /// The packet's protocol is not minimal encapsulation.
     #[error("protocol {0}")]
     Protocol(u8),
     /// It is longer than an IP packet can be.
@@ -55,7 +54,7 @@ pub enum Malformed {
     Version,
 }
 
-/// Sends an IPv4 packet of this node to `end`, which sends it on to its destination.
+/// Sends an IPv4 packet of this node to `end`, the node that forwards the packet to its destination.
 ///
 /// # Errors
 /// When it is no IPv4 packet, a fragment, or too long; it stays as it was.
@@ -79,8 +78,8 @@ pub fn encapsulate(packet: &mut Vec<u8>, end: Ipv4Addr) -> Result<(), Malformed>
     Ok(())
 }
 
-/// What the header after the IP header says, unchecked, for who only looks at packets: the protocol of what is carried,
-/// where it goes, and itself.
+/// Reads the encapsulation header without checking it, for observers of packets: the protocol, the destination and the
+/// octets of the carried packet.
 #[must_use]
 pub fn carried(payload: &[u8]) -> Option<(u8, Ipv4Addr, &[u8])> {
     let &[protocol, flags, _, _, a, b, c, d] = payload.first_chunk::<OVERHEAD>()?;
@@ -88,7 +87,7 @@ pub fn carried(payload: &[u8]) -> Option<(u8, Ipv4Addr, &[u8])> {
     Some((protocol, Ipv4Addr::new(a, b, c, d), payload.get(len..)?))
 }
 
-/// Makes a packet that came through a tunnel what it was at the tunnel's beginning, but for the hops.
+/// Restores a packet that came through a tunnel to its form at the tunnel's beginning, except for the hops.
 ///
 /// # Errors
 /// When it did not come through one, or is damaged; it stays as it was.

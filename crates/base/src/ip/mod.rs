@@ -1,4 +1,4 @@
-//! IP as every core needs it: headers, checksums, ICMP errors, fragments.
+//! IP for every core: headers, checksums, ICMP errors, fragments.
 //!
 //! ```text
 //!   octets ──▶ Header::parse ──▶ Header (facts, both versions)      Spec ──▶ emit ──▶ octets

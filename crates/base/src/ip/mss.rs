@@ -1,5 +1,5 @@
-//! Lowering the maximum segment size that a SYN asks for, so that TCP's packets leave room for the
-//! headers of a tunnel or of HBH (RFC 4459, 3.2).
+//! Lowers the maximum segment size in a SYN, so that TCP's packets leave room for the headers of a tunnel or of HBH
+//! (RFC 4459, 3.2).
 
 use super::{Header, V4_HEADER, V6_HEADER, protocol};
 use crate::tcp::HEADER as TCP_HEADER;
@@ -126,11 +126,12 @@ mod tests {
         }
     }
 
-    /// The payload of a later fragment of a file that is sent by TCP, which looks like a SYN that asks for 1,460 octets.
+    /// The payload of a later fragment, from a file sent by TCP: looks like a SYN with a maximum segment size of 1,460
+    /// octets.
     const LOOKS_LIKE_A_SYN: [u8; 24] =
         [0x0f, 0xa1, 1, 0xbb, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 2, 0x20, 0, 0, 0, 0, 0, 2, 4, 5, 0xb4];
 
-    /// Extension headers of IPv6 before a fragment header, and its place: what clamps and what does not.
+    /// Extension headers of IPv6 before a fragment header, and the fragment's place: some cases clamp, others do not.
     #[test]
     fn what_only_looks_like_a_syn_in_a_later_fragment_stays_as_it_is() {
         let hop_by_hop = [protocol::V6_FRAGMENT, 0, 1, 4, 0, 0, 0, 0];

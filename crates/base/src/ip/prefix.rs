@@ -1,11 +1,11 @@
-//! A block of addresses.
+//! Address prefixes.
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// An address and how many of its leading bits count, such as 10.2.0.0/16.
+/// An address and the number of leading bits that count, such as 10.2.0.0/16.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Prefix {
     address: IpAddr,
@@ -18,7 +18,7 @@ pub struct Prefix {
 pub struct NoPrefix;
 
 impl Prefix {
-    /// The addresses that agree with this one in the first `bits` bits.
+    /// The prefix of all addresses equal to this one in the first `bits` bits.
     ///
     /// # Errors
     /// When the address has fewer bits.
@@ -26,7 +26,7 @@ impl Prefix {
         if bits > width(address) { Err(NoPrefix) } else { Ok(Self { address, bits }) }
     }
 
-    /// The prefix that holds one address.
+    /// The prefix with exactly one address.
     #[must_use]
     pub fn host(address: IpAddr) -> Self {
         Self { address, bits: width(address) }
@@ -74,7 +74,7 @@ impl Prefix {
         first <= others_last && others_first <= last
     }
 
-    /// The first and the last address of it, as numbers.
+    /// The first and the last address in the prefix, as numbers.
     #[must_use]
     pub fn range(&self) -> (u128, u128) {
         let bits = match self.address {
@@ -86,7 +86,7 @@ impl Prefix {
         (address & !rest, address | rest)
     }
 
-    /// An address as a number; those of IPv4 stand where IPv6 maps them to.
+    /// An address as a number; IPv4 addresses use their IPv6-mapped value.
     #[must_use]
     pub fn number(address: IpAddr) -> u128 {
         match address {

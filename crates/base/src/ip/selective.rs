@@ -1,4 +1,4 @@
-//! Selective directed broadcast (RFC 1770): an IPv4 option that lists those whom a broadcast is for.
+//! Selective directed broadcast (RFC 1770): an IPv4 option with the list of addressed hosts.
 //!
 //! ```text
 //!  octet 0     1        2..6      6..10
@@ -19,8 +19,8 @@ const OPTION: u8 = 149;
 const END: u8 = 0;
 const NO_OPERATION: u8 = 1;
 
-/// Puts the list into an IPv4 packet without options; false, with the packet as it was, when that cannot have
-/// it because it is none, an address is not IPv4, or there are too many.
+/// Inserts the list into an IPv4 packet without options. Returns false and leaves the packet unchanged if the packet is
+/// unsuitable, an address is not IPv4, or there are too many.
 pub fn list(packet: &mut Vec<u8>, addresses: &[IpAddr]) -> bool {
     let is_plain = packet.first() == Some(&0x45) && packet.len() >= V4_HEADER;
     if !is_plain || addresses.is_empty() || addresses.len() > MOST {
@@ -43,8 +43,8 @@ pub fn list(packet: &mut Vec<u8>, addresses: &[IpAddr]) -> bool {
     true
 }
 
-/// Whether a broadcast is for a host that has the addresses of which `is_own` says so: its list has one of
-/// them, or it has none.
+/// Whether a broadcast addresses a host; `is_own` tells the addresses of the host. True if the packet's list contains
+/// one of them, or if the packet has no list.
 pub fn is_for(header: &Header, packet: &[u8], is_own: impl Fn(Ipv4Addr) -> bool) -> bool {
     if !header.is_v4() {
         return true;

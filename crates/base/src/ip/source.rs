@@ -1,4 +1,4 @@
-//! Checks where packets that arrive through a tunnel or by radio claim to come from.
+//! Checks the source addresses of packets that arrive through a tunnel or by radio.
 //!
 //! ```text
 //!   sender (a peer, a node, a router) ──▶ packet ──▶ check_source ──▶ the kernel
@@ -17,7 +17,7 @@ pub enum BadSource {
     /// It is multicast, broadcast, loopback, unspecified or reserved.
     #[error("its source is not the address of one host")]
     NotUnicast,
-    /// It is an address of the very host that receives the packet.
+    /// The source is an address of the receiving host itself.
     #[error("its source is an address of this host")]
     Own,
     /// The configuration has it behind somebody else than the sender.
@@ -99,7 +99,7 @@ mod tests {
         address.parse().unwrap()
     }
 
-    /// As much of a packet as has the source.
+    /// The beginning of a packet, up to and including the source address.
     fn from(address: &str) -> Vec<u8> {
         match at(address) {
             IpAddr::V4(v4) => [&[0x45; 12][..], &v4.octets()].concat(),

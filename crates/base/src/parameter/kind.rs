@@ -1,4 +1,4 @@
-//! What is allowed of a parameter, and how it is read.
+//! The allowed values of a parameter, and how to read them.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::value::{Readable, Value, Written};
 use crate::quantity::{BitRate, Probability, Span, whole};
 
-/// What is allowed of a parameter; all bounds are allowed themselves.
+/// The allowed values of a parameter; bounds are inclusive.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `true` or `false`.
@@ -64,18 +64,18 @@ pub enum Kind {
     },
     /// One of these words.
     Word(&'static [&'static str]),
-    /// What a type of the parameter's own reads.
+    /// A value parsed by a type of the parameter's own.
     Text {
         /// What that is, in words.
         allowed: &'static str,
         /// Why a text is not.
         check: fn(&str) -> Result<(), String>,
-        /// Some that are allowed, as they are shown.
+        /// Examples of allowed values, as shown to users.
         examples: &'static [&'static str],
     },
 }
 
-/// The words of a list of names and what they stand for.
+/// The names alone, without their values.
 #[must_use]
 pub const fn names<T, const N: usize>(named: &[(&'static str, T); N]) -> [&'static str; N] {
     let mut names = [""; N];
@@ -88,7 +88,7 @@ pub const fn names<T, const N: usize>(named: &[(&'static str, T); N]) -> [&'stat
 }
 
 impl Kind {
-    /// What was written, if it is allowed.
+    /// The given value, if allowed.
     ///
     /// # Errors
     /// When it is not: what is.

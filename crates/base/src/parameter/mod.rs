@@ -1,8 +1,8 @@
-//! How a parameter is declared: one row of its protocol's table.
+//! Declares parameters: each one is a row in the table of its protocol.
 //!
-//! A row says what a parameter is called, what it means, what is allowed, and where it stands in
-//! the protocol's `Config`, whose own defaults count. Files, the command line, the documentation and
-//! the JSON schema are made from the rows, so a new parameter is one row more.
+//! A row gives the name, meaning, allowed values and place of a parameter in the protocol's `Config`; the defaults are
+//! the ones of `Config`. Files, the command line, the documentation and the JSON schema are made from the rows, so a
+//! new parameter is one row more.
 //!
 //! ```text
 //!  Written ──▶ Kind ──▶ Value ──▶ Parameter::set ──▶ Config
@@ -16,12 +16,12 @@ mod value;
 pub use kind::{Kind, names};
 pub use value::{Value, Written, named, word};
 
-/// What can be set of a protocol whose parameters are a `C`.
+/// The parameters of a protocol with the configuration `C`.
 #[derive(Debug)]
 pub struct Table<C: 'static> {
     /// The protocol.
     pub name: &'static str,
-    /// In the order in which they are set: what decides on others stands before them.
+    /// Rows in the order of setting: a parameter that decides on others comes before them.
     pub parameters: &'static [Parameter<C>],
     /// What must hold when all are set.
     pub rules: &'static [Rule<C>],
@@ -36,18 +36,18 @@ pub struct Parameter<C: 'static> {
     pub meaning: &'static str,
     /// What is allowed.
     pub kind: Kind,
-    /// Where it is of use, if not everywhere.
+    /// The condition under which the parameter is useful; `None` means always.
     pub condition: Option<Condition<C>>,
     /// Reads it.
     pub get: fn(&C) -> Value,
-    /// Sets it to a value that its kind allows.
+    /// Sets the parameter to a value allowed by its kind.
     pub set: fn(&mut C, Value),
 }
 
 /// When a parameter is of use.
 #[derive(Debug)]
 pub struct Condition<C: 'static> {
-    /// As users write it, such as `access = "jitter"`.
+    /// The condition as users write it, such as `access = "jitter"`.
     pub text: &'static str,
     /// Whether it is so.
     pub holds: fn(&C) -> bool,
@@ -70,7 +70,7 @@ pub struct Rule<C: 'static> {
 pub struct Refused {
     /// The parameters concerned; the first that was given is to blame.
     pub names: Vec<&'static str>,
-    /// What is wrong, and what is allowed.
+    /// The mistake, and the allowed values.
     pub what: String,
 }
 
@@ -79,7 +79,7 @@ pub struct Refused {
 pub struct Description {
     /// The protocol.
     pub name: &'static str,
-    /// What the columns of defaults are called.
+    /// Headings of the columns of defaults.
     pub profiles: Vec<&'static str>,
     /// The parameters.
     pub rows: Vec<Row>,
@@ -96,14 +96,14 @@ pub struct Row {
     pub meaning: &'static str,
     /// What is allowed.
     pub kind: Kind,
-    /// Where it is of use, if not everywhere.
+    /// The condition under which the parameter is useful; `None` means always.
     pub condition: Option<&'static str>,
     /// Its default in each profile.
     pub defaults: Vec<Value>,
 }
 
 impl<C> Parameter<C> {
-    /// A parameter that is of use everywhere.
+    /// A parameter that is useful everywhere.
     #[must_use]
     pub const fn new(
         name: &'static str,
@@ -167,7 +167,7 @@ impl<C> Table<C> {
         Err(Refused { names: rule.names.to_vec(), what })
     }
 
-    /// What has to be set, in this order, for `base` to become `config`, as far as parameters go.
+    /// The changes, in this order, that turn `base` into `config`, as far as parameters can.
     #[must_use]
     pub fn differences(&self, base: &C, config: &C) -> Vec<(&'static str, Value)>
     where

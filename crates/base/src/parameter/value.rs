@@ -1,11 +1,11 @@
-//! What people write, and what it means.
+//! Values of parameters, as people write them and as code uses them.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::quantity::{BitRate, Probability};
 
-/// What a file or a command line says, before anyone knows what it is for.
+/// A value in a file or on a command line, before its parameter is known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Written<'a> {
     /// `true` or `false`.
@@ -18,7 +18,7 @@ pub enum Written<'a> {
     Text(&'a str),
     /// A list.
     List(Vec<Written<'a>>),
-    /// Something that no parameter is, such as a table or a date.
+    /// A value of a kind that no parameter has, such as a table or a date.
     Other,
 }
 
@@ -48,7 +48,7 @@ pub enum Value {
 }
 
 impl<'a> Written<'a> {
-    /// What an argument of a command line says.
+    /// The value of a command line argument.
     #[must_use]
     pub fn argument(text: &'a str) -> Self {
         match (text.parse(), text.parse(), text.parse()) {
@@ -59,7 +59,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// As text, of which numbers have one too.
+    /// The value as text; numbers have a text too.
     pub(super) fn text(&self) -> Option<String> {
         match self {
             Self::Integer(number) => Some(number.to_string()),
@@ -93,14 +93,13 @@ pub fn word<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> Value {
     found.map_or(Value::Absent, |(name, _)| Value::Text((*name).to_owned()))
 }
 
-/// The value that is called so.
+/// The value with this name.
 #[must_use]
 pub fn named<T: Copy>(names: &[(&'static str, T)], name: &str) -> Option<T> {
     names.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
-/// What a row takes out of a value of its kind. A value of another kind, which no row is given,
-/// counts as nothing.
+/// Each row extracts the type that it needs. A value of another kind, which no row is given, counts as nothing.
 impl Value {
     /// Whether.
     #[must_use]
@@ -236,7 +235,7 @@ where
     }
 }
 
-/// As it is written in a file.
+/// Writes the value as in a file.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -252,7 +251,7 @@ impl fmt::Display for Value {
             }
             Self::Period(period) => write!(f, "\"{}\"", Readable(*period)),
             Self::Rate(rate) => write!(f, "\"{rate}\""),
-            // A number may be written as one.
+            // Text that reads as a number may be written as a number.
             Self::Text(text) if text.parse::<u64>().is_ok() => f.write_str(text),
             Self::Text(text) => write!(f, "{text:?}"),
         }

@@ -1,4 +1,4 @@
-//! TCP headers (RFC 9293): what everything that looks into segments shares.
+//! TCP headers (RFC 9293): shared by everything that reads segments.
 
 mod peek;
 mod wire;

@@ -1,12 +1,12 @@
-//! A look at a segment that passes: what a queue or a gateway on its way wants to know of it.
+//! Reads passing segments: the few facts that queues and gateways need.
 
 use super::wire::{Flags, HEADER, header_len};
 use crate::ip::{FlowKey, Header, protocol};
 
-/// What the fixed header of a segment says (RFC 9293, 3.1). Neither checksum nor options were looked at.
+/// The content of a segment's fixed header (RFC 9293, 3.1). Checksum and options are not checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Peek {
-    /// The place of the first octet, or of SYN.
+    /// The sequence number of the first octet, or of SYN.
     pub seq: u32,
     /// The next octet expected; counts when ACK is set.
     pub ack: u32,
@@ -35,7 +35,7 @@ impl Peek {
         Some(Self { seq, ack, flags, len: u32::try_from(len).ok()? })
     }
 
-    /// How much of the sequence space it takes.
+    /// The length of the segment in sequence space.
     #[must_use]
     #[inline]
     pub fn occupies(self) -> u32 {

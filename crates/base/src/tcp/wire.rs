@@ -31,8 +31,8 @@ const KIND_SACK_PERMITTED: u8 = 4;
 const KIND_SACK: u8 = 5;
 const KIND_TIMESTAMPS: u8 = 8;
 
-/// Octets of a segment's header, options included, as its fixed header says; what that says may be
-/// less than a header has, or more than there is.
+/// Octets of a segment's header with options, according to its fixed header; the field may claim less than a header, or
+/// more than the segment contains.
 #[must_use]
 pub fn header_len(fixed: &[u8; HEADER]) -> usize {
     usize::from(fixed[12] >> 4) * 4
@@ -97,7 +97,7 @@ pub struct Timestamps {
     pub echo: u32,
 }
 
-/// The blocks of a SACK option: each from its first octet to the one after its last.
+/// The blocks of a SACK option: each from its first octet to the octet after its last.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SackBlocks {
     blocks: [(u32, u32); MAX_SACK_BLOCKS],
@@ -129,7 +129,7 @@ impl SackBlocks {
 /// The options that we know; others are skipped.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Options {
-    /// Octets of the longest payload that its sender takes (RFC 9293, 3.7.1).
+    /// Octets of the longest payload that the sender of this segment accepts (RFC 9293, 3.7.1).
     pub mss: Option<u16>,
     /// Bits by which the window field is shifted (RFC 7323, 2).
     pub window_scale: Option<u8>,
@@ -141,14 +141,14 @@ pub struct Options {
     pub sack: SackBlocks,
 }
 
-/// A segment and what its IP header says.
+/// A segment with the addresses from its IP header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Segment<'a> {
     /// Who sent it.
     pub source: SocketAddr,
     /// Whom it is for; of the same IP version.
     pub destination: SocketAddr,
-    /// The place of the first octet, or of SYN.
+    /// The sequence number of the first octet, or of SYN.
     pub seq: u32,
     /// The next octet expected; counts when ACK is set.
     pub ack: u32,
@@ -179,7 +179,7 @@ pub enum Malformed {
     /// The data offset is below 5 words or beyond the packet.
     #[error("data offset of {0} octets does not fit")]
     Offset(usize),
-    /// An option has a length that its kind does not have, or that goes beyond the header.
+    /// An option has a length wrong for its kind, or extends beyond the header.
     #[error("option kind {kind} with a length of {len}")]
     Option {
         /// Its kind.
@@ -240,7 +240,7 @@ impl<'a> Segment<'a> {
         self.emit_with(self.payload.len(), out, |out| out.extend_from_slice(self.payload));
     }
 
-    /// As `emit`, with `payload_len` octets that `fill` appends in place of `payload`.
+    /// Like `emit`, except that `fill` appends `payload_len` octets instead of `payload`.
     pub fn emit_with(
         &self,
         payload_len: usize,
@@ -278,7 +278,7 @@ impl<'a> Segment<'a> {
         out[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
     }
 
-    /// The reset that answers a segment for which there is no connection (RFC 9293, 3.10.7.1).
+    /// The reset to answer a segment without a connection (RFC 9293, 3.10.7.1).
     ///
     /// A reset is never answered.
     #[must_use]
@@ -307,14 +307,14 @@ impl<'a> Segment<'a> {
         })
     }
 
-    /// What it takes of the sequence space: payload, SYN and FIN.
+    /// The length in sequence space: payload, SYN and FIN.
     #[must_use]
     pub fn len(&self) -> u32 {
         let payload = u32::try_from(self.payload.len()).expect("below the packet's length");
         payload + u32::from(self.flags.has(Flags::SYN)) + u32::from(self.flags.has(Flags::FIN))
     }
 
-    /// Whether it takes nothing of the sequence space.
+    /// Whether the segment occupies no sequence space.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

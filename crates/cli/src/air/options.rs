@@ -1,4 +1,4 @@
-//! Which stations of a scenario have which interfaces.
+//! Options that assign interfaces to the stations of a scenario.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -86,7 +86,7 @@ pub(super) struct Joined {
     pub(super) end: End,
 }
 
-/// A channel of a scenario, by its place there.
+/// A channel of a scenario, by its index there.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Channel {
     /// A combat net.
@@ -107,7 +107,7 @@ pub(super) struct Stations {
 const ALL: &str = "*";
 
 impl Args {
-    /// Which channel, and who has which interface.
+    /// Finds the channel, and the interface of each station.
     pub(super) fn stations(&self, plan: &Plan) -> anyhow::Result<Stations> {
         let channel = self.channel(plan)?;
         let (mut joined, mut silent) = (Vec::new(), Vec::new());

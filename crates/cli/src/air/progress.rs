@@ -1,4 +1,4 @@
-//! How it goes: a line on a terminal, and a warning wherever this machine is too slow.
+//! Shows the progress of a run: a line on a terminal, and a warning wherever this machine is too slow.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -38,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// Shows what is new, about every second of those at which it is called.
+    /// Adds new lateness, and shows the news about once a second.
     pub(super) fn show(&mut self, now: Time, latest: Lateness, line: impl FnOnce() -> String) {
         self.total.add(&latest);
         self.recent.add(&latest);

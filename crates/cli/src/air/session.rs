@@ -51,7 +51,7 @@ impl<'a> Session<'a> {
         Ok(Self { args, plan, seed, joined, silent, antennas })
     }
 
-    /// The names of these nodes, and how they move; who is nowhere rests at the origin.
+    /// Names and motions of the given nodes; a node without a place rests at the origin.
     pub(super) fn motions(
         &self,
         nodes: impl IntoIterator<Item = usize>,
@@ -74,7 +74,7 @@ impl<'a> Session<'a> {
         line: impl Fn(&H) -> String,
     ) -> anyhow::Result<Carried> {
         let stop = Stop::new(self.args.duration.map(|duration| duration.0))?;
-        // Nobody may be there to read it.
+        // The reader may be gone.
         let _ = writeln!(terminal::err(), "{}", self.ready());
         let mut progress = Progress::new();
         let every = if is_watched { LOOK } else { progress::EVERY };

@@ -1,5 +1,5 @@
-//! A bare forwarder between two namespaces: the least that a program does which sleeps until
-//! the kernel has a packet for it, and then gives it back.
+//! A bare forwarder between two namespaces: the least work of a program that sleeps until the kernel has a packet and
+//! returns the packet.
 //!
 //! ```text
 //!   10.8.0.1 ─▶ bare0 ─▶ thread ─▶ eth0 ═══ eth0 ─▶ thread ─▶ bare0 ─▶ 10.8.0.2

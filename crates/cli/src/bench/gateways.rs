@@ -8,7 +8,7 @@ use tunnel::secure::PrivateKey;
 
 use super::namespaces::{Namespaces, this_program};
 
-/// One end of a tunnel to be.
+/// The configuration for one end of a tunnel.
 pub(super) struct Gateway {
     /// The position of its namespace.
     pub(super) namespace: usize,
@@ -16,7 +16,7 @@ pub(super) struct Gateway {
     pub(super) outside: String,
     /// Its address in the tunnel's network of 24 bits.
     pub(super) inside: String,
-    /// The network that it carries, with its prefix length.
+    /// The network behind the gateway, with its prefix length.
     pub(super) behind: Option<String>,
 }
 

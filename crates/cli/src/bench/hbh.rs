@@ -1,5 +1,5 @@
-//! One hop of HBH on real interfaces: two namespaces joined by a cable, plain, by a bare forwarder
-//! and by gateways.
+//! Measures one hop of HBH on real interfaces: two namespaces joined by a cable, plain, by a bare forwarder and by
+//! gateways.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::bare::{self, Forwarders};
 use super::namespaces::{Namespaces, Transfer, check_root, this_program};
 
 const ADDRESSES: [&str; 2] = ["10.9.0.2", "fd09::2"];
-/// Turns of each, so that a change in what else the machine does meets all alike.
+/// Turns of each carrier, so that other load on the machine affects all carriers alike.
 const ROUNDS: usize = 3;
 /// Of each round.
 const PINGS: u32 = 100;
@@ -35,8 +35,8 @@ pub(super) struct Options {
     key: bool,
 }
 
-/// Measures TCP's goodput and a ping's time, plain and by HBH; a ping's by a bare forwarder too,
-/// which a program that sleeps until packets come hardly undercuts.
+/// Measures TCP's goodput and a ping's time, plain and by HBH. The ping also runs over a bare forwarder, the
+/// practical minimum for a program that sleeps until packets come.
 pub(super) fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     check_root("trackway bench hbh")?;
     let mut pair = Namespaces::pair()?;

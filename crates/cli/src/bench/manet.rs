@@ -1,4 +1,4 @@
-//! MANETs in the simulator: what a simulated second costs, against nodes and flows.
+//! Measures the cost of a simulated second of MANETs, against nodes and flows.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,9 +16,9 @@ const NODES: [usize; 5] = [10, 48, 100, 200, 500];
 const DENSITY: f64 = 48.0 / (800.0 * 800.0);
 /// Flows of datagrams; a network of ten nodes has nine that can send to the first.
 const FLOWS: usize = 10;
-/// 50 kbit/s of datagrams of 1,460 octets.
+/// The interval of datagrams of 1,460 octets at 50 kbit/s.
 const INTERVAL: Duration = Duration::from_micros(233_600);
-/// Simulated seconds that are measured, after so many in which routes are found and buffers grow.
+/// Measured simulated seconds, after seconds in which routes are found and buffers grow.
 const SECONDS: u64 = 90;
 const BEFORE: u64 = 10;
 
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Octets of memory at most.
 const MEMORY: f64 = 200e6;
 
-/// What a network did, and the CPU seconds that it took.
+/// The work of a network, and its CPU seconds.
 #[derive(Clone, Copy, Debug)]
 struct Timed {
     done: Done,
@@ -74,7 +74,7 @@ pub(super) fn run(
     far(&mut print)
 }
 
-/// A network of so many nodes that move as those of ns-3 do, with AODV.
+/// A network of `nodes` nodes with AODV, moving like the nodes of ns-3.
 fn network(nodes: usize) -> Scenario {
     let side = (nodes as f64 / DENSITY).sqrt();
     let span = Duration::from_secs(BEFORE + SECONDS);
@@ -134,7 +134,7 @@ fn report(
     Ok(timed)
 }
 
-/// What a frame costs where many other nodes are out of its range, by what it costs where none is.
+/// The cost of a frame with many nodes out of its range, relative to the cost without such nodes.
 fn far(print: &mut impl FnMut(Case) -> io::Result<()>) -> anyhow::Result<()> {
     // Nodes at rest, and routes that are made once: nothing but frames.
     let near = Scenario {

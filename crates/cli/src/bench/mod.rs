@@ -67,7 +67,7 @@ struct Case {
     case: String,
     value: f64,
     unit: &'static str,
-    /// What is to be reached; for `codec`, what this machine allows.
+    /// The goal; for `codec`, the limit of this machine.
     limit: Option<f64>,
 }
 
@@ -127,7 +127,7 @@ fn print_rate(case: &Case) -> io::Result<()> {
     }
 }
 
-/// Three digits and what they are a part of.
+/// Formats a value with three digits and a unit prefix.
 fn round(value: f64) -> String {
     match value.abs() {
         1e9.. => format!("{:.1} G", value / 1e9),

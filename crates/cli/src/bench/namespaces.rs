@@ -20,7 +20,7 @@ use serde_json::Value;
 pub(super) struct Signals(Arc<(SignalFd, AtomicBool)>);
 
 impl Signals {
-    /// To be called before threads start: they inherit that the signals wait.
+    /// Call this before threads start: they inherit the blocked signals.
     pub(super) fn block() -> anyhow::Result<Self> {
         let mask = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
         mask.thread_block().context("cannot block signals")?;
@@ -38,7 +38,7 @@ impl Signals {
     }
 }
 
-/// Namespaces and what runs in them; all ends with this.
+/// Network namespaces with their programs; dropping this ends all.
 pub(super) struct Namespaces {
     signals: Signals,
     pub(super) names: Vec<String>,
@@ -49,10 +49,10 @@ pub(super) struct Namespaces {
 
 /// What iperf3 shall do.
 pub(super) struct Transfer<'a> {
-    /// Positions of the namespaces of its client and of its server.
+    /// Positions of the client's and of the server's namespace.
     pub(super) between: (usize, usize),
     pub(super) address: &'a str,
-    /// Measured, after those that are left out.
+    /// Measured seconds, after the seconds left out.
     pub(super) seconds: u32,
     pub(super) left_out: u32,
     /// Further arguments of the client.
@@ -60,7 +60,7 @@ pub(super) struct Transfer<'a> {
 }
 
 impl Namespaces {
-    /// One for each of `ends`, with only its loopback up.
+    /// Makes one namespace for each of `ends`, with only its loopback up.
     pub(super) fn new(signals: &Signals, ends: &[&str]) -> anyhow::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("twbench{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -91,7 +91,7 @@ impl Namespaces {
         Ok(pair)
     }
 
-    /// Joins an interface of one namespace and one of another; both are new.
+    /// Joins two namespaces by a pair of new interfaces.
     pub(super) fn cable(&self, a: (usize, &str), b: (usize, &str)) -> anyhow::Result<()> {
         let there = ["type", "veth", "peer", "name", b.1, "netns", &self.names[b.0]];
         self.ip(a.0, &[&["link", "add", "name", a.1], &there[..]].concat())?;
@@ -168,7 +168,7 @@ impl Namespaces {
         self.folder.join("iperf3.json")
     }
 
-    /// The positions of its client and of its server.
+    /// Starts server and client; returns the client's and the server's positions.
     fn start_transfer(&mut self, transfer: &Transfer<'_>) -> anyhow::Result<(usize, usize)> {
         let Transfer { between: (client, server), address, seconds, left_out, args } = *transfer;
         let name = self.names[server].clone();
@@ -257,7 +257,7 @@ impl Namespaces {
         }
     }
 
-    /// Ends a program that was started with a pipe and returns what it printed.
+    /// Ends a program started with a pipe and returns its output.
     pub(super) fn end_and_read(&mut self, program: usize) -> anyhow::Result<String> {
         self.end(program);
         let mut said = String::new();
@@ -331,7 +331,7 @@ fn missing(program: &str) -> anyhow::Error {
     )
 }
 
-/// What a client of iperf3 reports.
+/// The goodput in the report of a client of iperf3.
 fn goodput(report: &[u8]) -> anyhow::Result<f64> {
     let report: Value = serde_json::from_slice(report).context("iperf3's report")?;
     let goodput = report["end"]["sum_received"]["bits_per_second"].as_f64();

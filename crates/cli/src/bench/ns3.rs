@@ -10,7 +10,7 @@ use anyhow::Context as _;
 
 use crate::failure::misuse;
 
-/// What such a program says of its own speed.
+/// The speed that a program for ns-3 reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Speed {
     /// Link packets for each CPU second.
@@ -20,7 +20,7 @@ pub(super) struct Speed {
 }
 
 impl Speed {
-    /// Runs a command line, which a shell does not see, and reads the last line that it prints.
+    /// Runs a command line without a shell, and reads the last line of its output.
     pub(super) fn of(command: &str) -> anyhow::Result<Self> {
         let output = Running::start(command, &[])?.output()?;
         Self::parse(&output).with_context(|| {
@@ -37,12 +37,12 @@ impl Speed {
     }
 }
 
-/// What a MANET cost such a program.
+/// The cost of a MANET in a program for ns-3.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Manet {
     /// CPU seconds for each simulated second.
     pub(super) cpu: f64,
-    /// Kilobits a second of payload that arrived.
+    /// Kilobits a second of delivered payload.
     pub(super) goodput: f64,
 }
 
@@ -102,7 +102,7 @@ impl Running {
         Ok(Self { program: program.to_owned(), child, printed })
     }
 
-    /// What it prints until its end.
+    /// All output of the program until its end.
     fn output(mut self) -> anyhow::Result<String> {
         let printed = self.printed.recv().context("its output was not read")?;
         self.finish(printed)

@@ -21,11 +21,11 @@ use super::namespaces::{Namespaces, check_root, this_program};
 const OCTETS: usize = 500;
 /// Messages in a round, and as datagrams of plain UDP.
 const MESSAGES: usize = 50_000;
-/// Those that the program has handed in and that have no outcome yet.
+/// Messages handed in by the program and still without an outcome.
 const WINDOW: usize = 1_024;
 /// Turns of each.
 const ROUNDS: usize = 3;
-/// Messages that wait for a destination that is dead.
+/// Messages waiting for a dead destination.
 const WAITING: usize = 100_000;
 /// To be reached.
 const GOAL: f64 = 10_000.0;
@@ -33,7 +33,7 @@ const MEMORY: f64 = 200e6;
 const READY_WITHIN: Duration = Duration::from_secs(20);
 const ADDRESS: &str = "10.9.0.2";
 const PORT: u16 = 5_000;
-/// More of programs' messages than usual; the protocol is as it comes.
+/// Limits higher than usual for programs' messages; the protocol keeps its defaults.
 const CONFIG: &str = "waiting = 200000\ninbox = 100000\nwindow = 10000\noutcomes = 10000\n";
 
 /// Measures messages a second, also for each second of CPU, and what waiting messages take of memory.
@@ -110,7 +110,7 @@ impl Gateway {
         Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
     }
 
-    /// Octets of memory that it has.
+    /// Octets of memory that the gateway uses.
     fn memory(&self) -> anyhow::Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -17,7 +17,7 @@ const LONG_ENOUGH: Duration = Duration::from_secs(2);
 /// Events for each CPU second that the simulator is to reach.
 const EVENTS: f64 = 2e6;
 
-/// What a scenario did, and what that took.
+/// The work of a scenario, and its CPU time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Timed {
     work: Work,
@@ -74,7 +74,7 @@ fn hours_of_brigade() -> anyhow::Result<f64> {
     Ok(simulated_s / 3_600.0 / (cpu_time()? - start).as_secs_f64())
 }
 
-/// Links of STANAG 5066 that are never idle: what they are called, waveform and channel.
+/// Busy links of STANAG 5066: name, waveform and channel.
 const HF: [(&str, &str, &str); 3] = [
     ("9600", "9600", "clear"),
     ("9600, BER 1e-4", "9600", "ber:1e-4"),
@@ -119,7 +119,7 @@ fn time(scenario: Scenario) -> anyhow::Result<Timed> {
     Ok(done)
 }
 
-/// CPU time of this thread so far.
+/// The CPU time of this thread so far.
 pub(super) fn cpu_time() -> nix::Result<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from)
 }

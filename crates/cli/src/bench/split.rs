@@ -24,7 +24,7 @@ use super::namespaces::{Namespaces, Signals, Transfer, check_programs, check_roo
 const ROUNDS: usize = 3;
 const SECONDS: u32 = 5;
 const REQUESTS: usize = 300;
-/// Octets of a request, and of what answers it.
+/// Octets of a request, and equally of its answer.
 const MESSAGE: usize = 1_000;
 /// Through both gateways, one stream shall have so many bit/s.
 const RATE: f64 = 2e9;

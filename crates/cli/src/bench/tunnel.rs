@@ -117,7 +117,7 @@ fn their_turn(pair: &mut Namespaces, program: &Path) -> anyhow::Result<Turn> {
     turn(pair, INSIDE[1], &programs)
 }
 
-/// Measures what runs, and ends it.
+/// Measures the running programs, and ends them.
 fn turn(pair: &mut Namespaces, inside: &str, programs: &[usize]) -> anyhow::Result<Turn> {
     let address = format!("{inside}2");
     pair.wait_for_ping(&address, READY_WITHIN)?;

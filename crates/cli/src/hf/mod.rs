@@ -1,4 +1,4 @@
-//! `trackway hf`: two STANAG 5066 nodes and what joins them, in real time.
+//! The command `trackway hf`: two STANAG 5066 nodes and the channel between them, in real time.
 
 mod file;
 mod modems;
@@ -134,13 +134,13 @@ fn listen(plan: &Plan, end: usize) -> anyhow::Result<Server> {
     })
 }
 
-/// Says what happened at an end; nobody may be there to read it.
+/// Reports an event at an end; the reader may be gone.
 fn tell(what: &str, end: usize, happened: &dyn Display) {
     let name = ["A", "B"][end];
     let _ = writeln!(terminal::err(), "{what} {name}: {happened}");
 }
 
-/// Says where clients connect; nobody may be there to read it.
+/// Prints where clients connect; the reader may be gone.
 fn greet(plan: &Plan, servers: &[Server; 2], seed: u64) {
     let mut err = terminal::err();
     for ((name, end), server) in ["A", "B"].into_iter().zip(&plan.ends).zip(servers) {

@@ -1,4 +1,4 @@
-//! What modems did, for people and for programs.
+//! Prints the counters of modems, for people and for programs.
 
 use std::io::{self, Write as _};
 

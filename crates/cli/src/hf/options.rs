@@ -1,4 +1,4 @@
-//! What `trackway hf` is asked for, on the command line, in a file, or both.
+//! The options of `trackway hf`, from the command line, a file, or both.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -112,12 +112,12 @@ pub(super) struct End {
 }
 
 const ADDRESSES: [Address; 2] = [Address::node(0x000a_141e), Address::node(0x000a_141f)];
-/// Registered for SIS, and suggested for modems; the one after it for B.
+/// The registered port of SIS, and the suggested port of modems; B uses the next port.
 const SIS_PORT: u16 = 5_066;
 const MODEM_PORT: u16 = 3_000;
 
 impl Options {
-    /// These, and where they are silent, others.
+    /// Fills options that are not given from `other`.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             radio: self.radio.or(other.radio),

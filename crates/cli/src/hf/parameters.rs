@@ -1,4 +1,4 @@
-//! The parameters of both nodes as options: one for each row of their table.
+//! The parameters of both nodes as options, one option for each row of the table.
 
 use base::parameter::{Kind, Parameter, Refused, Written};
 use clap::{Arg, ArgMatches, Command, Error};
@@ -15,7 +15,7 @@ fn rows() -> impl Iterator<Item = &'static Parameter<Config>> {
 }
 
 impl NodeParameters {
-    /// These, and where they are silent, others.
+    /// Fills parameters that are not given from `other`.
     pub(super) fn or(mut self, other: Self) -> Self {
         let is_new = |(name, _): &(&str, String)| self.0.iter().all(|(own, _)| own != name);
         let new: Vec<_> = other.0.into_iter().filter(is_new).collect();

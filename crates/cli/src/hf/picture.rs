@@ -1,4 +1,4 @@
-//! A picture of who transmitted what and when.
+//! Draws a timeline of both stations' transmissions.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use whole::write_whole;
 
 use super::options::Plan;
 
-/// What there is to draw, if anybody wants it.
+/// The data for a picture, if one is wanted.
 pub(super) struct Picture<'a> {
     path: Option<&'a Path>,
     spans: [Vec<Span>; 2],

@@ -1,4 +1,4 @@
-//! One line on a terminal that says how it goes.
+//! Shows the progress of a run as one line on a terminal.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Progress {
                 end.octets_delivered
             );
         }
-        // Nobody may be there to read it.
+        // The reader may be gone.
         terminal::replace_line(format_args!("{line}"));
     }
 

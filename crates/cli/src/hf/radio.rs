@@ -34,7 +34,7 @@ pub(super) enum Fading {
 }
 
 impl Radio {
-    /// These, and where they are silent, others.
+    /// Fills options that are not given from `other`.
     pub(super) fn or(self, other: Self) -> Self {
         // Of two ways to say how bad the channel is, the nearer one counts.
         let is_said = self.ber.is_some() || self.snr.is_some();

@@ -1,4 +1,4 @@
-//! What came of a run, for people and for programs.
+//! Prints the results of a run, for people and for programs.
 
 use std::io::{self, Write as _};
 use std::time::Duration;

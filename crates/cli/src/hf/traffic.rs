@@ -1,4 +1,4 @@
-//! `trackway hf enable` and `disable`: the traffic of the gateway that runs here, or of one of its rules.
+//! The commands `trackway hf enable` and `disable`, which switch the local gateway's HF traffic, or one rule.
 
 use std::io::Write as _;
 use std::process::ExitCode;

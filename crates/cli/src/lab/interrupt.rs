@@ -41,7 +41,7 @@ impl Interrupt {
         &self.flag
     }
 
-    /// As shells have it of a program that a signal ended.
+    /// The exit status, as shells report a program ended by a signal.
     pub(super) fn code(&self) -> u8 {
         128 + u8::try_from(self.signal.load(Ordering::Relaxed)).unwrap_or_default()
     }

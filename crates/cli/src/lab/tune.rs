@@ -244,7 +244,7 @@ fn write(
     Ok(names)
 }
 
-/// What was found, as it is printed.
+/// Formats the results for printing.
 fn results(args: &Args, outcome: &Outcome, space: &Space, goal: &Goal) -> anyhow::Result<String> {
     if args.json {
         return Ok(format!("{}\n", tune::to_json(outcome, space, goal)?));

@@ -28,7 +28,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         NoEnd::Down(_) | NoEnd::NotPermitted | NoEnd::System(..) => why.into(),
     })?;
     let stop = Stop::new(args.duration.map(|duration| duration.0))?;
-    // Nobody may be there to read it.
+    // The reader may be gone.
     let _ = writeln!(terminal::err(), "joined {} and {} with seed {seed}", args.a, args.b);
     let [ab, ba] = cable.join(directions, &stop)?;
 

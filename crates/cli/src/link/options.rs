@@ -1,4 +1,4 @@
-//! What the emulated cable does, as given on the command line.
+//! The options of the emulated cable.
 
 use std::time::Duration;
 
@@ -130,5 +130,5 @@ impl Args {
     }
 }
 
-/// What one direction has of its own.
+/// Settings for one direction only.
 type Overrides<'a> = (Option<BitRate>, Option<Span>, Option<Span>, Option<&'a Loss>, Option<usize>);

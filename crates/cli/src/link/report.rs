@@ -1,4 +1,4 @@
-//! What happened on the link, for people and for programs.
+//! Prints the counters of the link, for people and for programs.
 
 use std::io::{self, Write as _};
 

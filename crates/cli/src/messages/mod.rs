@@ -39,7 +39,7 @@ impl Service {
         line.push('\n');
         let stream = self.stream.get_mut();
         let written = stream.write_all(line.as_bytes()).and_then(|()| stream.write_all(octets));
-        // What it says before it ends a connection tells more.
+        // The gateway's answer before it closes the connection tells more.
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             outcome => outcome.context("the gateway does not listen any more"),

@@ -78,7 +78,7 @@ fn keep(args: &Args, mut answer: Value, octets: &[u8]) -> anyhow::Result<()> {
     let number = answer["number"].as_u64().unwrap_or_default();
     if let Some(folder) = &args.into {
         let file = folder.join(number.to_string());
-        // What others say to this user is for this user.
+        // Messages to this user are readable for this user only.
         write_private(&file, octets).with_context(|| format!("writing {}", file.display()))?;
         answer["file"] = json!(file);
         if !args.json {

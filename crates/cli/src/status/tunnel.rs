@@ -1,4 +1,4 @@
-//! A peer of the tunnel: whether it is there, since when, how well.
+//! Prints a peer of the tunnel: its state, the age of the state, and the quality of the path.
 
 use std::io::Write;
 
@@ -89,7 +89,7 @@ pub(super) fn print(
     Ok(())
 }
 
-/// Where the peer is, the name that it is called by, and what is wrong with that.
+/// The peer's address and name, and any trouble with the name.
 fn endpoint(tunnel: &Value) -> String {
     let address = super::text(&tunnel["endpoint"]);
     let said = |key: &str| tunnel[key].as_str().map(shown);

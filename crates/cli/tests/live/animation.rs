@@ -1,4 +1,4 @@
-//! The page of a run in a browser.
+//! Tests the animated page of a run in a browser.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! TCP connections from an address, of a class, or that give up.
+//! Opens TCP connections from a given address, of a given class, or with a time limit.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};

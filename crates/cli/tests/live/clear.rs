@@ -1,4 +1,4 @@
-//! Packets in clear that say they come from a network behind a device, or go to the device itself.
+//! Tests packets in clear with a source behind a device, or addressed to the device itself.
 //!
 //! ```text
 //!   outer ── eth1  gateway  lan0 ── lan, 10.50.0.2
@@ -125,7 +125,7 @@ impl Net {
         status[format!("{service}_packets_in_clear")].as_u64().unwrap_or_default()
     }
 
-    /// Our tables of nftables, of what services keep out.
+    /// Number of our nftables tables, which keep packets out for services.
     fn tables(&self) -> usize {
         let said = self.nets.run(&self.gateway, "nft list tables");
         SERVICES.iter().filter(|(name, ..)| said.contains(&format!("trackway_{name}"))).count()

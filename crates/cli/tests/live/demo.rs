@@ -1,4 +1,4 @@
-//! `./demo` with little to carry: what it shows, and what it leaves behind.
+//! Tests `./demo` with small transfers: its output, and that it cleans up.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -74,9 +74,8 @@ fn it_compares_and_leaves_nothing_behind() {
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn stopped_at_any_moment_it_leaves_nothing_behind() {
-    // While it makes namespaces, starts programs, lets them run, and has gateways. Before it says
-    // what it does it may be too young to be stopped in an orderly way; what it says of its
-    // progress is too rare to wait for.
+    // Interrupts the demo while it makes namespaces, starts programs, runs programs, and runs gateways. Before its
+    // first output the demo may be too young to stop cleanly; its progress messages are too rare to wait for.
     let moments = [
         ("hbh", "Five nodes", 50),
         ("nc", "Two networks", 350),
@@ -192,7 +191,7 @@ impl Demo {
         assert!(gone, "{:?}", self.processes());
     }
 
-    /// The command lines of what it started and still runs.
+    /// The command lines of the demo's programs that still run.
     fn processes(&self) -> Vec<String> {
         let mark = self.directory.to_str().unwrap();
         let has_mark = |environment: Vec<u8>| String::from_utf8_lossy(&environment).contains(mark);

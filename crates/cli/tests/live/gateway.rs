@@ -1,4 +1,4 @@
-//! HBH on real interfaces: what applications, neighbours and administrators see of it.
+//! Tests HBH on real interfaces, as seen by applications, neighbours and administrators.
 
 use std::fs;
 use std::path::PathBuf;

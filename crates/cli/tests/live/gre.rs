@@ -1,4 +1,4 @@
-//! A router that hands its packets over in GRE, played by another gateway of ours.
+//! Tests a router that hands over packets in GRE, played by a second gateway of ours.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -317,7 +317,7 @@ fn who_sends_too_long_a_packet_into_a_tunnel_is_told_how_long_it_may_be() {
         let udp = pair.nets.within(&client, || UdpSocket::bind((from, 0)).unwrap());
         let route = || pair.nets.run(&client, &format!("ip route get {to}"));
 
-        // The kernel of this sender sets what says that routers must not cut it.
+        // The sender's kernel sets the flag that forbids routers to fragment the packet.
         udp.send_to(&vec![7; mtu - headers], (to, 9)).unwrap();
         let before = route();
         let is_told = wait_until(SOON, || {

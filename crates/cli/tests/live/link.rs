@@ -1,4 +1,4 @@
-//! The link emulator between two namespaces, against theory and, in [`timed`], against the clock.
+//! Tests the link emulator between two namespaces against theory and, in [`timed`], against the clock.
 
 mod timed;
 

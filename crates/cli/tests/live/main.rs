@@ -1,6 +1,6 @@
-//! Real programs over real interfaces, in network namespaces of each test's own.
+//! Live tests: real programs over real interfaces, each test in its own network namespaces.
 //!
-//! They need root, so plain `cargo test` reports them as ignored; `./test` runs them.
+//! Live tests need root, so plain `cargo test` reports them as ignored; `./test` runs them.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

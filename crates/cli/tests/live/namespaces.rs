@@ -22,13 +22,13 @@ use nix::unistd::Pid;
 /// The program under test.
 pub(crate) const TRACKWAY: &str = env!("CARGO_BIN_EXE_trackway");
 
-/// How long a test waits for what is sure to come. It costs nothing when that comes, so it is long
-/// enough for a machine that is busy with other things.
+/// Time limit for an event that is sure to happen. The wait ends with the event, so the limit is generous for a busy
+/// machine.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 /// Between pings.
 const GAP: Duration = Duration::from_millis(50);
-/// Octets of an ICMP echo before those that it carries.
+/// Octets of an ICMP echo header.
 const ECHO: usize = 8;
 
 /// A set of namespaces, empty at first.
@@ -66,7 +66,7 @@ impl Namespaces {
         let name = format!("{}-{name}", self.prefix);
         run("ip", &["netns", "add", &name]);
         self.namespaces.push(name.clone());
-        // No address of its own accord, so that nothing is sent that no test asked for.
+        // Disable automatic addresses, so the namespace sends only packets the tests ask for.
         for sysctl in ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"] {
             self.try_run(&name, &format!("sysctl -qw {sysctl}"));
         }
@@ -150,9 +150,9 @@ impl Namespaces {
     /// Pings an address with so many octets of payload, and returns the numbers of the pings that
     /// nobody has answered [`SOON`] after the last.
     ///
-    /// The program `ping` is no judge of that. It leaves two round trips after its last ping and
-    /// calls lost what takes longer, as an answer does whose packet was lost and sent again; `-W`
-    /// counts only when nothing was answered before, as with a single ping.
+    /// The program `ping` cannot judge this. It ends two round trips after its last ping and counts later answers as
+    /// lost, such as the answer to a packet that was lost and sent again; `-W` applies only if no ping was answered
+    /// before, as with a single ping.
     pub(crate) fn unanswered(&self, from: &str, to: &str, pings: u16, len: usize) -> BTreeSet<u16> {
         let to: IpAddr = to.parse().unwrap();
         let (family, protocol, request, answer) = match to {
@@ -205,7 +205,7 @@ impl Namespaces {
         program
     }
 
-    /// All that such a program has printed so far.
+    /// All output of this program so far.
     pub(crate) fn printed(&self, program: usize) -> String {
         self.programs[program].printed()
     }
@@ -236,14 +236,14 @@ impl Program {
         Self { name: name.to_owned(), child: command.spawn().unwrap(), output }
     }
 
-    /// Waits until it has printed this text.
+    /// Waits until the program has printed this text.
     pub(crate) fn wait_for(&mut self, text: &str, at_most: Duration) {
         let has_text = wait_until(at_most, || self.printed().contains(text) || self.has_ended());
         let printed = self.printed();
         assert!(has_text && printed.contains(text), "{}: no \"{text}\" in\n{printed}", self.name);
     }
 
-    /// All that it has printed so far.
+    /// All output of this program so far.
     pub(crate) fn printed(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.output).unwrap()).into_owned()
     }
@@ -253,7 +253,7 @@ impl Program {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Its number, also of its group if it has one of its own.
+    /// The process id, which is also the group's id if the process leads a group.
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
@@ -269,7 +269,7 @@ impl Program {
         self.finish(SOON)
     }
 
-    /// Waits until it ends of its own accord.
+    /// Waits until the program ends by itself.
     pub(crate) fn finish(&mut self, at_most: Duration) -> (Option<i32>, String) {
         let ended = wait_until(at_most, || self.has_ended());
         assert!(ended, "{} does not end:\n{}", self.name, self.printed());
@@ -290,11 +290,11 @@ impl Drop for Program {
     }
 }
 
-/// Whether a program is there; otherwise says that what needs it is skipped.
+/// Whether a program is installed; if not, reports that the test is skipped.
 pub(crate) fn is_installed(program: impl AsRef<Path>, package: &str) -> bool {
     let is_there = program.as_ref().exists();
     if !is_there {
-        // Past the test harness, which shows only what tests that fail print.
+        // Bypass the test harness, which shows only the output of failed tests.
         let _ = writeln!(io::stderr(), "\nskipped: {package} is not installed");
     }
     is_there

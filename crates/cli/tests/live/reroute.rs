@@ -1,4 +1,4 @@
-//! Where packets go that wait for a neighbour when the kernel's routing changes.
+//! Tests where waiting packets go when the kernel's routing changes.
 
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -165,7 +165,7 @@ fn two_ways() -> Net {
     net
 }
 
-/// Node 0 behind 1, which reaches 10.9.9.1 at 4 by 2 or 3, as soon as it has a route.
+/// Node 0 behind node 1. Node 1 reaches 10.9.9.1 at node 4 by node 2 or 3 as soon as it has a route.
 fn diamond() -> Net {
     let mut net = Net::new(5);
     for (link, (a, b)) in [(0, 1), (1, 2), (1, 3), (2, 4), (3, 4)].into_iter().enumerate() {

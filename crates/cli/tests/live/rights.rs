@@ -1,4 +1,4 @@
-//! What a gateway may do on the machine, and who may ask it.
+//! Tests the rights of a gateway on the machine, and the users allowed to query it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -67,7 +67,7 @@ fn a_gateway_is_root_no_more_and_can_become_nobody_else() {
     for process in [pid.clone()].into_iter().chain(keeper) {
         assert_eq!(fs::metadata(format!("/proc/{process}/mem")).unwrap().uid(), 0, "{process}");
     }
-    // The program that has the firewall's rules, and the one that reads files, which changes nothing.
+    // The program for firewall rules, and the read-only program for files.
     held.sort();
     let expected = [("nft", NET_ADMIN), ("trackway-keeper", DAC_READ_SEARCH)];
     assert_eq!(held, expected.map(|(name, rights)| (name.to_owned(), rights)));
@@ -228,7 +228,7 @@ fn a_crash_leaves_nothing_in_the_way_and_a_stop_leaves_nothing() {
 
     host.nets.program(host.program.unwrap()).signal(Signal::SIGKILL);
     host.nets.program(host.program.unwrap()).finish(SOON);
-    // Its name is left until some gateway of this machine starts, as that of another test may.
+    // The gateway's name stays until any gateway starts on this machine, perhaps that of another test.
     let (_, said) = host.trackway("status");
     assert!(said.contains("no gateway runs in this network namespace"), "{said}");
     host.start("");
@@ -335,8 +335,8 @@ fn a_former_gateways_user_neither_answers_for_another_gateway_nor_locks_it_out()
     former.stop();
     let [own, others] = [&former, &host].map(Host::socket);
 
-    // Below its own folder it can do what it likes, and nothing elsewhere. The next gateway of any namespace removes
-    // the folder if it is empty; here it is not, as after a crash.
+    // The gateway has all rights below its own folder, and none elsewhere. The next gateway of any namespace removes an
+    // empty folder; here the folder is not empty, as after a crash.
     let folder = own.parent().unwrap();
     let _ = fs::remove_file(Path::new("/run/trackway/lock").join(folder.file_name().unwrap()));
     fs::create_dir_all(folder).unwrap();
@@ -512,7 +512,7 @@ impl Host {
         format!("/run/trackway/{namespace}/control.sock").into()
     }
 
-    /// Runs `trackway` with arguments; what it prints and complains of.
+    /// Runs `trackway` with arguments and returns its output and its error output.
     fn trackway(&self, args: &str) -> (String, String) {
         self.trackway_by("", TRACKWAY, args)
     }

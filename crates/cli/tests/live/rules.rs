@@ -1,4 +1,4 @@
-//! A host's rules hold with HBH as they do without: each is tried plain first, then by HBH.
+//! Tests that a host's rules hold with HBH: each rule is tried without HBH first, then with HBH.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -189,7 +189,7 @@ impl Net {
         self.nets.within(&self.nodes[node].name, || when_free(|| TcpListener::bind(address)))
     }
 
-    /// Connects to a port that a listener of another node has, and returns who that says has come.
+    /// Connects to a listener's port on another node, and returns the caller's address as the listener reports it.
     fn connects(&self, from: usize, to: usize, address: &str) -> String {
         let listener = self.listen(to, address);
         self.reaches(from, address, &listener)

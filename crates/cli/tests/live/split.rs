@@ -1,4 +1,4 @@
-//! TCP connections that two gateways carry between them over IP, with programs that know nothing of it.
+//! Tests TCP connections of unmodified programs that two gateways split and carry over IP.
 
 mod failures;
 mod flood;
@@ -29,7 +29,7 @@ const SERVER: &str = "10.2.0.2";
 /// Spare connections that gateways keep.
 const SPARE: u64 = 2;
 
-/// Two networks; their gateways forward nothing, so that only what they split comes through.
+/// Two networks; their gateways forward no packets, so only split connections come through.
 ///
 /// ```text
 ///   client ──── gateway 0 ──── gateway 1 ──── server

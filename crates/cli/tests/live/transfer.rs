@@ -1,4 +1,4 @@
-//! A TCP transfer that runs while a test does something else.
+//! Runs a TCP transfer in the background of a test.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};

@@ -1,11 +1,11 @@
-//! What a service has put into the kernel to lead packets to its device, and what leaves otherwise.
+//! Lists a service's routes and rules in the kernel, and packets that leave another way.
 
 use ::gateway::sys::port::{OFFLOAD, Port};
 
 use crate::namespaces::Namespaces;
 
 impl Namespaces {
-    /// All routes and rules of this protocol number, by which a service marks its own.
+    /// All routes and rules with this protocol number, the mark of a service.
     pub(crate) fn claimed(&self, host: &str, protocol: u8) -> String {
         let mark = format!("proto {protocol}");
         let routes = ["-4", "-6"]

@@ -1,5 +1,5 @@
-//! Frames between interfaces and a channel: buffers, names for those that the channel has, and whose
-//! hardware address is which.
+//! Passes frames between interfaces and a channel: keeps buffers, tokens of frames on the channel, and the owners of
+//! hardware addresses.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -11,7 +11,7 @@ use sim::Class;
 
 /// Buffers that are kept for later frames.
 const SPARE: usize = 1_024;
-/// Hardware addresses that are remembered of one station: a bridge may have several behind it.
+/// The most hardware addresses to remember for one station: a bridge may have several behind it.
 pub(super) const ADDRESSES: usize = 64;
 
 /// UDP ports of routing protocols: ours, and Babel's.
@@ -20,11 +20,11 @@ const ROUTING: [u16; 4] = [aodv::PORT, dsdv::PORT, olsr::PORT, 6_696];
 /// The frames of a channel's stations, which are known by their interfaces' places.
 #[derive(Debug)]
 pub(super) struct Frames {
-    /// Who has which hardware address, as frames have told.
+    /// The station of each hardware address, learned from frames.
     known: BTreeMap<Mac, usize>,
-    /// How many of these each station has.
+    /// The number of known addresses of each station.
     addresses: Vec<usize>,
-    /// Frames that the channel has, by the tokens that it knows them by.
+    /// Frames on the channel, indexed by their tokens.
     held: Vec<Vec<u8>>,
     free: Vec<u32>,
     spare: Vec<Vec<u8>>,
@@ -64,7 +64,7 @@ impl Frames {
         frame
     }
 
-    /// Whom a frame is for, by what frames have told.
+    /// The receiver of a frame, according to the learned addresses.
     pub(super) fn receiver(&self, frame: &[u8]) -> Receiver {
         let to = frame.first_chunk().copied().map(Mac).filter(|to| to.is_station());
         let Some(to) = to else { return Receiver::All };
@@ -135,7 +135,7 @@ impl Frames {
         buffer
     }
 
-    /// Remembers whose address a frame comes from; the last station that used it has it.
+    /// Remembers a frame's source address; the last station to use an address owns it.
     fn learn(&mut self, station: usize, frame: &[u8]) {
         let Some(source) = frame.get(6..12).and_then(|octets| octets.try_into().ok()).map(Mac)
         else {
@@ -175,7 +175,7 @@ mod tests {
         }
         assert_eq!(frames.addresses, [0, ADDRESSES]);
 
-        // One of them moves to the other station, which makes room.
+        // One address moves to the other station, which makes room.
         frames.join(0, &[&shown(0)]);
         frames.join(1, &[&shown(200)]);
 

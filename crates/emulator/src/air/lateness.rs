@@ -1,4 +1,4 @@
-//! How far a channel is behind the clock.
+//! Measures how far a channel lags behind the clock.
 
 use std::time::Duration;
 

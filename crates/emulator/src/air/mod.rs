@@ -32,10 +32,10 @@ const MOMENT: Duration = Duration::from_millis(500);
 /// Frames read from one port before the next has its turn.
 const BATCH: usize = 32;
 
-/// A channel whose stations are interfaces, known by their places.
+/// A channel with interfaces as stations, known by their places.
 ///
-/// It reads no clock: the same in real time as in a test. All that was due before `now` happens at the
-/// time at which it was due, however late the caller is; only what comes from outside is late then.
+/// A hub reads no clock: real time and tests are the same to it. Events due before `now` happen at their own time,
+/// however late the caller is; only frames from outside are late then.
 pub trait Hub {
     /// Takes a whole frame that a station's interface sent, in as many parts as it comes.
     fn handle_frame(&mut self, now: Time, station: usize, parts: &[&[u8]]);
@@ -43,7 +43,7 @@ pub trait Hub {
     /// Lets all happen that is due, each thing at its time.
     fn handle_timeout(&mut self, now: Time);
 
-    /// The next frame that has arrived, and the station whose interface takes it.
+    /// The next arrived frame, and the station of its interface.
     fn poll_transmit(&mut self) -> Option<(usize, Vec<u8>)>;
 
     /// Takes a buffer back.
@@ -104,7 +104,7 @@ impl Antennas {
                 fds.extend(devices.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
             };
             let Some(ready) = stop.wait(due, watched)? else { break };
-            // First what should have happened by now, so that frames that come now find it done.
+            // First handle events due by now, so that new frames find them done.
             hub.handle_timeout(stop.now());
             for (index, device) in devices.iter().enumerate() {
                 if ready[index].is_empty() {

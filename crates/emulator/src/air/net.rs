@@ -21,7 +21,7 @@ use super::{Hub, Lateness};
 pub use watch::NetSeen;
 use watch::Watch;
 
-/// A combat net, some of whose stations are interfaces.
+/// Frames wait for their turn in the stations, as in the simulator.
 ///
 /// What waits for its turn waits in the stations, as in the simulator.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct NetHub {
     medium: Medium,
     /// The station of each interface.
     stations: Vec<StationId>,
-    /// The interface of each station, if it has one.
+    /// The interface of each station, where one is joined.
     interfaces: Vec<Option<usize>>,
     stats: Vec<NetStats>,
     frames: Frames,
@@ -42,29 +42,28 @@ pub struct NetHub {
     watch: Watch,
 }
 
-/// What happened to the frames of one interface; its station's own counters say what came of those on
-/// the net.
+/// Counters for the frames of one interface; the station's own counters cover their fate on the net.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct NetStats {
     /// Frames that the interface sent.
     pub received: u64,
-    /// Of these, questions for hardware addresses and answers, which did not go on the air.
+    /// Received questions for hardware addresses and answers, which did not go on the air.
     pub resolving: u64,
-    /// Of these, sent to all because nobody is known by the address they were for.
+    /// Received frames sent to all stations because no station is known by the address.
     pub unknown: u64,
-    /// Of these, dropped because they were for an address behind the same interface.
+    /// Received frames dropped because their address is behind the same interface.
     pub own: u64,
-    /// Of these, dropped because their packets are longer than the net's MTU.
+    /// Received frames dropped because their packets are longer than the net's MTU.
     pub too_long: u64,
-    /// Of these, dropped by the station: its queue was full, or no way leads there.
+    /// Received frames that the station dropped: the queue was full, or no way leads there.
     pub refused: u64,
-    /// Frames from the net that were given to the interface.
+    /// Frames from the net delivered to the interface.
     pub delivered: u64,
 }
 
 impl NetHub {
-    /// A net with a station for each motion, with its name, which all that is random about it follows from. Those in
-    /// `stations` are interfaces.
+    /// A net with a station for each motion and its name; the name seeds the station's random numbers. The stations
+    /// in `stations` are interfaces.
     #[must_use]
     pub fn new(
         config: Config,
@@ -250,7 +249,7 @@ impl Hub for NetHub {
 /// Whether a frame asks for a hardware address, or answers: ARP (RFC 826), and neighbour solicitations and
 /// advertisements (RFC 4861).
 fn resolves(frame: &[u8]) -> bool {
-    /// Octets of the header of IPv6.
+    /// Octets of IPv6's header.
     const IPV6: usize = 40;
     match frame.get(HEADER - 2..HEADER) {
         Some([0x08, 0x06]) => true,
@@ -442,7 +441,7 @@ mod tests {
         frame
     }
 
-    /// Whom frames reach until then, and who sent them.
+    /// Receivers and senders of the frames delivered until then.
     fn deliveries(hub: &mut NetHub, until: Time) -> Vec<(usize, u8)> {
         hub.handle_timeout(until);
         std::iter::from_fn(|| hub.poll_transmit()).map(|(to, frame)| (to, frame[11])).collect()

@@ -16,10 +16,10 @@ use super::{Hub, Lateness};
 pub use watch::Seen;
 use watch::Watch;
 
-/// The channel with what waits before its stations.
+/// A radio channel, with the queues before its stations.
 ///
-/// It reads no clock: the same in real time as in a test. All that was due before `now` happens at the
-/// time at which it was due, however late the caller is; only what comes from outside is late then.
+/// A hub reads no clock: real time and tests are the same to it. Events due before `now` happen at their own time,
+/// however late the caller is; only frames from outside are late then.
 #[derive(Debug)]
 pub struct RadioHub {
     medium: Medium,
@@ -40,22 +40,22 @@ struct Station {
     stats: Stats,
 }
 
-/// What happened to the frames of one station.
+/// Counters for the frames of one station.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Frames that its interface sent.
     pub received: u64,
-    /// Of these, dropped because the queue was full.
+    /// Frames dropped because the queue was full.
     pub queue_full: u64,
-    /// Of these, sent to all in range because nobody is known by the address they were for.
+    /// Frames sent to all in range because no station is known by their address.
     pub unknown: u64,
-    /// Of these, dropped because they were for an address behind the same interface.
+    /// Frames dropped because their address is behind the same interface.
     pub own: u64,
-    /// Of these, dropped because the station was switched off.
+    /// Frames dropped because the station was switched off.
     pub off: u64,
-    /// Of these, given up by the MAC after its last attempt.
+    /// Frames given up by the MAC after its last attempt.
     pub given_up: u64,
-    /// Frames from the air that were given to its interface.
+    /// Frames from the air delivered to the station's interface.
     pub delivered: u64,
 }
 
@@ -133,8 +133,8 @@ impl RadioHub {
         }
     }
 
-    /// Takes what has happened, and lets what follows from it begin. A broadcast is told to be sent
-    /// before it is told who heard it, so frames are forgotten last.
+    /// Handles events of the channel, and starts what follows from them. The report that a broadcast is sent precedes
+    /// the report of its receivers, so frames are forgotten last.
     fn drain(&mut self, now: Time) {
         let mut done = mem::take(&mut self.done);
         loop {
@@ -383,7 +383,7 @@ mod tests {
         frame
     }
 
-    /// Whom frames reach until then, and who sent them.
+    /// Receivers and senders of the frames delivered until then.
     fn deliveries(hub: &mut RadioHub, until: Time) -> Vec<(usize, u8)> {
         hub.handle_timeout(until);
         std::iter::from_fn(|| hub.poll_transmit()).map(|(to, frame)| (to, frame[11])).collect()

@@ -29,20 +29,20 @@ pub struct Exchange {
     net: Net,
     servers: [Server; 2],
     observer: Observer,
-    /// Times that it was said what could not be read.
+    /// How often unreadable primitives were reported.
     said: u32,
 }
 
-/// Times at most that it is said what could not be read: clients can provoke it.
+/// The most reports of unreadable primitives: clients can provoke them.
 const SAID: u32 = 100;
 
-/// What whoever runs this should hear of a client.
+/// Trouble with a client, for whoever runs the nodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Trouble {
     /// It was not let in.
     #[error("a client is turned away: {0}")]
     TurnedAway(#[from] TurnedAway),
-    /// It says what cannot be read.
+    /// The client sends unreadable primitives.
     #[error("what a client says cannot be read: {0}")]
     Unreadable(Unreadable),
 }
@@ -70,8 +70,8 @@ impl Exchange {
         Self { net: Net::new(medium, nodes.collect()), servers, observer, said: 0 }
     }
 
-    /// Does what is due, waits until `due` or until something happens, and does that. False at the end
-    /// of the run. `note` is told what the nodes send and hear: 0 is node A, 1 is B.
+    /// Handles due events, waits until `due` or the next event, and handles the events then due. False at the end of
+    /// the run. `note` receives the nodes' records of sending and hearing: 0 is node A, 1 is B.
     ///
     /// # Errors
     /// When the kernel cannot wait.
@@ -102,7 +102,7 @@ impl Exchange {
         Ok(true)
     }
 
-    /// Ends the run: what is on the air counts as far as it came.
+    /// Ends the run: a transmission on the air counts up to its present point.
     ///
     /// # Errors
     /// When a capture could not be written.
@@ -114,8 +114,7 @@ impl Exchange {
         self.observer.finish()
     }
 
-    /// What whoever runs this should hear of clients, by node: each that was turned away once, and some of what
-    /// could not be read.
+    /// The next trouble with a client, by node: each client turned away once, and some unreadable primitives.
     pub fn poll_trouble(&mut self, now: Time) -> Option<(usize, Trouble)> {
         for end in 0..2 {
             if let Some(turned_away) = self.servers[end].poll_turned_away() {
@@ -132,7 +131,7 @@ impl Exchange {
         None
     }
 
-    /// What came of it so far.
+    /// The outcome of both nodes so far.
     #[must_use]
     pub fn outcomes(&self) -> [Outcome; 2] {
         [0, 1].map(|end| {
@@ -151,7 +150,7 @@ impl Exchange {
         })
     }
 
-    /// Does what is due, and gives clients what there is for them.
+    /// Handles due events, and gives clients their data.
     fn act(&mut self, now: Time, note: impl FnMut(usize, &Record)) {
         self.net.handle_timeout(now);
         for (end, server) in self.servers.iter_mut().enumerate() {

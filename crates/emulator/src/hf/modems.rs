@@ -16,7 +16,7 @@ use sim::hf::{Channel, Medium, StationId, Stats};
 
 use crate::Stop;
 
-/// Two modems and what joins them.
+/// Two modems and the channel between them.
 pub struct Modems {
     medium: Medium,
     servers: [Server; 2],
@@ -33,7 +33,7 @@ struct Modem {
 }
 
 impl Modems {
-    /// Modems that transmit with this waveform; stations find them where the servers listen.
+    /// Creates modems with this waveform; stations connect to the servers' addresses.
     #[must_use]
     pub fn new(waveform: Waveform, channel: Channel, servers: [Server; 2], seed: u64) -> Self {
         let config = sim::hf::Config { channel, ..sim::hf::Config::default() };
@@ -46,7 +46,7 @@ impl Modems {
         }
     }
 
-    /// Runs until the end; `note` is told once of each host that was turned away, and by which modem.
+    /// Runs until the end; `note` is called once for each host turned away, with the modem.
     ///
     /// # Errors
     /// When the kernel cannot wait.
@@ -78,13 +78,13 @@ impl Modems {
         }
     }
 
-    /// What each modem did, and its connections.
+    /// Counters of each modem, and of the connections to it.
     #[must_use]
     pub fn stats(&self) -> [(Stats, server::Stats); 2] {
         [0, 1].map(|end| (self.medium.stats(StationId(end)), *self.servers[end].stats()))
     }
 
-    /// Does what is due, and carries what there is from one layer to the next.
+    /// Handles due events, and carries data from one layer to the next.
     fn act(&mut self, now: Time) {
         self.medium.handle_timeout(now);
         while let Some((StationId(end), event)) = self.medium.poll_event() {

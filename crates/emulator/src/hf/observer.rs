@@ -1,4 +1,4 @@
-//! What two nodes did: counted and captured.
+//! Counts and captures the frames of two nodes.
 
 use std::fs;
 use std::io;
@@ -39,7 +39,7 @@ pub struct Tally {
     pub control: u64,
     /// Frames heard.
     pub heard: u64,
-    /// Those of them that were damaged.
+    /// Damaged frames among the frames heard.
     pub heard_damaged: u64,
 }
 
@@ -91,7 +91,7 @@ impl Observer {
         self.capture(end, record);
     }
 
-    /// What was counted of A and B.
+    /// The counters of A and B.
     pub(super) fn tallies(&self) -> &[Tally; 2] {
         &self.tallies
     }

@@ -1,4 +1,4 @@
-//! What came of an exchange.
+//! The outcome of an exchange, for reports.
 
 use base::time::Time;
 use hf::modem::Waveform;
@@ -10,15 +10,15 @@ use super::observer::Tally;
 pub struct Outcome {
     /// What it sent and heard.
     pub tally: Tally,
-    /// Octets of U_PDUs that its clients gave.
+    /// Octets of U_PDUs accepted from the node's clients.
     pub octets_taken: u64,
-    /// Octets of U_PDUs that were delivered to them.
+    /// Octets of U_PDUs delivered to the node's clients.
     pub octets_delivered: u64,
-    /// U_PDUs delivered to them.
+    /// U_PDUs delivered to the node's clients.
     pub u_pdus_delivered: u64,
-    /// U_PDUs of theirs that failed or expired.
+    /// U_PDUs of the node's clients that failed or expired.
     pub u_pdus_failed: u64,
-    /// Primitives of theirs that could not be read, or were not for a client to send.
+    /// Primitives of the node's clients that were unreadable, or not for a client to send.
     pub primitives_invalid: u64,
     /// Octets of zero that went out because this machine was late.
     pub underruns: u64,
@@ -26,8 +26,8 @@ pub struct Outcome {
     pub connections: gateway::bearer::server::Stats,
 }
 
-/// Octets delivered, of those that the waveform carries between the first transmission and the end
-/// of the last.
+/// The share of the waveform's capacity used for delivered octets, between the first transmission and the end of the
+/// last.
 #[must_use]
 pub fn utilisation(ends: &[Outcome; 2], waveform: Waveform) -> f64 {
     let first = ends.iter().filter_map(|end| end.tally.first).min();

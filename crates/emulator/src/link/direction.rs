@@ -1,4 +1,4 @@
-//! One direction of the emulated cable: a drop-tail queue before a channel, frames in flight after.
+//! A direction of the emulated cable: a drop-tail queue before a channel, frames in flight after it.
 //!
 //! ```text
 //!   handle_frame ──▶ queue ──▶ channel ──▶ in flight ──▶ poll_transmit
@@ -33,7 +33,7 @@ pub struct Direction {
     stats: Stats,
 }
 
-/// What happened to the frames of one direction.
+/// Counters for the frames of one direction.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Frames that came in.
@@ -42,7 +42,7 @@ pub struct Stats {
     pub received_octets: u64,
     /// Frames put on the link, of which lost ones are a part.
     pub sent: u64,
-    /// Those of them that carry IP.
+    /// Frames with IP put on the link.
     pub sent_ip: u64,
     /// Their octets.
     pub sent_octets: u64,

@@ -29,7 +29,7 @@ pub(super) struct Worker<'a> {
     pub(super) stop: &'a EventFd,
 }
 
-/// What one direction did, with what never came to the emulated link.
+/// Counters of one direction, including frames that never came to the emulated link.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// What came to it.

@@ -1,11 +1,11 @@
-//! Who may connect to a port that knows no passwords.
+//! Decides which clients may connect to a port without passwords.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use base::ip::Prefix;
 
-/// Connections of one other host at most, twice as many as there are access points: it cannot keep others out.
+/// Connections of one other host at most, twice the number of access points: one host cannot keep others out.
 const PER_HOST: usize = 32;
 /// Refused hosts that are named in the log; further ones are only counted.
 const TOLD: usize = 1_024;
@@ -17,15 +17,15 @@ pub struct Allow(Vec<Prefix>);
 /// A client that was turned away before anything of it was read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TurnedAway {
-    /// It has as many connections as one host may have.
+    /// The host already has the maximum number of connections.
     #[error("{0} has {PER_HOST} connections already")]
     Crowd(IpAddr),
-    /// No network that it may come from is its.
+    /// The host's address lies in none of the allowed networks.
     #[error("{0} is not among those who are allowed: {remedy}", remedy = remedy(*.0))]
     Stranger(IpAddr),
 }
 
-/// Who comes and who was turned away.
+/// Admits clients, and records the clients turned away.
 #[derive(Debug, Default)]
 pub(super) struct Door {
     allow: Allow,
@@ -53,8 +53,8 @@ impl Door {
         self.told.clear();
     }
 
-    /// Why a client does not come in, if it does not: by its own address and the one that it called, and how
-    /// many connections its host has.
+    /// Why a client is refused, if it is refused: judged by its own address, the address called, and the number
+    /// of connections of its host.
     pub(super) fn check(
         &mut self,
         [from, to]: [IpAddr; 2],
@@ -88,7 +88,8 @@ fn remedy(address: IpAddr) -> String {
     format!("allow = \"{}\" lets it in", Prefix::host(address))
 }
 
-/// Whether an address is of this host: then, and only then, the kernel reaches it from itself. Nothing is sent.
+/// Whether an address belongs to this host: only then does the kernel use the address itself as the source
+/// towards it. Nothing is sent.
 fn is_ours(address: IpAddr) -> bool {
     let anywhere = match address {
         IpAddr::V4(_) => SocketAddr::from(([0; 4], 0)),

@@ -1,4 +1,4 @@
-//! A connection to a server, made again whenever it is lost.
+//! Keeps a connection to a server, and connects again after each loss.
 //!
 //! ```text
 //!             at once            established
@@ -23,7 +23,7 @@ use crate::linux::tcp::start_connecting_with;
 #[derive(Debug)]
 pub struct Dial {
     to: SocketAddr,
-    /// The firewall mark of what is sent.
+    /// The firewall mark of sent packets.
     mark: Option<u32>,
     state: State,
     /// What the kernel has not taken: `unsent[sent..]`.
@@ -51,7 +51,7 @@ pub enum Change {
 pub struct Stats {
     /// Attempts to connect.
     pub tried: u64,
-    /// Those that led to a connection.
+    /// Attempts that led to a connection.
     pub connected: u64,
     /// Connections lost.
     pub lost: u64,
@@ -68,7 +68,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(4);
 /// How long an attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
-/// A server that takes nothing for so long is left.
+/// A server that takes nothing for this long is given up.
 const STALL: Duration = Duration::from_secs(60);
 /// Octets that may wait for the kernel.
 const UNSENT: usize = 64 << 10;
@@ -90,7 +90,7 @@ impl Dial {
         }
     }
 
-    /// The same, and what is sent carries a firewall mark, for which `CAP_NET_ADMIN` is needed.
+    /// The same, with a firewall mark on sent packets, which needs `CAP_NET_ADMIN`.
     #[must_use]
     pub fn marked(self, mark: u32) -> Self {
         Self { mark: Some(mark), ..self }
@@ -226,7 +226,7 @@ impl Dial {
         if let State::Up { since, .. } = self.state {
             self.stats.lost += 1;
             self.change = Some(Change::Down);
-            // One that held for a while is expected back soon.
+            // A connection that lasted for a while is expected back soon.
             if now.since(since) > LONGEST {
                 self.patience = SHORTEST;
             }

@@ -1,15 +1,15 @@
-//! Connections of many clients to one core, none of which can hold up the others.
+//! Serves connections of many clients to one core, so that no client holds up the others.
 //!
 //! ```text
 //!   listener ─▶ connection ─ at most 16 KiB a turn ─▶ Core::handle_octets
 //!               connection ◀─ at most 64 KiB wait  ── Core::poll_octets
 //! ```
 //!
-//! How many clients there may be, and which gives way to another, is the core's to say; from which hosts they
-//! may come, and how many from one other than this, is said here.
-//! A client that does not read is asked nothing and closed after a while; what waits for it is the
-//! core's to bound. One that vanished is noticed by the kernel's probes. One that sends without end
-//! gets its turn like all others.
+//! The core decides how many clients there may be, and which client gives way to another; this module decides
+//! from which hosts clients may come, and how many from one other host.
+//! A client that does not read is not read from either, and is closed after a while; the core bounds the octets
+//! that wait for it. The kernel's probes notice a vanished client. A client that sends without end gets its turn
+//! like all others.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -89,11 +89,11 @@ pub struct Stats {
     pub refused: u64,
     /// Connections closed at once: they came from where nobody may come from.
     pub strangers: u64,
-    /// Connections closed at once: their host has as many as one may have.
+    /// Connections closed at once because their host already had the maximum number.
     pub crowded: u64,
     /// Connections that the core had closed.
     pub closed: u64,
-    /// Connections that the client ended, or that broke.
+    /// Connections ended by the client, or broken.
     pub lost: u64,
     /// Connections closed because the client did not read.
     pub stalled: u64,
@@ -138,7 +138,7 @@ const UNSENT: usize = 64 << 10;
 const ACCEPTS: usize = 16;
 /// Connections of clients that the core is done with at most: beyond, the oldest is not waited for.
 const CLOSING: usize = 64;
-/// A client that takes nothing for so long is closed.
+/// A client that takes nothing for this long is closed.
 const STALL: Duration = Duration::from_secs(60);
 /// How long the last octets of a connection may take.
 const LINGER: Duration = Duration::from_secs(5);
@@ -169,19 +169,19 @@ impl Server {
         })
     }
 
-    /// The same, for clients from these networks and this host; without, from this host alone.
+    /// The same server, for clients from these networks and this host; without this call, from this host alone.
     #[must_use]
     pub fn allowing(mut self, allow: Allow) -> Self {
         self.set_allowed(allow);
         self
     }
 
-    /// Takes from now on clients from these networks and this host; those that are here stay.
+    /// From now on accepts clients from these networks and this host; connected clients stay.
     pub fn set_allowed(&mut self, allow: Allow) {
         self.door.set(allow);
     }
 
-    /// The next client that was turned away before anything of it was read: each host once.
+    /// The next client turned away before reading anything from it: each host once.
     pub fn poll_turned_away(&mut self) -> Option<TurnedAway> {
         self.door.poll()
     }
@@ -200,7 +200,7 @@ impl Server {
         }));
     }
 
-    /// Moves octets of those connections that are ready; `ready` answers [`Self::watch`].
+    /// Moves octets of all ready connections; `ready` answers [`Self::watch`].
     pub fn handle_ready(&mut self, now: Time, ready: &[PollFlags], core: &mut impl Core) {
         let Some((&listener, ready)) = ready.split_first() else { return };
         for (at, &ready) in ready.iter().enumerate() {
@@ -292,7 +292,7 @@ impl Server {
             let (stream, from) = match self.listener.accept() {
                 Ok((stream, from)) => (stream, from.ip()),
                 Err(error) => {
-                    // A client may have gone already; without descriptors all of them wait.
+                    // A client may have gone already; without descriptors all clients wait.
                     let is_short = matches!(
                         error.raw_os_error(),
                         Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)
@@ -348,7 +348,7 @@ impl Server {
                 core.handle_octets(now, connection.client, &self.buffer[..len]);
                 false
             }
-            // Nobody wants to hear of it.
+            // The connection is closing: nobody reads these octets.
             Ok(_) => false,
             Err(error) => !is_passing(&error),
         };

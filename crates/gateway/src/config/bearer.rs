@@ -1,5 +1,4 @@
-//! The section `hfpep.bearer`: TCP connections between gateways, each of which carries one connection of
-//! programs.
+//! Reads the section `hfpep.bearer`: TCP connections between gateways; each carries one connection of programs.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -19,7 +18,7 @@ pub struct Bearer {
     pub from: Vec<Prefix>,
     /// The kernel's congestion control, such as `bbr`.
     pub congestion_control: String,
-    /// Connections to each gateway that are ready for what comes next.
+    /// Spare connections to each gateway, ready for the next connections of programs.
     pub spare: usize,
     /// Connections of programs at a time.
     pub sessions: usize,
@@ -47,7 +46,7 @@ impl Bearer {
     }
 }
 
-/// What can be set of it that is a number.
+/// The numeric parameters of the section.
 pub static PARAMETERS: Table<Bearer> = Table {
     name: "hfpep-bearer",
     parameters: &[

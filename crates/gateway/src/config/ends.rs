@@ -1,4 +1,4 @@
-//! Keys that name other ends: `node` and `gateway`, each with one or a list of some.
+//! Reads the keys that name other ends: `node` and `gateway`, each with one value or a list.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,7 +24,7 @@ pub(super) fn node(entry: &Entry<'_>) -> Result<Address, Complaint> {
     Ok(node)
 }
 
-/// The address that a gateway connects from, or the network that several do.
+/// The address of a gateway, or the network of several gateways.
 fn gateway(entry: &Entry<'_>) -> Result<Prefix, Complaint> {
     let text = entry.text()?;
     if let Ok(at) = text.parse::<SocketAddr>() {

@@ -13,11 +13,11 @@ use super::{device, either, ipclient, some};
 pub struct Gre {
     /// The TUN device's name.
     pub device: String,
-    /// The address of this host that the router sends to.
+    /// This host's address, as destination of the router's packets.
     pub local: IpAddr,
     /// The router's.
     pub remote: IpAddr,
-    /// Which of several tunnels between the two it is.
+    /// The key that tells several tunnels between the two apart.
     pub key: Option<u32>,
     /// Whether packets to the router have a checksum; those from it may.
     pub has_checksum: bool,

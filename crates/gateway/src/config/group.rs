@@ -18,7 +18,7 @@ pub struct Group {
     pub key: PathBuf,
     /// The address of this gateway's node.
     pub own: Address,
-    /// Nodes that are heard without a seal.
+    /// Nodes accepted without a seal.
     pub unauthenticated: BTreeSet<Address>,
 }
 

@@ -1,4 +1,4 @@
-//! The section `hbh`: on which interfaces, with whom, and with which parameters.
+//! Reads the section `hbh`: interfaces, neighbours and parameters.
 
 use std::path::Path;
 use std::time::Duration;

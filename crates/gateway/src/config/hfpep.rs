@@ -1,5 +1,5 @@
-//! The section `hfpep`: which TCP connections are carried, over HF radio or to another gateway, which
-//! datagrams of UDP over HF radio, and where to.
+//! Reads the section `hfpep`: the TCP connections carried over HF radio or to another gateway, the UDP
+//! datagrams carried over HF radio, and their destinations.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,16 +28,16 @@ pub struct HfPep {
     pub server: Option<SocketAddr>,
     /// How connections go to other gateways, and come from them.
     pub bearer: Bearer,
-    /// What it does with connections that other ends ask for.
+    /// How the gateway treats connections requested by other ends.
     pub mode: Mode,
-    /// The interfaces from which connections are taken; none for all of them, and this host's own.
+    /// The interfaces from which connections are taken; none for all interfaces and this host's own connections.
     pub interfaces: Vec<String>,
-    /// When clients are answered whose connections are diverted, unless their rule says.
+    /// When to answer clients of diverted connections, unless their rule says otherwise.
     pub handshake: Handshake,
     /// Whether clients are told an end that follows their own only when the target has all that they said,
     /// unless their rule says.
     pub confirm_close: bool,
-    /// Connections to which networks are taken, and who has them: the longest prefix decides.
+    /// The networks to which connections are taken, each with its gateway or node: the longest prefix decides.
     pub peers: Vec<Peer>,
     /// Ports where connections or datagrams to one target are taken.
     pub listeners: Vec<Listener>,
@@ -70,7 +70,7 @@ pub enum Far {
     Node(Address),
 }
 
-/// A network, and who has it.
+/// A network, and the gateway or node in front of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Peer {
     /// The destinations.
@@ -138,8 +138,8 @@ impl fmt::Display for Far {
 pub struct Allowed {
     /// For these nodes and gateways; none for all.
     pub ends: Ends,
-    /// For clients in one of these networks; none for all clients. Without `ends`, only a client that is known to be
-    /// behind who asks is one.
+    /// For clients in one of these networks; none for all clients. Without `ends`, a client counts only if its network
+    /// is known to be behind the end that asks.
     pub from: Vec<Prefix>,
     /// In one of these networks.
     pub to: Vec<Prefix>,
@@ -165,7 +165,7 @@ impl HfPep {
     }
 }
 
-/// Reads the section; it may name one of the profiles.
+/// Reads the section, which may name one of the `profiles`.
 pub(super) fn read(
     section: &Section<'_>,
     profiles: &[Profile],
@@ -237,7 +237,7 @@ pub(super) fn read(
     })
 }
 
-/// What rests on node addresses, which nobody proves who is no member of a group.
+/// Warns of settings that rely on node addresses: without a group, node addresses are not proven.
 pub(super) fn warnings(
     section: &Section<'_>,
     config: &HfPep,

@@ -1,4 +1,4 @@
-//! The section `ipclient`: which networks are behind which nodes of an HF network, and how their
+//! Reads the section `ipclient`: the networks behind each node of an HF network, and how their
 //! packets travel.
 
 use std::fmt::Display;
@@ -23,7 +23,7 @@ pub struct IpClient {
     pub device: String,
     /// The device's addresses.
     pub addresses: Vec<Prefix>,
-    /// Which node is asked for which destinations: the longest prefix decides.
+    /// The node for each network of destinations: the longest prefix decides.
     pub routes: Vec<Route>,
     /// Whether packets for their networks may leave otherwise while the client is gone.
     pub fail_open: bool,
@@ -117,8 +117,8 @@ pub(super) fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
     Ok(server)
 }
 
-/// The networks behind others, of which each of the sections under `key` names some; `whose` reads
-/// there behind whom a network is.
+/// The networks behind other nodes or gateways, named by the sections under `key`; `whose` reads from each
+/// section the owner of its networks.
 pub(super) fn routes<T: Display>(
     section: &Section<'_>,
     key: &str,

@@ -1,4 +1,4 @@
-//! With whom HBH is spoken: a list, and the key of the group.
+//! Reads the list of HBH neighbours, and the key of their group.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use settings::{Complaint, Entry};
 use super::file;
 use crate::keys;
 
-/// The list, if there is one.
+/// The list of neighbours; `None` if neighbours are discovered.
 pub(super) fn list(entry: &Entry<'_>) -> Result<Option<Vec<Listed>>, Complaint> {
     if entry.text() == Ok("discover") {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The section `routing`: a routing protocol of MANETs, where it is spoken, and with which parameters.
+//! Reads the section `routing`: a MANET routing protocol, its interfaces and its parameters.
 
 use base::ip::Prefix;
 use base::rng::Rng;
@@ -37,7 +37,7 @@ pub enum Protocol {
 /// How packets that have no route come to the protocol, and leave the network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OnDemand {
-    /// The TUN device that they come by.
+    /// The TUN device by which packets without a route arrive.
     pub device: String,
     /// Whether routes to the Internet are looked for.
     pub has_internet: bool,
@@ -143,7 +143,7 @@ fn aodv(section: &Section<'_>) -> Result<Protocol, Complaint> {
     Ok(Protocol::Aodv(Box::new(config), OnDemand { device, has_internet, is_gateway }))
 }
 
-/// The networks behind this node that OLSR tells of.
+/// The networks behind this node, as announced by OLSR.
 fn attached(section: &Section<'_>) -> Result<Vec<Prefix>, Complaint> {
     let Some(entry) = section.get("attached")? else { return Ok(Vec::new()) };
     let mut attached = Vec::new();

@@ -1,4 +1,4 @@
-//! The rules, `[[rule]]`: which service carries what, and how. The first that matches decides.
+//! Reads the rules, `[[rule]]`: which service carries which flows, and how. The first matching rule decides.
 
 use ::rules::{
     Action, NAME, Options, PARAMETERS, PortRange, Ports, Protocol, Refusal, Rule, Selector,
@@ -17,7 +17,7 @@ pub struct Rules {
 }
 
 const MAX_RULES: usize = 256;
-/// What is said of flows that no rule matches.
+/// The name shown for flows without a matching rule.
 pub(crate) const NO_RULE: &str = "default";
 
 /// Reads all rules, and those that are allowed and probably not as they were meant; `config` holds the services that

@@ -1,4 +1,4 @@
-//! The section `s5066`: a STANAG 5066 node of our own, on a modem outside.
+//! Reads the section `s5066`: our own STANAG 5066 node, on an external modem.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -14,9 +14,9 @@ use crate::bearer::Allow;
 /// A node, its clients and its modem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct S5066 {
-    /// Where clients connect.
+    /// The address at which clients connect.
     pub listen: SocketAddr,
-    /// From where they may come, beside this host.
+    /// Networks of allowed clients, besides this host.
     pub allow: Allow,
     /// The modem's socket, MIL-STD-188-110D appendix A.
     pub modem: SocketAddr,

@@ -1,4 +1,4 @@
-//! The section `sar`: reliable messages over UDP for programs of this host, and for datagrams of others.
+//! Reads the section `sar`: reliable messages over UDP for programs of this host, and for datagrams of others.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,9 +17,9 @@ use super::{either, ipclient, some};
 pub struct Sar {
     /// Where PDUs come to, at most one of each version of IP; they go to the same port of others.
     pub listen: Vec<SocketAddr>,
-    /// The folder of what has to survive.
+    /// The folder of data that survives a restart.
     pub store: PathBuf,
-    /// What happens when that is damaged.
+    /// How to start when the store is damaged.
     pub damaged: Damaged,
     /// Where programs connect.
     pub socket: Socket,
@@ -29,7 +29,7 @@ pub struct Sar {
     pub service: Service,
     /// Destinations that one address reaches.
     pub groups: Vec<Group>,
-    /// Which datagrams of programs that know nothing of us are carried.
+    /// The carrying of datagrams from unaware programs, if any.
     pub carry: Option<Carry>,
     /// The parameters of its core.
     pub parameters: sar::Config,
@@ -49,9 +49,9 @@ pub enum Damaged {
 pub struct Socket {
     /// Its path.
     pub path: PathBuf,
-    /// Its rights, as `chmod` takes them.
+    /// Permissions of the socket, as for `chmod`.
     pub mode: u32,
-    /// Its owner, if that is not the gateway's user.
+    /// Owner of the socket, if not the gateway's user.
     pub owner: Option<String>,
     /// Its group, if that is not the gateway's.
     pub group: Option<String>,
@@ -66,18 +66,18 @@ pub struct Group {
     pub members: BTreeSet<IpAddr>,
 }
 
-/// Datagrams of programs that know nothing of us.
+/// Carrying of datagrams from programs unaware of the gateway.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Carry {
     /// To these UDP ports.
     pub ports: Vec<u16>,
-    /// Which networks are behind which gateway.
+    /// Networks, each with the gateway in front of it.
     pub peers: Vec<(Prefix, IpAddr)>,
-    /// The interfaces that they come from, `lo` for this host's own; none for all.
+    /// The interfaces by which the datagrams arrive, `lo` for this host's own; none for all.
     pub interfaces: Vec<String>,
-    /// The S/R port by which gateways know them.
+    /// The S/R port by which gateways recognise such datagrams.
     pub port: u16,
-    /// After so long they are worth nothing.
+    /// Time after which a datagram is worthless.
     pub lifetime: Duration,
 }
 
@@ -117,7 +117,7 @@ impl Default for Service {
     }
 }
 
-/// What can be set of it that is a number.
+/// The numeric parameters of the service.
 pub static SERVICE: Table<Service> = Table {
     name: "sar-service",
     parameters: &[
@@ -191,9 +191,9 @@ const STORE: &str = "/var/lib/trackway/sar";
 const MODE: u32 = 0o600;
 const DAMAGED: [(&str, Damaged); 2] =
     [("refuse", Damaged::Refuse), ("set-aside", Damaged::SetAside)];
-/// By which gateways know datagrams that they carry for others; free in the registry of ports.
+/// The port by which gateways recognise datagrams carried for other programs; unassigned in the registry of ports.
 const CARRY_PORT: u16 = 29_810;
-/// Programs that send datagrams say what they have to say again when that counts.
+/// Programs repeat important datagrams themselves.
 const CARRY_LIFETIME: Duration = Duration::from_secs(60);
 const MOST_GROUPS: usize = 64;
 const MOST_PORTS: usize = 64;

@@ -1,4 +1,4 @@
-//! The sections `tls`: how TLS ends at this gateway, by names that rules use.
+//! Reads the sections `tls`: profiles of TLS at this gateway, which rules name.
 
 use std::path::{Path, PathBuf};
 use std::slice;
@@ -67,7 +67,7 @@ pub(super) fn read(root: &Section<'_>, folder: Option<&Path>) -> Result<Vec<Prof
     Ok(profiles)
 }
 
-/// The name of a profile that there is, with the role that is needed: `"client"` or `"server"`.
+/// The name of an existing profile with the needed role: `"client"` or `"server"`.
 pub(super) fn name(
     entry: &Entry<'_>,
     profiles: &[Profile],

@@ -1,4 +1,4 @@
-//! The section `tunnel`: whom we share a tunnel with, and which networks are behind them.
+//! Reads the section `tunnel`: the peers of the coded tunnel, and the networks behind each peer.
 
 mod endpoint;
 mod listen;
@@ -56,11 +56,11 @@ pub struct Peer {
     pub preshared_key: Option<PathBuf>,
     /// Where it is called; without, it has to call us.
     pub endpoint: Option<Endpoint>,
-    /// Networks behind it: packets to them go there, packets from it come from them.
+    /// Networks behind the peer: packets to these networks go to it, and packets from it have their addresses.
     pub routes: Vec<Prefix>,
-    /// A sign of life after so much silence of ours.
+    /// Time without packets of ours after which we send a keepalive.
     pub keepalive: Option<Duration>,
-    /// The parameters of the tunnel to it.
+    /// The parameters of the tunnel to this peer.
     pub parameters: nc::Config,
 }
 

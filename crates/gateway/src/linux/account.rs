@@ -1,4 +1,4 @@
-//! The user as which the gateway runs.
+//! Chooses the user for the gateway: a named account, or a free number.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -75,7 +75,7 @@ impl Account {
 
     /// A user that nobody else is, also no other gateway: they could stop each other and take each other's sockets.
     fn without_name(namespace: u64) -> anyhow::Result<Self> {
-        // What a gateway of this namespace had started that was killed is about to end.
+        // Programs started by a killed gateway of this namespace are about to end.
         let mut patience = PATIENCE;
         for number in candidates(namespace) {
             if is_free(number)? && runs_nothing(number, &mut patience)? {
@@ -95,7 +95,7 @@ impl fmt::Display for Account {
     }
 }
 
-/// Whether a number is one of a gateway's that had no account, or of another program's that systemd chose.
+/// Whether a number belongs to a gateway without an account, or was chosen by systemd for another program.
 pub(crate) fn is_dynamic(number: u32) -> bool {
     (FIRST..=LAST).contains(&number)
         && User::from_uid(Uid::from_raw(number)).is_ok_and(|user| user.is_none())
@@ -115,7 +115,8 @@ fn runs_nothing(number: u32, patience: &mut Duration) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// All numbers, in an order of each network namespace's own: it is the same one again while it is free.
+/// All user numbers, in an order specific to the network namespace: a gateway gets the same number again while
+/// this number is free.
 fn candidates(namespace: u64) -> impl Iterator<Item = u32> {
     let count = LAST - FIRST + 1;
     // Namespaces that are made one after the other have numbers that follow each other.
@@ -130,7 +131,7 @@ fn running() -> io::Result<BTreeSet<u32>> {
     for process in fs::read_dir("/proc")? {
         // It may have ended meanwhile.
         let Ok(status) = fs::read_to_string(process?.path().join("status")) else { continue };
-        // One that has ended, and whose parent has not looked yet.
+        // A zombie: the process has ended, but its parent has not waited for it yet.
         if status.lines().any(|line| line.starts_with("State:") && line.contains('Z')) {
             continue;
         }

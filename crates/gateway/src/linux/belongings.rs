@@ -1,4 +1,4 @@
-//! What the gateway's user has to own or to be allowed to use, made while we are root.
+//! Prepares, while we are root, the files and devices that the gateway's user must own or use.
 
 use std::env;
 use std::ffi::OsStr;
@@ -26,13 +26,13 @@ use crate::trust::{self, Owners};
 pub(crate) const RUN: &str = "/run/trackway";
 /// How the names of files begin that a gateway leaves to the one after it: see `settings` and `companions`.
 pub(crate) const NOTES: [&str; 2] = ["settings", "hfpep-"];
-/// Octets of such a file at most.
+/// Octets of a file of notes at most.
 const LONGEST_NOTE: u64 = 1 << 20;
 
-/// Prepares what the services of a configuration keep and use, for the user that they run as.
+/// Prepares files and devices used by the configured services, for the user of the gateway.
 ///
 /// # Errors
-/// When something cannot be made or is another's, with the remedy.
+/// When something cannot be made or belongs to another user, with the remedy.
 pub(crate) fn prepare(config: &Config, account: &Account) -> anyhow::Result<()> {
     if let Some(sar) = &config.sar {
         own_store(&sar.store, account)
@@ -77,7 +77,7 @@ pub(crate) fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/net").map_or(0, |it| it.ino())
 }
 
-/// Makes the folder that has those of all gateways, or makes it root's: nobody else makes or removes names in it.
+/// Makes the parent folder of all gateways' folders, or gives it to root: nobody else makes or removes names in it.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -88,8 +88,8 @@ pub(crate) fn own_run() -> io::Result<()> {
 fn own_shared(folder: &Path) -> io::Result<File> {
     let opened = make_folder(folder, 0o755)?;
     let is = opened.metadata()?;
-    // An access list that earlier versions set may give others more than the mode shows; it is of this folder even if
-    // the name leads elsewhere by now.
+    // An access list of earlier versions may give others more rights than the mode shows. The descriptor makes sure
+    // that the list is this folder's, even if the name leads elsewhere by now.
     let by_descriptor = format!("/proc/self/fd/{}", opened.as_raw_fd());
     let list = AccessList::of_mode(0o755);
     if AccessList::read(Path::new(&by_descriptor)).is_ok_and(|before| before != list) {
@@ -102,8 +102,8 @@ fn own_shared(folder: &Path) -> io::Result<File> {
     Ok(opened)
 }
 
-/// Makes the folder of this network namespace's gateway for its user. What a gateway of another user has left to be
-/// read after a crash is this one's now; whatever else is there is removed.
+/// Makes the folder of this network namespace's gateway for its user. Notes left by a crashed gateway of another
+/// user now belong to this user; everything else in the folder is removed.
 ///
 /// # Errors
 /// When it cannot be made or emptied.
@@ -121,7 +121,7 @@ fn own_folder_in(shared: &Path, name: &str, (uid, gid): (u32, u32)) -> io::Resul
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let folder = File::from(openat(&shared, name, flags, Mode::empty())?);
     if folder.metadata()?.uid() != uid {
-        // Nobody changes it from here on, also whose it was.
+        // From here on nobody changes the folder, not even its former owner.
         fchown(&folder, Some(0), Some(0))?;
         folder.set_permissions(Permissions::from_mode(0o700))?;
         take_over(&folder, (uid, gid))?;
@@ -154,7 +154,7 @@ fn take_over(folder: &File, (uid, gid): (u32, u32)) -> io::Result<()> {
     Ok(())
 }
 
-/// What a gateway has noted for the one after it in a file of this name; `None` if it is no such file.
+/// The notes left in a file of this name for the next gateway; `None` if the file holds no notes.
 fn left(folder: &File, name: &OsStr) -> Option<Vec<u8>> {
     let is_kept = NOTES.iter().any(|kept| name.as_encoded_bytes().starts_with(kept.as_bytes()));
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
@@ -221,7 +221,7 @@ fn own_new_folder(folder: &Path, account: &Account, whose: &str) -> anyhow::Resu
             made.with_context(|| format!("cannot make {} for {whose}", folder.display()))
         }
         Err(error) => Err(error).with_context(|| format!("{} for {whose}", folder.display())),
-        // As a gateway without an account has left it, whose number was another one.
+        // The folder of an earlier gateway without an account, which had another number.
         Ok(is) if !may(account, &is, 0o3) && is_dynamic(is.uid()) => {
             let given = make_folder(folder, 0o755).and_then(|folder| give(&folder, account));
             given.with_context(|| format!("cannot give {} to {account}", folder.display()))
@@ -239,8 +239,8 @@ fn own_new_folder(folder: &Path, account: &Account, whose: &str) -> anyhow::Resu
     }
 }
 
-/// Opens a folder, and makes it where it is missing, below folders that only trusted users may change: what is
-/// made and given away is then the folder that is meant.
+/// Opens a folder, or makes a missing one, below folders that only trusted users may change: so nobody can put
+/// another folder in its place.
 fn make_folder(folder: &Path, mode: u32) -> io::Result<File> {
     let owners = Owners::of_this_process();
     let parent = trust::open_folder(parent(folder), &owners, Some(Mode::from_bits_truncate(0o755)))
@@ -288,7 +288,7 @@ fn may(account: &Account, is: &fs::Metadata, rights: u32) -> bool {
     is.mode() >> shift & rights == rights
 }
 
-/// Makes a folder that nobody else reads; one that was another user's is given away with its files.
+/// Makes a folder that nobody else reads; a folder of another user is given to the account with its files.
 fn own_store(folder: &Path, account: &Account) -> io::Result<()> {
     // It is the user's already: nothing is made nor given, wherever it is.
     if fs::symlink_metadata(folder).is_ok_and(|is| is.is_dir() && is.uid() == account.uid.as_raw())
@@ -312,7 +312,7 @@ fn give(folder: &File, account: &Account) -> io::Result<()> {
         let name = entry?.file_name();
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let opened = openat(folder, &*name, flags, Mode::empty());
-        // A socket cannot be opened. One that its owner has left is of no use to another user.
+        // A socket cannot be opened, and a socket left by its owner is useless to another user.
         let Ok(file) = opened.map(File::from) else {
             let is = fstatat(folder, &*name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
             let kind = SFlag::from_bits_truncate(is.st_mode & SFlag::S_IFMT.bits());
@@ -328,7 +328,7 @@ fn give(folder: &File, account: &Account) -> io::Result<()> {
             fchown(&file, Some(uid), Some(gid))?;
         }
     }
-    // Last, so that what was interrupted is done at the next start.
+    // Last, so that the next start completes an interrupted change of owner.
     fchown(folder, Some(uid), Some(gid))
 }
 
@@ -336,7 +336,7 @@ fn give(folder: &File, account: &Account) -> io::Result<()> {
 /// `CAP_NET_ADMIN` to do anything with it.
 fn open_tun(account: &Account) {
     let path = Path::new(Tap::PATH);
-    // Without it, what makes a device says so.
+    // If the file is missing, making a device reports it later.
     let Ok(is) = fs::metadata(path) else { return };
     if is.mode() & 0o006 == 0o006 {
         return;
@@ -382,7 +382,7 @@ mod tests {
         own_store(&store, &account).unwrap();
         let made = (owner(&store), fs::metadata(&store).unwrap().mode() & 0o777);
         let parent = owner(&folder.join("a"));
-        // As of an earlier gateway that ran as root.
+        // The files of an earlier gateway run by root.
         lchown(&store, Some(0), Some(0)).unwrap();
         fs::create_dir(store.join("below")).unwrap();
         let names = ["own", "below/own", "foreign", "twice"].map(|name| store.join(name));
@@ -419,7 +419,7 @@ mod tests {
         let owner = |path: &Path| fs::symlink_metadata(path).map(|it| it.uid()).ok();
         own_folder_in(&shared, "7", (STRANGER, STRANGER)).unwrap();
         let made = (owner(&shared), owner(&folder));
-        // As an earlier version made it, and somebody who had a right there.
+        // The folder as made by an earlier version, with a right for another user.
         lchown(&shared, Some(STRANGER), None).unwrap();
         fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
         let list = AccessList::of_mode(0o755).with_user(STRANGER, 7);
@@ -474,7 +474,7 @@ mod tests {
         lchown(&socket, Some(STRANGER), None).unwrap();
         own(STRANGER - 1).unwrap();
         let (followed, is_left) = (owner(), socket.exists());
-        // Of somebody who has an account, or may have one.
+        // Owned by a user with an account, or with a number that may be an account's.
         lchown(&folder, Some(7_777), Some(7_777)).unwrap();
         let refused = own(STRANGER).unwrap_err().to_string();
         fs::remove_dir_all(&base).unwrap();

@@ -1,4 +1,4 @@
-//! Datagrams of others that are taken here, though their addresses are not ours.
+//! Captures datagrams of other programs, although their addresses are not this host's.
 //!
 //! ```text
 //!   from a LAN ─▶ prerouting: to or from a port, to a far network ─ tproxy ─▶ our listener, with the mark
@@ -16,10 +16,10 @@ use super::divert::{Lead, Routes};
 use super::firewall::MARK as OWN;
 use super::nft::Nft;
 
-/// Name of the table; that of diverted connections is another.
+/// Name of the table; diverted connections have another table.
 const TABLE: &str = "trackway_sar";
 const FAMILY: &str = "inet";
-/// Mark of the packets that routing is to lead to this host.
+/// Mark of packets that routing leads to this host.
 const MARK: u32 = 0x7472_7361;
 const LEAD: Lead = Lead { mark: MARK, mask: u32::MAX, table: 29_811, priority: 101 };
 const LOOPBACK: &str = "lo";
@@ -33,16 +33,16 @@ pub(crate) struct Plan {
     pub(crate) networks: Vec<Prefix>,
     /// to or from these ports,
     pub(crate) ports: Vec<u16>,
-    /// that come by these interfaces, `lo` for this host's own; none for all.
+    /// arriving by these interfaces, `lo` for this host's own; none for all.
     pub(crate) interfaces: Vec<String>,
     /// The ports on 127.0.0.1 and `::1` of our listeners; 0 where there is none.
     pub(crate) listeners: [u16; 2],
 }
 
-/// It lasts as long as this.
+/// The capture at work; dropping it ends the capture.
 #[derive(Debug)]
 pub(crate) struct Capture {
-    /// Before the routes, so dropped before them: nothing is taken any more when they go.
+    /// First field, so dropped first: the rules must go before the routes they rely on.
     nft: Nft,
     _routes: Routes,
 }
@@ -60,7 +60,7 @@ impl Capture {
         Ok(Self { nft, _routes: routes })
     }
 
-    /// What `nft` has said since it was asked last, which is nothing but complaints.
+    /// The output of `nft` since the last call: only complaints.
     ///
     /// # Errors
     /// When `nft` has ended, and the table with it.

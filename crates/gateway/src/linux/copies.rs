@@ -1,5 +1,5 @@
-//! Whether this machine has become a copy of another: what its hypervisor says to the kernel (the virtual
-//! machine generation ID) newer kernels say here.
+//! Detects that this virtual machine was copied: newer kernels pass on the word of the hypervisor (the
+//! virtual machine generation ID) as an event.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
@@ -9,7 +9,7 @@ use nix::sys::socket::{
 
 /// The kernel's own events.
 const KERNEL: u32 = 1;
-/// What an event of that kind has among its lines.
+/// The line of an event that reports a copied machine.
 const COPIED: &[u8] = b"NEW_VMGENID=1";
 /// Octets of an event, which has a page of lines and a path.
 const EVENT: usize = 8_192;

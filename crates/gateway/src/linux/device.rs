@@ -1,5 +1,5 @@
-//! Devices of ours: TUN devices with addresses and an MTU, and TAP devices that give frames to another
-//! interface. The kernel removes all of it with the device, however we end.
+//! Makes our own devices: TUN devices with addresses and an MTU, and TAP devices that give frames to another
+//! interface. The kernel removes addresses and filters with the device, however we end.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ pub(crate) struct Device {
     netlink: Netlink,
     index: u32,
     addresses: Vec<Prefix>,
-    /// Those of them that the kernel did not take back.
+    /// The addresses that the kernel did not accept again.
     refused: BTreeSet<Prefix>,
 }
 
@@ -60,7 +60,7 @@ impl Device {
         let index = state.index;
         links::set_mtu(&mut netlink, index, wanted.mtu)
             .with_context(|| format!("setting the MTU of {name}"))?;
-        // Firewalls of services of ours leave it alone.
+        // The firewalls of our own services leave devices of this group alone.
         links::set_group(&mut netlink, index, fence::GROUP)
             .with_context(|| format!("putting {name} into a group"))?;
         links::bring_up(&mut netlink, index).with_context(|| format!("bringing {name} up"))?;
@@ -79,7 +79,8 @@ impl Device {
         self.index
     }
 
-    /// Gives it its addresses again, and says whether it has all: those of IPv6 go when it is taken down.
+    /// Gives the device its addresses again, and returns whether it has all: IPv6 addresses go when a device is
+    /// taken down.
     pub(crate) fn restore(&mut self) -> bool {
         for prefix in &self.addresses {
             let (address, bits) = (prefix.address(), prefix.bits());

@@ -1,4 +1,4 @@
-//! TCP connections of others that are ended here, though their addresses are not ours.
+//! Diverts TCP connections of other programs to this host, although their addresses are not ours.
 //!
 //! ```text
 //!   from a LAN ─▶ prerouting: to a far network ─ tproxy ─▶ our listener, with the mark
@@ -8,10 +8,10 @@
 //!
 //!   ip rule: marked packets ─▶ our table of routes: everything is local
 //! ```
-//! [`Plan`] has what decides on the first packet of a connection. The rule and the routes are there before
-//! the nftables table and go after it: what is diverted meanwhile would find no way. The table goes with
-//! its process, however we end. What a crash leaves of the rest, a rule for a mark that nobody sets,
-//! does nothing, and is taken over at the next start.
+//! [`Plan`] decides on the first packet of a connection. The rule and the routes are made before the nftables
+//! table and removed after it: without them diverted packets would find no way. The table goes with its
+//! process, however we end. After a crash only a rule for a mark that nobody sets remains: it does nothing,
+//! and the next start takes it over.
 
 mod hold;
 mod plan;
@@ -33,7 +33,7 @@ use plan::{LED, MARK};
 pub(super) use routes::{Lead, Routes};
 pub(crate) use syn::Syn;
 
-/// What leads diverted packets to this host: a rule before all others.
+/// Leads diverted packets to this host: a rule before all other rules.
 const LEAD: Lead = Lead { mark: MARK, mask: LED, table: 29_810, priority: 100 };
 /// The family of the table.
 const FAMILY: &str = "inet";
@@ -45,7 +45,7 @@ const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY and NFT_SOCKET, or their
 #[derive(Debug)]
 pub(crate) struct Diversion {
     plan: Plan,
-    /// Before the routes, so dropped before them: nothing is diverted any more when they go.
+    /// Dropped before the routes: the rules must go before the routes they rely on.
     nft: Nft,
     routes: Routes,
 }
@@ -73,12 +73,12 @@ impl Diversion {
     }
 
     /// Lets other rules decide from now on, on connections to other networks from other interfaces.
-    /// Connections that there are go on.
+    /// Existing connections go on.
     ///
     /// # Errors
     /// When `nft` or the kernel refuses; nothing has changed.
     pub(crate) fn follow(&mut self, plan: Plan) -> anyhow::Result<()> {
-        // What leads nobody here does no harm where there are no rules of that version.
+        // Routes for a version of IP without rules do no harm: no packet has the mark.
         self.routes.extend(plan.families())?;
         self.nft.change(FAMILY, &plan.follow(&self.plan), NEEDS)?;
         self.plan = plan;
@@ -104,7 +104,7 @@ impl Diversion {
             .collect())
     }
 
-    /// What `nft` has said since it was asked last, which is nothing but complaints.
+    /// The output of `nft` since the last call: only complaints.
     ///
     /// # Errors
     /// When `nft` has ended, and the diversion with it.

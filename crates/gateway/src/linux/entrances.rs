@@ -1,7 +1,7 @@
-//! By which interface the packets of a host enter, as far as routes tell.
+//! Finds the interface by which a host's packets enter, from the kernel's routes.
 //!
-//! A TUN device does not say where a packet came from. Its source is asked for instead: the interface that
-//! leads there, `lo` for this host itself. With strict reverse path filtering nothing else is let in.
+//! A TUN device does not say where a packet came from. So we ask for the route to the packet's source: the interface
+//! of this route, `lo` for this host itself. With strict reverse path filtering no other interface lets it in.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,4 +1,5 @@
-//! Keeps out what comes in clear in the name of those behind a device of ours, or to the device's own addresses.
+//! Drops packets that arrive in clear with source addresses behind one of our devices, or for the device's own
+//! addresses.
 //!
 //! ```text
 //!   prerouting ─┬ by a device of ours, or from this host ─────────────────────────────────────▶ passes
@@ -6,13 +7,13 @@
 //!               ├ from a network behind it, unless another way leads back there ──────────────▶ dropped
 //!               └ to somebody else, from where only a default route of the device leads back ─▶ dropped
 //! ```
-//! What leads back is what the kernel's routes say of a packet to the source without the mark of what services send
-//! outside. So the longest network decides, as for packets in the other direction. To this host from anywhere in the
-//! world nothing is dropped because a peer is for everything: the tunnel's own datagrams come from there, and what a
-//! host wants from there by its own interfaces nobody can tell.
+//! The way back is the kernel's route for a packet to the source, without the mark of packets that services send
+//! outside. So the longest network decides, as for packets in the other direction. A peer's default route drops no
+//! packets to this host: the tunnel's own datagrams come from anywhere, and nobody can tell which packets the host
+//! wants from there by its own interfaces.
 //!
-//! The table is the service's, and stays when the process is killed: the networks are refused then, and what seems
-//! to come from there is still false. A clean end removes it, and so does `trackway down`.
+//! The table belongs to the service, and stays when the process is killed: the networks are refused then, and
+//! packets with their addresses are still false. A clean end removes the table, and so does `trackway down`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,15 +29,15 @@ use super::claims::{MARK, Owner, Wish};
 use super::netlink::{Message, Monitor, Netlink, Request};
 use super::nft;
 
-/// The group of devices of ours, which see to the sources of what comes by them themselves.
+/// The interface group of our own devices: their services check source addresses themselves.
 pub(crate) const GROUP: u32 = 0x7472_776b;
 const FAMILY: &str = "inet";
-/// Name of the counter of what was dropped.
+/// Name of the counter of dropped packets.
 const COUNTER: &str = "in-clear";
 const NEEDS: &str = "Linux 4.19 or newer with NFT_FIB_INET and NFT_SOCKET, or their modules (`modprobe -a nft_fib_inet \
                      nft_socket`), and nftables 1.0.1 or newer are needed";
 
-/// `NFNLGRP_NFTABLES`, and what it tells of that takes something away (`linux/netfilter/nf_tables.h`).
+/// `NFNLGRP_NFTABLES`, and its messages that report a removal (`linux/netfilter/nf_tables.h`).
 const GROUP_OF_TABLES: u32 = 1 << (7 - 1);
 const REMOVED: [u8; 4] = [2, 5, 8, 11];
 const NFT_MSG_DELTABLE: u16 = 2;
@@ -58,9 +59,9 @@ pub(crate) struct Fence {
 /// What is kept out.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Plan {
-    /// Names of the devices that the networks are behind.
+    /// Names of the devices in front of the networks.
     devices: BTreeSet<String>,
-    /// The networks, but for those of everything.
+    /// The networks, without default routes.
     networks: BTreeSet<Prefix>,
     /// Whether IPv4, and IPv6, go by the devices as a whole.
     is_default: [bool; 2],
@@ -77,7 +78,8 @@ impl Fence {
         Self { owner, plan: Plan::default(), rules: 0, fault: None }
     }
 
-    /// Keeps out from now on what belongs to these devices; stations of the MANET come by the interfaces `radios`.
+    /// From now on keeps out packets that should come by these devices; stations of the MANET come by the interfaces
+    /// `radios`.
     pub(crate) fn follow(&mut self, wishes: &[Wish], radios: &BTreeSet<String>) {
         let plan = Plan::of(wishes, radios);
         if plan != self.plan {
@@ -86,7 +88,7 @@ impl Fence {
         }
     }
 
-    /// Makes the table again if somebody has removed it or parts of it, and returns whether that was so.
+    /// Makes the table again if somebody has removed it or parts of it; returns whether parts were missing.
     pub(crate) fn restore(&mut self) -> bool {
         let is_whole = || rules_of(self.owner).is_ok_and(|count| count == self.rules);
         if self.fault.is_some() || is_whole() {
@@ -151,18 +153,18 @@ pub(super) fn remove_all() -> anyhow::Result<Vec<String>> {
     Ok(removed)
 }
 
-/// Whether there was one.
+/// Removes the table of a service; returns whether there was one.
 fn remove(owner: Owner) -> io::Result<bool> {
     let request = Request::set(nft::kind(NFT_MSG_DELTABLE), 0, &nft::fixed(libc::NFPROTO_INET))
         .with(NFTA_TABLE_NAME, format!("{}\0", table(owner)).as_bytes());
     let mut netlink = match Netlink::open_to(SockProtocol::NetlinkNetFilter) {
-        // A kernel that has none of any kind.
+        // The kernel has no netfilter tables at all.
         Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(false),
         opened => opened?,
     };
     match netlink.ask_in_batch(libc::NFNL_SUBSYS_NFTABLES, &request) {
         Ok(()) => Ok(true),
-        // So has one without nftables, or there is no such table.
+        // No nftables in this kernel, or no such table: nothing to remove.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP)) => {
             Ok(false)
         }
@@ -183,7 +185,7 @@ impl Removals {
         &self.0
     }
 
-    /// Whether any was removed, of so many datagrams of the kernel's that wait.
+    /// Reads at most so many datagrams waiting from the kernel; returns whether they report a removal.
     pub(super) fn read(&mut self, most: usize) -> io::Result<bool> {
         let mut is_removed = false;
         let is_lossy = self.0.read_some(most, |message: Message<'_>| {
@@ -229,7 +231,7 @@ impl Plan {
         }
     }
 
-    /// The orders that make the table in place of another of its name.
+    /// The orders that make the table, replacing a table of the same name.
     fn script(&self, table: &str) -> Vec<String> {
         let mut orders = vec![
             format!("add table {FAMILY} {table}"),
@@ -257,7 +259,7 @@ impl Plan {
             ),
             ("in_name", "fib saddr type local return".to_owned()),
             ("in_name", "fib daddr type { broadcast, anycast, multicast } return".to_owned()),
-            // What a service of ours sends outside has answers that come from there.
+            // Answers to packets that our own services send outside arrive from outside.
             ("in_name", format!("meta l4proto {{ tcp, udp }} socket mark {MARK:#x} return")),
             ("in_name", drop.clone()),
             ("prerouting", format!("meta iifgroup {GROUP:#x} accept")),
@@ -271,7 +273,7 @@ impl Plan {
             let has = |ip: IpAddr| ip.is_ipv4() == is_v4;
             let own = listed(self.addresses.iter().filter(|ip| has(**ip)));
             if !own.is_empty() {
-                // As `wg-quick` has it; an address that the interface has as well is that one's.
+                // The rule of `wg-quick`; an address also assigned to the incoming interface passes.
                 let rule = format!(
                     "{beside_radios}{name} daddr {{ {own} }} fib daddr . iif type != local fib saddr type != local {drop}"
                 );
@@ -292,11 +294,11 @@ impl Plan {
         orders
     }
 
-    /// The networks that are in none of the others: `nft` takes no address twice.
+    /// The networks not contained in another: `nft` takes no address twice.
     fn widest(&self, is_v4: bool) -> impl Iterator<Item = Prefix> {
         let its = self.networks.iter().filter(|it| it.address().is_ipv4() == is_v4);
         let mut sorted: Vec<Prefix> = its.copied().collect();
-        // A network comes after those that it is in.
+        // The order puts each network behind the networks that contain it.
         sorted.sort_unstable_by_key(|it| (it.address(), it.bits()));
         let mut widest: Vec<Prefix> = Vec::new();
         for network in sorted {

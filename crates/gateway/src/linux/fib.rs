@@ -1,13 +1,13 @@
-//! Routes of our own in the kernel's main table: marked as ours, and beside those of others.
+//! Manages our own routes in the kernel's main table: marked as ours, beside the routes of other programs.
 //!
 //! ```text
 //!   set, clear ──▶ Fib ──▶ RTM_NEWROUTE, RTM_DELROUTE    protocol 116, a metric of its own
 //!                   ▲ handle_change: somebody removed one ──▶ reconcile: what is, against what should be
 //! ```
-//! No order replaces a route: a new one is refused if another's has its prefix and metric, a next hop
-//! changes by a route that is added before the old one goes, and what is deleted is named with our
-//! protocol. The kernel keeps routes whose maker was killed, so the first thing is to reconcile with
-//! nothing.
+//! No order replaces a route: the kernel refuses a new route if another program's route has its prefix and
+//! metric, a next hop changes by adding the new route before deleting the old one, and each deletion names our
+//! protocol. The kernel keeps the routes of a killed gateway, so the first step is to reconcile with an
+//! empty table.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,7 +30,7 @@ const ONLINK: u32 = 4;
 #[derive(Debug)]
 pub struct Fib {
     netlink: Netlink,
-    /// The source address of what this node sends by them.
+    /// The source address of this node's own packets by these routes.
     source: Option<Ipv4Addr>,
     routes: BTreeMap<Target, Held>,
     /// What became of the orders.
@@ -44,7 +44,7 @@ pub struct Target {
     pub address: Ipv4Addr,
     /// Its prefix length.
     pub bits: u8,
-    /// Of two routes to a network that with the lower metric is taken.
+    /// The metric: of two routes to a network the lower metric wins.
     pub metric: u32,
 }
 
@@ -77,11 +77,11 @@ pub struct Stats {
     pub routes_set: u64,
     /// Routes removed.
     pub routes_removed: u64,
-    /// Routes that another's stands in the way of.
+    /// Routes blocked by a route of another program.
     pub routes_conflicting: u64,
     /// Routes that the kernel refused otherwise.
     pub routes_refused: u64,
-    /// Routes that others removed and that were added again.
+    /// Routes removed by others, and added again.
     pub routes_restored: u64,
     /// Routes of an earlier run that were removed at the start.
     pub routes_left_over: u64,
@@ -90,11 +90,11 @@ pub struct Stats {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     hop: Hop,
-    /// What stands in the kernel, as far as we know.
+    /// The route in the kernel, as far as we know.
     installed: Option<(Hop, Option<Ipv4Addr>)>,
 }
 
-/// A route of ours as the kernel has it.
+/// One of our routes, read from the kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Found {
     target: Target,
@@ -129,7 +129,7 @@ impl Fib {
         Ok(fib)
     }
 
-    /// What this node sends has this source from now on.
+    /// Sets the source address of packets that this node sends from now on.
     ///
     /// # Errors
     /// When the kernel does not say what routes there are.
@@ -141,7 +141,7 @@ impl Fib {
         self.reconcile()
     }
 
-    /// Packets to this target go there from now on; returns whether they do, or why not.
+    /// Sends packets for this target to this hop from now on; returns whether that succeeded, or why not.
     pub fn set(&mut self, target: Target, hop: Hop) -> Outcome {
         let before = self.routes.get(&target).and_then(|held| held.installed);
         if before == Some((hop, self.source)) {
@@ -157,7 +157,7 @@ impl Fib {
         outcome
     }
 
-    /// There is no route of ours to this target any more.
+    /// Removes our route to this target.
     pub fn remove(&mut self, target: Target) {
         let Some(held) = self.routes.remove(&target) else { return };
         if let Some((hop, source)) = held.installed {
@@ -172,7 +172,7 @@ impl Fib {
         }
     }
 
-    /// Whether a change that the kernel tells of takes away a route that should be, or what stood in its way.
+    /// Whether a change reported by the kernel removed a wanted route, or a route that stood in its way.
     #[must_use]
     pub fn is_concerned(&self, message: Message<'_>) -> bool {
         if message.kind != libc::RTM_DELROUTE {
@@ -186,7 +186,7 @@ impl Fib {
         }
     }
 
-    /// Makes what is as it should be.
+    /// Makes the kernel's routes match the wanted routes.
     ///
     /// # Errors
     /// When the kernel does not say what routes there are.
@@ -231,7 +231,7 @@ impl Fib {
         self.routes.values().filter(|held| held.installed.is_some()).count()
     }
 
-    /// Adds a route; beside one of ours if `has_own`, and never in the place of another's.
+    /// Adds a route: beside our old route if `has_own`, and never in place of another program's route.
     fn install(&mut self, target: Target, hop: Hop, has_own: bool) -> Outcome {
         let how = if has_own { libc::NLM_F_APPEND } else { libc::NLM_F_EXCL };
         let flags = u16::try_from(libc::NLM_F_CREATE | how).unwrap_or_default();
@@ -256,12 +256,12 @@ impl Fib {
         }
     }
 
-    /// Removes a route if it is there.
+    /// Removes a route if the kernel has it.
     fn delete(&mut self, target: Target, hop: Hop, source: Option<Ipv4Addr>) {
         let request = request(libc::RTM_DELROUTE, 0, 0, target, hop, source);
         match self.netlink.ask(&request, |_| {}) {
             Ok(()) => self.stats.routes_removed += 1,
-            // It went with its interface or its address.
+            // The route went with its interface or its address.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
             Err(error) => debug!(?target, ?hop, %error, "route not removed"),
         }

@@ -1,4 +1,4 @@
-//! The nftables table `trackway`: what leaves for a neighbour that speaks HBH goes to us instead.
+//! Intercepts frames for neighbours that speak HBH, with the nftables table `trackway`.
 //!
 //! ```text
 //!   egress of a MANET interface        to a neighbour in the set, and not excluded ─▶ our device
@@ -42,8 +42,8 @@ pub struct Firewall {
 }
 
 impl Firewall {
-    /// Makes the table, for interfaces each with its position, its name and that of the device that
-    /// intercepted frames go to.
+    /// Makes the table, for interfaces each with its position, its name and the name of the device for
+    /// intercepted frames.
     ///
     /// # Errors
     /// When `nft` is missing or refuses.
@@ -95,7 +95,7 @@ impl Firewall {
         self.nft.order(&[format!("{verb} element netdev {TABLE} neighbours{position} {{ {mac} }}")])
     }
 
-    /// What `nft` has said since it was asked last, which is nothing but complaints.
+    /// The output of `nft` since the last call: only complaints.
     ///
     /// # Errors
     /// When `nft` has ended.
@@ -164,7 +164,7 @@ impl Plan {
     }
 }
 
-/// Numbers as the elements of a set.
+/// Formats numbers as the elements of a set.
 fn listed(numbers: &[impl ToString]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

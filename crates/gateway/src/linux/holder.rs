@@ -1,4 +1,4 @@
-//! Who has a TUN or TAP device that we cannot have.
+//! Describes who holds a TUN or TAP device that we cannot open.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// `IFF_PERSIST`: the device stays when nobody holds it.
 const PERSISTENT: u32 = 0x0800;
 
-/// What is known of it, to follow its name in a sentence; as much as we may see.
+/// Describes the device, to follow its name in a sentence, as far as we may see.
 pub(crate) fn said(device: &str) -> String {
     let of_device = |what| fs::read_to_string(format!("/sys/class/net/{device}/{what}"));
     let Ok(flags) = of_device("tun_flags") else { return ", no TUN device".to_owned() };

@@ -1,8 +1,8 @@
-//! What a gateway has left in this network namespace when it crashed.
+//! Removes what a crashed gateway has left in this network namespace.
 
 use super::{claims, fence, settings};
 
-/// Removes routes, rules and tables of nftables, gives settings back, and returns what that was, a line each.
+/// Removes routes, rules and tables of nftables, restores settings, and returns a line for each change.
 ///
 /// # Errors
 /// When a gateway runs, the kernel does not say what there is, or the right to change it is missing.

@@ -1,4 +1,4 @@
-//! What the kernel knows of an interface, and the little that is changed about our own.
+//! Reads the state of interfaces from the kernel, and changes a few settings of our own.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,12 +14,12 @@ const ADDRESS_FIXED: usize = 8;
 const NEIGHBOUR_FIXED: usize = 12;
 const NUD_FAILED: u16 = 0x20;
 
-/// An interface as it is now.
+/// The current state of an interface.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LinkState {
     /// Its number.
     pub index: u32,
-    /// Its hardware address, if it has one of Ethernet's form.
+    /// Hardware address, if the interface has an Ethernet address.
     pub mac: Option<Mac>,
     /// Octets of the longest IP packet.
     pub mtu: usize,
@@ -89,7 +89,7 @@ pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<IpAddr>> {
     Ok(own.into_iter().collect())
 }
 
-/// The number of the interface that a message is about, if it is about one.
+/// The number of the interface concerned by a message, if any.
 #[must_use]
 pub fn subject(message: Message<'_>) -> Option<u32> {
     match message.kind {
@@ -100,7 +100,7 @@ pub fn subject(message: Message<'_>) -> Option<u32> {
     }
 }
 
-/// The interface that a message tells of, and whether it is switched on, if it does.
+/// The interface reported by a message, and whether the interface is switched on; `None` for other messages.
 #[must_use]
 pub fn up(message: Message<'_>) -> Option<(u32, bool)> {
     let &[_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] = message.fixed::<LINK_FIXED>()?;
@@ -109,7 +109,7 @@ pub fn up(message: Message<'_>) -> Option<(u32, bool)> {
     (message.kind == libc::RTM_NEWLINK).then_some((index, is_up))
 }
 
-/// The interface that a message tells of, and whether it is up and has a carrier, if it does.
+/// The interface reported by a message, and whether it is up and has a carrier; `None` for other messages.
 #[must_use]
 pub fn running(message: Message<'_>) -> Option<(u32, bool)> {
     let &[_, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] = message.fixed::<LINK_FIXED>()?;

@@ -1,4 +1,4 @@
-//! Sockets of routing protocols: datagrams between neighbours on one interface, with their TTL.
+//! Sockets for routing protocols: datagrams between neighbours on one interface, with their TTL.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -30,9 +30,9 @@ pub struct Came {
     pub len: usize,
     /// Who sent it.
     pub from: Ipv4Addr,
-    /// Whether it was for this node alone.
+    /// Whether the packet was addressed to this node alone.
     pub is_unicast: bool,
-    /// The TTL that it still had.
+    /// The packet's TTL on arrival.
     pub ttl: u8,
 }
 
@@ -51,7 +51,7 @@ impl Manet {
         socket::setsockopt(&fd, sockopt::Ipv4PacketInfo, &true)?;
         socket::setsockopt(&fd, sockopt::Ipv4RecvTtl, &true)?;
         socket::setsockopt(&fd, sockopt::Ipv4Tos, &CS6)?;
-        // The class sets a priority, so this comes behind it. Without the right to it packets wait in line.
+        // Setting the class also sets a priority, so the priority comes second. Without the right to it packets queue.
         let _ = socket::setsockopt(&fd, sockopt::Priority, &CONTROL);
         let any = SockaddrIn::from(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port));
         socket::bind(fd.as_raw_fd(), &any)?;

@@ -1,4 +1,4 @@
-//! What the gateway needs of the kernel: asked for and changed by netlink, nftables and devices.
+//! Reads and changes the state of the Linux kernel by netlink, nftables and devices.
 
 pub(crate) mod account;
 pub(crate) mod belongings;

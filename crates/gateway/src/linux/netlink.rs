@@ -1,4 +1,4 @@
-//! As much of netlink as the gateway needs: links, addresses, routes, and word of changes.
+//! Speaks netlink with the kernel: links, addresses, routes, and notices of changes.
 //!
 //! ```text
 //!  0         4      6       8          12         16
@@ -25,7 +25,7 @@ const BUFFER: usize = 64 << 10;
 /// The kernel answers at once; waiting longer means that something is very wrong.
 const PATIENCE: TimeVal = TimeVal::new(5, 0);
 
-/// Times that the kernel is asked for all there is of something that changes all the time; the last answer counts.
+/// Attempts to dump a table that keeps changing; the last answer counts.
 const TRIES: usize = 8;
 
 /// A socket for questions, one at a time.
@@ -39,7 +39,7 @@ pub struct Netlink {
 /// A message from the kernel: its type, its fixed part and its attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// What it is about, `RTM_…`.
+    /// The type of the message, `RTM_…`.
     pub kind: u16,
     body: &'a [u8],
 }
@@ -80,14 +80,14 @@ impl Netlink {
         let [high, low] = u16::try_from(part).map_err(io::Error::other)?.to_be_bytes();
         let edge = |kind| Request::new(flag(kind), 0, &[0, 0, high, low]);
         let (begin, end) = (edge(libc::NFNL_MSG_BATCH_BEGIN), edge(libc::NFNL_MSG_BATCH_END));
-        // Of the three only the order asks for an answer; an error may be of any of them.
+        // Only the order in the middle asks for an answer, but each of the three messages may cause an error.
         self.sequence = self.sequence.wrapping_add(1);
         let octets = [&begin, order, &end].map(|request| request.finish(self.sequence)).concat();
         self.exchange(&octets, true, |_| {}).map(drop)
     }
 
-    /// Asks for all there is of something, and returns what `each` adds for every message of the answer: once
-    /// more if it changed meanwhile, when the kernel may have left something out.
+    /// Asks for a dump, and returns everything that `each` adds for the messages of the answer. Asks again if the
+    /// table changed meanwhile, because the kernel may then have left something out.
     ///
     /// # Errors
     /// As [`Self::ask`].
@@ -131,7 +131,7 @@ impl Netlink {
                 }
                 is_interrupted |= header.flags & flag(libc::NLM_F_DUMP_INTR) != 0;
                 match i32::from(header.kind) {
-                    // One that broke off says why; older kernels say nothing here.
+                    // A dump that broke off carries its error here; older kernels send no body.
                     libc::NLMSG_DONE if message.body.is_empty() => return Ok(is_interrupted),
                     libc::NLMSG_DONE | libc::NLMSG_ERROR => {
                         return message.error().map_or(Ok(is_interrupted), Err);
@@ -146,7 +146,7 @@ impl Netlink {
     }
 }
 
-/// A socket on which the kernel tells of changes.
+/// A socket for the kernel's notices of changes.
 #[derive(Debug)]
 pub struct Monitor {
     fd: OwnedFd,
@@ -186,7 +186,7 @@ impl Monitor {
         Self::open_for(SockProtocol::NetlinkRoute, groups)
     }
 
-    /// Listens for what a part of the kernel tells these groups.
+    /// Listens for notices of a part of the kernel to these groups.
     ///
     /// # Errors
     /// When there are no descriptors left, or the kernel has no such part.
@@ -204,7 +204,7 @@ impl Monitor {
         self.read_some(usize::MAX, each)
     }
 
-    /// The same for so many datagrams of the kernel's at most: others may come as fast as they are read.
+    /// Like [`Self::read`], but reads at most `most` datagrams: others may arrive as fast as we read.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -303,7 +303,7 @@ impl Request {
 }
 
 impl<'a> Message<'a> {
-    /// The fixed part, if it is as long as this.
+    /// The fixed part of `N` octets, if the message is long enough.
     #[must_use]
     pub fn fixed<const N: usize>(&self) -> Option<&'a [u8; N]> {
         self.body.first_chunk()
@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(attributes, [(1, &[192, 0, 2, 1][..]), (4, &[7, 0, 0, 0])]);
     }
 
-    /// What a kernel answers, each with the number of its question, its type, its flags and its body.
+    /// An emulated kernel with these answers, each with the number of its request, its type, its flags and its body.
     fn kernel(answers: &[(u32, i32, i32, &[u8])]) -> (Netlink, OwnedFd) {
         let pair = (AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
         let (fd, kernel) = socket::socketpair(pair.0, pair.1, None, pair.2).unwrap();

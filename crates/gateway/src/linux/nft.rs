@@ -1,4 +1,4 @@
-//! A process of `nft` that owns a table, which ends with it.
+//! Runs an `nft` process that owns a table: the table ends with the process.
 //!
 //! ```text
 //!   orders, a line each ─▶ nft -i ─▶ table `trackway` of a family
@@ -24,7 +24,7 @@ use super::netlink::{self, Netlink, Request};
 /// Name of the table.
 pub(crate) const TABLE: &str = "trackway";
 
-/// A word that `nft` does not know: its complaint about it means that it has read all before.
+/// A word unknown to `nft`: the complaint about the word shows that `nft` has read all orders before.
 const MARKER: &str = "trackway_marker";
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the rest of a complaint may take.
@@ -40,14 +40,14 @@ const NFTA_COUNTER_PACKETS: u16 = 2;
 /// What `nft` may say before we stop listening.
 const SAID: usize = 64 << 10;
 
-/// Carries out orders for tables of a family, as a whole or not at all, that outlive the process which does it.
+/// Carries out all or none of the orders for tables of a family; these tables outlive the process of `nft`.
 ///
 /// # Errors
 /// When `nft` is missing or refuses; `needs` says what the kernel must have for this table.
 pub(crate) fn apply(family: &str, orders: &[String], needs: &str) -> anyhow::Result<()> {
     let mut process = spawn(&["-f", "-"])?;
     let mut input = process.stdin.take().context("no pipe to `nft`")?;
-    // It reads all before it does anything, and says little.
+    // `nft` reads all input before it acts, and prints little.
     let written = input.write_all((orders.join("\n") + "\n").as_bytes());
     drop(input);
     let deadline = Instant::now() + PATIENCE;
@@ -102,7 +102,7 @@ pub(crate) struct Nft {
 }
 
 impl Nft {
-    /// Makes the table of a family by these orders, which are carried out as a whole or not at all.
+    /// Makes the table of a family by these orders, all of them or none.
     ///
     /// # Errors
     /// When `nft` is missing or refuses; `needs` says what the kernel must have for this table.
@@ -137,7 +137,7 @@ impl Nft {
         Ok(())
     }
 
-    /// What `nft` has said since it was asked last, which is nothing but complaints.
+    /// The output of `nft` since the last call: only complaints.
     ///
     /// # Errors
     /// When `nft` has ended.
@@ -156,7 +156,7 @@ impl Nft {
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
 
-    /// The same without waiting: what `nft` says of it is among its complaints.
+    /// Gives orders without waiting; errors appear among the complaints of `nft`.
     ///
     /// # Errors
     /// When `nft` has ended.
@@ -242,7 +242,7 @@ pub(super) fn kind(message: u16) -> u16 {
     u16::try_from(libc::NFNL_SUBSYS_NFTABLES << 8).unwrap_or_default() | message
 }
 
-/// The counters of our table in a family, as [`counters_of`] has them.
+/// The counters of our table in a family, in the form of [`counters_of`].
 ///
 /// # Errors
 /// When the kernel does not tell.

@@ -1,5 +1,5 @@
-//! What a network card would do for the kernel: completing checksums and cutting trains of
-//! segments (TSO, USO) into packets of their own.
+//! Does a network card's work for the kernel: completes checksums, and cuts trains of segments (TSO, USO)
+//! into separate packets.
 //!
 //! ```text
 //!  0       1      2   3    4   5      6   7        8   9         10
@@ -68,7 +68,7 @@ pub enum Malformed {
     },
 }
 
-/// What the kernel says of a frame.
+/// The kernel's offload header of a frame.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Offload {
     needs_sum: bool,
@@ -107,7 +107,7 @@ impl Offload {
     /// Calls `each` with every packet that `packet` stands for, complete with checksums.
     ///
     /// # Errors
-    /// When the packet and what is said of it do not fit together.
+    /// When the packet and its offload header contradict each other.
     pub fn segment(
         self,
         packet: &mut [u8],

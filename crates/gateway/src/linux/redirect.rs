@@ -1,10 +1,10 @@
-//! What we write into a device of ours, received by the kernel as if another had brought it.
+//! Redirects frames written into our device, so that the kernel receives them as if from the MANET interface.
 //!
 //! ```text
 //!   write ─▶ trackway0 ─ ingress: u32, all ─▶ mirred: ingress of wlan0 ─▶ the kernel's rules for wlan0
 //! ```
-//! Every rule, setting and look-up that names the MANET interface then holds for what leaves HBH
-//! here. The queueing discipline and its filter belong to our device and go with it, however we end.
+//! Every rule, setting and look-up for the MANET interface then applies to frames leaving HBH here. The
+//! queueing discipline and its filter belong to our device and go with it, however we end.
 
 use std::io;
 
@@ -58,7 +58,7 @@ fn fixed(index: u32, handle: u32, parent: u32, info: u32) -> [u8; FIXED] {
     fixed
 }
 
-/// A filter that every frame matches, and what is done with it.
+/// The options of a filter that matches every frame, and of its action.
 fn options(to: u32) -> Vec<u8> {
     // `struct tc_mirred`: index, capabilities, verdict, references, bindings, what, to whom.
     let mirred: Vec<u8> = [0, 0, TC_ACT_STOLEN, 0, 0, TCA_INGRESS_REDIR, to]
@@ -86,8 +86,8 @@ fn all_kinds() -> u16 {
 mod tests {
     use super::*;
 
-    /// What `tc filter add … u32 match u32 0 0 action mirred ingress redirect dev …` sends, but
-    /// for a flag that says of an attribute that there are others in it.
+    /// The message of `tc filter add … u32 match u32 0 0 action mirred ingress redirect dev …`, without
+    /// the flag for nested attributes.
     #[test]
     #[cfg(target_endian = "little")]
     fn a_filter_is_these_octets() {

@@ -1,4 +1,4 @@
-//! What the gateway and its threads may do.
+//! Limits the rights of the gateway and its threads: user, capabilities and descriptors.
 
 use anyhow::Context as _;
 use caps::{CapSet, Capability, CapsHashSet};
@@ -40,7 +40,7 @@ pub(crate) fn needs_low_port(before: &Config, after: &Config) -> bool {
     has(after) && !has(before)
 }
 
-/// Takes as many descriptors as there may be: a connection needs one, and the soft limit is often 1024.
+/// Raises the soft limit of descriptors to the hard limit: each connection needs one, and the soft limit is often 1024.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -50,8 +50,8 @@ pub(crate) fn take_descriptors() -> anyhow::Result<()> {
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of descriptors")
 }
 
-/// Becomes another user, if one is named, with no capabilities but those that are `needed`, for all that is
-/// started from now on; before any thread is.
+/// Becomes another user, if one is named, with only the `needed` capabilities, for all threads and programs
+/// started from now on. To be called before any thread starts.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -59,7 +59,7 @@ pub(crate) fn settle(account: Option<&Account>, needed: &[Capability]) -> anyhow
     let may_bound = caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP);
     if may_bound.unwrap_or(false) {
         let needed: CapsHashSet = needed.iter().copied().collect();
-        // It fails for what the kernel does not know.
+        // Fails for capabilities unknown to the kernel.
         caps::all()
             .difference(&needed)
             .for_each(|it| drop(caps::drop(None, CapSet::Bounding, *it)));
@@ -77,9 +77,9 @@ pub(crate) fn settle(account: Option<&Account>, needed: &[Capability]) -> anyhow
         setresuid(account.uid, account.uid, account.uid).with_context(refused)?;
     }
     give_up(needed)?;
-    // Keys are in our memory, which nobody else of this user is to see, nor a file of a crash.
+    // Our memory holds keys: other processes of this user must not see it, and no core file may keep it.
     prctl::set_dumpable(false).context("cannot keep our memory to ourselves")?;
-    // `nft` is another program, which has only what is inherited.
+    // `nft` is another program, and has only inherited capabilities.
     let inherited: CapsHashSet = needed.iter().copied().filter(|it| FIREWALL == *it).collect();
     let held = caps::read(None, CapSet::Permitted).context("cannot read our rights")?;
     let inherited = inherited.intersection(&held).copied().collect();
@@ -97,9 +97,9 @@ pub(crate) fn read_only(account: &Account) -> anyhow::Result<()> {
     settle(Some(account), &[Capability::CAP_DAC_READ_SEARCH])
 }
 
-/// Gives up all capabilities but those that are `needed`, for this thread and whatever it starts.
+/// Gives up all capabilities except the `needed` ones, for this thread and everything it starts.
 ///
-/// Those that are needed may be missing: what they are needed for will say so.
+/// Needed capabilities may be missing: the operation that needs a missing capability reports its own error.
 ///
 /// # Errors
 /// When the kernel refuses.

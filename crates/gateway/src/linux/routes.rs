@@ -1,4 +1,4 @@
-//! The kernel's routing, asked where a packet would go.
+//! Asks the kernel's routing where a packet would go.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,12 +24,12 @@ pub enum NextHop {
     Here,
     /// To a neighbour.
     Neighbour {
-        /// The number of the interface that leads there.
+        /// The number of the interface towards the destination.
         interface: u32,
-        /// Its address, or the destination's on a network that both are in.
+        /// Address of the neighbour, or of the destination itself on a shared network.
         address: IpAddr,
     },
-    /// Nowhere: there is no route, or one that says so.
+    /// Nowhere: there is no route, or the route refuses packets.
     Nowhere,
 }
 
@@ -57,7 +57,7 @@ impl Routes {
     pub fn next_hop(&mut self, flow: &FlowKey, came_by: Option<u32>) -> NextHop {
         let whole = self.ask(flow, Some(flow.source), came_by);
         let answer = match whole {
-            // The source is not this node's own, for which kernels have either error, or may not come by that
+            // The source is not this node's own (kernels answer with either error), or may not arrive by that
             // interface.
             Err(error)
                 if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENETUNREACH)) =>
@@ -69,16 +69,16 @@ impl Routes {
         answer.unwrap_or(NextHop::Nowhere)
     }
 
-    /// The next hop of what this node itself sends to an address.
+    /// The next hop of this node's own packets to an address.
     pub fn towards(&mut self, destination: IpAddr) -> NextHop {
         let (source, protocol) = (destination, protocol::NONE);
         let flow = FlowKey { source, destination, protocol, source_port: 0, destination_port: 0 };
         self.ask(&flow, None, None).unwrap_or(NextHop::Nowhere)
     }
 
-    /// Octets of the longest packet that the first link towards an address takes, for what carries a firewall mark:
-    /// those of the interface, or fewer if a route says so. What routers have said of the path counts for nothing,
-    /// because anybody can say that in their name.
+    /// Octets of the longest packet for the first link towards an address, for packets with a firewall mark: the MTU
+    /// of the interface, or a smaller one of the route. Reports of routers about the path do not count, because
+    /// anybody can forge them.
     ///
     /// # Errors
     /// When there is no route, or the kernel does not answer.

@@ -1,4 +1,4 @@
-//! Which system calls a gateway may make.
+//! Filters the system calls of a gateway.
 //!
 //! ```text
 //!   another architecture's, or newer than the list ─▶ ENOSYS, as on a kernel that has none of them
@@ -6,8 +6,8 @@
 //!   on the list                                    ─▶ EPERM
 //!   all others                                     ─▶ allowed
 //! ```
-//! It is a list of what is refused, because what is needed depends on the libc, on the kernel and on `nft`
-//! with its libraries, which inherits the filter. docs/guide/gateway.md says what it is worth.
+//! The filter lists refused calls, because the needed calls depend on the libc, on the kernel and on `nft`
+//! with its libraries, which inherits the filter. docs/guide/gateway.md says how much the filter is worth.
 
 use std::io;
 
@@ -42,14 +42,14 @@ const NAMESPACES: i32 = libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET;
 
-/// What sockets a gateway has; each other kind is code of the kernel that nobody needs.
+/// Families of the gateway's sockets; any other family would only expose unneeded code of the kernel.
 const SOCKETS: [i32; 5] =
     [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET];
 
 /// What writes into a terminal as if it had been typed.
 const TYPED: [u32; 2] = [0x5412, 0x541c];
 
-/// Nothing that a gateway does after its start, and much of what breaks out of it.
+/// Refused system calls: a gateway needs none after its start, and many of these calls help attackers break out.
 const REFUSED: &[libc::c_long] = &[
     // Other processes.
     libc::SYS_ptrace,
@@ -163,7 +163,7 @@ const REFUSED_TO_READERS: &[libc::c_long] = &[
     libc::SYS_mkdirat,
 ];
 
-/// Refuses a gateway's process, and what it starts, what they do not need.
+/// Refuses system calls that the gateway's process and its children do not need.
 ///
 /// # Errors
 /// When the kernel or the machine has no such filters.
@@ -231,7 +231,7 @@ fn when(comparison: u32, value: u32, then: u8, otherwise: u8) -> Step {
 
 /// Skips instructions if this is not the call.
 fn is_not(call: libc::c_long, skipped: u8) -> Step {
-    // A number that does not fit is none that there is.
+    // A number out of range belongs to no system call.
     when(libc::BPF_JEQ, u32::try_from(call).unwrap_or(u32::MAX), 0, skipped)
 }
 
@@ -254,7 +254,7 @@ mod tests {
 
     use super::*;
 
-    /// What a thread that is confined finds; other threads of the tests are not.
+    /// The result of `look` in a confined thread; other threads of the tests stay free.
     fn confined<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> T {
         let thread = thread::spawn(|| {
             prctl::set_no_new_privs().unwrap();

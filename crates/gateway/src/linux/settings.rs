@@ -1,11 +1,11 @@
-//! Settings of the kernel for interfaces (`net.ipv4.conf`), changed for a while and given back.
+//! Changes the kernel's settings of interfaces (`net.ipv4.conf`) for a while, and restores them.
 //!
 //! ```text
 //!   set ──▶ /run/trackway/4026531840/settings   a line for each: interface, key, before, now
 //!       ──▶ /proc/sys/net/ipv4/conf
 //!   dropped: given back, and the line goes      crashed: the next start gives back, or `trackway down`
 //! ```
-//! The file is of one network namespace, and locked as long as the gateway that writes it lives.
+//! The file belongs to one network namespace, and is locked as long as its gateway lives.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -23,13 +23,13 @@ use super::belongings;
 
 /// All that are ever changed: a file says nothing of others.
 const KEYS: [&str; 4] = ["accept_redirects", "forwarding", "rp_filter", "send_redirects"];
-/// Octets of a file that are read.
+/// Octets read of a file at most.
 const LONGEST: u64 = 1 << 20;
 
-/// All that this process has changed.
+/// All settings changed by this process.
 static MEMORY: Mutex<Memory> = Mutex::new(Memory { file: None, all: Vec::new() });
 
-/// What was changed, and what it was before.
+/// Changed settings, each with its value before.
 #[derive(Debug, Default)]
 pub(crate) struct Settings(Vec<Changed>);
 
@@ -42,19 +42,19 @@ struct Changed {
 }
 
 impl Settings {
-    /// What an interface is set to, or `all` or `default` of them.
+    /// The value of a setting for an interface, or for `all` or `default`.
     pub(crate) fn read(interface: &str, key: &str) -> Option<String> {
         Some(fs::read_to_string(path(interface, key)).ok()?.trim().to_owned())
     }
 
-    /// The interfaces that there are, without the loopback.
+    /// All interfaces except the loopback.
     pub(crate) fn interfaces() -> Vec<String> {
         let Ok(folders) = fs::read_dir("/proc/sys/net/ipv4/conf") else { return Vec::new() };
         let names = folders.flatten().filter_map(|folder| folder.file_name().into_string().ok());
         names.filter(|name| !matches!(&name[..], "all" | "default" | "lo")).collect()
     }
 
-    /// Sets it, and remembers what it was.
+    /// Changes a setting of an interface, and remembers the old value.
     pub(crate) fn set(&mut self, interface: &str, key: &str, value: &str) {
         debug_assert!(KEYS.contains(&key), "{key} would not be given back");
         let Some(before) = Self::read(interface, key) else { return };
@@ -93,8 +93,8 @@ impl Drop for Settings {
     }
 }
 
-/// Gives back what a gateway has left changed in this network namespace when it crashed, and returns what
-/// that was.
+/// Restores settings left changed by a crashed gateway of this network namespace, and returns the restored
+/// settings.
 ///
 /// # Errors
 /// When a gateway runs, or what it has left cannot be read.
@@ -123,7 +123,7 @@ pub(crate) fn give_back() -> anyhow::Result<Vec<String>> {
 }
 
 impl Changed {
-    /// Reads a line; `None` if it is none of ours, whoever wrote it.
+    /// Reads a line; `None` if the line does not describe a setting of ours, whoever wrote it.
     fn parse(line: &str) -> Option<Self> {
         let words: Vec<_> = line.split(' ').collect();
         let &[interface, key, before, now] = &words[..] else { return None };
@@ -147,7 +147,7 @@ impl Changed {
         path(&self.interface, &self.key)
     }
 
-    /// Sets it as it was, unless somebody else has changed it meanwhile; whether it was set.
+    /// Restores the old value, unless somebody else has changed the setting meanwhile; returns whether it was restored.
     fn give_back(&self) -> bool {
         if Settings::read(&self.interface, &self.key).as_ref() != Some(&self.now) {
             return false;
@@ -173,7 +173,7 @@ impl fmt::Display for Changed {
 
 /// What is in the file.
 struct Memory {
-    /// While there is something in it.
+    /// Open while there are changed settings to note.
     file: Option<Flock<File>>,
     all: Vec<Changed>,
 }
@@ -202,7 +202,7 @@ impl Memory {
             return self.file.take().map_or(Ok(()), |_locked| fs::remove_file(place()));
         }
         if self.file.is_none() {
-            // What an earlier run has left was given back before. Nothing that is there is written to.
+            // The settings of an earlier run were restored before. Never write to an existing file.
             let mut options = OpenOptions::new();
             let made = options.read(true).write(true).create_new(true).mode(0o600).open(place())?;
             let locked = Flock::lock(made, FlockArg::LockExclusiveNonblock);

@@ -1,4 +1,4 @@
-//! TCP sockets, also ones that borrow addresses which are not this host's.
+//! Opens TCP sockets, also with borrowed addresses of other hosts.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -37,8 +37,8 @@ pub(crate) fn start_connecting_with(
     finish(socket, to)
 }
 
-/// The same from an address that need not be this host's, as [`super::divert`] brings its answers
-/// back. If its port is taken or below 1024, another is.
+/// Begins to connect from an address that need not be this host's: [`super::divert`] brings the answers back.
+/// If its port is taken or below 1024, the kernel chooses another port.
 ///
 /// # Errors
 /// When the right to borrow addresses is missing, or it fails at once.
@@ -57,8 +57,8 @@ pub(crate) fn start_connecting_from(from: SocketAddr, to: SocketAddr) -> io::Res
     finish(socket, to)
 }
 
-/// Listens for connections that are reset when they are closed, also before they were taken; `is_diverted`
-/// says that connections to other addresses are led there too.
+/// Listens for connections; closing resets them, also before they were accepted. `is_diverted` says that
+/// connections to other addresses are led to this socket, too.
 ///
 /// # Errors
 /// When the address is taken, or the right to take others' connections is missing.
@@ -72,7 +72,7 @@ pub(crate) fn start_listening(at: SocketAddr, is_diverted: bool) -> io::Result<T
     })
 }
 
-/// Listens with a socket that was prepared; connections to it are like it.
+/// Listens with a prepared socket; accepted connections inherit its options.
 ///
 /// # Errors
 /// When the address is taken.

@@ -1,4 +1,4 @@
-//! UDP sockets of services, also ones that borrow addresses which are not this host's.
+//! Opens UDP sockets for services, also with borrowed addresses of other hosts.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -26,7 +26,7 @@ pub(crate) fn open(at: SocketAddr) -> io::Result<UdpSocket> {
     Ok(UdpSocket::from(socket))
 }
 
-/// A socket that sends to one address, and hears what comes from there.
+/// A connected socket: sends to one address, and receives from this address only.
 ///
 /// # Errors
 /// When there is no way to it, or no descriptor.
@@ -49,8 +49,9 @@ pub(crate) fn open_towards_with(to: SocketAddr, mark: Option<u32>) -> io::Result
     Ok(UdpSocket::from(socket))
 }
 
-/// The same from an address that need not be this host's, as [`super::divert`] brings its answers back. If the port
-/// cannot be had, another is. Nothing else may be between both: the kernel would give its datagrams to either.
+/// A connected socket with an address that need not be this host's: [`super::divert`] brings the answers back. If the
+/// port is taken or below 1024, the kernel chooses another port. No second socket may have both addresses: the kernel
+/// would give its datagrams to either.
 ///
 /// # Errors
 /// When the right to borrow addresses is missing, or there is no way or descriptor.
@@ -71,7 +72,7 @@ pub(crate) fn open_from(from: SocketAddr, to: SocketAddr) -> io::Result<UdpSocke
     Ok(UdpSocket::from(socket))
 }
 
-/// Sends a datagram from an address that need not be this host's, and forgets that: an answer is for whoever has
+/// Sends a datagram from an address that need not be this host's. No socket stays: an answer goes to the owner of
 /// the address.
 ///
 /// # Errors
@@ -85,8 +86,7 @@ pub(crate) fn send_from(from: SocketAddr, to: SocketAddr, datagram: &[u8]) -> io
     Ok(())
 }
 
-/// A socket on this host's loopback interface that takes datagrams to other addresses, as [`super::capture`] leads
-/// them there.
+/// A socket on this host's loopback interface for datagrams to other addresses, led there by [`super::capture`].
 ///
 /// # Errors
 /// When the right to take others' datagrams is missing.
@@ -105,7 +105,7 @@ pub(crate) fn open_capture(at: IpAddr) -> io::Result<UdpSocket> {
     Ok(UdpSocket::from(socket))
 }
 
-/// The next datagram of such a socket: its length, from where and whereto it was sent.
+/// The next captured datagram: its length, source and destination.
 ///
 /// # Errors
 /// When there is none.

@@ -1,13 +1,13 @@
-//! How packets find a service's device, and what becomes of them without it: routes and rules, put back
-//! when they go.
+//! Keeps the routes and rules that lead packets to a service's device, or refuse them without it: missing ones
+//! are put back.
 //!
 //! ```text
 //!   Wish ──▶ Ways ──▶ claims: routes and rules         left by a crash, taken over at the start
 //!              ▲                                       removed by a clean end
 //!              └── Changes ◀── the kernel: a route went or came, a device was taken down and up
 //! ```
-//! A route of others that comes to a network of ours does not lead packets away from us: ours then stands in
-//! a table of its own, which comes first. So nobody fights for the place in the main table.
+//! If another program adds a route to one of our networks, our route moves to a table of its own, which comes
+//! first. So packets still come to us, and nobody fights for the place in the main table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -36,7 +36,7 @@ const READS: usize = 64;
 /// time after that: whoever removes them again and again is not worth more of the thread.
 const LOOKS: u32 = 10;
 const INTERVAL: Duration = Duration::from_secs(6);
-/// Faults that an operator is told of; one may be of thousands of routes.
+/// Faults shown to an operator at most; thousands of routes may have faults.
 const FAULTS: usize = 8;
 
 /// The routes and rules of a service.
@@ -51,20 +51,20 @@ pub(crate) struct Ways {
     radios: BTreeSet<String>,
     /// Which key of a configuration lets our routes take the place of others', if any does.
     consent: Consent,
-    /// Interfaces that would refuse what comes by the device, because it would not go back by them.
+    /// Changed reverse path filters of interfaces: strict ones would refuse packets whose answers leave by the device.
     loosened: Settings,
-    /// Routes of others that came to networks of ours since, as `ip route` writes them.
+    /// Routes of other programs added since to our networks, as `ip route` writes them.
     displacing: BTreeMap<Prefix, String>,
-    /// Whether it is not known what is missing, because others change it all the time.
+    /// Whether the check for missing routes is put off, because others change them all the time.
     is_put_off: bool,
 }
 
-/// Whether routes of others that would win give way.
+/// Whether winning routes of other programs give way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Consent {
     /// They do.
     Given,
-    /// They do not; this key of the configuration would let them.
+    /// Routes of others do not give way, unless this key of the configuration is set.
     Wanted(&'static str),
     /// They do not.
     Withheld,
@@ -129,7 +129,7 @@ impl Ways {
         self.fence.dropped()
     }
 
-    /// What is wished for the device of a service that has one.
+    /// The wish for the only device of a service.
     pub(crate) fn wish(&self) -> Wish {
         self.wishes.first().cloned().unwrap_or_default()
     }
@@ -149,7 +149,7 @@ impl Ways {
         self.loosen();
     }
 
-    /// What is not as it was wished, for an operator.
+    /// Deviations from the wishes, in words for an operator.
     pub(crate) fn faults(&self) -> Vec<String> {
         let displaced = self.displacing.iter().map(|(network, said)| {
             format!("{network}: `{said}` came; our route stands aside now, before it")
@@ -171,7 +171,7 @@ impl Ways {
         faults
     }
 
-    /// Puts right what others have changed, and returns what that was.
+    /// Repairs changes made by others, and returns what was repaired.
     fn look(&mut self) -> anyhow::Result<Outcome> {
         let displaced = self.stand_aside()?;
         let restored = self.claims.reconcile().context("cannot ask for routes")?;
@@ -179,8 +179,8 @@ impl Ways {
         Ok(Outcome { restored, displaced, ..Outcome::default() })
     }
 
-    /// Has routes stand aside whose place others have taken, or would have as soon as ours were gone; returns
-    /// how many.
+    /// Moves routes aside whose place other programs have taken, or would take as soon as ours were gone; returns
+    /// the number of moved routes.
     fn stand_aside(&mut self) -> anyhow::Result<u64> {
         let in_main = |wish: &Wish| -> Vec<_> {
             wish.networks().filter(|network| !wish.is_aside(network)).collect()
@@ -207,7 +207,7 @@ impl Ways {
         Ok(count)
     }
 
-    /// Has the new ones of the routes that are wished take the place of others', where that is allowed.
+    /// Lets new routes of the wishes take the place of other programs' routes, where allowed.
     fn make_way(&mut self, wishes: &mut [Wish]) -> anyhow::Result<()> {
         let mut new = BTreeSet::new();
         for wish in &mut *wishes {
@@ -277,12 +277,12 @@ fn rivals_of(
     rivals(netlink, *owner, &devices, networks).context("cannot ask for routes")
 }
 
-/// Has routes stand aside that others would lead away from, and returns to which networks.
+/// Moves routes aside that rival routes would beat, and returns their networks.
 fn take(wishes: &mut [Wish], rivals: &BTreeMap<Prefix, Rival>) -> Vec<Prefix> {
     let mut all = Vec::new();
     for wish in wishes {
-        // One with a greater metric changes nothing as long as ours is there; but it would be the way
-        // without, and not what refuses packets.
+        // A rival route of a greater metric changes nothing while our route stands; but without our route it would
+        // carry the packets, in place of the entry that refuses them.
         let is_taken =
             |network: &Prefix| rivals.get(network).is_some_and(|rival| rival.wins || !wish.is_open);
         let taken: Vec<_> = wish.networks().filter(is_taken).collect();
@@ -302,12 +302,12 @@ pub(crate) fn give_up(owner: Owner) {
     fence::give_up(owner);
 }
 
-/// What the kernel tells of changes.
+/// The kernel's notices of changes to routes and rules.
 pub(crate) struct Changes {
-    /// Becomes ready when one of both is.
+    /// Becomes ready when either source of notices is ready.
     either: Epoll,
     monitor: Monitor,
-    /// Of nftables, if the kernel has it.
+    /// Notices of nftables, if the kernel has nftables.
     removals: Option<Removals>,
     /// Devices of ours that are down.
     down: BTreeSet<u32>,
@@ -354,8 +354,8 @@ impl Changes {
         !ready.is_empty() || self.look_at.is_some_and(|at| at <= now)
     }
 
-    /// Reads what has changed, and puts right what is not as it was wished; `restore` gives the device of this
-    /// number its addresses again, and says whether it has all.
+    /// Reads notices of changes, and repairs deviations from the wishes; `restore` gives the device of this
+    /// number its addresses again, and returns whether the device has all of its addresses.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
@@ -421,7 +421,7 @@ impl AsFd for Changes {
     }
 }
 
-/// Devices of a service of one thread, and the ways to them.
+/// The devices of a single-threaded service, with the routes to them.
 pub(crate) struct Kept {
     devices: Vec<Device>,
     ways: Ways,

@@ -57,7 +57,7 @@ struct Said {
 }
 
 impl Complaints {
-    /// Whether a line may be written now: how many of its kind were left out before it.
+    /// Whether a line may be written now, and if so how many lines of the same kind were left out before.
     pub(crate) fn admit(&mut self, now: Time, subject: Subject) -> Option<u64> {
         let said = self.0.entry(subject).or_insert(Said { since: now, lines: 0, suppressed: 0 });
         if now.since(said.since) >= PERIOD {
@@ -72,7 +72,7 @@ impl Complaints {
         Some(std::mem::take(&mut said.suppressed))
     }
 
-    /// Lines left out that no later line told of.
+    /// Lines left out and not yet mentioned in a later line.
     pub(crate) fn untold(&self) -> u64 {
         self.0.values().map(|said| said.suppressed).sum()
     }

@@ -1,5 +1,5 @@
-//! Packets of routers in GRE: each router's tunnel is a TUN device here, so that the kernel's routing
-//! brings what comes from it to the other services, and what is for it back.
+//! Carries packets of routers in GRE: each router's tunnel is a TUN device here, so that the kernel routes
+//! packets between routers and the other services.
 //!
 //! ```text
 //!   router ⇄ IP, protocol 47 ⇄ raw socket ⇄ Tunnel ⇄ TUN device ⇄ routing ⇄ IP client, HF-PEP
@@ -68,18 +68,18 @@ struct Counters {
     /// Packets of other tunnels between the two hosts, or of none.
     dropped_key: u64,
     dropped_checksum: u64,
-    /// What is no packet of GRE, or has no whole packet of IP in it.
+    /// Dropped: not a GRE packet, or no whole IP packet inside.
     dropped_malformed: u64,
-    /// What is neither IPv4 nor IPv6.
+    /// Dropped: neither IPv4 nor IPv6.
     dropped_protocol: u64,
-    /// What claims to come from where it cannot.
+    /// Dropped: an impossible source address.
     #[serde(flatten)]
     bad_sources: BadSources,
-    /// What the device did not take.
+    /// Dropped: the device did not take the packet.
     dropped_device: u64,
-    /// What the network did not take: no way, or no room.
+    /// Dropped: the network did not take the packet, as there was no way or no room.
     dropped_unsent: u64,
-    /// Errors that the network told of what was sent.
+    /// ICMP errors received about packets that we sent.
     errors_received: u64,
     /// Routes that were put back.
     routes_restored: u64,
@@ -183,7 +183,7 @@ impl Tunnels {
         }
     }
 
-    /// Sends the router of a tunnel what routing has for it.
+    /// Sends the packets routed into a tunnel to its router.
     fn send(&mut self, at: usize) -> anyhow::Result<()> {
         let Self { tunnels, buffer, packet, counters, .. } = self;
         let Tunnel { config, tun, socket } = &tunnels[at];
@@ -213,7 +213,7 @@ impl Tunnels {
     }
 }
 
-/// Behind the router of which tunnel an address is: the longest network that holds it decides.
+/// Finds the tunnel whose router an address is behind, by the longest matching network.
 fn whose(tunnels: &[Tunnel], address: IpAddr) -> Option<usize> {
     let longest = |tunnel: &Tunnel| {
         let holding = tunnel.config.networks.iter().filter(|network| network.contains(address));

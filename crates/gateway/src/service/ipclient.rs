@@ -87,7 +87,7 @@ struct Status {
     mtu: u16,
     octets_waiting: u64,
     octets_unconfirmed: u64,
-    /// What the server said that could not be read, or not then.
+    /// Messages of the server that were malformed or not allowed at the time.
     invalid: u64,
     /// Why the server was left, until it has bound us again.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,7 +129,7 @@ impl Client {
         Ok(Self {
             tun,
             ways,
-            // Its connection goes where it would without the routes.
+            // The connection to the server is routed as if our routes did not exist.
             dial: Dial::new(Time::ZERO, config.server).marked(MARK),
             rules: Rules::new(&setup.config.rules.table)?,
             client,
@@ -206,7 +206,7 @@ impl Client {
     }
 }
 
-/// Whether a packet is of a TCP connection that it does not begin.
+/// Whether a packet belongs to a TCP connection without beginning it.
 fn is_later_in_connection(header: &Header, packet: &[u8]) -> bool {
     let (flow, offset) = FlowKey::of(header, packet);
     let segment = Peek::of(&flow, header, packet, offset);
@@ -214,7 +214,7 @@ fn is_later_in_connection(header: &Header, packet: &[u8]) -> bool {
 }
 
 impl Driver for Client {
-    /// Does what is due, and carries what there is from one side to the other.
+    /// Handles due timers and moves waiting data between both sides.
     fn act(&mut self, now: Time) -> anyhow::Result<()> {
         self.client.handle_clock(now, wall_clock());
         self.dial.handle_timeout(now);

@@ -1,4 +1,4 @@
-//! What carries traffic, each service on a thread of its own, and what its supervisor knows of it.
+//! Services that carry traffic, each on its own thread, and the interface to their supervisor.
 //!
 //! ```text
 //!                 set_up            Driver: act, wait, take            end
@@ -45,12 +45,12 @@ pub(crate) const SERVICES: [Kind; 8] = [
     routing::KIND,
 ];
 
-/// The time since 1970, as the wall clock has it.
+/// The wall clock's time since 1970.
 fn wall_clock() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)
 }
 
-/// A service as its supervisor knows it before it runs.
+/// A kind of service: everything that the supervisor needs to start one.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
@@ -60,8 +60,8 @@ pub(crate) struct Kind {
     pub(crate) rights: &'static [Capability],
     /// Opens all that it needs; an error says what is missing, with the remedy.
     pub(crate) set_up: fn(&Setup<'_>) -> anyhow::Result<Box<dyn Service>>,
-    /// Removes what of it outlives its thread, whether that ran or not: only of one that ends for good. What fails
-    /// or is made anew finds it there.
+    /// Cleans up the state of a service that has ended for good and that outlives its thread, whether the thread
+    /// ran or not. A service that fails or is started anew still finds this state.
     pub(crate) clean_up: fn(),
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) config: &'a Config,
     /// Of its random numbers; nobody can guess it.
     pub(crate) seed: u64,
-    /// The time of all that it is told.
+    /// The clock for every time that the service is given.
     pub(crate) clock: Clock,
     /// Wakes the service's thread.
     pub(crate) waker: &'a Arc<Waker>,
@@ -84,27 +84,27 @@ pub(crate) trait Service: Driver {
     /// How it is.
     fn report(&self, now: Time) -> Report;
 
-    /// Takes another configuration, which asks for it too. What did not change is not disturbed.
+    /// Takes another configuration that asks for this service too. Unchanged parts are not disturbed.
     ///
     /// # Errors
     /// When it cannot be taken: nothing has changed.
     fn reload(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload>;
 
-    /// Says goodbye, if there is anybody to say it to.
+    /// Says goodbye to others, if there are any.
     fn end(&mut self, _now: Time) {}
 }
 
 /// What became of another configuration.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Reload {
-    /// It is in force, and this has changed.
+    /// The configuration is in force, with these changes.
     Taken(Vec<String>),
-    /// It has to be made anew.
+    /// The service has to be made anew.
     Restart,
 }
 
 impl Reload {
-    /// Of a service that takes nothing while it runs.
+    /// The reload of a service that cannot change its configuration while running.
     pub(crate) fn unless_same(is_same: bool) -> Self {
         if is_same { Self::Taken(Vec::new()) } else { Self::Restart }
     }

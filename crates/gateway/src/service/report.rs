@@ -1,4 +1,4 @@
-//! What a service says of itself, as values; text is made of them in one place, by the supervisor.
+//! Reports of services to their supervisor, as values; the supervisor alone turns values into text.
 
 use rules::Counters;
 use serde::Serialize;
@@ -14,15 +14,15 @@ pub(crate) struct Report {
     pub(crate) counters: Vec<Entry>,
     /// More than numbers, and by what name.
     pub(crate) status: Option<(&'static str, Value)>,
-    /// Numbers that stand for one of several.
+    /// Numbers with a label, each for one of several objects.
     pub(crate) samples: Vec<Sample>,
-    /// What is not as it should be while it runs, for an operator.
+    /// Faults of the running service, for an operator.
     pub(crate) faults: Vec<String>,
-    /// What the rules counted that it follows; no name for what none matched.
+    /// Counters of the rules that the service follows; traffic that no rule matched has no name.
     pub(crate) rules: Vec<(Option<String>, Counters)>,
 }
 
-/// A number that stands for one of several.
+/// A number with a label, for one of several objects.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) name: String,
@@ -38,7 +38,7 @@ impl Report {
     }
 }
 
-/// The fields of what is counted that are whole numbers, each by its name behind a prefix.
+/// The whole-number fields of a set of counters, each named by a prefix and the field's name.
 pub(crate) fn entries(prefix: &str, stats: &impl Serialize) -> Vec<Entry> {
     let Ok(Value::Object(fields)) = serde_json::to_value(stats) else { return Vec::new() };
     let numbers = fields.into_iter().filter_map(|(name, value)| Some((name, value.as_u64()?)));

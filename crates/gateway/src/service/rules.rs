@@ -16,7 +16,7 @@ pub(super) struct Rules {
     entrances: Option<Entrances>,
 }
 
-/// What tells the interfaces that packets enter by, if a rule asks for one.
+/// Opens the lookup of the interfaces by which packets enter, if a rule asks for an interface.
 fn entrances(rules: &Config) -> anyhow::Result<Option<Entrances>> {
     let asks = !rules.split_from.is_empty()
         || rules.rules.iter().any(|rule| !rule.selector.interfaces.is_empty());
@@ -42,7 +42,7 @@ impl Rules {
         self.table.handle_packet(header, packet, interface)
     }
 
-    /// What becomes of a TCP connection that the kernel has let in by a rule, or because none matched.
+    /// Decides on a TCP connection that the kernel has let in by a rule, or because no rule matched.
     pub(super) fn decide_by(
         &mut self,
         now: Time,
@@ -54,13 +54,13 @@ impl Rules {
         self.table.decide_by(rule, &flow)
     }
 
-    /// What becomes of a TCP connection that was made to HF-PEP itself.
+    /// Decides on a TCP connection made to HF-PEP itself.
     pub(super) fn decide(&mut self, now: Time, from: SocketAddr, to: SocketAddr) -> Decision<'_> {
         let flow = flow(self.entrances.as_mut(), now, protocol::TCP, from, to);
         self.table.decide_split(&flow, 0)
     }
 
-    /// What becomes of a datagram of so many octets that was sent to HF-PEP itself.
+    /// Decides on a datagram of so many octets sent to HF-PEP itself.
     pub(super) fn decide_datagram(
         &mut self,
         now: Time,
@@ -86,7 +86,7 @@ impl Rules {
         Ok(changes)
     }
 
-    /// What each rule counted, by its name; no name for what none matched.
+    /// The counters of each rule by name; traffic that no rule matched has no name.
     pub(super) fn counters(&self) -> Vec<(Option<String>, Counters)> {
         let counters = self.table.counters();
         counters.map(|(name, counted)| (name.map(str::to_owned), counted)).collect()
@@ -115,7 +115,7 @@ fn flow<'a>(
         destination: to.ip(),
         protocol,
         ports: Some((from.port(), to.port())),
-        // Nobody tells it of a connection that the kernel has accepted.
+        // Unknown for a connection that the kernel has accepted.
         dscp: 0,
         interface: entrances.and_then(|it| it.find(now, from.ip())),
     }

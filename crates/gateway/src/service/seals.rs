@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::complaints::{Complaints, Subject};
 
-/// Writes a line about a seal, unless one of its kind was written lately.
+/// Logs trouble with a seal, unless a line of the same kind was written lately.
 pub(super) fn tell(complaints: &mut Complaints, now: Time, node: Address, trouble: Trouble) {
     match trouble {
         Trouble::Refused(why @ Refusal::Misnamed { .. }) => {

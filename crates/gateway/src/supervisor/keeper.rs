@@ -1,4 +1,4 @@
-//! The process that opens the files of a configuration for a gateway that may not.
+//! A helper process that opens the files of a configuration for a gateway without the right to.
 //!
 //! ```text
 //!   gateway ── number, path ─────────────▶ keeper: may read all files, and has no other right
@@ -39,7 +39,7 @@ pub(super) fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
     let (ours, its) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
     setsockopt(&ours, sockopt::ReceiveTimeout, &TimeVal::seconds(PATIENCE))?;
-    // Questions wait until it has time for them, and only so many.
+    // Questions wait in the socket until the process has time, and only a limited number of them.
     setsockopt(&ours, sockopt::SendTimeout, &TimeVal::seconds(PATIENCE))?;
     Command::new("/proc/self/exe")
         .arg0("trackway")
@@ -58,11 +58,11 @@ pub(super) fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the files of a configuration for the process at standard input, until that ends; as this user, with no
-/// right but to read.
+/// Opens the files of a configuration for the process at standard input, until this process ends; as this user,
+/// with no right but to read.
 ///
-/// Only files are opened that `owners` alone could have changed (`0,1000:1000`: users, each with the group of its
-/// own). Nobody else can write the configuration then, so it is asked anew for the names of its files each time.
+/// Opens only files that `owners` alone could have changed (`0,1000:1000`: users, each with the group of its own).
+/// So nobody else can write the configuration, and each time it is read anew for the names of its files.
 ///
 /// # Errors
 /// When rights cannot be given up, or `owners` cannot be read.
@@ -71,7 +71,7 @@ pub fn keep_files(config: &Path, uid: u32, gid: u32, owners: &str) -> anyhow::Re
     let _ = prctl::set_name(c"trackway-keeper");
     files::trust(owners.parse().context("whose files may be opened")?);
     rights::read_only(&Account::of(uid, gid))?;
-    // Without a filter it can do no more either than its rights let it.
+    // Even without a filter the process can do no more than its rights allow.
     let _ = seccomp::confine_reader();
     let asking = io::stdin();
     let mut asked = vec![0; LONGEST];
@@ -89,10 +89,10 @@ pub fn keep_files(config: &Path, uid: u32, gid: u32, owners: &str) -> anyhow::Re
     }
 }
 
-/// Opens the configuration, or a file that it names as it is now.
+/// Opens the configuration, or a file named in its current content.
 ///
 /// # Errors
-/// When the configuration does not name it, or either file cannot be opened or trusted.
+/// When the configuration does not name the file, or either file cannot be opened or trusted.
 fn open_named(config: &Path, path: &Path) -> io::Result<File> {
     let itself = files::open(config)?;
     if path == config {

@@ -1,4 +1,4 @@
-//! The file with the counters.
+//! Writes the counters into a file for Prometheus.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
@@ -16,7 +16,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// The file of this name; it is made if that can be done now.
+    /// The file of this name, created now if possible.
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), opened: belongings::open_written(path) }
     }
@@ -25,8 +25,8 @@ impl Metrics {
         self.path == path
     }
 
-    /// Writes it so that a reader sees the old or the new one, never a part; where we may make no files, over
-    /// what was there.
+    /// Replaces the file, so that a reader sees the old or the new text, never a part; where we may make no files,
+    /// overwrites the old text.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -44,7 +44,7 @@ impl Metrics {
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
-    // What is there is not written to: a crash may have left it, or somebody have made it lead elsewhere.
+    // Never write to an existing file: a crash may have left it, or somebody may have made it a link elsewhere.
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}

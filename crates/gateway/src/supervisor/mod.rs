@@ -1,4 +1,4 @@
-//! What starts the services, watches them, and speaks with the operator.
+//! Starts the services, watches them, and speaks with the operator.
 //!
 //! ```text
 //!   SIGTERM, SIGHUP ─▶ ┌────────────┐ ─ start, reload, end ─▶ ┌─────────┐
@@ -108,7 +108,7 @@ pub fn run(
     Ok(())
 }
 
-/// Gives back what an earlier run has left changed, so that the first value is what this one gives back.
+/// Restores settings that an earlier run left changed, so that this run saves and restores the original values.
 fn give_back() {
     match settings::give_back() {
         Ok(given) => given.iter().for_each(|setting| {
@@ -146,7 +146,7 @@ impl Driver for Supervisor {
         for position in 0..self.slots.len() {
             if self.slots[position].retry_at().is_some_and(|at| at <= now) {
                 let config = Arc::clone(&self.config);
-                // It is tried again should that fail.
+                // If this fails, the start is tried again later.
                 drop(self.start(now, position, &config, true));
             }
         }
@@ -195,7 +195,7 @@ impl Driver for Supervisor {
 }
 
 impl Supervisor {
-    /// Of services of which none runs yet.
+    /// A supervisor whose services have not started yet.
     ///
     /// # Errors
     /// When there are no descriptors left.
@@ -240,7 +240,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Begins to start a service; a notice of the thread with this number says what came of it.
+    /// Begins to start a service; a notice of the thread with this number reports the outcome.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -343,7 +343,8 @@ impl Supervisor {
         }
     }
 
-    /// Ends all for good. One that is dropped has failed: what keeps packets from leaving in clear stays then.
+    /// Ends all services for good. A supervisor dropped without this call has failed: the routes and rules that
+    /// keep packets from leaving in clear then stay.
     fn end(mut self) {
         let status = self.status();
         for slot in self.slots.iter_mut().filter(|slot| !slot.is_off()) {

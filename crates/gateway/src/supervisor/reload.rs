@@ -1,4 +1,4 @@
-//! Another configuration: checked as a whole, then put in force as a whole or not at all.
+//! Reloads the configuration: checks it as a whole, then puts it in force as a whole or not at all.
 //!
 //! ```text
 //!   file ─▶ checked ─▶ services that stay take it ─▶ others leave, others start (anew) ─▶ what left is cleaned up
@@ -23,11 +23,11 @@ use crate::config::{Config, Process};
 use crate::linux::rights;
 use crate::service::Reload;
 
-/// What came of reading the configuration again.
+/// The outcome of reading the configuration again.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reloaded {
-    /// It is in force, and this has changed.
+    /// The configuration is in force, with these changes.
     Changed(Vec<String>),
     /// It is wrong: file, line and what is allowed. Nothing has changed.
     Invalid(String),
@@ -62,7 +62,7 @@ impl Supervisor {
                     changes.push("log: another level".to_owned());
                 }
                 let had = self.metrics.take();
-                // One that stays is open, which may not be possible again.
+                // Keep an open file of the same path: it might not be possible to open it again.
                 self.metrics = metrics.as_deref().map(|path| {
                     had.filter(|it| it.is_at(path)).unwrap_or_else(|| Metrics::new(path))
                 });
@@ -188,7 +188,7 @@ impl Supervisor {
                 }
             }
         }
-        // Those that left come back if it is refused: what refuses packets meanwhile stays until then.
+        // If the reload is refused, the removed services start again: until then their routes that refuse packets stay.
         if fault.is_none() || !is_strict {
             leaving.iter().for_each(|&position| self.slots[position].clean_up());
         }

@@ -1,4 +1,4 @@
-//! The place of one service: whether it runs, and when it is tried again.
+//! Supervises one service: its state, its thread, and the time of the next attempt to start it.
 //!
 //! ```text
 //!             start                 set up
@@ -20,8 +20,8 @@ use super::worker::{Job, Notices, Worker};
 use crate::config::Config;
 use crate::service::{Kind, Sample};
 
-/// Until a service that failed is tried again: so long at first, twice as long each time, and so
-/// long at most.
+/// Wait before a failed service is started again: the shortest at first, doubled each time, up to the
+/// longest.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -32,7 +32,7 @@ pub(super) struct Slot {
     life: Life,
     state: State,
     since: SystemTime,
-    /// Times that it was started again because it had failed.
+    /// Number of restarts after failures.
     restarts: u64,
     /// Why it failed last.
     why: Option<String>,
@@ -58,7 +58,7 @@ enum State {
     Failed,
 }
 
-/// What an operator is told of a service.
+/// The status of a service, for the operator.
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     name: &'static str,
@@ -83,7 +83,7 @@ impl Slot {
         }
     }
 
-    /// Starts a thread that sets the service up; a notice says what came of it.
+    /// Starts a thread that sets the service up; a notice reports the outcome.
     ///
     /// # Errors
     /// When no thread can be started.
@@ -101,7 +101,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Its thread says that it carries traffic.
+    /// The service's thread reports that the service carries traffic.
     pub(super) fn handle_started(&mut self, now: Time) {
         let life = std::mem::replace(&mut self.life, Life::Off);
         if let Life::Starting { worker, is_retry } = life {
@@ -116,7 +116,7 @@ impl Slot {
         }
     }
 
-    /// Its thread, or the attempt to have one, ended: it will be tried again.
+    /// The service's thread failed, or could not start: the service will be tried again.
     pub(super) fn handle_failure(&mut self, now: Time, why: &anyhow::Error) {
         match self.life {
             Life::Running { since, .. } => {
@@ -132,17 +132,17 @@ impl Slot {
         self.patience = (self.patience * 2).min(LONGEST);
     }
 
-    /// Ends the service, and forgets its past; what has to outlive it stays.
+    /// Ends the service, and forgets its past; kernel state meant to outlive the service stays.
     pub(super) fn stop(&mut self) {
         *self = Self::new(self.kind);
     }
 
-    /// Removes what has outlived the service, which was stopped for good.
+    /// Removes the kernel state that has outlived the service, which was stopped for good.
     pub(super) fn clean_up(&self) {
         (self.kind.clean_up)();
     }
 
-    /// When it is to be tried again.
+    /// The time of the next attempt to start the service.
     pub(super) fn retry_at(&self) -> Option<Time> {
         match self.life {
             Life::Waiting { until } => Some(until),
@@ -188,7 +188,7 @@ impl Slot {
         }
     }
 
-    /// Another state, if it is one.
+    /// Changes the state; the time of the change is kept if the state is the same.
     fn turn(&mut self, state: State) {
         if self.state != state {
             self.since = SystemTime::now();

@@ -1,4 +1,4 @@
-//! What the gateway says of itself: one value, and text made of it.
+//! Reports the status of the gateway: one value, written as JSON or as metrics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::service::{Report, Sample};
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     services: Vec<slot::Status>,
-    /// What is not as it should be although services run.
+    /// Faults present although services run.
     faults: Vec<String>,
     /// All counters, each by its name.
     #[serde(flatten)]
@@ -26,7 +26,7 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// What the services and those who run say together.
+    /// Combines the state of all services with the reports of the running services.
     pub(super) fn new(services: Vec<slot::Status>, reports: Vec<Report>) -> Self {
         let mut status = Self {
             samples: services.iter().flat_map(slot::Status::samples).collect(),

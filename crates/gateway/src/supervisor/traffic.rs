@@ -1,5 +1,5 @@
-//! What the operator switched on and off, and what the rules counted in all services, also in those
-//! that were started anew for another configuration.
+//! Keeps the operator's traffic switches, and sums each rule's counters over all services, also over services
+//! started anew for another configuration.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub(super) struct Traffic {
     is_disabled: bool,
     /// Rules that were switched, by name, whatever the file says.
     switched: BTreeMap<String, bool>,
-    /// What rules counted in services that ended; no name for what none matched.
+    /// Counters of each rule from services that ended; no name for flows that matched no rule.
     counted: BTreeMap<Option<String>, Counters>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Switch {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Switched {
-    /// It is switched, and this has changed.
+    /// The switch took effect, with these changes.
     Changed(Vec<String>),
     /// A service cannot follow. Nothing has changed.
     Refused(String),

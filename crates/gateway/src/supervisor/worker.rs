@@ -1,4 +1,4 @@
-//! A service's thread, and the way to it.
+//! Runs a service on a thread, and passes messages to the thread.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -47,7 +47,7 @@ pub(super) struct Notices {
     pub(super) waker: Arc<Waker>,
 }
 
-/// A thread of a service. It ends when this is dropped.
+/// A thread of a service. The thread ends when its `Worker` is dropped.
 #[derive(Debug)]
 pub(super) struct Worker {
     /// Its number; no other thread ever has it.
@@ -64,7 +64,7 @@ pub(super) struct Job {
     pub(super) is_restart: bool,
 }
 
-/// An answer that is on its way.
+/// A pending answer of a thread.
 pub(super) struct Pending<T>(Receiver<T>);
 
 impl Worker {
@@ -128,7 +128,7 @@ impl<T> Pending<T> {
     }
 }
 
-/// Tells what became of a thread, also when it panics.
+/// Reports the end of a thread, also after a panic.
 struct Teller {
     id: u64,
     notices: Notices,

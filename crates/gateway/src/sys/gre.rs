@@ -33,18 +33,18 @@ impl Gre {
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         if local.is_ipv4() {
             setsockopt(&fd, sockopt::Ipv4Ttl, &i32::from(ttl))?;
-            // A packet that is too long for the first link is cut here, and one that is for another link is cut there;
-            // what anybody says of the path by ICMP changes nothing.
+            // A packet too long for the first link is fragmented here, and a packet too long for a later link there;
+            // reports about the path by ICMP change nothing.
             set(&fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT)?;
         } else {
             setsockopt(&fd, sockopt::Ipv6Ttl, &i32::from(ttl))?;
-            // Routers of IPv6 cut nothing: what they say is believed down to 1,280 octets, into which we cut.
+            // IPv6 routers fragment nothing: their reports are believed down to 1,280 octets, our fragments' size.
             set(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT)?;
         }
         bind(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(local, 0)))?;
         connect(fd.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(remote, 0)))?;
         let gre = Self { fd, is_v4: local.is_ipv4() };
-        // What others sent before it was connected; not more than fits into the socket.
+        // Packets of others from before the socket was connected; no more than fit into the socket.
         let mut stranger = [0; HEADER_V4];
         while gre.receive(&mut stranger)?.is_some() {}
         Ok(gre)
@@ -53,7 +53,7 @@ impl Gre {
     /// The next packet, from its GRE header on; `None` when there is none now.
     ///
     /// # Errors
-    /// What the network said of one that was sent, or when the socket is broken.
+    /// When the network has reported an error for a sent packet, or the socket is broken.
     pub fn receive<'a>(&self, into: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
         let len = match recv(self.fd.as_raw_fd(), into, MsgFlags::empty()) {
             Ok(len) => len,

@@ -1,4 +1,4 @@
-//! Gives memory that was freed back to the kernel.
+//! Returns freed memory to the kernel.
 
 /// Gives back what this process has freed and its allocator keeps. It takes milliseconds: call it when much has been freed.
 pub fn give_back() {

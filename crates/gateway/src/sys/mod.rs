@@ -1,4 +1,4 @@
-//! The system calls that no safe wrapper reaches; the only unsafe code of the gateway.
+//! Makes system calls without a safe wrapper; the only unsafe code of the gateway.
 //!
 //! ```text
 //!   acl     who may use a file besides its owner

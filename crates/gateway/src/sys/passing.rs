@@ -1,4 +1,4 @@
-//! Descriptors that one process gives another, over a Unix socket that keeps messages apart.
+//! Passes descriptors from one process to another, over a Unix socket that keeps messages apart.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
@@ -18,8 +18,8 @@ pub fn send(socket: impl AsFd, message: &[u8], with: Option<BorrowedFd<'_>>) -> 
     Ok(())
 }
 
-/// Waits for a message, of which it takes what fits; returns its octets, none when nobody is at the
-/// other end any more, and the descriptor that came with it.
+/// Waits for a message, and takes as much of it as fits; returns the number of octets, 0 once the other end is
+/// closed, and the descriptor that came with the message.
 ///
 /// # Errors
 /// When none comes in time.

@@ -1,4 +1,4 @@
-//! A packet socket that takes and puts whole frames, as the other end of a cable would.
+//! A packet socket that receives and sends whole frames, like the other end of a cable.
 
 use std::ffi::c_void;
 use std::io;
@@ -17,7 +17,7 @@ pub const OFFLOAD: usize = 10;
 /// Octets for what waits to be received: a thousand trains of segments.
 const RECEIVE_BUFFER: usize = 32 << 20;
 
-/// One end of an emulated cable: all that an interface receives, and the means to send from it.
+/// One end of an emulated cable: receives all frames of an interface, and sends frames from it.
 ///
 /// Nothing about the interface changes for good: promiscuous mode ends with the socket.
 #[derive(Debug)]
@@ -123,7 +123,7 @@ impl Port {
         Ok(Some(Received { len, tag: vlan_tag(&message) }))
     }
 
-    /// Sends one frame, which has an offload header before it: all zero when it is complete.
+    /// Sends one frame behind its offload header, which is all zero for a complete frame.
     ///
     /// # Errors
     /// When the interface does not take it.
@@ -153,7 +153,7 @@ impl Port {
     /// Whether the interface does not exist any more.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        // The kernel then gives its index as -1.
+        // For a removed interface the kernel gives the index -1.
         self.address().is_ok_and(|address| address.sll_ifindex < 0)
     }
 
@@ -173,7 +173,7 @@ impl Port {
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// What the kernel says of the interface: its number and its kind.
+    /// The number and kind of the interface, from the kernel.
     fn address(&self) -> io::Result<libc::sockaddr_ll> {
         // SAFETY: all-zero octets are a valid `sockaddr_ll`: integers.
         let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -207,7 +207,7 @@ impl AsFd for Port {
     }
 }
 
-/// Octets for control messages: more than the one that comes.
+/// Octets for control messages: more than the single expected message needs.
 const CONTROL: usize = 128;
 
 fn vlan_tag(message: &libc::msghdr) -> Option<[u8; 4]> {

@@ -1,4 +1,4 @@
-//! A socket for all IPv4 packets of one protocol that are for this host.
+//! Receives all IPv4 packets of one protocol for this host.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};

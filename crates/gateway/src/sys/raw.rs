@@ -1,4 +1,4 @@
-//! Whole IP packets, headers and all, into the kernel's own routing.
+//! Sends whole IP packets, headers included, into the kernel's own routing.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddrV4, SocketAddrV6};
@@ -12,7 +12,7 @@ use nix::sys::socket::{
     SockaddrIn6,
 };
 
-/// Sockets for packets that this node sends as if a program of its own had made them.
+/// Sockets that send ready-made packets as if a program on this node had made them.
 ///
 /// They pass OUTPUT and POSTROUTING, and the kernel finds their way.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! A filter of system calls, put in force.
+//! Installs a filter of system calls.
 
 use std::io;
 
@@ -17,7 +17,7 @@ pub struct Step {
     pub value: u32,
 }
 
-/// Whose calls are filtered, and those of whatever they start.
+/// Threads whose system calls are filtered; their children are filtered, too.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scope {
     /// All threads of this process.

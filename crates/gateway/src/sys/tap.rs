@@ -1,5 +1,5 @@
-//! A TAP or TUN device: frames (TAP) or packets (TUN) that the kernel sends into it come out of
-//! `read`, and those that go into `write` reach the kernel as if the device had received them.
+//! A TAP or TUN device: `read` returns frames (TAP) or packets (TUN) that the kernel sends into it, and the
+//! kernel takes frames or packets given to `write` as if the device had received them.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read as _, Write as _};
@@ -22,7 +22,7 @@ nix::ioctl_write_ptr_bad!(tun_set_iff, libc::TUNSETIFF, libc::ifreq);
 nix::ioctl_write_int_bad!(tun_set_offload, libc::TUNSETOFFLOAD);
 nix::ioctl_write_ptr_bad!(tun_set_vnet_hdr_size, libc::TUNSETVNETHDRSZ, libc::c_int);
 
-/// An open TAP or TUN device; it disappears when this is dropped.
+/// An open TAP or TUN device; dropping it removes the device.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
@@ -87,14 +87,14 @@ impl Tap {
         Ok(self)
     }
 
-    /// Whether the kernel takes trains of UDP datagrams, as it takes those of TCP segments.
+    /// Whether the kernel takes trains of UDP datagrams, as it takes trains of TCP segments.
     #[must_use]
     pub fn takes_datagram_trains(&self) -> bool {
         self.takes_datagram_trains
     }
 
-    /// Reads one frame, or a train of them that is still to be segmented, with its header;
-    /// `None` when there is none now.
+    /// Reads one frame, or a train of segments still to be cut into frames, with its header;
+    /// `None` when nothing waits.
     ///
     /// # Errors
     /// When the device is gone.

@@ -1,4 +1,4 @@
-//! What TCP sockets can tell and be told that no safe wrapper reaches.
+//! Options and state of TCP sockets without a safe wrapper.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};

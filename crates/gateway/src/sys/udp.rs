@@ -100,7 +100,7 @@ impl Udp {
         Ok(udp)
     }
 
-    /// Gives the socket another port, one that the kernel chooses, in place of one that it had from here; returns which.
+    /// Gives the socket a new port chosen by the kernel, in place of an earlier port from this call; returns the port.
     ///
     /// # Errors
     /// When the address is not ours any more, or all ports are in use.
@@ -113,7 +113,7 @@ impl Udp {
         port.ok_or_else(|| io::Error::other("a socket without a port"))
     }
 
-    /// Gives back a port that the kernel chose, so that nothing comes to it any more.
+    /// Gives back a port chosen by the kernel, so that no datagram comes to it any more.
     ///
     /// # Errors
     /// When the kernel does not.
@@ -143,7 +143,7 @@ impl Udp {
         self.tell_destinations()
     }
 
-    /// Lets the kernel tell of each datagram which address of this host it came to.
+    /// Lets the kernel report the destination address of each datagram.
     ///
     /// # Errors
     /// When the kernel cannot.
@@ -154,7 +154,7 @@ impl Udp {
         self.set(libc::IPPROTO_IP, libc::IP_PKTINFO, 1)
     }
 
-    /// What is sent carries this firewall mark from now on.
+    /// Sets a firewall mark for datagrams sent from now on.
     ///
     /// # Errors
     /// When the right to mark is missing.
@@ -192,9 +192,9 @@ impl Udp {
         Ok(received)
     }
 
-    /// Sends what is in `outbox`; returns whether all of it is gone.
+    /// Sends the datagrams in `outbox`; returns whether all are gone.
     ///
-    /// What the kernel refuses is lost, as it may be on the way, and counted.
+    /// A datagram refused by the kernel is lost, as it might be in the network, and counted.
     #[must_use]
     pub fn send(&self, outbox: &mut Outbox) -> bool {
         while outbox.next < outbox.runs.len() {
@@ -228,7 +228,7 @@ impl Udp {
         true
     }
 
-    /// Sends a datagram of its own; returns whether the kernel took it.
+    /// Sends a single datagram; returns whether the kernel took it.
     #[must_use]
     pub fn send_alone(&self, to: SocketAddr, head: Head, datagram: &[u8]) -> bool {
         let mut outbox = Outbox::default();
@@ -268,7 +268,7 @@ impl Udp {
         usize::try_from(sent).map_err(|_| Errno::last())
     }
 
-    /// The address as this socket's family writes it.
+    /// The address in the form of this socket's family.
     fn name_of(&self, address: SocketAddr) -> SockaddrStorage {
         match address {
             SocketAddr::V4(v4) if !self.is_v4 => {
@@ -303,13 +303,13 @@ pub struct Outbox {
     is_segmenting: bool,
     /// Datagrams that the kernel refused: too long for the interface, or no route.
     pub refused: u64,
-    /// Octets of the shortest datagram that was refused because it is too long.
+    /// Octets of the shortest datagram refused as too long.
     pub too_big: Option<usize>,
-    /// Whether the kernel refused to send from where it was told to, so that it chose itself.
+    /// Whether the kernel refused the given source, and so chose the source itself.
     pub has_lost_source: bool,
 }
 
-/// Datagrams that go in one message.
+/// Datagrams sent in one message.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     to: SocketAddr,
@@ -419,13 +419,13 @@ pub struct Arrived<'a> {
     pub from: SocketAddr,
     /// Whether it met congestion on its way (ECN).
     pub is_marked: bool,
-    /// What its IP header says of how to treat it: TOS or traffic class.
+    /// Traffic class or TOS in the datagram's IP header.
     pub traffic_class: u8,
-    /// Whether it was sent to a group or to all, as far as the kernel was asked to tell.
+    /// Whether the destination was a group or broadcast address, if the kernel was asked to report it.
     pub is_group: bool,
-    /// The address of this host that it was sent to, as far as the kernel was asked to tell.
+    /// The destination address, if the kernel was asked to report it.
     pub to: Option<IpAddr>,
-    /// The number of the interface that it came by, as far as the kernel was asked to tell.
+    /// The number of the interface of arrival, if the kernel was asked to report it.
     pub interface: Option<u32>,
     /// Its payload.
     pub datagram: &'a mut [u8],

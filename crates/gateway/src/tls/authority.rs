@@ -87,7 +87,7 @@ impl Validity {
 }
 
 impl Authority {
-    /// Makes an authority of this name.
+    /// Makes a certificate authority with this name.
     ///
     /// # Errors
     /// When the name cannot stand in a certificate.

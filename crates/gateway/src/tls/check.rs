@@ -1,4 +1,4 @@
-//! Whether a chain of certificates will be accepted, and what is wrong with it if not.
+//! Checks whether a certificate chain will be accepted, and explains why not.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use super::failure::Failure;
 use super::files::{self, BadFile, Unusable, day};
 use super::names;
 
-/// What was found out about a chain.
+/// The result of checking a chain.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verdict {
     /// Whom it is for.
     pub names: Vec<String>,
     /// Who issued the first certificate.
     pub issuer: String,
-    /// The day on which the first of its certificates ends.
+    /// The day on which the first certificate of the chain ends.
     pub until: String,
     /// Why it will be refused, if it will.
     pub failure: Option<Failure>,

@@ -1,8 +1,8 @@
-//! Why a session could not be made, or broke.
+//! Reasons for failed TLS sessions.
 
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
 
-/// Why a session could not be made, or broke. It names nobody, so that it can be logged.
+/// Why a session could not be made, or broke. A failure names nobody, so it can be logged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Failure {
     /// The server chose another ALPN protocol than the one the local client already has.

@@ -44,7 +44,7 @@ pub enum Unusable {
     /// The key belongs to another certificate.
     #[error("the key does not fit the certificate")]
     KeyMismatch,
-    /// What stands in it cannot be read.
+    /// The content of a certificate cannot be parsed.
     #[error("certificate {number} is malformed")]
     Malformed {
         /// Which of the file, from 1.
@@ -78,7 +78,7 @@ pub enum Unusable {
 }
 
 impl Unusable {
-    /// Whether there is no such file.
+    /// Whether the file is missing.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         match self {
@@ -145,10 +145,10 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The certificates of a file, first that of the owner.
+/// The certificate chain of a file, the owner's certificate first.
 ///
 /// # Errors
-/// When there are none, or too many, or they cannot be read.
+/// When the file has no certificates, or too many, or cannot be read.
 pub fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, BadFile> {
     let chain = certificates(path).map_err(|why| bad(path, why))?;
     if chain.len() > MAX_CHAIN { Err(bad(path, Unusable::TooLong)) } else { Ok(chain) }
@@ -224,7 +224,7 @@ fn is_before(time: ASN1Time, now: UnixTime) -> bool {
     time.timestamp() <= i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The day of a time, such as 2026-11-22.
+/// Formats the day of a time, such as 2026-11-22.
 pub(super) fn day(time: ASN1Time) -> String {
     time.to_datetime().date().to_string()
 }

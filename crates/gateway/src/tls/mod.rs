@@ -1,4 +1,4 @@
-//! TLS on either side of a TCP relay: octets in, octets out, and no socket of its own.
+//! Ends TLS on either side of a TCP relay: octets in, octets out, without sockets.
 //!
 //! ```text
 //!             octets of TCP                    plain octets
@@ -10,7 +10,7 @@
 //!   stream from the far gateway ◀──▶ Session ◀──▶ real server
 //!                    Client::connect: by SNI or address; Target::connect: by Auth ID
 //! ```
-//! A [`Profile`] says which files and names a side has; [`Profiles`] are those that were loaded.
+//! A [`Profile`] names the files and names of a side; [`Profiles`] holds all loaded profiles.
 //! Every failure is a [`Failure`], counted in [`Stats`]. docs/guide/tls.md is the book about it.
 
 pub mod authority;

@@ -1,4 +1,4 @@
-//! Who a certificate is for, and which clients get which Auth ID.
+//! Reads the names in a certificate, and maps clients to Auth IDs.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -71,7 +71,7 @@ pub struct Pattern(String);
 pub struct NoPattern;
 
 impl Pattern {
-    /// Whether a name is one of those.
+    /// Whether a name matches the pattern.
     #[must_use]
     pub fn matches(&self, name: &San) -> bool {
         match name {

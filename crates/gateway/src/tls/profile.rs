@@ -1,4 +1,4 @@
-//! What a configuration says of TLS.
+//! TLS settings of a configuration: roles, files and names.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,11 +16,11 @@ use crate::ends::Ends;
 pub struct Profile {
     /// The name.
     pub name: String,
-    /// Which end we are, and what that end has.
+    /// The role of the gateway in TLS, with its files and names.
     pub role: Role,
 }
 
-/// Which end of TLS we are.
+/// The role of the gateway in TLS: server or client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Role {
     /// Towards the real server, at the responding gateway.
@@ -29,7 +29,7 @@ pub enum Role {
     Server(ServerProfile),
 }
 
-/// What we have as a server.
+/// Files and names of the gateway as a TLS server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerProfile {
     /// What we show the client.
@@ -51,10 +51,10 @@ pub struct TwoWay {
     pub auth: Vec<AuthRule>,
 }
 
-/// What we have as a client.
+/// Files and names of the gateway as a TLS client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientProfile {
-    /// Authorities of the servers that are called by SNI or address.
+    /// Certificate authorities of servers called by SNI or address.
     pub trust_anchors: PathBuf,
     /// Servers that are called by Auth ID.
     pub targets: Vec<TargetProfile>,
@@ -71,11 +71,11 @@ pub struct TargetProfile {
     pub to: Destination,
     /// Whom the server's certificate is for.
     pub server_name: ServerName<'static>,
-    /// Authorities of the server; `None` for those of the profile.
+    /// Certificate authorities of the server; `None` for the profile's authorities.
     pub trust_anchors: Option<PathBuf>,
     /// What we show the server, if it asks.
     pub credentials: Option<CredentialFiles>,
-    /// Who may have connections to it; none for the peers of the configuration.
+    /// Ends that may connect to the server; none for the peers of the configuration.
     pub users: Ends,
 }
 

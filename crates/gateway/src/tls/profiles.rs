@@ -1,4 +1,4 @@
-//! The profiles of a configuration, loaded, and loaded anew.
+//! Loads the profiles of a configuration with their files, and reloads them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,8 +35,7 @@ impl Profiles {
         Ok(loaded)
     }
 
-    /// Loads all files anew, for sessions that begin from now on; those that live keep what they
-    /// have.
+    /// Loads all files anew, for sessions that begin from now on; existing sessions keep their files.
     ///
     /// # Errors
     /// When a file cannot be used: nothing has changed.

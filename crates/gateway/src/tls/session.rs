@@ -12,12 +12,12 @@ use super::failure::Failure;
 use super::names::AuthId;
 use super::server::Server;
 
-/// Octets of a hello at most; one of a browser has some 2,000.
+/// Octets of a hello at most; a browser's hello has some 2,000.
 const MAX_HELLO: usize = 16 << 10;
-/// Octets that may wait to be transmitted, besides the record that is being made.
+/// Octets that may wait for transmission, besides the record in the making.
 const MAX_UNSENT: usize = 64 << 10;
-/// Plain octets beside which no more are taken; the library's own bound. What is taken below it may
-/// bring as much again and a record.
+/// Unread plain octets beyond which no more input is taken; the library's own bound. Input taken below the
+/// bound may add as much again and a record.
 const MAX_UNREAD: usize = 16 << 10;
 /// The first octet of a handshake.
 const HANDSHAKE: u8 = 22;
@@ -26,10 +26,10 @@ const WITHOUT_ALPN: &[u8] = b"http/1.1";
 
 /// A session, from the first octet to the last.
 ///
-/// It is given what TCP brings ([`Self::receive`], [`Self::receive_end`]) and gives what TCP has to
-/// take ([`Self::transmit`]); plain octets go in and out by [`Self::write`] and [`Self::read`]. A
-/// failure is told once; then only the alert about it is left to be transmitted, and what was
-/// received before it to be read.
+/// Octets from TCP go in by [`Self::receive`] and [`Self::receive_end`], and octets for TCP come out by
+/// [`Self::transmit`]; plain octets go in and out by [`Self::write`] and [`Self::read`]. A failure is
+/// reported once; then only its alert is left to transmit, and only octets received before it are left
+/// to read.
 pub struct Session {
     engine: Engine,
     side: Side,
@@ -46,24 +46,24 @@ pub struct Session {
 pub struct Hello {
     /// The server it wants.
     pub sni: Option<String>,
-    /// The application protocol that it was given.
+    /// The application protocol chosen for the client.
     pub alpn: Option<Vec<u8>>,
 }
 
-/// What the two sides agreed on.
+/// Terms agreed between the two sides.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Terms {
     /// The server's name, where one was said.
     pub sni: Option<String>,
     /// The application protocol.
     pub alpn: Option<Vec<u8>>,
-    /// Of a client that showed its certificate.
+    /// The Auth ID of a client that showed its certificate.
     pub auth_id: Option<AuthId>,
-    /// Whether it is TLS 1.3; 1.2 otherwise.
+    /// Whether the session uses TLS 1.3; otherwise 1.2.
     pub is_tls13: bool,
 }
 
-/// What there is to be read.
+/// The outcome of reading plain octets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Plain {
     /// The session failed, or was cut off: what follows is lost.
@@ -77,10 +77,10 @@ pub enum Plain {
 }
 
 enum Engine {
-    /// The hello is not complete; how much of it there is.
+    /// The hello is incomplete; its octets so far.
     Hello(Box<Acceptor>, usize),
     Connection(Box<Connection>),
-    /// It failed before there was a connection: what the client is told.
+    /// The session failed before there was a connection: the alert for the client.
     Refused(Vec<u8>),
 }
 
@@ -123,7 +123,7 @@ impl Session {
         Self { engine, side, terms: None, unread: 0, has_failed: false, has_ended: false }
     }
 
-    /// What the local client asks for, as soon as its hello is complete.
+    /// The names asked for by the local client, as soon as its hello is complete.
     #[must_use]
     pub fn hello(&self) -> Option<&Hello> {
         match &self.side {
@@ -202,7 +202,7 @@ impl Session {
         }
     }
 
-    /// Says that nothing follows of ours; the other side may go on.
+    /// Ends our direction; the other side may go on.
     pub fn end(&mut self) {
         if let Engine::Connection(connection) = &mut self.engine
             && self.terms.is_some()
@@ -355,7 +355,7 @@ impl Session {
     }
 
     fn refuse_with(&mut self, alert: AlertDescription, failure: Failure) -> Failure {
-        // A record of type 21 with two octets, of which the first says that it is fatal.
+        // A record of type 21 (alert) with two octets; the first, 2, marks the alert as fatal.
         self.refuse(vec![21, 3, 3, 0, 2, 2, alert.into()], failure)
     }
 

@@ -1,10 +1,10 @@
-//! What is counted of sessions.
+//! Counters of TLS sessions.
 
 use serde::Serialize;
 
 use super::failure::Failure;
 
-/// Counters of the sessions of a service.
+/// Counters of a service's sessions.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Sessions that began, on either side.

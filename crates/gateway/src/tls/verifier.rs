@@ -1,4 +1,4 @@
-//! Which clients a server of two-way sessions takes.
+//! Verifies the certificates of clients in two-way sessions.
 
 use std::sync::Arc;
 

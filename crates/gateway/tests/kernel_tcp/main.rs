@@ -1,4 +1,4 @@
-//! `tcp` against the TCP of this machine's kernel, over a TUN device in a namespace.
+//! Tests `tcp` against the TCP of this machine's kernel, over a TUN device in a namespace.
 //!
 //! ```text
 //!   std::net sockets ── kernel TCP ── tun ══ losses, delays, doubles ══ Connection ── application

@@ -1,4 +1,4 @@
-//! One connection of ours and the kernel at the other end, in a network namespace.
+//! Runs one connection of ours against the kernel at the other end, in a network namespace.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

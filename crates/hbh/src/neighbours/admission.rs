@@ -1,4 +1,4 @@
-//! Who becomes a neighbour, and who has to go.
+//! Decides which stations become neighbours, and which have to go.
 
 use base::time::Time;
 
@@ -9,8 +9,8 @@ use crate::Peer;
 use crate::hello::{Heard, Hello, Reception};
 
 impl Neighbours {
-    /// Whether a hello is the newest of its boot, and its boot is the one that is known at `place`,
-    /// or now becomes that.
+    /// Whether a hello is the newest of its boot; the boot must be known at `place` already, or
+    /// become known now.
     pub(super) fn is_counted(
         &mut self,
         now: Time,
@@ -45,8 +45,7 @@ impl Neighbours {
         true
     }
 
-    /// Forgets the station that was not heard for longest of those that are merely heard, if there
-    /// are too many of them.
+    /// If too many stations are merely heard, forgets the one silent for longest.
     fn make_room(&mut self) {
         if self.known.len() - self.places.len() < self.config.limit {
             return;
@@ -116,8 +115,8 @@ impl Neighbours {
         self.events.push_back(Event::Up(place, peer));
     }
 
-    /// Makes room for one more neighbour: forgets the one that no packet was sent to for longest,
-    /// if that is long. False when there is none.
+    /// Makes room for one more neighbour: forgets the neighbour to which no packet was sent for
+    /// longest, if the time is long. False when no neighbour can go.
     fn displace(&mut self, now: Time) -> bool {
         let up = self.known.iter().filter(|(_, neighbour)| neighbour.peer.is_some());
         let Some((&place, idle)) = up.min_by_key(|(_, neighbour)| neighbour.used) else {
@@ -130,8 +129,8 @@ impl Neighbours {
         true
     }
 
-    /// Ends the conversation with a neighbour, if there is one; the next has another number, so
-    /// that nothing of this one counts in it.
+    /// Ends the conversation with a neighbour, if there is one; the next conversation has another
+    /// number, so that messages of the old one do not count.
     pub(super) fn take_down(&mut self, now: Time, place: Place) {
         let Some(neighbour) = self.known.get_mut(&place) else { return };
         if let Some(peer) = neighbour.peer.take() {
@@ -147,7 +146,7 @@ impl Neighbours {
     pub(super) fn forget(&mut self, now: Time, place: Place) {
         self.take_down(now, place);
         self.known.remove(&place);
-        // So that what it last heard from us brings nobody up again.
+        // The session number that the station last heard from us must bring nobody up again.
         self.sessions.renew(now);
     }
 }

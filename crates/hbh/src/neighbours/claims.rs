@@ -1,4 +1,4 @@
-//! Who may have which address.
+//! Decides which station may have which address.
 
 use std::net::{AddrParseError, IpAddr};
 use std::str::FromStr;
@@ -12,7 +12,8 @@ use super::{Neighbours, Place};
 pub struct Listed {
     /// An address that it has.
     pub address: IpAddr,
-    /// The only station that may have it; without, the first that claims it, while it is up.
+    /// The only station that may have the address; if absent, the first station to claim the
+    /// address, while up.
     pub station: Option<Mac>,
 }
 
@@ -45,11 +46,11 @@ impl FromStr for Listed {
 /// Why a station may not have the addresses that it claims.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Unfounded {
-    /// A neighbour that is up has one of them.
+    /// A neighbour that is up has one of the addresses.
     Disputed,
-    /// The configuration gives one of them to another station.
+    /// The configuration gives one of the addresses to another station.
     Misplaced,
-    /// None of them is on the list.
+    /// None of the addresses is on the list.
     Unlisted,
 }
 

@@ -1,4 +1,4 @@
-//! What hellos say, and when they go out.
+//! Composes hellos, and schedules them.
 
 use base::ethernet::Mac;
 use base::time::Time;

@@ -1,4 +1,4 @@
-//! Which neighbours speak HBH.
+//! Finds the neighbours that speak HBH.
 //!
 //! ```text
 //!                 hello heard                 its hello repeats our session
@@ -8,14 +8,14 @@
 //!        └─────────────────────────┴──────────────────────────────────────────┘
 //!             silence, goodbye, it started again, or it does not hear us
 //! ```
-//! One that fell silent while packets went to it is missed: it is asked for many minutes whether it
-//! is back, so that it is up again as soon as the link is.
+//! A neighbour that fell silent while packets went to it is missed: for many minutes we ask whether
+//! it is back, so that the neighbour is up again as soon as the link is.
 //!
 //! A neighbour is up when each has seen that the other hears it, and that both count the same
 //! conversation: HBH's state towards it starts fresh then, at both ends.
 //!
-//! What was recorded proves nothing: each hello of a boot counts once and in order, and another
-//! boot takes the place of a neighbour that is up only when it repeats our session of now.
+//! A recorded hello proves nothing: each hello of a boot counts once and in order, and another boot
+//! takes the place of a neighbour that is up only when it repeats our current session.
 
 mod admission;
 mod claims;
@@ -53,9 +53,10 @@ pub const LIMIT: usize = 256;
 const EAGER_INTERVAL: Duration = Duration::from_millis(300);
 /// For how long.
 const EAGER_FOR: Duration = Duration::from_secs(5);
-/// Answers to one hello are spread over this, so that they do not collide.
+/// Answers to one hello are spread over this time to avoid collisions.
 const ANSWER_SPREAD: Duration = Duration::from_millis(10);
-/// A neighbour that is silent for this long while packets go there is asked whether it is there.
+/// After this long a silence, while packets go to a neighbour, we ask whether the neighbour is
+/// there.
 const DOUBT_AFTER: Duration = Duration::from_secs(1);
 /// Between two such questions.
 const DOUBT_INTERVAL: Duration = Duration::from_millis(400);
@@ -69,9 +70,9 @@ pub struct Config {
     pub interval: Duration,
     /// How long a neighbour may be silent.
     pub hold: Duration,
-    /// Neighbours that are up at most, over all interfaces, and as many that are merely heard.
+    /// The most neighbours that are up, over all interfaces; as many again may be merely heard.
     pub limit: usize,
-    /// If given, only gateways that have one of these addresses become neighbours.
+    /// If given, only gateways with one of these addresses become neighbours.
     pub only: Option<Vec<Listed>>,
 }
 
@@ -93,7 +94,7 @@ pub enum Event {
     Down(Place, Peer),
     /// A neighbour that does not run the same HBH.
     Incompatible(Place),
-    /// The link to a neighbour that speaks HBH, as its hellos show it.
+    /// The link to an HBH neighbour, as measured by its hellos.
     Measured(Peer, LinkReport),
     /// A station claims an address that the configuration gives to another.
     Misplaced(Place),
@@ -101,7 +102,7 @@ pub enum Event {
     Up(Place, Peer),
 }
 
-/// Where a neighbour is: the position of our interface, and its hardware address there.
+/// A neighbour's place: the position of our interface, and the neighbour's hardware address there.
 pub type Place = (usize, Mac);
 
 /// Counters of hellos.
@@ -111,19 +112,19 @@ pub struct Stats {
     pub hellos_sent: u64,
     /// Hellos received.
     pub hellos_received: u64,
-    /// ... of those, from gateways that run another profile.
+    /// ... of those, from gateways with another profile.
     pub hellos_incompatible: u64,
-    /// ... of those, from gateways that are not on the list of neighbours.
+    /// ... of those, from gateways not on the list of neighbours.
     pub hellos_unlisted: u64,
     /// ... of those, from stations with an address that is bound to another.
     pub hellos_misplaced: u64,
     /// ... of those, from stations with an address of a neighbour that is up.
     pub hellos_disputed: u64,
-    /// ... of those, that another station than their sender repeated.
+    /// ... of those, repeated by another station than their sender.
     pub hellos_relayed: u64,
-    /// ... of those, no newer than one before.
+    /// ... of those, no newer than an earlier hello.
     pub hellos_stale: u64,
-    /// ... of those, ignored because there are too many neighbours.
+    /// ... of those, ignored because of too many neighbours.
     pub hellos_full: u64,
     /// Stations forgotten that were merely heard, because there were too many.
     pub neighbours_evicted: u64,
@@ -185,8 +186,8 @@ impl Neighbours {
         }
     }
 
-    /// Takes what is now known of one of our interfaces: its hardware address, its addresses, and
-    /// whether it runs. Positions are small, and those of interfaces that are gone may be used again.
+    /// Updates one of our interfaces: hardware address, addresses, and whether the interface runs.
+    /// Positions are small, and the position of an interface that is gone may be used again.
     pub fn handle_interface(
         &mut self,
         now: Time,
@@ -280,7 +281,7 @@ impl Neighbours {
         }
     }
 
-    /// Takes that the station at `place` sent an HBH packet that its peer understood.
+    /// Notes that the station at `place` sent a valid HBH packet.
     pub fn handle_alive(&mut self, now: Time, place: Place) {
         if let Some(neighbour) = self.known.get_mut(&place) {
             neighbour.heard = now;
@@ -332,7 +333,7 @@ impl Neighbours {
         Some(hello)
     }
 
-    /// The hellos to leave with, which name all whom we hear.
+    /// The goodbye hellos, which name all neighbours that we hear.
     pub fn goodbyes(&mut self, now: Time, interface: usize) -> Vec<Hello> {
         let known = self.known.range(places_on(interface));
         let heard: Vec<_> = known.map(|(_, neighbour)| neighbour.as_heard(now)).collect();
@@ -413,7 +414,7 @@ impl Neighbours {
 }
 
 impl Interface {
-    /// One that nothing is known of.
+    /// An interface before anything is known about it.
     fn unknown() -> Self {
         Self {
             station: Mac([0; 6]),

@@ -1,4 +1,4 @@
-//! What is known of one station that says hello.
+//! The state of one station that says hello.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const DOUBT_HOLD: u32 = 3;
 #[derive(Debug)]
 pub(super) struct Neighbour {
     pub(super) boot: u64,
-    /// That of its last hello that counted.
+    /// The counter of the last hello we accepted.
     pub(super) counter: u64,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) session: u32,
@@ -31,7 +31,7 @@ pub(super) struct Neighbour {
     pub(super) is_doubted: bool,
     pub(super) answered: Time,
     pub(super) answer_at: Option<Time>,
-    /// Another start at the same place, which has not shown yet that it hears us now.
+    /// Another boot at the same place, not yet proven to hear us now.
     pub(super) challenger: Option<Heard>,
     pub(super) arrivals: Arrivals,
 }
@@ -61,7 +61,7 @@ impl Neighbour {
         now.max(self.answered + ANSWER_INTERVAL)
     }
 
-    /// Takes what its hello says of us; an answer, if it needs one, is due `at`.
+    /// Evaluates what the station's hello says about us; an answer, if needed, is due `at`.
     pub(super) fn take(
         &mut self,
         at: Time,

@@ -1,4 +1,4 @@
-//! What numbered hellos tell of the link to a neighbour: what it loses, and how long it is.
+//! Measures the link to a neighbour by numbered hellos: its loss and its length.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const NUMBERS: u8 = 255;
 /// Hellos to everyone whose time is remembered.
 const REMEMBERED: usize = 8;
 
-/// The hellos to everyone that were heard of one neighbour.
+/// The hellos to everyone heard from one neighbour.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     arrived: u8,
@@ -33,12 +33,12 @@ pub(super) struct Departures {
 }
 
 impl Arrivals {
-    /// Counts a hello with this number, and those that are missing before it.
+    /// Counts a hello with this number, and the hellos missing before it.
     pub(super) fn count(&mut self, now: Time, number: u8) {
         if number == 0 {
             return;
         }
-        // The first one says nothing of those before it.
+        // The first hello says nothing about earlier ones.
         if let Some((last, _)) = self.last.replace((number, now)) {
             let missed = between(last, number);
             self.arrived += 1;
@@ -50,7 +50,7 @@ impl Arrivals {
         }
     }
 
-    /// What the neighbour is told of this.
+    /// The reception that we report to the neighbour.
     pub(super) fn reception(&self, now: Time) -> Reception {
         let (last, at) = self.last.unwrap_or((0, now));
         let age = u32::try_from(now.since(at).as_micros()).unwrap_or(u32::MAX);
@@ -69,7 +69,7 @@ impl Departures {
         number
     }
 
-    /// What a neighbour's `reception` of them says of the link to it.
+    /// Derives a report on the link to a neighbour from its `reception` of our hellos.
     pub(super) fn report(&self, now: Time, reception: Reception) -> LinkReport {
         let sent = self.sent.iter().find(|(number, _)| *number == reception.last);
         let age = Duration::from_micros(u64::from(reception.age));
@@ -150,7 +150,8 @@ mod tests {
 
         let round_trip = Some(Duration::from_millis(30));
         assert_eq!(report, LinkReport { arrived: 9, lost: 1, round_trip });
-        // It cannot have waited for longer than that is ago, nor heard what was not sent.
+        // The neighbour cannot have waited for longer than the time since the hello, nor heard a
+        // hello never sent.
         for (last, age) in [(number, 4_000_000), (100, 0), (0, 0)] {
             assert_eq!(departures.report(now, reception(last, age)).round_trip, None);
         }

@@ -1,9 +1,9 @@
-//! The numbers of our conversations, which need no memory of whom they were told to.
+//! Numbers our conversations without remembering to whom each number was told.
 //!
 //! A number is a function of the station, its boot and an epoch, under a key that is drawn at each
-//! start. So a station that was told its number and has been forgotten since, because too many others
-//! said hello, still proves with it that it hears us. A new epoch begins when a neighbour is forgotten
-//! and after some time, and no number is used for two conversations.
+//! start. So a station that we forgot after telling it the number, because too many others said hello,
+//! still proves with the number that it hears us. A new epoch begins when a neighbour is forgotten and
+//! after some time, and no number is used for two conversations.
 
 use std::hash::Hasher as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a flow learns from an acknowledgement.
+//! Evaluates an acknowledgement for its flow.
 
 use std::time::Duration;
 
@@ -80,7 +80,8 @@ impl Sender {
                     let step = rtt.mean().unwrap_or_default();
                     self.reordering = (self.reordering * 2).max(step / 8).min(step);
                 }
-                // Of an older copy, too: who goes by the newest alone never learns that it repeats too soon.
+                // Older copies count, too: a sender that goes by the newest alone never learns that it
+                // repeats too soon.
                 slot.transmission(copy)?
             }
             Transmission::Repair { id } => {
@@ -158,7 +159,7 @@ impl Sender {
         pool: &mut Pool,
         learned: &mut Learned,
     ) {
-        // A repair that is still under way may make one of them good.
+        // A repair that is still in flight may make one of these losses good.
         self.repairs.retain(|repair| repair.order >= order && repair.at + round_trip * 2 > now);
         let mut under_way = self.repairs.iter().filter(|repair| repair.order > order).count();
         let mut previous = None;

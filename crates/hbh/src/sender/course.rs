@@ -1,14 +1,14 @@
-//! How far the TCP connection in a flow has come, and whether something is missing from it.
+//! Tracks the progress of the TCP connection in a flow, and whether a segment is missing.
 
 use base::serial::is_after;
 use base::tcp::Peek;
 
 use super::super::packet::Packet;
 
-/// What was seen of the connection's segments.
+/// The course of a connection's segments so far.
 #[derive(Debug, Default)]
 pub(super) struct Course {
-    /// The highest sequence number, and where that segment ends.
+    /// The highest sequence number, and the end of its segment.
     newest: Option<(u32, u32)>,
     /// The highest acknowledgement.
     newest_ack: Option<u32>,
@@ -17,10 +17,10 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// Takes note of a packet, and marks it if it has a hole before it.
+    /// Notes a packet, and marks it if a hole precedes it.
     ///
-    /// A segment that does not follow the one before it has one, unless a peer brought it, who would
-    /// have said so.
+    /// A hole precedes a segment that does not follow its predecessor, unless a peer brought the
+    /// segment: the peer would have reported the hole.
     pub(super) fn handle_packet(&mut self, packet: &mut Packet, is_from_peer: bool) {
         let Some(tcp) = packet.tcp else { return };
         if tcp.is_syn() {
@@ -48,7 +48,8 @@ impl Course {
         self.has_hole |= tcp.is_some_and(|tcp| tcp.occupies() > 0);
     }
 
-    /// Whether the next segment has a hole before it; it is taken to say so.
+    /// Whether a hole precedes the next segment. Clears the note, since this segment is to report
+    /// the hole.
     pub(super) fn take_hole(&mut self) -> bool {
         std::mem::take(&mut self.has_hole)
     }

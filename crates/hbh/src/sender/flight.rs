@@ -1,4 +1,4 @@
-//! The packets of a flow that are sent and not acknowledged (nACKedQ), by their numbers.
+//! The sent but unacknowledged packets of a flow (nACKedQ), by their numbers.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub(super) struct Flight {
     /// How many slots are in each of these states.
     pub(super) flying: usize,
     pub(super) lost: usize,
-    /// Transmissions so far; the number of the latest one.
+    /// The number of transmissions so far, which numbers the latest.
     pub(super) order: u64,
 }
 
@@ -38,10 +38,10 @@ pub(super) struct Slot {
 
 #[derive(Debug)]
 pub(super) enum State {
-    /// It arrived, or it was given up.
+    /// The packet arrived, or was given up.
     Done,
     Flying(Packet),
-    /// It is to be sent again.
+    /// The packet is to be sent again.
     Lost(Packet),
 }
 
@@ -111,7 +111,7 @@ impl Slot {
         (self.copies.saturating_sub(1) % u64::from(COPIES)) as u8
     }
 
-    /// Which transmission carried the latest copy of this number, and when it did.
+    /// The transmission that carried the latest copy of this number, and its time.
     pub(super) fn transmission(&self, copy: u8) -> Option<(u64, Time)> {
         (u64::from(copy) < self.copies).then(|| self.sent.get(usize::from(copy)).copied())?
     }

@@ -1,5 +1,5 @@
-//! One flow towards one peer: what waits (outputQ), what is unacknowledged (nACKedQ), and what to
-//! send next.
+//! Sends one flow to one peer: waiting packets (outputQ), unacknowledged packets (nACKedQ), and the
+//! choice of the next.
 //!
 //! ```text
 //!            handle_packet                       transmit                   handle_ack
@@ -72,14 +72,14 @@ pub(super) struct Sender {
     pacer: Pacer,
 }
 
-/// A flow's place in the lists of its link and of its node.
+/// A flow's place in the lists of its link and node.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// Whether the link's turn list holds it.
+    /// Whether the link's turn list holds the flow.
     pub(super) is_listed: bool,
-    /// Whether the link's list of flows that may use its idle time holds it.
+    /// Whether the flow is in the link's list of flows that may use idle time.
     pub(super) is_spare_listed: bool,
-    /// Octets that it may still send in this turn.
+    /// Octets that the flow may still send in this turn.
     pub(super) deficit: usize,
     /// The deadline in the node's timers.
     pub(super) timer: Option<Time>,
@@ -142,14 +142,14 @@ impl Sender {
         self.queue.push(packet);
     }
 
-    /// Takes note of a packet that was refused, or that will not be sent any more.
+    /// Notes a packet that was refused or will not be sent any more.
     pub(super) fn handle_loss(&mut self, tcp: Option<Peek>) {
         self.course.handle_loss(tcp);
     }
 
-    /// Whether this segment is still to be sent, so that a repeat of it is not needed.
+    /// Whether this segment is still to be sent, so that no repeat is needed.
     ///
-    /// A copy that waits is replaced: the newer one has the newer timestamp. One that was sent may
+    /// A waiting copy is replaced: the newer copy has the newer timestamp. A copy that was sent may
     /// have been lost behind the next hop, so it counts only until it can have been acknowledged,
     /// or while nothing is heard from the peer.
     pub(super) fn absorb(
@@ -187,10 +187,10 @@ impl Sender {
         self.course.is_next(tcp)
     }
 
-    /// What to send now, if anything may be sent.
+    /// Chooses the next transmission, if anything may be sent now.
     pub(super) fn choose(&mut self, now: Time, is_silent: bool, config: &Config) -> Option<Choice> {
         let is_held = self.pacer.held_until(now).is_some();
-        // What a congested peer had no room for is no more urgent than what is new.
+        // Packets for which a congested peer had no room are no more urgent than new packets.
         let may_repeat = !is_held || config.profile == Profile::Paper;
         if self.flight.lost > 0 && may_repeat && self.flight.flying < self.window.size() {
             return Some(Choice::Repeat(self.flight.first_lost()));
@@ -224,7 +224,7 @@ impl Sender {
     }
 
     /// Sends: appends the IP packet to `out`, with the messages `riders` before its own, and its
-    /// older packets as far as `room` octets go. Returns the length of its IP header.
+    /// older packets as far as `room` octets go. Returns the length of the IP header.
     pub(super) fn transmit(
         &mut self,
         now: Time,
@@ -421,8 +421,8 @@ impl Sender {
         }
     }
 
-    /// Whether the peer may have left a packet with us because it is congested: that tells nothing of
-    /// the link.
+    /// Whether the peer may have left a packet with us because it is congested: such a packet says
+    /// nothing about the link.
     fn may_be_left(&self, config: &Config) -> bool {
         config.profile == Profile::Default && self.pacer.is_limited()
     }

@@ -1,4 +1,4 @@
-//! The packets of a flow that wait (outputQ).
+//! The waiting packets of a flow (outputQ).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::super::packet::Packet;
 const BURST_TIME: Duration = Duration::from_millis(20);
 /// How many times L it may fill at most.
 const BURST: usize = 20;
-/// Octets of a packet that L counts as one; longer ones count for more.
+/// Octets of a packet that counts once against L; longer packets count for more.
 const PACKET: usize = 800;
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What a flow does when nothing is heard.
+//! Acts on silence in a flow: declares packets lost, and probes the peer.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Sender {
             };
             if probes > 0 && is_due && matches!(slot.state, State::Flying(_)) {
                 if peer.is_silent() && config.profile == Profile::Default {
-                    // The link is away: that says nothing about this packet.
+                    // The link is away: the timeout says nothing about this packet.
                     slot.retries = slot.retries.saturating_sub(1);
                 }
                 self.lose(now, index, config, pool, learned);
@@ -90,7 +90,7 @@ impl Sender {
         let mut learned = Learned::default();
         let Ok(index) = usize::try_from(seq.since(self.flight.base())) else { return learned };
         let Some(slot) = self.flight.slots.get_mut(index) else { return learned };
-        // Another copy of it may arrive.
+        // If other copies are in flight, one may still arrive.
         if slot.copy() == copy && slot.flying_copies == 1 {
             slot.retries = slot.retries.saturating_sub(1);
             self.lose(now, index, config, pool, &mut learned);
@@ -135,8 +135,8 @@ impl Sender {
 
 /// How long a peer's acknowledgement may wait.
 ///
-/// The peer goes by the round trip that it has measured itself, which may be longer than ours. Where
-/// it waits for many of them, that counts.
+/// The peer goes by the round trip that it has measured itself, which may be longer than ours. If
+/// the peer waits for many round trips, the difference counts.
 fn longest_patience(peer: &PeerState, config: &Config) -> Duration {
     let is_patient = peer.is_patient(config);
     let ours = config.patience(peer.rtt.known(is_patient), is_patient);

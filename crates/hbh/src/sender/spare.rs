@@ -1,4 +1,4 @@
-//! What a flow sends over a link that has nothing else to do, and what rides on its packets.
+//! Uses an idle link for a flow's packets in flight, and lets short packets ride on later ones.
 
 use base::time::Time;
 
@@ -116,7 +116,8 @@ impl Sender {
         matches!(&self.flight.slots[index].state, State::Flying(packet) if packet.is_pure_ack())
     }
 
-    /// Sends a sum of what flies, as an IP packet of the flow; returns the length of its IP header.
+    /// Sends a sum of the packets in flight, as an IP packet of the flow; returns the length of the
+    /// IP header.
     pub(crate) fn emit_repair(&mut self, now: Time, sum: &mut Vec<u8>, out: &mut Vec<u8>) -> usize {
         let order = self.flight.next_order();
         self.last_sent = now;

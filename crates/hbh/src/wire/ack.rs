@@ -11,7 +11,7 @@ use super::{
     write_checksum,
 };
 
-/// The most intervals that one acknowledgement holds.
+/// The most intervals in an acknowledgement.
 pub const MAX_INTERVALS: usize = 63;
 /// Octets of a HAM with an echo, before its intervals.
 pub const ACK: usize = HEADER + ECHO;
@@ -49,7 +49,8 @@ pub struct Ack<'a> {
 pub struct Echo {
     /// The transmission.
     pub of: Transmission,
-    /// How long it lay there before this was written; `None` above a second.
+    /// How long the transmission lay at the receiver before this was written; `None` above a
+    /// second.
     pub delay: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! HDM: a packet, and short ones that ride on it.
+//! HDM: a packet, and short packets that ride on it.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ pub struct Data<'a> {
     pub has_hole: bool,
     /// Its acknowledgement may wait for several round trips, as long as nothing is missing.
     pub is_patient: bool,
-    /// Which transmission of this packet it is, 0 to 7 and round again.
+    /// The number of this transmission of the packet, 0 to 7 and round again.
     pub copy: u8,
     /// The protocol of the data.
     pub protocol: u8,
@@ -39,8 +39,8 @@ pub struct Data<'a> {
     pub payload: &'a [u8],
 }
 
-/// Short packets that ride on a later one of their flow, as its receiver will see them: its IP
-/// header, with what they carried.
+/// Short packets that ride on a later packet of their flow, as its receiver will see them: with the
+/// later packet's IP header and their own content.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 pub struct Older<'a>(&'a [u8]);
 
@@ -125,7 +125,7 @@ impl<'a> Older<'a> {
         })
     }
 
-    /// Octets that it takes in an HDM.
+    /// Octets that the older packets take in an HDM.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()

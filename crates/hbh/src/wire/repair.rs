@@ -5,10 +5,10 @@ use super::{FLAG_REPAIR, FlowId, HEADER, MAX_SPAN, Malformed, Seq, write_checksu
 /// Numbers of repairs go round after this many.
 pub const REPAIRS: u8 = 128;
 
-/// Octets of a repair before its mask: its number, and how long the mask is.
+/// Octets of a repair before the mask: the repair's number, and the length of the mask.
 const REPAIR_FIXED: usize = 2;
 
-/// A sum of packets of a flow, from which its receiver gets one that is missing.
+/// A sum of a flow's packets, from which the receiver recovers a missing one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Repair<'a> {
     /// The flow.
@@ -70,7 +70,7 @@ impl<'a> Repair<'a> {
 }
 
 impl<'a> Mask<'a> {
-    /// The mask that `octets` are, 1 to 16 of them.
+    /// A mask made of `octets`, 1 to 16 in number.
     #[must_use]
     pub fn new(octets: &'a [u8]) -> Option<Self> {
         (1..=16).contains(&octets.len()).then_some(Self(octets))

@@ -1,6 +1,6 @@
-//! What the far end says to an opening before anything else: on a connection of its own between two
-//! gateways, and over HF where the initiator waits for it. The octets of the connection follow when it was
-//! accepted, and the end when not; over HF a reset says that it was not.
+//! The far end's answer to an opening: the first octets on a connection of its own between two gateways, and over HF
+//! where the initiator waits for the answer. The octets of the connection follow an acceptance, and the end follows a
+//! refusal; over HF a reset reports the refusal.
 //!
 //! ```text
 //!  octet 0         1          2
@@ -17,10 +17,10 @@ pub const ANSWER: usize = 3;
 const ACCEPTED: u8 = 0;
 const REFUSED: u8 = 1;
 
-/// What becomes of a connection that was asked for.
+/// The outcome of a requested connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Answer {
-    /// It is there.
+    /// The connection to the target is there.
     Accepted,
     /// There is none.
     Refused(Reason),

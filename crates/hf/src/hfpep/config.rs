@@ -1,4 +1,4 @@
-//! What can be set.
+//! Configuration of an HF-PEP, for its driver.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::slep::{self, Options};
 /// The parameters of an HF-PEP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Of the streams below.
+    /// The configuration of the streams below.
     pub slep: slep::Config,
     /// The first octet of each stream.
     pub magic: u8,
@@ -18,10 +18,10 @@ pub struct Config {
     pub first_data: Duration,
     /// How the octets of connections that others have opened are carried back.
     pub answers: Options,
-    /// Whether what others say in connections that they have opened is theirs to forget only when the user
-    /// says that it was delivered, to the end: [`HfPep::confirm_end`](super::HfPep::confirm_end).
+    /// Whether other ends, in connections opened by them, may forget their data only when the user confirms delivery,
+    /// to the end: [`HfPep::confirm_end`](super::HfPep::confirm_end).
     pub confirms_ends: bool,
-    /// Of flows of UDP.
+    /// The configuration of UDP flows.
     pub flows: flows::Config,
 }
 

@@ -1,4 +1,4 @@
-//! What an HF-PEP tells its driver.
+//! Events that an HF-PEP reports to its driver.
 
 use super::flows::FlowId;
 use super::session::SessionId;
@@ -9,7 +9,7 @@ use crate::s5066::sis::client::Fault;
 use crate::s5066::sis::{BindReason, UnbindReason};
 use crate::slep::Break;
 
-/// What the driver should know.
+/// Events for the driver.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
     /// The far end has the connection that
@@ -37,13 +37,13 @@ pub enum Event {
     Readable(SessionId),
     /// The node does not bind the client, which will ask again.
     Refused(BindReason),
-    /// A connection is broken: it is no more. What came before was read, as of a stream.
+    /// A connection is broken and no longer exists. As on a stream, everything that came before was read.
     Reset(SessionId, Break),
-    /// What a node sends is dropped because of its seal, or that node drops what we send.
+    /// The U_PDUs of a node are dropped because of their seal, or the node drops ours.
     Sealing {
         /// Which node.
         node: Address,
-        /// What is wrong.
+        /// The fault.
         trouble: Trouble,
     },
     /// The node has unbound the client, which will ask again.

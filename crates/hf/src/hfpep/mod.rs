@@ -5,8 +5,8 @@
 //!                     open, write ─▶ opening, octets, end ─▶ Event::Connect, read
 //! ```
 //!
-//! Each end ends TCP by itself; only what the connection carries goes over the radio, behind an
-//! [opening](Opening) that says whom it is for. [Flows](flows) of UDP go beside them, in datagrams. What can be set, and what was decided, is in
+//! Each end ends TCP by itself; the radio carries only the octets of the connection, behind an [opening](Opening) that
+//! names the target. [Flows](flows) of UDP go beside them, in datagrams. Settings and design decisions are in
 //! `docs/guide/hfpep.md`.
 
 pub mod answer;

@@ -1,4 +1,4 @@
-//! What users may set of HF-PEP, besides what they may set of [SLEP](crate::slep).
+//! Parameters that users may set for HF-PEP, beside the parameters of [SLEP](crate::slep).
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use base::parameter::{Kind, Parameter, Table};
 
 use super::config::Config;
 
-/// What users may set of HF-PEP.
+/// Parameters of HF-PEP that users may set.
 pub static PARAMETERS: Table<Config> = Table {
     name: "hfpep",
     parameters: &[

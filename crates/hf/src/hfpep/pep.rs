@@ -24,18 +24,18 @@ use crate::slep::{
 /// Octets of an opening at most: head, IPv6 addresses, ports, name and protocol.
 pub const MAX_OPENING: usize = 2 + 4 + 32 + 2 + MAX_NAME + 1 + 255;
 
-/// Whether a client with `its` places may take another of the `free` ones: as long as it has less than three times as many
-/// as are free. Alone it gets three quarters of all places, beside others less.
+/// Whether a client with `its` places may take another of the `free` ones: `its` must be less than three times `free`.
+/// A single client gets three quarters of all places, a client beside others less.
 #[must_use]
 pub fn has_share(its: usize, free: usize) -> bool {
     its < free.saturating_mul(3)
 }
 
-/// An HF-PEP: a core as [`base::contract`] describes it.
+/// An HF-PEP: a core in the sense of [`base::contract`].
 ///
-/// Its driver holds the TCP connection to the STANAG 5066 node, as that of
-/// [`IpClient`](crate::ipclient::IpClient) does, and the TCP connections that are carried. Either end may
-/// open one: it is then the initiator, and the other end the responder, which connects to the target.
+/// Its driver holds the TCP connection to the STANAG 5066 node, like the driver of
+/// [`IpClient`](crate::ipclient::IpClient), and the TCP connections that are carried. Either end may open a
+/// connection: it is then the initiator, and the other end the responder, which connects to the target.
 ///
 /// - Facts in: [`handle_connected`](Self::handle_connected),
 ///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
@@ -55,7 +55,7 @@ pub struct HfPep {
     pub(super) flows: Flows,
     sessions: BTreeMap<SessionId, Session>,
     of_stream: BTreeMap<StreamId, SessionId>,
-    /// How many of them each source has.
+    /// The number of connections from each source.
     of_source: BTreeMap<Source, usize>,
     /// Connections that wait for their first data, or for all of their opening, by when they wait no
     /// longer.
@@ -66,7 +66,7 @@ pub struct HfPep {
 }
 
 impl HfPep {
-    /// One whose connection to its node is to be made.
+    /// An HF-PEP that is not connected to its node yet.
     #[must_use]
     pub fn new(now: Time, config: Config, rng: Rng) -> Self {
         Self {
@@ -219,8 +219,8 @@ impl HfPep {
         }
     }
 
-    /// Takes octets of a connection, and returns how many. When that is not all,
-    /// [`Event::Writable`] tells that there is room again.
+    /// Takes octets of a connection, and returns how many. After an incomplete write, [`Event::Writable`] reports new
+    /// room.
     pub fn write(&mut self, now: Time, id: SessionId, octets: &[u8]) -> usize {
         let Some(session) = self.sessions.get(&id) else { return 0 };
         let stream = match session.stage {
@@ -382,7 +382,7 @@ impl HfPep {
     fn settle(&mut self, now: Time) {
         while let Some(event) = self.slep.poll_event() {
             match event {
-                // What becomes of datagrams, SLEP counts.
+                // SLEP counts the outcomes of datagrams.
                 slep::Event::Accepted(_)
                 | slep::Event::Delivered(_)
                 | slep::Event::Undelivered(_) => {}
@@ -486,7 +486,7 @@ impl HfPep {
         Some(session)
     }
 
-    /// A connection is no more; the user is told if it knows of it.
+    /// A connection has ended; a user that knows about the connection is told.
     fn end(&mut self, id: SessionId, event: Event) {
         let ended = self.remove(id);
         let is_known = |it: &Session| !matches!(it.stage, Stage::Arriving { .. });
@@ -518,7 +518,7 @@ impl HfPep {
                 }
             }
             Stage::Confirming { .. } => self.hear_answer(id),
-            // It is told when the connection is there.
+            // The user is told when the connection is there.
             Stage::Connecting { .. } | Stage::Gathering { .. } | Stage::Over { .. } => {}
             Stage::Open { .. } => self.events.push_back(Event::Readable(id)),
         }
@@ -550,7 +550,7 @@ impl HfPep {
         has_some
     }
 
-    /// What the driver should know.
+    /// The next event for the driver.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -581,14 +581,13 @@ impl HfPep {
         })
     }
 
-    /// The stream of a connection, if it has one.
+    /// The stream of a connection, if the connection has one.
     #[must_use]
     pub fn stream(&self, id: SessionId) -> Option<StreamId> {
         self.sessions.get(&id)?.stream()
     }
 
-    /// What the node said that could not be read, and was passed over; the last since this was asked
-    /// before.
+    /// Unreadable octets from the node, which were passed over; the last since the previous call.
     pub fn poll_unreadable(&mut self) -> Option<Unreadable> {
         self.slep.poll_unreadable()
     }
@@ -599,7 +598,7 @@ impl HfPep {
         &self.slep
     }
 
-    /// The streams below, for what another end may do that this one never does.
+    /// The streams below, for tests of behaviour that other ends may show and this end never does.
     #[cfg(test)]
     pub(super) fn slep_mut(&mut self) -> &mut Slep {
         &mut self.slep

@@ -8,7 +8,7 @@ use super::wire::Opening;
 use crate::s5066::Address;
 use crate::slep::{self, Break, Options, Source, StreamId};
 
-/// Names a connection of this process; never used again.
+/// Names a connection within this process; never used again.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct SessionId(pub u64);
 
@@ -19,7 +19,7 @@ pub(super) struct Session {
     pub(super) is_initiator: bool,
     /// Whether the responder says first that the target is there.
     pub(super) is_confirmed: bool,
-    /// Whom it is for, when that is known.
+    /// Whom the connection is for, once this is known.
     pub(super) opening: Option<Opening>,
     pub(super) stage: Stage,
     /// Whether the user here was told the end of what the other end says.
@@ -59,8 +59,7 @@ pub(super) enum Stage {
     Gathering { options: Options, until: Time },
     /// Opened by the other end, whose opening is not whole yet.
     Arriving { stream: StreamId, head: Vec<u8>, until: Time },
-    /// Opened here; the other end has not said yet whether the target is there. What it has said is
-    /// kept.
+    /// Opened here; the other end has not said yet whether the target is there. Its answer is kept as far as received.
     Confirming { stream: StreamId, answer: Vec<u8> },
     /// Opened by the other end; the user is connecting to the target. What came behind the opening
     /// is kept; it may be all, and the stream has said so.
@@ -97,7 +96,7 @@ impl Session {
         }
     }
 
-    /// Until when it waits for its first data, or for all of its opening.
+    /// The deadline for the first data, or for the rest of the opening.
     pub(super) fn waits_until(&self) -> Option<Time> {
         match self.stage {
             Stage::Gathering { until, .. } | Stage::Arriving { until, .. } => Some(until),

@@ -1,10 +1,10 @@
-//! What is counted.
+//! Counters of an HF-PEP: connections, openings, datagrams, and flows of UDP.
 
 use serde::Serialize;
 
 use super::flows;
 
-/// What an HF-PEP counted since it started.
+/// Counters of an HF-PEP since its start.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Connections opened here.
@@ -27,7 +27,7 @@ pub struct Stats {
     pub openings_malformed: u64,
     /// Streams whose opening was not there as a whole when a silent node would have been given up.
     pub openings_missing: u64,
-    /// Datagrams that came for nobody here: of another extended address than that of flows of UDP.
+    /// Datagrams for nobody here: their extended address differs from the one for UDP flows.
     pub datagrams_unwanted: u64,
     /// Connections there are.
     pub sessions: u64,

@@ -1,4 +1,4 @@
-//! What stands at the head of a stream: whom the far end is to connect to (STANAG 5066 Annex X).
+//! Openings: the head of a stream tells the far end whom to connect to (STANAG 5066 Annex X).
 //!
 //! ```text
 //!   7   6   5   4    3    2     1     0
@@ -13,7 +13,7 @@
 //!  | length (1), ALPN                         |  with ALPN
 //!  +------------------------------------------+
 //! ```
-//! What the published figure leaves open is decided here and written down in `docs/guide/hfpep.md`: the magic
+//! Points left open by the published figure are decided here and written down in `docs/guide/hfpep.md`: the magic
 //! number, version 0, and that ports and addresses are there unless an Auth ID says where to go.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -38,7 +38,7 @@ const ALPN: u8 = 0x01;
 pub struct Opening {
     /// To whom.
     pub target: Target,
-    /// Whether the far end is to speak TLS with the target, and what it needs to know for that.
+    /// Whether the far end is to speak TLS with the target, and the names needed for TLS.
     pub tls: Option<Tls>,
 }
 
@@ -47,9 +47,9 @@ pub struct Opening {
 pub enum Target {
     /// To an address, as if the connection came from another.
     Address {
-        /// Of the client.
+        /// The client's address.
         source: SocketAddr,
-        /// Of the server; of the same version as the source.
+        /// The server's address, in the same IP version as the source.
         destination: SocketAddr,
     },
     /// To whoever this Auth ID stands for at the far end.
@@ -61,17 +61,17 @@ pub enum Target {
 pub struct Tls {
     /// The name that the target's certificate must have; never with an Auth ID, which says it.
     pub sni: Option<String>,
-    /// The protocol that the client was told it speaks, such as `h2`.
+    /// The protocol agreed with the client, such as `h2`.
     pub alpn: Option<Vec<u8>>,
 }
 
 /// Why an opening cannot be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
-    /// It is none.
+    /// The octets are no opening.
     #[error("no HF-PEP: it begins with {0:#04x}")]
     Magic(u8),
-    /// It is of a version that is not known here.
+    /// The version is not known here.
     #[error("HF-PEP version {0}, version 0 is known here")]
     Version(u8),
     /// It says both SNI and Auth, or says them or ALPN without TLS.
@@ -92,11 +92,11 @@ impl Opening {
         }
     }
 
-    /// Reads an opening that stands at the head of these octets, and returns it with what follows;
-    /// `None` while there are too few.
+    /// Splits an opening off the head of these octets, and returns it with the rest; `None` while there are too few
+    /// octets.
     ///
     /// # Errors
-    /// When no octets that may follow make it one.
+    /// When no further octets could complete an opening.
     pub fn split_first(magic: u8, octets: &[u8]) -> Result<Option<(Self, &[u8])>, Malformed> {
         match octets.first() {
             Some(&first) if first != magic => return Err(Malformed::Magic(first)),
@@ -183,7 +183,7 @@ impl Opening {
     }
 }
 
-/// What is not yet read.
+/// The octets not yet read.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

@@ -26,14 +26,14 @@ use crate::s5066::sis::{
     BindReason, Confirmation, Mode, NodeStatus, Service, UnbindReason, UnidataReason,
 };
 
-/// Octets that wait for the socket at most: what is there cannot be reconsidered.
+/// Most octets that wait for the socket, where their order can no longer be changed.
 const MAX_UNSENT: usize = 16 << 10;
 
-/// The IP client of a STANAG 5066 node: a core as [`base::contract`] describes it.
+/// The IP client of a STANAG 5066 node: a core in the sense of [`base::contract`].
 ///
-/// Its driver holds the TCP connection to the node and says when it is there and when it is gone.
-/// Datagrams from the stack wait in a queue by priority, and are handed to the node a few at a time, so that
-/// the order can be decided late. It answers datagrams that it cannot carry with ICMP itself.
+/// Its driver holds the TCP connection to the node and reports when the connection is made or lost. Datagrams from the
+/// stack wait in a queue by priority, and are handed to the node a few at a time, so that the order can be decided
+/// late. The client answers datagrams that cannot be carried with ICMP itself.
 ///
 /// - Facts in: [`handle_connected`](Self::handle_connected),
 ///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
@@ -53,7 +53,7 @@ pub struct IpClient {
     pending: Pending,
     headers: Headers,
     released: Released,
-    /// All addresses of this host: no datagram of others comes from one.
+    /// All addresses of this host: datagrams from other hosts never have one as their source.
     own: BTreeSet<IpAddr>,
     /// Whether the node has told that it can neither send nor receive.
     is_radio_off: bool,
@@ -77,7 +77,7 @@ pub enum Event {
     Close(Fault),
     /// The node does not bind the client, which will ask again.
     Refused(BindReason),
-    /// What a node sends is dropped because of its seal, or that node drops what we send.
+    /// The U_PDUs of a node are dropped because of their seal, or the node drops ours.
     Sealing {
         /// Which node.
         node: Address,
@@ -211,15 +211,15 @@ impl IpClient {
         self.client.handle_clock(now, clock);
     }
 
-    /// The connection to the node is gone: what it had is forsaken, what waits waits on.
+    /// The connection to the node is gone: datagrams handed to the node are given up, queued ones wait on.
     pub fn handle_disconnected(&mut self, _now: Time) {
         self.client.handle_disconnected();
         self.rebind_at = None;
         self.forsake();
     }
 
-    /// Takes all addresses of this host, whatever the interface; until then those of its configuration count. Datagrams
-    /// from the radio that claim to come from one are dropped.
+    /// Takes the addresses of this host on all interfaces; until then the configured addresses count. Datagrams from
+    /// the radio that claim to come from one are dropped.
     pub fn handle_addresses(&mut self, own: BTreeSet<IpAddr>) {
         self.own = own;
     }
@@ -273,7 +273,7 @@ impl IpClient {
                     UnidataReason::MAY_HAVE_ARRIVED => self.stats.handed.forsaken += 1,
                     UnidataReason::TAKEN_BACK => self.stats.taken.superseded += 1,
                     UnidataReason::SAP_NOT_BOUND => {
-                        // Its node has it, whether that was confirmed before or not.
+                        // The destination node has the datagram, confirmed before or not.
                         self.stats.handed.confirmed += u64::from(handed.is_some());
                         self.stats.handed.unreceived += 1;
                         self.headers.handle_unreceived(now, to);
@@ -360,8 +360,8 @@ impl IpClient {
         self.rebind_at = Some(now + self.patience.fail());
     }
 
-    /// The binding is over: what the node had is nobody's any more, and what it told of itself was
-    /// for this binding.
+    /// The binding is over: datagrams at the node belong to nobody any more, and the node's statements about itself
+    /// were for this binding.
     fn forsake(&mut self) {
         self.is_radio_off = false;
         for handed in self.pending.take_all() {
@@ -370,7 +370,7 @@ impl IpClient {
         }
     }
 
-    /// Tells the sender of a datagram what is wrong with it.
+    /// Reports an error to the sender of a datagram.
     fn complain(&mut self, now: Time, error: Error, offender: &[u8]) {
         let is_v4 = offender.first().is_some_and(|first| first >> 4 == 4);
         let own = self.config.addresses.iter().find(|address| address.is_ipv4() == is_v4);
@@ -454,12 +454,12 @@ impl IpClient {
                 let handed = Handed::new(item.packet, compressed, item.tcp);
                 self.pending.handle_sent(now, id, item.priority, handed);
             }
-            // Nothing will tell what becomes of it.
+            // Nothing will report the outcome.
             Mode::NonArq { .. } => self.queue.release(item.tcp),
         }
     }
 
-    /// Sends what only a client of ours understands; what becomes of it is seen by its answer.
+    /// Sends a message for our own clients only; the answer shows its outcome.
     fn announce(&mut self, now: Time, to: Address, mode: Mode, priority: u8, u_pdu: &[u8]) {
         let service = Service { confirmation: Confirmation::None, ..Service::of(mode) };
         let (to_sap, ttl) = (self.config.sap, Duration::ZERO);
@@ -541,7 +541,7 @@ impl IpClient {
         self.client.poll_unreadable()
     }
 
-    /// Counters of the client of the node.
+    /// Counters of the client that is connected to the node.
     #[must_use]
     pub fn client_stats(&self) -> &client::Stats {
         self.client.stats()

@@ -1,4 +1,4 @@
-//! What can be set.
+//! Configuration of the IP client: access point, routes, queue, and window.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::s5066::sis::{Mode, Sap};
 /// The parameters of an IP client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The access point, of this end and of the others.
+    /// The access point at this end and at the others.
     pub sap: Sap,
     /// How important it is to its node, 0 to 15.
     pub rank: u8,
     /// Where ICMP errors come from: an address of each version.
     pub addresses: Vec<IpAddr>,
-    /// Which node or group has which addresses; the longest prefix counts.
+    /// Routes from addresses to nodes and groups; the longest prefix counts.
     pub routes: Vec<Route>,
     /// Where multicast and broadcast go that no route is for; `None` drops them.
     pub other_multicast: Option<Address>,
@@ -25,12 +25,12 @@ pub struct Config {
     pub classes: [Class; 64],
     /// Octets of a datagram at most; less if the node says so.
     pub mtu: u16,
-    /// Octets of datagrams that wait at most.
+    /// Most octets of waiting datagrams.
     pub queue: usize,
-    /// Octets of a priority that the node has without having confirmed them, at least and at most; of all priorities
-    /// it has twice as many at most.
+    /// Least and most octets of a priority that the node has unconfirmed; for all priorities together, twice as many
+    /// at most.
     pub window: (usize, usize),
-    /// How long the node's backlog may last: the window is what it confirms in this time.
+    /// How long the node's backlog may last: the window is the number of octets confirmed in this time.
     pub horizon: Duration,
     /// Whether what a TCP sends again is dropped while the first is on its way, and a waiting
     /// acknowledgement gives way to a later one.
@@ -61,9 +61,9 @@ pub struct Class {
 /// What a rule says of a single datagram, whatever the class of its DSCP says.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Override {
-    /// In place of the priority of its class.
+    /// Replaces the priority of the class.
     pub priority: Option<u8>,
-    /// In place of its time to live; zero is for ever.
+    /// Replaces the time to live of the class; zero is for ever.
     pub ttl: Option<Duration>,
 }
 
@@ -92,7 +92,7 @@ impl Config {
             classes: std::array::from_fn(|dscp| Class {
                 // Annex F, table 9: twice the class selector.
                 priority: u8::try_from(dscp >> 3).unwrap_or_default() * 2,
-                // To TCP, what overtakes a datagram that is sent again looks like its loss.
+                // TCP takes datagrams that overtake a retransmitted one for a sign of loss.
                 unicast: Mode::Arq { in_order: true },
                 group_repeats: 0,
                 ttl: None,

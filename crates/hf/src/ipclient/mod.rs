@@ -11,7 +11,7 @@
 //!
 //! A U_PDU is one whole datagram: the first half octet tells IPv4 from IPv6, nothing is added. Towards clients of ours
 //! its [headers] are compressed.
-//! What can be set, and what was decided, is in `docs/protocols/ipclient.md`.
+//! Settings and design decisions are in `docs/protocols/ipclient.md`.
 
 mod client;
 mod config;

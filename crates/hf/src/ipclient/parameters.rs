@@ -1,4 +1,4 @@
-//! What users may set of IP over STANAG 5066.
+//! Parameters that users may set for IP over STANAG 5066.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ pub static PARAMETERS: Table<Config> = Table {
     rules: &[],
 };
 
-/// What users may set of the datagrams with one code point.
+/// Parameters that users may set for datagrams with one code point.
 pub static CLASS: Table<Class> = Table {
     name: "ipclient-class",
     parameters: &[
@@ -111,7 +111,7 @@ fn name(mode: Mode) -> Value {
     Value::Text(name.to_owned())
 }
 
-/// The one of this name; without ARQ it repeats so often.
+/// The mode with this name; without ARQ, datagrams are repeated `repeats` times.
 fn mode(name: &str, repeats: u8) -> Mode {
     let [_, any_order, non_arq] = MODES;
     if name == non_arq {

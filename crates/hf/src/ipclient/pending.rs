@@ -1,4 +1,4 @@
-//! What the node has without having confirmed it.
+//! Keeps track of datagrams handed to the node and not confirmed yet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl Pending {
         self.handed.insert(id, Handed { share, ..handed });
     }
 
-    /// Takes a confirmation; what it was about, as TCP.
+    /// Takes the confirmation of a datagram; returns the TCP segment in it, if any.
     pub(super) fn handle_confirmed(&mut self, now: Time, id: SendId) -> Option<Option<Tcp>> {
         let mut handed = self.remove(id)?;
         if let Some(share) = handed.share.take() {
@@ -92,7 +92,7 @@ impl Pending {
         Some(handed.packet)
     }
 
-    /// The acknowledgement that the node has and this one replaces.
+    /// The acknowledgement at the node that a newer one replaces.
     pub(super) fn replaced(&self, tcp: Option<Tcp>) -> Option<SendId> {
         let Some(Tcp::Ack { flow, .. }) = tcp else { return None };
         let id = *self.acks.get(&flow)?;

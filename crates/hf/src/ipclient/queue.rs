@@ -18,9 +18,9 @@ pub(super) struct Queue {
     octets: usize,
     next: u64,
     classes: [VecDeque<Item>; PRIORITIES],
-    /// Nothing of what waits expires before; `None` while nothing does.
+    /// No waiting datagram expires before this time; `None` while none can expire.
     expires: Option<Time>,
-    /// Segments that wait here, or that the node has without having confirmed them.
+    /// Segments waiting here, or unconfirmed at the node.
     segments: BTreeSet<Identity>,
     /// Where a flow's last acknowledgement waits.
     acks: BTreeMap<FlowKey, (usize, u64)>,
@@ -39,16 +39,16 @@ pub(super) struct Item {
     pub(super) tcp: Option<Tcp>,
 }
 
-/// What became of a datagram that was to wait.
+/// The outcome of queueing a datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Pushed {
     /// The same segment is on its way.
     Absorbed,
-    /// It, or as many as this of lower priority, found no room.
+    /// The datagram, or this many others of lower priority, found no room.
     Full(u64),
     /// It waits.
     Queued,
-    /// It took the place of an acknowledgement.
+    /// The datagram took the place of an acknowledgement.
     Superseded,
 }
 
@@ -122,13 +122,12 @@ impl Queue {
         self.classes[class].get_mut(at)
     }
 
-    /// The highest priority of what waits.
+    /// The highest priority among waiting datagrams.
     pub(super) fn highest(&self) -> Option<u8> {
         self.classes.iter().rev().find_map(|class| Some(class.front()?.priority))
     }
 
-    /// Takes the oldest of the highest priority. Its segment counts as on its way until
-    /// [`Self::release`].
+    /// Takes the oldest datagram of the highest priority. The segment counts as on its way until [`Self::release`].
     pub(super) fn pop(&mut self) -> Option<Item> {
         let item = self.classes.iter_mut().rev().find_map(VecDeque::pop_front)?;
         self.octets -= item.packet.len();
@@ -154,7 +153,7 @@ impl Queue {
         }
     }
 
-    /// Drops what is of no more use; how many.
+    /// Drops expired datagrams, and returns their number.
     pub(super) fn expire(&mut self, now: Time) -> u64 {
         if self.expires.is_none_or(|at| at > now) {
             return 0;

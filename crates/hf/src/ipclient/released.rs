@@ -1,4 +1,4 @@
-//! What the stack gets: received datagrams, and errors about its own.
+//! Output to the stack: received datagrams, and errors about the stack's own datagrams.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which node or group an IP address belongs to.
+//! Routes: the node or group to which an IP address belongs.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counters of the IP client: datagrams, octets, and compressed headers.
 
 use base::ip::BadSources;
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub struct Stats {
     /// Octets that the node has without having confirmed them.
     #[serde(rename = "octets_unconfirmed")]
     pub unconfirmed: u64,
-    /// Octets that the node may have so.
+    /// Octets that the node may have unconfirmed.
     #[serde(rename = "octets_window")]
     pub window: u64,
 }
@@ -54,7 +54,7 @@ pub struct Taken {
     pub superseded: u64,
 }
 
-/// Datagrams that the node was given, and what it said of them.
+/// Datagrams handed to the node, and the node's reports about them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Handed {
     /// Datagrams handed to the node.
@@ -99,7 +99,7 @@ pub struct Received {
     pub icmp_limited: u64,
 }
 
-/// Datagrams with compressed headers, and announcements of who reads them.
+/// Datagrams with compressed headers, and announcements by clients that read compressed headers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Headers {
     /// Datagrams handed to the node with compressed headers.

@@ -1,4 +1,4 @@
-//! What of a TCP segment tells whether it is worth sending.
+//! Recognises TCP segments that need not be sent: repeats, and acknowledgements replaced by newer ones.
 
 use base::ip::{FlowKey, Header, protocol};
 use base::serial::is_after;
@@ -6,7 +6,7 @@ use base::tcp::{Flags, Peek, Segment};
 
 use super::route::is_multicast;
 
-/// A segment, as far as it can be told from others.
+/// Fields that distinguish a segment from others.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct Identity {
     flow: FlowKey,
@@ -21,12 +21,12 @@ pub(super) struct Identity {
 pub(super) enum Tcp {
     /// It acknowledges, and does nothing else.
     Ack { flow: FlowKey, ack: u32, flags: u8 },
-    /// It takes up sequence numbers, so that TCP repeats it.
+    /// The segment takes up sequence numbers, so that TCP repeats it.
     Data(Identity),
 }
 
 impl Tcp {
-    /// Whether it is an acknowledgement that says all that an older one of its flow says.
+    /// Whether this acknowledgement makes an older one in the same flow superfluous.
     pub(super) fn replaces(&self, older: Option<Self>) -> bool {
         match (self, older) {
             (

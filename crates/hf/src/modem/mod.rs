@@ -1,4 +1,4 @@
-//! HF modems as stations see them: waveforms, and the boundary to a modem.
+//! HF modems from the station's side: waveforms, and the interface to a modem.
 //!
 //! ```text
 //!             Keying: Start, octets, End
@@ -7,15 +7,15 @@
 //!             Event: Carrier, Octets, Sent
 //! ```
 //!
-//! A modem asks for octets block by block and sends whole interleaver blocks. The same boundary is
-//! met by the simulated modem and by one outside, which [`lan`] speaks to.
+//! A modem asks for octets block by block and sends whole interleaver blocks. The simulated modem and external modems,
+//! driven through [`lan`], share this interface.
 
 pub mod lan;
 mod waveform;
 
 pub use waveform::{Family, Interleaver, NoSuchWaveform, NotAWaveform, NotAnInterleaver, Waveform};
 
-/// What a modem tells its station.
+/// Reports from a modem to its station.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
     /// A preamble was recognised: somebody transmits with this waveform.
@@ -31,12 +31,12 @@ pub enum Event {
     Sent,
 }
 
-/// What a station has for its modem.
+/// A station's commands and octets for its modem.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Keying {
     /// Turn the transmitter on with this waveform, then ask for octets.
     Start(Waveform),
-    /// Octets were appended to the buffer; at most as many as there was room for.
+    /// Octets were appended to the buffer, no more than there was room for.
     Octets,
     /// The transmission ends with the octets given so far.
     End,

@@ -54,7 +54,7 @@ pub struct Waveform {
     interleaver: Interleaver,
 }
 
-/// Why there is no such waveform.
+/// Why a requested waveform does not exist.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NoSuchWaveform {
     /// The rate has other interleavers.
@@ -67,7 +67,7 @@ pub enum NoSuchWaveform {
         family: Family,
         /// The rate, which exists.
         bits_per_s: u32,
-        /// What it does not have.
+        /// The interleaver missing at this rate.
         interleaver: Interleaver,
     },
     /// The family has other rates.
@@ -75,7 +75,7 @@ pub enum NoSuchWaveform {
     Rate {
         /// The family.
         family: Family,
-        /// What it does not have.
+        /// The rate missing in this family.
         bits_per_s: u32,
     },
 }
@@ -172,7 +172,7 @@ impl Waveform {
         self.at_rate(*rate)
     }
 
-    /// The waveform of this family with another rate and, as nearly as may be, this interleaver.
+    /// The waveform of the same family at another rate, with the nearest interleaver.
     #[must_use]
     pub fn at_rate(self, bits_per_s: u32) -> Option<Self> {
         let there = self.family.interleavers(bits_per_s).iter();
@@ -241,7 +241,7 @@ impl Waveform {
         if self.is_110a() { END_OF_MESSAGE + FLUSH } else { END_OF_MESSAGE }
     }
 
-    /// Blocks that carry this many octets and the end of message.
+    /// Blocks needed for this many octets and the end of message.
     #[must_use]
     pub fn blocks(self, octets: usize) -> u32 {
         let bits = octets as u64 * 8 + u64::from(self.end_bits());
@@ -284,7 +284,7 @@ impl Waveform {
         }
     }
 
-    /// The waveform that a data rate change names, if there is one.
+    /// The waveform named by a data rate change, if any.
     #[must_use]
     pub fn of_codes(rate: u8, interleaver: u8) -> Option<Self> {
         let bits_per_s = *RATE_CODES.get(usize::from(rate))?;

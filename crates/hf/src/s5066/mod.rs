@@ -6,7 +6,8 @@
 //!  Annex A: clients, priorities   Annex B: links   Annex C: ARQ    waveform, channel
 //! ```
 //!
-//! [`sis::Client`] is the other side of the socket. All is Edition 3; what goes beyond it says so.
+//! [`sis::Client`] is the other side of the socket. Everything follows Edition 3; extensions beyond Edition 3 are
+//! marked.
 
 mod address;
 pub mod cas;

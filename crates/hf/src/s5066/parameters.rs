@@ -1,4 +1,4 @@
-//! What users may set of a node.
+//! Parameters that users may set for a STANAG 5066 node.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::modem::Waveform;
 /// waveforms.
 pub const JITTER: Duration = Duration::from_secs(5);
 
-/// What users may set of a node.
+/// Parameters of a node that users may set.
 pub static PARAMETERS: Table<Config> = Table {
     name: "s5066",
     parameters: &[
@@ -143,8 +143,7 @@ pub static PARAMETERS: Table<Config> = Table {
     }],
 };
 
-/// Where a station stands among those with slots; a simulated one has the place that its file gives
-/// it.
+/// The slot of a station among the stations with slots; a simulated station has the place given in its file.
 pub static SLOT: Table<Config> = Table {
     name: "s5066-slot",
     parameters: &[

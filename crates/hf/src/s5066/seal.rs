@@ -45,10 +45,10 @@ const KEY: usize = 32;
 /// Octets of the mark and the number.
 const HEAD: usize = 4;
 const TAG: usize = 8;
-/// The first half octet of what is sealed, and of notices.
+/// The first half octet of sealed U_PDUs, and of notices.
 const MARK: u8 = 0x90;
 const MARK_BITS: u8 = 0xf0;
-/// Bits of the number that are told.
+/// Bits of the number that are transmitted.
 const TOLD: u32 = 28;
 /// Numbers in a second.
 const PER_SECOND: u64 = 1_024;
@@ -66,7 +66,7 @@ pub enum Sealing {
     Ignored,
     /// It has no key: sealed U_PDUs are dropped, and their senders are told.
     Keyless,
-    /// It is a member of a group.
+    /// The client belongs to a group.
     Member(Config),
 }
 
@@ -99,7 +99,7 @@ pub struct Envelope {
 /// Why a U_PDU is not believed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Refusal {
-    /// Its sender's clock is ahead of ours.
+    /// The sender's clock is ahead of ours.
     #[error("its clock is {} s ahead of ours: {} s are allowed", by.as_secs(), CLOCKS.as_secs())]
     Ahead {
         /// By how much.
@@ -114,7 +114,7 @@ pub enum Refusal {
         /// How long before.
         by: Duration,
     },
-    /// There are as many members as can be remembered.
+    /// No more members can be remembered.
     #[error("there are {MEMBERS} members already")]
     Crowded,
     /// No member of the group has sealed it for us.
@@ -140,7 +140,7 @@ pub enum Refusal {
     Unsealed,
 }
 
-/// Why another station drops our U_PDUs: it says so without a proof.
+/// Why another station drops our U_PDUs, by its own account and without a proof.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Notice {
     /// It has no key.
@@ -164,7 +164,7 @@ pub enum Trouble {
     Told(Notice),
 }
 
-/// One member of a group: seals the U_PDUs of its station and opens those of other members.
+/// A member of a group: seals the U_PDUs of its station and opens U_PDUs from other members.
 #[derive(Debug)]
 pub struct Member {
     config: Config,
@@ -179,7 +179,7 @@ pub struct Member {
 struct Taken {
     /// In order.
     numbers: VecDeque<u64>,
-    /// Below this all count as taken.
+    /// All numbers below this count as taken.
     floor: u64,
 }
 
@@ -409,7 +409,7 @@ fn number_of(time: Duration) -> u64 {
     time.as_secs().saturating_mul(PER_SECOND).saturating_add(rest)
 }
 
-/// The time that so many numbers take.
+/// Converts a count of numbers to a duration.
 fn time_of(numbers: u64) -> Duration {
     Duration::from_millis(numbers.saturating_mul(1_000) / PER_SECOND)
 }

@@ -35,20 +35,20 @@ impl RequestId {
 pub enum Mode {
     /// Repeated until acknowledged.
     Arq {
-        /// Whether it waits at the receiver for those sent before it.
+        /// Whether the S_PDU waits at the receiver for earlier ones.
         in_order: bool,
     },
     /// Sent a given number of times.
     NonArq {
-        /// Whether it waits at the receiver for those sent before it.
+        /// Whether the S_PDU waits at the receiver for earlier ones.
         in_order: bool,
-        /// Times that it is sent again, 0 to 15.
+        /// Repeats after the first transmission, 0 to 15.
         repeats: u8,
     },
 }
 
 impl Mode {
-    /// Sent once, and delivered as it arrives.
+    /// Sent once, and delivered on arrival.
     pub const ONCE: Self = Self::NonArq { in_order: false, repeats: 0 };
 
     /// Whether it is repeated until acknowledged.
@@ -70,7 +70,7 @@ pub struct Request {
     pub id: RequestId,
     /// The destination, which is a group only without ARQ.
     pub to: Address,
-    /// The way in which it travels.
+    /// The mode of delivery, with ARQ or without.
     pub mode: Mode,
     /// Whether it goes before all others; with ARQ one at a time.
     pub is_expedited: bool,
@@ -88,14 +88,14 @@ pub struct Request {
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// The peer has received all of it; without ARQ, it was sent as often as requested.
+    /// The peer has received the whole S_PDU; without ARQ, the S_PDU was sent the requested number of times.
     Done,
     /// It failed.
     Failed {
         /// The reason.
         why: Failure,
-        /// Whether all of it was sent, so that the peer may have received it nevertheless; otherwise it
-        /// certainly did not.
+        /// Whether the whole S_PDU was sent, so that the peer may have received it nevertheless; otherwise the peer
+        /// certainly has not.
         may_have_arrived: bool,
     },
 }
@@ -185,7 +185,7 @@ pub enum Command {
 /// A change of a link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LinkEvent {
-    /// A link was made: a soft one, or an exclusive one that was requested or that the peer made.
+    /// A link was made: a soft one, or an exclusive one requested here or made by the peer.
     Made {
         /// With whom.
         peer: Address,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `f` says that the octets 00 00 ff ff, with which a flush ends, follow and are left out. The coding is 1, or 2
-//! for a stream that may point back to the [dictionary](DICTIONARY) as if that had been said before.
+//! for a stream that may point back to the [dictionary](DICTIONARY) as to earlier data.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
@@ -44,18 +44,18 @@ impl Coding {
 const FLUSHED: u8 = 0x80;
 /// How a flush ends (RFC 7692, 7.2.1, leaves it out as well).
 const TRAILER: [u8; 4] = [0, 0, 0xff, 0xff];
-/// Octets by which is judged whether it helps.
+/// Octets compressed as a sample to judge whether compression helps.
 const SAMPLE: usize = 4_096;
-/// Octets that go as they are before it is tried again, or are coded before it is judged again.
+/// Octets sent as they are before compression is tried again, or compressed before it is judged again.
 const STRETCH: usize = 64 << 10;
-/// So few octets say nothing of those to come.
+/// Too few octets to predict how well later data compresses.
 const FEW: usize = 512;
-/// Octets that are decoded at once.
+/// Octets decoded at once.
 const STEP: usize = 16 << 10;
 /// States that are kept for coders to come.
 const MOST_SPARES: usize = 16;
 
-/// States of coders that nobody has now. They are some 300 kB each: given back to the heap one after the
+/// Spare states of coders. They are some 300 kB each: given back to the heap one after the
 /// other, among all that is small and stays, they would leave it full of holes too small for the next.
 #[derive(Debug, Default)]
 pub(super) struct Spares {
@@ -157,8 +157,8 @@ impl Coder {
         !self.is_large() && !matches!(self.mode, Mode::Raw { left: 1.. })
     }
 
-    /// Takes octets for a part of at most `room` octets, at least 2; whether they are coded. It becomes
-    /// large only if it may.
+    /// Takes octets for a part of at most `room` octets, at least 2; whether they are coded. The coder
+    /// allocates its large state only if permitted.
     pub(super) fn cut(
         &mut self,
         unsent: &mut VecDeque<u8>,
@@ -215,7 +215,7 @@ impl Coder {
 
     /// Codes until there is enough for a part, or all is coded and flushed.
     fn fill(&mut self, unsent: &mut VecDeque<u8>, enough: usize, spares: &mut Spares) {
-        // What was said before is known to the other end and not to a coder that begins in the midst: that
+        // The other end knows the earlier data; a coder that begins in the midst does not: that
         // points back to neither it nor the dictionary.
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         let deflate = self.deflate.get_or_insert_with(|| spares.take());
@@ -248,8 +248,8 @@ impl Coder {
         }
     }
 
-    /// Gives back what is costly to keep, unless octets wait in it; whether it has none now. What is coded
-    /// later is shorter by what it could have pointed back to.
+    /// Gives back what is costly to keep, unless octets wait in it; whether it has none now. Data coded
+    /// later can then not point back to earlier data.
     pub(super) fn rest(&mut self, spares: &mut Spares) -> bool {
         if self.pending.is_empty() {
             self.end(spares);
@@ -270,7 +270,7 @@ impl Coder {
 #[derive(Debug)]
 pub(super) struct Decoder(Box<Decompress>);
 
-/// Octets that are not what a [`Coder`] makes.
+/// The error for octets not produced by a [`Coder`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Undecodable;
 
@@ -331,9 +331,9 @@ impl Decoder {
     }
 }
 
-/// The data of a datagram as one DEFLATE stream, if that is shorter.
+/// The data of a datagram as one DEFLATE stream, if the stream is shorter.
 pub(super) fn deflate(data: &[u8]) -> Option<Vec<u8>> {
-    // What does not fit is not shorter.
+    // A stream too long for the buffer is not shorter.
     let mut out = vec![0; data.len().checked_sub(1)?];
     let mut coder = Compress::new(Compression::best(), false);
     let status = coder.compress(data, &mut out, FlushCompress::Finish).ok()?;

@@ -9,19 +9,19 @@ use crate::s5066::sis::{Mode, Sap, Service};
 /// The parameters of a SLEP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The access point, of this end and of the others.
+    /// The access point, the same at every end.
     pub sap: Sap,
     /// How important it is to its node, 0 to 15.
     pub rank: u8,
     /// Octets of a U_PDU at most; less if the node says so.
     pub mtu: u16,
-    /// Parts of a stream that the other end may send ahead of what the user here has read.
+    /// Parts of a stream the other end may send ahead of the user's reading here.
     pub window: u16,
     /// Octets that the node has without having confirmed them: at least and at most.
     pub node_window: (usize, usize),
-    /// How long the node's backlog may last: the node gets what it confirms in this time.
+    /// How long the node's backlog may last: the node gets as many octets as it confirms in this time.
     pub horizon: Duration,
-    /// The first octets of a stream that was idle, which go before those of others of its priority.
+    /// Head start in octets: a stream that was idle sends this many before other streams of its priority.
     pub interactive: usize,
     /// What is kept at most.
     pub limits: Limits,
@@ -44,14 +44,14 @@ pub struct Limits {
     pub closed: usize,
     /// Octets that a stream takes from its user before they are sent.
     pub unsent: usize,
-    /// Octets of all streams that wait to be sent, or for the other end to say that it has them.
+    /// Octets of all streams waiting to be sent or to be acknowledged by the other end.
     pub sent: usize,
     /// Octets of all streams that arrived and were not read.
     pub received: usize,
     /// Octets from one other node that arrived before the first part of their stream.
     pub early: usize,
-    /// Octets of datagrams that wait to be sent or acknowledged, and of those that arrived and were not
-    /// taken, each.
+    /// Octets of datagrams: one limit for outgoing ones until sent or acknowledged, the same for received ones until
+    /// taken.
     pub datagrams: usize,
 }
 
@@ -120,7 +120,7 @@ impl Config {
 pub struct Source(pub u128);
 
 impl Source {
-    /// Nobody in particular: such streams take turns as those of one source, without a share.
+    /// Nobody in particular: all such streams take turns like the streams of one source, without a share.
     pub const NOBODY: Self = Self(0);
 }
 
@@ -140,7 +140,7 @@ pub struct Options {
     pub priority: u8,
     /// How long a part may wait at the node before it is to be handed over again; `None` for ever.
     pub ttl: Option<Duration>,
-    /// Whether it is compressed, where that helps.
+    /// Whether to compress the stream where compression helps.
     pub is_compressed: bool,
     /// Whose it is.
     pub source: Source,

@@ -10,7 +10,7 @@ use base::time::Time;
 use super::wire::Addresses;
 use crate::s5066::Address;
 
-/// Words that say which datagrams of a process were seen.
+/// Size, in words, of the window of datagrams seen from one process.
 const SEEN_WORDS: usize = 64;
 /// Processes at another node whose datagrams are remembered.
 const MOST_EPOCHS: usize = 4;
@@ -19,7 +19,7 @@ const ORIGIN: u64 = 1 << 32;
 /// Reliable datagrams to one node that are not acknowledged, at most: well below what it remembers.
 const MOST_OUTSTANDING: usize = 1_024;
 
-/// Names a datagram of this process; never used again.
+/// Identifies a datagram of this process; never used again.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct DatagramId(pub u64);
 
@@ -30,9 +30,9 @@ pub struct Delivery {
     pub priority: u8,
     /// Whether it is repeated until the other end has acknowledged it, and an event tells.
     pub is_reliable: bool,
-    /// Whether it is compressed, if that makes it shorter.
+    /// Whether to compress the datagram, if compression makes it shorter.
     pub is_compressed: bool,
-    /// How long it is of use.
+    /// How long the datagram is of use.
     pub lifetime: Duration,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Outgoing {
     pub(super) addresses: Addresses,
     pub(super) delivery: Delivery,
     pub(super) expires: Time,
-    /// Its number, if it is reliable.
+    /// Number of a reliable datagram.
     pub(super) number: Option<u16>,
     /// Times that it was repeated because nothing was heard.
     pub(super) repeats: u32,
@@ -83,7 +83,7 @@ pub(super) struct Datagrams {
     pub(super) outgoing: BTreeMap<DatagramId, Outgoing>,
     /// Those to be sent, the highest priority first.
     ready: BTreeSet<(Reverse<u8>, DatagramId)>,
-    /// Octets of those that are outgoing.
+    /// Octets of all outgoing datagrams.
     pub(super) octets: usize,
     arrived: VecDeque<Datagram>,
     arrived_octets: usize,
@@ -122,7 +122,7 @@ impl Datagrams {
         Some(outgoing)
     }
 
-    /// Keeps one that arrived; whether there was room for it.
+    /// Keeps a received datagram; returns whether there was room.
     pub(super) fn arrive(&mut self, datagram: Datagram, most: usize) -> bool {
         let octets = datagram.data.len() + size_of::<Datagram>();
         let has_room = self.arrived_octets + octets <= most;
@@ -144,12 +144,12 @@ impl Datagrams {
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     next: u16,
-    /// Reliable ones that it has not acknowledged.
+    /// Reliable datagrams the node has not acknowledged.
     outstanding: BTreeMap<u16, DatagramId>,
-    /// Those that wait until it is tried again.
+    /// Datagrams that wait until the node is tried again.
     pub(super) parked: Vec<DatagramId>,
     seen: VecDeque<(u16, Window<SEEN_WORDS>)>,
-    /// What it sent and was not acknowledged to it, by process.
+    /// Reliable datagrams received and not yet acknowledged, by process.
     receipts: BTreeSet<(u16, u16)>,
 }
 
@@ -208,7 +208,7 @@ impl Exchange {
         !self.receipts.is_empty()
     }
 
-    /// Takes at most so many of one process that are to be acknowledged.
+    /// Takes up to `most` pending receipts of one process.
     pub(super) fn take_receipts(&mut self, most: usize) -> Option<(u16, Vec<[u8; 2]>)> {
         let (epoch, _) = *self.receipts.first()?;
         let mut numbers = Vec::new();

@@ -9,7 +9,8 @@
 //!                              a stream: two directions, parts kept until the other end has them
 //! ```
 //!
-//! The octets are in [`wire`]. What they mean, what can be set and why it is so, is in `docs/protocols/slep.md`.
+//! The octets are in [`wire`]. The page `docs/protocols/slep.md` explains their meaning, the parameters and the
+//! reasons.
 
 mod coding;
 mod config;

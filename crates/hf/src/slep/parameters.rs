@@ -1,4 +1,4 @@
-//! What users may set of SLEP.
+//! Parameters of SLEP for users: names, ranges and defaults.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is known of another node.
+//! State kept of another node: its streams, its process and the messages owed to it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -18,17 +18,18 @@ use super::wire::{Credit, DEFLATE, Name};
 const NUMBER_BITS: u32 = 15;
 /// A number well above 0, so that any lower one can be rebuilt.
 const ORIGIN: u64 = 1 << 32;
-/// Words that say which streams of a process were seen: so many may be opened before the first is heard of.
+/// Size, in words, of the window of streams seen from one process: so many may be opened before the first is heard
+/// of.
 const SEEN_WORDS: usize = 192;
 /// Processes at the other end whose streams are remembered.
 const MOST_EPOCHS: usize = 4;
 /// Answers about streams that are not remembered, at most.
 const MOST_ANSWERS: usize = 256;
 
-/// How long after a word of a client it may be told what its predecessor did not take: as long as a transmission beside
-/// what is urgent, ...
+/// How long after a message of a new client a rejection may still concern its predecessor: as long as a transmission
+/// beside urgent traffic, ...
 const BACK: Duration = Duration::from_secs(15);
-/// ... and for how long of that one comes after the other.
+/// ... and how far apart such rejections arrive.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -40,29 +41,29 @@ pub(super) struct Peer {
     opening: BTreeSet<u64>,
     /// The process that was heard last.
     pub(super) process: Option<Process>,
-    /// What that process can decode, as far as it has said so.
+    /// Codings the process can decode, as far as known.
     pub(super) accepts: u8,
-    /// Which streams of which process were seen, the newest process last.
+    /// Windows of the streams seen from each process, the newest process last.
     seen: VecDeque<(u16, Window<SEEN_WORDS>)>,
     early: BTreeMap<(u16, u16), Early>,
     early_octets: usize,
     closed: BTreeMap<Name, Closed>,
     closed_order: VecDeque<Name>,
-    /// What is to be said about streams, live ones or not.
+    /// Messages owed about streams, live or ended.
     pub(super) owed: BTreeMap<Name, Owed>,
     pub(super) owed_hello: Option<Greeting>,
     pub(super) datagrams: Exchange,
-    /// Whether it is among those that something is to be said to.
+    /// Whether the node is in the list of nodes with messages owed to them.
     pub(super) is_listed: bool,
-    /// Its client has said something: what is rejected until then because no client took it was for the one before, and
-    /// nothing waits for that.
+    /// Set when the node's client is heard: until then, a rejection because no client took a U_PDU concerns the
+    /// previous client, and nothing waits for it.
     back_until: Option<Time>,
-    /// It did not answer, and is tried again then.
+    /// The node did not answer; the next try is due then.
     pub(super) waits_until: Option<Time>,
     pub(super) backoff: Backoff,
-    /// Streams that wait for that.
+    /// Streams that wait for the next try.
     pub(super) parked: Vec<StreamId>,
-    /// Since when what was sent to it failed.
+    /// Since when sending to the node has failed.
     pub(super) failing_since: Option<Time>,
     pub(super) last_word: Time,
     /// The deadline that is noted.
@@ -98,9 +99,9 @@ pub(super) struct EarlyPart {
 pub(super) struct Closed {
     /// The process that initiated it.
     pub(super) epoch: u16,
-    /// As which the other end may be told of its end.
+    /// Priority of a message to the other end about the end of the stream.
     pub(super) priority: u8,
-    /// What this end had received when both had finished, or why they did not.
+    /// The last credit of this end if both ends finished, otherwise the reason why they did not.
     pub(super) end: Result<Credit, Reason>,
 }
 
@@ -110,7 +111,7 @@ pub(super) enum Owed {
     State {
         is_question: bool,
         is_answer: bool,
-        /// Whether a question goes before data that the node has: it decides whether these have a stream.
+        /// Whether a question overtakes data with the node: the answer decides whether the data still has a stream.
         is_urgent: bool,
     },
     Reset(Reason),
@@ -175,8 +176,8 @@ impl Peer {
         self.back_until = Some(now + BACK);
     }
 
-    /// No client took something: whether one is there by now. All that comes at once with it counts as the same; then
-    /// its client has to say something first.
+    /// Whether a client is there by now, after a rejection because no client took a U_PDU. Rejections close together
+    /// count as one rejection; after those, the client has to be heard again first.
     pub(super) fn is_back(&mut self, now: Time) -> bool {
         let is_back = self.back_until.is_some_and(|until| now <= until);
         self.back_until = self.back_until.map(|until| until.min(now + AT_ONCE));
@@ -216,11 +217,11 @@ impl Peer {
         self.opening.iter().filter_map(move |number| self.streams.get(&name(number)).copied())
     }
 
-    /// Notes which process is at the other end; whether that is another one than before.
+    /// Notes the process at the other end; returns whether the process has changed.
     pub(super) fn handle_process(&mut self, epoch: u16, started: Option<Time>) -> bool {
         match &mut self.process {
             Some(process) if process.epoch == epoch => {
-                // A word that took longer says that it started later than it did.
+                // A message that was delayed gives too late a start, so the earliest counts.
                 process.started = earliest(process.started, started);
                 false
             }
@@ -262,7 +263,7 @@ impl Peer {
         part: EarlyPart,
         limits: &Limits,
     ) -> bool {
-        // What a part costs besides its octets.
+        // A part costs more memory than its octets.
         let octets = part.data.len() + size_of::<EarlyPart>() + size_of::<Early>();
         if self.early_octets + octets > limits.early {
             return false;
@@ -314,7 +315,7 @@ impl Peer {
         }
     }
 
-    /// A stream of that name that is over is not remembered any more.
+    /// Forgets an ended stream by name.
     pub(super) fn forget(&mut self, name: Name) {
         if self.closed.remove(&name).is_some() {
             self.closed_order.retain(|closed| *closed != name);

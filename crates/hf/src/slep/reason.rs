@@ -6,12 +6,12 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Reason(pub u8);
 
-/// The reasons that have names: their number, and what they mean.
+/// The reasons that have names: their number and meaning.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
         impl Reason {
             $($(#[$doc])* pub const $name: Self = Self($number);)*
-            /// All that have a name, with what they mean.
+            /// All named reasons, with their meaning.
             pub const ALL: &[(Self, &str)] = &[$((Self($number), $text)),*];
         }
     };
@@ -40,7 +40,7 @@ reasons! {
     NO_ROOM = 9, "no room";
     /// The process at the other end has started anew and knows nothing of the stream.
     RESTARTED = 10, "the other end has restarted";
-    /// There is no such stream, and its sender had been told that there is.
+    /// The stream does not exist, although its sender had been told otherwise.
     UNKNOWN_STREAM = 11, "unknown stream";
     /// There is no such stream, or its first part has not come yet.
     NOT_OPEN = 12, "stream not open";

@@ -1,4 +1,4 @@
-//! One direction of a stream, as its receiver sees it.
+//! Receiving side of a stream direction: reorders parts and grants credit.
 //!
 //! ```text
 //!      read │ in order, unread │ missing, later                    │ not allowed
@@ -48,7 +48,7 @@ struct Piece {
 pub(super) enum Taken {
     /// Its number is not allowed.
     Beyond,
-    /// There is no room for it.
+    /// The receiver has no room for the part.
     Full,
     /// It was there already.
     Known,
@@ -124,7 +124,7 @@ impl Receiving {
         Taken::New(octets)
     }
 
-    /// What of a coded part is to be decoded, unless it is not as those before.
+    /// Extracts the octets to decode from a coded part, unless its coding differs from earlier parts.
     fn open(&mut self, data: &[u8]) -> Option<Box<[u8]>> {
         let (coding, octets) = Decoder::open(data).ok()?;
         (*self.coding.get_or_insert(coding) == coding).then_some(octets)
@@ -221,9 +221,8 @@ impl Receiving {
         ranges.into_iter().map(octets).collect()
     }
 
-    /// Whether the other end should be told how far this is: it has no more to say and nothing that this
-    /// end has to say will tell it (`is_last`), or a quarter of what it was allowed has come and it would
-    /// be allowed that much again.
+    /// Whether the other end should be told how far this side is: when the sender has finished and no other message
+    /// of ours will tell it (`is_last`), or when a quarter of its allowance has arrived and can be granted again.
     pub(super) fn has_news(&self, is_last: bool) -> bool {
         let advance = self.acknowledged() - self.told.0;
         let is_end = advance > 0 && self.is_complete() && is_last;

@@ -1,4 +1,4 @@
-//! Whose turn it is: by priority, and within one in rounds of sources, of which each has rounds of its streams.
+//! Chooses the next stream to send: by priority, then in rounds of sources, then in rounds of their streams.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -80,7 +80,7 @@ impl Ready {
         self.waiting.iter().skip(usize::from(priority) + 1).all(|rounds| rounds.turns.is_empty())
     }
 
-    /// The highest priority of those that wait.
+    /// The highest priority with a waiting stream.
     pub(super) fn highest(&self) -> Option<u8> {
         let has_some = |priority: &u8| !self.waiting[usize::from(*priority)].turns.is_empty();
         (0..=MAX_PRIORITY).rev().find(has_some)

@@ -1,4 +1,4 @@
-//! One direction of a stream, as its sender sees it.
+//! Sending side of a stream direction: cuts parts and keeps them until acknowledged.
 //!
 //! ```text
 //!        acknowledged │ retained: at the node, confirmed, to be sent again │ unsent
@@ -6,8 +6,8 @@
 //!                    base                                            next ≤ limit
 //! ```
 //!
-//! Parts are numbered from 0. A part is kept until the other end has told that it has it: that a node
-//! has confirmed it means little, because the node may have lost its client meanwhile.
+//! Parts are numbered from 0. A part is kept until the other end has acknowledged it: a confirmation by the node
+//! means little, because the node may have lost its client meanwhile.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -71,7 +71,7 @@ enum Place {
     Again,
     /// The other end has it, and not all before it.
     Arrived,
-    /// The node has confirmed it, as its so manieth confirmation in this direction.
+    /// The node has confirmed the part; the number counts confirmations in this direction.
     Confirmed(u64),
     Handed,
 }
@@ -102,7 +102,7 @@ impl Sending {
         }
     }
 
-    /// Compresses what is written, or what was written and not cut into parts, or does not.
+    /// Turns compression on or off, also for data written and not yet cut into parts.
     pub(super) fn set_compressed(&mut self, is_compressed: bool) {
         let has_pending = self.coder.as_ref().is_some_and(|coder| coder.pending() > 0);
         if is_compressed && self.coder.is_none() {
@@ -147,7 +147,7 @@ impl Sending {
         Self { end: End::Made, ..Self::new(false) }
     }
 
-    /// Takes octets of the user, of which there is room for so many.
+    /// Takes octets from the user, at most `room`.
     pub(super) fn write(&mut self, octets: &[u8], room: usize) -> usize {
         if self.end != End::Open {
             return 0;
@@ -280,12 +280,12 @@ impl Sending {
         self.again.insert(number);
     }
 
-    /// All that the node has confirmed is to be sent again: the other end has none of it.
+    /// Schedules all confirmed parts for retransmission: the other end received none of them.
     pub(super) fn repeat_confirmed(&mut self) -> u64 {
         self.repeat(self.confirmations, u64::MAX)
     }
 
-    /// What was confirmed up to the `order`-th confirmation and lies below `end` is to be sent again.
+    /// Schedules retransmission of the parts below `end` confirmed up to the `order`-th confirmation.
     fn repeat(&mut self, order: u64, end: u64) -> u64 {
         let mut repeated = 0;
         for (number, part) in (self.base..end).zip(&mut self.retained) {
@@ -402,7 +402,7 @@ impl Sending {
         !self.has_more() && self.again.is_empty()
     }
 
-    /// Whether the node has parts of it that it has not confirmed.
+    /// Whether the node holds unconfirmed parts of this stream.
     pub(super) fn is_with_node(&self) -> bool {
         self.in_flight > 0
     }

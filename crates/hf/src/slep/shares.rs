@@ -36,9 +36,9 @@ struct Share {
     kept: usize,
     /// Its head starts are paid for when so many octets have been sent.
     owes_until: u64,
-    /// Streams whose first part the node has, also those that are over.
+    /// Streams whose first part is with the node, including streams that have ended.
     openings: usize,
-    /// Streams that wait until the node has confirmed some of these.
+    /// Streams that wait for the node to confirm some openings.
     waiting: BTreeSet<StreamId>,
 }
 
@@ -139,7 +139,7 @@ impl Shares {
             || self.of.get(&source).is_none_or(|it| it.owes_until <= self.sent + AT_ONCE * WORTH)
     }
 
-    /// Notes that octets of a source were sent, and how many of them as a head start.
+    /// Counts octets sent for a source, and how many of them as a head start.
     pub(super) fn send(&mut self, source: Source, octets: usize, leading: usize) {
         self.sent += octets as u64;
         if let Some(share) = self.of.get_mut(&source) {

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counters of SLEP: streams, datagrams and U_PDUs.
 
 use serde::Serialize;
 
@@ -20,16 +20,16 @@ pub struct Stats {
     /// Streams that are there.
     #[serde(rename = "streams_live")]
     pub live: u64,
-    /// Octets that wait to be sent, or for the other end to say that it has them.
+    /// Octets waiting to be sent or to be acknowledged by the other end.
     #[serde(rename = "octets_unacknowledged")]
     pub unacknowledged: u64,
     /// Octets that arrived and were not read.
     #[serde(rename = "octets_unread")]
     pub unread: u64,
-    /// Octets that the node has without having confirmed them.
+    /// Octets with the node and not yet confirmed.
     #[serde(rename = "octets_unconfirmed")]
     pub unconfirmed: u64,
-    /// Octets that the node may have so.
+    /// The window: most octets that may be with the node unconfirmed.
     #[serde(rename = "octets_window")]
     pub window: u64,
 }
@@ -49,7 +49,7 @@ pub struct Streams {
     /// Streams that the user reset.
     #[serde(rename = "streams_cancelled")]
     pub cancelled: u64,
-    /// Streams of these of which the node had been given nothing: the other end was not told.
+    /// Streams reset by the user before the node had been given anything: the other end was not told.
     #[serde(rename = "streams_cancelled_unsent")]
     pub cancelled_unsent: u64,
     /// Streams that the other end reset, or does not know any more.
@@ -58,7 +58,7 @@ pub struct Streams {
     /// Streams given up because the other end did not answer.
     #[serde(rename = "streams_unreachable")]
     pub unreachable: u64,
-    /// Broken streams of which the user did not read all that came before.
+    /// Broken streams whose user did not read all data received before the break.
     #[serde(rename = "streams_broken_unread")]
     pub unread_at_break: u64,
     /// Streams refused to the user or to another node: too many.
@@ -81,10 +81,10 @@ pub struct Datagrams {
     /// Datagrams refused to users: too long, too many, or reliable and to a group.
     #[serde(rename = "datagrams_refused")]
     pub refused: u64,
-    /// Datagrams of them that are compressed.
+    /// Datagrams taken from users and compressed.
     #[serde(rename = "datagrams_coded")]
     pub coded: u64,
-    /// Octets by which that made them shorter.
+    /// Octets saved by compressing datagrams.
     #[serde(rename = "datagram_octets_saved")]
     pub saved: u64,
     /// Datagrams handed to the node, each time counted.
@@ -116,13 +116,13 @@ pub struct Handed {
     /// U_PDUs handed to the node.
     #[serde(rename = "handed")]
     pub u_pdus: u64,
-    /// Octets of them.
+    /// Octets of the U_PDUs handed to the node.
     #[serde(rename = "octets_handed")]
     pub octets: u64,
     /// Parts of streams among them.
     #[serde(rename = "parts_handed")]
     pub parts: u64,
-    /// Parts that the node had confirmed and that had to be sent again.
+    /// Parts sent again although the node had confirmed them.
     pub parts_repaired: u64,
     /// U_PDUs confirmed by the other node.
     pub confirmed: u64,
@@ -130,7 +130,7 @@ pub struct Handed {
     pub rejected: u64,
     /// U_PDUs whose fate is not known: the client was unbound or the connection lost first.
     pub forsaken: u64,
-    /// Times that another node was asked what it has.
+    /// Questions to other nodes about what they have received.
     pub asked: u64,
     /// Times that the client was bound.
     pub binds: u64,
@@ -144,7 +144,7 @@ pub struct Received {
     /// U_PDUs received.
     #[serde(rename = "received")]
     pub u_pdus: u64,
-    /// U_PDUs that are none of ours.
+    /// U_PDUs that are no valid PDUs of SLEP.
     pub received_malformed: u64,
     /// U_PDUs dropped: from one node more than can be remembered.
     pub received_stranger: u64,

@@ -1,4 +1,4 @@
-//! A stream: its two directions, and what is known of the other end.
+//! One stream: its two directions, and the state known of the other end.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::wire::{Addresses, Name};
 use crate::s5066::Address;
 use crate::s5066::service::MAX_PRIORITY;
 
-/// How far after the epoch of a process the epochs of those lie that followed it, one after the other: so few that a
-/// process of which nothing is known is hardly taken for one of them.
+/// How many epochs after the epoch of a process count as its successors: so few that an unknown process is hardly
+/// mistaken for one.
 const SUCCESSORS: u16 = 16;
 
-/// Names a stream of this process; never used again.
+/// Identifies a stream of this process; never used again.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct StreamId(pub u64);
 
@@ -46,7 +46,7 @@ pub(super) struct Stream {
     pub(super) traffic: Traffic,
 }
 
-/// What is still to be done for a stream that one end has given up.
+/// Work left for a stream that one end has given up.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Parting {
     /// The user here has left it: the other end is told when it has all that was written.
@@ -57,10 +57,10 @@ pub(super) enum Parting {
         /// When it is told anyway.
         until: Time,
     },
-    /// It is no more, and its user has not read all that came before that.
+    /// The stream has ended, and its user has not read all data received before the end.
     Over {
         broken: Break,
-        /// Octets that the user had read when that was last looked at.
+        /// Octets that the user had read at the last check.
         read: u64,
         /// When the user is told anyway, unless it has read more.
         until: Time,
@@ -72,23 +72,22 @@ pub(super) enum Parting {
 pub struct Break {
     /// Why.
     pub reason: Reason,
-    /// Octets that were written and that the other end is not known to have, as they were to be sent:
-    /// compressed, they stand for more.
+    /// Octets written that the other end is not known to have, counted as sent: compressed octets stand for more.
     pub in_doubt: usize,
 }
 
-/// What may have become of the first part of a stream that this end initiated.
+/// The fate of the first part of a stream opened by this end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Opening {
     /// When it was first handed to the node.
     pub(super) handed: Option<Time>,
-    /// How often the node had it, but for those times when it surely did not arrive.
+    /// How often the node was handed the part, except for copies that surely did not arrive.
     pub(super) copies: u32,
-    /// The only process that may take it.
+    /// The only process allowed to take the first part.
     pub(super) guard: Option<u16>,
     /// Whether any process may have taken it, and may be gone.
     pub(super) is_doubtful: bool,
-    /// Whether any process may still take it: the node that had it was lost.
+    /// Whether any process may still take it: the node with the part was lost.
     pub(super) may_come: bool,
     /// Whether a process at the other end has said that it does not know the stream.
     pub(super) is_unknown: bool,
@@ -96,13 +95,13 @@ pub(super) struct Opening {
     pub(super) ask_at: Option<Time>,
 }
 
-/// A stream's place among those that have something to send.
+/// A stream's place in the queue of streams with something to send.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turn {
     pub(super) is_listed: bool,
-    /// Octets that it may send before others have theirs.
+    /// Octets the stream may send before others have their turn.
     pub(super) deficit: usize,
-    /// Octets that go before those of others of its priority.
+    /// Octets of head start left over other streams of its priority.
     pub(super) interactive: usize,
     /// Whether the node has its first part and has not confirmed it.
     pub(super) is_opening: bool,
@@ -136,7 +135,7 @@ pub enum NotOpened {
     /// There are too many.
     #[error("too many streams")]
     Full,
-    /// The source has its share of streams.
+    /// The source has used up its share of streams.
     #[error("too many streams of one source")]
     Share,
     /// A group acknowledges nothing.
@@ -151,7 +150,7 @@ pub struct Status {
     pub stream: StreamId,
     /// The node at its other end.
     pub peer: Address,
-    /// Which users it is between, as its initiator says them.
+    /// The users at both ends, in the initiator's order.
     pub addresses: Addresses,
     /// Whether it was opened here.
     pub is_initiator: bool,
@@ -161,11 +160,11 @@ pub struct Status {
     pub age: Duration,
     /// What it waits for.
     pub waits_for: Waiting,
-    /// Octets that wait to be sent, or for the other end to say that it has them.
+    /// Octets waiting to be sent or to be acknowledged by the other end.
     pub unacknowledged: usize,
     /// Octets that arrived and were not read.
     pub unread: usize,
-    /// What its user wrote and read, and what that was on the air.
+    /// Octets written and read by the user, and octets sent and received for them.
     pub traffic: Traffic,
 }
 
@@ -235,7 +234,7 @@ impl Stream {
         !self.name.is_responder
     }
 
-    /// The process that has the stream which this end initiated has told of itself.
+    /// Notes the process that has taken the stream opened by this end.
     pub(super) fn note_process(&mut self, epoch: u16) {
         self.process = Some(epoch);
     }
@@ -245,8 +244,8 @@ impl Stream {
         self.name.is_responder || self.has_heard || self.sending.is_confirmed(0)
     }
 
-    /// Whether the process of this epoch has followed the one that has the stream, which is gone then. Until the node
-    /// has confirmed the first part, that may still come to whoever is there.
+    /// Whether the process of this epoch has replaced the owner of the stream, so that the stream is gone.
+    /// Until the node has confirmed the first part, the part may still reach the current process.
     pub(super) fn is_outlived_by(&self, epoch: u16) -> bool {
         let process = match self.name.is_responder {
             true => Some(self.epoch),
@@ -256,12 +255,12 @@ impl Stream {
         self.is_there() && process.is_some_and(is_later)
     }
 
-    /// Whether its user has left it, and it goes on for what was written.
+    /// Whether the user has left the stream while written data is still being sent.
     pub(super) fn has_left(&self) -> bool {
         matches!(self.parting, Some(Parting::Behind { .. }))
     }
 
-    /// Whether it is no more, but for what its user has not read.
+    /// Whether the stream has ended, apart from data its user has not read.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.parting, Some(Parting::Over { .. }))
     }
@@ -329,7 +328,7 @@ impl Stream {
         (self.options.priority + raised).min(MAX_PRIORITY)
     }
 
-    /// What it waits for, with a node that does not answer or does.
+    /// What the stream waits for, given whether its peer is waiting to be tried again.
     pub(super) fn waits_for(&self, is_peer_waiting: bool) -> Waiting {
         if is_peer_waiting && !self.sending.is_settled() {
             Waiting::Peer

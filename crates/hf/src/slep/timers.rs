@@ -1,7 +1,7 @@
 //! Deadlines, the earliest first.
 //!
-//! What has a deadline notes the one that stands here. A deadline that moves back is left as it is and
-//! looked at when it has come, so that a part that arrives costs nothing here.
+//! Every owner of a deadline remembers the time noted here. A deadline moved back stays noted until it expires
+//! and is checked then, so an arriving part costs nothing here.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What two SLEPs say to each other, version 0. A U_PDU is one PDU.
+//! The PDUs that two SLEPs exchange, version 0. A U_PDU is one PDU.
 //!
 //! ```text
 //!  octet 0     1 ...
@@ -42,9 +42,9 @@ pub const DATAGRAM: usize = 7;
 pub const MOST_RANGES: usize = 64;
 /// The first number that may not be sent before the receiver has said more.
 pub const FIRST_LIMIT: u16 = 512;
-/// The bit of `accepts` that stands for DEFLATE, which all decode.
+/// The bit of `accepts` for DEFLATE, which every SLEP decodes.
 pub const DEFLATE: u8 = 1;
-/// That for DEFLATE with the dictionary.
+/// The bit of `accepts` for DEFLATE with the dictionary.
 pub const DICTIONARY: u8 = 2;
 /// What we decode.
 pub const ACCEPTED: u8 = DEFLATE | DICTIONARY;
@@ -61,17 +61,17 @@ const KIND_HELLO: u8 = 7;
 const RESPONDER: u16 = 0x8000;
 const GUARDED: u8 = 0x80;
 
-/// The flags of octet 0; what they mean depends on the kind.
+/// The flags of octet 0; their meaning depends on the kind.
 const HIGH: u8 = 4;
 const MIDDLE: u8 = 2;
 const LOW: u8 = 1;
 
-/// What one SLEP says to another.
+/// One message from a SLEP to another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Pdu<'a> {
-    /// A datagram that nobody acknowledges, or one that is repeated until it is.
+    /// A datagram: sent once without acknowledgement, or repeated until acknowledged.
     Datagram {
-        /// Its name, if it is repeated.
+        /// Its name, for a reliable datagram.
         name: Option<DatagramName>,
         /// Between which users.
         addresses: Addresses,
@@ -113,7 +113,7 @@ pub struct DatagramName {
     pub id: u16,
 }
 
-/// A part of a stream that says which stream it belongs to as fully as can be.
+/// A part of a stream with the full identity of the stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Open<'a> {
     /// The process that initiated the stream, whoever sends this.
@@ -126,7 +126,7 @@ pub struct Open<'a> {
     pub first: Option<First>,
     /// Which user it is for; of the initiator's number 0.
     pub addresses: Addresses,
-    /// What arrived of the other direction; of the responder.
+    /// The credit for the other direction, from the responder.
     pub credit: Option<Credit>,
 }
 
@@ -147,14 +147,14 @@ pub struct Data<'a> {
     pub stream: Name,
     /// What the part is.
     pub part: Part<'a>,
-    /// What arrived of the other direction.
+    /// The credit for the other direction.
     pub credit: Option<Credit>,
 }
 
 /// Some octets of a direction of a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Part<'a> {
-    /// Its place among the parts of its direction.
+    /// Number of the part in one direction.
     pub number: u16,
     /// Whether the data is coded.
     pub is_coded: bool,
@@ -164,7 +164,7 @@ pub struct Part<'a> {
     pub data: &'a [u8],
 }
 
-/// What arrived, and what may be sent.
+/// Acknowledges received parts and grants further ones.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Credit {
     /// All parts below it arrived.
@@ -205,7 +205,7 @@ pub struct Hello {
     pub accepts: u8,
 }
 
-/// Names a stream between two nodes, as one of its ends says it.
+/// Identifies a stream between two nodes from the view of one end.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Name {
     /// Whether the end that says it is the responder.
@@ -215,14 +215,14 @@ pub struct Name {
 }
 
 impl Name {
-    /// As the other end says it.
+    /// The same name from the view of the other end.
     #[must_use]
     pub const fn turned(self) -> Self {
         Self { is_responder: !self.is_responder, number: self.number }
     }
 }
 
-/// Extended addresses: which users of two access points; 0 is none.
+/// Extended addresses: the users at two access points; 0 is none.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Addresses {
     /// Of the destination.
@@ -307,7 +307,7 @@ impl<'a> Pdu<'a> {
     /// Reads the PDU that fills `octets`.
     ///
     /// # Errors
-    /// When it is none of version 0.
+    /// When the octets are no PDU of version 0.
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let (&head, rest) = octets.split_first().ok_or(Malformed::Truncated)?;
         let (version, kind, flags) = (head >> 6, head >> 3 & 7, head & 7);

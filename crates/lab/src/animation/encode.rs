@@ -1,9 +1,8 @@
-//! A recording in octets: what the player reads.
+//! Encodes a recording in octets, for the player.
 //!
-//! All numbers are unsigned LEB128: seven bits an octet, the lowest first, the eighth set where
-//! another octet follows. Numbers with a sign fold it into the lowest bit. Times are microseconds,
-//! places centimetres. What is alike stands together, column by column, which is what makes it short
-//! once it is deflated:
+//! All numbers are unsigned LEB128: seven bits an octet, the lowest first, the eighth set where another octet
+//! follows. Numbers with a sign fold it into the lowest bit. Times are microseconds, places centimetres. Similar
+//! numbers stand together, column by column, so that they deflate well:
 //!
 //! ```text
 //!  for each node   x, y, legs; for each leg: rest before it, time on it, x and y from where it began

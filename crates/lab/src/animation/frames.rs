@@ -1,13 +1,13 @@
-//! What was on the media, thinned where it is too much.
+//! Frames on the media, thinned where there are too many.
 
 use base::time::Time;
 
-/// What was on the media, in order of its beginning.
+/// Frames on the media, in order of their beginning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frames {
     /// What is shown.
     pub shown: Vec<Frame>,
-    /// Of 2 to the power of this many frames about one is shown.
+    /// About one frame in 2 to the power of this number is shown.
     pub thinned: u32,
     /// How many there were.
     pub total: u64,
@@ -18,7 +18,7 @@ pub struct Frames {
 pub struct Frame {
     /// When it began.
     pub start: Time,
-    /// When it arrived, or its sender was done with it.
+    /// When the frame arrived, or its sender was done with it.
     pub end: Time,
     /// Who sent it.
     pub from: usize,
@@ -26,7 +26,7 @@ pub struct Frame {
     pub to: Option<usize>,
     /// What it is for.
     pub kind: Kind,
-    /// Which flow it belongs to, and whether it goes back to that flow's sender.
+    /// The frame's flow, and whether the frame travels back to the flow's sender.
     pub flow: Option<(usize, bool)>,
     /// Whether it reached nobody.
     pub is_lost: bool,

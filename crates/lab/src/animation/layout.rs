@@ -1,8 +1,8 @@
-//! Places in the picture for nodes that have none on the ground.
+//! Finds places in the picture for nodes without a place on the ground.
 //!
-//! A network of wires is spread so that the distance of two nodes grows with the number of hops
-//! between them (stress majorisation). What hangs on a network with places, as a host in the Internet
-//! does on a gateway, stands above that network.
+//! A network of wires is spread so that the distance of two nodes grows with the number of hops between them (stress
+//! majorisation). Nodes attached to a network with places, such as an Internet host behind a gateway, stand above
+//! that network.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ const HOP: f64 = 200.0;
 /// More do not change the picture: it has settled, or never will.
 const ROUNDS: usize = 300;
 
-/// A place for every node: its own if it has one. Those that move do so in `field`, the places where
+/// Finds a place for every node: its own place, if it has one. Moving nodes stay within `field`, the places where
 /// they turn.
 #[must_use]
 pub fn layout(
@@ -27,7 +27,7 @@ pub fn layout(
     beside(places, wires, field)
 }
 
-/// Puts nodes without a place above those that have one, over the node that they hang on.
+/// Puts nodes without a place above the placed nodes, each over its neighbour.
 fn beside(places: &[Option<Position>], wires: &[[usize; 2]], field: &[Position]) -> Vec<Position> {
     let placed = || places.iter().flatten().chain(field);
     let top = placed().map(|place| place.y).fold(f64::NEG_INFINITY, f64::max);
@@ -58,10 +58,10 @@ fn beside(places: &[Option<Position>], wires: &[[usize; 2]], field: &[Position])
     places.iter().enumerate().map(place_of).collect()
 }
 
-/// Spreads nodes so that their distances are near the number of hops between them.
+/// Spreads nodes so that distances are near the number of hops between the nodes.
 fn spread(nodes: usize, wires: &[[usize; 2]]) -> Vec<Position> {
     let hops = hops(nodes, wires);
-    // What cannot be reached stands a little farther than what is farthest.
+    // Unreachable nodes stand a little farther than the farthest reachable node.
     let farthest = hops.iter().flatten().flatten().max().copied().unwrap_or(1) + 1;
     let wanted = |a: usize, b: usize| f64::from(hops[a][b].unwrap_or(farthest)) * HOP;
     let mut places = first_places(&hops, farthest);

@@ -1,7 +1,7 @@
 //! A few seconds of a run as an SVG that loops, for a page of text.
 //!
-//! Everything moves by SMIL along one loop; a value that holds for a part of it is one at that part's
-//! beginning and none at its end.
+//! Everything moves by SMIL along one loop; a value for a part of the loop is one at the part's beginning and none at
+//! its end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,8 +31,7 @@ const WIDTH: f64 = 800.0;
 const MARGIN: f64 = 56.0;
 const FLOWS: [&str; 3] = ["#0072b2", "#cc5aa0", "#009e73"];
 
-/// An SVG that loops, of at most about 200 kB: the part of the run in which the ways of its flows
-/// changed most.
+/// An SVG that loops, of at most about 200 kB: it shows the part of the run in which the flows' ways changed most.
 #[must_use]
 pub fn to_looping_svg(recording: &Recording) -> String {
     let ways: Vec<Vec<Way>> = recording.flows.iter().map(|flow| ways(recording, flow)).collect();
@@ -239,7 +238,7 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// A line between two nodes that is there in these spans of time.
+    /// Draws a line between two nodes, visible in these spans of time.
     fn line(&mut self, a: usize, b: usize, class: &str, style: &str, spans: &[Range<Time>]) {
         let turns = self.turns(&[a, b]);
         let (mut ends, mut moves) = (String::new(), String::new());
@@ -344,8 +343,8 @@ const STYLE: &str = "\
 @media(prefers-color-scheme:dark){.paper{fill:#161c24}text{fill:#e6eaef;stroke:#161c24}\
 .node{fill:#222b36;stroke:#e6eaef}.packet{stroke:#161c24}.way{stroke-opacity:.6}}";
 
-/// The part of the run that is shown: that in which the ways of the flows changed most, the first of
-/// equals; where they did not change, the beginning of the traffic.
+/// The part of the run to show: the part in which the flows' ways changed most, and the first of equals; without
+/// changes, the beginning of the traffic.
 fn liveliest(recording: &Recording, ways: &[Vec<Way>]) -> Range<Time> {
     let end = Time::ZERO + recording.duration;
     let shown = SHOWN.min(recording.duration);

@@ -1,4 +1,4 @@
-//! A picture that moves, of any run: one HTML file that needs nothing else, or a small SVG that loops.
+//! Animated pictures of any run: one self-contained HTML file, or a small SVG that loops.
 //!
 //! ```text
 //!  World ──▶ Recorder ──▶ Recording ──▶ encode ──▶ html   canvas, time bar, details

@@ -226,7 +226,7 @@ impl Recorder {
         }
     }
 
-    /// The place among the targets of a half tunnel's end: of a gateway's addresses, that which it has in the MANET.
+    /// The place of a half tunnel's end among the targets: a gateway counts by its address in the MANET.
     fn target(&mut self, end: IpAddr) -> Option<usize> {
         let node = *self.owners.get(&end)?;
         let known = self.addresses.iter().position(|address| *address == Some(end));
@@ -287,13 +287,13 @@ fn since(motion: &Motion, begin: Time) -> Motion {
     let mut since = Motion::at_rest(motion.position(begin));
     for leg in motion.legs().iter().filter(|leg| leg.end > begin) {
         let [start, end] = [leg.start, leg.end].map(|time| Time::ZERO + time.since(begin));
-        // It is told to arrive after it sets out, as it was before.
+        // The leg still arrives after it sets out, as before.
         let _ = since.go(start, end, leg.to);
     }
     since
 }
 
-/// What a node has counted so far, and what waits in it now.
+/// The node's counters so far, and its waiting packets.
 fn counters(world: &World, id: NodeId) -> NodeSample {
     let sent = world.sent_by(id);
     let held: u64 = world.services::<Hbh>(id).map(|hbh| hbh.stats().packets_held).sum();

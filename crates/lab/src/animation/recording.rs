@@ -1,4 +1,4 @@
-//! A run as its picture needs it.
+//! The recording of a run, with the data that its picture needs.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use sim::mobility::Motion;
 use super::frames::Frames;
 use super::samples::Samples;
 
-/// A run as its picture needs it. Times count from the beginning of the run, nodes and flows by
-/// their place in the lists.
+/// The recording of a run for its picture. Times count from the beginning of the run, nodes and flows by their place
+/// in the lists.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
     /// What was run.
@@ -23,7 +23,7 @@ pub struct Recording {
     pub wires: Vec<Wire>,
     /// The traffic.
     pub flows: Vec<Flow>,
-    /// The nodes that traffic goes to, and those at the ends of half tunnels, for which `routes` tells the way.
+    /// The destinations of traffic, and the ends of half tunnels; `routes` gives the ways to these nodes.
     pub targets: Vec<usize>,
     /// How the ways to the targets changed, in order of time; in the beginning there are none.
     pub routes: Vec<RouteChange>,
@@ -40,7 +40,7 @@ pub struct Recording {
 pub struct Node {
     /// What it is called.
     pub name: String,
-    /// Where it is, and how it moves.
+    /// The node's place and motion.
     pub motion: Motion,
     /// Whether `motion` is a place on the ground, and not only one in the picture.
     pub is_placed: bool,
@@ -48,10 +48,10 @@ pub struct Node {
     pub radio: Option<Radio>,
 }
 
-/// A radio, as far as it can be seen.
+/// A radio, with its visible properties.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Radio {
-    /// Metres up to which it is understood.
+    /// The range of the radio in metres.
     pub range: f64,
     /// When it is off: in order and apart.
     pub off: Vec<Range<Time>>,
@@ -62,7 +62,7 @@ pub struct Radio {
 pub struct Wire {
     /// The nodes.
     pub ends: [usize; 2],
-    /// What it is like, in words: `300 kbit/s, 50 ms`.
+    /// A description of the link: `300 kbit/s, 50 ms`.
     pub label: String,
     /// When it is down: in order and apart.
     pub down: Vec<Range<Time>>,

@@ -22,7 +22,7 @@ pub struct NodeSample {
     pub waiting: u64,
     /// Packets put on media.
     pub sent: u64,
-    /// Of those, packets that were lost on the way.
+    /// Sent packets that were lost on the way.
     pub lost: u64,
     /// Packets dropped before that: the queue was full, the link down, or there was no route.
     pub dropped: u64,
@@ -34,7 +34,7 @@ pub struct Sampler {
     done: Samples,
     /// How many intervals are kept at most.
     limit: usize,
-    /// What has happened in the interval that ends at `due`.
+    /// Counts within the interval that ends at `due`.
     received: Vec<u64>,
     nodes: Vec<NodeSample>,
     due: Time,
@@ -80,8 +80,8 @@ impl Samples {
 }
 
 impl Sampler {
-    /// Watches so many flows and nodes from `now` on. Of more intervals than `limit`, which is two at
-    /// least, any two become one, and all that follow are twice as long.
+    /// Watches `flows` flows and `nodes` nodes from `now` on. Beyond `limit` intervals (two or more), every two
+    /// intervals become one, and later intervals are twice as long.
     #[must_use]
     pub fn new(now: Time, interval: Duration, limit: usize, flows: usize, nodes: usize) -> Self {
         let done =
@@ -134,7 +134,7 @@ impl Sampler {
     }
 }
 
-/// Makes one of any two values that follow each other.
+/// Joins each pair of consecutive values into one value.
 fn join<T: Copy>(series: &mut Vec<T>, both: impl Fn(T, T) -> T) {
     *series = series.chunks(2).filter_map(|pair| pair.iter().copied().reduce(&both)).collect();
 }

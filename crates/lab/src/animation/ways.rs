@@ -1,4 +1,4 @@
-//! The ways that packets of a flow take, as the nodes' routes had it.
+//! Follows the nodes' routes to find the ways that packets of a flow take.
 
 use base::time::Time;
 

@@ -1,4 +1,4 @@
-//! Figures: what to show. How it looks is `theme`, how it becomes a picture `svg` and `png`.
+//! The content of figures. `theme` decides their look; `svg` and `png` make pictures of them.
 //!
 //! ```text
 //!  Title
@@ -33,9 +33,9 @@ pub(crate) use text::escape;
 pub struct Figure {
     /// The name of its file.
     pub name: String,
-    /// What it shows, in a few words.
+    /// The subject of the figure, in a few words.
     pub title: String,
-    /// What was measured, in one line.
+    /// The measured quantity, in one line.
     pub subtitle: String,
     /// To the right.
     pub x: Axis,
@@ -102,7 +102,7 @@ impl Axis {
 pub enum Ink {
     /// The protocol's `default` profile: ours.
     Default,
-    /// What a tighter bound allows, which is measured: dashes and dots without markers.
+    /// A tighter bound, which is measured: dashes and dots without markers.
     Genie,
     /// What is to be reached: dots without markers.
     Goal,

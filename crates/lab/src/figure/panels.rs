@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::svg::to_svg;
 use super::{Figure, theme};
 
-/// The figures as one SVG document. The same figures always give the same text.
+/// Draws the figures as one SVG document. The same figures always give the same text.
 #[must_use]
 pub fn panels_to_svg(figures: &[Figure]) -> String {
     let columns = figures.len().clamp(1, 2);

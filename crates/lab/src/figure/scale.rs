@@ -1,4 +1,4 @@
-//! From values to places on the paper.
+//! Scales that map values to places on the paper.
 
 use super::Axis;
 

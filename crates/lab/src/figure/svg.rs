@@ -77,7 +77,7 @@ impl Paper {
         Self { svg, plot, x, y, note }
     }
 
-    /// Title, subtitle and legend; the data gets what they leave.
+    /// Draws title, subtitle and legend; the data gets the rest of the space.
     fn heading(&mut self, figure: &Figure) {
         let mut baseline = theme::MARGIN + theme::TITLE_SIZE;
         draw!(

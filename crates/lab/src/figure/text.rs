@@ -1,6 +1,6 @@
-//! How wide a text is, near enough to place a legend, and numbers as people write them.
+//! Estimates the width of texts, near enough to place a legend, and formats numbers for people.
 
-/// The width of `text` in DejaVu Sans of this size.
+/// The width of `text` in DejaVu Sans at size `size`.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     let em: f64 = text.chars().map(advance).sum();
     em * size

@@ -13,7 +13,7 @@ pub(super) const RIGHT: f64 = 24.0;
 pub(super) const TITLE_SIZE: f64 = 18.0;
 pub(super) const TEXT_SIZE: f64 = 13.0;
 pub(super) const NOTE_SIZE: f64 = 11.5;
-/// The height of one line of text.
+/// The height of a line of text.
 pub(super) const LEADING: f64 = 1.4;
 
 pub(super) const BACKGROUND: &str = "#ffffff";

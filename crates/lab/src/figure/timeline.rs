@@ -1,4 +1,4 @@
-//! Who transmitted when, and what: a strip for each station, line after line like music.
+//! Draws a timeline of transmissions: a strip for each station, line after line like music.
 //!
 //! ```text
 //!  Title
@@ -20,11 +20,11 @@ use super::theme;
 pub struct Timeline {
     /// The name of its file.
     pub name: String,
-    /// What it shows, in a few words.
+    /// The subject of the timeline, in a few words.
     pub title: String,
     /// More, in one line.
     pub subtitle: String,
-    /// What kinds there are, and what they are called.
+    /// The kinds of spans, and their names.
     pub legend: &'static [(Kind, &'static str)],
     /// The stations, from top to bottom.
     pub stations: Vec<Station>,
@@ -67,7 +67,7 @@ pub enum Kind {
     Carrier,
     /// What another transmission destroyed.
     Collision,
-    /// What reached none of those that it was for, and no other transmission is to blame.
+    /// A transmission that reached none of its receivers, without another transmission to blame.
     Lost,
 }
 
@@ -93,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// What sets it apart without colour: the share of the strip that it fills from the bottom.
+    /// Tells kinds apart without colour: the share of the strip to fill from the bottom.
     fn height(self) -> f64 {
         match self {
             Self::Collision | Self::Data => 1.0,
@@ -278,7 +278,7 @@ impl Window {
     }
 }
 
-/// Spans of one kind that touch, as one: thousands of frames would be thousands of shapes.
+/// Joins touching spans of one kind: thousands of frames would be thousands of shapes.
 fn joined(spans: &[Span]) -> Vec<Span> {
     let mut all: Vec<Span> = Vec::new();
     for span in spans {

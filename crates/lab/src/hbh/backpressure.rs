@@ -47,7 +47,7 @@ impl PartialEq for Constants {
     }
 }
 
-/// Those that are taken, then others, one at a time.
+/// The chosen constants, then variants with one constant changed at a time.
 static CONSTANTS: [Constants; 10] = [
     Constants { name: "as taken", set: |_| {} },
     Constants { name: "s = 5", set: |hbh| (hbh.congestion, hbh.clear) = (5, 5) },
@@ -72,7 +72,7 @@ pub(super) fn claim() -> Claim {
     }
 }
 
-/// A slow link, and what crosses it.
+/// A slow link with its traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Squeeze {
     load: Load,
@@ -135,7 +135,7 @@ impl Drawn for Squeeze {
     }
 }
 
-/// Packets dropped inside, as a share of those that the source sent.
+/// Packets dropped inside, as a share of the packets from the source.
 fn share(runs: &Runs<Squeeze>, squeeze: &Squeeze) -> Estimate {
     let offered = runs.at(squeeze, chain::OFFERED).mean;
     runs.at(squeeze, chain::DROPPED_INSIDE).times(1.0 / offered.max(1.0))
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
     use crate::claim::Verdict;
 
-    /// What is found where plain IP drops a tenth inside, and the paper's profile what `paper` gives.
+    /// The verdict where plain IP drops a tenth inside, and the paper's profile drops `paper`.
     fn verdict(runs: u32, paper: fn(&Squeeze) -> f64) -> Verdict {
         judge(&Runs::made_up(squeezes(), runs, |it| {
             let inside = match it.carrier {

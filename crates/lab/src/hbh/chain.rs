@@ -1,4 +1,4 @@
-//! The scenario that all claims about HBH share: a chain of lossy links and one flow over it.
+//! The common scenario of all claims about HBH: one flow over a chain of lossy links.
 //!
 //! ```text
 //!  n0 ──── n1 ──── n2 ──── n3 ──── n4      300 kbit/s and 50 ms each way, loss on every link
@@ -31,21 +31,21 @@ pub(super) const RETRANSMITTED: Metric = "retransmitted";
 pub(super) const DROPPED_INSIDE: Metric = "dropped inside";
 /// Packets dropped for want of room where they entered the network.
 pub(super) const DROPPED_AT_EDGE: Metric = "dropped at the edge";
-/// Packets of the flow that its source sent.
+/// Packets that the source sent for the flow.
 pub(super) const OFFERED: Metric = "offered";
 
 /// Octets that a link adds to a packet: those of PPP.
 const FRAMING: usize = 2;
-/// Octets of TCP's timestamps option, as padded.
+/// Octets of TCP's timestamps option, padding included.
 const TIMESTAMPS: u16 = 12;
 /// Octets of an IPv4 and a TCP header.
 const HEADERS: u32 = 40;
-/// Octets of a SYN of ours: MSS, window scale and timestamps.
+/// Octets of our SYN: MSS, window scale and timestamps.
 const SYN: u32 = 60;
 const PORT: u16 = 9;
 /// How long a stream's last packets have time to arrive.
 const UNDER_WAY: Duration = Duration::from_secs(120);
-/// Later, a transfer counts as one that does not end.
+/// A transfer longer than this counts as endless.
 const TIME_LIMIT: Duration = Duration::from_secs(1_000_000);
 /// How much of a run happens between two looks at whether it is over.
 const STRIDE: Duration = Duration::from_secs(5);
@@ -57,7 +57,7 @@ pub(super) struct Chain {
     pub(super) hops: usize,
     /// Loss of every link in the direction of the data.
     pub(super) forward: f64,
-    /// Loss of every link against it.
+    /// Loss of every link in the opposite direction.
     pub(super) backward: f64,
     /// Bits a second of a link.
     pub(super) rate: u64,
@@ -71,12 +71,12 @@ pub(super) struct Chain {
     pub(super) traffic: Traffic,
 }
 
-/// What links do with the packets that they would lose.
+/// How links treat the packets that they would lose.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Air {
-    /// They lose as many, but in bursts of so many in the mean.
+    /// Links lose as many packets, but in bursts of this mean length.
     Bursts(u32),
-    /// They lose each on its own.
+    /// Links lose each packet independently.
     Independent,
     /// They lose none: each is sent again at once, as if the other end had told for free and
     /// without delay. No protocol of one hop repeats faster (docs/results/hbh-limits.md).
@@ -106,7 +106,7 @@ pub(super) struct Tcp {
 /// How TCP does what parameters of the scenario leave open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
-    /// As ns-3 does it, the simulator of the paper.
+    /// TCP as in ns-3, the simulator of the paper.
     AsNs3,
     /// As current RFCs ask for, with selective acknowledgements.
     Current,
@@ -160,12 +160,12 @@ impl Chain {
         Cell::of(self.name_over(air), move |seed| chain.plan(air, seed), measure)
     }
 
-    /// The least expected delay of its transfer.
+    /// The least expected delay of the transfer.
     pub(super) fn delay_limit(&self) -> Option<f64> {
         Some(limits::delay(&self.path(), &self.transfer()?))
     }
 
-    /// The least expected packets of its transfer.
+    /// The least expected packets of the transfer.
     pub(super) fn packets_limit(&self) -> Option<f64> {
         Some(limits::packets(&self.path(), &self.transfer()?))
     }
@@ -281,7 +281,7 @@ fn measure(mut built: Built<'_>) -> Outcome {
         Some([sender, _]) => {
             built.run_until(end, STRIDE, Built::transfers_are_over);
             let mut outcome = of_transfer(&built, sender);
-            // What was dropped of a transfer that did not end is not all that would have been.
+            // For an unfinished transfer, the drops so far are only a part.
             outcome.extend(drops(&built.world, built.last_octet(0).is_some()));
             outcome
         }

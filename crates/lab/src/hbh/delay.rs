@@ -1,5 +1,4 @@
-//! Delay over loss: two claims from one sweep, and how much one of them depends on what the paper
-//! leaves open.
+//! Delay over loss: two claims from one sweep, and how far one of them depends on details that the paper leaves open.
 
 use super::chain;
 use super::trial::{LOSSES, READINGS, Reading, Trial, at, points};
@@ -221,7 +220,7 @@ mod tests {
     use super::*;
     use crate::claim::Verdict;
 
-    /// What the claims say where plain TCP takes 10 s, and HBH what `delay` says.
+    /// The claims' verdict where plain TCP takes 10 s, and HBH takes `delay`.
     fn verdict(
         judge: fn(&Runs<Trial>) -> Finding,
         runs: u32,

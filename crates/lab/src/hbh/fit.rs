@@ -1,4 +1,4 @@
-//! How well a line or a curve goes through means.
+//! Measures how well a line or a curve fits means.
 
 /// A straight line through points, by least squares.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-//! How near our profile comes to what links that repeat at once would give, and to the fewest
-//! packets. `docs/results/hbh-limits.md` defines both bounds and the goals.
+//! Compares our profile with links that repeat at once, and with the fewest possible packets.
+//! `docs/results/hbh-limits.md` defines both bounds and the goals.
 
 use super::chain;
 use super::trial::{LOSSES, Trial, at, points};
@@ -14,7 +14,7 @@ use crate::words::{mean, number, percent};
 /// The packets that our profile may put on all links, in the least possible, at every loss.
 const USAGE_GOAL: f64 = 1.35;
 
-/// The delay that our profile may take at a loss, in that over the genie's links. Without loss the
+/// The most delay allowed to our profile at a loss, relative to the delay over the genie's links. Without loss the
 /// genie is plain TCP.
 fn delay_goal(loss: f64) -> f64 {
     if loss <= 0.0 {

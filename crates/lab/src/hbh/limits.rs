@@ -1,4 +1,4 @@
-//! What no protocol can beat on a chain of lossy links. `docs/results/hbh-limits.md` derives the formulas.
+//! Bounds that no protocol can beat on a chain of lossy links. `docs/results/hbh-limits.md` derives the formulas.
 
 /// A chain of links, all alike but for their rates.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Path {
     pub loss_backward: f64,
 }
 
-/// One TCP transfer, as IP packets.
+/// A TCP transfer, as IP packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Transfer {
     /// Octets of data.
@@ -92,7 +92,7 @@ fn data(path: &Path, transfer: &Transfer) -> f64 {
 }
 
 impl Path {
-    /// Expected seconds that a link of this rate is busy with these octets in so many packets.
+    /// Expected seconds for which a link of this rate is busy with these octets, in this many packets.
     fn sending(&self, octets: f64, packets: f64, rate: f64, loss: f64) -> f64 {
         (octets + packets * self.framing) * 8.0 / rate / (1.0 - loss)
     }

@@ -48,7 +48,7 @@ pub fn claims() -> Vec<Claim> {
 enum Carrier {
     /// Plain IP.
     Tcp,
-    /// HBH as the paper has it.
+    /// HBH as in the paper.
     Paper,
     /// HBH, our profile.
     Default,

@@ -1,4 +1,4 @@
-//! Sweeps of one parameter of HBH: delay and packets for each value.
+//! Sweeps a parameter of HBH and measures delay and packets for each value.
 
 use hbh::{Config, Profile};
 
@@ -49,7 +49,7 @@ impl Curve {
     }
 }
 
-/// A value of the parameter on one of the curves.
+/// A value of the parameter on a curve.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     curve: &'static Curve,

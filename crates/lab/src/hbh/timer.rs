@@ -16,7 +16,7 @@ use crate::words::{mean, number};
 const ROUND_TRIP: u16 = 110;
 /// Timeouts in ms.
 const VALUES: [u16; 10] = [60, 80, 100, 120, 150, 200, 300, 500, 1_000, 2_000];
-/// What counts as a very high overhead.
+/// The least ratio that counts as a very high overhead.
 const VERY_HIGH: f64 = 1.5;
 /// How many round trips are far above one.
 const FAR: u16 = 4;

@@ -1,5 +1,4 @@
-//! A transfer over the chain: under which reading of the paper, over which links, who carries it, at
-//! which loss. Most claims are about these.
+//! A transfer over the chain, the subject of most claims: a reading of the paper, links, a carrier and a loss rate.
 
 use std::time::Duration;
 
@@ -108,7 +107,7 @@ impl Trial {
         carriers.iter().flat_map(of).collect()
     }
 
-    /// Whether it is one of the common scenario.
+    /// Whether the trial belongs to the common scenario.
     pub(super) fn is_common(&self) -> bool {
         *self == Self::new(self.carrier, self.loss)
     }
@@ -154,8 +153,7 @@ impl Drawn for Trial {
     }
 }
 
-/// The means of the common scenario, with what links that repeat at once would give where that is
-/// known.
+/// The means of the common scenario, with the measured bound of links that repeat at once where known.
 pub(super) fn points(runs: &Runs<Trial>, metric: Metric, unit: &'static str) -> Vec<Point> {
     let mut points = runs.points(metric, unit, Trial::is_common);
     for point in points.iter_mut().filter(|_| metric == chain::DELAY) {

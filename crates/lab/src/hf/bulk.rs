@@ -1,7 +1,7 @@
-//! Two nodes with a client each: one client sends as much data as its node takes.
+//! Bulk between two nodes with a client each: one client sends whatever its node accepts.
 //!
-//! The use of the frequency is measured from the start of one transmission of the sender to the start
-//! of a later one, so that every transmission counts with its answer.
+//! The use of the frequency is measured from the start of one transmission of the sender to the start of a later
+//! transmission, so that every transmission counts with its answer.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::radio;
 pub(super) const U_PDU: usize = 2_048;
 /// Octets that C_PDU and S_PDU add to a U_PDU (Annexes A and B).
 const ENVELOPE: usize = 1 + 3;
-/// Octets that a frame of data adds to its segment, with addresses of one octet (Annex C, 3.2).
+/// Octets by which a data frame exceeds its segment, with addresses of one octet (Annex C, 3.2).
 const FRAME: usize = 16;
 /// Octets of a segment at most (Annex C, 3.2).
 const LONGEST_SEGMENT: u64 = 1_023;
@@ -37,7 +37,7 @@ pub(super) struct Bulk {
     pub channel: Channel,
     /// The time from the command to transmit until the preamble, at both stations.
     pub key_up: Duration,
-    /// Transmissions before the measurement: the call, and those that adapt the length of segments.
+    /// Transmissions before the measurement: the call, and the transmissions that adapt the length of segments.
     pub skipped: u64,
     /// Transmissions that are measured.
     pub measured: u64,
@@ -124,9 +124,9 @@ impl Bulk {
         sent / cycle * best
     }
 
-    /// The least seconds in which a link that is down delivers so many octets: transmissions of whole
-    /// blocks with the least headers and nothing sent twice, and between two of them an answer of one
-    /// block. What sets the link up goes for nothing.
+    /// The least seconds for delivering `octets` over a link that is down: transmissions of whole blocks with the
+    /// least headers and nothing sent twice, and an answer of one block between any two transmissions. Setting the
+    /// link up counts as free.
     pub(super) fn least(&self, octets: u64) -> f64 {
         let u_pdus = octets.div_ceil(U_PDU as u64).max(1);
         let segments = octets + u_pdus * ENVELOPE as u64;

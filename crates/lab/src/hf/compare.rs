@@ -100,7 +100,7 @@ impl Radio {
         self.figures.iter().map(|it| it.standing).min().unwrap_or(Standing::Tied)
     }
 
-    /// The number of figures with this comparison.
+    /// Counts the figures with this comparison.
     pub(super) fn count(&self, standing: Standing) -> usize {
         self.figures.iter().filter(|it| it.standing == standing).count()
     }

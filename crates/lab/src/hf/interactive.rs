@@ -20,7 +20,7 @@ use crate::stats::Observation;
 use crate::words::percent;
 
 const SPEEDS: [u32; 4] = [240_000, 9_600, 1_200, 300];
-/// Octets of a line, and of its answer.
+/// Octets of a line, and equally of its answer.
 const LINE: usize = 40;
 /// Lines that are said and answered, one after the other.
 const LINES: usize = 8;
@@ -28,7 +28,7 @@ const LINES: usize = 8;
 const BEFORE: Duration = Duration::from_secs(600);
 /// ... and at a moment of a transmission that the seed chooses.
 const PHASE: Duration = Duration::from_secs(140);
-/// What blocks of the interleaver that are filled to their end add to both transmissions.
+/// The time that filled-up blocks of the interleaver add to both transmissions.
 const BLOCKS: Duration = Duration::from_secs(2);
 /// Octets of a frame at most: one that is being sent is finished, and if it is the last, the line goes with the
 /// next transmission.
@@ -116,7 +116,7 @@ impl Scene {
         Link { carrier, ..row.link(Mode::Arq { in_order: true }, radio::FASTEST, BUFFER) }
     }
 
-    /// The conversation, and what is beside it.
+    /// The scripts of the conversation and of the traffic beside it.
     fn scripts(self, start: Time) -> Vec<Script> {
         let lines = [turn(Side::Client, noise(LINE)), turn(Side::Server, noise(LINE))];
         let turns = iter::repeat_n(lines, LINES).flatten().collect();
@@ -147,9 +147,9 @@ impl Scene {
         ]
     }
 
-    /// Whether a line was answered in time, which takes `idle` on a link with nothing else: with one
-    /// transmission of each station that sends bulk before it, of the greatest length when nobody could know
-    /// of the conversation, and later of the length that is allowed beside it.
+    /// Whether a line was answered in time: within `idle`, the time on a link with nothing else, plus one
+    /// transmission of each station that sends bulk. Such a transmission has the greatest length when nobody could
+    /// know of the conversation, and later the length allowed beside a conversation.
     fn is_in_time(self, line: usize, idle: Duration, wait: Duration) -> bool {
         let station = self.link().station(0);
         let longest = if line == 0 { station.longest } else { station.longest_beside_urgent };

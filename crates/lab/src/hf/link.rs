@@ -172,7 +172,7 @@ impl Link {
         config
     }
 
-    /// The HF-PEP of each station, if it has one.
+    /// The HF-PEP of each station, if the carrier is HF-PEP.
     fn pep(&self) -> Option<PepConfig> {
         let Carrier::HfPep { first_data, is_compressed } = self.carrier else { return None };
         let options = slep::Options { is_compressed, ..slep::Options::default() };
@@ -237,7 +237,7 @@ impl Built {
     }
 }
 
-/// What both stations did and heard since they are recorded, with times that count from `begin`.
+/// The records of both stations since recording began; times count from `begin`.
 pub(super) fn records(world: &mut World, hf: HfId, begin: Time) -> Vec<(String, Vec<Record>)> {
     let mut stations = vec![("sender".to_owned(), vec![]), ("receiver".to_owned(), vec![])];
     while let Some(record) = world.poll_hf_record(hf) {

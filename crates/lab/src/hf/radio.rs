@@ -14,7 +14,7 @@ pub(super) fn air(channel: Channel, key_up: Duration) -> Config {
     Config { channel, timing: Timing { key_up, ..Timing::default() } }
 }
 
-/// A node that knows the delays of its modem.
+/// Configures a node that knows the delays of its modem.
 pub(super) fn station(address: u32, waveform: Waveform, key_up: Duration) -> node::Config {
     Timing { key_up, ..Timing::default() }.station(Address::node(address), waveform)
 }

@@ -40,7 +40,7 @@ impl Script {
     }
 }
 
-/// What is said by one side.
+/// One turn of a conversation: octets from one side.
 pub(super) fn turn(speaker: Side, octets: impl Into<Arc<[u8]>>) -> Turn {
     Turn { speaker, octets: octets.into() }
 }
@@ -52,7 +52,7 @@ pub(super) fn noise(len: usize) -> Vec<u8> {
 }
 
 impl Talks {
-    /// These conversations, each of which begins at its time.
+    /// Starts these conversations, each at its own time.
     pub(super) fn new(link: &Link, seed: u64, scripts: &[Script]) -> Self {
         let Network { mut world, hf, hosts: [a, b], addresses: [_, to], tcp } = link.network(seed);
         let speakers = scripts.iter().zip(0_u16..).map(|(script, number)| {

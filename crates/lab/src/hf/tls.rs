@@ -32,7 +32,7 @@ pub(super) enum Way {
     Plain,
     /// TLS between the hosts.
     EndToEnd(Version),
-    /// TLS on both LANs; between the gateways what it protects there.
+    /// TLS on both LANs; between the gateways, the gateways' own protection.
     Proxies,
 }
 

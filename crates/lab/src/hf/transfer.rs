@@ -132,7 +132,7 @@ impl Place for Link {
     }
 }
 
-/// The name of its cell, and so the seed of its runs: other words for the same would be other figures.
+/// The name of the cell, and so the seed of its runs: other words for the same cell would give other figures.
 fn name(link: &Link) -> String {
     let Link { waveform, channel, key_up, is_slotted, octets, send_buffer, limit, .. } = link;
     let transport = match link.mode {
@@ -204,7 +204,7 @@ pub(super) fn seconds(estimate: &Estimate) -> String {
     }
 }
 
-/// The size of a buffer as text.
+/// Formats the size of a buffer.
 pub(super) fn buffer(octets: usize) -> String {
     match octets >> 20 {
         0 => format!("{} KB", octets >> 10),

@@ -1,4 +1,4 @@
-//! What is taken where the paper is silent, and what could be taken instead.
+//! Assumptions made where the paper is silent, and alternatives to them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What depends on what the paper does not say: each assumption changed alone.
+//! Measures how results depend on unstated details of the paper: changes each assumption alone.
 
 use super::trial::{Assumed, Network, PAPER_TCPS, Routing, Tcp, Traffic, Trial, Uplink};
 use super::{CHANGES, FOUND, GIVEN_UP, GOODPUT, GROUP, JAIN, TIMEOUTS, VARIATION, assumptions};
@@ -21,7 +21,7 @@ const PLACES: [(Network, Traffic); 5] = [
 ];
 const VEGAS_AND_PACING: [Tcp; 2] = [Tcp::Vegas, Tcp::AdaptivePacing];
 const PACING: [Tcp; 1] = [Tcp::AdaptivePacing];
-/// Assumptions, and the TCPs that they touch.
+/// Assumptions, each with the TCPs affected by it.
 const CHANGED: [(Assumed, &[Tcp]); 17] = [
     (Assumed::Window(64), &PAPER_TCPS),
     (Assumed::DelayedAck, &PAPER_TCPS),
@@ -53,7 +53,7 @@ pub(super) fn claim() -> Claim {
     }
 }
 
-/// The trials of one assumption, of the TCPs that it touches.
+/// The trials of an assumption, with the TCPs affected by it.
 fn of(assumed: Assumed, tcps: &[Tcp]) -> impl Iterator<Item = Trial> {
     PLACES.into_iter().flat_map(move |(network, traffic)| {
         tcps.iter().map(move |tcp| Trial::new(network, traffic, *tcp).with(assumed))
@@ -69,7 +69,7 @@ fn trials() -> Vec<Trial> {
     aodv.into_iter().chain(dsdv).collect()
 }
 
-/// What was measured with an assumption of one TCP, and of another where that is not touched.
+/// The value measured under an assumption; for an unaffected TCP, the value measured without the assumption.
 fn at(runs: &Runs<Trial>, assumed: Assumed, trial: Trial, metric: &'static str) -> Estimate {
     let touched = CHANGED.iter().any(|(it, tcps)| *it == assumed && tcps.contains(&trial.tcp));
     let assumed = if touched { assumed } else { Assumed::Usual };

@@ -1,4 +1,4 @@
-//! What is run for a trial.
+//! The cell that runs a trial.
 
 use super::scene;
 use super::trial::Trial;

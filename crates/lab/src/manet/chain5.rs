@@ -9,7 +9,7 @@ use crate::words::mean;
 
 /// What still counts as close: the least over the greatest mean.
 const CLOSE: f64 = 0.75;
-/// What counts as about 20 kbit/s.
+/// The range that counts as about 20 kbit/s.
 const ABOUT_TWENTY: [f64; 2] = [5.0, 40.0];
 const NETWORK: Network = Network::Chain5;
 

@@ -24,8 +24,8 @@ const MANY_CHANGES: [f64; 2] = [18.0, 34.0];
 /// The traffic cases of Chain 5+1 whose flows pass the uplink.
 const THROUGH: [Traffic; 3] = [Traffic::One, Traffic::Overlapping, Traffic::Simultaneous];
 
-/// TCP-AP as the paper describes it where it explains what the uplink costs: the wire counts as a hop, and the delay
-/// between segments is that of all hops up to four.
+/// TCP-AP as in the paper's explanation of the uplink's cost: the wire counts as a hop, and the delay between
+/// segments is the delay of all hops up to four.
 fn described(network: Network, traffic: Traffic) -> Trial {
     Trial::new(network, traffic, Tcp::AdaptivePacing).with(Assumed::CountsWireAllHops)
 }

@@ -1,4 +1,4 @@
-//! What a chain of radios leaves of a channel: TCP over 1 to 6 hops, with given routes and with AODV.
+//! Measures TCP over chains of 1 to 6 radio hops, with given routes and with AODV.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -26,13 +26,13 @@ const END: Duration = Duration::from_secs(70);
 const BREAKS: Metric = "breaks";
 /// The TCPs that are carried by HBH.
 const CARRIED: [Tcp; 2] = [Tcp::NewReno, Tcp::Cubic];
-/// What still counts as not worse.
+/// The least ratio that counts as not worse.
 const NOT_WORSE: f64 = 0.95;
 /// Hops from which on the ends of the chain do not sense each other.
 const HIDDEN: u8 = 3;
 /// Hops of which one sends at a time where radios disturb each other up to 550 m.
 const REACH: u8 = 4;
-/// What is to be left of the bound, and what more than it may be for slots that count at the same time.
+/// The range for the measured part of the bound; slightly above 1 for slots that count at the same time.
 const NEAR: [f64; 2] = [0.7, 1.02];
 
 pub(super) fn claims() -> [Claim; 2] {

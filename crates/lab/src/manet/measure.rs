@@ -1,4 +1,4 @@
-//! What is sampled while a scenario runs, and what is computed from it.
+//! Samples a scenario while it runs, and computes the metrics.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl Samples {
         changes
     }
 
-    /// What is known of the first flow.
+    /// The measurements of the first flow.
     pub(super) fn outcome(&self) -> Outcome {
         let exact = |metric, value| (metric, Observation::Exact(value));
         let early = self.changes().iter().filter(|(at, _)| *at < Time::ZERO + EARLY).count();
@@ -126,7 +126,7 @@ impl Samples {
         (time >= 1.0).then(|| octets as f64 * 8.0 / 1_000.0 / time)
     }
 
-    /// The part of table 2 that is seen near its time, and the greatest difference of those.
+    /// The share of table 2's changes seen near their times, and the greatest difference among the seen changes.
     fn compared(&self) -> (f64, f64) {
         let changes = self.changes();
         let (mut seen, mut greatest) = (0, 0.0_f64);

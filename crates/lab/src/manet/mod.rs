@@ -55,7 +55,7 @@ const CHANGES: Metric = "route changes";
 const FOUND: Metric = "routes found";
 /// The part of the paper's route changes that are seen within 5 s.
 const SEEN: Metric = "changes seen";
-/// The longest time that one of them is late, of those that are seen.
+/// The largest lateness among the changes seen.
 const LAG: Metric = "lag";
 /// Seconds for which the source has no route.
 const WITHOUT: Metric = "without a route";

@@ -1,4 +1,4 @@
-//! Whether routes follow the motion as they do in the paper.
+//! Tests whether routes follow the motion as in the paper.
 
 use super::trial::{Network, Routing, Tcp, Traffic, Trial, Uplink};
 use super::{GROUP, LAG, SEEN, WITHOUT, assumptions};

@@ -1,4 +1,4 @@
-//! What HBH and the coded tunnel gain where the paper's answer was "use Vegas".
+//! The gain of HBH and of the coded tunnel where the paper's answer was "use Vegas".
 
 use super::random::AREAS;
 use super::trial::{Carrier, Network, Tcp, Traffic, Trial, Uplink};
@@ -13,7 +13,7 @@ use crate::words::mean;
 const TCPS: [Tcp; 2] = [Tcp::NewReno, Tcp::Cubic];
 const TRAFFICS: [Traffic; 2] = [Traffic::One, Traffic::Simultaneous];
 const CARRIERS: [Carrier; 3] = [Carrier::Plain, Carrier::Hbh, Carrier::Tunnel];
-/// What still counts as not worse.
+/// The least ratio that counts as not worse.
 const NOT_WORSE: f64 = 0.95;
 
 pub(super) fn claim() -> Claim {

@@ -8,7 +8,7 @@ use crate::grid::{Experiment, Runs};
 use crate::stats::Estimate;
 use crate::words::{mean, percent};
 
-/// The area that the mean speed and the gateway's place speak for, and that of the paper's text.
+/// The area suggested by the mean speed and the gateway's place, and the area in the paper's text.
 pub(super) const AREAS: [Network; 2] = [Network::Random(800), Network::Random(1_200)];
 const MOVING: Network = Network::Chain51(Uplink::Fast);
 /// Vegas' mean window in segments, case by case, and what counts as near 3.
@@ -35,7 +35,7 @@ fn gap(runs: &Runs<Trial>, network: Network) -> Estimate {
     of(Tcp::NewReno).minus(&of(Tcp::AdaptivePacing))
 }
 
-/// The same as a part of what NewReno has.
+/// The gap as a part of NewReno's goodput.
 fn part(runs: &Runs<Trial>, network: Network) -> f64 {
     gap(runs, network).mean / goodput(runs, network, Tcp::NewReno, Routing::Aodv).mean
 }

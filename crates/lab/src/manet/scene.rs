@@ -1,4 +1,4 @@
-//! A trial becomes a network, runs, and is measured.
+//! Builds the network of a trial, runs it, and measures it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -26,7 +26,7 @@ const FIRST_ENDS: Duration = Duration::from_secs(440);
 const SECOND_STARTS: Duration = Duration::from_secs(220);
 /// Points of a congestion window that are kept.
 const POINTS: usize = 1 << 14;
-/// Changes of routes that are kept: those of the first 100 s are among them.
+/// The most changes of routes to keep, enough for the first 100 s.
 const ROUTE_CHANGES: usize = 1 << 14;
 /// Octets of a segment.
 const SEGMENT: f64 = 1_460.0;
@@ -59,7 +59,7 @@ struct Scene {
     apps: Vec<[AppId; 2]>,
 }
 
-/// What was sampled of a run.
+/// The samples of a run.
 struct Played {
     scene: Scene,
     first: Samples,
@@ -275,7 +275,7 @@ impl Scene {
         let breaks = self.nodes.iter().flat_map(|it| self.world.routing_protocol_counters(*it));
         let breaks = breaks.filter(|(name, _)| *name == "breaks").map(|(_, count)| count);
         outcome.push(exact(BREAKS, breaks.sum::<u64>() as f64));
-        // Also of a connection that has ended.
+        // Also for a connection that has ended.
         let feedback = self.world.transfer_sender(self.apps[0][0]).map(|it| it.tcp.feedback);
         outcome.extend(feedback.map(|it| exact(TIMEOUTS, it.timeouts as f64)));
         if let [first, second] = &self.flows[..] {
@@ -367,7 +367,7 @@ fn uplink(trial: Trial) -> LinkConfig {
     LinkConfig::symmetric(channel, trial.assumed.wire())
 }
 
-/// Who sends to whom, and when.
+/// The flows: sender, receiver and times.
 fn flows(network: Network, traffic: Traffic) -> Vec<Flow> {
     let all = |from, to| Flow { from, to, start: BEGIN, stop: END };
     let first = |from, to| Flow { stop: FIRST_ENDS, ..all(from, to) };

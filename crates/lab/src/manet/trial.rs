@@ -40,7 +40,7 @@ pub(super) enum Uplink {
 pub(super) enum Traffic {
     /// One flow to the fixed host.
     One,
-    /// Chain5 and random: beside it one between two nodes. Chain5+1: only one between two nodes.
+    /// Chain5 and random: in addition a flow between two nodes. Chain5+1: only a flow between two nodes.
     Inside,
     /// Two flows to the fixed host that overlap for a part of their time.
     Overlapping,
@@ -68,7 +68,7 @@ pub(super) enum Routing {
     Ideal,
 }
 
-/// Who carries the packets of the flows.
+/// The carrier of the flows' packets.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Carrier {
     /// IP, as in the paper.
@@ -84,13 +84,13 @@ pub(super) enum Carrier {
 pub(super) enum Assumed {
     #[default]
     Usual,
-    /// `window_` of so many segments, and as many as the first slow-start threshold.
+    /// `window_` of this many segments, and an equal first slow-start threshold.
     Window(u16),
     /// RTS, CTS, ACK and broadcasts at 2 Mbit/s.
     FastControl,
     /// Data without RTS and CTS.
     WithoutRts,
-    /// Whom a station hears disturbs it however weak it is.
+    /// Every station within hearing disturbs reception, however weak its signal.
     WithoutCapture,
     /// Stations sense others up to so many metres.
     Sense(u16),
@@ -106,7 +106,7 @@ pub(super) enum Assumed {
     LinkBreaks,
     /// TCP-AP counts the wire as a hop.
     CountsWire,
-    /// A path of fewer than four hops counts as many of them for TCP-AP, not one.
+    /// A path of fewer than four hops counts for TCP-AP with its own number of hops, not one.
     AllHops,
     /// Both of them.
     CountsWireAllHops,
@@ -122,7 +122,7 @@ pub(super) enum Assumed {
     FairGateway,
     /// Flows in turns in all queues.
     Fair,
-    /// An acknowledgement takes the place of one of its flow that waits, in all queues.
+    /// A new acknowledgement replaces a waiting one of its flow, in all queues.
     Thin,
 }
 
@@ -131,7 +131,7 @@ pub(super) const TRAFFICS: [Traffic; 4] =
 pub(super) const PAPER_TCPS: [Tcp; 3] = [Tcp::NewReno, Tcp::Vegas, Tcp::AdaptivePacing];
 
 impl Trial {
-    /// One of the paper's, over AODV.
+    /// A trial of the paper, over AODV.
     pub(super) fn new(network: Network, traffic: Traffic, tcp: Tcp) -> Self {
         Self {
             network,
@@ -164,8 +164,8 @@ impl Trial {
         TRAFFICS.into_iter().flat_map(of).collect()
     }
 
-    /// Whose motion and chance it shares: everything but TCP and who carries its packets, so that
-    /// these are compared on the same ground.
+    /// The name from which motion and chance are drawn: everything except TCP and carrier, so that TCPs and carriers
+    /// are compared on the same ground.
     pub(super) fn draws(self) -> String {
         format!("manet {:?} {:?}", self.network, self.traffic)
     }

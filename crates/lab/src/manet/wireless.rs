@@ -27,7 +27,7 @@ const END: Duration = Duration::from_secs(330);
 const PAYLOAD: usize = 500;
 const INTERVAL: Duration = Duration::from_millis(50);
 const RATE: f64 = 80.0;
-/// What still counts as not worse.
+/// The least ratio that counts as not worse.
 const NOT_WORSE: f64 = 0.95;
 
 /// Octets that TCP brought, in kbit/s.
@@ -157,8 +157,8 @@ fn run(trial: Trial, seed: u64) -> Outcome {
     outcome
 }
 
-/// Jain's index of what both got of their fair shares, which are max-min fair: datagrams are to have their
-/// rate, or half of what TCP gets alone over plain IP if that is less; TCP is to have the rest.
+/// Jain's index of both flows' shares of their max-min fair rates: the datagrams' fair rate is their own rate, or
+/// half of TCP's goodput alone over plain IP if less; TCP's fair rate is the rest.
 fn fairness(runs: &Runs<Trial>, moves: bool, is_hbh: bool) -> Estimate {
     let alone = runs.at(&Trial { moves, load: Load::Tcp, is_hbh: false }, TCP).mean;
     let both = Trial { moves, load: Load::Both, is_hbh };

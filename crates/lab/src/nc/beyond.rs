@@ -1,4 +1,4 @@
-//! What the paper leaves to future work: both directions at once, and sessions of several kinds.
+//! The paper's future work: both directions at once, and sessions of several kinds.
 
 use super::grid::{self, GOAL, Load, random};
 use super::measure::{self, STEADY_SPAN};

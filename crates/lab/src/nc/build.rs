@@ -12,7 +12,7 @@ use tcp::tcpnc;
 use super::network::{Carrier, Network, Traffic, UDP_HEADERS, Wire};
 use crate::scenario::{Built, Flow, Plan, Stream, TcpncTunnel, Transfer, Tunnel};
 
-/// Octets of a request, and also of its answer.
+/// Octets of a request, and equally of its answer.
 const REQUEST: usize = 64;
 /// The time from one request to the next.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ const START: Duration = Duration::from_millis(100);
 pub(super) const GATEWAYS: [usize; 2] = [0, 1];
 
 impl Network {
-    /// A scenario of this network that ends after `duration`, with random starts of its sources.
+    /// A scenario of this network that lasts for `duration`, with random starts of its sources.
     pub(super) fn plan(&self, seed: u64, duration: Duration) -> Plan {
         let mut plan = Plan::new(seed, duration);
         let [near, far] = ["near", "far"].map(|name| plan.add_node(name));
@@ -63,7 +63,7 @@ impl Network {
             let starts_at = Time::ZERO + start.within(START);
             self.add_flow(&mut plan, Flow::new(pair, port).from_port(port).starting(starts_at));
             if self.is_both_ways {
-                // It has ports of its own because it is not the other end of the first flow.
+                // The flow back has its own ports because it is not the other end of the first flow.
                 let (back, port) = ([pair[1], pair[0]], port + BACK);
                 self.add_flow(&mut plan, Flow::new(back, port).from_port(port).starting(starts_at));
             }

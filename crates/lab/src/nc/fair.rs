@@ -19,7 +19,7 @@ use crate::words::mean;
 /// One-way delays in ms.
 const DELAYS: [u32; 4] = [5, 10, 25, 50];
 const RATE: u64 = 10_000_000;
-/// The ratios of two goodputs that count as "about as much".
+/// Two goodputs with a ratio in this range count as "about as much".
 const ABOUT: [f64; 2] = [0.8, 1.25];
 /// The most repair packets for each source packet where all loss is congestion.
 const REPAIRS: f64 = 0.05;

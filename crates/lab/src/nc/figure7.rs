@@ -80,7 +80,7 @@ fn ahead(runs: &Runs<Load>, low: Load, high: Load) -> Vec<Check> {
     lossy().map(check).collect()
 }
 
-/// Checks that a scheme keeps most of its goodput at these losses.
+/// Checks that a scheme keeps most of its goodput with these losses.
 fn keeps(runs: &Runs<Load>, load: Load, losses: impl Iterator<Item = f64>) -> Vec<Check> {
     let check = |loss| {
         let kept = kept(runs, &Load { loss, ..load });

@@ -76,7 +76,7 @@ impl Load {
         Self { reading: Reading::Taken, scheme, sessions, loss }
     }
 
-    /// The place as the paper measured it.
+    /// The place with the paper's own reading.
     pub(super) fn paper(scheme: Scheme, sessions: u32, loss: f64) -> Self {
         Self { reading: Reading::Paper, ..Self::new(scheme, sessions, loss) }
     }
@@ -186,7 +186,7 @@ pub(super) fn points(runs: &Runs<Load>) -> Vec<Point> {
     runs.places().iter().map(of).collect()
 }
 
-/// Goodput over loss with this number of sessions: one of the four plots of the paper's Figure 7.
+/// Goodput over loss with this number of sessions: a plot of the paper's Figure 7.
 pub(super) fn figure(points: &[Point], name: &str, sessions: u32) -> Figure {
     let is_taken = |it: &&Point| {
         let names = Scheme::ALL.map(Scheme::series);

@@ -18,14 +18,14 @@ use crate::scenario::{Built, Flow, Plan, Stream, Tunnel};
 use crate::stats::{Estimate, Observation};
 use crate::words::percent;
 
-/// Of the packets that entered the tunnel, the share that left it within a round trip and a half.
+/// The share of packets out of the tunnel within a round trip and a half, among the packets into it.
 const WITHIN: &str = "within 1.5 round trips";
-/// How many these are, and how many entered.
+/// Packets in time, and all packets into the tunnel.
 const IN_TIME: Metric = "in time";
 const PACKETS: Metric = "packets";
 /// Datagrams of both ends for each packet: with data, sent again, repairs, reports and probes.
 const DATAGRAMS: Metric = "datagrams";
-/// Those of them with data, sent again and repairs included.
+/// Datagrams with data, sent again and repairs included.
 const WITH_DATA: Metric = "with data";
 
 const GOAL: f64 = 0.999;
@@ -35,7 +35,7 @@ const ROUND_TRIP: Duration = Duration::from_millis(100);
 const LIMIT: Duration = Duration::from_millis(150);
 /// From one request to the next: the answer to the one before has come, or been given up.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Octets of a request, and of its answer.
+/// Octets of a request, and equally of its answer.
 const REQUEST: usize = 64;
 const PORT: u16 = 7_000;
 /// Until the loss of the path is known.
@@ -127,7 +127,7 @@ fn measure(mut built: Built<'_>) -> Outcome {
     ]
 }
 
-/// Whether a packet that left the tunnel counts, where those count that entered it until `end`.
+/// Whether a packet out of the tunnel counts; packets into the tunnel count until `end`.
 fn is_in_time(left: Time, took: Duration, end: Time) -> bool {
     left <= end + took && took <= LIMIT
 }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::claim::Verdict;
 
-    /// Runs of 4,000 packets, of which so many come in time at each loss.
+    /// Runs of 4,000 packets; `in_time` gives the packets in time at each loss.
     fn made_up(runs: u32, in_time: impl Fn(f64) -> f64) -> Runs<Lossy> {
         let of = |it: &Lossy| {
             let counts = [(IN_TIME, in_time(it.0)), (PACKETS, 4_000.0)];
@@ -236,8 +236,8 @@ mod tests {
         assert!(!is_in_time(end + Duration::from_nanos(1), ROUND_TRIP));
     }
 
-    /// What was sent before the window, in one direction alone, to repair what was lost or as a report would
-    /// make a difference that these bounds show.
+    /// These bounds would show a difference if datagrams were missing or counted too often: before the window, in one
+    /// direction only, repairs of losses, or reports.
     #[test]
     fn both_directions_count_and_all_that_was_sent_for_them() {
         for (loss, data, all) in [(0.0, 1.0..1.2, 1.0..2.0), (0.2, 4.0..6.5, 4.5..8.0)] {

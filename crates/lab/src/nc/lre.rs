@@ -1,4 +1,4 @@
-//! Whether TCP/NC's loss rate and coding window follow a loss that changes.
+//! Tests whether TCP/NC's loss rate and coding window follow a changing loss.
 
 use std::time::Duration;
 

@@ -31,7 +31,7 @@ pub(super) const OVERFLOWED: Metric = "overflowed";
 pub(super) const RIVAL: Metric = "rival";
 /// Repair packets for each source packet, in the whole run.
 pub(super) const REPAIRS: Metric = "repairs";
-/// The share of requests that were answered.
+/// The share of answered requests.
 pub(super) const ANSWERED: Metric = "answered";
 /// The mean time from a request to its answer, in seconds.
 pub(super) const ANSWER_MEAN: Metric = "answer mean";
@@ -132,7 +132,7 @@ impl Measured {
         if squares == 0.0 { 0.0 } else { sum * sum / squares / self.goodputs.len() as f64 }
     }
 
-    /// A quantile of the extra delay, over those too that the tunnel gave up, which took longer than any that came;
+    /// A quantile of the extra delay. Packets given up by the tunnel count as later than every packet that arrived;
     /// `None` if no packet passed.
     fn delay(&self, share: f64) -> Option<Observation> {
         let last = self.delays.len().checked_sub(1)?;
@@ -153,7 +153,7 @@ impl Measured {
         (self.inner > 0).then(|| self.outer as f64 / self.inner as f64)
     }
 
-    /// The measurements as metrics of a claim.
+    /// Returns the measurements as metrics of a claim.
     fn outcome(&self) -> Outcome {
         let mut outcome = vec![(GOODPUT, self.goodput() / 1e6), (FAIRNESS, self.fairness())];
         outcome.push((REPEATED, self.retransmissions as f64));

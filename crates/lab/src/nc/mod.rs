@@ -34,7 +34,7 @@ const MBIT: &str = "Mbit/s";
 /// The minimum RTO of the paper's tunnel, section III-B.
 const TUNNEL_RTO: Duration = Duration::from_millis(400);
 
-/// All claims about tunnels: those of the paper, then ours.
+/// All claims about tunnels: first the paper's, then ours.
 #[must_use]
 pub fn claims() -> Vec<Claim> {
     let mut claims = vec![goodput::claim()];

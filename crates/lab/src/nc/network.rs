@@ -24,7 +24,7 @@ pub(super) const UDP_HEADERS: usize = 28;
 const MIN_RTO: Duration = Duration::from_millis(200);
 /// Octets of IPv4 and TCP headers.
 const TCP_HEADERS: usize = 40;
-/// Octets of TCP's timestamps option, as padded.
+/// Octets of TCP's timestamps option, padding included.
 const TIMESTAMPS: usize = 12;
 /// Octets of acknowledgements for each data packet: one without options for every second packet.
 const ACKS: usize = TCP_HEADERS / 2;
@@ -86,12 +86,12 @@ pub(super) enum Carrier {
     TcpNc,
     /// The TCP/NC tunnel of the paper in the direction of the data; plain IP in the other.
     TcpNcTunnel {
-        /// The least RTO of its TCP.
+        /// The least RTO of the tunnel's TCP.
         min_rto: Duration,
     },
     /// The TCP/NC tunnel of the paper with other parameters of the coding layer.
     TcpNcTunnelWith {
-        /// The least RTO of its TCP.
+        /// The least RTO of the tunnel's TCP.
         min_rto: Duration,
         /// The parameters of the coding layer.
         layer: tcpnc::Config,
@@ -185,8 +185,8 @@ impl Network {
         }
     }
 
-    /// The long path: 10 Mbit/s, a bandwidth-delay product of 500 packets of 1,500 octets, and one
-    /// saturated session whose packets fill those of the tunnel.
+    /// The long path: 10 Mbit/s, a bandwidth-delay product of 500 packets of 1,500 octets, and one saturated session
+    /// with packets that fill the tunnel's packets.
     pub(super) fn long(loss: Loss, carrier: Carrier) -> Self {
         const RATE: u64 = 10_000_000;
         const OUTER: usize = 1_500;
@@ -236,9 +236,9 @@ impl Network {
         }
     }
 
-    /// The highest goodput of a session, in bit/s: the lesser of its edge's rate and its share of
-    /// what the middle link delivers. All headers are subtracted, ours too, and with data both ways
-    /// also the acknowledgements of the opposite direction.
+    /// The highest goodput of a session, in bit/s: the rate of its edge or its share of the middle link's throughput,
+    /// if less. All headers are subtracted, including ours, and with data both ways also the acknowledgements of the
+    /// opposite direction.
     pub(super) fn limit(&self) -> f64 {
         self.limit_with(self.outer())
     }

@@ -15,14 +15,14 @@ use crate::scenario::Built;
 const LOSSES: [f64; 3] = [0.10, 0.15, 0.20];
 const SESSIONS: u32 = 2;
 const LENGTH: Duration = Duration::from_secs(120);
-/// The number of points of a line.
+/// The number of points in a line.
 const POINTS: usize = 600;
 /// Octets of a segment's payload.
 const SEGMENT: f64 = 960.0;
 /// Octets of a packet.
 const PACKET: f64 = 1_000.0;
 
-/// The lines that are drawn of one run.
+/// The lines to draw for a run.
 struct Trace {
     /// The congestion window of the first session, in segments.
     window: Vec<Mark>,

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::campaign::Tested;
 
-/// A point with what it belongs to.
+/// A point with its experiment, claim and series.
 #[derive(Serialize)]
 struct Line<'a> {
     experiment: &'a str,
@@ -17,7 +17,7 @@ struct Line<'a> {
     /// Null where there is none: a single run, or a mean that is only a lower bound.
     ci95: Option<f64>,
     runs: u32,
-    /// Of the runs, those that did not end.
+    /// Runs that did not end.
     censored: u32,
     limit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

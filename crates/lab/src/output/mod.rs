@@ -1,4 +1,4 @@
-//! What a campaign leaves behind: numbers for programs, pictures and a report for people.
+//! Writes the results of a campaign: numbers for programs, pictures and a report for people.
 //!
 //! ```text
 //! OUT/

@@ -43,7 +43,7 @@ pub struct FrequencyReport {
     /// Transmissions that a station could not read because another hid their beginning, or it
     /// transmitted itself then; counted at each listener.
     pub unreadable: u64,
-    /// Seconds after which a station that has something to send has its turn, at most.
+    /// The longest time before a station with data has its turn, in seconds.
     pub turn_bound_s: f64,
 }
 
@@ -58,7 +58,7 @@ pub struct HfReport {
     pub waveform: String,
     /// Times that it transmitted.
     pub transmissions: u64,
-    /// Seconds for which its transmitter was on.
+    /// Seconds of transmission by the station.
     pub keyed_s: f64,
     /// Octets of D_PDUs with data for the first time.
     pub data_octets: u64,
@@ -74,7 +74,7 @@ pub struct HfReport {
     pub packets_in: u64,
     /// Of those, dropped: no room, too long, too old, or the other station does not answer.
     pub dropped: u64,
-    /// Of those, confirmed by the other station.
+    /// Taken packets confirmed by the other station.
     pub confirmed: u64,
     /// IP packets that came over the air.
     pub packets_out: u64,
@@ -132,7 +132,7 @@ impl Frequency {
         Ok(Self { channel, client, stations })
     }
 
-    /// What has to be written of its parameters, which all stations have in common.
+    /// The parameters to write for the frequency, shared by all stations.
     pub(super) fn differences(&self) -> Vec<(String, Value)> {
         let client = ipclient::PARAMETERS
             .differences(&ipclient::Config::new(Vec::new()), &self.client)
@@ -181,7 +181,7 @@ fn station(
     Ok(config)
 }
 
-/// The same of one that nothing is said of.
+/// The usual configuration of a station, for a file without parameters.
 fn usual(address: Address, position: usize, count: usize) -> node::Config {
     let waveform = WAVEFORM.parse().expect("one of the catalogue");
     let mut config = Timing::default().station(address, waveform);
@@ -197,7 +197,7 @@ fn slotted(position: usize, count: usize) -> Access {
 }
 
 impl FrequencyReport {
-    /// What the frequency saw, whose stations serve the nodes of these names.
+    /// Counters of the frequency; `names` are the nodes of its stations.
     pub(super) fn new(world: &World, hf: HfId, planned: &Frequency, names: Vec<String>) -> Self {
         let medium = world.hf_medium(hf);
         let stations = || (0..planned.stations.len()).map(StationId);
@@ -227,7 +227,7 @@ impl FrequencyReport {
 }
 
 impl HfReport {
-    /// What the station of this name did.
+    /// Counters of the station at node `node`.
     pub(super) fn new(world: &World, hf: HfId, station: StationId, node: &str) -> Self {
         let stack = world.hf_node(hf, station);
         let (stats, client) = (stack.stats(), world.hf_client(hf, station).stats());

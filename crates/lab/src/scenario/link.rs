@@ -10,14 +10,14 @@ use settings::{Complaint, Entry, Section};
 use sim::channel::{self, Loss, Outages};
 use sim::{InterfaceConfig, LinkConfig, QueueDiscipline};
 
-/// One direction of a link, and the interface that sends into it.
+/// A direction of a link, and the interface that sends into it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Direction {
     channel: channel::Config,
     interface: InterfaceConfig,
 }
 
-/// What may be said of a link, of one of its directions, or of all links.
+/// Parameters of a link, of one direction, or of all links.
 pub static PARAMETERS: Table<Direction> = Table {
     name: "link",
     parameters: &[
@@ -98,7 +98,7 @@ pub static PARAMETERS: Table<Direction> = Table {
     rules: &[],
 };
 
-/// What may be said of the interfaces of a link or of a radio.
+/// Parameters of the interfaces of a link or of a radio.
 pub static INTERFACE: Table<InterfaceConfig> = Table {
     name: "interface",
     parameters: &[
@@ -185,7 +185,7 @@ impl Direction {
             .map(|(channel, interface)| Self { channel: channel.clone(), interface })
     }
 
-    /// What has to be written of it.
+    /// The parameters to write because they differ from the defaults.
     pub(super) fn differences(&self) -> Vec<(&'static str, String)> {
         let usual = Self::default();
         let interface = INTERFACE.differences(&usual.interface, &self.interface);
@@ -198,10 +198,10 @@ impl Direction {
     }
 }
 
-/// What shortest paths count of a link that does not say.
+/// The default cost of a link for shortest paths.
 pub(super) const COST: u32 = 1;
 
-/// Reads a link: what holds for both directions, then what for one of them.
+/// Reads a link: first the parameters of both directions, then the parameters of one direction.
 pub(super) fn read(section: &Section<'_>, usual: &Direction) -> Result<LinkConfig, Complaint> {
     let mut both = usual.clone();
     both.read(section)?;

@@ -67,8 +67,8 @@ impl Plan {
         reader::read(&Source::new(&path.display().to_string(), text), folder(path))
     }
 
-    /// The plan that [`Plan::parse`] gives, if it gives one, and the whole names of the keys that it looked for:
-    /// what may stand in this file, as far as it has the tables for it.
+    /// Parses a file as [`Plan::parse`] does and returns the plan, if there is one, with the whole names of the keys
+    /// that the reader looked for: the keys allowed in this file, as far as the file has their tables.
     pub(crate) fn parse_keys(path: &Path, text: String) -> (Option<Self>, BTreeSet<String>) {
         let source = Source::new(&path.display().to_string(), text);
         let Ok(document) = source.parse() else { return (None, BTreeSet::new()) };

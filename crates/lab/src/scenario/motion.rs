@@ -1,4 +1,4 @@
-//! How nodes of a scenario move: read, written, and made into a motion.
+//! The motion of a scenario's nodes: read, written, and made into a motion.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Formatter};
@@ -19,11 +19,11 @@ use sim::mobility::{self, Import, Motion, Position, Trace};
 /// How a node moves.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Movement {
-    /// It goes to one place after another.
+    /// The node goes to one place after another.
     Legs {
         /// Where it is at first.
         start: Position,
-        /// What it does, in order of time.
+        /// The legs of the motion, in order of time.
         legs: Vec<Leg>,
     },
     /// It wanders about, each seed in another way.
@@ -34,14 +34,14 @@ pub enum Movement {
     Trace {
         /// The file.
         file: PathBuf,
-        /// The number of the node in it.
+        /// The node's number in the file.
         node: u32,
         /// What it says of that.
         motion: Motion,
     },
 }
 
-/// A node sets out. What it did before ends there.
+/// A node sets out. Its earlier leg ends there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Leg {
     /// When.
@@ -60,7 +60,7 @@ const SPEED: Kind = Kind::Number { least: 0.001, most: MAX_SPEED };
 /// A node may set out this often.
 const MAX_LEGS: usize = 100_000;
 
-/// What can be set of random waypoint, besides its area.
+/// Parameters of random waypoint other than its area.
 pub static PARAMETERS: Table<Waypoint> = Table {
     name: "random-waypoint",
     parameters: &[
@@ -226,7 +226,7 @@ fn read_trace(path: &Path) -> Result<Import, String> {
     mobility::read(&octets).map_err(|why| why.to_string())
 }
 
-/// Numbers in order, those that follow each other together: `1 to 3, 7`; a few of them at most.
+/// Formats sorted numbers, with consecutive numbers joined: `1 to 3, 7`; only the first few.
 fn spans(numbers: impl Iterator<Item = u32>) -> String {
     const MOST: usize = 8;
     let mut spans: Vec<(u32, u32)> = Vec::new();
@@ -272,10 +272,10 @@ fn place(entry: &Entry<'_>) -> Result<Position, Complaint> {
 }
 
 impl Movement {
-    /// How the node of this stream of random numbers moves for so long.
+    /// The node's motion over this duration, with its own stream of random numbers.
     ///
     /// # Errors
-    /// When the model makes no such motion.
+    /// When the model cannot make such a motion.
     pub fn motion(&self, rng: &mut Rng, duration: Duration) -> anyhow::Result<Motion> {
         Ok(match self {
             Self::Legs { start, legs } => {
@@ -325,7 +325,7 @@ impl Movement {
     }
 }
 
-/// A number as TOML has it.
+/// Formats a number for TOML.
 fn float(number: f64) -> String {
     format!("{number:?}")
 }

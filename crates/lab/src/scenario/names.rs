@@ -1,4 +1,4 @@
-//! The nodes that a scenario file names, to which its other parts refer.
+//! Resolves the names of nodes in a scenario file, for the references in its other parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl<'d> Reader<'d> {
         Ok(Self { names, linked: BTreeSet::new(), parts, duration })
     }
 
-    /// Notes that a medium joins these nodes.
+    /// Records that a medium joins these nodes.
     pub(super) fn join(&mut self, nodes: impl IntoIterator<Item = usize>) {
         let mut nodes = nodes.into_iter();
         let Some(first) = nodes.next() else { return };
@@ -86,7 +86,7 @@ impl<'d> Reader<'d> {
         self.named(entry.text()?, |what| entry.complain(what))
     }
 
-    /// The node of this name, or a complaint about it.
+    /// Finds a node by its name, or complains about the name.
     pub(super) fn named(
         &self,
         name: &str,
@@ -98,7 +98,7 @@ impl<'d> Reader<'d> {
         })
     }
 
-    /// The node that an entry names, which has a link.
+    /// Finds the node named by an entry; the node must have a link.
     pub(super) fn linked_node(&self, entry: &Entry<'_>) -> Result<usize, Complaint> {
         let node = self.node(entry)?;
         self.expect_link(node, entry.text()?, entry)?;

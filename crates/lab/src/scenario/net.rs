@@ -18,18 +18,18 @@ use super::plan::{Net, Node};
 pub struct NetReport {
     /// What it is called.
     pub name: String,
-    /// The share of time for which stations noticed that the net was busy, in the mean of all.
+    /// The share of time in which stations sensed a busy net, as the mean over all stations.
     pub busy: f64,
-    /// Its stations, as in the file.
+    /// The stations, in the order of the file.
     pub stations: Vec<NetStationReport>,
 }
 
-/// What a station of a net counted.
+/// Counters of a station.
 #[derive(Clone, Debug, Serialize)]
 pub struct NetStationReport {
     /// The node.
     pub node: String,
-    /// Times that it transmitted, answers of type 3 not among them.
+    /// Transmissions by the station, without answers of type 3.
     pub transmissions: u64,
     /// Frames with packets that it transmitted, repeats included.
     pub frames: u64,
@@ -43,9 +43,9 @@ pub struct NetStationReport {
     pub received: u64,
     /// Packets received to be passed on.
     pub relayed: u64,
-    /// Transmissions of others that it did not hear because of a third one, or of its own.
+    /// Transmissions of others missed because of a third transmission, or of the station's own.
     pub collisions: u64,
-    /// Frames for it that noise destroyed.
+    /// Frames for the station that noise destroyed.
     pub lost: u64,
     /// Packets given up after the last attempt.
     pub given_up: u64,
@@ -140,7 +140,7 @@ impl Reader<'_> {
         Ok(Hearing::Pairs(pairs))
     }
 
-    /// Complains of a node without a place where places say who hears whom.
+    /// Complains about a node without a place in a net where places decide who hears whom.
     pub(super) fn expect_places(
         root: &Section<'_>,
         nets: &[Net],
@@ -164,7 +164,7 @@ impl Reader<'_> {
 }
 
 impl Net {
-    /// Builds it; `motions` are those of the nodes.
+    /// Builds the net; `motions` are the motions of the nodes.
     pub(super) fn build(
         &self,
         world: &mut World,
@@ -208,7 +208,7 @@ impl Net {
 }
 
 impl NetStationReport {
-    /// What the station of this node counted.
+    /// Counters of the station at node `node`.
     #[must_use]
     pub fn new(node: &str, stats: &cnr::Stats) -> Self {
         Self {
@@ -231,7 +231,7 @@ impl NetStationReport {
 }
 
 impl NetReport {
-    /// What the net with this number saw, whose stations serve the nodes of these names.
+    /// Counters of net `id`; `names` are the nodes of its stations.
     pub(super) fn new(world: &World, id: CnrId, planned: &Net, names: &[String]) -> Self {
         let (medium, now) = (world.cnr_medium(id), world.now());
         let name = planned.name.clone().unwrap_or_else(|| format!("net {}", id.index()));

@@ -1,4 +1,4 @@
-//! A plan becomes a network, runs, and is asked what happened.
+//! Builds a network from a plan, runs it, and reports the results.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -51,13 +51,13 @@ pub struct Built<'a> {
     /// The TCP/NC tunnels.
     pub tcpnc_tunnels: Vec<TcpncTunnel>,
     frequencies: Vec<HfId>,
-    /// What sends and what receives each transfer.
+    /// The sending and the receiving application of each transfer.
     pub transfers: Vec<[AppId; 2]>,
     /// The same of each stream.
     pub streams: Vec<[AppId; 2]>,
-    /// What runs BGP, and what sends messages.
+    /// The applications for BGP and for messages.
     pub apps: Apps,
-    /// What watches the run, for a picture of it.
+    /// Records the run for a picture.
     recorder: Option<Recorder>,
 }
 
@@ -66,7 +66,7 @@ pub struct Built<'a> {
 pub struct Watched {
     /// What happened.
     pub report: Report,
-    /// What a picture of it is made from, where one was wanted.
+    /// The recording for a picture, if one was wanted.
     pub recording: Option<Recording>,
     /// Whether all captures could be written: a full disk takes nothing of the report.
     pub captured: anyhow::Result<()>,

@@ -46,7 +46,7 @@ pub struct Plan {
     pub duration: Duration,
     /// Of all that is random.
     pub seed: u64,
-    /// Who makes the routes that are not in `routes`.
+    /// The source of routes other than `routes`.
     pub routing: Routing,
     /// How often shortest paths are found anew at most, where they follow nodes that move.
     pub follow_every: Duration,
@@ -67,7 +67,7 @@ pub struct Plan {
     pub(super) frequencies: Vec<Frequency>,
     /// Octets over TCP.
     pub transfers: Vec<Transfer>,
-    /// Datagrams, also those that are answered.
+    /// Streams of datagrams, including answered streams.
     pub streams: Vec<Stream>,
     /// How many passive opens each listener of TCP has.
     pub passive_opens: PassiveOpens,
@@ -75,22 +75,22 @@ pub struct Plan {
     pub bgp: Option<Bgp>,
     /// Messages from anybody to anybody.
     pub messages: Option<Messages>,
-    /// What a reader should know of the files that it was read from, a line each.
+    /// Notes for a reader on the source files, a line each.
     pub notes: Vec<String>,
 }
 
 /// A host, a router, or both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
-    /// Its name, which names its random streams too.
+    /// The node's name, also the name of its random streams.
     pub name: String,
-    /// Addresses besides those of its links.
+    /// Addresses in addition to the addresses of its links.
     pub addresses: Vec<IpAddr>,
     /// Its HBH.
     pub hbh: Option<hbh::Config>,
     /// The TCP/NC below its TCP.
     pub tcpnc: Option<tcpnc::Config>,
-    /// Where it is, and how it moves.
+    /// The node's place and motion.
     pub motion: Option<Movement>,
     /// Whether its routing protocol brings the nodes of a MANET to what is behind its links.
     pub is_gateway: bool,
@@ -188,7 +188,7 @@ pub struct TcpncTunnel {
     pub layer: tcpnc::Config,
 }
 
-/// What flows of all kinds have.
+/// Properties common to all kinds of flows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flow {
     /// What a report calls it; unless given, it follows from the nodes.
@@ -237,14 +237,15 @@ pub struct Stream {
     pub is_answered: bool,
 }
 
-/// Who makes the routes that are not given.
+/// The source of routes other than the given ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Routing {
     /// Shortest paths, found anew when a link goes down or up, a radio off or on, and while nodes move.
     Follow,
     /// Nobody.
     None,
-    /// A routing protocol on all radios, or OSPF on all links. What it says of gateways holds for [those](Node::is_gateway).
+    /// A routing protocol on all radios, or OSPF on all links. Its parameters for gateways apply to
+    /// [gateways](Node::is_gateway) only.
     Protocol(Box<RoutingProtocol>),
     /// Shortest paths, found once.
     #[default]
@@ -303,14 +304,13 @@ impl Plan {
         }
     }
 
-    /// What a report calls a flow of this kind.
+    /// The name of a flow of this kind, for reports.
     pub(crate) fn name_of(&self, kind: &str, flow: &Flow) -> String {
         let [from, to] = [flow.from, flow.to].map(|node| &self.nodes[node].name);
         flow.name.clone().unwrap_or_else(|| format!("{kind} {from} to {to}"))
     }
 
-    /// The TCP of a transfer that says nothing of it: its MTU is the shortest of the links, radios
-    /// and nets at both ends.
+    /// The default TCP of a transfer: its MTU is the shortest of the links, radios and nets at both ends.
     pub(super) fn usual_tcp((links, radios, nets): Media<'_>, ends: [usize; 2]) -> tcp::Config {
         let [from, to] = ends;
         let own = links.iter().filter(|link| link.ends.contains(&from) || link.ends.contains(&to));

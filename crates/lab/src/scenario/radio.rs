@@ -23,7 +23,7 @@ use super::plan::{Node, Plan, Radio, Routing, Station};
 pub struct RadioReport {
     /// What it is called.
     pub name: String,
-    /// Its stations, as in the file.
+    /// The stations, in the order of the file.
     pub stations: Vec<StationReport>,
 }
 
@@ -170,7 +170,7 @@ impl Radio {
         Self { interface, ..Self::default() }
     }
 
-    /// Builds it; `motions` are those of the nodes.
+    /// Builds the channel; `motions` are the motions of the nodes.
     pub(super) fn build(
         &self,
         world: &mut World,
@@ -240,7 +240,7 @@ impl Radio {
 }
 
 impl RadioReport {
-    /// What the channel with this number saw, whose stations serve the nodes of these names.
+    /// Counters of channel `id`; `names` are the nodes of its stations.
     pub(super) fn new(world: &World, id: RadioId, planned: &Radio, names: &[String]) -> Self {
         let medium = world.radio_medium(id);
         let name = planned.name.clone().unwrap_or_else(|| format!("radio {}", id.index()));

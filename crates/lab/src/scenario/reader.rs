@@ -1,4 +1,4 @@
-//! From a file to a plan: every name known, every number sensible.
+//! Reads a scenario file into a plan: checks that every name is known and every number sensible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -47,7 +47,7 @@ pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
     read_document(&source.parse()?, source, folder)
 }
 
-/// The same of a document, which then knows which keys were asked for.
+/// Reads a parsed document, which records the keys asked for.
 pub(super) fn read_document(
     document: &Document<'_>,
     source: &Source,
@@ -364,7 +364,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What flows of all kinds have.
+    /// Reads the properties of flows of all kinds.
     fn flow(
         &self,
         section: &Section<'_>,
@@ -388,7 +388,7 @@ impl Reader<'_> {
         Ok(Flow { name, from, to, port, from_port, ipv6: flag(section, "ipv6")?, start })
     }
 
-    /// Two different nodes with links, which lead from one to the other, that `what` joins.
+    /// Finds two different nodes joined by links, as the ends of `what`.
     fn apart(&self, [a, b]: [Entry<'_>; 2], what: &str) -> Result<[usize; 2], Complaint> {
         let ends = [self.node(&a)?, self.node(&b)?];
         if ends[0] == ends[1] {
@@ -407,8 +407,7 @@ const PAYLOAD: Kind = Kind::Count { least: 16, most: 65_000, unit: "octets" };
 const INTERVAL: Kind =
     Kind::Period { least: Duration::from_nanos(1), most: Duration::from_secs(86_400) };
 
-/// What a table says about a protocol of nodes, and whether it does; what it does not say is as in
-/// `base`.
+/// Reads the parameters of a protocol of nodes, if the section switches it on; missing parameters come from `base`.
 fn layer<C>(
     section: &Section<'_>,
     key: &str,
@@ -456,7 +455,7 @@ fn number<T: Default + TryFrom<u64>>(
     }
 }
 
-/// What flows that were read have taken: each is known by its name, and by its ports.
+/// Names and ports taken by the flows read so far; both identify a flow.
 #[derive(Debug, Default)]
 struct Flows {
     /// The ports that flows of a kind come from, for each port of a receiver.

@@ -1,4 +1,4 @@
-//! What happened in a scenario, for programs (JSON) and people (text).
+//! The report of a scenario's run, for programs (JSON) and people (text).
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ pub struct Report {
     pub nodes: Vec<NodeReport>,
 }
 
-/// A flow; one of `tcp` and `udp` is there.
+/// A flow: either `tcp` or `udp` is present.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowReport {
     /// Its name.
@@ -95,14 +95,13 @@ pub struct TransferReport {
     pub retransmissions: u64,
     /// How often its timer expired.
     pub timeouts: u64,
-    /// How often it reduced its window because of marks (ECN).
+    /// How often TCP reduced its window because of marks (ECN).
     pub ecn_reductions: u64,
     /// Segments that arrived again at the receiver.
     pub duplicates: u64,
 }
 
-/// A stream of datagrams; of one that is answered, what the sender received back, and how long there
-/// and back took.
+/// A stream of datagrams; for an answered stream, the answers that the sender received and the times there and back.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamReport {
     /// Datagrams sent.
@@ -111,13 +110,13 @@ pub struct StreamReport {
     pub received: u64,
     /// Received again.
     pub duplicates: u64,
-    /// Received after a later one; of answers also those that came again.
+    /// Received after a later datagram; for answers, repeated answers count too.
     pub reordered: u64,
     /// Mean seconds under way.
     pub delay_s: Option<f64>,
     /// The longest.
     pub longest_delay_s: Option<f64>,
-    /// The variation of the delay as RFC 3550 has it.
+    /// The variation of the delay, calculated as in RFC 3550.
     pub jitter_s: Option<f64>,
 }
 
@@ -161,7 +160,7 @@ pub struct NodeReport {
     pub hops_exceeded: u64,
     /// Fragments, which hosts here do not put together.
     pub fragments: u64,
-    /// Packets with a header that cannot be read, of IP or of what it carries.
+    /// Packets with an unreadable header, of IP or of the protocol above.
     pub malformed: u64,
     /// Packets that no application waits for.
     pub unwanted: u64,
@@ -171,13 +170,13 @@ pub struct NodeReport {
     pub connections_refused: u64,
     /// Connections refused because all passive opens of their port were taken.
     pub passive_opens_missing: u64,
-    /// Its HBH, if it runs that.
+    /// The node's HBH, if HBH runs there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hbh: Option<HopReport>,
-    /// Its routing protocol, if it runs one.
+    /// The node's routing protocol, if one runs there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<RoutingReport>,
-    /// The ends of tunnels that it has.
+    /// The tunnel ends of the node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tunnels: Vec<TunnelReport>,
 }
@@ -213,7 +212,7 @@ pub struct TunnelReport {
     pub malformed: u64,
     /// Datagrams of its own that were too long for the interface.
     pub outer_too_big: u64,
-    /// Datagrams of its own without keys to seal them.
+    /// Own datagrams without keys to seal them.
     pub unsealed: u64,
     /// Datagrams of the other end that could not be opened.
     pub unreadable: u64,
@@ -226,9 +225,9 @@ pub struct HopReport {
     pub packets: u64,
     /// Data messages sent, repeats included.
     pub data_sent: u64,
-    /// Of those, repeats of what was lost or taken to be.
+    /// Data messages repeated because they were lost or presumed lost.
     pub data_repeated: u64,
-    /// Of those, sent again over an idle link without being asked.
+    /// Data messages sent again over an idle link without being asked.
     pub data_spare: u64,
     /// Repairs sent over idle links.
     pub repairs_sent: u64,
@@ -293,7 +292,7 @@ impl TransferReport {
         let is_whole = octets.is_some_and(|octets| received.octets >= octets);
         let delay = if octets == Some(0) { sent.acked } else { received.last };
         let delay_s = since(delay).filter(|_| is_whole);
-        // Who fails, or goes on for ever, had all the time that there was.
+        // A transfer that fails, or never ends, had all the available time.
         let had =
             delay_s.unwrap_or_else(|| end.since(sent.started.unwrap_or(planned)).as_secs_f64());
         Self {

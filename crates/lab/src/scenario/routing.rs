@@ -25,7 +25,7 @@ use super::plan::{Node, Plan, Radio, Routing};
 /// A node's routing protocol at the end of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RoutingReport {
-    /// Prefixes that it has routes to.
+    /// Prefixes in the routing table.
     pub routes: usize,
     /// Packets with its messages that the node sent.
     pub packets: u64,
@@ -137,14 +137,14 @@ fn refuse_gateway(section: &Section<'_>, is_gateway: bool) -> Result<(), Complai
     }
 }
 
-/// AODV in a network of so many radio channels, whose link layer tells of packets that it could not send.
+/// The usual AODV in a network of `radios` channels: the link layer reports packets that could not be sent.
 fn usual_aodv(radios: usize) -> aodv::Config {
     let mut config = aodv::Config::link_layer_feedback();
     config.internet.manet = manet(radios);
     config
 }
 
-/// The addresses of so many radio channels: each has 16 bits below 10.128.0.0.
+/// The addresses of `radios` channels: each channel has 16 bits below 10.128.0.0.
 fn manet(radios: usize) -> Prefix {
     let shared = radios.max(1).next_power_of_two().trailing_zeros().min(7);
     let bits = u8::try_from(16 - shared).unwrap_or(16);
@@ -228,7 +228,7 @@ pub(super) fn start(
     }
 }
 
-/// Starts OSPF on the links of all nodes, which announce the addresses that the file gives them.
+/// Starts OSPF on the links of all nodes; the nodes announce their addresses from the file.
 fn start_on_links(
     world: &mut World,
     config: &ospf::Config,
@@ -306,7 +306,7 @@ fn on_node(protocol: &RoutingProtocol, is_gateway: bool) -> RoutingProtocol {
 }
 
 impl RoutingReport {
-    /// That of a node which runs one.
+    /// The report of a node, if a routing protocol runs there.
     pub(super) fn new(world: &World, node: NodeId) -> Option<Self> {
         world.services::<Service>(node).next()?;
         let sent = world.sent_by(node).sent[Class::Routing];

@@ -1,4 +1,4 @@
-//! The flows of a scenario: applications on its nodes, and what became of them.
+//! The flows of a scenario: starts applications on its nodes and reports their results.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -117,8 +117,8 @@ impl Built<'_> {
     }
 }
 
-/// Whether more than one flow of a kind goes to the port of this one, which then knows its packets by where they
-/// come from.
+/// Whether several flows of a kind go to the port of `flow`. Each of them then recognises its packets by their
+/// source.
 fn shares_port<'a>(flow: &Flow, all: impl Iterator<Item = &'a Flow>) -> bool {
     all.filter(|other| (other.to, other.port) == (flow.to, flow.port)).count() > 1
 }

@@ -1,4 +1,4 @@
-//! Who and what is in the picture of a scenario.
+//! Names the nodes, media and flows in the picture of a scenario.
 
 use base::quantity::{BitRate, Span};
 use sim::channel;
@@ -8,7 +8,7 @@ use super::plan::Flow;
 use crate::animation::{self, Cast};
 
 impl Built<'_> {
-    /// Who and what is in the picture.
+    /// The nodes, media and flows in the picture.
     pub(super) fn cast(&self) -> Cast {
         let plan = self.plan();
         let names = plan.nodes.iter().map(|node| node.name.clone());
@@ -46,7 +46,7 @@ impl Built<'_> {
     }
 }
 
-/// What a channel is like, as people write it: `300 kbit/s, 50 ms`.
+/// Describes a channel for people: `300 kbit/s, 50 ms`.
 fn label(channel: &channel::Config) -> String {
     let rate = match channel.rate {
         BitRate::Unlimited => "unlimited".to_owned(),

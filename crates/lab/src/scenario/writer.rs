@@ -1,4 +1,4 @@
-//! From a plan to a file: what differs from what a file need not say.
+//! Writes a plan as a scenario file, without parameters that have their defaults.
 
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
@@ -225,7 +225,7 @@ impl File<'_> {
     }
 }
 
-/// The protocols of nodes that are on.
+/// Writes the protocols that nodes run.
 fn layers(
     f: &mut Formatter<'_>,
     hbh: Option<hbh::Config>,
@@ -243,7 +243,7 @@ fn time(f: &mut Formatter<'_>, key: &str, time: Time) -> fmt::Result {
     writeln!(f, "{key} = {}", Value::from(time.since(Time::ZERO)))
 }
 
-/// What is on, with its parameters.
+/// Writes a protocol that is switched on, with its parameters.
 fn switch<C: Clone>(
     f: &mut Formatter<'_>,
     key: &str,

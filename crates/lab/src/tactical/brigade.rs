@@ -16,13 +16,13 @@ use crate::grid::{Cell, Place};
 use crate::scenario::{Built, Link, Peers, Plan, Routing};
 use crate::stats::Observation;
 
-/// c / (d t): the share of BGP's messages that came, over their mean delay in seconds and what TCP put on all
+/// c / (d t): the share of BGP's messages that arrived, over their mean delay in seconds and TCP's load on all
 /// needlines in Mbit/s.
 pub(super) const M: Metric = "m";
 pub(super) const M_UNIT: &str = "1/Mbit";
 /// The same by that of another TCP in the same run.
 pub(super) const BESIDE: Metric = "m by that beside";
-/// Mean seconds that a message of BGP took that came.
+/// Mean seconds from sending to arrival, over the BGP messages that arrived.
 pub(super) const DELAY: Metric = "delay";
 /// Bits that TCP put on all needlines in a second, with all headers, repeats and acknowledgements.
 pub(super) const RATE: Metric = "TCP data rate";
@@ -192,7 +192,7 @@ impl Trial {
         }
     }
 
-    /// What is measured of a run, and of the TCP beside it.
+    /// Measures a run, and the TCP beside it.
     pub(super) fn measure(self, built: Built<'_>) -> Outcome {
         let seed = built.plan().seed;
         let mut outcome = measure(built);
@@ -315,7 +315,7 @@ fn measure(mut built: Built<'_>) -> Outcome {
     outcome
 }
 
-/// What a run measured of a metric.
+/// The value of a metric in a run.
 pub(super) fn value(outcome: &Outcome, metric: Metric) -> f64 {
     let found = outcome.iter().find(|(name, _)| *name == metric);
     found.map_or(f64::NAN, |(_, observation)| observation.value())

@@ -1,4 +1,4 @@
-//! How many passive opens a station needs that others call.
+//! The number of passive opens needed by a station that others call.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,7 +16,7 @@ use crate::words::mean;
 
 /// How many stations call one.
 const CALLERS: [usize; 5] = [1, 2, 4, 8, 16];
-/// Stations that the one that is called has a session with.
+/// Stations in session with the called station.
 const HEARD: Metric = "stations heard";
 /// Connections refused because all passive opens were taken.
 const REFUSED: Metric = "refused";
@@ -35,7 +35,7 @@ pub(super) fn claim() -> Claim {
     }
 }
 
-/// Some stations that call one, each over a needline of its own.
+/// Stations that call another station, each over its own needline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Calls {
     callers: usize,

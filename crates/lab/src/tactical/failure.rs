@@ -1,4 +1,4 @@
-//! What the best initial timeout is where needlines fail: figure 2.
+//! The best initial timeout where needlines fail: figure 2.
 
 use super::brigade::{Assumed, M, Tcp, Trial, value};
 use super::initial::TUNED;
@@ -28,7 +28,7 @@ const SHARES: [Metric; 9] = [
     "m at 60 s",
     "m at 90 s",
 ];
-/// The one of them that has the largest m in a run.
+/// The timeout with the largest m in a run.
 const LARGEST: Metric = "largest";
 /// What else may be assumed.
 const ASSUMED: [Assumed; 7] = [
@@ -131,7 +131,8 @@ impl Drawn for Sweep {
 }
 
 /// The best initial timeout: the vertex of the parabola through the means of ln m over its logarithm, since single
-/// points of a flat curve are chance. Its interval is that of all of them, each moved by its own.
+/// points of a flat curve are chance. The interval combines the shifts of the vertex when each mean moves by its own
+/// interval.
 fn optimum(runs: &Runs<Sweep>, sweep: &Sweep) -> Estimate {
     let all = SHARES.map(|share| runs.at(sweep, share));
     let means = all.map(|it| it.mean);

@@ -1,6 +1,6 @@
-//! Which parameters of TCP matter on a brigade's needlines, without failures: figure 1.
+//! The parameters of TCP that matter on a brigade's needlines, without failures: figure 1.
 //!
-//! One after the other is varied, and the best value of each is kept for those that follow.
+//! Parameters are varied one after the other, and the best value of each is kept for the next.
 
 use super::brigade::{Assumed, BESIDE, DELAY, M, M_UNIT, RATE, Tcp, Trial};
 use super::{COMPLETION, GROUP, assumptions};
@@ -14,7 +14,7 @@ use crate::words::{mean, number};
 /// Initial timeouts, in seconds.
 const INITIAL: [f64; 16] =
     [1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 50.0, 60.0, 80.0, 120.0];
-/// Some of them, for what else may be assumed.
+/// Fewer values, for runs with other assumptions.
 const FEW: [f64; 5] = [1.0, 5.0, 20.0, 35.0, 120.0];
 /// The paper's optimum, in seconds.
 const OPTIMUM: f64 = 35.0;
@@ -23,9 +23,9 @@ const SHORT: f64 = 20.0;
 /// What "about 4" and "about 1" may be, where 2 is between them.
 const ABOUT_FOUR: [f64; 2] = [2.8, 5.7];
 const ABOUT_ONE: f64 = 1.41;
-/// What is as good as the best.
+/// The least ratio that counts as equal to the best.
 const AS_GOOD: f64 = 0.98;
-/// The best values, each of which is kept for the experiments that follow; the claim's verdict holds that they are.
+/// The best values, each kept for the following experiments; the claim's verdict confirms that they are the best.
 pub(super) const TUNED: Tcp =
     Tcp { a: 1.0 / 32.0, b: 1.0 / 32.0, c: 8.0, ack_delay: 10.0, ..Tcp::STANDARD };
 
@@ -89,7 +89,7 @@ impl Parameter {
         }
     }
 
-    /// The TCP in which this one is varied: those before it have their best values.
+    /// The base TCP for varying this parameter: the parameters before it have their best values.
     fn base(self) -> Tcp {
         let mut tcp = Tcp::STANDARD;
         for before in PARAMETERS.into_iter().take_while(|it| *it != self) {
@@ -105,7 +105,7 @@ impl Parameter {
         *self.of(&mut tuned)
     }
 
-    /// A run with a value of it, beside one with its best value.
+    /// A run with a value of the parameter, beside a run with its best value.
     fn trial(self, value: f64) -> Trial {
         let (mut tcp, mut beside) = (self.base(), self.base());
         *self.of(&mut tcp) = value;
@@ -139,7 +139,7 @@ fn trials(parameter: Parameter) -> Vec<Trial> {
     parameter.values().iter().map(|value| parameter.trial(*value)).collect()
 }
 
-/// The trials of all parameters, and those of what else may be assumed.
+/// The trials of all parameters, and the trials with other assumptions.
 fn all_trials() -> Vec<Trial> {
     let of = |assumed: &Assumed| FEW.map(|value| Parameter::Initial.trial(value).with(*assumed));
     let aside = ASSUMED[1..].iter().flat_map(of);
@@ -224,7 +224,7 @@ fn of_initial(runs: &Runs<Trial>) -> Table {
     })
 }
 
-/// What else may be assumed, and what becomes of the claim.
+/// The claim under other assumptions.
 fn sensitivity(runs: &Runs<Trial>) -> Table {
     let of = |assumed: &Assumed| {
         FEW.map(|value| runs.at(&Parameter::Initial.trial(value).with(*assumed), BESIDE))

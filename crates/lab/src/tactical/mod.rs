@@ -34,7 +34,7 @@ pub fn claims() -> Vec<Claim> {
     claims
 }
 
-/// Runs a network to its end and tells what became of its BGP sessions.
+/// Runs a network to its end and returns the result of its BGP sessions.
 fn bgp_of(built: &mut Built<'_>) -> BgpReport {
     let (end, stride) = (built.end(), built.plan().duration);
     built.run_until(end, stride, |_| false);

@@ -1,4 +1,4 @@
-//! How long TCP tries before it warns and before it gives up, where needlines fail: figures 3 and 4.
+//! TCP's patience before it warns and before it gives up, where needlines fail: figures 3 and 4.
 
 use super::brigade::{
     Assumed, BESIDE, C2_COMPLETION, C2_DELAY, DELAY, GIVEN_UP, M, M_UNIT, RATE, Tcp, Trial,
@@ -13,7 +13,7 @@ use crate::words::{mean, number, percent};
 
 /// R1, and R2 in seconds.
 const PAIRS: [(u32, f64); 4] = [(2, 80.0), (3, 160.0), (3, 240.0), (4, 320.0)];
-/// That of the paper, which doubles to 80, 160 and 320 s.
+/// The paper's initial timeout, which doubles to 80, 160 and 320 s.
 const INITIAL: f64 = 20.0;
 const FAILURES: [f64; 7] = [0.0, 0.01, 0.02, 0.05, 0.10, 0.15, 0.20];
 /// Below this pairs hardly differ.

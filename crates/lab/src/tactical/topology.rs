@@ -1,4 +1,4 @@
-//! Which routers of a brigade have needlines between them: 20 of them, up to 7 needlines apart.
+//! The needlines between the routers of a brigade: 20 routers, up to 7 needlines apart.
 
 use std::collections::VecDeque;
 

@@ -19,14 +19,14 @@ use super::space::{Setting, Space};
 pub struct Advice {
     /// The key in the scenario file.
     pub key: String,
-    /// Its value, as TOML has it.
+    /// The value, in TOML's notation.
     pub value: String,
     /// The section of a gateway's configuration that has the same key, and the line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<[String; 2]>,
-    /// Commands that set the same in Linux, or the nearest that there is.
+    /// Commands for the same setting in Linux, or for the nearest available one.
     pub linux: Vec<String>,
-    /// What to know of them, or why there are none.
+    /// Caveats about the Linux settings, or why there are none.
     pub note: String,
 }
 
@@ -111,7 +111,7 @@ fn gateway(name: &str) -> Option<(&'static str, &str)> {
 const OF_TCP: [&str; 4] =
     ["defaults.tcp.", "tcp.options.", "bgp.options.", "tcpnc-tunnel.options."];
 
-/// What sets this in Linux, and what to know of it.
+/// The Linux settings that correspond to a parameter, and a note about them.
 fn linux(name: &str, value: &Value) -> (Vec<String>, String) {
     if let Some(key) = OF_TCP.iter().find_map(|table| name.strip_prefix(table)) {
         let (commands, note) = of_tcp(key, value);

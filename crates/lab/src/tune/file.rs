@@ -1,4 +1,4 @@
-//! The scenario file that is tuned: which keys it has, and what it says with other values.
+//! The scenario file under tuning: finds its keys and reads the file again with changed values.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::scenario::{MAX_OCTETS, Plan};
 pub struct File {
     path: PathBuf,
     document: DocumentMut,
-    /// What it says as it is.
+    /// The plan of the unchanged file.
     pub plan: Plan,
     /// The whole names of its keys, once somebody asked for them.
     leaves: OnceLock<BTreeSet<String>>,
@@ -65,20 +65,21 @@ impl File {
         Ok(document.to_string())
     }
 
-    /// What the file says with these values.
+    /// The plan of the file with these values.
     ///
     /// # Errors
-    /// When its reader refuses them.
+    /// When the reader refuses these values.
     pub fn with(&self, changes: &Changes) -> Result<Plan, String> {
         let text = self.text_with(changes)?;
         Plan::parse(&self.path, text).map_err(|why| why.to_string())
     }
 
-    /// The key that is called so: by its whole name, or by the end of it if only one key that makes a difference ends so.
-    /// Of a default and what it is the default of, the default is meant. `values` are the first and the last to be tried.
+    /// Finds a key by its whole name, or by the end of its name if only one key with an effect ends like this.
+    /// Between a default and a key that takes this default, the default is chosen. `values` are the first and the
+    /// last to be tried.
     ///
     /// # Errors
-    /// When there is none or several, or the key makes no difference.
+    /// When no key or several keys match, or the key makes no difference.
     pub fn find(&self, name: &str, values: [&Value; 2]) -> Result<Key, String> {
         let given: Key = name.parse().map_err(|why: super::key::BadKey| why.to_string())?;
         if ["seed", "duration"].contains(&&*given.name()) {
@@ -102,7 +103,7 @@ impl File {
         }
     }
 
-    /// The one of several keys that is meant.
+    /// Chooses between several matching keys.
     fn choose(&self, name: &str, found: &[Key], values: [&Value; 2]) -> Result<Key, String> {
         let matters = |key: &&Key| self.has_effect(key, values) == Ok(true);
         let mut useful: Vec<&Key> = found.iter().filter(matters).collect();
@@ -189,8 +190,8 @@ impl File {
         )
     }
 
-    /// The whole names of all keys that may get a value without anything else being added to the scenario. Those of single
-    /// nodes, of which there may be many, are left out if the file has no tables for them.
+    /// The whole names of all keys that can be set without adding anything else to the scenario. Keys of single
+    /// nodes, possibly many, are left out if the file has no tables for them.
     fn find_leaves(&self) -> BTreeSet<String> {
         let (_, mut known) = Plan::parse_keys(&self.path, self.document.to_string());
         let mut tried = BTreeSet::new();
@@ -212,12 +213,12 @@ impl File {
         known.iter().filter(|name| is_leaf(&known, name)).cloned().collect()
     }
 
-    /// Whether the tables before this key would change nothing by themselves, such as those of one node.
+    /// Whether the tables before this key, such as the table of one node, would change nothing by themselves.
     fn is_new(&self, name: &str) -> bool {
         name.rsplit_once('.').is_some_and(|(table, _)| self.inside(table).is_some())
     }
 
-    /// The keys that the reader looks for once there is an empty table of this name, if that changes nothing.
+    /// The keys known to the reader after adding an empty table of this name, unless the table changes the plan.
     fn inside(&self, name: &str) -> Option<BTreeSet<String>> {
         let key: Key = name.parse().ok()?;
         let empty = Value::InlineTable(toml_edit::InlineTable::new());
@@ -227,7 +228,7 @@ impl File {
     }
 }
 
-/// Whether none of these names is of something within a table of this name.
+/// Whether no known name lies within a table of this name.
 fn is_leaf(known: &BTreeSet<String>, name: &str) -> bool {
     let start = format!("{name}.");
     !known.range(start.clone()..).next().is_some_and(|next| next.starts_with(&start))

@@ -1,4 +1,4 @@
-//! The runs of a search as lines of a journal.
+//! Writes the runs of a search as lines of a journal, and reads them back.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;

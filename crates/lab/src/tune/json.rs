@@ -1,4 +1,4 @@
-//! What a search found, for programs: one JSON object.
+//! Reports the results of a search to programs: one JSON object.
 
 use serde::Serialize;
 
@@ -17,9 +17,9 @@ struct Object<'a> {
     as_written: Searched,
     one_after_the_other: Searched,
     all_at_once: Searched,
-    /// Which of the two searches is recommended; null where none is shown to be better than the file as it is.
+    /// Which of the two searches is recommended; null where neither is shown to be better than the unchanged file.
     recommended: Option<&'static str>,
-    /// What the seeds that nothing was found by say of the setting that looked best.
+    /// The judgement on the best-looking setting, by seeds not used in the search.
     judgement: &'static str,
     /// What all at once has more than one after the other, with other seeds.
     all_at_once_less_one_after_the_other: Number,
@@ -90,7 +90,7 @@ struct Number {
 /// What a mean is not the mean of.
 #[derive(Serialize)]
 struct Lacks {
-    /// Runs in which there is no value.
+    /// Runs without a value.
     without_value: usize,
     /// Flows that failed, over all runs.
     failed: u64,

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
 
-/// Where a value stands: the tables that lead there, and its name. Written `link[0].there.rate`; a list without a place
-/// means all of its tables.
+/// The position of a value: the tables on the way to it, and its name. Written `link[0].there.rate`; a list without a
+/// place means all of its tables.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Key(Vec<Step>);
 
@@ -143,7 +143,7 @@ fn set(table: &mut dyn TableLike, steps: &[Step], value: &Value) -> Result<(), S
     }
 }
 
-/// Sets it in those tables of the list that are meant.
+/// Sets the value in the chosen tables of the list.
 fn set_some(
     tables: Vec<&mut dyn TableLike>,
     name: &str,

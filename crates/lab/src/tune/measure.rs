@@ -1,9 +1,9 @@
-//! What a run is measured by.
+//! The measures of a run, for metrics to combine.
 
 /// A quantity that a metric may have in it.
 #[derive(Debug)]
 pub struct Measure {
-    /// As it is written in a metric.
+    /// The name in a metric.
     pub name: &'static str,
     /// Its unit; nothing if it is a plain number.
     pub unit: &'static str,
@@ -60,8 +60,8 @@ pub(super) const FAILED: &str = "failed";
 /// The measures that show by themselves how much was delivered.
 pub(super) const OF_DELIVERY: [&str; 6] = ["c", "d90", "delivered", FAILED, "goodput", "told"];
 
-/// What a run was measured by, in the order of [`MEASURES`]. What there was nothing of to measure is not a number, and
-/// the delay of a flow that failed is infinite.
+/// The measurements of a run, in the order of [`MEASURES`]. A measure without data is not a number, and the delay of
+/// a failed flow is infinite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured(pub [f64; COUNT]);
 

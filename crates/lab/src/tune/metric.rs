@@ -1,4 +1,4 @@
-//! What is to be made as large or as small as possible: arithmetic on measures of a run.
+//! The metric to maximise or minimise: arithmetic on measures of a run.
 //!
 //! ```text
 //!  sum     = product (("+" | "-") product)*
@@ -16,7 +16,7 @@ use super::measure::{MEASURES, Measured};
 /// Parentheses and signs within each other at most.
 const DEEPEST: u32 = 64;
 
-/// An expression such as `c/(d*t)`.
+/// An arithmetic expression such as `c/(d*t)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     text: String,
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
         self.chain(&['*', '/'], Self::factor)
     }
 
-    /// Parts with one of these operators between them, the left first.
+    /// Parses parts joined by these operators, from left to right.
     fn chain(
         &mut self,
         operators: &[char],

@@ -1,4 +1,4 @@
-//! The best values for parameters of a scenario file: two searches, and what they found measured again.
+//! Finds the best values for parameters of a scenario file: two searches, whose results are measured again.
 //!
 //! ```text
 //!  File ──▶ Space ──▶ sweep: one parameter after the other ─┐

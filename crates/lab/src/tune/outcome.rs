@@ -1,4 +1,4 @@
-//! What a search found, with how sure that is.
+//! The results of a search, with their certainty.
 
 use std::cmp::Ordering;
 
@@ -60,7 +60,7 @@ pub struct Found {
     pub confirmed: Score,
     /// The measures of the metric, with other seeds.
     pub measures: Vec<(&'static str, Score)>,
-    /// The share of what was to be delivered that was, with other seeds.
+    /// The share delivered of all data to deliver, with other seeds.
     pub completion: Score,
 }
 
@@ -71,20 +71,20 @@ pub struct Outcome {
     pub swept: Swept,
     /// All parameters at once.
     pub raced: Raced,
-    /// The file as it is, what each search found.
+    /// The unchanged file, then the result of each search.
     pub found: [Found; 3],
     /// The places of the two that were found, the one with the better metric then first.
     promising: [usize; 2],
-    /// The place of the one that is recommended, if one is shown to be better than the file as it is.
+    /// The place of the recommended setting, if one is shown to be better than the unchanged file.
     pub recommended: Option<usize>,
 }
 
-/// What the seeds that nothing was found by say of a setting.
+/// The judgement on a setting, by seeds not used in the search.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Judgement {
     /// It is better than the file as it is, and fails no more.
     Better,
-    /// It fails more flows, with these seeds or with those that it was found by.
+    /// More flows fail, with these seeds or with the seeds of the search.
     FailsMore,
     /// It delivers less, which the metric does not count.
     DeliversLess,
@@ -171,7 +171,7 @@ impl Outcome {
         self.promising[0]
     }
 
-    /// What is to be said of a setting that was found.
+    /// Judges a found setting.
     #[must_use]
     pub fn judgement(&self, goal: &Goal, place: usize) -> Judgement {
         let (found, before) = (&self.found[place], &self.found[AS_WRITTEN]);
@@ -248,7 +248,8 @@ impl Sweep {
     }
 }
 
-/// Whether what a journal knows is what runs give now: one of those of the file as it is, which come first, is run again.
+/// Whether the runs in a journal match what runs give now: repeats one run of the unchanged file, whose runs come
+/// first.
 #[must_use]
 pub fn agrees(bench: &Laboratory<'_>, known: &Known) -> bool {
     let as_written = bench.space.as_written();

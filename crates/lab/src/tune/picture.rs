@@ -11,7 +11,7 @@ use crate::figure::{self, Figure, Ink, Mark, Series};
 pub fn picture(outcome: &Outcome, space: &Space, goal: &Goal) -> String {
     let whole = outcome.swept.sweeps.iter().flat_map(|sweep| &sweep.points);
     let whole = whole.filter(|point| point.score.missing() == 0);
-    // One for all panels, so that they can be compared.
+    // All panels share one factor, so that they can be compared.
     let by = factor(whole.map(|point| point.score.mean.mean));
     let panels = outcome.swept.sweeps.iter();
     let panels: Vec<Figure> =
@@ -96,7 +96,7 @@ fn note(axis: &Axis) -> String {
     format!("{}.", named.join(", "))
 }
 
-/// What makes the largest of these a number from 1 to 1,000, and how that is said.
+/// A factor that scales the largest value to between 1 and 1,000, and the text for it.
 fn factor(values: impl Iterator<Item = f64>) -> (f64, String) {
     let most = values.map(f64::abs).fold(0.0, f64::max);
     if most == 0.0 || (1e-2..1e6).contains(&most) {

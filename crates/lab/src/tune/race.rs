@@ -8,8 +8,8 @@
 //!  race: all run a few seeds; the better third runs three times as many; the better third of these all.
 //! ```
 //!
-//! Settings that are bad show it in a few runs, so most of the budget goes to those that may be best. As all have the
-//! same seeds, what the seeds do to all of them alike does not blur which is better.
+//! Bad settings show after a few runs, so most of the budget goes to the promising settings. All settings run with
+//! the same seeds, so the common effect of a seed does not blur the comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,22 +23,22 @@ use super::trials::{Ended, Purpose, Score, Trials};
 const GENERATIONS: u32 = 4;
 /// Settings of a generation at least.
 const LEAST: u32 = 6;
-/// One of so many goes on to the next round of a race.
+/// One setting in this many goes on to the next round of a race.
 const SHARE: usize = 3;
 /// Settings that the next generation is made of.
 const PARENTS: usize = 4;
 /// How far a value changes in the second generation, as a share of its range (one standard deviation); each later
-/// generation has half of that.
+/// generation halves the change.
 const CHANGE: f64 = 0.2;
 /// Draws for a setting that is allowed and new.
 const DRAWS: u32 = 50;
 
-/// What the search found.
+/// The result of the search.
 #[derive(Clone, Debug)]
 pub struct Raced {
-    /// The best of those that had all runs.
+    /// The best setting among the ones with all runs.
     pub best: Setting,
-    /// What that gave.
+    /// The score of the best setting.
     pub score: Score,
     /// Different settings that were tried.
     pub settings: usize,
@@ -100,7 +100,7 @@ fn rounds(runs: u32) -> Vec<u32> {
     rounds
 }
 
-/// Runs of a race between so many.
+/// The runs of a race between `count` settings.
 fn cost_of(count: u32, rounds: &[u32]) -> u32 {
     let (mut cost, mut had, mut count) = (0, 0, count);
     for runs in rounds {
@@ -111,7 +111,7 @@ fn cost_of(count: u32, rounds: &[u32]) -> u32 {
     cost
 }
 
-/// How many of so many go on.
+/// How many of `count` settings go on to the next round.
 fn going_on(count: usize) -> usize {
     count.div_ceil(SHARE)
 }

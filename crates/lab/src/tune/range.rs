@@ -1,4 +1,4 @@
-//! What values are tried of a parameter: `rto.initial=1s..120s`, `r1=2|3|4`.
+//! Reads a parameter and the values to try: `rto.initial=1s..120s`, `r1=2|3|4`.
 
 use base::quantity::{BitRate, RATE_UNITS, TIME_UNITS, decimal, split};
 use toml_edit::Value;
@@ -8,10 +8,10 @@ pub const STEPS: usize = 9;
 /// Values of a grid over a range at most.
 const MOST_STEPS: usize = 1_000;
 
-/// A parameter as it is asked for: keys that get the same value, and which values.
+/// A parameter from the command: keys that get the same value, and the values to try.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// As it was written, without its values.
+    /// The text of the parameter, without its values.
     pub name: String,
     /// The names of its keys.
     pub keys: Vec<String>,
@@ -48,7 +48,7 @@ pub struct Range {
     pub is_log: bool,
     steps: usize,
     unit: Unit,
-    /// What is written behind the quantity, such as `after r1`.
+    /// Text behind the quantity, such as `after r1`.
     suffix: String,
     keys: usize,
 }
@@ -64,7 +64,7 @@ enum Unit {
     Whole,
 }
 
-/// Units beside those of times and rates.
+/// Units other than times and rates.
 const UNITS: [(&str, Unit, f64); 7] = [
     ("%", Unit::Percent, 1.0),
     ("octets", Unit::Octets, 1.0),
@@ -87,7 +87,7 @@ impl Asked {
     /// Reads parameters with commas between them.
     ///
     /// # Errors
-    /// With what is wrong with the first that is.
+    /// When a parameter is wrong; describes the first mistake.
     pub fn read_all(text: &str, steps: usize) -> Result<Vec<Self>, String> {
         split_outside(text, ',').into_iter().map(|part| Self::read(part, steps)).collect()
     }
@@ -293,7 +293,7 @@ impl Range {
         Choice { x, values: vec![value; self.keys], label }
     }
 
-    /// A value that people would write, nearest to this one: three digits, but at the ends.
+    /// The nearest value that people would write: three digits, except at the ends.
     fn written(&self, exact: f64) -> (f64, String) {
         let is_end = exact == self.low || exact == self.high;
         let short = if is_end { exact } else { three_digits(exact) };
@@ -330,7 +330,7 @@ fn seconds(value: f64) -> String {
     }
 }
 
-/// A number with its unit, and what stands behind them.
+/// Splits a text into a number, its unit and the text behind them.
 fn quantity(text: &str) -> Option<(f64, Unit, &str)> {
     let text = text.trim();
     let (number, rest) = split(text);

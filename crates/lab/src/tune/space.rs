@@ -1,4 +1,4 @@
-//! The settings among which to search: a value for each parameter, or what the file says.
+//! The search space of settings: a value for each parameter, or the file's own value.
 
 use toml_edit::Value;
 
@@ -9,7 +9,7 @@ use super::range::{Asked, Choice, Values};
 /// A parameter that is tuned.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it is called, as it was asked for.
+    /// The name of the parameter, as given by the user.
     pub name: String,
     /// Its keys, found in the file.
     pub keys: Vec<Key>,
@@ -29,10 +29,10 @@ pub struct Space {
 pub struct Setting(pub Vec<Option<Choice>>);
 
 impl Space {
-    /// Finds the keys of all parameters, and has the file's reader look at each value that a grid has.
+    /// Finds the keys of all parameters, and checks each value of the grid with the file's reader.
     ///
     /// # Errors
-    /// With the first that is wrong: a key that is not there, a value that is not allowed.
+    /// For the first mistake: an unknown key, or a refused value.
     pub fn new(file: &File, asked: Vec<Asked>) -> Result<Self, String> {
         let mut axes: Vec<Axis> = Vec::new();
         for Asked { name, keys, values } in asked {
@@ -58,7 +58,7 @@ impl Space {
                 let setting = space.as_written().with(place, choice.clone());
                 let changes = space.changes(&setting);
                 let Err(why) = file.with(&changes) else { continue };
-                // Values of other parameters may be what makes it possible.
+                // Values of other parameters may make this one possible.
                 if space.axes.len() == 1 || !why.contains("not allowed together") {
                     return Err(format!("{} = {}: {why}", axis.name, choice.label));
                 }

@@ -1,4 +1,4 @@
-//! Whose traffic is measured, and the measuring of it in a run.
+//! Chooses the flows to measure, and measures them in a run.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -25,10 +25,10 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The flows of a plan that are called so, or are of such a kind; all of them if nothing is named.
+    /// Finds the flows of a plan by name or by kind; all flows if nothing is named.
     ///
     /// # Errors
-    /// When there is no such flow, or none at all.
+    /// When no flow matches, or the plan has none at all.
     pub fn new(plan: &Plan, named: &[String]) -> Result<Self, String> {
         let transfers = plan.transfers.iter().map(|it| plan.name_of("tcp", &it.flow));
         let streams = plan.streams.iter().map(|it| plan.name_of("udp", &it.flow));
@@ -67,7 +67,7 @@ impl Subject {
         })
     }
 
-    /// Refuses a metric that has measures in it which these flows never have.
+    /// Refuses a metric with measures that these flows never have.
     ///
     /// # Errors
     /// With the first such measure, and why.
@@ -148,7 +148,7 @@ struct Sums {
     duplicates: u64,
 }
 
-/// A mean of what there is.
+/// A mean over the existing values.
 #[derive(Debug, Default)]
 struct Mean(f64, u32);
 
@@ -446,7 +446,7 @@ start = "20s"
         );
         assert_eq!([late.get("connect"), late.get("goodput")], [f64::INFINITY, 0.0]);
 
-        // Beside a file that comes, a stream of which nothing comes.
+        // A file that arrives, beside a stream that delivers nothing.
         let beside = measured(&text.replace("octets = 500000", "octets = 5000"), &[]);
         assert_eq!([beside.get("failed"), beside.get("delivered")], [1.0, 1.0]);
         assert_eq!([beside.get("d"), beside.get("dmax"), beside.get("jitter")], [f64::INFINITY; 3]);

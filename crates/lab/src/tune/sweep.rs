@@ -1,7 +1,7 @@
 //! The search of Liu's paper: one parameter after the other over its range, each optimum kept before the next.
 //!
-//! It sees what each parameter does beside the values chosen before it, which a plot shows well, and misses what only
-//! two parameters together do.
+//! The search sees the effect of each parameter beside the values chosen before, which a plot shows well. It misses
+//! joint effects of two parameters.
 
 use super::range::Choice;
 use super::space::{Setting, Space};

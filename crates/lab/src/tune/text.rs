@@ -1,4 +1,4 @@
-//! What a search found, for people.
+//! Reports the results of a search to people.
 
 use std::fmt::{self, Write as _};
 
@@ -20,7 +20,7 @@ fn mean(estimate: &Estimate) -> String {
     }
 }
 
-/// A mean, and beside it what it is not the mean of.
+/// A mean, and beside it the values missing from the mean.
 fn score(score: &Score) -> String {
     with_unit(score, "")
 }
@@ -131,7 +131,7 @@ fn found(out: &mut String, outcome: &Outcome, space: &Space) -> fmt::Result {
     Ok(())
 }
 
-/// What to do, and how sure that is.
+/// The recommendation, with its certainty.
 fn verdict(out: &mut String, outcome: &Outcome, space: &Space, goal: &Goal) -> fmt::Result {
     let Some(place) = outcome.recommended else { return nothing(out, outcome, space, goal) };
     let best = &outcome.found[place];

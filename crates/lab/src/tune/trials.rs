@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::runner;
 use crate::stats::{Estimate, Observation, Sample};
 
-/// What seeds are for. The settings that tuning found are measured again with seeds that it has not seen.
+/// The purpose of seeds. Settings found by tuning are measured again with fresh seeds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Purpose {
     /// To find the best setting.
@@ -87,7 +87,7 @@ pub enum Ended {
 pub struct Score {
     /// The metric of each run, in the order of the seeds; none where it has no value.
     pub values: Vec<Option<f64>>,
-    /// Its mean over those that have one.
+    /// The mean over the runs with a value.
     pub mean: Estimate,
     /// What failed beside that.
     pub failures: Failures,
@@ -118,7 +118,7 @@ impl<'a> Trials<'a> {
         Self { space, goal, bench, known, shown, best, journal, family, jobs, progress, stop }
     }
 
-    /// The same which knows the runs of a journal, and writes its own there.
+    /// The same trials with a journal: they use its known runs and write their own to it.
     #[must_use]
     pub fn with_journal(self, journal: Journal, known: BTreeMap<(String, u64), Measured>) -> Self {
         Self { known, journal: Some(journal), ..self }
@@ -152,8 +152,8 @@ impl<'a> Trials<'a> {
         self.bench.check(setting)
     }
 
-    /// Which of two scores is better: one that fails no more flows than the file as it is before one that does,
-    /// then one with a value in each run before one without.
+    /// Whether a score is better than another: no more failed flows than with the unchanged file count first, then a
+    /// value in each run.
     #[must_use]
     pub fn is_better(&self, score: &Score, than: &Score) -> bool {
         let lacks = |score: &Score| (score.failures.more, score.missing());
@@ -165,14 +165,14 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Sees to it that each setting has so many runs.
+    /// Makes sure that each setting has this many runs.
     ///
     /// # Errors
     /// When somebody asks to stop, or a run cannot be done.
     pub fn run(&mut self, purpose: Purpose, wanted: &[(Setting, u32)]) -> Result<(), Ended> {
         let mut work: Vec<(String, &Setting, u64)> = Vec::new();
         let mut planned = BTreeSet::new();
-        // All settings once, then all again: what is first is known for all of them.
+        // All settings once, then all again: the first runs are known for every setting.
         let most = wanted.iter().map(|(_, runs)| *runs).max().unwrap_or_default();
         for run in 0..most {
             for (setting, _) in wanted.iter().filter(|(_, runs)| run < *runs) {
@@ -194,7 +194,7 @@ impl<'a> Trials<'a> {
         let outcomes =
             runner::run_until(work.len(), self.jobs, self.progress, self.stop, |index| {
                 let (name, setting, seed) = &work[index];
-                // One that cannot be done is enough: the others would be done in vain.
+                // One impossible run is enough: the others would be done in vain.
                 let measured = self.bench.run(setting, *seed).inspect_err(|_| {
                     self.stop.store(true, Ordering::Relaxed);
                 })?;
@@ -258,14 +258,14 @@ impl<'a> Trials<'a> {
         Failures { flows, runs, more: u64::saturating_sub(flows, before) }
     }
 
-    /// The first runs of a setting, as far as they are known.
+    /// The first runs of a setting, where known.
     fn all(&self, purpose: Purpose, setting: &Setting, runs: u32) -> Vec<Option<&Measured>> {
         let name = self.space.name(setting);
         let of = |run| self.known.get(&(name.clone(), self.seed(purpose, run)));
         (0..runs).map(of).collect()
     }
 
-    /// Says what is the best so far, if this is.
+    /// Reports a setting if it is the best so far.
     pub fn tell(&mut self, setting: &Setting, score: &Score) {
         if self.best.as_ref().is_some_and(|best| !self.is_better(score, best)) {
             return;
@@ -313,14 +313,14 @@ impl Score {
         self.values.iter().filter(|value| value.is_none()).count()
     }
 
-    /// What this has more than `other`, run by run: the interval is that of paired differences.
+    /// The difference from `other`, run by run, with the interval of paired differences.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Estimate {
         let pairs = self.values.iter().zip(&other.values);
         Self::of(pairs.map(|(a, b)| Some((*a)? - (*b)?)).collect()).mean
     }
 
-    /// How often `other` fits into this, run by run: the interval is that of the quotient of paired means.
+    /// The quotient by `other`, run by run, with the interval of the quotient of paired means.
     #[must_use]
     pub fn over(&self, other: &Self) -> Estimate {
         let ratio = self.mean.mean / other.mean.mean;

@@ -1,4 +1,4 @@
-//! What can be set, and what the two profiles set it to.
+//! The settings of AODV, and the values of the two profiles.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl Hellos {
 /// Which set of values.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Profile {
-    /// Hellos tell who is there: for link layers that say nothing of packets that were lost.
+    /// Hellos show which neighbours are present: for link layers that do not report lost packets.
     #[default]
     Hello,
     /// The link layer tells of packets that it could not bring to a neighbour (802.11 in ns-2).
@@ -39,10 +39,10 @@ impl Profile {
         [("hello", Self::Hello), ("feedback", Self::LinkLayerFeedback)];
 }
 
-/// What can be set of AODV (RFC 3561, 10).
+/// The settings of AODV (RFC 3561, 10).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Config {
-    /// Which set of values the others began as.
+    /// The profile: a set of values for the other parameters.
     pub profile: Profile,
     /// How long a route stays without being used.
     pub active_route_timeout: Duration,
@@ -57,15 +57,15 @@ pub struct Config {
     pub net_diameter: u8,
     /// How often the whole network is asked again.
     pub rreq_retries: u8,
-    /// Requests that this node begins in a second at most.
+    /// Most requests begun by this node per second.
     pub rreq_rate: u32,
-    /// Errors that this node sends in a second at most.
+    /// Most errors sent by this node per second.
     pub rerr_rate: u32,
     /// The expanding ring in which a destination is looked for.
     pub ring: Ring,
     /// Hellos.
     pub hello: Hello,
-    /// How replies are made sure of on links that may work in one direction only.
+    /// How to secure replies on links that may work in one direction only.
     pub unidirectional: Unidirectional,
     /// Messages to all wait for a random time below this, so that neighbours do not send at once.
     pub jitter: Duration,
@@ -87,7 +87,7 @@ pub struct Config {
 pub struct Ring {
     /// TTL of the first request.
     pub start: u8,
-    /// What each following one has more.
+    /// TTL added for each following ring.
     pub increment: u8,
     /// Beyond this the whole network is asked.
     pub threshold: u8,
@@ -133,7 +133,7 @@ pub struct Internet {
 pub struct Bounds {
     /// Routes, those that ended included.
     pub routes: usize,
-    /// Neighbours that are told of the end of a route, for each.
+    /// Neighbours to inform of the end of a route, for each route.
     pub precursors: usize,
     /// Requests that were seen.
     pub requests: usize,
@@ -212,9 +212,9 @@ impl Config {
         }
     }
 
-    /// The link layer tells of packets that it could not bring to a neighbour: the values of AODV-UU
-    /// in ns-2, but for the delete period, which is the RFC's five times the route timeout there.
-    /// AODV-UU has 10 s, less than the lifetime of a reply: a neighbour may use what is forgotten.
+    /// The link layer reports packets that it could not deliver to a neighbour: the values of AODV-UU in ns-2, except
+    /// for the delete period, here five times the route timeout as in the RFC. AODV-UU has 10 s, less than the lifetime
+    /// of a reply: a neighbour could use a route already forgotten.
     #[must_use]
     pub fn link_layer_feedback() -> Self {
         let hello = Self::hello();
@@ -230,8 +230,8 @@ impl Config {
         }
     }
 
-    /// Requests of strangers, and of neighbours that say hello, that are passed on in a second: so few
-    /// together with our own that the next node takes them all from us. Without hellos all are the latter.
+    /// Requests relayed per second, of strangers and of neighbours that send hellos: few enough, together with our own,
+    /// for the next node to accept all from us. Without hellos all neighbours count as the latter.
     #[must_use]
     pub(super) fn forward_rates(&self) -> [u32; 2] {
         let all = self.bounds.neighbour_rate.saturating_sub(self.rreq_rate);
@@ -239,7 +239,7 @@ impl Config {
         [all - known, known].map(|rate| rate.max(1))
     }
 
-    /// Errors that are taken from a neighbour in a second: twice what a node sends of all three kinds.
+    /// Errors accepted from a neighbour per second: twice the most that a node sends of all three kinds.
     #[must_use]
     pub(super) fn errors_taken(&self) -> u32 {
         self.rerr_rate.saturating_mul(6).min(self.bounds.neighbour_rate).max(1)
@@ -263,8 +263,8 @@ impl Config {
         2 * self.node_traversal_time * (u32::from(ttl) + u32::from(self.ring.timeout_buffer))
     }
 
-    /// How long a route may be good that a reply tells of. What forgets a route sooner than its
-    /// neighbours do makes loops, so that a reply cannot make one live for longer than we remember.
+    /// The longest lifetime accepted from a reply. A node that forgets a route sooner than its neighbours causes loops,
+    /// so a reply must not prolong a route beyond our own memory.
     #[must_use]
     pub(super) fn longest_lifetime(&self) -> Duration {
         self.delete_period.saturating_sub(self.path_discovery_time()).max(self.active_route_timeout)

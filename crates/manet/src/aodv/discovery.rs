@@ -1,4 +1,4 @@
-//! Destinations that are looked for, and how far and for how long (RFC 3561, 6.3 and 6.4).
+//! Running route discoveries: how far and how long to search for each destination (RFC 3561, 6.3 and 6.4).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -61,7 +61,7 @@ impl Discoveries {
         self.pending.insert(destination, discovery);
     }
 
-    /// Something that is due, which is put off until `not_before` if that is later than now.
+    /// Takes a discovery step that is due; searches are put off until `not_before`, if later than now.
     pub(super) fn poll(
         &mut self,
         now: Time,
@@ -99,14 +99,14 @@ impl Discoveries {
         None
     }
 
-    /// What was asked so far cannot have been believed: each destination is asked for once more now.
+    /// Earlier requests cannot have been believed: repeats the request for each destination now.
     pub(super) fn hurry(&mut self, now: Time) {
         for discovery in self.pending.values_mut() {
             discovery.hurry(now);
         }
     }
 
-    /// The last answer of this destination could not be believed: it is asked for once more at this time.
+    /// The last answer of this destination could not be believed: repeats the request at this time.
     pub(super) fn hurry_one(&mut self, destination: Ipv4Addr, at: Time) {
         if let Some(discovery) = self.pending.get_mut(&destination) {
             discovery.hurry(at);
@@ -132,7 +132,7 @@ impl Discoveries {
 }
 
 impl Discovery {
-    /// Asks once more at this time, if that is earlier: not too often, since whoever forges numbers brings it about.
+    /// Repeats the request at this time, if earlier than planned: not too often, since forged numbers can cause it.
     fn hurry(&mut self, at: Time) {
         let at = self.hurried_at.map_or(at, |last| at.max(last + HURRY));
         if self.due > at {
@@ -143,7 +143,7 @@ impl Discovery {
     }
 }
 
-/// The TTL, or that of the whole network where it is beyond the ring's threshold.
+/// The TTL, or the TTL of the whole network beyond the ring's threshold.
 fn within(ttl: u8, config: &Config) -> u8 {
     if ttl > config.ring.threshold { config.net_diameter } else { ttl.min(config.net_diameter) }
 }
@@ -162,7 +162,7 @@ impl Limit {
         Self { rate, last: VecDeque::new() }
     }
 
-    /// When there may be another one.
+    /// When the rate limit allows the next request.
     pub(super) fn ready_at(&self) -> Time {
         match self.last.front() {
             Some(&oldest) if self.last.len() >= self.rate => oldest + Duration::from_secs(1),
@@ -170,7 +170,7 @@ impl Limit {
         }
     }
 
-    /// There is one now; false if there were as many in the last second.
+    /// Counts an event now; false if the last second had the most allowed.
     #[must_use]
     pub(super) fn spend(&mut self, now: Time) -> bool {
         if self.ready_at() > now {

@@ -1,4 +1,4 @@
-//! Routes that end, and telling those who use them (RFC 3561, 6.11).
+//! Handles broken routes, and reports them to their users (RFC 3561, 6.11).
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -12,10 +12,10 @@ use super::neighbours::Said;
 use super::table::Entry;
 use super::wire::{ERROR_HEADER, Errors, Message, UNREACHABLE_LEN};
 
-/// How long a route stays at least that is ended by errors which somebody forges.
+/// The least time that a route stays despite errors that somebody forges.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// A destination that cannot be reached, and who is to be told.
+/// A destination that cannot be reached, and the neighbours to inform.
 struct Loss {
     destination: Ipv4Addr,
     sequence: u32,
@@ -48,7 +48,7 @@ impl Aodv {
         self.end(now, lost);
     }
 
-    /// Ends routes, and tells those who use them.
+    /// Ends routes, and reports them to the neighbours that use them.
     pub(super) fn end(&mut self, now: Time, destinations: Vec<Ipv4Addr>) {
         let forgotten = now + self.config.delete_period;
         let losses: Vec<Loss> = destinations
@@ -66,8 +66,8 @@ impl Aodv {
         self.stats.received.errors += 1;
         let forgotten = now + self.config.delete_period;
         let mut losses = Vec::new();
-        // While somebody forges errors in its name, routes by this neighbour end no sooner than this after they were
-        // made. A real error that is passed over comes again with the next packet that the neighbour cannot bring on.
+        // While somebody forges errors in the name of this neighbour, its routes last at least this long. A real error
+        // ignored now comes again with the next packet that the neighbour cannot forward.
         let is_flood = self.neighbours.floods(now, from, Said::Error);
         for &(destination, sequence) in &errors.unreachable {
             if sequence != 0
@@ -93,7 +93,7 @@ impl Aodv {
                 self.stats.dropped.flooded += 1;
                 continue;
             }
-            // 0 is what those write who do not know it.
+            // Nodes that do not know the number write 0.
             let sequence = Some(sequence).filter(|&sequence| sequence != 0);
             let ended = self.table.invalidate(destination, sequence, forgotten);
             losses.extend(ended.map(|entry| Loss::of(destination, entry)));
@@ -101,8 +101,8 @@ impl Aodv {
         self.tell(now, Tell { no_delete: errors.no_delete, ..Tell::default() }, &losses);
     }
 
-    /// Takes a sequence number that a neighbour knows: our own number is raised to it, another node's is passed on
-    /// towards that node without ending the route. Returns whether the message was of this kind.
+    /// Handles a sequence number that a neighbour knows: raises our own number to it, or passes another node's number
+    /// on towards that node without ending the route. Returns whether the message was of this kind.
     fn take_number(
         &mut self,
         now: Time,
@@ -145,8 +145,8 @@ impl Aodv {
         }
     }
 
-    /// A neighbour sent a packet for which there is no route: it is told so. While the node waits, so
-    /// are all others, who may have known it before it started (RFC 3561, 6.13).
+    /// Reports to a neighbour that we have no route for its packet. While the node waits, all other neighbours are
+    /// informed too, because they may have known the route before the restart (RFC 3561, 6.13).
     pub(super) fn refuse(&mut self, now: Time, destination: Ipv4Addr, from: Neighbour) {
         let until = now + self.config.delete_period;
         let is_waiting = self.is_waiting(now);
@@ -165,8 +165,8 @@ impl Aodv {
         self.tell(now, how, &[loss]);
     }
 
-    /// A packet takes a route, so that it stays: if it is still the one that is known. If none is, the
-    /// other end may have one all the same, so that what was known is kept.
+    /// Prolongs a route because a packet uses it, if the packet took the present route. Without a present route the old
+    /// entry is kept: the other end may still have a route.
     pub(super) fn use_route(&mut self, now: Time, destination: Ipv4Addr, next: Neighbour) {
         let Some(entry) = self.table.get(destination) else { return };
         let until = match entry.is_valid {
@@ -177,7 +177,7 @@ impl Aodv {
         self.table.extend(destination, until);
     }
 
-    /// Writes errors to those who use the routes: to one alone, or to all.
+    /// Sends errors to the users of the routes: to a single user alone, or to all.
     fn tell(&mut self, now: Time, how: Tell, losses: &[Loss]) {
         let Tell { no_delete, is_refusal, to_all } = how;
         let told: BTreeSet<Neighbour> =

@@ -1,4 +1,4 @@
-//! Hellos: who is there (RFC 3561, 6.9).
+//! Sends and handles hellos: they show which neighbours are present (RFC 3561, 6.9).
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -55,28 +55,28 @@ impl Aodv {
         }
     }
 
-    /// Whether a reply says no more than that its sender is there.
+    /// Whether a reply is a hello: it says only that its sender is present.
     pub(super) fn is_hello(&self, arrival: &Arrival, reply: &Reply) -> bool {
         let is_neighbours = reply.hops == 0 && reply.destination == arrival.from.address;
         !arrival.is_unicast && is_neighbours
     }
 
-    /// A neighbour is there, and has this sequence number.
+    /// Notes that a neighbour is present, and its sequence number.
     pub(super) fn handle_hello(&mut self, now: Time, from: Neighbour, hello: &Reply) {
         self.stats.received.hellos += 1;
         let allowed = self.config.hello;
-        // No sooner than our own would be missed: who forges a short one ends no neighbour.
+        // Never sooner than with our own interval: a forged short interval must not end a neighbour.
         let interval = hello.hello_interval.unwrap_or_default().max(allowed.interval);
         let silence = interval.saturating_mul(allowed.allowed_loss.into());
         let silence = silence.min(self.config.longest_lifetime()).max(Duration::from_millis(1));
-        // 0 is what those say who have none yet.
+        // Nodes without a sequence number write 0.
         let sequence = Some(hello.sequence).filter(|&sequence| sequence != 0);
         let offer = Offer { sequence, hops: 1, next: from, until: now + silence };
         let is_ours =
             |node: &Self| node.table.valid(from.address).is_some_and(|entry| entry.next == from);
         let kept = self.table.valid(from.address).map(|entry| entry.until);
         if self.offer(now, from.address, offer) != Taken::Updated {
-            // Its number is the one that is known, or older: it is a neighbour all the same.
+            // The sequence number is the known one or older; even so, the sender is a neighbour.
             self.offer(now, from.address, Offer { sequence: None, ..offer });
         }
         if is_ours(self) {

@@ -1,4 +1,4 @@
-//! Internet hosts, and the gateways that packets to them are sent to in a half tunnel.
+//! Maps Internet hosts to gateways; a half tunnel carries packets for a host to its gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ struct Host {
 }
 
 impl Hosts {
-    /// A host is reached through a gateway; false if there is no room for it.
+    /// Reaches a host through a gateway from now on; false if the table is full.
     #[must_use]
     pub(super) fn set(
         &mut self,
@@ -62,7 +62,7 @@ impl Hosts {
         }
     }
 
-    /// Forgets hosts that were not used, and those whose gateway cannot be reached.
+    /// Forgets unused hosts, and hosts behind unreachable gateways.
     pub(super) fn expire(&mut self, now: Time, is_reached: impl Fn(Ipv4Addr) -> bool) {
         let over: Vec<Ipv4Addr> = self
             .hosts
@@ -73,7 +73,7 @@ impl Hosts {
         over.into_iter().for_each(|host| self.remove(host));
     }
 
-    /// The route to a gateway changed: so did those to the hosts behind it.
+    /// The route to a gateway changed, and with it the routes to the hosts behind the gateway.
     pub(super) fn note_gateway(&mut self, gateway: Ipv4Addr) {
         let behind = self.hosts.iter().filter(|(_, host)| host.gateway == gateway);
         self.changed.extend(behind.map(|(&host, _)| host));

@@ -1,5 +1,5 @@
-//! AODV (RFC 3561): routes are looked for when packets want them. Gateways answer for the Internet as
-//! those of AODV-UU do, to which sources send in a half tunnel.
+//! AODV (RFC 3561): finds a route when a packet needs one. Gateways answer for the Internet as in AODV-UU; sources
+//! reach them through a half tunnel.
 //!
 //! ```text
 //!  source            neighbours              destination, or who has a route
@@ -13,8 +13,7 @@
 //!    │ ◀────error────── │ ✗                      │     those are told when it breaks
 //! ```
 //!
-//! Sequence numbers that each node counts for itself say what is newer, and keep routes from going
-//! round in circles.
+//! Each node counts sequence numbers for itself: they order news by age, and prevent loops.
 
 mod config;
 mod discovery;

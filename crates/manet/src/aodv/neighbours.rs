@@ -1,4 +1,4 @@
-//! What is known of neighbours: whether they are there, how much they ask, and whether they hear us.
+//! State of each neighbour: whether it is present, how many requests it sends, and whether it hears us.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::config::Config;
 /// their turn (AODV-UU waits as long for routes).
 const SLACK: Duration = Duration::from_millis(100);
 
-/// How long a neighbour counts as one that floods after a message too many.
+/// How long a neighbour counts as flooding after one message too many.
 const CALM: Duration = Duration::from_secs(1);
 
 /// The neighbours that were heard lately.
@@ -25,9 +25,9 @@ pub(super) struct Neighbours {
 /// Whether a neighbour can be remembered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Room {
-    /// There is room for it, or it was known.
+    /// The neighbour is known, or there is room for a new one.
     Enough,
-    /// Another one was forgotten for it.
+    /// Another neighbour was forgotten to make room.
     Made,
     /// There is none.
     None,
@@ -41,7 +41,7 @@ pub(super) enum Said {
     Error,
 }
 
-/// How much a neighbour may say of one kind.
+/// How many messages of one kind a neighbour may still send.
 #[derive(Debug)]
 struct Allowance {
     budget: Budget,
@@ -58,10 +58,11 @@ impl Allowance {
 
 #[derive(Debug)]
 struct State {
-    /// What it may still send of each kind: what is forged of one kind in its name leaves the others alone.
+    /// How many messages of each kind the neighbour may still send: forged messages of one kind in its name do not use
+    /// up the other kinds.
     allowances: [Allowance; 3],
     heard_at: Time,
-    /// When it is forgotten, unless one of the others is later.
+    /// When the neighbour is forgotten, unless another deadline is later.
     until: Time,
     /// How long it may be silent: nothing before its first hello.
     silence: Option<Duration>,
@@ -78,7 +79,7 @@ impl Neighbours {
         Self { known: BTreeMap::new() }
     }
 
-    /// A message came from a neighbour; whether there is room for it.
+    /// A message came from a neighbour; returns whether the table has room for the neighbour.
     pub(super) fn hear(&mut self, now: Time, neighbour: Neighbour, config: &Config) -> Room {
         let most = config.bounds.neighbours;
         let mut room = Room::Enough;
@@ -110,8 +111,8 @@ impl Neighbours {
         room
     }
 
-    /// Forgets the least proven neighbour, the one heard longest ago among equals, so that made-up neighbours cannot keep
-    /// new ones out. Returns whether there was one to forget.
+    /// Forgets the least proven neighbour, the one heard longest ago among equals, so that made-up neighbours cannot
+    /// keep new ones out. Returns false if no neighbour could be forgotten.
     fn make_room(&mut self) -> bool {
         let is_free = |state: &State| state.acknowledged_by.or(state.ignored_until).is_none();
         let free = self.known.iter().filter(|(_, state)| is_free(state));
@@ -136,7 +137,7 @@ impl Neighbours {
         state.is_some_and(|state| state.silence.is_some() && state.heard_at >= since)
     }
 
-    /// A hello came from a neighbour that says how often it sends them.
+    /// Notes a hello of a neighbour that announces its hello interval.
     pub(super) fn hello(&mut self, now: Time, neighbour: Neighbour, silence: Duration) {
         if let Some(state) = self.known.get_mut(&neighbour) {
             let silence = silence.saturating_add(SLACK);
@@ -209,8 +210,8 @@ impl Neighbours {
         self.known.retain(|neighbour, _| neighbour.interface != interface);
     }
 
-    /// Neighbours that do not acknowledge replies are ignored from now on; how many more they are,
-    /// and which neighbours are gone.
+    /// Ignores neighbours that did not acknowledge replies from now on; returns the number of new ones, and the
+    /// neighbours now gone.
     pub(super) fn expire(&mut self, now: Time, ignored_for: Duration) -> (u64, Vec<Neighbour>) {
         let mut ignored = 0;
         let mut gone = Vec::new();
@@ -242,7 +243,7 @@ impl Neighbours {
 }
 
 impl State {
-    /// The next of the things that are waited for.
+    /// The next deadline of the neighbour.
     fn next_timeout(&self) -> Option<Time> {
         let (gone, ignored) = (self.gone_at, self.ignored_until);
         earliest(earliest(gone, self.acknowledged_by), ignored)

@@ -1,4 +1,4 @@
-//! A node that speaks AODV.
+//! The AODV node: handles messages and timers, and reports routes to the driver.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -33,7 +33,7 @@ pub struct Aodv {
     pub(super) links: BTreeMap<usize, Link>,
     /// The node's own sequence number; 0 before there is one.
     pub(super) sequence: u32,
-    /// The ids of its requests: who could guess them would have others take them for repeated.
+    /// The IDs of the node's requests: random, because others would take requests with guessed IDs for repeated.
     ids: Rng,
     pub(super) table: Table,
     pub(super) hosts: Hosts,
@@ -42,17 +42,17 @@ pub struct Aodv {
     pub(super) neighbours: Neighbours,
     pub(super) discoveries: Discoveries,
     pub(super) request_limit: Limit,
-    /// Requests of others that are passed on: those of strangers, and of neighbours that say hello.
+    /// Budgets for relaying requests: one for strangers, one for neighbours that send hellos.
     pub(super) forwards: [Budget; 2],
-    /// Errors about routes that others ended, about packets that have no route, and numbers that their
-    /// nodes do not know of: what is forged of one kind costs none of the others.
+    /// Limits of three kinds of error: routes that others ended, packets without a route, and sequence numbers unknown
+    /// to their own node. Forged causes of one kind use up only that kind.
     pub(super) error_limit: Limit,
     pub(super) refusal_limit: Limit,
     pub(super) number_limit: Limit,
     pub(super) outbox: Outbox,
     /// What the driver was told.
     given: BTreeMap<Ipv4Addr, Route>,
-    /// What the driver is to be told of destinations that were not found.
+    /// Destinations not found, to report to the driver.
     unreachable: BTreeSet<Ipv4Addr>,
     notices: Notices,
     /// Whether there has been an interface.
@@ -75,7 +75,7 @@ pub(super) struct Link {
 }
 
 impl Aodv {
-    /// A node without interfaces, which draws its jitter from `rng`.
+    /// A node without interfaces; its jitter comes from `rng`.
     #[must_use]
     pub fn new(config: Config, rng: Rng) -> Self {
         Self {
@@ -168,7 +168,7 @@ impl Aodv {
         }
     }
 
-    /// The node is part of an active route, so that it says hello.
+    /// Notes that the node is part of an active route, and therefore has to send hellos.
     pub(super) fn note_activity(&mut self, now: Time) {
         self.active_until = now + self.config.active_route_timeout;
         if self.config.hello.mode == Hellos::Active && self.hello_due.is_none() {
@@ -176,7 +176,7 @@ impl Aodv {
         }
     }
 
-    /// A route through a neighbour; false if there is no room for it.
+    /// Offers a route through a neighbour to the table.
     pub(super) fn offer(&mut self, now: Time, destination: Ipv4Addr, offer: Offer) -> Taken {
         // A hello may come a quarter of its interval late.
         let lately = now - self.config.hello.interval.mul_f64(1.25);
@@ -188,8 +188,9 @@ impl Aodv {
                 (Some(new), Some(old)) => !is_near(new, old),
                 _ => false,
             };
-            // Whom we hear is nowhere else, whatever number somebody says. A next hop that says hello, as all do on
-            // active routes, gives way to none that does not if the number is one that nobody can have counted to.
+            // A neighbour that we hear is nowhere else, whatever number others claim. On active routes all nodes send
+            // hellos: such a next hop gives way to one without hellos only if the number is one that the destination
+            // can have counted to.
             let is_elsewhere = known.next.address == destination;
             if is_elsewhere || is_far && known.next != offer.next && !is_there(offer.next) {
                 return Taken::Stale;
@@ -209,8 +210,8 @@ impl Aodv {
         taken
     }
 
-    /// A neighbour is on an active route, and says hello at once and then each interval: one of two may be lost. A way by
-    /// somebody who is never heard again is none.
+    /// A neighbour is on an active route and should send a hello at once and then one per interval; one hello in two
+    /// may be lost. A route through a neighbour never heard again is no route.
     pub(super) fn expect(&mut self, now: Time, neighbour: Neighbour) {
         if self.config.hello.mode != Hellos::Off {
             let interval = self.config.hello.interval;
@@ -236,7 +237,7 @@ impl Aodv {
         }
     }
 
-    /// Somebody else writes messages with this address of ours.
+    /// Reports that another node writes messages with this address of ours.
     pub(super) fn dispute(&mut self, address: Ipv4Addr, from: Neighbour) {
         self.stats.dropped.disputed += 1;
         self.notices.add(Notice::AddressDisputed { address, from });
@@ -292,8 +293,8 @@ impl Aodv {
         self.hosts.expire(now, |gateway| table.valid(gateway).is_some());
     }
 
-    /// The route that packets to a destination may take: none while the node waits, since neighbours
-    /// may still use those that it had before it started.
+    /// The route for packets to a destination: none while the node waits, since neighbours may still use routes from
+    /// before the start.
     fn route(&self, destination: Ipv4Addr) -> Option<Route> {
         if self.waits_until.is_some() {
             return None;
@@ -305,7 +306,7 @@ impl Aodv {
         }
     }
 
-    /// What the driver should know of a destination, if it does not yet.
+    /// News about a destination that the driver does not know yet.
     fn news(&mut self, destination: Ipv4Addr) -> Option<Event> {
         let route = self.route(destination);
         let known = match route {
@@ -340,13 +341,13 @@ impl Aodv {
         }
     }
 
-    /// Looks for a route to a destination that a packet of this node is for.
+    /// Searches for a route to the destination of this node's packet.
     fn demand(&mut self, now: Time, destination: Ipv4Addr) {
         if self.discoveries.contains(destination) || self.is_own(destination) {
             return;
         }
         if self.route(destination).is_some() {
-            // The driver asks for what it was given: what it should know is said again.
+            // The driver asks for a route that we gave it already, so we report the route again.
             self.given.remove(&destination);
             self.table.note_changed(destination);
             return;
@@ -487,7 +488,7 @@ impl Router for Aodv {
         self.note_activity(now);
         let Passage { source, destination, from, next } = *passage;
         if from == Some(next) {
-            // It goes back where it came from: one of the two was told a way that is none.
+            // The packet returns to the neighbour that sent it: one of us two has a wrong route.
             self.end(now, vec![destination]);
             return;
         }

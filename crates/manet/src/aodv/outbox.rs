@@ -1,4 +1,4 @@
-//! Messages that wait to be sent.
+//! Queue of messages to send.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,7 +17,7 @@ pub(super) struct Outbox {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Those that wait for their time, by it and then in the order of writing.
+    /// Delayed messages, ordered by time, then in the order of writing.
     delayed: BTreeMap<(Time, u64), Letter>,
     /// Those that wait for room.
     ready: VecDeque<Letter>,

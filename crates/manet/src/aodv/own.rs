@@ -8,14 +8,14 @@ use base::time::Time;
 
 use super::wire::Request;
 
-/// What this node asked in the last `PATH_DISCOVERY_TIME`.
+/// This node's requests of the last `PATH_DISCOVERY_TIME`.
 #[derive(Debug)]
 pub(super) struct Own {
     most: usize,
     age: Duration,
     made: VecDeque<Made>,
-    /// Until when nothing is certain: at first messages may come that the node wrote before it was
-    /// started anew, and later echoes of requests that had to be forgotten.
+    /// Until when nothing is certain: first because of messages written before a restart, later because of echoes of
+    /// forgotten requests.
     unsure_until: Time,
 }
 
@@ -32,7 +32,7 @@ impl Own {
         Self { most, age, made: VecDeque::new(), unsure_until: Time::ZERO }
     }
 
-    /// Echoes of what the node wrote before it was started may come until then.
+    /// Until when echoes of messages from before the start may arrive.
     pub(super) fn start(&mut self, until: Time) {
         self.unsure_until = until;
     }
@@ -61,7 +61,7 @@ impl Own {
         now < self.unsure_until
     }
 
-    /// Whether a request with an address of this node as its originator may be one that it made.
+    /// Whether this node may have made a request with its own address as originator.
     pub(super) fn may_have_made(&self, now: Time, request: &Request) -> bool {
         let is_it = |made: &Made| {
             (made.id, made.destination, made.originator_sequence)

@@ -1,4 +1,4 @@
-//! What users may set of AODV.
+//! The table of AODV's parameters: ranges and defaults, for users.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use base::parameter::{Kind, Parameter, Rule, Table, Value, named, names, word};
 
 use super::config::{Config, Hellos, Profile};
 
-/// What users may set of AODV. A profile sets all the others, so it is first.
+/// The settings of AODV. The profile comes first because it sets all others.
 pub static PARAMETERS: Table<Config> = Table {
     name: "aodv",
     parameters: &[

@@ -1,4 +1,4 @@
-//! Telling of routes, and learning of them (RFC 3561, 6.6 to 6.8).
+//! Sends and handles route replies (RFC 3561, 6.6 to 6.8).
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use super::node::is_usable;
 use super::table::{Offer, Taken};
 use super::wire::{Message, Reply, Request};
 
-/// How far a node's own number may be ahead of what others know of it, because it has counted on meanwhile: hours of
-/// requests at the highest rate that is usual.
+/// How far a node's own number may be ahead of the number known to others, after counting on: hours of requests at the
+/// highest usual rate.
 const COUNTED: u32 = 1 << 16;
 
 impl Aodv {
     /// Answers as the destination.
     pub(super) fn answer(&mut self, now: Time, from: Neighbour, request: &Request) {
-        // It goes on after the number that is known: nodes on the way that have a route of this number would drop an
-        // answer with it, which the RFC leaves open (AODV-UU counts on too). It does so as well where its own number is
-        // so far ahead that it has not counted there: an answer with the own number would be old for nodes on the way
-        // whose number lies beyond it on the circle.
+        // Counts on from the known number: nodes on the way with a route of the same number would drop the answer, a
+        // case that the RFC leaves open (AODV-UU counts on too). The same holds if our number is further ahead than we
+        // have ever counted: an answer with our own number would look old to nodes whose number lies beyond ours on the
+        // circle.
         if let Some(wanted) = request.destination_sequence {
             let ahead = self.sequence.wrapping_sub(wanted);
             if ahead == 0 || ahead > COUNTED {
@@ -33,7 +33,7 @@ impl Aodv {
         if self.sequence == 0 {
             self.next_sequence();
         }
-        // To a node of several interfaces, those that are not on this link are a hop behind it.
+        // At a node of several interfaces, addresses on other links count as one hop behind it.
         let is_here =
             self.links.get(&from.interface).is_some_and(|link| link.address == request.destination);
         let reply = Reply {
@@ -57,8 +57,8 @@ impl Aodv {
         self.send_reply(now, request.originator, reply, self.config.net_diameter);
     }
 
-    /// Answers for a destination to which there is a route, and tells it of the originator if that
-    /// wants it to.
+    /// Answers a request for a destination to which we have a route, and sends the destination a route to the
+    /// originator if the request asks for a gratuitous reply.
     pub(super) fn answer_for_another(&mut self, now: Time, from: Neighbour, request: &Request) {
         let Request { originator, destination, .. } = *request;
         let Some(entry) = self.table.valid(destination) else { return };
@@ -99,7 +99,7 @@ impl Aodv {
         }
     }
 
-    /// Sends a reply towards whom it is for.
+    /// Sends a reply towards its receiver.
     fn send_reply(&mut self, now: Time, towards: Ipv4Addr, reply: Reply, ttl: u8) {
         if let Some(next) = self.next_towards(now, towards)
             && self.write_reply(now, next, reply, ttl)
@@ -108,7 +108,7 @@ impl Aodv {
         }
     }
 
-    /// The next hop to whom a reply is for, which is used by it.
+    /// The next hop for a reply; sending prolongs its route.
     fn next_towards(&mut self, now: Time, originator: Ipv4Addr) -> Option<Neighbour> {
         let Some(next) = self.table.valid(originator).map(|entry| entry.next) else {
             self.stats.dropped.no_reverse_route += 1;
@@ -134,7 +134,7 @@ impl Aodv {
         }
         if self.is_own(reply.destination) {
             self.stats.dropped.own += 1;
-            // Nobody but this node counts its number on.
+            // Only this node increments its own number.
             if is_after(reply.sequence, self.sequence) && !self.own.is_unsure(now) {
                 self.dispute(reply.destination, from);
             }
@@ -187,8 +187,8 @@ impl Aodv {
         }
     }
 
-    /// A reply is older than the last route to its destination, which has ended: the destination does not know the
-    /// number that this node has for it, and is told. Whoever looks for it asks again as soon as it can know.
+    /// A reply is older than the last, ended route to its destination: the destination does not know the number stored
+    /// here, and is informed. The searching node asks again as soon as the destination can know.
     fn contradict(&mut self, now: Time, from: Neighbour, reply: &Reply) {
         let known = self.table.get(reply.destination).filter(|entry| !entry.is_valid);
         let Some(number) = known.and_then(|entry| entry.sequence) else { return };
@@ -230,7 +230,7 @@ impl Aodv {
         }
     }
 
-    /// A gateway answered for an Internet host. One that serves it already gives way to a nearer one.
+    /// A gateway answered for an Internet host. A gateway already in use gives way to a nearer one.
     fn accept_gateway(&mut self, now: Time, host: Ipv4Addr, reply: &Reply) {
         if !self.is_internet(host) || !is_usable(host) || self.is_internet(reply.destination) {
             self.stats.dropped.forged += 1;

@@ -1,4 +1,4 @@
-//! Asking for routes, and passing on what others ask (RFC 3561, 6.3 and 6.5).
+//! Sends route requests, and relays requests of others (RFC 3561, 6.3 and 6.5).
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -144,8 +144,8 @@ impl Aodv {
         let Some(entry) = self.table.valid(request.destination) else { return false };
         let Some(known) = entry.sequence else { return false };
         let is_new = request.destination_sequence.is_none_or(|wanted| !replaces(wanted, known));
-        // Who asks is no way to what it asks for. The RFC does not say so: it relies on the asker's
-        // memory, which it may have lost.
+        // A route to the destination must not lead through the asking node. The RFC does not say so: it relies on the
+        // asker's memory, which may be lost.
         let leads_back = entry.next == from || entry.next.address == request.originator;
         is_new && !leads_back
     }
@@ -170,7 +170,7 @@ impl Aodv {
         let message = Message::Request(Request { destination_sequence, ..request });
         let interfaces: Vec<usize> = self.links.keys().copied().collect();
         for interface in interfaces {
-            // What others ask leaves room for what this node has to say itself.
+            // Relayed requests leave room for this node's own messages.
             if self.outbox.waiting(interface) >= self.config.bounds.messages.div_ceil(2) {
                 self.stats.dropped.unsent += 1;
                 continue;
@@ -180,7 +180,7 @@ impl Aodv {
         }
     }
 
-    /// How long a route that was just made is good for whom it is told.
+    /// The remaining lifetime of a new route, for the node that hears of it.
     pub(super) fn remaining(&self, now: Time, destination: Ipv4Addr) -> Duration {
         self.table.valid(destination).map_or(Duration::ZERO, |entry| entry.until.since(now))
     }

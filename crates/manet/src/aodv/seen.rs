@@ -1,4 +1,4 @@
-//! Requests that were seen, so that each is acted on once (RFC 3561, 6.5).
+//! Remembers requests, so that each is handled only once (RFC 3561, 6.5).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ pub(super) struct Seen {
     most: usize,
     age: Duration,
     requests: BTreeSet<(Ipv4Addr, u32)>,
-    /// When they are forgotten, in that order.
+    /// Expiry times, ascending.
     order: VecDeque<(Time, (Ipv4Addr, u32))>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Seen {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Sight {
     First,
-    /// The same, and the oldest one was forgotten for it: that may be acted on again if it comes again.
+    /// The request is new, and the oldest one was forgotten for it: a repetition of the oldest may be handled again.
     FirstInPlace,
     Repeated,
 }

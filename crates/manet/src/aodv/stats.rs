@@ -1,4 +1,4 @@
-//! What happened, counted.
+//! Counters of AODV.
 
 /// Counters of a node's AODV since it started.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -13,17 +13,17 @@ pub struct Stats {
     pub discoveries: u64,
     /// ... of those, not found.
     pub discoveries_failed: u64,
-    /// Routes that ended because they were not used.
+    /// Unused routes that ended.
     pub routes_expired: u64,
     /// Neighbours that were lost, by the link layer's word or by silence.
     pub breaks: u64,
     /// Neighbours that were ignored for a while because they did not acknowledge a reply.
     pub blacklisted: u64,
-    /// Times that our sequence number was raised to one that others knew and we had not issued.
+    /// Times that our sequence number was raised to a number that others knew, but we never issued.
     pub raised: u64,
 }
 
-/// Messages that were written; one that goes out of several interfaces counts once for each.
+/// Messages written, counted once for each interface.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sent {
     /// Requests of this node.
@@ -62,24 +62,24 @@ pub struct Received {
 pub struct Dropped {
     /// Messages that could not be read.
     pub malformed: u64,
-    /// Messages that contradict themselves, or name addresses that no node has.
+    /// Messages that contradict themselves, or contain addresses impossible for nodes.
     pub forged: u64,
     /// Messages of this node that came back.
     pub own: u64,
-    /// ... of those, requests and replies that this node has not written: another node has its address, or
-    /// somebody forges it.
+    /// ... of those, requests and replies never written by this node: another node has the address, or somebody forges
+    /// it.
     pub disputed: u64,
-    /// Parts of messages that could not be read, the rest of which counted: ends of lists, extensions.
+    /// Unreadable parts of messages otherwise accepted: ends of lists, extensions.
     pub parts: u64,
     /// Requests that were seen before.
     pub repeated: u64,
     /// Requests of neighbours that do not acknowledge replies.
     pub blacklisted: u64,
-    /// Messages of a neighbour that sent too many, and requests that were too many to pass on.
+    /// Messages of a neighbour that sent too many, and requests beyond the relaying budget.
     pub flooded: u64,
     /// Requests and replies that tell nothing new.
     pub stale: u64,
-    /// Requests and replies that had come as far as they may.
+    /// Requests and replies at the end of their permitted hops.
     pub expired: u64,
     /// Replies and requests without a way back to the originator.
     pub no_reverse_route: u64,

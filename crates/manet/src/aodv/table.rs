@@ -1,4 +1,4 @@
-//! The routing table (RFC 3561, 6.2): what is known of each destination, and how new it is.
+//! The routing table (RFC 3561, 6.2): the route to each destination, and how new it is.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -9,7 +9,7 @@ use base::time::Time;
 
 use super::super::Neighbour;
 
-/// What is known of each destination.
+/// The routing table: one entry per destination.
 #[derive(Debug)]
 pub(super) struct Table {
     entries: BTreeMap<Ipv4Addr, Entry>,
@@ -18,13 +18,13 @@ pub(super) struct Table {
     turns: VecDeque<Ipv4Addr>,
     /// Destinations at most.
     most: usize,
-    /// When the next entry may end: no later than the earliest of them, or never.
+    /// A lower bound of the earliest expiry of all entries, or never.
     due: Option<Time>,
     /// Destinations whose route may be another one than the driver knows.
     changed: BTreeSet<Ipv4Addr>,
 }
 
-/// What is known of a destination.
+/// The routing entry of one destination.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Entry {
     /// The destination's sequence number, if any is known.
@@ -37,13 +37,13 @@ pub(super) struct Entry {
     pub(super) until: Time,
     /// Since when the route leads by its next hop.
     pub(super) since: Time,
-    /// Whether it was used, or heard of again, since its last turn to make room.
+    /// Whether the route was used or heard again since its last turn for eviction.
     pub(super) is_used: bool,
     /// Neighbours that use the route and are told when it ends.
     pub(super) precursors: BTreeSet<Neighbour>,
 }
 
-/// A route that a message tells of.
+/// A route offered by a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     /// `None` for a neighbour that was heard: the route is direct, so it is good whatever is known.
@@ -58,7 +58,7 @@ pub(super) struct Offer {
 pub(super) enum Taken {
     /// There is no room for another destination.
     Full,
-    /// What is known is as good or newer.
+    /// The known route is as good or newer.
     Stale,
     /// It is the route now.
     Updated,
@@ -77,8 +77,8 @@ impl Table {
         }
     }
 
-    /// Takes what a message tells if its number [`replaces`] what is known, or is the same with a shorter way. Along
-    /// a route sequence numbers do not fall, and hops fall where they are equal: so none is a circle.
+    /// Takes the route of a message if its number [`replaces`] the known one, or is equal with fewer hops. Along a
+    /// route sequence numbers do not fall, and hops fall where numbers are equal: so no route is a loop.
     pub(super) fn offer(&mut self, now: Time, destination: Ipv4Addr, offer: Offer) -> Taken {
         let Some(entry) = self.entries.get_mut(&destination) else {
             let has_made_room = self.entries.len() >= self.most;
@@ -147,7 +147,7 @@ impl Table {
         }
     }
 
-    /// Lets a route end no earlier than this, if there is one.
+    /// Prolongs a valid route to at least this time.
     pub(super) fn extend_valid(&mut self, destination: Ipv4Addr, until: Time) {
         if self.valid(destination).is_some() {
             self.extend(destination, until);
@@ -164,8 +164,8 @@ impl Table {
         self.changed.extend(self.entries.keys());
     }
 
-    /// The route ends; what is known of it is kept until the given time. The next route has to be
-    /// newer than this one, and than what an error says, so that it cannot lead back here.
+    /// Ends the route; the entry stays until the given time. The next route has to be newer than this one and than the
+    /// number in the error, so that it cannot lead back here.
     pub(super) fn invalidate(
         &mut self,
         destination: Ipv4Addr,
@@ -204,7 +204,7 @@ impl Table {
         true
     }
 
-    /// Ends routes whose time is up, and forgets those that ended long ago; how many routes ended.
+    /// Ends expired routes, and forgets routes that ended long ago; returns how many ended.
     pub(super) fn expire(&mut self, now: Time, delete_period: Duration) -> u64 {
         if self.due.is_none_or(|due| due > now) {
             return 0;
@@ -280,7 +280,7 @@ impl Table {
     }
 }
 
-/// The sequence number after this one. 0 is left out: in an error it stands for one that is not known.
+/// The sequence number after this one. 0 is left out: an error uses it for an unknown number.
 pub(super) fn successor(sequence: u32) -> u32 {
     sequence.wrapping_add(1).max(1)
 }

@@ -42,7 +42,7 @@ const ACKNOWLEDGEMENT: u8 = 4;
 const REQUEST_LEN: usize = 24;
 const REPLY_LEN: usize = 20;
 const ACKNOWLEDGEMENT_LEN: usize = 2;
-/// Octets of an error before its destinations.
+/// Octets of an error message before the list of destinations.
 pub const ERROR_HEADER: usize = 4;
 /// Octets of a destination in an error.
 pub const UNREACHABLE_LEN: usize = 8;
@@ -61,7 +61,7 @@ pub enum Message {
     Request(Request),
     /// Tells of one; with no hops and to all, a hello.
     Reply(Reply),
-    /// Says that there is none any more.
+    /// Reports routes that have ended.
     Error(Errors),
     /// A reply arrived.
     Acknowledgement,
@@ -78,13 +78,13 @@ pub struct Request {
     pub gratuitous: bool,
     /// D: only the destination may answer.
     pub destination_only: bool,
-    /// Hops from the originator to who sent it.
+    /// Hops from the originator to the sender of this copy.
     pub hops: u8,
-    /// Together with the originator, which request it is.
+    /// The number of the request; unique together with the originator.
     pub id: u32,
     /// Whom a route is wanted to.
     pub destination: Ipv4Addr,
-    /// The last that is known of the destination's sequence numbers; `None` is U.
+    /// The last known sequence number of the destination; `None` is U.
     pub destination_sequence: Option<u32>,
     /// Who wants the route.
     pub originator: Ipv4Addr,
@@ -95,13 +95,13 @@ pub struct Request {
 /// Tells of a route.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Reply {
-    /// R: it is for a multicast group that was mended. Nothing here sets it.
+    /// R: the request is for a repaired multicast group. Nothing here sets this flag.
     pub repair: bool,
     /// A: who receives it says so.
     pub acknowledge: bool,
     /// If not 0, how long the prefix is that the route is for, up to 31. Nothing here sets it.
     pub prefix: u8,
-    /// Hops from the destination to who sent it.
+    /// Hops from the destination to the sender of this copy.
     pub hops: u8,
     /// Where the route leads.
     pub destination: Ipv4Addr,
@@ -113,11 +113,11 @@ pub struct Reply {
     pub lifetime: Duration,
     /// How often the sender says hello.
     pub hello_interval: Option<Duration>,
-    /// The Internet host that was asked for: the destination is a gateway that answers for it.
+    /// The requested Internet host: the destination is a gateway that answers for the host.
     pub internet: Option<Ipv4Addr>,
 }
 
-/// Says which routes there are not any more.
+/// Announces destinations no longer reachable.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Errors {
     /// N: the route was mended, and is not to be deleted.
@@ -132,7 +132,7 @@ pub enum Malformed {
     /// An error without destinations.
     #[error("an error without destinations")]
     Empty,
-    /// An extension of this type, which is not known and may not be skipped.
+    /// An unknown extension of this type that must not be skipped.
     #[error("extension {0}")]
     Extension(u8),
     /// No message has this type.
@@ -147,8 +147,7 @@ pub enum Malformed {
 }
 
 impl Message {
-    /// Reads the message in `octets`, and counts the parts of it that were skipped since they cannot be
-    /// read.
+    /// Reads the message in `octets`, and counts its unreadable, skipped parts.
     ///
     /// # Errors
     /// When it is none.
@@ -310,8 +309,8 @@ impl Errors {
     }
 }
 
-/// Hands each extension that may be skipped to `read`, which says whether it could; how many could not be
-/// read, with one that is cut.
+/// Passes each extension that may be skipped to `read`, a function that returns whether the extension was readable;
+/// returns how many were unreadable or cut.
 fn extensions(
     mut octets: &[u8],
     mut read: impl FnMut(u8, &[u8]) -> bool,
@@ -335,7 +334,7 @@ fn word(octets: &[u8], index: usize) -> u32 {
     u32::from_be_bytes(words[index])
 }
 
-/// An octet whose first bits are these.
+/// An octet with these flags as its first bits.
 fn first_bits(flags: &[bool]) -> u8 {
     flags.iter().rev().fold(0, |bits, &flag| bits >> 1 | if flag { 0x80 } else { 0 })
 }

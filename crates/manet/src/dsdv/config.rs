@@ -1,29 +1,29 @@
-//! What can be set.
+//! Configuration of DSDV, with defaults.
 
 use std::time::Duration;
 
-/// The parameters of DSDV. The defaults are those of ns-2.
+/// The parameters of DSDV, with the defaults of ns-2.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// The longest time from one full update to the next.
     pub update_interval: Duration,
-    /// The part of that time that is random, so that neighbours do not send together.
+    /// The random part of the update interval: it keeps neighbours from sending at the same moment.
     pub update_spread: f64,
     /// Update intervals without a word of a neighbour until its routes are given up.
     pub hold: u32,
-    /// The least time between two updates of which the second is a triggered one.
+    /// The least time between an update and a following triggered one.
     pub trigger_spacing: Duration,
     /// How long a destination's best route is taken to come after the first with a number, at first.
     pub settling: Duration,
-    /// How much of the settling time that was known remains when another one was seen.
+    /// The weight of the old settling time when a new one was measured.
     pub settling_weight: f64,
     /// The first full update is sent within this time of the start.
     pub start_jitter: Duration,
-    /// An update is sent within this time of when it is due.
+    /// The longest random delay of an update that is due.
     pub jitter: Duration,
     /// Whether a neighbour is given up when the link layer cannot reach it.
     pub link_breaks: bool,
-    /// Whether it tells others of a default route, to 0.0.0.0.
+    /// Whether the node announces a default route, to 0.0.0.0.
     pub is_gateway: bool,
     /// Destinations that are remembered.
     pub destinations: usize,

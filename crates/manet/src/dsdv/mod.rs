@@ -1,5 +1,5 @@
-//! DSDV (Perkins and Bhagwat, 1994): every node tells its neighbours now and then which nodes it reaches
-//! in how many hops, and each destination numbers what is said of it, so that no route is a circle.
+//! DSDV (Perkins and Bhagwat, 1994): every node regularly sends its distances to its neighbours, and sequence numbers
+//! of the destinations keep routes free of loops.
 //!
 //! ```text
 //!  handle_message ──▶ news of a destination ──▶ Table ──▶ poll_event: routes
@@ -23,5 +23,5 @@ pub use parameters::PARAMETERS;
 pub use router::Dsdv;
 pub use stats::Stats;
 
-/// The UDP port of its messages, as in ns-3.
+/// The UDP port of DSDV messages, as in ns-3.
 pub const PORT: u16 = 269;

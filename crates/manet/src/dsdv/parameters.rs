@@ -1,4 +1,4 @@
-//! What users may set of DSDV.
+//! The table of DSDV's parameters: ranges and defaults, for users.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use base::parameter::{Kind, Parameter, Table, Value};
 
 use super::config::Config;
 
-/// What users may set of DSDV.
+/// The settings of DSDV.
 pub static PARAMETERS: Table<Config> = Table {
     name: "dsdv",
     parameters: &[

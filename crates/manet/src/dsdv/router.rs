@@ -1,4 +1,4 @@
-//! The machine: what is sent when, and what becomes of what comes in.
+//! The DSDV router: schedules updates, and handles messages from neighbours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ use crate::{Arrival, Carrier, Event, Interface, Neighbour, Notice, Route, Router
 pub struct Dsdv {
     config: Config,
     rng: Rng,
-    /// The number of what we say of ourselves: even.
+    /// Our own sequence number: even.
     number: u32,
     links: BTreeMap<usize, Link>,
     /// When each neighbour was last heard.
@@ -42,9 +42,9 @@ pub struct Dsdv {
 #[derive(Debug)]
 struct Link {
     interface: Interface,
-    /// Whether it is to be said that we are here.
+    /// Whether our own entry is due.
     owes_own: bool,
-    /// Of which destinations something is to be said.
+    /// Destinations due in the next update.
     owed: BTreeSet<Ipv4Addr>,
 }
 
@@ -75,13 +75,13 @@ impl Dsdv {
         self.stats
     }
 
-    /// Destinations that it remembers, with a route or without.
+    /// Known destinations, with a route or without.
     #[must_use]
     pub fn known(&self) -> usize {
         self.table.len()
     }
 
-    /// Takes what a neighbour says of a destination.
+    /// Handles one entry of a neighbour's message.
     fn handle_entry(&mut self, now: Time, from: Neighbour, entry: Entry) {
         let Entry { destination, hops, number } = entry;
         let is_default = destination.is_unspecified();
@@ -93,7 +93,7 @@ impl Dsdv {
             self.handle_claim(now, from, entry);
             return;
         }
-        // An odd number says that there is no route, whatever stands beside it.
+        // An odd number means no route, whatever the distance says.
         let way = if !number.is_multiple_of(2) {
             None
         } else {
@@ -122,8 +122,8 @@ impl Dsdv {
         }
     }
 
-    /// Takes what somebody says of us. A higher number than ours is one from before a restart, or says
-    /// that a route to us broke; ours goes on after it.
+    /// Handles a neighbour's entry about ourselves. A higher number than ours stems from before a restart, or says that
+    /// a route to us broke; we continue above it.
     fn handle_claim(&mut self, now: Time, from: Neighbour, claim: Entry) {
         let Entry { destination, number, .. } = claim;
         let is_default = destination.is_unspecified();
@@ -133,14 +133,14 @@ impl Dsdv {
         if !is_higher || is_default && is_alive {
             return;
         }
-        // Nobody but we give even numbers; those of before a restart are forgotten by now.
+        // Nobody but us gives even numbers for us; numbers from before a restart are forgotten by now.
         if is_alive && self.is_known_by.is_some_and(|at| at <= now) {
             self.stats.disputed += 1;
             self.notices.add(Notice::AddressDisputed { address: destination, from });
         }
         self.number = (number & !1).wrapping_add(2);
         self.stats.raised += 1;
-        // A full update says so; it keeps the distance of triggered ones.
+        // The next full update announces the new number, as early as the distance from triggered updates allows.
         self.full_at = self.full_at.map(|at| at.min(self.trigger_from.max(now) + self.lag));
     }
 
@@ -322,7 +322,7 @@ impl Router for Dsdv {
 
         out.clear();
         if std::mem::take(&mut link.owes_own) {
-            // The address here goes first: it is what neighbours know us by.
+            // The address of this link goes first: neighbours know us by it.
             let here = link.interface.address;
             own.sort_by_key(|address| *address != here);
             for destination in own.into_iter().take(room) {
@@ -357,7 +357,7 @@ impl Router for Dsdv {
     }
 }
 
-/// Whether it may be the address of one host.
+/// Whether the address can belong to one host.
 fn is_host(address: Ipv4Addr) -> bool {
     !(address.is_unspecified()
         || address.is_broadcast()

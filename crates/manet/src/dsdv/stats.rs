@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counters of DSDV.
 
 /// What DSDV has counted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -7,7 +7,7 @@ pub struct Stats {
     pub full_updates: u64,
     /// Triggered updates that became due.
     pub triggered_updates: u64,
-    /// Messages sent, of which an update may need several.
+    /// Messages sent; one update may need several.
     pub sent: u64,
     /// Messages understood.
     pub received: u64,
@@ -17,14 +17,14 @@ pub struct Stats {
     pub unreachable: u64,
     /// Routes that broke.
     pub broken: u64,
-    /// Routes given up because the neighbour that they led to has lost its own.
+    /// Routes given up because the next hop lost its route.
     pub undercut: u64,
-    /// Times that our number went on because others knew of a higher one.
+    /// Times that we raised our number because others knew a higher one.
     pub raised: u64,
-    /// ... of those, times that nobody can have known it from before we started: another node has the
-    /// address, or somebody forges it.
+    /// ... of those, claims that cannot stem from before our start: another node has the address, or somebody forges
+    /// it.
     pub disputed: u64,
-    /// Neighbours told that what they say of a destination is out of date.
+    /// Neighbours told that their entry for a destination is out of date.
     pub stale: u64,
     /// Broken routes forgotten because there was no room.
     pub forgotten: u64,

@@ -1,4 +1,4 @@
-//! What is known of each destination.
+//! The routing table: next hop, metric and sequence number of each destination.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use super::Config;
 use super::wire;
 use crate::{Event, Neighbour, Route};
 
-/// What is known of a destination.
+/// The entry of one destination.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) number: u32,
@@ -30,7 +30,7 @@ pub(super) struct Known {
     settling: Duration,
     /// The hops that neighbours were last told.
     told_hops: Option<u8>,
-    /// When it broke, if it did.
+    /// When the route broke, if ever.
     pub(super) broken_at: Time,
 }
 
@@ -41,11 +41,11 @@ pub(super) struct Way {
     pub(super) hops: u8,
 }
 
-/// What an entry of a message means for us.
+/// An entry of a message, as relevant for the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct News {
     pub(super) number: u32,
-    /// The way through the neighbour; `None` when it says that there is none.
+    /// The route through the neighbour; `None` when the neighbour has no route.
     pub(super) way: Option<Way>,
     pub(super) from: Neighbour,
 }
@@ -57,15 +57,15 @@ pub(super) enum Outcome {
     Broken,
     /// There was no room for another destination.
     Full,
-    /// It is as it was, or better.
+    /// The news confirms the route, or is better.
     Heard,
-    /// It is older than what we know, and we know that there is no route.
+    /// The news is older than our own: we know that no route exists.
     Stale,
     /// The next hop no longer has what our route rests on.
     Undercut,
 }
 
-/// All destinations, and which of them the driver has to look at again.
+/// The table: all destinations, and those with news for the driver.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     known: BTreeMap<Ipv4Addr, Known>,
@@ -131,14 +131,14 @@ impl Table {
         true
     }
 
-    /// Ends what is known of a destination, which is our own from now on.
+    /// Removes the entry of a destination that is our own from now on.
     pub(super) fn remove(&mut self, destination: Ipv4Addr) {
         if self.known.remove(&destination).is_some_and(|known| known.way.is_some()) {
             self.changed.insert(destination);
         }
     }
 
-    /// Says that a destination of our own with this number is no more, if there is room for that.
+    /// Announces the end of a destination of our own with this number, if the table has room.
     pub(super) fn renounce(
         &mut self,
         now: Time,
@@ -151,7 +151,7 @@ impl Table {
         }
     }
 
-    /// Takes note that neighbours are told of it now, and returns what they are told.
+    /// Returns the entry to send to neighbours, and marks the destination as sent now.
     pub(super) fn tell(&mut self, destination: Ipv4Addr) -> Option<wire::Entry> {
         let known = self.known.get_mut(&destination)?;
         known.told_hops = Some(known.hops());
@@ -190,7 +190,7 @@ impl Table {
 }
 
 impl Known {
-    /// A destination that is new to us, which neighbours are told of at once.
+    /// A new destination, announced to neighbours at once.
     fn new(now: Time, config: &Config, number: u32, way: Option<Way>) -> Self {
         Self {
             number,
@@ -233,7 +233,7 @@ impl Known {
         Outcome::Heard
     }
 
-    /// Takes news with the same number, which count if they are of a shorter way.
+    /// Takes news with the same number: a shorter way counts.
     fn compare(&mut self, now: Time, news: News) -> Outcome {
         let (Some(mine), Some(theirs)) = (self.way, news.way) else { return Outcome::Heard };
         if theirs.hops < mine.hops {
@@ -258,15 +258,15 @@ impl Known {
     fn fail(&mut self, now: Time) {
         self.way = None;
         self.broken_at = now;
-        // That it is broken is never waited with.
+        // A broken route is announced without delay.
         self.settled_at = now;
         self.told_at = Some(now);
     }
 
-    /// Decides when neighbours are told of the way: one as long as before needs no word of its own.
+    /// Decides when neighbours learn the route: a route of unchanged length needs no update of its own.
     fn settle(&mut self, now: Time) {
         if self.told_at.is_some_and(|_| self.settled_at <= now) {
-            // They are about to be told, of a destination that is new to them, say.
+            // An announcement is due already, of a new destination, for example.
             return;
         }
         if self.told_hops == Some(self.hops()) {

@@ -1,4 +1,4 @@
-//! Messages: entries one after the other, and nothing else.
+//! The messages of DSDV: entries one after the other, and nothing else.
 //!
 //! ```text
 //!  octet 0             4             8            12
@@ -12,18 +12,18 @@ use std::net::Ipv4Addr;
 /// Octets of an entry.
 pub const ENTRY: usize = 12;
 
-/// As many hops as this, or more, are no route; as in ns-2.
+/// A distance of at least this many hops means no route, as in ns-2.
 pub const INFINITE: u8 = 250;
 
-/// What a node says of a destination.
+/// One entry of an update: a destination with its distance and sequence number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Entry {
     /// The destination; 0.0.0.0 is the default route.
     pub destination: Ipv4Addr,
     /// Hops from there to it.
     pub hops: u32,
-    /// How new that is: the destination gives even numbers, and who loses the route the odd one that
-    /// follows.
+    /// The age of the entry: the destination gives even numbers, and a node that loses the route gives the following
+    /// odd one.
     pub number: u32,
 }
 
@@ -36,7 +36,7 @@ pub struct Malformed {
 }
 
 impl Entry {
-    /// Reads the whole entries of a message, and says whether there is a piece of one behind them.
+    /// Reads the whole entries of a message; also returns whether a piece of an entry follows.
     ///
     /// # Errors
     /// When there is none.

@@ -1,4 +1,4 @@
-//! What a node's TC messages tell, and when (RFC 3626, 9.2 and 9.3).
+//! Decides which neighbours a node's TC messages announce, and when (RFC 3626, 9.2 and 9.3).
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -11,7 +11,7 @@ use super::wire::Seq;
 /// A changed TC message goes out early, but not sooner after the last than this part of the interval.
 const EARLY: u32 = 4;
 
-/// The neighbours that the node tells of.
+/// The set of neighbours to announce in TC messages, with its ANSN.
 #[derive(Debug)]
 pub(super) struct Advert {
     ansn: Seq,
@@ -19,7 +19,7 @@ pub(super) struct Advert {
     /// When the next message is due, and when the last was sent.
     due: Option<Time>,
     sent: Option<Time>,
-    /// Until when it is said that there are no neighbours to tell of any more.
+    /// Until when to announce an empty set of neighbours.
     empty_until: Time,
 }
 
@@ -71,7 +71,7 @@ impl Advert {
         }
     }
 
-    /// What the message says that is due; the one after it is due at `next`.
+    /// Returns the content of the TC message that is due, and schedules the next one at `next`.
     pub(super) fn take(&mut self, now: Time, next: Time) -> Option<(Seq, Vec<Ipv4Addr>)> {
         self.due.take_if(|due| *due <= now)?;
         if self.neighbours.is_empty() && self.empty_until <= now {

@@ -1,4 +1,4 @@
-//! What can be set.
+//! Configuration of OLSR, with defaults.
 
 use std::time::Duration;
 
@@ -31,26 +31,25 @@ pub struct Config {
     pub willingness: u8,
     /// How many relays are to reach each two-hop neighbour, at least 1.
     pub mpr_coverage: usize,
-    /// Which neighbours TC messages tell of.
+    /// Neighbours to announce in TC messages.
     pub tc_redundancy: TcRedundancy,
     /// Whether links have to prove themselves.
     pub hysteresis: Hysteresis,
-    /// Networks behind this node, which it announces: 0.0.0.0/0 for the Internet. Those of IPv6 are
-    /// left out.
+    /// Networks behind this node, announced to others; 0.0.0.0/0 stands for the Internet. IPv6 prefixes are left out.
     pub attached: Vec<Prefix>,
     /// Bounds of its memory.
     pub bounds: Bounds,
 }
 
-/// Which neighbours a node tells all nodes of (RFC 3626, 15.1).
+/// Neighbours that a node announces to all nodes (RFC 3626, 15.1).
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum TcRedundancy {
-    /// Those that chose it as a relay.
+    /// Neighbours that chose this node as a relay.
     #[default]
     Selectors,
-    /// These, and those that it chose.
+    /// Neighbours that chose this node, and neighbours chosen by this node.
     Relays,
-    /// All. Daemons that use a link only when both ends tell of it need this.
+    /// All neighbours. Daemons that use a link only if both ends announce it need this.
     All,
 }
 
@@ -59,15 +58,15 @@ impl TcRedundancy {
     pub const ALL: [Self; 3] = [Self::Selectors, Self::Relays, Self::All];
 }
 
-/// When a link is good enough (RFC 3626, 14): its quality is a mean of packets that came, 1, and
-/// that were lost, 0.
+/// When a link is good enough (RFC 3626, 14): the quality is a mean over packets, with 1 for each received and 0 for
+/// each lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hysteresis {
     /// Whether it counts at all.
     pub is_on: bool,
     /// Above this a link is used.
     pub high: f64,
-    /// Below this it is not any more.
+    /// Below this quality the link stops being good enough.
     pub low: f64,
     /// The weight of the latest packet.
     pub scaling: f64,
@@ -83,7 +82,7 @@ pub struct Bounds {
     pub two_hop: usize,
     /// Links between nodes farther away.
     pub topology: usize,
-    /// Addresses that are not the main one of a node.
+    /// Addresses of nodes other than their main addresses.
     pub aliases: usize,
     /// Networks behind nodes.
     pub networks: usize,
@@ -94,8 +93,8 @@ pub struct Bounds {
 }
 
 impl Config {
-    /// What suits a network with other daemons in it: TC messages tell of all neighbours, so that
-    /// those find all routes which use a link only when both ends tell of it. Both ways are accepted.
+    /// Settings for a network with other daemons: TC messages announce all neighbours, so that daemons which use a link
+    /// only if both ends announce it find all routes. Both ways are accepted.
     #[must_use]
     pub fn live() -> Self {
         Self { tc_redundancy: TcRedundancy::All, ..Self::default() }

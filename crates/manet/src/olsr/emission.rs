@@ -1,4 +1,4 @@
-//! A node's own messages: when they are due, and what they say (RFC 3626, 5.2, 6.2, 9.2 and 12.2).
+//! Makes a node's own messages, and decides when they are due (RFC 3626, 5.2, 6.2, 9.2 and 12.2).
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,7 +16,7 @@ use super::wire::{
 };
 
 impl Olsr {
-    /// Decides anew of whom TC messages tell.
+    /// Recalculates the set of neighbours that TC messages announce.
     pub(super) fn advertise(&mut self, now: Time) {
         let mut neighbours: BTreeSet<Ipv4Addr> = self.hood.selectors().collect();
         match self.config.tc_redundancy {
@@ -86,13 +86,12 @@ impl Olsr {
         self.stats.add(Counter::TcSent, sent);
     }
 
-    /// When a message of which one is sent each `interval` is due again.
+    /// When a message sent once per `interval` is due again.
     fn after(&mut self, now: Time, interval: Duration) -> Time {
         now + interval.saturating_sub(self.jitter())
     }
 
-    /// Sends messages to all nodes: as many as it takes for each to fit a packet on each interface.
-    /// How many.
+    /// Floods messages: as many as needed for each to fit a packet on each interface. Returns their number.
     fn flood<T>(
         &mut self,
         now: Time,
@@ -133,7 +132,7 @@ impl Olsr {
         sent
     }
 
-    /// Makes the HELLO that an interface is owed: as many as it takes for each to fit a packet.
+    /// Makes the HELLO due on an interface: as many messages as needed for each to fit a packet.
     pub(super) fn greet(&mut self, now: Time, interface: usize) {
         let (Some(originator), Some(port)) = (self.own.main(), self.ports.get_mut(&interface))
         else {
@@ -172,18 +171,17 @@ impl Olsr {
     }
 }
 
-/// What messages of a kind look like.
+/// The layout of messages of one kind.
 struct Form {
     kind: Kind,
-    /// How long others keep what it says.
+    /// How long receivers keep the content.
     hold: Duration,
     /// Octets before the first entry, and of each.
     header: usize,
     entry: usize,
 }
 
-/// The neighbours that fit a HELLO with `room` octets for blocks, then those that fit the next, and
-/// so on; one empty part if there are none.
+/// Splits the neighbours into HELLOs with `room` octets for blocks each; one empty part if there are no neighbours.
 fn split(told: &[(LinkCode, Ipv4Addr)], room: usize) -> Vec<&[(LinkCode, Ipv4Addr)]> {
     let (mut parts, mut rest) = (Vec::new(), told);
     loop {

@@ -1,4 +1,4 @@
-//! What a packet brings: what its messages say, and which of them go on (RFC 3626, 3.4).
+//! Handles received packets: reads their messages and decides which to forward (RFC 3626, 3.4).
 
 use std::sync::Arc;
 
@@ -71,14 +71,13 @@ impl Olsr {
         } else {
             self.take_body(now, message)
         };
-        // Forwarding asks for the header alone: others may understand what this node does not (RFC
-        // 3626, 3.4.1).
+        // Forwarding needs only the header: others may understand a message unknown to this node (RFC 3626, 3.4.1).
         self.forward(now, from, message);
         taken
     }
 
-    /// A message with an address of ours as its originator: an echo of one that we made, or another
-    /// node's. What others would believe for longer than what we say is contradicted.
+    /// Handles a message with one of our addresses as its originator: an echo of our own, or a message of another node.
+    /// We contradict content that others would believe for longer than our own messages.
     fn take_own(&mut self, now: Time, from: Neighbour, message: &Message<'_>) {
         let header = &message.header;
         let is_ours = self.own.addresses.contains(&header.originator);
@@ -103,7 +102,7 @@ impl Olsr {
         seq: Seq,
         message: &Message<'_>,
     ) -> Result<(), Malformed> {
-        // From farther away it would tell of links that are not this neighbour's.
+        // A HELLO from farther away would describe links of another node.
         if message.header.hops > 0 {
             self.stats.count(Counter::HellosForwarded);
             return Ok(());
@@ -122,7 +121,7 @@ impl Olsr {
         Ok(())
     }
 
-    /// Takes what a message to all nodes says, if it is of a kind that is known.
+    /// Handles the content of a flooded message of a known kind.
     fn take_body(&mut self, now: Time, message: &Message<'_>) -> Result<(), Malformed> {
         let (header, body, stats) = (&message.header, message.body, &mut self.stats);
         let (until, originator) = (now + header.validity(), header.originator);

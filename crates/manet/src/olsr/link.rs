@@ -1,4 +1,4 @@
-//! A link to a neighbour: what was heard of it, and how good it is (RFC 3626, 7.1 and 14).
+//! A link to a neighbour: the state heard in HELLOs, and the quality (RFC 3626, 7.1 and 14).
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use base::time::{Time, earliest};
 use super::config::Hysteresis;
 use super::wire::{self, Seq};
 
-/// Packets in a row that are counted as lost at most, and how old a packet may be: numbers farther away
-/// are those of a neighbour that began anew.
+/// Most packets in a row counted as lost, and the greatest age of a packet: numbers farther away come from a restarted
+/// neighbour.
 const MOST_MISSING: u16 = 32;
 
 /// A link from an interface to a neighbour's.
@@ -19,7 +19,7 @@ pub(super) struct Link {
     pub(super) main: Ipv4Addr,
     /// How willing it is to carry for others.
     pub(super) willingness: u8,
-    /// Until when it counts as heard in both directions, and as heard at all.
+    /// Until when the link counts as symmetric, and as heard.
     symmetric: Option<Time>,
     heard: Option<Time>,
     /// Until when it is remembered.
@@ -27,7 +27,7 @@ pub(super) struct Link {
     quality: Option<Quality>,
 }
 
-/// What the neighbour says of the link.
+/// The state of the link as the neighbour reports it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Said {
     /// It hears this node.
@@ -38,16 +38,16 @@ pub(super) enum Said {
     Nothing,
 }
 
-/// How much of what the neighbour sends arrives.
+/// The quality of a link: the part of the neighbour's packets that arrives.
 #[derive(Clone, Debug)]
 struct Quality {
-    /// The mean of packets that came, 1, and that were lost, 0.
+    /// The mean over packets: 1 for each received, 0 for each lost.
     mean: f64,
     /// Whether it was not good enough yet.
     is_pending: bool,
     /// Until when the link counts as lost.
     lost: Option<Time>,
-    /// The number of its latest packet.
+    /// Sequence number of the neighbour's latest packet.
     seq: Seq,
     /// How often it says HELLO, and when the next one is overdue.
     interval: Duration,
@@ -90,7 +90,7 @@ impl Link {
         }
     }
 
-    /// Learns that a packet with this number came.
+    /// Counts a received packet with this number.
     pub(super) fn handle_packet(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! OLSR: every node knows its way to all others before it needs it (RFC 3626).
+//! OLSR: every node knows routes to all others before it needs them (RFC 3626).
 //!
 //! ```text
 //!            HELLO: whom do I hear, whom do I choose to carry for me
@@ -41,7 +41,7 @@ use std::net::Ipv4Addr;
 /// The UDP port that messages come from and go to.
 pub const PORT: u16 = 698;
 
-/// Whether a node can have this address: those of networks, groups and hosts themselves are none.
+/// Whether a node can have this address: networks, groups and special addresses are excluded.
 fn is_node(address: Ipv4Addr) -> bool {
     matches!(address.octets()[0], 1..=126 | 128..=223)
 }

@@ -1,4 +1,4 @@
-//! Which neighbours carry a node's broadcasts on (RFC 3626, 8.3.1 and 16).
+//! Chooses a node's multipoint relays, the neighbours that relay its broadcasts (RFC 3626, 8.3.1 and 16).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -8,15 +8,15 @@ use std::net::Ipv4Addr;
 pub(super) struct Candidate {
     /// How willing it is, 1 to 7.
     pub(super) willingness: u8,
-    /// The strict two-hop neighbours that it reaches.
+    /// Strict two-hop neighbours reachable through this neighbour.
     pub(super) reaches: BTreeSet<Ipv4Addr>,
 }
 
-/// It carries for everyone whatever that is good for.
+/// The neighbour relays for everyone, useful or not.
 pub(super) const ALWAYS: u8 = 7;
 
-/// The neighbours of an interface that together reach each two-hop neighbour `coverage` times, or as
-/// often as all of them do. Those that are willing always are among them.
+/// The neighbours of an interface that together reach each two-hop neighbour `coverage` times, or as often as all of
+/// them do. Neighbours of willingness "always" are included.
 pub(super) fn select(
     candidates: &BTreeMap<Ipv4Addr, Candidate>,
     coverage: usize,
@@ -62,7 +62,8 @@ pub(super) fn select(
             (reach > 0, candidate.willingness, reach, candidate.reaches.len(), lowest)
         };
         let best = others.iter().enumerate().max_by_key(|(_, other)| value(other));
-        // Each is reached by as many as are missing, so someone reaches more.
+        // Each missing node is reached by at least as many candidates as it lacks relays, so some candidate reaches
+        // more.
         let Some((at, _)) = best else { break };
         let (address, candidate) = others.swap_remove(at);
         choose(address, candidate, &mut missing);
@@ -76,7 +77,7 @@ fn prune(
     needed: BTreeMap<Ipv4Addr, usize>,
     mut chosen: BTreeSet<Ipv4Addr>,
 ) -> BTreeSet<Ipv4Addr> {
-    // How many of the chosen reach a two-hop neighbour beyond those that have to.
+    // Surplus of chosen relays that reach a two-hop neighbour.
     let mut spare: BTreeMap<Ipv4Addr, usize> = BTreeMap::new();
     for reached in chosen.iter().flat_map(|address| &candidates[address].reaches) {
         *spare.entry(*reached).or_default() += 1;

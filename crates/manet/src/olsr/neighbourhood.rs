@@ -1,5 +1,5 @@
-//! Neighbours and theirs: whom a node hears, whom these hear, who chose it as a relay, and whom it
-//! chose (RFC 3626, 4.2, 4.3, 7 and 8).
+//! Neighbours and two-hop neighbours: links, relays chosen by this node, and relay selectors (RFC 3626, 4.2, 4.3, 7 and
+//! 8).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -15,16 +15,16 @@ use super::stats::{Counter, Stats};
 use super::wire::{self, Hello, LinkCode, Seq};
 use crate::Neighbour;
 
-/// What is known of the neighbours.
+/// State of all neighbours.
 #[derive(Debug)]
 pub(super) struct Neighbourhood {
     links: BTreeMap<Neighbour, Link>,
     /// The symmetric neighbours by their main addresses.
     symmetric: BTreeMap<Ipv4Addr, Known>,
-    /// The symmetric neighbours of neighbours, by the main address of the neighbour and as it calls
-    /// them: which node has an address may become known later.
+    /// Symmetric neighbours of our neighbours. Keys: the main address of the neighbour, and the address in the
+    /// neighbour's HELLO; the owner of the second may become known later.
     two_hop: Soft<(Ipv4Addr, Ipv4Addr), ()>,
-    /// The neighbours that chose this node as a relay.
+    /// Neighbours that chose this node as a relay.
     selectors: Soft<Ipv4Addr, ()>,
     relays: BTreeSet<Ipv4Addr>,
     changes: Changes,
@@ -35,11 +35,11 @@ pub(super) struct Neighbourhood {
 pub(super) struct Known {
     /// How willing it is to carry for others.
     pub(super) willingness: u8,
-    /// By what link it is reached.
+    /// The link to use.
     pub(super) via: Neighbour,
 }
 
-/// What is different since it was last asked for.
+/// Changes since the last query.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Changes {
     /// Neighbours, links to them, or their neighbours: relays and routes are.
@@ -56,7 +56,7 @@ pub(super) struct Greeting<'a> {
     pub(super) seq: Seq,
     pub(super) header: &'a wire::Header,
     pub(super) hello: &'a Hello<'a>,
-    /// The address of the interface that it came in on.
+    /// The address of the receiving interface.
     pub(super) here: Ipv4Addr,
     /// All addresses of this node.
     pub(super) own: &'a BTreeSet<Ipv4Addr>,
@@ -150,7 +150,7 @@ impl Neighbourhood {
             .blocks()
             .filter(|it| is_relay(it.code))
             .flat_map(|it| it.addresses.iter());
-        // A node that never carries was chosen before that was known.
+        // A node of willingness "never" was chosen before others knew its willingness.
         if config.willingness > 0 && chosen.any(|address| greeting.own.contains(&address)) {
             let renewed = self.selectors.renew(greeting.header.originator, until, ());
             self.changes.is_selectors |= renewed == Renewed::New;
@@ -171,7 +171,7 @@ impl Neighbourhood {
         self.settle();
     }
 
-    /// Learns that another node's address is known for what it is, or that this node's are others.
+    /// Notes a change of addresses: another node's alias became known, or this node's own addresses changed.
     pub(super) fn handle_names(&mut self) {
         self.changes.is_reach = true;
     }
@@ -186,7 +186,7 @@ impl Neighbourhood {
         self.settle();
     }
 
-    /// Finds out who is a symmetric neighbour; what those said who are none any more is forgotten.
+    /// Recalculates the symmetric neighbours, and forgets two-hop neighbours reported by former ones.
     fn settle(&mut self) {
         let mut symmetric = BTreeMap::new();
         for (&via, link) in self.links.iter().filter(|(_, link)| link.is_symmetric()) {
@@ -234,12 +234,12 @@ impl Neighbourhood {
         is_other
     }
 
-    /// What is different since this was last called.
+    /// Takes the changes since the last call.
     pub(super) fn take_changes(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
 
-    /// What a HELLO on an interface says of the neighbours, those of a kind together.
+    /// The neighbours listed in a HELLO on an interface, grouped by kind.
     pub(super) fn told(&self, interface: usize) -> Vec<(LinkCode, Ipv4Addr)> {
         let mut told = Vec::new();
         let mut rest: BTreeSet<Ipv4Addr> = self.links.values().map(|link| link.main).collect();
@@ -293,12 +293,12 @@ impl Neighbourhood {
         self.selectors.contains(&main)
     }
 
-    /// The neighbours that chose this node as a relay.
+    /// Neighbours that chose this node as a relay.
     pub(super) fn selectors(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.selectors.iter().map(|(main, ())| *main)
     }
 
-    /// The neighbours that this node chose.
+    /// Neighbours that this node chose as relays.
     pub(super) fn relays(&self) -> &BTreeSet<Ipv4Addr> {
         &self.relays
     }
@@ -318,7 +318,7 @@ impl Neighbourhood {
     }
 }
 
-/// What a HELLO says of the link to the interface with this address.
+/// The state of the link to the interface with this address, according to a HELLO.
 fn said_of(here: Ipv4Addr, hello: &Hello<'_>) -> Said {
     let mut said = Said::Nothing;
     for block in hello.blocks() {

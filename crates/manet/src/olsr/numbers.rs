@@ -1,4 +1,4 @@
-//! The numbers of a node's own messages, by which it tells echoes of them from another node's.
+//! Sequence numbers of a node's own messages: tell echoes from messages that another node sent with the same address.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::wire::Seq;
 #[derive(Debug)]
 pub(super) struct Numbers {
     next: Seq,
-    /// The first number of this period, and of the one before it.
+    /// The first number of the present period and of the previous one.
     marks: [Seq; 2],
     /// When the next period begins.
     turns_at: Option<Time>,
@@ -37,8 +37,8 @@ impl Numbers {
         number
     }
 
-    /// Somebody gave a message of the node's this number. If it is yet to come, the node goes on after it,
-    /// since others would take its own message of that number for a copy.
+    /// Another node used this number in our name. If the number lies ahead, ours continue after it, since others would
+    /// take our own message of that number for a copy.
     pub(super) fn overtake(&mut self, number: Seq) {
         if !self.next.is_after(number) {
             self.next = number.next();
@@ -51,7 +51,7 @@ impl Numbers {
         self.next
     }
 
-    /// Whether a message of this number may be one that this node made.
+    /// Whether this node may have made a message with this number.
     pub(super) fn may_be_ours(&self, now: Time, number: Seq) -> bool {
         let [_, oldest] = self.marks;
         let since = |seq: Seq| seq.0.wrapping_sub(oldest.0);

@@ -1,4 +1,4 @@
-//! What waits to be sent on an interface (RFC 3626, 3.4.1 and 18.2).
+//! Queue of messages to send on an interface (RFC 3626, 3.4.1 and 18.2).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::wire::{Kind, PACKET_HEADER, Packet, Seq};
 #[derive(Debug)]
 pub(super) struct Outbox {
     waiting: Vec<Waiting>,
-    /// Whether the time of one of them has come.
+    /// Whether a waiting message is due.
     is_ready: bool,
     /// The number of the next packet.
     seq: Seq,
@@ -19,7 +19,7 @@ pub(super) struct Outbox {
 #[derive(Debug)]
 struct Waiting {
     due: Time,
-    /// Of the node's own messages, what it is: a later one takes its place.
+    /// The kind of an own message: a later message of the same kind replaces it.
     own: Option<Kind>,
     octets: Arc<[u8]>,
 }
@@ -66,7 +66,7 @@ impl Outbox {
         self.waiting.insert(at, Waiting { due, own, octets });
     }
 
-    /// Drops the node's own messages of a kind: they say what was so before.
+    /// Drops the node's own messages of a kind because their content is outdated.
     pub(super) fn withdraw(&mut self, kind: Kind) {
         self.waiting.retain(|waiting| waiting.own != Some(kind));
     }
@@ -82,7 +82,7 @@ impl Outbox {
         self.is_ready |= self.waiting.first().is_some_and(|waiting| waiting.due <= now);
     }
 
-    /// Puts what is due into a packet, and as much of the rest as fits.
+    /// Fills a packet with the messages that are due, and with as many others as fit.
     pub(super) fn poll(&mut self, now: Time, room: usize, out: &mut Vec<u8>) -> bool {
         self.handle_timeout(now);
         if !self.is_ready || self.waiting.is_empty() {

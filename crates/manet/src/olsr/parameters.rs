@@ -1,4 +1,4 @@
-//! What users may set of OLSR.
+//! The table of OLSR's parameters: ranges and defaults, for users.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use base::parameter::{Kind, Parameter, Rule, Table, Value};
 
 use super::config::{Config, TcRedundancy};
 
-/// What users may set of OLSR. Networks behind a node are a list of their own.
+/// The settings of OLSR. Networks behind a node are a separate list.
 pub static PARAMETERS: Table<Config> = Table {
     name: "olsr",
     parameters: &[
@@ -221,7 +221,7 @@ pub static PARAMETERS: Table<Config> = Table {
     ],
 };
 
-/// What a time field of a message can say (RFC 3626, 18.3).
+/// The range of a time field in a message (RFC 3626, 18.3).
 const PERIOD: Kind =
     Kind::Period { least: Duration::from_micros(62_500), most: Duration::from_secs(3_968) };
 const SHARE: Kind = Kind::Share { least: 0.01, most: 0.99 };

@@ -1,4 +1,4 @@
-//! The core: what it is driven by, and what it hands out.
+//! The OLSR router: the calls of the driver, and the results for the driver.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -37,7 +37,7 @@ pub struct Olsr {
     pub(super) advert: Advert,
     pub(super) numbers: Numbers,
     pub(super) notices: Notices,
-    /// When to tell of other addresses, and of networks.
+    /// When to announce the other addresses, and the networks.
     pub(super) mid_at: Option<Time>,
     pub(super) hna_at: Option<Time>,
     /// Whether the routes may be others than the last that were calculated.
@@ -50,8 +50,7 @@ pub struct Olsr {
 /// The addresses of the node.
 #[derive(Debug, Default)]
 pub(super) struct Identity {
-    /// The interface whose address is the main one, and that address, which stays when the interface
-    /// goes down.
+    /// The interface with the main address, and the main address itself, which stays when the interface goes down.
     main: Option<(usize, Ipv4Addr)>,
     /// All, the main one too.
     pub(super) addresses: BTreeSet<Ipv4Addr>,
@@ -68,14 +67,14 @@ pub(super) struct Port {
 }
 
 impl Identity {
-    /// The address by which other nodes know this one, once there is any.
+    /// The main address of this node, once known.
     pub(super) fn main(&self) -> Option<Ipv4Addr> {
         self.main.map(|(_, address)| address)
     }
 }
 
 impl Olsr {
-    /// A node without interfaces yet. Its main address is that of the first that comes up.
+    /// Makes a node without interfaces. The first interface to come up gives the main address.
     #[must_use]
     pub fn new(config: Config, mut rng: Rng) -> Self {
         let ansn = Seq(low16(rng.bits()));
@@ -109,7 +108,7 @@ impl Olsr {
         self.hood.symmetric().keys().copied()
     }
 
-    /// The neighbours that carry this node's broadcasts on.
+    /// The neighbours that relay this node's broadcasts.
     pub fn relays(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.hood.relays().iter().copied()
     }
@@ -156,7 +155,7 @@ impl Olsr {
         schedule(&mut self.hna_at, has_networks, || now + self.rng.within(hna));
     }
 
-    /// Finds what is different of the routes.
+    /// Recalculates the routes and finds the differences.
     fn calculate(&mut self) {
         if !std::mem::take(&mut self.are_routes_stale) {
             return;
@@ -264,7 +263,7 @@ impl Router for Olsr {
     }
 }
 
-/// Sets a deadline that is wanted and not set, and clears one that is not wanted.
+/// Sets a wanted deadline if unset, and clears an unwanted one.
 fn schedule(deadline: &mut Option<Time>, is_wanted: bool, at: impl FnOnce() -> Time) {
     *deadline = if is_wanted { deadline.or_else(|| Some(at())) } else { None };
 }

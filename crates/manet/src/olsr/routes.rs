@@ -1,4 +1,4 @@
-//! The way to every node and network (RFC 3626, 10 and 12.6).
+//! Calculates routes to every node and network (RFC 3626, 10 and 12.6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -69,7 +69,7 @@ fn ways(own: Own<'_>, hood: &Neighbourhood, topology: &Topology) -> BTreeMap<Ipv
     let mut ways: BTreeMap<Ipv4Addr, Way> =
         symmetric.iter().map(|(main, known)| (*main, (known.via, 1))).collect();
 
-    // By the most willing neighbour, of these by the one with the lowest address.
+    // Through the most willing neighbour; among equals, the one with the lowest address.
     let mut carriers: BTreeMap<Ipv4Addr, (u8, Neighbour)> = BTreeMap::new();
     for (neighbour, address) in hood.two_hop() {
         let node = topology.main_of(address);

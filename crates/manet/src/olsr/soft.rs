@@ -1,15 +1,15 @@
-//! A table whose entries end unless they are renewed, with a bound.
+//! A bounded table with entries that expire unless renewed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
 
 use base::time::Time;
 
-/// What is known for a time. It never holds more entries than it may.
+/// A bounded table with expiring entries.
 #[derive(Clone, Debug)]
 pub(super) struct Soft<K, V> {
     entries: BTreeMap<K, (Time, V)>,
-    /// The keys in the order in which they end.
+    /// The keys in order of expiry.
     ends: BTreeSet<(Time, K)>,
     most: usize,
 }
@@ -17,7 +17,7 @@ pub(super) struct Soft<K, V> {
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Renewed {
-    /// There is no room for it.
+    /// The table has no room.
     Full,
     /// It was known.
     Known,
@@ -50,7 +50,7 @@ impl<K: Copy + Ord, V> Soft<K, V> {
         renewed
     }
 
-    /// Removes the entry that ends first, if there is no room for another one.
+    /// Removes the entry that expires first, if the table is full.
     pub(super) fn make_room(&mut self) -> bool {
         if self.entries.len() < self.most {
             return false;
@@ -122,7 +122,7 @@ impl<K: Copy + Ord, V> Soft<K, V> {
         self.entries.len()
     }
 
-    /// Entries that one node may have of all: an eighth, so that no single one fills the table.
+    /// The most entries of one node: an eighth of the table, so that no node fills it alone.
     pub(super) fn share(&self) -> usize {
         (self.most / 8).max(1)
     }

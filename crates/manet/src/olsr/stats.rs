@@ -1,4 +1,4 @@
-//! What happened, counted.
+//! Counters of OLSR.
 
 /// What is counted since the core started.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -14,17 +14,17 @@ pub enum Counter {
     /// Packets ignored, cut short, or not understood whole, because they or a message in them could not
     /// be read.
     PacketsMalformed,
-    /// Packets ignored: from no address that a neighbour can have, such as one of this node's, or by
-    /// an interface that is down.
+    /// Packets ignored: the source cannot be a neighbour (one of our own addresses, for example), or the interface is
+    /// down.
     PacketsStray,
     /// Messages ignored: their originator is this node, or has no address that a node can have.
     MessagesOwn,
-    /// ... of those, messages with an address of this node as their originator that it has not made:
-    /// another node has the address, or somebody forges it.
+    /// ... of those, messages with our address as originator that we never made: another node has the address, or
+    /// somebody forges it.
     MessagesDisputed,
-    /// Messages ignored: they had no hop left when they came.
+    /// Messages ignored: no hop was left on arrival.
     MessagesExpired,
-    /// Messages ignored: there is no symmetric link to the neighbour that sent them.
+    /// Messages ignored: the link to their sender is not symmetric.
     MessagesStrange,
     /// Messages ignored: copies of others.
     MessagesDuplicate,
@@ -32,10 +32,10 @@ pub enum Counter {
     MessagesForwarded,
     /// Messages not forwarded: too many wait.
     MessagesFull,
-    /// Messages not sent on an interface: they do not fit a packet there.
+    /// Messages not sent on an interface: too long for a packet.
     MessagesTooBig,
-    /// Parts of messages skipped, the rest of which counted: addresses that no node has, networks with
-    /// no mask, blocks of no known kind, and what is cut.
+    /// Unreadable parts of messages otherwise accepted: addresses that no node has, networks without a mask, unknown
+    /// kinds of blocks, and cut entries.
     EntriesStrange,
     /// HELLOs sent.
     HellosSent,
@@ -69,7 +69,7 @@ pub enum Counter {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stats([u64; NAMES.len()]);
 
-/// The names under which drivers show them, in the order of the variants.
+/// Names shown by drivers, in the order of the variants.
 const NAMES: [(Counter, &str); 28] = [
     (Counter::LinksFull, "links_full"),
     (Counter::LinksBroken, "links_broken"),
@@ -116,7 +116,7 @@ impl Stats {
         self.0[counter as usize] += number;
     }
 
-    /// Counts entries of a list that were skipped, and its end if that is cut.
+    /// Counts skipped entries of a list, and its end if cut.
     pub(super) fn add_strange(&mut self, entries: usize, is_cut: bool) {
         self.add(Counter::EntriesStrange, entries as u64 + u64::from(is_cut));
     }

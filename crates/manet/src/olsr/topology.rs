@@ -1,5 +1,5 @@
-//! What messages that go to all nodes say: links between others, addresses of theirs, networks
-//! behind them; and which messages came (RFC 3626, 3.4, 5.4, 9.5 and 12.5).
+//! Content of flooded messages: links between other nodes, their addresses, and the networks behind them; also
+//! remembers the messages received (RFC 3626, 3.4, 5.4, 9.5 and 12.5).
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -14,14 +14,14 @@ use super::soft::{Renewed, Soft};
 use super::stats::{Counter, Stats};
 use super::wire::{Addresses, Hna, Seq, Tc};
 
-/// What is known of nodes farther away.
+/// State of nodes beyond the neighbourhood.
 #[derive(Debug)]
 pub(super) struct Topology {
-    /// Who tells of whom, and with what ANSN.
+    /// Links announced by nodes, with the ANSN of the announcement.
     links: Soft<(Ipv4Addr, Ipv4Addr), Seq>,
     /// Main addresses by the others.
     aliases: Soft<Ipv4Addr, Ipv4Addr>,
-    /// Gateways and what is behind them.
+    /// Gateways and the networks behind them.
     networks: Soft<(Ipv4Addr, Prefix), ()>,
     duplicates: Soft<(Ipv4Addr, u16), Copies>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Topology {
 /// What was done with a message.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Copies {
-    /// The interfaces that it came in on.
+    /// The interfaces on which copies came in.
     interfaces: BTreeSet<usize>,
     is_forwarded: bool,
 }
@@ -88,7 +88,7 @@ impl Topology {
         let is_told = |address: &Ipv4Addr| is_node(*address) && *address != originator;
         let strange = tc.neighbours.iter().filter(|it| !is_told(it)).count();
         stats.add_strange(strange, tc.neighbours.is_cut());
-        // What was known is renewed first: what is then of an older number has ended.
+        // Known links are renewed first: a link still with an older number has ended.
         for address in tc.neighbours.iter().filter(is_told) {
             if self.links.contains(&(originator, address)) {
                 self.links.renew((originator, address), until, tc.ansn);
@@ -115,8 +115,8 @@ impl Topology {
         is_changed
     }
 
-    /// Takes a MID message; whether an address became known. Those for which `is_known` is true, and
-    /// those that are another node's already, are not the originator's.
+    /// Handles a MID message; returns whether an address became known. Addresses for which `is_known` is true, and
+    /// addresses of other nodes, do not become the originator's.
     pub(super) fn handle_mid(
         &mut self,
         until: Time,
@@ -182,7 +182,7 @@ impl Topology {
         is_changed
     }
 
-    /// The main address of the node that has this one.
+    /// The main address of the node with this address.
     pub(super) fn main_of(&self, address: Ipv4Addr) -> Ipv4Addr {
         self.aliases.get(&address).copied().unwrap_or(address)
     }
@@ -192,7 +192,7 @@ impl Topology {
         self.aliases.iter().map(|(address, main)| (*address, *main))
     }
 
-    /// The gateways and what is behind them.
+    /// The gateways and the networks behind them.
     pub(super) fn networks(&self) -> impl Iterator<Item = (Ipv4Addr, Prefix)> {
         self.networks.iter().map(|(key, ())| *key)
     }

@@ -1,4 +1,4 @@
-//! What can be set.
+//! Configuration of OSPF, with defaults.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use base::ip::Prefix;
 /// The parameters of a router. The default is what RFC 2328, appendices B and C, says or proposes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The router's number; unless given, the address of its first interface.
+    /// The router ID; by default, the address of the first interface.
     pub router_id: Option<Ipv4Addr>,
-    /// The area of all its links.
+    /// The area of all links.
     pub area: u32,
     /// Between two hellos on a link, in whole seconds.
     pub hello_interval: Duration,
@@ -35,7 +35,7 @@ pub struct Config {
     /// How many leading bits the addresses at both ends of a link have in common: its network, which is
     /// announced.
     pub link_bits: u8,
-    /// Networks and hosts behind this router, which it announces. Those of IPv6 are left out.
+    /// Networks and hosts behind this router, announced to the others. IPv6 prefixes are left out.
     pub attached: Vec<Prefix>,
     /// Bounds of its memory.
     pub bounds: Bounds,

@@ -1,4 +1,4 @@
-//! The LSAs that a router knows, and how old they are (RFC 2328, 12.2 and 14).
+//! The link-state database: known LSAs and their ages (RFC 2328, 12.2 and 14).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(super) struct Database {
     entries: BTreeMap<Key, Entry>,
     /// When each LSA ends that is not over yet.
     ends: BTreeSet<(Time, Key)>,
-    /// Those that are over, and stay until all neighbours know.
+    /// LSAs at their maximum age, kept until all neighbours know.
     over: BTreeSet<Key>,
     octets: usize,
 }
@@ -23,23 +23,23 @@ pub(super) struct Database {
 #[derive(Debug)]
 pub(super) struct Entry {
     lsa: Lsa,
-    /// When it had the age that stands in it.
+    /// Time at which the age in the header was right.
     since: Time,
     /// When it came from a neighbour; `None` of the router's own.
     pub(super) came_at: Option<Time>,
-    /// When it was last sent back to somebody who knew an older one.
+    /// When we last sent the LSA back to a neighbour with an older one.
     pub(super) returned_at: Option<Time>,
 }
 
 impl Entry {
-    /// Its header as it is now.
+    /// The header with its present age.
     pub(super) fn header(&self, now: Time) -> Header {
         let passed = u16::try_from(now.since(self.since).as_secs()).unwrap_or(Header::MAX_AGE);
         let age = self.lsa.header.age.saturating_add(passed).min(Header::MAX_AGE);
         Header { age, ..self.lsa.header }
     }
 
-    /// The LSA as it is now.
+    /// The LSA with its present age.
     pub(super) fn lsa(&self, now: Time) -> Lsa {
         Lsa { header: self.header(now), body: self.lsa.body.clone() }
     }
@@ -80,7 +80,7 @@ impl Database {
         count <= bounds.lsas + 1 && octets <= bounds.octets
     }
 
-    /// Puts an LSA in place of its older instance.
+    /// Installs an LSA, replacing its older instance.
     pub(super) fn install(&mut self, now: Time, mut lsa: Lsa, came_at: Option<Time>) {
         let key = lsa.header.key;
         self.remove(&key);

@@ -1,5 +1,4 @@
-//! Two neighbours describe to each other what they have, and ask for what they lack (RFC 2328, 10.6 to
-//! 10.9).
+//! Database exchange: two neighbours describe their databases, and request missing LSAs (RFC 2328, 10.6 to 10.9).
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -21,7 +20,7 @@ impl Ospf {
         let mtu = self.mtu(interface);
         self.set_state(interface, State::ExStart);
         let Some(peer) = self.peer_mut(interface) else { return };
-        // Each exchange has numbers of its own.
+        // Each exchange uses fresh sequence numbers.
         let number = peer.exchange.number.wrapping_add(1 + fresh);
         peer.exchange.number = number;
         peer.exchange.is_master = true;
@@ -37,7 +36,7 @@ impl Ospf {
         });
     }
 
-    /// Begins it anew, because of what the neighbour said.
+    /// Restarts the exchange after a packet of the neighbour that calls for a new one.
     fn restart_exchange(&mut self, interface: usize) {
         self.stats.count(Counter::ExchangesRestarted);
         self.begin_exchange(interface);
@@ -56,7 +55,7 @@ impl Ospf {
         let Some(own) = self.id else { return };
         let state = self.peer_mut(interface).map(|peer| peer.state);
         if state == Some(State::Init) {
-            // A description says that it hears us, too.
+            // A description also proves that the neighbour hears us.
             self.begin_exchange(interface);
         }
         let Some(peer) = self.peer_mut(interface) else { return };
@@ -134,7 +133,7 @@ impl Ospf {
             known.is_none_or(|known| known.newness(header) == Ordering::Less)
         };
         let lacking: Vec<Header> = it.headers.iter().filter(lacks).copied().collect();
-        // What there is no room for is not asked for: the adjacency comes about without it.
+        // Does not request LSAs that have no room: the adjacency forms without them.
         let most = self.config.bounds.lsas + 1;
         let mtu = self.mtu(interface);
         let Some(link) = self.links.get_mut(&interface) else { return };
@@ -213,13 +212,13 @@ impl Ospf {
 }
 
 impl Peer {
-    /// The part of the description that is to be sent.
+    /// The next part of the description to send.
     pub(super) fn poll_description(&mut self, again_at: Time) -> Option<Description> {
         let exchange = &mut self.exchange;
         if !std::mem::take(&mut exchange.is_owed) {
             return None;
         }
-        // Only who leads sends on its own account.
+        // Only the master sends unasked.
         exchange.again_at =
             (exchange.is_master && self.state <= State::Exchange).then_some(again_at);
         exchange.sent.clone()

@@ -1,4 +1,4 @@
-//! LSAs go to all routers, hop by hop, until every neighbour has acknowledged (RFC 2328, 13).
+//! Floods LSAs to all routers, hop by hop, until every neighbour has acknowledged (RFC 2328, 13).
 
 use std::cmp::Ordering;
 
@@ -73,7 +73,7 @@ impl Ospf {
         }
     }
 
-    /// Sends what is newer to who sent what is older.
+    /// Sends our newer instance to a neighbour that sent an older one.
     fn handle_older(&mut self, now: Time, interface: usize, key: Key) {
         self.stats.count(Counter::LsasOld);
         let least = self.config.min_ls_arrival;
@@ -98,7 +98,7 @@ impl Ospf {
         self.database.install(now, lsa, came_at);
     }
 
-    /// Has what is in the database sent to all neighbours but the one that it came from.
+    /// Sends an LSA of the database to all neighbours except the one that sent it.
     pub(super) fn flood(&mut self, now: Time, key: Key, from: Option<usize>) {
         let Some(header) = self.database.get(&key).map(|entry| entry.header(now)) else { return };
         let mut ready = Vec::new();
@@ -157,7 +157,7 @@ impl Ospf {
         !done.is_empty()
     }
 
-    /// Whether some neighbour is still told what there is: until then nothing is forgotten.
+    /// Whether an exchange with any neighbour is running: until its end nothing is forgotten.
     fn is_exchanging(&self) -> bool {
         let mut peers = self.links.values().filter_map(|link| link.neighbour.as_ref());
         peers.any(|peer| matches!(peer.state, State::Exchange | State::Loading))

@@ -1,4 +1,4 @@
-//! Hellos: who is at the other end of a link (RFC 2328, 9.5 and 10.5).
+//! Sends and handles hellos: they find the router at the other end of a link (RFC 2328, 9.5 and 10.5).
 
 use std::net::Ipv4Addr;
 
@@ -78,7 +78,7 @@ fn seconds(period: std::time::Duration) -> u64 {
     period.as_secs()
 }
 
-/// The mask of a network with so many bits.
+/// The network mask with this many bits.
 pub(super) fn mask(bits: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! OSPF on point-to-point links of one area: every router knows the whole map, and finds its ways on it
-//! (RFC 2328).
+//! OSPF on point-to-point links of one area: every router knows the whole map, and calculates its routes from it (RFC
+//! 2328).
 //!
 //! ```text
 //!                hello: I hear you                      who is at the other end
@@ -13,7 +13,7 @@
 //!         ──▶ flooding ───────────────┴─────────────────────────────────▲  └──▶ transmit
 //! ```
 //!
-//! `docs/protocols/ospf.md` says what it leaves out.
+//! `docs/protocols/ospf.md` lists the parts left out.
 
 mod config;
 mod database;
@@ -40,7 +40,7 @@ pub use stats::{Counter, Stats};
 
 use std::net::Ipv4Addr;
 
-/// The number of the IP protocol that carries its packets.
+/// The IP protocol number of OSPF.
 pub const PROTOCOL: u8 = base::ip::protocol::OSPF;
 
 /// `AllSPFRouters`, which all packets on point-to-point links go to (RFC 2328, 8.1).

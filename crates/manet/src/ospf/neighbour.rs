@@ -1,4 +1,4 @@
-//! The router at the other end of a link, and how far we are with it (RFC 2328, 10).
+//! The neighbour on a link, and the state of the adjacency (RFC 2328, 10).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use super::wire::{Description, Header, Key};
 /// How far a router and its neighbour are.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum State {
-    /// It was heard, and has not said that it hears us.
+    /// The neighbour was heard, but has not confirmed hearing us.
     Init,
     /// Both hear each other, and agree on who leads the exchange.
     ExStart,
@@ -42,13 +42,13 @@ pub(super) struct Neighbour {
 pub(super) struct Exchange {
     /// Whether we lead it.
     pub(super) is_master: bool,
-    /// The number of the part that is under way.
+    /// Sequence number of the description in flight.
     pub(super) number: u32,
     /// What is still to be described.
     pub(super) left: VecDeque<Key>,
     /// The part that we sent last, or send next.
     pub(super) sent: Option<Description>,
-    /// The flags, options and number of what came last.
+    /// Flags, options and number of the latest description received.
     pub(super) heard: Option<([bool; 3], u8, u32)>,
     /// Whether our part is to be sent.
     pub(super) is_owed: bool,
@@ -60,7 +60,7 @@ pub(super) struct Exchange {
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     pub(super) lsas: BTreeMap<Key, Header>,
-    /// Those of them that were asked for and have not come.
+    /// Wanted LSAs that were requested and have not arrived.
     pub(super) asked: BTreeSet<Key>,
     pub(super) again_at: Option<Time>,
 }
@@ -68,9 +68,10 @@ pub(super) struct Wanted {
 /// What the neighbour is to get.
 #[derive(Debug, Default)]
 pub(super) struct Owed {
-    /// LSAs that it has to acknowledge; when each is sent again, where it does not wait to be sent now.
+    /// LSAs that the neighbour has to acknowledge, each with the time of its retransmission; `None` while it waits to
+    /// be sent now.
     pub(super) lsas: BTreeMap<Key, Option<Time>>,
-    /// LSAs that it asked for, or of which it knows an old instance.
+    /// LSAs that the neighbour requested, or of which the neighbour has an old instance.
     pub(super) answers: BTreeSet<Key>,
 }
 
@@ -87,7 +88,7 @@ impl Neighbour {
         }
     }
 
-    /// Begins from a state anew; nothing of what was said before holds.
+    /// Returns to a state and forgets the previous exchange.
     pub(super) fn reset(&mut self, state: State) {
         self.state = state;
         self.exchange = Exchange { number: self.exchange.number, ..Exchange::default() };

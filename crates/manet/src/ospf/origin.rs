@@ -1,4 +1,4 @@
-//! What a router says of itself (RFC 2328, 12.4 and 13.4).
+//! Makes the router's own LSA (RFC 2328, 12.4 and 13.4).
 
 use std::net::IpAddr;
 
@@ -62,7 +62,7 @@ impl Ospf {
         self.flood(now, key, None);
     }
 
-    /// Somebody has an LSA in this router's name that is newer than its own: from before a restart.
+    /// A neighbour has a newer LSA in this router's name: from before a restart.
     pub(super) fn reclaim(&mut self, now: Time, header: &Header) {
         self.stats.count(Counter::OriginationsRaised);
         let is_own = self.id.map(Key::of_router) == Some(header.key);
@@ -70,13 +70,13 @@ impl Ospf {
             self.own.number = Some(header.number);
             (self.own.is_wanted, self.own.is_forced) = (true, true);
         } else {
-            // It says nothing of this kind any more.
+            // The router has nothing of this kind left to announce.
             self.database.end(now, &header.key);
             self.flood(now, header.key, None);
         }
     }
 
-    /// What there is to say now.
+    /// Builds the router LSA from the present links.
     fn say(&self) -> RouterLsa {
         let mut links = Vec::new();
         let metric = self.config.cost;

@@ -1,13 +1,13 @@
-//! How far a router is with what it says of itself.
+//! Progress of the router's own LSA: its latest number, and the next one due.
 
 use base::time::Time;
 
 use super::config::Config;
 
-/// The router's own LSA: which instance there is, and whether another one is due.
+/// State of the router's own LSA: the number of the latest instance, and when the next one is due.
 #[derive(Debug, Default)]
 pub(super) struct Own {
-    /// The number of its last instance, or of what somebody else knew.
+    /// Sequence number of our latest instance, or of one that another router held.
     pub(super) number: Option<i32>,
     /// When that was made.
     pub(super) made_at: Option<Time>,

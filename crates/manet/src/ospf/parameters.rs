@@ -1,4 +1,4 @@
-//! What users may set of OSPF.
+//! The table of OSPF's parameters: ranges and defaults, for users.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use base::parameter::{Kind, Parameter, Rule, Table};
 
 use super::config::Config;
 
-/// What users may set of OSPF. Networks behind a router are a list of their own.
+/// The settings of OSPF. Networks behind a router are a separate list.
 pub static PARAMETERS: Table<Config> = Table {
     name: "ospf",
     parameters: &[

@@ -1,4 +1,4 @@
-//! The machine: what becomes of what comes in, and when something is due.
+//! The OSPF router: handles packets and timers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -22,7 +22,7 @@ use crate::{Arrival, Carrier, Event, Interface, Neighbour, Route, Router, Sendin
 pub struct Ospf {
     pub(super) config: Config,
     pub(super) rng: Rng,
-    /// The router's number, once it has one.
+    /// The router ID, once known.
     pub(super) id: Option<Ipv4Addr>,
     pub(super) links: BTreeMap<usize, Link>,
     pub(super) database: Database,
@@ -34,7 +34,7 @@ pub struct Ospf {
     pub(super) stats: Stats,
 }
 
-/// A link, and who is at its other end.
+/// A link, with the neighbour at the other end.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) interface: Interface,
@@ -44,10 +44,10 @@ pub(super) struct Link {
     pub(super) acks: Acks,
 }
 
-/// Acknowledgements of what came by a link.
+/// Acknowledgements of LSAs received on a link.
 #[derive(Debug, Default)]
 pub(super) struct Acks {
-    /// Those that may wait for others.
+    /// Acknowledgements that may be delayed until others join them.
     pub(super) delayed: Vec<Header>,
     /// Until then.
     pub(super) due: Option<Time>,
@@ -55,7 +55,7 @@ pub(super) struct Acks {
     pub(super) owed: VecDeque<Header>,
 }
 
-/// Packets shorter than this have no room for one LSA of each kind of a small network.
+/// Packets shorter than this cannot hold one LSA of each kind of a small network.
 const LEAST_ROOM: usize = 128;
 
 impl Ospf {
@@ -293,7 +293,7 @@ impl Router for Ospf {
 }
 
 impl Link {
-    /// Octets that a packet on it may have.
+    /// Octets of the longest packet on the link.
     pub(super) fn room(&self) -> usize {
         // The length of a packet has 16 bits.
         self.interface.room.min(usize::from(u16::MAX) - V4_HEADER)

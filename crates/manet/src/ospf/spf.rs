@@ -1,7 +1,7 @@
-//! The shortest ways to all networks (RFC 2328, 16.1), by Dijkstra's algorithm.
+//! Calculates the shortest routes to all networks (RFC 2328, 16.1), by Dijkstra's algorithm.
 //!
-//! Of several ways that cost the same, the one over fewer routers is taken, and of these the one through
-//! the first interface and the lowest address: the same on every run.
+//! Among routes of equal cost, fewer routers win, then the first interface, then the lowest address: every run gives
+//! the same result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -90,8 +90,7 @@ fn routes(ospf: &Ospf, now: Time) -> BTreeMap<Prefix, Route> {
     best.into_iter().map(|(prefix, way)| (prefix, route(way))).collect()
 }
 
-/// The best ways to all routers from one that has these first hops. A link counts where both its ends
-/// tell of it.
+/// The best routes to all routers, from a router with these first hops. A link counts only if both ends announce it.
 pub(super) fn tree(
     own: Ipv4Addr,
     first: Vec<(Ipv4Addr, Way)>,

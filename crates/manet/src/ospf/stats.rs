@@ -1,4 +1,4 @@
-//! What happened, counted.
+//! Counters of OSPF.
 
 /// What is counted since the core started.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,7 +21,7 @@ pub enum Counter {
     PacketsDamaged,
     /// Packets ignored: they have an authentication, and none is spoken here.
     PacketsAuthenticated,
-    /// Packets ignored: by a link that is down, or from one of the router's own addresses or its number.
+    /// Packets ignored: the link is down, or the source is our own address or router ID.
     PacketsStray,
     /// Packets ignored: of another area.
     AreaMismatches,
@@ -47,11 +47,11 @@ pub enum Counter {
     LsasEarly,
     /// LSAs that came again.
     LsasDuplicate,
-    /// LSAs that came and are older than those that are known.
+    /// LSAs received that were older than the known instance.
     LsasOld,
     /// LSAs sent again because nobody acknowledged them.
     LsasRetransmitted,
-    /// LSAs acknowledged and forgotten: there was no room for them.
+    /// LSAs acknowledged and dropped: the database was full.
     LsasFull,
     /// LSAs not sent: longer than a packet of the link.
     LsasTooBig,
@@ -59,9 +59,9 @@ pub enum Counter {
     LsasFlushed,
     /// Instances of the router's own LSA.
     Originations,
-    /// Times that the own LSA went on from an instance that somebody else knew.
+    /// Times that our LSA continued from an instance held by another router.
     OriginationsRaised,
-    /// Acknowledgements of what was not sent.
+    /// Acknowledgements of LSAs that we never sent.
     AcknowledgementsStray,
     /// Calculations of the routes.
     Calculations,
@@ -71,7 +71,7 @@ pub enum Counter {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stats([u64; NAMES.len()]);
 
-/// The names under which drivers show them, in the order of the variants.
+/// Names shown by drivers, in the order of the variants.
 const NAMES: [(Counter, &str); 31] = [
     (Counter::HellosSent, "hellos_sent"),
     (Counter::DescriptionsSent, "descriptions_sent"),

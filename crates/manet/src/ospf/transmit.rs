@@ -1,4 +1,4 @@
-//! What to send on a link that has room.
+//! Chooses the next packet to send on a link with room.
 
 use base::time::Time;
 

@@ -1,4 +1,4 @@
-//! Messages come in, and start when it is their turn.
+//! Accepts messages from programs, and starts each in turn.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,8 +11,8 @@ use crate::message::{Event, Message, MessageId, NotTaken, Options, Precedence, R
 use crate::outgoing::Outgoing;
 use crate::waiting::{To, Turn, Waiting};
 
-/// Transfers that wait for their first transmission. Others wait for their turn, so that a more urgent
-/// one, or one to a destination that answers, comes before them.
+/// Most transfers waiting for their first transmission. Other messages wait in the queue, so that a more urgent
+/// message, or one to a responsive destination, can overtake.
 pub(super) const READY: usize = 64;
 
 impl Sender {
@@ -96,7 +96,7 @@ impl Sender {
         Ok(parts)
     }
 
-    /// Starts the messages whose turn it is, as far as there is room.
+    /// Starts messages in turn, as long as room lasts.
     pub(super) fn start(&mut self, now: Time, config: &Config) {
         self.start_at = None;
         while let Some((turn, waiting)) = self.queue.first() {
@@ -106,7 +106,7 @@ impl Sender {
             }
             let addresses = waiting.to.addresses();
             let is_full = |it: &&IpAddr| !self.peers.has_room(config, **it);
-            // Those of a group that answer do not wait for the others.
+            // Responsive members of a group do not wait for the others.
             let busy = addresses.iter().filter(is_full).find(|it| !self.peers.is_silent(**it));
             let silent = addresses.first().filter(|_| addresses.iter().all(|it| is_full(&it)));
             if let Some(address) = busy.or(silent).copied() {

@@ -1,4 +1,4 @@
-//! What destinations answer, or do not.
+//! Handles answers of destinations, and missing answers.
 
 use base::time::Time;
 
@@ -50,7 +50,7 @@ impl Sender {
         };
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         let had_answered = transfer.destinations[index].has_answered;
-        // What a receiver says of its own may be older than the question.
+        // A receiver's unsolicited report may be older than the question.
         let is_answer = !config.profile.polls() || is_final && transfer.polls.settle(mask);
         match transfer.handle_mask(index, mask, is_answer) {
             Worth::Forged => {
@@ -108,7 +108,7 @@ impl Sender {
         self.advance(now, config, answers, serial);
     }
 
-    /// A destination gives up; false if it means no transfer that is known here.
+    /// Handles a destination that gives up; false if the transfer is unknown.
     pub(crate) fn handle_abort(
         &mut self,
         now: Time,
@@ -131,8 +131,8 @@ impl Sender {
         self.transfers.get(&from.serial).is_some_and(|it| it.ports == from.ports.swapped())
     }
 
-    /// Which destination of which transfer an answer is from, if it may be from one. The standard does
-    /// not say whether ports change places in an answer; both are taken.
+    /// Finds the transfer and destination of an answer, if any matches. The standard does not say whether ports change
+    /// places in an answer; both orders are accepted.
     fn destination(&self, from: &Answered) -> Option<usize> {
         let transfer = self.transfers.get(&from.serial)?;
         let has_ports = [from.ports, from.ports.swapped()].contains(&transfer.ports);
@@ -193,8 +193,8 @@ impl Sender {
         self.start(now, config);
     }
 
-    /// All destinations have answered, the last one that so many segments have arrived: what they lack
-    /// is sent again.
+    /// Ends a round: all destinations have answered, the last with so many segments arrived, and missing segments are
+    /// sent again.
     fn complete_round(
         &mut self,
         now: Time,
@@ -216,7 +216,7 @@ impl Sender {
         self.repeat(now, config, answers, serial);
     }
 
-    /// Plans to send again what is lacked, and gives up on those that lack it too often.
+    /// Schedules retransmissions of missing segments, and gives up on destinations that lack one too often.
     fn repeat(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         let hopeless = transfer.plan(config);
@@ -258,14 +258,14 @@ impl Sender {
         }
         transfer.timing.timeouts += 1;
         transfer.timing.answer_by = None;
-        // Of a group those who have it all have answered too.
+        // Group members that have the whole message have answered too.
         let is_any_done = config.profile == Profile::Default
             && transfer.is_shared()
             && transfer.destinations.iter().any(|destination| !destination.is_open());
         let is_any_answered =
             is_any_done || transfer.active().any(|destination| destination.has_answered);
         let most = config.retries.requests;
-        // Answers of many get in each other's way: that tells nothing of one of them.
+        // Answers of many destinations collide, so silence of one destination proves nothing.
         let is_telling = !transfer.is_shared() || !transfer.alone.is_empty() || transfer.is_quiet;
         let mut silent = Vec::new();
         for (index, destination) in transfer.destinations.iter().enumerate() {
@@ -319,12 +319,12 @@ impl Sender {
         if transfer.is_answered() {
             self.complete_round(now, config, answers, (serial, 0));
         } else if is_any_answered && config.profile == Profile::Default {
-            // What they lack is learnt by a short question, instead of sending them everything again.
+            // A short question finds the missing segments, instead of sending everything again.
             transfer.alone.plan(&transfer.destinations);
         } else if is_any_answered {
             self.repeat(now, config, answers, serial);
         } else {
-            // A message of one segment is as quickly sent again as asked for.
+            // Resending a message of one segment is as quick as asking for an answer.
             let is_quick = config.profile == Profile::Default && transfer.is_single();
             transfer.polls.clear();
             match config.profile == Profile::Seed || is_quick {

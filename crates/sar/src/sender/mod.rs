@@ -1,4 +1,4 @@
-//! What is sent: messages that wait, transfers under way, and what becomes of them.
+//! The sending half: queues messages, runs transfers, and reports outcomes.
 
 mod admission;
 mod answered;
@@ -31,16 +31,16 @@ pub(super) struct Sender {
     peers: Peers,
     serials: Serials,
     transfers: BTreeMap<u16, Outgoing>,
-    /// How many there are of each precedence.
+    /// Number of transfers of each precedence, without the quiet ones.
     counts: [u32; Precedence::COUNT],
     deadlines: Deadlines<u16>,
     /// Transfers that have something to send again; it is under way already.
     again: BTreeSet<(Turn, u16)>,
     /// Transfers that have something to send for the first time.
     new: BTreeSet<(Turn, u16)>,
-    /// Destinations that do not answer, each with the transfers that try them until they do.
+    /// Silent destinations, each with the transfers that try them until an answer comes.
     quiet: BTreeSet<(IpAddr, u16)>,
-    /// Destinations of which nothing at all has come while they were asked.
+    /// Destinations from which nothing came while they were asked.
     missing: BTreeSet<IpAddr>,
     /// When a sign of a silent destination counts that came too early.
     signs: BTreeSet<(Time, IpAddr)>,
@@ -49,7 +49,7 @@ pub(super) struct Sender {
     room: Room,
     /// Nothing is sent before.
     paced_until: Option<Time>,
-    /// Messages may start for which there was no room.
+    /// When to start messages that found no room before.
     start_at: Option<Time>,
     next_id: u64,
     pub(super) events: VecDeque<Event>,
@@ -143,7 +143,7 @@ impl Sender {
         usize::try_from(self.messages.cancelled - before).unwrap_or(usize::MAX)
     }
 
-    /// Tells what became of a message that had not started.
+    /// Reports the outcome of a message that had not started.
     fn drop_waiting(
         &mut self,
         now: Time,
@@ -177,7 +177,7 @@ impl Sender {
         self.peers.get(address).is_some_and(super::peers::Peer::is_measured)
     }
 
-    /// There is a sign of a destination: if it did not answer, it may now.
+    /// Handles a sign of life of a destination: a silent one may answer now.
     pub(super) fn handle_heard(&mut self, now: Time, config: &Config, address: IpAddr) {
         if self.peers.is_silent(address) || self.missing.contains(&address) {
             self.handle_sign(now, config, address);
@@ -210,7 +210,7 @@ impl Sender {
         }
     }
 
-    /// Transfers that had been quiet for a destination ask it.
+    /// Resumes questions of the quiet transfers to a destination.
     fn rouse(&mut self, now: Time, config: &Config, address: IpAddr) {
         let of_it = self.quiet.range((address, 0)..=(address, u16::MAX));
         let mut of_it: Vec<u16> = of_it.map(|(_, serial)| *serial).collect();
@@ -260,8 +260,8 @@ impl Sender {
         }
     }
 
-    /// All destinations that are left of a transfer do not answer. One transfer to each goes on to ask it now and
-    /// then; the others wait in the queue, with their numbers, so that they cost no air.
+    /// All remaining destinations of a transfer are silent. One transfer to each asks now and then; the others wait in
+    /// the queue, with their numbers, and cost no air time.
     fn wait_for(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
         if self.quiet.len() + self.queue.begun() > MOST_QUIET {
             self.abandon_all(now, config, answers, serial, Outcome::Failed(Failure::Silent));
@@ -279,7 +279,7 @@ impl Sender {
         self.refresh(config, serial);
     }
 
-    /// A destination has fallen silent: of the transfers to it alone this one goes on, and the others wait.
+    /// A destination has fallen silent: only this transfer goes on, and other transfers to the same destination wait.
     fn leave_to(&mut self, now: Time, config: &Config, serial: u16, address: IpAddr) {
         let others = self.transfers.iter().filter(|(other, transfer)| {
             **other != serial && transfer.persists(config) && transfer.is_for(address)
@@ -307,7 +307,7 @@ impl Sender {
         self.start(now, config);
     }
 
-    /// Removes a transfer from all that is noted of it.
+    /// Removes a transfer and all notes about it.
     fn take_out(&mut self, serial: u16) -> Option<Outgoing> {
         self.set_quiet(serial, false);
         let mut transfer = self.transfers.remove(&serial)?;
@@ -413,14 +413,14 @@ impl Sender {
         true
     }
 
-    /// Segments of a transfer that may be outstanding.
+    /// Most segments of a transfer outstanding.
     fn window(&self, config: &Config, transfer: &Outgoing) -> u16 {
         if config.profile != Profile::Default {
             return config.flow.credit;
         }
         let credits = transfer.active().filter_map(|it| self.peers.get(it.address));
         if transfer.active().any(|it| self.peers.is_silent(it.address)) {
-            // One segment tells whether it is there again.
+            // One segment suffices to test whether the destination is back.
             return 1;
         }
         let least = credits.map(|peer| peer.credit()).min().unwrap_or(config.flow.credit);
@@ -429,7 +429,7 @@ impl Sender {
         least.saturating_mul(count).min(config.flow.most_credit.max(least))
     }
 
-    /// Notes what a transfer has to send, what it has under way and when it is due.
+    /// Updates the notes about a transfer: its next transmission, octets in flight and deadline.
     fn refresh(&mut self, config: &Config, serial: u16) {
         let Some(mut transfer) = self.transfers.remove(&serial) else { return };
         let window = self.window(config, &transfer);

@@ -1,9 +1,9 @@
-//! How much all transfers together may have under way.
+//! Limits how much all transfers together may have in flight.
 //!
-//! It is `queue` at first, which even a slow radio sends in seconds. By profile `default` it follows the
-//! round trips from there, as LEDBAT does (RFC 6817): as long as a round trip takes hardly more than the
-//! shortest one, nothing waits anywhere, and what arrives makes room for as much again; when it takes
-//! much more, there is a queue below, and the room shrinks, to `queue` at least.
+//! The limit is `queue` at first, an amount that even a slow radio sends in seconds. By profile `default` the limit
+//! then follows the round trips, like LEDBAT (RFC 6817). While round trips hardly exceed the shortest one, nothing
+//! waits anywhere, and the limit grows by the data that arrives. When round trips take much longer, a queue has formed
+//! below, and the limit shrinks, to `queue` at least.
 //!
 //! ```text
 //!  round trip   shortest |  + 25 ms or 1/4  |  + 50 ms or 1/2  |
@@ -17,7 +17,7 @@ use base::time::Time;
 use crate::config::{Config, Profile};
 use crate::estimate::Trip;
 
-/// What destinations and the way to them bear.
+/// The octets that destinations and the path to them can take.
 #[derive(Debug)]
 pub(super) struct Room {
     octets: u32,
@@ -51,7 +51,7 @@ impl Room {
         let (least, most) = (config.flow.queue, config.flow.most_queue);
         let Trip { took, shortest } = trip;
         let waited = took.saturating_sub(shortest);
-        // What is not used tells nothing of what there is room for.
+        // An unused allowance says nothing about the available room.
         let is_used = load * 2 >= u64::from(self.octets);
         if waited <= LITTLE.max(shortest / 4) {
             if is_used {

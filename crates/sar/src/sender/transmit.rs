@@ -1,4 +1,4 @@
-//! What is sent next: of the highest precedence, what is sent again before what is new.
+//! Chooses the next segment: highest precedence first, retransmissions before new data.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ impl Sender {
         Some(transmit)
     }
 
-    /// The transfer whose turn it is.
+    /// Chooses the transfer whose turn has come.
     fn choose(&self) -> Option<(Turn, u16)> {
         let again = self.again.first().copied();
         let new = self.new.first().copied().filter(|(_, serial)| self.has_queue(*serial, 1));
@@ -158,7 +158,7 @@ fn addressed(transfer: &Outgoing, next: Next) -> Transmit {
     let precedence = transfer.precedence;
     match (transfer.via, first, second) {
         (Some(to), _, Some(_)) => Transmit { to, precedence, listed: transfer.listed.clone() },
-        // A transfer has an active destination as long as it is there.
+        // An existing transfer always has an active destination.
         (_, first, _) => {
             let to = first.unwrap_or(transfer.destinations[0].address);
             Transmit { to, precedence, listed: None }

@@ -1,4 +1,4 @@
-//! Which segments have arrived, as a partial acknowledgement tells it.
+//! The mask of a partial acknowledgement: one bit per arrived segment.
 
 use super::{Malformed, WORD};
 
@@ -72,7 +72,7 @@ impl<'a> Mask<'a> {
         self.highest_arrived() == 0
     }
 
-    /// Words of the header with this mask.
+    /// Words of a header with this mask.
     pub(crate) fn header_words(&self) -> u16 {
         let words = (super::COMMON + 2 + self.octets.len()) / WORD;
         u16::try_from(words).expect("a mask has at most 406 octets")

@@ -1,4 +1,4 @@
-//! A conversation of two hosts over TCP: who says what, turn by turn.
+//! A conversation of two hosts over TCP: client and server send fixed messages in turns.
 //!
 //! ```text
 //!  Client ── turn 0: a request ──▶ Server
@@ -22,16 +22,16 @@ pub enum Side {
     Server,
 }
 
-/// What one side says without waiting for the other.
+/// A turn: octets that one side sends without waiting for the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
     /// Who says it.
     pub speaker: Side,
-    /// What is said, at least one octet.
+    /// The octets sent in this turn, at least one.
     pub octets: Arc<[u8]>,
 }
 
-/// A conversation, as both sides know it.
+/// Configuration of a conversation, the same on both sides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Where the server listens.
@@ -52,14 +52,14 @@ pub struct Speaker {
     side: Side,
     config: Config,
     local: Option<IpAddr>,
-    /// The turn that is under way, and the octets of it that were said or heard.
+    /// The current turn, and its octets sent or received so far.
     turn: usize,
     octets: usize,
     is_started: bool,
     stats: Stats,
 }
 
-/// What one side of a conversation saw.
+/// Statistics of a conversation at one side.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Connections: of a server, how many it was asked for.
@@ -68,7 +68,7 @@ pub struct Stats {
     pub established: Option<Time>,
     /// When octets arrived, and how many there were then.
     pub heard: Vec<(Time, u64)>,
-    /// Octets that are not what the other side said at this place, or that nobody said.
+    /// Received octets that differ from the configured turn, or follow after the last turn.
     pub corrupt: u64,
     /// When the last turn was over.
     pub finished: Option<Time>,
@@ -76,12 +76,12 @@ pub struct Stats {
     pub ended: Option<Time>,
     /// How it ended.
     pub end: Option<Event>,
-    /// What its TCP counted, to the end.
+    /// TCP statistics up to the end.
     pub tcp: tcp::Stats,
 }
 
 impl Speaker {
-    /// One side of this conversation, which has not begun.
+    /// Creates the given side of a conversation, not started yet.
     #[must_use]
     pub fn new(side: Side, config: Config) -> Self {
         Self {
@@ -95,13 +95,13 @@ impl Speaker {
         }
     }
 
-    /// What happened so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// Says and hears what is next; whether there may be more.
+    /// Sends or receives octets of the current turn. Returns whether more may be possible now.
     fn go_on(&mut self, now: Time, connection: &mut Connection) -> bool {
         let mut buffer = [0; 4_096];
         let Some(turn) = self.config.turns.get(self.turn) else {

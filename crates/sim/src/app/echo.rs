@@ -7,7 +7,7 @@ use base::time::Time;
 
 use super::App;
 
-/// Replies that may wait; they are sent as soon as they are made.
+/// Most queued replies; replies are sent immediately.
 const WAITING: usize = 16;
 
 /// A UDP echo server.
@@ -20,7 +20,7 @@ pub struct Echo {
     stats: Stats,
 }
 
-/// What an echo server did.
+/// Statistics of an echo server.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Datagrams answered.
@@ -48,7 +48,7 @@ impl Echo {
         Self { from_port: Some(port), ..self }
     }
 
-    /// What happened so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats

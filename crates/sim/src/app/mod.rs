@@ -1,4 +1,4 @@
-//! What runs on nodes: sources and sinks of traffic.
+//! Applications on nodes: sources and sinks of traffic.
 //!
 //! Like the protocol cores they are plain state machines, each in a file of its own here.
 
@@ -60,12 +60,12 @@ pub trait App: Any + Debug + Send {
         None
     }
 
-    /// Whom it will send to, while it does not know its own address yet.
+    /// The future destination, while the application does not know its own address yet.
     fn unbound_to(&self) -> Option<IpAddr> {
         None
     }
 
-    /// The UDP port whose datagrams it takes.
+    /// The UDP port on which the application receives datagrams.
     fn udp_port(&self) -> Option<u16> {
         None
     }

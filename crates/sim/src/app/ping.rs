@@ -1,4 +1,4 @@
-//! Requests at an interval, and how long each answer takes.
+//! Sends requests at an interval and measures the time to each answer.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,7 +20,7 @@ pub struct Ping {
     stats: Stats,
 }
 
-/// What a client saw.
+/// Statistics of a ping client.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Requests sent.
@@ -47,7 +47,7 @@ impl Ping {
         }
     }
 
-    /// What happened so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let requests = self.requests.stats();

@@ -1,4 +1,4 @@
-//! What our datagrams start with: a number and the time of sending.
+//! The header of our test datagrams: a number and the time of sending.
 //!
 //! ```text
 //!  octet 0          8          16
@@ -9,7 +9,7 @@
 
 use base::time::Time;
 
-/// Octets of a stamp, so the least that a datagram of ours carries.
+/// Octets of a stamp, so the smallest payload of our datagrams.
 pub const LEN: usize = 16;
 
 /// A number and the time of sending.

@@ -1,4 +1,4 @@
-//! A stream of datagrams at a constant rate, and what arrives of it.
+//! A stream of datagrams at a constant rate: its source, and a sink for measurements.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::stamp::{self, Stamp};
 use crate::quantiles::Quantiles;
 use crate::summary::Summary;
 
-/// What a sender sends.
+/// Configuration of a stream's sender.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SenderConfig {
     /// The port it sends from.
@@ -42,7 +42,7 @@ pub struct Sender {
     stats: SenderStats,
 }
 
-/// What a sender did.
+/// Statistics of a stream's sender.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SenderStats {
     /// Datagrams sent.
@@ -64,7 +64,7 @@ impl Sender {
         sender
     }
 
-    /// What happened so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> SenderStats {
         self.stats
@@ -118,7 +118,7 @@ impl App for Sender {
     }
 }
 
-/// Counts what arrives of a stream.
+/// Receives a stream and measures loss, order and delay.
 #[derive(Debug)]
 pub struct Sink {
     port: u16,
@@ -130,7 +130,7 @@ pub struct Sink {
     delays: Quantiles,
 }
 
-/// What a sink saw; it is meant for one sender.
+/// Statistics of a sink, for a single sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SinkStats {
     /// Different datagrams received.
@@ -139,7 +139,7 @@ pub struct SinkStats {
     pub octets: u64,
     /// Received again, or too late to tell.
     pub duplicates: u64,
-    /// Received after one that was sent later.
+    /// Datagrams received after a datagram sent later.
     pub reordered: u64,
     /// Sent before the latest that arrived, and not received.
     pub missing: u64,
@@ -176,7 +176,7 @@ impl Sink {
         Self { from_port: Some(port), ..self }
     }
 
-    /// What happened so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> SinkStats {
         self.stats
@@ -230,7 +230,7 @@ impl App for Sink {
     }
 }
 
-/// Which of the latest numbers were seen; older ones count as seen.
+/// Remembers which recent numbers were seen; older numbers count as seen.
 #[derive(Debug)]
 struct Seen {
     /// Bit `n % WINDOW` is for number `n`.

@@ -8,7 +8,7 @@ use tcp::{Connection, Event, State};
 use super::App;
 use crate::series::Series;
 
-/// What a sender sends.
+/// Configuration of a transfer's sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SenderConfig {
     /// The port it sends from.
@@ -70,7 +70,7 @@ pub struct Sender {
     windows: Series,
 }
 
-/// What a sender did.
+/// Statistics of a transfer's sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SenderStats {
     /// When it connected, whether or not that was answered.
@@ -93,12 +93,12 @@ pub struct SenderStats {
     pub warnings: u64,
     /// Octets sent back by the peer.
     pub received: u64,
-    /// What its TCP counted, up to now or to the end.
+    /// TCP statistics, up to now or to the end of the connection.
     pub tcp: tcp::Stats,
 }
 
 impl Sender {
-    /// A sender that waits for its start.
+    /// Creates a sender waiting for its start time.
     #[must_use]
     pub fn new(config: SenderConfig) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl Sender {
         }
     }
 
-    /// What happened so far; of the TCP only once the connection has ended.
+    /// Statistics so far; TCP statistics only once the connection has ended.
     #[must_use]
     pub fn stats(&self) -> &SenderStats {
         &self.stats
@@ -212,7 +212,7 @@ impl App for Sender {
     }
 }
 
-/// What a sink does with what it receives.
+/// Configuration of a sink: ports, TCP, and treatment of received data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SinkConfig {
     /// The port it listens on.
@@ -223,11 +223,11 @@ pub struct SinkConfig {
     pub tcp: tcp::Config,
     /// Whether it sends everything back.
     pub echo: bool,
-    /// After how many octets of a connection it confirms with a few of its own.
+    /// Number of received octets after which the sink answers with a short confirmation.
     pub confirm: Option<u64>,
 }
 
-/// What a sink says when it has all.
+/// The answer of a sink after receiving everything.
 const CONFIRMATION: &[u8] = b"complete";
 
 impl SinkConfig {
@@ -245,14 +245,14 @@ pub struct Sink {
     stats: SinkStats,
 }
 
-/// What a sink saw, of all its connections.
+/// Statistics of a sink over all its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SinkStats {
     /// Connections that began to open.
     pub accepted: u64,
     /// Octets received, in order, once each.
     pub octets: u64,
-    /// Octets of those that are not what a sender of ours sends.
+    /// Received octets that differ from the pattern of our senders.
     pub corrupt: u64,
     /// When the first connection was established.
     pub established: Option<Time>,
@@ -262,7 +262,7 @@ pub struct SinkStats {
     pub last: Option<Time>,
     /// When a sender closed.
     pub closed: Option<Time>,
-    /// What its TCP counted, of the connection that ended last.
+    /// TCP statistics of the connection that ended last.
     pub tcp: tcp::Stats,
 }
 
@@ -273,7 +273,7 @@ impl Sink {
         Self { config, stats: SinkStats::default() }
     }
 
-    /// What happened so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> &SinkStats {
         &self.stats

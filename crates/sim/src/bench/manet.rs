@@ -1,4 +1,4 @@
-//! Mobile nodes on one radio channel, and flows between them that never end.
+//! Mobile nodes on one radio channel, with endless flows between them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use crate::world::{Change, World};
 pub struct Scenario {
     /// Mobile nodes.
     pub nodes: usize,
-    /// The side of the square that they move in, in metres.
+    /// The side of the square area of motion, in metres.
     pub side: f64,
-    /// Metres a second: from this to twenty times this, uniformly; 0 for nodes at rest.
+    /// Metres a second. Speeds are uniform from the least speed to twenty times as much; 0 for nodes at rest.
     pub least_speed: f64,
-    /// Flows of this kind.
+    /// Number of flows.
     pub flows: usize,
-    /// What flows are, and between whom.
+    /// Kind of traffic, and the end nodes of flows.
     pub load: Load,
-    /// Nodes that stand so far away that nobody hears them.
+    /// Nodes placed out of range of all others.
     pub far_nodes: usize,
     /// Where routes come from.
     pub routes: Routes,
@@ -37,7 +37,7 @@ pub struct Scenario {
     pub span: Duration,
 }
 
-/// What a flow is.
+/// The traffic of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
     /// A TCP connection without end: flow `f` from node `2 f` to node `2 f + 1`.
@@ -80,7 +80,7 @@ pub struct Bench {
     sinks: Vec<crate::ids::AppId>,
 }
 
-/// What a run did.
+/// Results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Done {
     /// Events, packets and simulated time.
@@ -224,7 +224,7 @@ impl Bench {
     }
 }
 
-/// TCP as ns-2 has it in such studies: windows of 20 segments of 1,460 octets, each acknowledged.
+/// Adds a TCP transfer as usual in ns-2 studies: a window of 20 segments of 1,460 octets, each acknowledged.
 fn add_transfer(world: &mut World, from: NodeId, to: NodeId) -> crate::ids::AppId {
     let tcp = tcp::Config {
         receive_buffer: 20 * 1_460,

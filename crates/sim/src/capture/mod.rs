@@ -1,4 +1,4 @@
-//! Packets written to pcapng files that other tools open.
+//! Writes packets to pcapng files, readable by other tools.
 
 mod pcapng;
 
@@ -14,7 +14,7 @@ pub use pcapng::{Direction, LinkType};
 
 /// A capture file.
 ///
-/// An error while writing ends the capture, not the run; [`Capture::finish`] tells of it.
+/// An error while writing ends the capture, not the run; [`Capture::finish`] returns the error.
 #[derive(Debug)]
 pub struct Capture {
     path: PathBuf,
@@ -45,7 +45,7 @@ impl Output {
 }
 
 impl Capture {
-    /// Makes the file, for its owner alone; it grows while there is something to capture, for who watches it.
+    /// Creates the file, readable by its owner alone; the file grows during the capture, for live viewing.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -87,7 +87,7 @@ impl Capture {
     /// Writes out what is buffered.
     ///
     /// # Errors
-    /// What went wrong, now or before, with the file that it went wrong with.
+    /// An error of this or an earlier write, with the file's path.
     pub fn finish(&mut self) -> io::Result<()> {
         let finished = match (self.failed.take(), &mut self.file) {
             (Some(error), file) => {

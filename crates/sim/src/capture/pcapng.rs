@@ -1,4 +1,4 @@
-//! The three blocks of pcapng that a capture needs (draft-ietf-opsawg-pcapng).
+//! The three pcapng blocks needed for a capture (draft-ietf-opsawg-pcapng).
 //!
 //! ```text
 //!  octet 0      4        8                             len - 4
@@ -21,7 +21,7 @@ const OPTION_INTERFACE_NAME: u16 = 2;
 const OPTION_RESOLUTION: u16 = 9;
 const OPTION_PACKET_FLAGS: u16 = 2;
 
-/// What passes an interface (the registry of link types at tcpdump.org).
+/// Link type of an interface (the registry of link types at tcpdump.org).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LinkType {
     /// IP packets without anything before them.

@@ -1,4 +1,4 @@
-//! What nodes share: time, events, packets on their way, and the media that carry them.
+//! The engine shared by all nodes: time, events, packets in transit, and media.
 //!
 //! ```text
 //!            transmit                           Arrive, Idle
@@ -43,7 +43,7 @@ pub struct Engine {
     pub(crate) queue: Queue,
     pub(crate) packets: Packets,
     pub(crate) ports: Vec<Port>,
-    /// Ports whose nodes are to be told that they may transmit.
+    /// Ports that may transmit again; their nodes are notified next.
     pub(crate) ready: VecDeque<PortId>,
     /// Packets that media could not bring to their receivers.
     pub(crate) failed: VecDeque<Failure>,
@@ -55,14 +55,14 @@ pub struct Engine {
     pub(crate) transits: Option<Transits>,
     /// Changes of routes, when asked for.
     pub(crate) route_log: Option<RouteLog>,
-    /// Who sent what to whom, when asked for.
+    /// Recorded transmissions, if recording is on.
     pub(crate) transmissions: Option<Transmissions>,
     media: Vec<Attached>,
     /// What the next packet is written to: most who are asked for one have none.
     spare: Vec<u8>,
 }
 
-/// A packet that its medium could not bring to its receiver.
+/// A packet not delivered by its medium.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Failure {
     pub(crate) from: PortId,
@@ -102,14 +102,14 @@ impl Engine {
         port
     }
 
-    /// The next port whose node is to be told that it may transmit.
+    /// The next port that may transmit again; the caller notifies its node.
     pub(crate) fn pop_ready(&mut self) -> Option<PortId> {
         let port = self.ready.pop_front()?;
         self.ports[port.index()].awaits_idle &= !self.is_idle(port);
         Some(port)
     }
 
-    /// Ends a packet that reached nobody; it counts as lost by the port that sent it.
+    /// Removes a packet received by nobody and counts a loss at the sending port.
     pub(crate) fn lose(&mut self, from: PortId, packet: PacketId) {
         let octets = self.packets.get(packet);
         self.ports[from.index()].counters.lost.add(octets.len());
@@ -193,7 +193,7 @@ impl Engine {
         self.with_medium(medium, None, |medium, delivery| medium.handle_event(delivery, token));
     }
 
-    /// Whom a port reaches that sends to the neighbour with this address.
+    /// The link address for sending from a port to the neighbour with this IP address.
     pub(crate) fn resolve(&self, port: PortId, address: IpAddr) -> Option<LinkAddress> {
         if is_for_all(address) {
             return Some(LinkAddress::Broadcast);
@@ -243,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// Lets a service act on the medium of its port; `None` where that is of another kind.
+    /// Lets a service act on the medium of its port; `None` if the medium has another type.
     pub fn at_port<M: Medium, T>(
         &mut self,
         port: PortId,
@@ -252,7 +252,7 @@ impl Engine {
         self.on_medium(self.ports[port.index()].medium, act)
     }
 
-    /// Acts on a medium; `None` where it is of another kind.
+    /// Acts on a medium; `None` if the medium has another type.
     pub(crate) fn on_medium<M: Medium, T>(
         &mut self,
         medium: MediumId,

@@ -1,4 +1,4 @@
-//! The packets that are somewhere: in a queue or on a medium.
+//! Storage of all packets in queues and on media.
 
 /// A packet in the engine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -18,8 +18,8 @@ impl PacketId {
 
 /// An arena of packets whose buffers are used again.
 ///
-/// A packet may be shared, as when several ports hear one transmission. Who receives one asks for
-/// a packet of its own before it changes octets: see [`Packets::take`].
+/// A packet may be shared, as when several ports hear one transmission. A receiver asks for
+/// a private packet before changing octets: see [`Packets::take`].
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     buffers: Vec<Buffer>,
@@ -64,12 +64,12 @@ impl Packets {
         (id, made)
     }
 
-    /// Lets one more have a packet; each of them removes it.
+    /// Adds a holder to a packet; every holder removes the packet once.
     pub(crate) fn share(&mut self, id: PacketId) {
         self.buffers[id.0 as usize].shares += 1;
     }
 
-    /// The packet for one who is going to change it: a copy while others have it too.
+    /// A packet that the caller may change: a copy if the packet is shared.
     pub(crate) fn take(&mut self, id: PacketId) -> PacketId {
         if self.buffers[id.0 as usize].shares == 0 {
             return id;
@@ -87,7 +87,7 @@ impl Packets {
         &mut self.buffers[id.0 as usize].octets
     }
 
-    /// Ends a packet for one of those that have it; after the last its identity is used again.
+    /// Releases a packet for one holder; after the last holder the identifier is used again.
     pub(crate) fn remove(&mut self, id: PacketId) {
         let buffer = &mut self.buffers[id.0 as usize];
         if buffer.shares > 0 {
@@ -100,7 +100,7 @@ impl Packets {
 
     /// The octets of all packets.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        // One that is free has none.
+        // A free buffer has no octets.
         self.buffers.iter().map(|buffer| &buffer.octets[..]).filter(|octets| !octets.is_empty())
     }
 

@@ -1,4 +1,4 @@
-//! What is known of the place where an interface meets its medium.
+//! A port: the connection of an interface to its medium.
 
 use base::time::Time;
 
@@ -14,9 +14,9 @@ pub(crate) struct Port {
     pub(crate) medium: MediumId,
     /// When it may transmit; [`Time::MAX`] while its medium does not know that yet.
     pub(crate) idle_at: Time,
-    /// Whether its node is to be told of that.
+    /// Whether the node wants to be notified when the port may transmit.
     pub(crate) awaits_idle: bool,
     pub(crate) counters: PortCounters,
-    /// The captures that see its packets, and its number in each.
+    /// The captures that record the port's packets, and the port's interface number in each.
     pub(crate) captures: Vec<(usize, u32)>,
 }

@@ -1,4 +1,4 @@
-//! The events to come, in the order in which they happen.
+//! The queue of future events, in order of time.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -10,8 +10,8 @@ use crate::ids::{MediumId, NodeId, PortId};
 
 /// Something that will happen.
 ///
-/// Events at one instant are ordered by who scheduled them and by how many that one had scheduled
-/// before, so their order does not depend on how the program came to insert them.
+/// Events at one instant are ordered by scheduler, then by the scheduler's event number. The order
+/// does not depend on the order of insertion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) time: Time,
@@ -64,19 +64,19 @@ impl PartialEq for Event {
     }
 }
 
-/// Who scheduled an event (24 bits), and the how manieth of theirs it is (40 bits).
+/// The scheduler of an event (24 bits), and the scheduler's event number (40 bits).
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Order(u64);
 
-/// The orders of one scheduler's events.
+/// Generates the order keys of one scheduler's events.
 #[derive(Debug)]
 pub(crate) struct Sequence(Order);
 
 impl Sequence {
-    /// The world itself, whose changes come before what nodes do at that instant.
+    /// Sequence of the world itself: its changes precede actions of nodes at the same instant.
     pub(crate) const WORLD: Self = Self(Order(0));
 
-    /// Of a medium: before all nodes, so that a node that acts at an instant knows what it heard.
+    /// Sequence of a medium: before all nodes, so that nodes act with all receptions of the instant known.
     pub(crate) fn of_medium(medium: MediumId) -> Self {
         assert!(medium.0 < MEDIA - 1, "a world has fewer than 2^23 media");
         Self(Order((u64::from(medium.0) + 1) << 40))
@@ -93,7 +93,7 @@ impl Sequence {
     }
 }
 
-/// Of the schedulers, as many may be media.
+/// Most media among the schedulers.
 const MEDIA: u32 = 1 << 23;
 
 /// A heap of events; nothing is ever removed from its middle.

@@ -1,18 +1,18 @@
-//! A fingerprint of all that was transmitted.
+//! A fingerprint of all transmissions, for comparing runs.
 
 use base::time::Time;
 
 use crate::ids::PortId;
 
-/// A hash over every transmission: when, from which port, and what.
+/// A hash over the time, port and content of every transmission.
 #[derive(Debug, Default)]
 pub(crate) struct Trace(u64);
 
 impl Trace {
     /// Adds the start of a transmission.
     ///
-    /// Of the octets it takes the first, which hold addresses, and the transport header with its
-    /// checksum, and the last; all of them would cost more than the rest of a transmission.
+    /// Only some octets enter the hash: the first ones, with addresses and the transport header with its
+    /// checksum, and the last ones. Hashing all octets would cost more than the rest of a transmission.
     pub(crate) fn add_packet(&mut self, now: Time, port: PortId, octets: &[u8]) {
         self.add(now.as_nanos());
         self.add(u64::from(port.0) << 32 | octets.len() as u64);

@@ -1,4 +1,4 @@
-//! What a medium can do to the world.
+//! The interface through which a medium acts on the world.
 
 use std::collections::VecDeque;
 
@@ -24,12 +24,12 @@ pub struct Delivery<'a> {
     pub(crate) ports: &'a mut [Port],
     pub(crate) flows: &'a mut Option<Flows>,
     pub(crate) transmissions: &'a mut Option<Transmissions>,
-    /// Ports whose nodes are to be told that they may transmit.
+    /// Ports that may transmit again; their nodes are notified next.
     pub(crate) ready: &'a mut VecDeque<PortId>,
     /// Packets that could not be brought to their receivers.
     pub(crate) failed: &'a mut VecDeque<Failure>,
     pub(crate) captures: &'a mut [Capture],
-    /// Of the node that transmits; `None` while the medium handles an event.
+    /// Sequence of the transmitting node; `None` while the medium handles an event.
     pub(crate) node: Option<&'a mut Sequence>,
     /// The medium's own.
     pub(crate) own: &'a mut Sequence,
@@ -63,7 +63,7 @@ impl Delivery<'_> {
         self.queue.push(Event::new(at.max(self.now), sequence.next(), kind));
     }
 
-    /// Ends a packet that reaches nobody; it counts as lost by the port that sent it.
+    /// Removes a packet received by nobody and counts a loss at the sending port.
     pub fn lose(&mut self, from: PortId, packet: PacketId) {
         let octets = self.packets.get(packet);
         self.ports[from.index()].counters.lost.add(octets.len());
@@ -81,7 +81,7 @@ impl Delivery<'_> {
         self.failed.push_back(Failure { from, to, packet });
     }
 
-    /// Ends a packet for one who has it, and has no use for it any more.
+    /// Releases a packet for a holder without further use for it.
     pub fn release(&mut self, packet: PacketId) {
         self.packets.remove(packet);
     }

@@ -1,4 +1,4 @@
-//! Media: what carries packets from port to port.
+//! Media carry packets from port to port.
 //!
 //! ```text
 //!              transmit                    deliver, lose, set_idle, wake
@@ -54,7 +54,7 @@ pub trait Medium: Any + Debug + Send {
     /// Acts on an event that it asked for. An event that no longer matters does nothing.
     fn handle_event(&mut self, _delivery: &mut Delivery<'_>, _token: u32) {}
 
-    /// Whom a port reaches that sends to the neighbour with this address.
+    /// The link address for sending from a port to the neighbour with this IP address.
     fn resolve(&self, port: PortId, address: IpAddr) -> Option<LinkAddress>;
 
     /// The ports that hear a port directly now, as far as shortest paths and HBH are to use them.
@@ -70,7 +70,7 @@ pub trait Medium: Any + Debug + Send {
         false
     }
 
-    /// How many packets are inside of it, beside those that an event will deliver.
+    /// Number of packets inside the medium, without packets already scheduled for delivery.
     fn under_way(&self) -> usize {
         0
     }
@@ -79,7 +79,7 @@ pub trait Medium: Any + Debug + Send {
 /// Whom a medium brings a packet to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LinkAddress {
-    /// Every port that hears it.
+    /// Every port in range.
     Broadcast,
     /// One port.
     Port(PortId),

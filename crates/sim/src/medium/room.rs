@@ -1,4 +1,4 @@
-//! How much may wait before a medium: the rule of simulated and of emulated queues.
+//! The size limit of the queue before a medium, the same for simulated and emulated queues.
 
 /// How much may wait before a medium while something is sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -9,22 +9,22 @@ pub struct Room {
     pub octets: usize,
 }
 
-/// What becomes of a packet that comes to a medium.
+/// Admission of a packet at a medium: sent, queued or refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Admission {
     /// It is sent at once.
     Sent,
     /// It waits.
     Waits,
-    /// There is no room for it.
+    /// The queue has no room for the packet.
     Refused,
 }
 
 impl Room {
     /// Decides whether a packet is queued, given the packets and octets that already wait.
     ///
-    /// What is being sent does not wait. So a packet that finds its medium idle, and nothing before it, needs no
-    /// room, however little there is.
+    /// The packet being sent does not count as waiting. On an idle medium with an empty queue a packet therefore
+    /// needs no room, however little there is.
     #[must_use]
     pub fn admit(self, is_idle: bool, waiting: (usize, usize), octets: usize) -> Admission {
         let (before, before_octets) = waiting;

@@ -89,8 +89,8 @@ pub fn write_gzip(trace: &Trace) -> Vec<u8> {
     encoder.finish().expect("memory takes all")
 }
 
-/// How many numbers say when a node is where: three, or four with heights. What a file of parameters
-/// says of it is not always so, while these numbers leave no rest in any line.
+/// How many numbers describe a node's position at a time: three, or four with heights. A parameter file may
+/// be wrong about the number, so the lengths of the lines decide: each line must be a multiple of the width.
 fn width<'a>(lines: &(impl Iterator<Item = (usize, &'a str)> + Clone)) -> usize {
     let fits = |width: usize| {
         lines.clone().all(|(_, text)| text.split_whitespace().count().is_multiple_of(width))
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn heights_are_told_from_times() {
         let high = "0.0 0.0 0.0 5.0 10.0 100.0 0.0 9.0\n1 2 3 4\n";
-        // Twelve numbers each: only one reading has times that rise.
+        // Twelve numbers each: only one of the two widths gives rising times.
         let three = "0 9 9 1 8 8 2 7 7 3 6 6\n";
         let four = "0 10 20 30 5 15 20 30 10 20 20 30\n";
 

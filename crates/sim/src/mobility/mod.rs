@@ -1,4 +1,4 @@
-//! Where nodes are, and how they move: models and imported traces make a [`Motion`] for each node.
+//! Mobility of nodes: models and imported traces make a [`Motion`] for each node.
 //!
 //! ```text
 //!  waypoint, paper      ─┐                 ┌─▶ a medium, which asks where nodes are

@@ -1,4 +1,4 @@
-//! A motion in straight legs.
+//! The motion of a node in straight legs.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub struct Leg {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Motion {
     start: Position,
-    /// In order of time, none before the end of the one before it.
+    /// Legs in order of time, without overlap.
     legs: Vec<Leg>,
 }
 
@@ -55,14 +55,14 @@ pub struct Motion {
 pub struct TooFast;
 
 impl Motion {
-    /// A node that stays where it is.
+    /// The motion of a node at rest.
     #[must_use]
     pub fn at_rest(place: Position) -> Self {
         Self { start: place, legs: Vec::new() }
     }
 
-    /// Has the node set out at `start`, from where it is then, and arrive at `to` at `end`. A leg that
-    /// it is on ends there.
+    /// Adds a leg: the node leaves its current place at `start` and arrives at `to` at `end`. A leg in
+    /// progress is cut short.
     ///
     /// # Errors
     /// When `end` is before `start`.

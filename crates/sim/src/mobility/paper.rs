@@ -1,5 +1,5 @@
-//! The networks of a paper on TCP in MANETs: five nodes in a chain, one that passes by, and nodes that
-//! wander about.
+//! The networks of a paper on TCP in MANETs: a chain of five nodes, a passing node, and wandering
+//! nodes.
 //!
 //! From "TCP Performance in Mobile Ad Hoc Networks Connected to the Internet" by Karlsson and Kassler. Nodes reach
 //! 250 m; the middle of the chain is the gateway.
@@ -57,9 +57,9 @@ pub fn passer() -> Motion {
 
 /// How 47 nodes move around a gateway at 400 m, 400 m, "random".
 ///
-/// The paper says 1200 m × 1200 m. The mean speed that it gives, 7.36 m/s, and its numbers of route and
-/// link changes are those of 800 m × 800 m with clipped normal speeds, of which the gateway is the middle:
-/// see `docs/guide/mobility.md`.
+/// The paper says 1200 m × 1200 m. Its mean speed, 7.36 m/s, and its numbers of route and link changes
+/// instead match 800 m × 800 m with clipped normal speeds and the gateway in the middle: see
+/// `docs/guide/mobility.md`.
 #[must_use]
 pub fn random(side: f64) -> Waypoint {
     Waypoint { area: [side, side], speeds: Speeds::ClippedNormal, ..Waypoint::default() }
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// What the paper says of its trace: 15,860 link changes, 54,650 route changes, 372 times an
+    /// The paper counts in its trace: 15,860 link changes, 54,650 route changes, 372 times an
     /// unreachable destination, and 2,194 and 2,027 route changes of two nodes.
     #[test]
     fn the_changes_that_the_paper_counts_are_those_of_the_small_area() {

@@ -1,14 +1,14 @@
-//! Movement files of ns-2, which its `setdest` writes and other simulators read.
+//! Reads and writes movement files of ns-2's `setdest`, also used by other simulators.
 //!
 //! ```text
 //!  $node_(0) set X_ 150.0                            where node 0 is at first; Y_ and Z_ as well
 //!  $ns_ at 10.0 "$node_(0) setdest 250.0 50.0 2.5"   goes there from where it is then, at 2.5 m/s
 //! ```
 //!
-//! Heights are read and not used. Nodes have the numbers that the file gives them. Comments are left out. What a
-//! file says about other objects than nodes, such as the distances for the object `$god_`, is passed over and
-//! counted, and so are orders to nodes which move nothing, such as `reset`. What is said of a node and not
-//! understood is refused: a script is not run, so that a loop that places nodes moves none.
+//! Heights are read and not used. Nodes keep the numbers of the file. Comments are ignored. Commands for other
+//! objects than nodes, such as the distances for the object `$god_`, are skipped and counted. Orders to nodes
+//! without motion, such as `reset`, are skipped and counted too. Unknown commands for a node are an error: the
+//! script is not run, so a loop placing nodes would move none.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -35,8 +35,8 @@ pub fn read(file: &[u8]) -> Result<Import, Invalid> {
     reader.finish()
 }
 
-/// Writes a movement file. Nodes that jump are told to `set X_` and `Y_` anew at that time, which ns-3
-/// understands.
+/// Writes a movement file. For a jump, `X_` and `Y_` of the node are `set` anew at the time of the jump;
+/// ns-3 understands this.
 #[must_use]
 pub fn write(trace: &Trace) -> String {
     let mut text = String::new();
@@ -64,14 +64,14 @@ pub fn write(trace: &Trace) -> String {
     text
 }
 
-/// What was read so far.
+/// State of reading a file.
 #[derive(Debug, Default)]
 struct Reader {
     nodes: BTreeMap<u32, Node>,
-    /// What the file calls its nodes, before their numbers.
+    /// The name of nodes in the file, before the number.
     name: Option<String>,
-    /// By what else numbered objects are called, and the first order to one of each: it is not understood
-    /// if the file turns out to call its nodes so.
+    /// Other names of numbered objects, each with the first order to such an object: the order is an error
+    /// if the name turns out to be the name of nodes.
     others: BTreeMap<String, (usize, String)>,
     statements: usize,
     passed_over: usize,
@@ -80,11 +80,11 @@ struct Reader {
 /// What a command says about a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Order {
-    /// It is at this height, which does not matter.
+    /// Sets the height of the node, which is ignored.
     Height,
     /// Four numbers: the third is a height or a speed, the fourth a speed or something else.
     GoFour([f64; 4]),
-    /// To this place at this speed.
+    /// Go to a place at a speed.
     Go(Position, f64),
     /// Its coordinate from west to east.
     X(f64),
@@ -221,7 +221,7 @@ impl Reader {
     }
 }
 
-/// The name of a numbered object such as `$node_(3)`, `$node(3)`, `$n3`, and what stands for its number.
+/// Splits a numbered object such as `$node_(3)`, `$node(3)`, `$n3` into name and text of the number.
 fn numbered(object: &str) -> Option<(String, &str)> {
     let object = object.strip_prefix('$')?;
     let (name, number) = match object.strip_suffix(')') {
@@ -283,12 +283,12 @@ impl Order {
 /// What a file says about a node.
 #[derive(Debug)]
 struct Node {
-    /// Where the file speaks of it first.
+    /// The line where the file first mentions the node.
     line: usize,
     x: Option<f64>,
     y: Option<f64>,
     has_height: bool,
-    /// What it is told during the run.
+    /// Timed orders during the run.
     orders: Vec<(f64, usize, Order)>,
 }
 
@@ -581,7 +581,7 @@ $ns_ at 30.0 "$node_(0) setdest 0.0 150.0 0.0"
         ] {
             assert!(refused(line).starts_with(&expected), "{line}: {}", refused(line));
         }
-        // It is known only later that this is a node.
+        // Only a later line shows that the object is a node.
         let late = "$car(0) fly\n$car(0) set X_ 1\n$car(0) set Y_ 1\n";
         assert_eq!(super::read(late.as_bytes()).expect_err("a fault").line, 1);
         assert_eq!(super::read(b"set x 1\n").expect_err("a fault").problem, Problem::Nobody);

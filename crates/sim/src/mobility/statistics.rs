@@ -1,7 +1,8 @@
-//! What changes between nodes that move, as the `setdest` of ns-2 counts it at the end of its files.
+//! Statistics of mobility: counts link and route changes like the `setdest` of ns-2.
 //!
-//! Two nodes have a link while they are nearer to each other than a range, and a route while links lead
-//! from one to the other. When links come and go is computed, not sampled.
+//! ns-2's `setdest` writes the counts at the end of its files. Two nodes have a link while they are nearer
+//! to each other than a range, and a route while links lead from one to the other. The times of link changes
+//! are computed, not sampled.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ use super::motion::Motion;
 /// No path has as many hops: there are fewer nodes.
 const UNREACHABLE: u16 = u16::MAX;
 
-/// What happened between nodes.
+/// Counts of changes between nodes, and means.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statistics {
     /// How often a link came or went.
@@ -42,10 +43,10 @@ pub struct Crossing {
     pub is_up: bool,
 }
 
-/// Counts until `end` what changes between nodes with this range in metres.
+/// Counts link and route changes until `end` between nodes with a range in metres.
 ///
-/// It takes a time that grows with the number of link changes and the square of the number of nodes, of
-/// which there are fewer than 65,535.
+/// The computing time grows with the number of link changes and the square of the number of nodes. There must
+/// be fewer than 65,535 nodes.
 #[must_use]
 pub fn statistics(motions: &[Motion], range: f64, end: Time) -> Statistics {
     let mut links = Links::new(motions, range);
@@ -172,12 +173,12 @@ fn is_near(motions: &[Motion], [a, b]: [usize; 2], now: Time, range: f64) -> boo
     place(a).distance_squared(place(b)) < range * range
 }
 
-/// All pairs of so many nodes.
+/// All pairs of `nodes` nodes.
 fn pairs(nodes: usize) -> impl Iterator<Item = [usize; 2]> {
     (0..nodes).flat_map(move |a| (a + 1..nodes).map(move |b| [a, b]))
 }
 
-/// Who has a link to whom.
+/// The neighbours of each node.
 struct Links(Vec<Vec<usize>>);
 
 impl Links {

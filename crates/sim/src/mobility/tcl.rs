@@ -1,4 +1,4 @@
-//! Commands of a Tcl script, as far as they can be told apart without running it.
+//! Splits a Tcl script into commands and words without running the script.
 //!
 //! ```text
 //!  $ns_ at 5 "$node_(0) set X_ 1; $node_(0) set Y_ 2" ; # a comment \
@@ -11,7 +11,7 @@ use super::trace::{Invalid, Problem};
 /// A command.
 #[derive(Debug)]
 pub(super) struct Command {
-    /// The line that it begins on.
+    /// The line on which the command begins.
     pub(super) line: usize,
     /// Never empty.
     pub(super) words: Vec<Word>,
@@ -20,7 +20,7 @@ pub(super) struct Command {
 /// A word of a command, without the quotes or braces around it.
 #[derive(Debug)]
 pub(super) struct Word {
-    /// The line that it begins on.
+    /// The line on which the word begins.
     pub(super) line: usize,
     pub(super) text: String,
 }
@@ -34,7 +34,7 @@ pub(super) struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    /// A script that begins on this line.
+    /// A script beginning on the given line.
     pub(super) fn new(octets: &'a [u8], line: usize) -> Self {
         Self { octets, at: 0, line }
     }
@@ -71,7 +71,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// What stands between this octet and its counterpart.
+    /// The text between an opening octet and its counterpart.
     fn enclosed(
         &mut self,
         what: &'static str,

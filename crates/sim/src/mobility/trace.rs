@@ -1,4 +1,4 @@
-//! What all formats of imported motion have in common: bounds, numbers, and what can be wrong.
+//! Common parts of the trace formats: bounds, parsing of numbers, and errors.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use flate2::read::MultiGzDecoder;
 
 use super::motion::{Motion, Position};
 
-/// How the nodes of a file move, by the numbers that the file gives them.
+/// The motion of each node in a file, by the file's node numbers.
 pub type Trace = BTreeMap<u32, Motion>;
 
 /// A file may have this many nodes.
 pub const MAX_NODES: usize = 10_000;
 /// Its nodes together may be told this often to move.
 pub const MAX_LEGS: usize = 1_000_000;
-/// Octets of its text, unpacked.
+/// Most octets of a file's text, unpacked.
 pub const MAX_OCTETS: usize = 64 << 20;
 /// Metres from the origin in each direction; a double has a nanometre there.
 pub const MAX_COORDINATE: f64 = 1e7;
@@ -27,7 +27,7 @@ pub const MAX_TIME: f64 = 1e7;
 /// Metres a second. Nothing is faster than light.
 pub const MAX_SPEED: f64 = 299_792_458.0;
 
-/// What was read of a file.
+/// Result of reading a trace file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Import {
     /// How its nodes move.
@@ -42,7 +42,7 @@ pub struct Import {
 pub struct Invalid {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The problem in the line.
     pub problem: Problem,
 }
 
@@ -66,9 +66,9 @@ pub enum Problem {
     /// Nodes have two names.
     #[error("the file calls its nodes {}, and this one {}", Quoted(.one), Quoted(.other))]
     Names {
-        /// What others are called.
+        /// The name of the other nodes.
         one: String,
-        /// What this one is called.
+        /// The name of this node.
         other: String,
     },
     /// No node is placed or moved.
@@ -114,7 +114,7 @@ pub enum Problem {
         /// Which.
         what: &'static str,
     },
-    /// What the file says of a node is not known.
+    /// Unknown command for a node.
     #[error("{} is not known; a node is told to set X_, Y_ or Z_ or to setdest", Quoted(.text))]
     Unknown {
         /// What stands there.
@@ -152,7 +152,7 @@ pub(super) const SPEED: Allowed = Allowed { least: 0.0, most: MAX_SPEED };
 
 /// How a gzip file begins (RFC 1952, 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// What editors put before UTF-8 text.
+/// The byte order mark that editors put before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The octets of a file that may be compressed, without a byte order mark.
@@ -210,7 +210,7 @@ pub(super) fn expect_slow(
     Err(Invalid { line, problem: Problem::Fast { speed: way / seconds } })
 }
 
-/// Text that may be of any length.
+/// Displays quoted text, shortened if too long.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

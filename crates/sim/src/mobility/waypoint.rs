@@ -1,8 +1,8 @@
 //! Random waypoint: a node picks a place and a speed, goes there, rests, and picks again.
 //!
-//! Right after a usual start, where all nodes set out at once, nodes are faster and further from the
-//! middle than later: they get stuck on long and slow ways only with time. A steady start draws what an
-//! observer finds who looks at a random moment, so a run needs no time to settle (Navidi and Camp, IEEE
+//! Right after a usual start, with all nodes setting out at once, nodes are faster and further from the
+//! middle than later: they get stuck on long and slow ways only with time. A steady start draws the state
+//! seen by an observer at a random moment, so a run needs no time to settle (Navidi and Camp, IEEE
 //! Transactions on Mobile Computing 3(1), 2004).
 
 use std::time::Duration;
@@ -37,8 +37,8 @@ pub struct Waypoint {
 /// How speeds are drawn.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Speeds {
-    /// From a normal distribution around the middle of the range, of which the range is four standard
-    /// deviations; what lies outside is drawn again. As `setdest` of ns-2, version 2.
+    /// From a normal distribution around the middle of the range. The range spans four standard deviations;
+    /// values outside are drawn again. As `setdest` of ns-2, version 2.
     ClippedNormal,
     /// All speeds of the range are equally likely.
     #[default]
@@ -93,7 +93,7 @@ impl Waypoint {
             return Err(Impossible::Speed);
         }
         let legs = duration.as_secs_f64() / self.cycle();
-        // Half of what is allowed, as the number varies.
+        // Half of the allowed number, as the number of legs varies.
         if legs > f64::from(MAX_LEGS / 2) { Err(Impossible::Legs) } else { Ok(()) }
     }
 
@@ -141,7 +141,7 @@ impl Waypoint {
         }
         match self.speeds {
             Speeds::ClippedNormal => {
-                // The middles of equal steps. The slowest of them count most.
+                // The middles of equal steps; the slowest speeds have the most weight.
                 const STEPS: u32 = 1_000;
                 let step = (high - low) / f64::from(STEPS);
                 let (mut weight, mut sum) = (0.0, 0.0);
@@ -251,7 +251,7 @@ mod tests {
         assert!((square(1.0, Speeds::Uniform).mean_way() - 0.521_405).abs() < 1e-6);
     }
 
-    /// The mean speed of so many nodes in this span of seconds.
+    /// The mean speed of many nodes between `begin` and `end`, in seconds.
     fn seen(model: &Waypoint, [begin, end]: [u64; 2]) -> f64 {
         const NODES: u32 = 4_000;
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);

@@ -1,4 +1,4 @@
-//! The deadlines of all that runs in a node, behind one wake-up.
+//! Deadlines of a node's applications, connections and services, behind one wake-up.
 
 use base::time::Time;
 
@@ -39,13 +39,13 @@ impl Deadlines {
         self.wake_by(deadline)
     }
 
-    /// Whose deadline stands at a place of the list, if it is one; none beyond the end of the list.
+    /// The owner of the deadline at a place of the list, if a deadline is set; `None` beyond the end of the list.
     pub(crate) fn owner_at(&self, place: usize) -> Option<Option<Owner>> {
         let (due, owner) = self.due.get(place)?;
         Some((*due != Time::MAX).then_some(*owner))
     }
 
-    /// Takes a wake-up; false for one that an earlier one has replaced.
+    /// Takes a wake-up; false if an earlier wake-up has replaced it.
     #[must_use]
     pub(crate) fn take_wake(&mut self, now: Time) -> bool {
         let is_current = self.wake == Some(now);

@@ -1,4 +1,4 @@
-//! A TCP connection, and TCP/NC below it where that is wanted.
+//! A TCP connection, with an optional TCP/NC layer below it.
 
 use base::rng::Rng;
 use base::tcp::Segment;
@@ -13,12 +13,12 @@ pub(crate) struct Endpoint {
     pub(crate) layer: Option<Box<Layer>>,
 }
 
-/// What a layer did, and what it knows.
+/// Report of a TCP/NC layer: its statistics and estimates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CodingReport {
     /// What happened.
     pub stats: tcpnc::Stats,
-    /// The loss rate that it estimates, 0 to 1.
+    /// The estimated loss rate, 0 to 1.
     pub loss: f64,
     /// Packets of the next coding window.
     pub window: usize,
@@ -68,7 +68,7 @@ impl Endpoint {
         }
     }
 
-    /// Lets TCP take one segment that the layer has for it; false if there was none.
+    /// Passes one segment from the layer up to TCP; false if the layer had none.
     pub(crate) fn take_segment(&mut self, now: Time) -> bool {
         let Some(segment) = self.layer.as_mut().and_then(|layer| layer.poll_segment(now)) else {
             return false;

@@ -1,4 +1,4 @@
-//! ICMP in a node: it answers echoes, and understands errors about its own packets.
+//! ICMP in a node: answers echo requests, and handles errors about the node's packets.
 
 use std::net::IpAddr;
 

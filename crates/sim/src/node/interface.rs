@@ -14,18 +14,18 @@ pub struct InterfaceConfig {
     pub mtu: usize,
     /// Packets that may wait while one is sent.
     pub queue_packets: usize,
-    /// Octets that may wait, where that is limited too.
+    /// Most octets in the queue, if octets are limited too.
     pub queue_octets: Option<usize>,
     /// HBH packets that are moved to the queue ahead of time.
     ///
     /// With 0 HBH decides what to send when the interface can send it. More gives what a queue
     /// between HBH and the network card does: acknowledgements and repeats wait behind packets.
     pub hop_backlog: usize,
-    /// Which packet leaves first, and which has to go when there is no room.
+    /// The discipline of the queue: the packet to send first, and the packet to drop if full.
     pub queue_discipline: QueueDiscipline,
     /// How many waiting packets have one that comes marked, if it speaks ECN (RFC 3168, 5).
     pub mark_at: Option<usize>,
-    /// Whether a TCP acknowledgement takes the place of an older one of its flow that waits.
+    /// Whether a TCP acknowledgement replaces an older queued acknowledgement of the same flow.
     pub thins_acks: bool,
 }
 
@@ -96,12 +96,12 @@ impl Interface {
         self.queue.len()
     }
 
-    /// Whom a packet reaches by this interface that goes to the neighbour with this address.
+    /// The link address of the neighbour with this IP address; `None` while the interface is down.
     pub(crate) fn resolve(&self, engine: &Engine, address: IpAddr) -> Option<LinkAddress> {
         if self.is_up { engine.resolve(self.port, address) } else { None }
     }
 
-    /// This interface's address of the same version as `like`.
+    /// The interface's address of the same IP version as `like`.
     pub(crate) fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
         self.addresses.iter().copied().find(|address| address.is_ipv4() == like.is_ipv4())
     }

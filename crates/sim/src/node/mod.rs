@@ -1,4 +1,4 @@
-//! A node: an IP stack with hooks where Linux has them, and what runs on it.
+//! A node: an IP stack with hooks as in Linux, its services and its applications.
 //!
 //! ```text
 //!            prerouting                  forward                  postrouting
@@ -184,7 +184,7 @@ impl Node {
         self.settle(engine);
     }
 
-    /// Lets services look again at what they hold for a next hop that may have changed.
+    /// Lets services reconsider held packets, as their next hop may have changed.
     pub(crate) fn handle_routes_changed(&mut self, engine: &mut Engine) {
         self.tell_routes(engine);
         self.settle(engine);

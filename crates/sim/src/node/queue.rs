@@ -1,4 +1,4 @@
-//! The queue before a medium: what waits, what leaves first, and what has to go when there is no room.
+//! The queue before a medium: chooses the next packet to send, and the packet to drop if full.
 //!
 //! ```text
 //!  routing messages ──▶ first ─────────────────────────────┐
@@ -15,25 +15,25 @@ use base::tcp::Flags;
 use crate::engine::PacketId;
 use crate::medium::{Admission, LinkAddress, Room};
 
-/// What leaves a queue first.
+/// Queue discipline: decides the order of packets, and the packet to drop.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum QueueDiscipline {
     /// What came first; what finds no room is dropped.
     #[default]
     DropTail,
-    /// Messages of routing protocols first. One that finds no room takes the place of the packet that
-    /// came last. ns-2's `PriQueue` is so, but that it sends the newest message first.
+    /// Messages of routing protocols first. In a full queue a message replaces the packet that came last.
+    /// ns-2's `PriQueue` does the same, except that it sends the newest message first.
     RoutingFirst,
     /// Messages of routing protocols first, then flows in turns (deficit round robin, Shreedhar and
-    /// Varghese 1995). What finds no room takes the place of the newest packet of the flow that has the
-    /// most octets.
+    /// Varghese 1995). In a full queue a packet replaces the newest packet of the flow with the most
+    /// octets.
     Fair {
         /// Octets that a flow sends in its turn; an MTU or more.
         quantum: usize,
     },
 }
 
-/// What can be set of a queue.
+/// Configuration of a queue: discipline, room, and thinning of acknowledgements.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Limits {
     pub(super) discipline: QueueDiscipline,
@@ -47,37 +47,37 @@ pub(crate) struct Waiting {
     pub(crate) packet: PacketId,
     pub(crate) to: LinkAddress,
     pub(crate) octets: usize,
-    /// Whether this node made it.
+    /// Whether the packet originates at this node.
     pub(crate) is_local: bool,
     /// Whether it is a message of a routing protocol.
     pub(crate) is_routing: bool,
 }
 
-/// What becomes of packets when one comes.
+/// Outcome of enqueueing a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Queued {
     /// It need not wait.
     Sent,
     /// It waits.
     Taken,
-    /// There is no room for it.
+    /// The queue has no room for the packet.
     Full,
-    /// It waits, and this one has to go for want of room.
+    /// The packet waits, and the given packet is dropped to make room.
     Instead(Waiting),
-    /// It waits, and says all that this acknowledgement before it would have said.
+    /// The packet waits in place of the given older acknowledgement, made redundant by it.
     Thinned(Waiting),
 }
 
-/// What waits before a medium.
+/// Packets waiting before a medium.
 #[derive(Debug)]
 pub(crate) struct Queue {
     limits: Limits,
     /// Messages of routing protocols that go before all else.
     first: VecDeque<Waiting>,
-    /// All packets, or those of no flow.
+    /// All packets, or the packets of no flow if flows take turns.
     plain: Lane,
     flows: BTreeMap<FlowKey, Lane>,
-    /// Lanes that have packets, in the order of their turns; unused while there is but one lane.
+    /// Lanes with packets, in the order of their turns; unused with a single lane.
     turns: VecDeque<Option<FlowKey>>,
     packets: usize,
     octets: usize,
@@ -88,11 +88,11 @@ pub(crate) struct Queue {
 struct Lane {
     packets: VecDeque<(Waiting, Option<Ack>)>,
     octets: usize,
-    /// Octets that it may still send in this turn.
+    /// Octets the lane may still send in this turn.
     deficit: usize,
 }
 
-/// A TCP segment that says no more than what has arrived.
+/// A pure TCP acknowledgement: the segment carries nothing else.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Ack {
     flow: FlowKey,
@@ -112,7 +112,7 @@ impl Queue {
         }
     }
 
-    /// Takes a packet, of which these are the octets; `is_idle` says whether the medium could send it now.
+    /// Enqueues a packet with the given octets; `is_idle` tells whether the medium could send it now.
     pub(super) fn enqueue(&mut self, waiting: Waiting, octets: &[u8], is_idle: bool) -> Queued {
         if self.admit(is_idle, waiting.octets) == Admission::Sent {
             return Queued::Sent;
@@ -138,7 +138,7 @@ impl Queue {
         self.displace(waiting.octets, |queue| queue.push(key, waiting, ack))
     }
 
-    /// The packet whose turn it is.
+    /// Removes and returns the next packet to send.
     pub(super) fn dequeue(&mut self) -> Option<Waiting> {
         let waiting = match self.first.pop_front() {
             Some(waiting) => waiting,
@@ -205,7 +205,7 @@ impl Queue {
         Queued::Instead(gone)
     }
 
-    /// The lane of a packet, and what it acknowledges; not read where nobody asks.
+    /// The lane and the acknowledgement of a packet; the octets are parsed only if the configuration needs them.
     fn classify(&self, octets: &[u8]) -> (Option<FlowKey>, Option<Ack>) {
         let is_fair = self.quantum().is_some();
         if !is_fair && !self.limits.thins_acks {
@@ -289,7 +289,7 @@ impl Queue {
         }
     }
 
-    /// Puts an acknowledgement in the place of the last older one of its flow.
+    /// Replaces the last older acknowledgement of the same flow by a new one, and returns the old packet.
     fn replace(&mut self, key: Option<FlowKey>, ack: Ack, waiting: Waiting) -> Option<Waiting> {
         let lane = self.lane_mut(key)?;
         let is_older = |(other, older): &(Waiting, Option<Ack>)| {
@@ -339,7 +339,7 @@ impl Ack {
     }
 }
 
-/// Whether a packet stays; one that goes to this neighbour is taken.
+/// Whether a packet stays in the queue; packets to neighbour `to` move to `taken`.
 fn keep(taken: &mut Vec<Waiting>, to: LinkAddress, waiting: Waiting) -> bool {
     if waiting.to == to {
         taken.push(waiting);
@@ -376,7 +376,7 @@ mod tests {
         let mut queue = queue(QueueDiscipline::Fair { quantum: 1_000 }, 8, false);
         let mut packets = crate::engine::Packets::default();
         let ids: Vec<PacketId> = (0..9).map(|_| packets.add()).collect();
-        // Three packets of 1,000 octets of one flow, then five of 500 of another, which fills it.
+        // The queue is full after three packets with 1,000 octets from one flow and five with 500 from another.
         for (at, id) in ids[..8].iter().enumerate() {
             let (port, len) = if at < 3 { (1, 1_000) } else { (2, 500) };
             let taken = queue.enqueue(waiting(*id, len), &segment(port, 0, 0x10, 100), false);

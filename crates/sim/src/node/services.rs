@@ -1,4 +1,4 @@
-//! How a node drives its services.
+//! Runs the services of a node: hooks, deadlines and reports.
 
 mod sending;
 
@@ -20,7 +20,7 @@ use crate::engine::{Engine, PacketId};
 use crate::medium::LinkAddress;
 use crate::route_log::RouteRecord;
 
-/// The metric of what routing protocols find: better than shortest paths, worse than what is set by
+/// The metric of routes from routing protocols: better than shortest paths, worse than routes set by
 /// hand.
 const METRIC: u32 = 500;
 
@@ -29,7 +29,7 @@ const METRIC: u32 = 500;
 pub(super) struct Services {
     /// In the order in which they were added, and are asked.
     running: Vec<Running>,
-    /// What is routed into which, whatever other routes say.
+    /// Prefixes routed into a service, by its index, before all other routes.
     prefixes: Vec<(Prefix, usize)>,
     /// Which is asked first for a datagram.
     turn: usize,
@@ -78,7 +78,7 @@ impl Node {
         self.services.prefixes.push((prefix, service));
     }
 
-    /// Its services of one kind, and the index of each.
+    /// All services of type `S` on the node, each with an index.
     pub(crate) fn services<S: Service>(&self) -> impl Iterator<Item = (usize, &S)> {
         self.services.running.iter().enumerate().filter_map(|(index, running)| {
             let service: &dyn Any = &*running.service;
@@ -86,7 +86,7 @@ impl Node {
         })
     }
 
-    /// Changes its first service of a kind that `is_it`, which is settled afterwards.
+    /// Changes the node's first service of type `S` that satisfies `is_it`; the service is settled afterwards.
     pub(crate) fn with_service<S: Service, T>(
         &mut self,
         engine: &mut Engine,
@@ -104,7 +104,7 @@ impl Node {
         changed
     }
 
-    /// What its services tell of themselves.
+    /// The reports of the node's services.
     pub(crate) fn reports(&self) -> impl Iterator<Item = ServiceReport> {
         self.services.running.iter().filter_map(|running| running.service.report())
     }
@@ -257,8 +257,8 @@ impl Node {
         services.running[service].service.handle_routes(engine.now, &route, has_finder);
     }
 
-    /// Has services settled that send datagrams over an interface: one that waited for it may have
-    /// another deadline now.
+    /// Marks the services that send datagrams over an interface for settling: a service waiting for the
+    /// interface may have another deadline now.
     pub(super) fn touch_senders(&mut self, engine: &Engine, interface: usize) {
         for index in 0..self.services.running.len() {
             let far_end = self.services.running[index].service.far_end();
@@ -320,12 +320,12 @@ impl Node {
         true
     }
 
-    /// What a packet counts as.
+    /// The traffic class of a packet.
     pub(super) fn class_of(&self, packet: &[u8]) -> Class {
         Class::of(packet, |protocol, payload| self.own_class(protocol, payload))
     }
 
-    /// What a payload is for, if a service of the node knows.
+    /// The traffic class of a payload, if a service of the node knows.
     pub(crate) fn own_class(&self, protocol: u8, payload: &[u8]) -> Option<Class> {
         let mut services = self.services.running.iter();
         services.find_map(|running| running.service.class_of(protocol, payload))

@@ -27,9 +27,9 @@ pub(crate) struct Sockets {
     rng: Rng,
     /// How many passive opens each application that listens has at a time.
     passive_opens: PassiveOpens,
-    /// TCP/NC below them, where that is wanted.
+    /// The optional TCP/NC layer below the connections.
     layer: Option<tcpnc::Config>,
-    /// What the layers did of connections that are over, the last of each application.
+    /// Layer reports of ended connections: the last report of each application.
     ended: BTreeMap<usize, CodingReport>,
     /// For the layers.
     coding: Rng,
@@ -40,10 +40,10 @@ pub(crate) struct Sockets {
 /// How many passive opens (RFC 9293, 3.9.1) an application that listens has.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum PassiveOpens {
-    /// So many, and no more: each is taken by a connection for as long as that lasts, and who calls when
-    /// all are taken finds no listener.
+    /// A fixed number: a connection occupies one listener for its lifetime, and while all are occupied a
+    /// caller finds no listener.
     Fixed(usize),
-    /// One, and another one whenever a connection takes it: anybody can call at any time.
+    /// One listener, replaced whenever a connection takes it: peers can connect at any time.
     #[default]
     OnDemand,
 }
@@ -55,7 +55,7 @@ struct Slot {
     deadline: DeadlineId,
 }
 
-/// A connection and the application that has it.
+/// A connection and the application that owns it.
 #[derive(Debug)]
 struct Socket {
     endpoint: Endpoint,
@@ -96,7 +96,7 @@ impl Sockets {
         self.layer = Some(config);
     }
 
-    /// Whether packets of this protocol are those of TCP/NC here.
+    /// Whether this IP protocol number means TCP/NC here.
     pub(super) fn speaks(&self, protocol: u8) -> bool {
         self.layer.is_some_and(|layer| layer.protocol == protocol)
     }
@@ -135,7 +135,7 @@ impl Node {
         offset: usize,
         packet: PacketId,
     ) {
-        // Taken out so that the segment can borrow it while the node acts on it.
+        // The segment borrows the octets, so they are taken out while the node acts on the segment.
         let octets = std::mem::take(engine.packets.get_mut(packet));
         match Segment::parse(header, &octets, offset) {
             Ok(segment) => self.handle_segment(engine, &segment),
@@ -258,7 +258,7 @@ impl Node {
             self.sockets.free.push(index);
         }
         self.set_deadline(engine, deadline, next);
-        // What it saw of the connection may have given it something to do.
+        // Events of the connection may have given the application work to do.
         self.plan_app(engine, app);
     }
 
@@ -310,7 +310,7 @@ impl Node {
         offset: usize,
         packet: PacketId,
     ) {
-        // Taken out so that the message can borrow it while the node acts on it.
+        // The message borrows the octets, so they are taken out while the node acts on the message.
         let octets = std::mem::take(engine.packets.get_mut(packet));
         match wire::Message::parse(header, &octets, offset) {
             Ok(message) => self.handle_message(engine, &message),

@@ -1,4 +1,4 @@
-//! The way of a packet through the IP stack.
+//! The IP stack: receives, routes, forwards and sends packets.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -42,7 +42,7 @@ impl Node {
         }
     }
 
-    /// The header of a packet; one that cannot be read is dropped.
+    /// Parses the header of a packet; an unreadable packet is dropped.
     pub(super) fn parse(&mut self, engine: &mut Engine, packet: PacketId) -> Option<Header> {
         let header = Header::parse(engine.packets.get(packet));
         if header.is_err() {
@@ -110,7 +110,7 @@ impl Node {
         }
     }
 
-    /// Sends a packet of this node's own.
+    /// Sends a packet that originates at this node.
     pub(super) fn output(&mut self, engine: &mut Engine, packet: PacketId) {
         self.counters.originated += 1;
         let Some(header) = self.parse(engine, packet) else { return };

@@ -7,12 +7,12 @@ use base::ip::Prefix;
 
 use crate::medium::LinkAddress;
 
-/// Where a packet goes next: an interface, and whom to reach through it.
+/// The next hop of a packet: an interface, and a neighbour there.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NextHop {
     /// The index of the interface in its node.
     pub interface: usize,
-    /// The neighbour, as the interface's medium found it.
+    /// The neighbour's link address, resolved by the interface's medium.
     pub neighbour: LinkAddress,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Table {
     routes: BTreeMap<Prefix, Vec<Route>>,
     /// The versions and lengths in use, the longest first.
     shapes: Vec<(bool, u8)>,
-    /// What the last destinations gave; emptied by every change.
+    /// Cache of the last lookups, by destination; emptied by every change.
     recent: [Option<(IpAddr, NextHop)>; RECENT],
 }
 
@@ -64,7 +64,7 @@ impl Table {
         }
     }
 
-    /// Forgets what depends on which interfaces are up and who has which address.
+    /// Clears the cache of recent routes, after a change of interfaces or addresses.
     pub(crate) fn forget_recent(&mut self) {
         self.recent = [None; RECENT];
     }

@@ -1,4 +1,4 @@
-//! Which application a packet is for.
+//! Delivers packets to the applications of a node.
 
 use std::net::SocketAddr;
 

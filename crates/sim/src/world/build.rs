@@ -1,4 +1,4 @@
-//! How a network is built.
+//! Building a network from nodes, links and services.
 
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -44,7 +44,7 @@ impl LinkConfig {
 }
 
 impl World {
-    /// Adds a node. Its name should be its own: random streams are named by it.
+    /// Adds a node. Names should be unique, as they name random streams.
     pub fn add_node(&mut self, name: &str) -> NodeId {
         let id = NodeId(small(self.nodes.len()));
         let rng = self.stream(&format!("tcp {name}"));
@@ -146,7 +146,7 @@ impl World {
         self.nodes[node.index()].services().map(|(_, service)| service)
     }
 
-    /// The medium with this number; `None` where it is of another kind.
+    /// The medium with this number; `None` if the medium has another type.
     #[must_use]
     pub fn medium<M: Medium>(&self, medium: MediumId) -> Option<&M> {
         let medium: &dyn Any = self.engine.medium(medium);
@@ -159,8 +159,8 @@ impl World {
         numbered(&format!("{}/{}", self.name(a), self.name(b)), which)
     }
 
-    /// What random streams of a node's next interface of a kind are named by: the node, and how many of that
-    /// kind it has.
+    /// The name for random streams of a node's next interface of a kind: node, and number of existing interfaces
+    /// of the kind.
     pub(super) fn station_name(&self, node: NodeId, kind: &str) -> String {
         let Node { name, interfaces, .. } = &self.nodes[node.index()];
         let is_such = |interface: &&Interface| {
@@ -170,7 +170,7 @@ impl World {
         numbered(name, interfaces.iter().filter(is_such).count())
     }
 
-    /// The random stream of this name; each use has one of its own.
+    /// The random stream called `name`; each use has a separate stream.
     #[must_use]
     pub fn stream(&self, name: &str) -> Rng {
         Rng::stream(self.seed, name)
@@ -183,7 +183,7 @@ impl World {
         index
     }
 
-    /// By which port `node` reaches its neighbour `via`, and under which address.
+    /// The port of `node` towards its neighbour `via`, and the neighbour's address.
     fn towards(&self, node: NodeId, via: NodeId) -> Option<(PortId, IpAddr)> {
         let ports = self.nodes[node.index()].interfaces.iter().map(|interface| interface.port);
         ports.into_iter().find_map(|near| {
@@ -199,7 +199,7 @@ fn numbered(name: &str, which: usize) -> String {
     if which == 0 { name.to_owned() } else { format!("{name}/{which}") }
 }
 
-/// The addresses of one end of a link.
+/// The addresses of a link's end.
 fn link_addresses(link: usize, host: u16) -> [IpAddr; 2] {
     let number = u16::try_from(link).expect("a world has fewer than 2^16 links");
     let [high, low] = number.to_be_bytes();

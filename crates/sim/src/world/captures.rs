@@ -1,4 +1,4 @@
-//! What is written to capture files.
+//! Sets up and finishes capture files of nodes and links.
 
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ impl World {
         self.capture(folder, &file, &ends)
     }
 
-    /// Gives captures their names: until then there are no such files.
+    /// Finishes all captures: their files appear only now.
     ///
     /// # Errors
     /// When a capture could not be written, now or earlier.

@@ -1,4 +1,4 @@
-//! Combat nets in a network: nodes that share one slow channel.
+//! Combat nets in a network: several nodes share one slow channel.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,8 +24,7 @@ impl World {
         CnrId(super::small(index))
     }
 
-    /// Gives a node a station on a net, which moves like this; that matters where places decide who
-    /// hears whom.
+    /// Gives a node a moving station on a net; the motion matters if positions decide about hearing.
     ///
     /// Station `s` (from 0) of net `n` gets the address `172.(16 + n).0.(s + 1)`, and
     /// `fd00:fffd:n::(s + 1)`. For IP the net is one link: all stations that it joins, over relays or
@@ -67,7 +66,7 @@ impl World {
         &self.nets[cnr.index()].1
     }
 
-    /// The station of a node on the first net where places decide who hears whom.
+    /// The node's station on its first net in which positions decide about hearing.
     pub(super) fn cnr_state(&self, node: NodeId) -> Option<RadioState<'_>> {
         let mut interfaces = self.nodes[node.index()].interfaces.iter();
         interfaces.find_map(|interface| {
@@ -95,7 +94,7 @@ impl World {
     }
 }
 
-/// What interfaces of combat nets are called.
+/// Name prefix of combat net interfaces.
 const KIND: &str = "cnr";
 
 /// Combat nets in a world: their addresses are the networks of 172.16.0.0/12.

@@ -1,4 +1,4 @@
-//! HF frequencies in a network: hosts whose packets travel as datagrams of STANAG 5066.
+//! HF frequencies in a network: hosts exchange packets as STANAG 5066 datagrams.
 //!
 //! ```text
 //!  Node ─▶ interface hf0 ─▶ service ⇄ medium ⇄ service ─▶ interface hf0 ─▶ Node
@@ -32,7 +32,7 @@ pub struct HfStation {
     pub node: node::Config,
     /// The IP client; routes to the other stations are added.
     pub client: ipclient::Config,
-    /// The HF-PEP that carries TCP, which otherwise goes to the IP client like all else.
+    /// The HF-PEP for TCP; without an HF-PEP the IP client carries TCP like all other packets.
     pub pep: Option<PepConfig>,
     /// Networks that others reach through it, in addition to the host's addresses on this frequency.
     pub behind: Vec<Prefix>,
@@ -66,7 +66,7 @@ pub struct PepConfig {
     pub tcp: tcp::Config,
 }
 
-/// What interfaces to frequencies are called.
+/// Name prefix of interfaces to HF frequencies.
 const KIND: &str = "hf";
 
 /// A transmission or reception of a station.
@@ -220,13 +220,13 @@ impl World {
         self.hf_station(hf, station).client()
     }
 
-    /// The HF-PEP of a station, if it has one.
+    /// The HF-PEP of a station, if present.
     #[must_use]
     pub fn hf_pep(&self, hf: HfId, station: StationId) -> Option<&HfPep> {
         self.hf_station(hf, station).pep().map(Pep::core)
     }
 
-    /// What the HF-PEP of a station did with TCP, if there is one.
+    /// TCP statistics of a station's HF-PEP, if present.
     #[must_use]
     pub fn hf_pep_stats(&self, hf: HfId, station: StationId) -> Option<pep::Stats> {
         self.hf_station(hf, station).pep().map(Pep::stats)

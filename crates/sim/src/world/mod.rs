@@ -1,4 +1,4 @@
-//! A network: built, run, and asked what happened.
+//! A simulated network: to build, to run, and to query for results.
 
 mod build;
 mod captures;
@@ -60,7 +60,7 @@ pub struct World {
     nets: Vec<(MediumId, Vec<PortId>)>,
     /// How many there are.
     tunnels: u16,
-    /// Where each application runs: its node, and its index there.
+    /// Where each application runs: node, and index within the node.
     apps: Vec<(NodeId, usize)>,
     sequence: Sequence,
     changes: Vec<Change>,
@@ -117,9 +117,9 @@ impl World {
         self.engine.flows = Some(Flows::new(limit));
     }
 
-    /// Records from now on who sends what to whom, for up to `limit` transmissions between two calls
-    /// of [`World::take_transmissions`]: packets on wires, and frames on radio channels and nets that
-    /// there are already. HF has records of its own.
+    /// Records sender, receiver and content of transmissions from now on, up to `limit` between two calls
+    /// of [`World::take_transmissions`]: packets on wires, and frames on the radio channels and nets that
+    /// exist already. HF keeps separate records.
     pub fn record_transmissions(&mut self, limit: usize) {
         self.engine.transmissions = Some(Transmissions::new(limit));
         for (medium, _) in &self.radios {
@@ -130,8 +130,8 @@ impl World {
         }
     }
 
-    /// The transmissions since the last call, and how many more there were than the limit allows. Those
-    /// on wires are told of when they begin, those on radio channels when they end.
+    /// The transmissions since the last call, and the number lost to the limit. Transmissions on wires
+    /// are reported when they begin, transmissions on radio channels when they end.
     pub fn take_transmissions(&mut self) -> (Vec<Transmission>, u64) {
         self.engine.transmissions.as_mut().map(Transmissions::take).unwrap_or_default()
     }

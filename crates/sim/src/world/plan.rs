@@ -1,4 +1,4 @@
-//! What changes in a network while it runs.
+//! Planned changes of a network during a run.
 
 use base::ip::Prefix;
 
@@ -11,9 +11,9 @@ use crate::ids::{LinkId, NodeId, PortId};
 pub enum Change {
     /// Every node learns the shortest paths over the links that are up.
     AutoRoutes,
-    /// The ends of the link notice that it is down.
+    /// Both ends notice that the link is down.
     LinkDown(LinkId),
-    /// The ends of the link notice that it is up.
+    /// Both ends notice that the link is up.
     LinkUp(LinkId),
     /// The radio behind this port is switched off, and its node notices.
     RadioOff(PortId),

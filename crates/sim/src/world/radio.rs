@@ -1,4 +1,4 @@
-//! Radio channels in a network: nodes that move, and the MANET that they form.
+//! Radio channels in a network: moving nodes form a MANET.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,15 +12,15 @@ use crate::mobility::{Motion, Position};
 use crate::node::InterfaceConfig;
 use crate::radio::{self, Air, StationId, Transmission};
 
-/// What interfaces of radios are called.
+/// Name prefix of radio interfaces.
 const KIND: &str = "wlan";
 
-/// A node's radio, as far as a picture shows it.
+/// The state of a node's radio needed for drawing.
 #[derive(Clone, Copy, Debug)]
 pub struct RadioState<'a> {
     /// How the node moves.
     pub motion: &'a Motion,
-    /// Metres up to which it is understood.
+    /// Range of the radio, in metres.
     pub range: f64,
     /// Whether it is switched on.
     pub is_on: bool,
@@ -37,11 +37,11 @@ impl World {
         RadioId(super::small(index))
     }
 
-    /// Gives a node a radio on a channel, which moves like this.
+    /// Gives a node a moving radio on a channel.
     ///
     /// Station `s` (from 0) of channel `r` gets the address of number `s + 1` in the network
-    /// `10.(128 + r).0.0/16`, and `fd00:fffe:r::(s + 1)`. Any station may be the next hop of a route; there
-    /// are no routes but those that are added.
+    /// `10.(128 + r).0.0/16`, and `fd00:fffe:r::(s + 1)`. Any station may be the next hop of a route; only
+    /// routes added explicitly exist.
     ///
     /// # Panics
     /// If the channel has 65,534 stations already.
@@ -74,7 +74,7 @@ impl World {
         Some(self.radio_medium(radio).position(station, self.engine.now))
     }
 
-    /// The first radio of a node, or its station on a net where places decide who hears whom.
+    /// The first radio of a node, or else its station on a combat net with positions.
     #[must_use]
     pub fn radio_state(&self, node: NodeId) -> Option<RadioState<'_>> {
         let interfaces = self.nodes[node.index()].interfaces.iter();
@@ -131,7 +131,7 @@ impl World {
         self.engine.on_medium(medium, |air: &mut Air, _| air.poll_record()).flatten()
     }
 
-    /// Frames of which there is no record, because `limit` of them waited to be taken.
+    /// Frames not recorded because `limit` records were already waiting.
     #[must_use]
     pub fn radio_records_dropped(&self, radio: RadioId) -> u64 {
         self.air(radio).records_dropped()

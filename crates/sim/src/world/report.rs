@@ -1,4 +1,4 @@
-//! What happened in a network.
+//! Reports counters and results of a network.
 
 use std::any::Any;
 use std::net::IpAddr;
@@ -28,18 +28,18 @@ pub struct Report {
     pub hash: u64,
     /// The nodes, in the order in which they were added.
     pub nodes: Vec<NodeReport>,
-    /// The directions of all links: of each first there, then back.
+    /// Both directions of all links: forward first, then back.
     pub links: Vec<LinkReport>,
     /// All links together.
     pub total: PortCounters,
 }
 
-/// What happened in a node.
+/// Report of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReport {
     /// Which.
     pub node: NodeId,
-    /// What it is called.
+    /// The name of the node.
     pub name: String,
     /// In its IP stack.
     pub counters: NodeCounters,
@@ -47,7 +47,7 @@ pub struct NodeReport {
     pub services: Vec<ServiceReport>,
 }
 
-/// What happened in one direction of a link.
+/// Report of a link in one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkReport {
     /// Which.
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Events that happened so far.
+    /// Number of events so far.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.engine.events
@@ -149,7 +149,7 @@ impl World {
         self.engine.packets.len() + self.held_outside()
     }
 
-    /// Of those, what media and services have that the engine does not see.
+    /// Of all packets under way, the number held by media and services, outside of the engine.
     pub(super) fn held_outside(&self) -> usize {
         let media: usize = self.engine.media().map(|medium| medium.under_way()).sum();
         media + self.nodes.iter().map(Node::under_way).sum::<usize>()
@@ -161,24 +161,24 @@ impl World {
         self.nodes[node.index()].counters
     }
 
-    /// What each flow put on the links, if that is counted.
+    /// Traffic of each flow on the links, if flows are counted.
     pub fn flows(&self) -> impl Iterator<Item = (&FlowKey, &FlowCounters)> {
         self.engine.flows.iter().flat_map(Flows::iter)
     }
 
-    /// What the flows put on the links that were too many to be counted each.
+    /// Common traffic counters of all flows beyond the limit of flows counted singly.
     #[must_use]
     pub fn other_flows(&self) -> FlowCounters {
         self.engine.flows.as_ref().map(Flows::others).unwrap_or_default()
     }
 
-    /// The packets that went through the tunnel whose transits are recorded.
+    /// Recorded transits of packets through the observed tunnel.
     #[must_use]
     pub fn transits(&self) -> &[Transit] {
         self.engine.transits.as_ref().map_or(&[], Transits::done)
     }
 
-    /// An application; `None` if it is of another kind.
+    /// An application; `None` if its type differs.
     #[must_use]
     pub fn app<A: App>(&self, app: AppId) -> Option<&A> {
         let (node, index) = self.apps[app.index()];
@@ -186,7 +186,7 @@ impl World {
         app.downcast_ref()
     }
 
-    /// What a sender of octets did; `None` if the application is another.
+    /// Statistics of a transfer's sender; `None` if the application is another.
     #[must_use]
     pub fn transfer_sender(&self, app: AppId) -> Option<transfer::SenderStats> {
         let sender: &transfer::Sender = self.app(app)?;
@@ -198,7 +198,7 @@ impl World {
         Some(transfer::SenderStats { tcp, end, ..*sender.stats() })
     }
 
-    /// What a sink of octets saw; `None` if the application is another.
+    /// Statistics of a transfer's sink; `None` if the application is another.
     #[must_use]
     pub fn transfer_sink(&self, app: AppId) -> Option<transfer::SinkStats> {
         let sink: &transfer::Sink = self.app(app)?;

@@ -1,4 +1,4 @@
-//! Whether anything of the applications is still to happen.
+//! Tells whether applications still have work to do.
 
 use super::World;
 use crate::counters::Class;

@@ -28,8 +28,8 @@ struct Edge {
 impl World {
     /// Gives every node a route to every address, along the cheapest path of links that are up.
     ///
-    /// Of paths that cost the same it takes the one whose first link was made first. Earlier
-    /// routes of this kind are replaced, those set by hand stay and win.
+    /// Among paths of equal cost the path with the oldest first link is chosen. Earlier automatic
+    /// routes are replaced; routes set by hand stay and take precedence.
     pub fn auto_routes(&mut self) {
         self.route_along(|_, _| true);
     }
@@ -42,7 +42,7 @@ impl World {
         });
     }
 
-    /// Shortest paths that leave nodes by such ports.
+    /// Sets shortest-path routes that leave nodes only by ports accepted by `takes`.
     fn route_along(&mut self, takes: impl Fn(&Self, PortId) -> bool) {
         let edges = |node| {
             let mut edges = self.edges(node);

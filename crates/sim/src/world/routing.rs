@@ -1,4 +1,4 @@
-//! Routing protocols on nodes, and what they found.
+//! Starts routing protocols on nodes, and reports their routes.
 
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,11 +13,10 @@ use crate::node::service::routing::{Routing, RoutingConfig, RoutingCounters, Rou
 use crate::route_log::{RouteLog, RouteRecord};
 
 impl World {
-    /// Starts a routing protocol on a node: on these of its ports, or where there are none on all that
-    /// are not ends of a link. They should have their addresses, and the node its links: what comes from these
-    /// waits for a route as if it were the node's own.
+    /// Starts a routing protocol on the given ports of a node, or, if `ports` is empty, on all ports except
+    /// ends of links. Add addresses and links before: packets from links wait for a route like the node's own.
     ///
-    /// What it finds goes before shortest paths, and after routes that are set by hand.
+    /// Routes of the protocol rank before shortest paths, and after routes set by hand.
     pub fn enable_routing(&mut self, node: NodeId, config: &RoutingConfig, ports: &[PortId]) {
         let rng = self.stream(&format!("routing {}", self.name(node)));
         self.enable_router(node, config.protocol.start(rng), config.options, ports);
@@ -47,7 +46,7 @@ impl World {
         self.routing(node).map_or_else(Vec::new, |routing| routing.router().routes())
     }
 
-    /// The gateway to which a node sends what is for `destination` in a half tunnel, if it does.
+    /// The gateway of the node's half tunnel for packets to `destination`, if any.
     #[must_use]
     pub fn gateway(&self, node: NodeId, destination: IpAddr) -> Option<Ipv4Addr> {
         self.routing(node)?.gateway(destination)
@@ -59,7 +58,7 @@ impl World {
         self.routing(node).map_or_else(Vec::new, |routing| routing.router().counters())
     }
 
-    /// What the node did for its routing protocol.
+    /// Counters of the node's support for its routing protocol.
     #[must_use]
     pub fn routing_counters(&self, node: NodeId) -> RoutingCounters {
         self.routing(node).map_or_else(RoutingCounters::default, Routing::counters)
@@ -76,7 +75,7 @@ impl World {
         self.engine.route_log.as_ref().map_or(&[], RouteLog::records)
     }
 
-    /// Changes of routes that there was no room for.
+    /// Route changes not recorded for lack of room.
     #[must_use]
     pub fn route_changes_missed(&self) -> u64 {
         self.engine.route_log.as_ref().map_or(0, RouteLog::missed)

@@ -1,4 +1,4 @@
-//! Time that stands still: events that follow each other at one instant without end.
+//! Detects endless chains of events at one instant, with simulated time standing still.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::World;
 use crate::engine::{Event, Kind};
 use crate::ids::NodeId;
 
-/// Events that one instant may have. A transfer of 1 GB over three links that take no time has three million.
+/// Most events allowed at one instant. A transfer of 1 GB over three links without delay has three million.
 const MOST: u64 = 5_000_000;
 /// The last events before that limit are watched: they name the nodes involved.
 const WATCHED: u64 = 1_000;

@@ -18,7 +18,7 @@ pub struct TcpncTunnelConfig {
     pub port: u16,
     /// The TCP of both ends.
     pub tcp: tcp::Config,
-    /// The layer below it, of both ends.
+    /// The TCP/NC layer below TCP, at both ends.
     pub layer: tcpnc::Config,
     /// Points to keep of the send buffer and of the congestion window over time; 0 keeps none.
     pub points: usize,
@@ -77,10 +77,10 @@ impl World {
         self.nodes[node.index()].sockets.enable_tcpnc(config);
     }
 
-    /// Joins two gateways by one TCP/NC connection that carries all packets that `near` forwards
-    /// and that would go the same way as packets for `far`. In the other direction nothing changes.
+    /// Joins two gateways by one TCP/NC connection. The connection carries every packet forwarded by `near`
+    /// on the same way as packets for `far`. In the other direction nothing changes.
     ///
-    /// `None` if one of them has no address.
+    /// `None` if a gateway has no address.
     pub fn add_tcpnc_tunnel(
         &mut self,
         near: NodeId,
@@ -105,7 +105,7 @@ impl World {
         Some(TcpncTunnel { entry, exit })
     }
 
-    /// What happened in a TCP/NC tunnel; `None` if it is one of another world.
+    /// Report of a TCP/NC tunnel; `None` if the tunnel belongs to another world.
     #[must_use]
     pub fn tcpnc_tunnel(&self, tunnel: TcpncTunnel) -> Option<CarrierReport> {
         let (node, index) = tunnel.exit;

@@ -1,4 +1,4 @@
-//! Services that need more than a node: HBH among neighbours, tunnels between two.
+//! Services across several nodes: HBH among neighbours, and tunnels between two nodes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,15 +28,15 @@ impl World {
 
     /// Lets the network run for [`MEETING`], so that its services know each other before there is
     /// traffic: neighbours have said hello and measured their links, tunnels have agreed on keys.
-    /// Returns the time of its end.
+    /// Returns the time after the meeting.
     pub fn meet(&mut self) -> Time {
         self.run_until(self.now() + MEETING);
         self.now()
     }
 
-    /// Builds a coded tunnel between two nodes: datagrams between the addresses with which they
-    /// reach each other, so the routes between them should be there. What goes into it is for
-    /// [`World::route_into_tunnel`] to say. `None` if one of them has no address.
+    /// Builds a coded tunnel between two nodes. Its datagrams use the addresses with which the nodes reach
+    /// each other, so add the routes between the nodes before. [`World::route_into_tunnel`] selects the traffic for
+    /// the tunnel. `None` if a node has no address.
     pub fn add_tunnel(&mut self, a: NodeId, b: NodeId, config: nc::Config) -> Option<TunnelId> {
         let id = TunnelId(self.tunnels.into());
         let port = secure::PORT.checked_add(self.tunnels)?;
@@ -77,7 +77,7 @@ impl World {
         true
     }
 
-    /// An end of a tunnel; `None` if it does not end there.
+    /// Report of a tunnel's end at `node`; `None` if the tunnel has no end there.
     #[must_use]
     pub fn tunnel(&self, node: NodeId, tunnel: TunnelId) -> Option<TunnelReport> {
         let mut ends = self.services::<Tunnel>(node);

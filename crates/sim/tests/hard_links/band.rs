@@ -1,4 +1,4 @@
-//! Stations on one frequency, each with clients of several ranks.
+//! A band of stations on one frequency, each with clients of several ranks.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) struct Band {
     pub(super) net: Net,
     pub(super) now: Time,
     pub(super) clients: Vec<Vec<(ClientId, Client)>>,
-    /// When who was told what of hard links.
+    /// All reports about hard links: time, station, client and report.
     pub(super) story: Vec<(Time, usize, usize, String)>,
     pub(super) arrivals: Vec<(usize, Time)>,
     pub(super) received: Vec<usize>,
@@ -131,7 +131,7 @@ impl Band {
         self.net.node(StationId(at))
     }
 
-    /// What a client was told of hard links.
+    /// The reports about hard links to a client.
     pub(super) fn told(&self, at: usize, client: usize) -> Vec<String> {
         let its = self.story.iter().filter(|(_, one, number, _)| (*one, *number) == (at, client));
         its.map(|(.., what)| what.clone()).collect()
@@ -170,8 +170,7 @@ impl Band {
         self.now = end;
     }
 
-    /// Carries octets between clients and nodes until nothing is left; who is asked for a hard link
-    /// takes it.
+    /// Carries octets between clients and nodes until nothing is left; a client asked for a hard link accepts.
     fn settle(&mut self) {
         let now = self.now;
         let mut is_busy = true;

@@ -1,4 +1,4 @@
-//! Two stations that ask for hard links at once.
+//! Tests two stations that ask for hard links at the same time.
 
 use hf::s5066::sis::LinkReason;
 use hf::s5066::sis::primitive::LinkKind;
@@ -99,7 +99,7 @@ fn of_two_that_ask_at_once_one_may_go_meanwhile() {
             band.unbind(goes, OWNER);
             band.run(MINUTE * 3);
 
-            // B asks in vain only where A's request goes first, and was not given up before it got there.
+            // B asks in vain only if A's request takes precedence and reached B before A gave the request up.
             let is_up = band.hard_links() == 1;
             let told = band.told(stays, OWNER);
             assert_eq!(is_up, told == ["established"], "{case}: {told:?}");

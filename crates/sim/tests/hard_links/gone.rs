@@ -1,4 +1,4 @@
-//! Hard links whose client or other end is gone.
+//! Tests hard links whose client or other end has gone.
 
 use hf::s5066::sis::TerminateReason;
 use hf::s5066::sis::primitive::LinkKind;

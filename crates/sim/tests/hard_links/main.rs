@@ -1,4 +1,4 @@
-//! Hard links (Annex A, section 3.2.2) of real nodes on one frequency, beside everybody else's traffic.
+//! Tests hard links (Annex A, section 3.2.2) of real nodes on one frequency beside other traffic.
 
 mod band;
 mod crossing;

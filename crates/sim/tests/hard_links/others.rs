@@ -1,4 +1,4 @@
-//! Hard links and those who have no part in them.
+//! Tests the effect of hard links on uninvolved stations and clients.
 
 use hf::s5066::sis::TerminateReason;
 use hf::s5066::sis::primitive::LinkKind;
@@ -78,7 +78,7 @@ fn a_call_to_nobody_leaves_the_others_their_links_and_their_turns() {
     let longest = |at| band.waits(at, began).into_iter().max().unwrap_or_default();
     assert_eq!(band.told(A, OWNER), ["rejected: remote node not responding"]);
     assert_eq!((band.received[B], band.received[C]), (1, 31));
-    // B has not said yet what it can do: it is called first.
+    // B has not announced its capabilities yet, so A calls B first.
     assert!(longest(B) < SECOND * 35, "{:?}", longest(B));
     assert!(longest(C) < SECOND * 20, "{:?}", longest(C));
     assert_eq!(band.node(A).stats().links.links_broken, 0, "no link was ended for it");
@@ -179,7 +179,7 @@ fn three_stations_make_one_hard_link_after_the_other() {
     band.run(MINUTE);
     assert_eq!(band.told(C, OWNER).last().map(String::as_str), Some("established"));
 
-    // One that goes first displaces it, at the called end.
+    // A link with precedence displaces the link at the called end.
     band.establish(A, LinkKind::Shared, 1, address(B));
     band.run(MINUTE * 3);
     let why = TerminateReason::HIGHER_PRIORITY;

@@ -1,4 +1,4 @@
-//! A frequency whose stations may be dead, or forge what they send.
+//! An HF frequency with live stations, dead stations and forgers.
 
 use std::collections::VecDeque;
 
@@ -18,9 +18,9 @@ pub(crate) struct Air {
 pub(crate) enum Station {
     /// Nobody: nothing is answered.
     Dead,
-    /// Sends these octets, a transmission each, whatever it hears.
+    /// Sends these octets, one transmission each, regardless of received frames.
     Forger { waiting: VecDeque<(Waveform, Vec<u8>)>, sending: Vec<u8>, sent: usize },
-    /// A node as it should be.
+    /// A correct node.
     Node(Box<Node>),
 }
 
@@ -76,7 +76,7 @@ impl Air {
         Self { medium, stations, buffer: Vec::new() }
     }
 
-    /// The node of a station that has one.
+    /// The node of a live station.
     pub(crate) fn node(&mut self, at: usize) -> Option<&mut Node> {
         match &mut self.stations[at] {
             Station::Node(node) => Some(node),

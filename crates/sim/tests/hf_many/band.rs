@@ -1,4 +1,4 @@
-//! Stations with a client each, who send to each other and keep the books.
+//! A band of stations, each with a client, that send to each other and record every outcome.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) struct Band {
     pub(crate) books: Books,
     pub(crate) seed: u64,
     ends: Vec<End>,
-    /// The most that a node and its client had waiting.
+    /// The most U_PDUs waiting in a node and its client.
     pub(crate) most_waiting: usize,
 }
 
@@ -53,7 +53,7 @@ impl Message {
 }
 
 impl Band {
-    /// As many stations, each with what `config` makes of its place.
+    /// Makes this many stations; `config` gives the configuration for each place.
     pub(crate) fn new(
         air: hf::Config,
         waveform: &str,
@@ -100,7 +100,7 @@ impl Band {
         self.settle();
     }
 
-    /// A station is gone, with all that it knew.
+    /// Removes a station with all its state.
     pub(crate) fn kill(&mut self, place: u8) {
         let end = &mut self.ends[usize::from(place)];
         end.client = None;
@@ -143,7 +143,7 @@ impl Band {
         self.ends.iter().map(|end| end.config.turn_bound()).max().expect("there are stations")
     }
 
-    /// Changes what all hear of each other.
+    /// Changes the channel between all stations.
     pub(crate) fn set_channel(&mut self, channel: hf::Channel) {
         for from in 0..self.ends.len() {
             for to in (0..self.ends.len()).filter(|to| *to != from) {

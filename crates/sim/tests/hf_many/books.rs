@@ -1,4 +1,4 @@
-//! What became of each U_PDU: the books that all tests here are about.
+//! Records the outcome of each U_PDU for all tests of this folder.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ pub(crate) struct Key {
     pub(crate) number: u32,
 }
 
-/// What a U_PDU met.
+/// The history of a U_PDU.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) to: u8,
     pub(crate) sent_at: Time,
-    /// When it was confirmed or given back, and which.
+    /// Outcomes told to the sender, with their times.
     pub(crate) outcomes: Vec<(Time, Fate)>,
     pub(crate) delivered: Vec<Time>,
 }
 
-/// What its sender was told.
+/// The outcome told to the sender.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fate {
     Confirmed,
@@ -34,7 +34,7 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Books {
     pub(crate) entries: BTreeMap<Key, Entry>,
-    /// What arrived and nobody had sent.
+    /// U_PDUs that arrived although nobody had sent them.
     pub(crate) strays: u32,
 }
 
@@ -80,7 +80,7 @@ impl Books {
         self.entries.values().filter(|entry| entry.outcomes.is_empty()).count()
     }
 
-    /// All that must never be: confirmed and not delivered, delivered twice, or two outcomes.
+    /// All violations: confirmed but not delivered, delivered twice, or two outcomes.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (key, entry) in &self.entries {

@@ -1,4 +1,4 @@
-//! A day of eight stations: mixed loads, a bad sky for part of it, and a station that dies twice.
+//! Simulates a day of eight stations: mixed loads, hours of a bad channel, and a station that dies twice.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 /// The station that dies.
 const MORTAL: u8 = 5;
-/// The longest that a client may have waiting here: its bursts and what else it sends.
+/// Most U_PDUs a client may have waiting here: its bursts and its other traffic.
 const MOST_WAITING: usize = 60;
 
 #[test]
@@ -117,8 +117,8 @@ fn send(band: &mut Band, load: &mut Rng, from: u8, len: usize) {
     band.send(message);
 }
 
-/// The longest time in which a station had something for one that lives, and nothing of it came
-/// through; and how often something did.
+/// The longest time in which a station had a U_PDU for a living station and delivered none; and the number of
+/// deliveries.
 fn longest_wait(books: &Books, place: u8, from: Duration, until: Duration) -> (Duration, usize) {
     let (from, until) = (Time::ZERO + from, Time::ZERO + until);
     let entries = books.entries.iter().filter(|(key, entry)| {

@@ -1,11 +1,10 @@
-//! A station that forges frames with right check sums: what it cannot do, and that all goes on when
-//! it stops.
+//! Tests a station that forges frames with correct checksums: the limits of its harm, and recovery when the station
+//! stops.
 //!
-//! Nothing in STANAG 5066 says who sent a frame. So this cannot be prevented: who forges the
-//! acknowledgement of what was just sent, or has one end alone begin anew by a reset or a call, has
-//! data confirmed in vain; who forges the end of a link or "not connected" has data delivered twice,
-//! or given up though it arrived; and who forges a call for an exclusive link keeps others out for as
-//! long as it likes. What is asserted is the rest.
+//! Nothing in STANAG 5066 authenticates the sender of a frame, so some harm cannot be prevented. A forged
+//! acknowledgement of data just sent, or a forged reset or call that makes one end alone begin anew, has data confirmed
+//! in vain. A forged end of a link or "not connected" has data delivered twice, or given up though it arrived. A forged
+//! call for an exclusive link keeps others out for as long as the forger likes. The tests assert everything else.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -26,14 +25,14 @@ use super::books::Fate;
 const FORGER: u8 = 2;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a forger sends, and what it can spoil.
+/// The frames of a forger, and the harm these frames can do.
 struct Attack {
     name: &'static str,
-    /// Makes a transmission; the address is the one it pretends to have.
+    /// Makes a transmission from the forged source address.
     forge: fn(&mut Rng, Address, &mut Vec<u8>),
-    /// Whether what was not delivered may be confirmed.
+    /// Whether undelivered data may be confirmed.
     confirms: bool,
-    /// Whether what was delivered may be delivered again.
+    /// Whether data may be delivered twice.
     repeats: bool,
 }
 
@@ -83,7 +82,7 @@ fn two_stations_go_on_after_each_kind_of_forgery() {
             let mut rng = Rng::stream(seed, attack.name);
             for minute in 0..20 {
                 exchange(&mut band, 2);
-                // Into what the two say to each other, and into pauses.
+                // Forge during the exchange of the two stations, and in pauses.
                 for _ in 0..4 {
                     let mut octets = Vec::new();
                     (attack.forge)(&mut rng, address(1), &mut octets);
@@ -134,7 +133,7 @@ fn a_flood_of_unknown_stations_is_bounded_and_passes() {
     }
 }
 
-/// All that two stations send each other now arrives, once.
+/// Asserts that all U_PDUs between two stations now arrive exactly once.
 fn goes_on(band: &mut Band, name: &str) {
     let (old, confirmed) = (band.books.entries.len(), band.books.count(Fate::Confirmed));
     exchange(band, 5);

@@ -1,4 +1,4 @@
-//! IPv4 and IPv6 between hosts whose only way is a frequency.
+//! Tests IPv4 and IPv6 between hosts joined only by an HF frequency.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

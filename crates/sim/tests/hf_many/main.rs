@@ -1,4 +1,4 @@
-//! Many STANAG 5066 stations on one simulated frequency: whole days, collisions, forged frames, IP.
+//! Tests many STANAG 5066 stations on one simulated frequency: whole days, collisions, forged frames, IP.
 
 mod air;
 mod band;

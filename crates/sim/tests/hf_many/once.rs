@@ -1,4 +1,4 @@
-//! Collisions and losses on a shared frequency: what is delivered twice, or confirmed in vain.
+//! Tests that collisions and losses on a shared frequency neither duplicate data nor confirm lost data.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 fn nothing_is_delivered_twice_or_confirmed_in_vain_where_transmissions_collide() {
     let jitter = |_| Access::Jitter { limit: Duration::from_millis(1_500) };
     let slotted = |position| Access::Slotted { position, stations: STATIONS };
-    // For two stations only: four of them spoil each other's often.
+    // For two stations only: four stations often spoil each other's transmissions.
     let plain = |_| Access::PointToPoint;
     let ways: [(&str, &dyn Fn(u8) -> Access); 3] =
         [("jitter", &jitter), ("slotted", &slotted), ("plain", &plain)];

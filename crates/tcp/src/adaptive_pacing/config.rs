@@ -1,22 +1,22 @@
-//! What can be set of TCP-AP, and how the hops of a path are counted.
+//! Configuration of TCP-AP, and how it counts the hops of a path.
 
 use std::time::Duration;
 
 use crate::congestion::Growth;
 
-/// What can be set of TCP-AP.
+/// The settings of TCP-AP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Which description is followed where they differ.
+    /// The description to follow where the paper and the ns-2 agent differ.
     pub variant: Variant,
     /// How acknowledgements open NewReno's window.
     pub growth: Growth,
     /// How hops are counted.
     pub hops: Hops,
-    /// Hops over which a segment disturbs those behind it, at least 1 (4: radios that are heard
-    /// 2.2 times as far as they are understood).
+    /// Hops over which a segment disturbs later ones, at least 1 (4: radios that are heard 2.2 times as far as they are
+    /// understood).
     pub reach: u8,
-    /// What holds for a path shorter than that.
+    /// The rule for a path shorter than the reach.
     pub short_path: ShortPath,
     /// Between segments before anything is measured.
     pub initial_interval: Duration,
@@ -63,7 +63,7 @@ pub struct Hops {
 pub enum HopSource {
     /// It is given.
     Fixed(u8),
-    /// From the TTL of acknowledgements, which hosts start with 32, 64, 128 or 255.
+    /// From the TTL of acknowledgements: hosts start with 32, 64, 128 or 255.
     Ttl,
 }
 
@@ -72,14 +72,14 @@ pub enum HopSource {
 pub enum HopCountMode {
     /// All of them.
     IncludeWired,
-    /// Those between radios, as the agent for ns-2 counts them.
+    /// Hops between radios only, as the agent for ns-2 counts.
     WirelessOnly,
 }
 
 /// How many hops' delay there is between segments on a path shorter than the reach.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ShortPath {
-    /// As many as the path has.
+    /// As many hops as the path has.
     All,
     /// One.
     OneHop,
@@ -90,7 +90,7 @@ pub enum ShortPath {
 pub enum Variation {
     /// Their mean absolute deviation.
     Mad,
-    /// Their standard deviation, that of a population.
+    /// The standard deviation of a population.
     Stddev,
 }
 

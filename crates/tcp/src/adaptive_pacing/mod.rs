@@ -1,7 +1,7 @@
-//! TCP-AP: NewReno decides whether a segment may go, a pacer when.
+//! TCP-AP: NewReno decides whether a segment may be sent, and a pacer decides when.
 //!
-//! Along a chain of radios a segment disturbs the next ones until it is some four hops away, so the
-//! next one waits that long:
+//! Along a chain of radios a segment disturbs later segments until it is some four hops away, so the next segment
+//! waits:
 //!
 //! ```text
 //!  queueing of a hop     t_q = (RTT / h - (s_d + s_a) / b) / 2
@@ -10,9 +10,9 @@
 //!  between segments      D = FHD (1 + 2 cov)     cov: deviation of FHD by its mean
 //! ```
 //!
-//! where h is the hops, s_d and s_a the octets of a data frame and an acknowledgement's, b the rate
-//! of a link. S. M. ElRakabawy, A. Klemm and C. Lindemann, "TCP with Adaptive Pacing for Multihop
-//! Wireless Networks", MobiHoc 2005; and as their agent for ns-2 has it.
+//! where h is the number of hops, s_d and s_a the octets of a data frame and of an acknowledgement, b the rate of a
+//! link. S. M. ElRakabawy, A. Klemm and C. Lindemann, "TCP with Adaptive Pacing for Multihop Wireless Networks",
+//! MobiHoc 2005; and the authors' agent for ns-2.
 
 mod config;
 pub(super) mod parameters;
@@ -33,7 +33,7 @@ use super::newreno::NewReno;
 pub struct Finding {
     /// Between segments now.
     pub interval: Duration,
-    /// Hops of the last acknowledgement that was measured.
+    /// Hops of the last measured acknowledgement.
     pub hops: u8,
     /// The smoothed delay over the hops that count.
     pub delay: Duration,
@@ -57,7 +57,7 @@ pub struct AdaptivePacing {
     history: VecDeque<f64>,
     /// The smoothed delay over the hops that count.
     delay: Option<f64>,
-    /// The mean of the queueing delay of a hop.
+    /// The mean queueing delay per hop.
     queueing: Option<f64>,
     interval: Duration,
     /// After a loss segments go as the window allows, until the next acknowledgement.

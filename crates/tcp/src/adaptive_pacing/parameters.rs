@@ -1,4 +1,4 @@
-//! What users may set of TCP-AP.
+//! The table of TCP-AP's parameters: ranges and defaults, for users.
 
 use std::time::Duration;
 

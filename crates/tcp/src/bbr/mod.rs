@@ -1,4 +1,4 @@
-//! A window and a pace that follow what the path carries, whatever it loses: BBR, version 1.
+//! BBR, version 1: a window and a pace that follow the capacity of the path, regardless of losses.
 //!
 //! ```text
 //!  Startup    the pace grows by 2.885 each round, until the rate no longer does for three rounds
@@ -11,10 +11,9 @@
 //! ```
 //!
 //! N. Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14 (2016), and
-//! draft-cardwell-iccrg-bbr-congestion-control-00, as Linux has it under the name `bbr`. Losses do not
-//! slow it down, so it stands for the senders of today that the tunnel has to be no worse than.
-//! What Linux has and this has not: the allowance for acknowledgements that come in clumps, and the
-//! detection of token-bucket policers.
+//! draft-cardwell-iccrg-bbr-congestion-control-00, as Linux has it under the name `bbr`. Losses do not slow BBR down,
+//! so BBR represents present-day senders; the tunnel must not do worse. Parts of Linux missing here: the allowance for
+//! acknowledgements that come in clumps, and the detection of token-bucket policers.
 
 mod rate;
 
@@ -27,7 +26,8 @@ use super::congestion::{Ack, CongestionControl, Delivery, Duplicate, Verdict, Wi
 
 /// 2 / ln 2: the least gain that doubles the rate each round.
 const HIGH_GAIN: f64 = 2.885;
-/// Of the window beside what a round trip holds, so that late and joint acknowledgements do not stop it.
+/// The window as a multiple of the path's content in a round trip, so that late and joint acknowledgements do not stop
+/// the sender.
 const WINDOW_GAIN: f64 = 2.0;
 /// The gains of the pace, one for a round trip each.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
@@ -41,7 +41,7 @@ const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
 const PROBE_RTT: Duration = Duration::from_millis(200);
 /// Segments in flight at least.
 const MIN_SEGMENTS: u64 = 4;
-/// Segments that the window has beside its gain, for those that leave together.
+/// Segments added to the window beyond the gain, to allow for segments sent together.
 const QUANTA: u64 = 3;
 
 /// The congestion control.
@@ -62,7 +62,7 @@ pub struct Bbr {
 /// What BBR has found out.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Finding {
-    /// Octets of payload a second that the path carries.
+    /// Octets of payload per second that the path carries.
     pub rate: u64,
     /// The least round-trip time.
     pub min_rtt: Duration,
@@ -88,7 +88,7 @@ struct MinRtt {
     at: Time,
 }
 
-/// Rounds: one ends when all that was in flight at its beginning has left the network.
+/// Rounds: each ends when all data in flight at its beginning has left the network.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     count: u64,
@@ -119,7 +119,7 @@ impl Default for Bbr {
 }
 
 impl Bbr {
-    /// What it found out so far.
+    /// The present estimates.
     #[must_use]
     pub fn finding(&self) -> Finding {
         Finding {
@@ -183,7 +183,7 @@ impl Bbr {
         }
     }
 
-    /// A cycle that begins anywhere but where the pace is low, so that flows do not probe together.
+    /// Begins the cycle at any phase except the slow one, so that flows do not probe together.
     fn cruise(now: Time) -> Mode {
         let place = usize::try_from(now.as_nanos() % 7).unwrap_or(0);
         Mode::ProbeBw { phase: if place == 0 { 0 } else { place + 1 }, since: now }
@@ -299,7 +299,7 @@ impl CongestionControl for Bbr {
         if is_first {
             self.prior_cwnd = self.prior_cwnd.max(window.cwnd);
         }
-        // All in flight counts as lost, so there is none; the window grows as in Startup.
+        // All data in flight counts as lost, so the flight is empty; the window grows as in Startup.
         window.cwnd = window.mss;
         self.full.rate = 0.0;
         self.conserves = false;
@@ -311,7 +311,7 @@ impl CongestionControl for Bbr {
     fn on_sent(&mut self, now: Time, window: &mut Window, sent: u64) {
         self.sampler.note_sent(now);
         let rate = match self.rates.max() {
-            // Nothing is known but the window: as if it were the flight of a short round trip.
+            // Only the window is known: treat it as the flight of a short round trip.
             0.0 => window.cwnd as f64 / self.sampler.rtt().as_secs_f64().max(1e-3),
             rate => rate * MARGIN,
         };

@@ -1,4 +1,4 @@
-//! How many octets a second leave the network: samples over a round trip each, and the greatest of late.
+//! Estimates the delivery rate in octets per second: one sample per round trip, and the greatest recent one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use super::super::congestion::Delivery;
 
 /// Rounds for which a sample counts.
 const ROUNDS: u64 = 10;
-/// Points in time that are remembered: acknowledgements of a round trip, thinned when there are more.
+/// Most remembered points in time: acknowledgements of a round trip, thinned when there are more.
 const POINTS: usize = 512;
 
-/// Measures the rate of delivery: what was delivered since what is acknowledged now was sent.
+/// Measures the delivery rate: octets delivered since the newly acknowledged data was sent.
 ///
-/// It looks back for a round trip, so that acknowledgements that come together do not count as a rate.
+/// Samples cover a whole round trip, so that a burst of acknowledgements does not count as a rate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampler {
     /// When how many octets had been delivered, oldest first.
@@ -76,7 +76,7 @@ impl Sampler {
 /// The greatest sample of the last [`ROUNDS`] rounds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MaxFilter {
-    /// By round; each is greater than those behind it.
+    /// Samples by round; each is greater than all later ones.
     samples: VecDeque<(u64, f64)>,
 }
 
@@ -85,7 +85,7 @@ impl MaxFilter {
         while self.samples.back().is_some_and(|(_, other)| *other <= rate) {
             self.samples.pop_back();
         }
-        // Of a round its first and greatest are enough.
+        // The first and the greatest sample of a round suffice.
         if self.samples.back().is_none_or(|(of, _)| *of != round) {
             self.samples.push_back((round, rate));
         }

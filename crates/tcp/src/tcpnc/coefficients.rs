@@ -1,9 +1,9 @@
-//! The coefficients that a key stands for.
+//! Expands a key into the coefficients of a combination.
 
-/// The coefficients of a combination of `count` packets, none of them zero, in place of what `out`
-/// holds.
+/// Writes the coefficients of a combination of `count` packets to `out`, replacing its content; no coefficient is zero.
 ///
-/// By SplitMix64 from the key, eight to a draw; 0 counts as 1, so that every packet named is mixed.
+/// Expands the key by SplitMix64, eight coefficients per draw; 0 counts as 1, so that the combination includes every
+/// named packet.
 pub(super) fn expand(key: u16, count: usize, out: &mut Vec<u8>) {
     out.clear();
     let mut state = u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);

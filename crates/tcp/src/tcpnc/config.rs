@@ -1,13 +1,13 @@
-//! What can be set.
+//! Configuration of the layer, with defaults.
 
 use std::time::Duration;
 
 /// The parameters of a layer; both ends may differ in all but the protocol.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// The IP protocol number of its packets.
+    /// The IP protocol number of the layer's packets.
     pub protocol: u8,
-    /// Combinations sent after those of a coding window: the seed's k, at most 255.
+    /// Combinations sent in addition to the ones of a coding window: the seed's k, at most 255.
     pub extra: usize,
     /// Packets of a coding window, the seed's n; `None` follows the loss rate.
     pub window: Option<usize>,
@@ -24,15 +24,15 @@ pub struct Config {
     /// Whether one retransmission of TCP's repairs all packets known to be missing (TCP/NCwER), or
     /// only itself.
     pub enhanced_retransmission: bool,
-    /// The probability that a repair is to bring all that is missing, 0 to 1; with 0 exactly as many
-    /// combinations go as packets are missing.
+    /// The target probability that a repair brings all missing packets, 0 to 1; with 0 as many combinations are sent as
+    /// packets are missing.
     pub repair_target: f64,
     /// Combinations sent at once for what is missing from one coding window, at most; at least 1.
     pub max_burst: usize,
     /// A coding window is closed early when TCP sends nothing new for so long.
     pub flush_after: Duration,
-    /// Whether TCP is told of every arrival, as the paper has it, so that redundancy that was not needed
-    /// looks like duplicates, or only of those that leave a packet unseen.
+    /// Whether TCP gets an acknowledgement for every arrival, as in the paper, where unneeded redundancy then looks
+    /// like duplicates, or only for arrivals that leave a packet unseen.
     pub acknowledges_redundancy: bool,
     /// Packets held for coding and for decoding, at most, each; more than twice `max_window`, up
     /// to 32,768.

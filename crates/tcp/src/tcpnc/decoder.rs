@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use super::coefficients;
 
-/// What is known about packets that are not done with.
+/// State of packets not yet finished.
 #[derive(Clone, Debug)]
 pub(super) struct Decoder {
     /// The number of the first slot; earlier packets are done with.
@@ -34,10 +34,10 @@ enum Slot {
     Unseen,
 }
 
-/// A packet and a sum of unseen ones after it.
+/// A row: one packet, and a sum of later unseen packets.
 #[derive(Clone, Debug, Default)]
 struct Row {
-    /// The coefficients of the packets after this one, the last not zero; empty when decoded.
+    /// Coefficients of the packets after this one; the last is not zero. Empty once decoded.
     tail: Vec<u8>,
     sum: Vec<u8>,
 }
@@ -49,7 +49,7 @@ pub(super) enum Outcome {
     Dependent,
     /// It made a packet seen.
     Innovative,
-    /// It lies outside what can be held.
+    /// The packet lies outside the range that the decoder can hold.
     Refused,
 }
 
@@ -113,7 +113,7 @@ impl Decoder {
         self.next_unseen
     }
 
-    /// A packet, padded as it may be, if it is decoded and still held.
+    /// A packet, possibly padded, if decoded and still held.
     pub(super) fn decoded(&self, number: u64) -> Option<&[u8]> {
         let index = usize::try_from(number.checked_sub(self.low)?).ok()?;
         match self.slots.get(index)? {
@@ -127,7 +127,7 @@ impl Decoder {
         self.octets
     }
 
-    /// Runs of unseen packets before the last seen one: number of the first, and length.
+    /// Runs of unseen packets before the last seen one: each with its first number and its length.
     pub(super) fn runs(&self) -> impl Iterator<Item = (u64, usize)> {
         let mut at = usize::try_from(self.next_unseen - self.low).unwrap_or(usize::MAX);
         std::iter::from_fn(move || {
@@ -139,7 +139,7 @@ impl Decoder {
         })
     }
 
-    /// Takes what is seen out of a row that starts at `offset`.
+    /// Eliminates seen packets from a row that starts at `offset`.
     ///
     /// Returns the place in the row of the first packet left, and the slots to add with their
     /// factors.
@@ -165,7 +165,7 @@ impl Decoder {
         (pivot, terms)
     }
 
-    /// The row whose coefficients begin with that of its own packet, scaled to 1.
+    /// Scales a row so that its first coefficient, belonging to the row's own packet, is 1.
     fn normalise(&self, coefficients: &[u8], terms: &[(u8, usize)], coded: &[u8]) -> Row {
         let scale = gf::inverse(coefficients[0]);
         let mut sources = vec![(scale, coded)];

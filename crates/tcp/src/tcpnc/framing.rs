@@ -1,4 +1,4 @@
-//! IP packets in a stream of octets.
+//! Carries IP packets in a stream of octets.
 //!
 //! ```text
 //!      0     2
@@ -38,7 +38,7 @@ impl Deframer {
     /// Takes octets up to the end of a packet; returns how many, and whether `packet` is whole.
     ///
     /// # Errors
-    /// When the stream announces a packet of no octets; there is no way on from there.
+    /// When the stream announces a packet of no octets; the stream cannot continue from there.
     pub fn handle_octets(&mut self, octets: &[u8]) -> Result<(usize, bool), EmptyPacket> {
         let had = self.partial.len();
         let wanted = self.wanted()?;

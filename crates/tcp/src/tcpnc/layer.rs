@@ -14,7 +14,7 @@ use super::sender::{Sender, Verdict};
 use super::stats::Stats;
 use super::wire::{Ack, Body, Message, OVERHEAD};
 
-/// The layer under one TCP connection, both directions: a core as [`base::contract`] describes it.
+/// The layer under one TCP connection, both directions: a core in the sense of [`base::contract`].
 ///
 /// What TCP sends goes in by [`handle_outgoing`](Self::handle_outgoing) and leaves by
 /// [`poll_transmit`](Self::poll_transmit), data as coded combinations. What the peer's layer sends goes in by
@@ -99,7 +99,7 @@ impl Layer {
                 unseen.wrapping_sub(seq.wrapping_add(len)).cast_signed() >= 0
             });
             if is_old {
-                // TCP must have missed that the peer saw it.
+                // TCP must have missed the acknowledgement of this data.
                 self.tell(before.unwrap_or(self.acked), self.peer_window);
             }
         }
@@ -152,7 +152,7 @@ impl Layer {
 
     /// The next segment for TCP: an acknowledgement, or data in order.
     ///
-    /// After each, TCP is to act: what it says then may let more follow.
+    /// TCP should act after each segment: its output may make more segments available.
     #[must_use]
     pub fn poll_segment(&mut self, _now: Time) -> Option<Segment<'_>> {
         if let Some((ack, window)) = self.acks.pop_front() {
@@ -184,7 +184,7 @@ impl Layer {
         &self.config
     }
 
-    /// The loss rate that is estimated for what we send, 0 to 1.
+    /// The estimated loss rate of our packets, 0 to 1.
     #[must_use]
     pub fn loss(&self) -> f64 {
         self.sender.loss()

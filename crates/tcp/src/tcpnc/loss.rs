@@ -1,8 +1,8 @@
-//! How much the network loses, from the transmissions that acknowledgements return.
+//! Estimates the loss rate of the network, from the transmissions that acknowledgements return.
 
 use base::serial::is_after;
 
-/// The loss rate: of each period of transmissions the share that was not returned, smoothed.
+/// The loss rate: the share of transmissions not echoed in each period, smoothed.
 #[derive(Clone, Debug)]
 pub struct Estimator {
     period: u32,
@@ -31,7 +31,7 @@ impl Estimator {
         }
     }
 
-    /// Takes the number of a transmission that arrived; returns whether the estimate is new.
+    /// Takes the number of a received transmission; returns whether the estimate is new.
     pub fn handle_echo(&mut self, id: u32) -> bool {
         let Some(start) = self.start else {
             self.start = Some(id);

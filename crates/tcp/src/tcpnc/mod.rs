@@ -9,10 +9,9 @@
 //!                              next_timeout / handle_timeout
 //! ```
 //!
-//! Segments with data go as combinations; all others pass as they are. The receiver acknowledges
-//! the oldest packet that is *unseen*, so that TCP does not notice losses that the redundancy
-//! covers. `framing` carries IP packets in the octets of a connection, for tunnels. The protocol
-//! is described in `docs/protocols/tcpnc.md`.
+//! Segments with data travel as combinations; all other segments pass unchanged. The receiver acknowledges the oldest
+//! *unseen* packet, so TCP does not notice losses covered by the redundancy. `framing` carries IP packets in the octets
+//! of a connection, for tunnels. The protocol is described in `docs/protocols/tcpnc.md`.
 
 mod coefficients;
 mod config;

@@ -1,4 +1,4 @@
-//! What users may set of the layer.
+//! The table of the layer's parameters: ranges and defaults, for users.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use base::parameter::{Kind, Parameter, Rule, Table, Value};
 
 use super::config::Config;
 
-/// What users may set of the layer below one TCP.
+/// The settings of the layer below one TCP.
 pub static PARAMETERS: Table<Config> = Table {
     name: "tcpnc",
     parameters: &[

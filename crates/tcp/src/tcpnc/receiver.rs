@@ -1,4 +1,4 @@
-//! The half that solves: combinations into segments, and what to acknowledge.
+//! The decoding half: solves combinations into segments, and decides what to acknowledge.
 
 use base::serial::{expand, is_after, low32};
 
@@ -7,7 +7,7 @@ use super::decoder::{Decoder, Outcome};
 use super::stats::Stats;
 use super::wire::{Ack, Combination, PREFIX, Runs};
 
-/// The decoding of one direction of a connection.
+/// The decoding half: one direction of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     decoder: Decoder,
@@ -20,17 +20,17 @@ pub(super) struct Receiver {
     peer_base: u64,
     /// TCP's number of the octet after the last one delivered.
     delivered_end: Option<u32>,
-    /// What our TCP said last: the octet that it expects, and its window.
+    /// The latest word of our TCP: the next expected octet, and the window.
     tcp: Option<(u32, u16)>,
     last_window: u16,
     /// Octets of the longest payload delivered.
     longest: usize,
 }
 
-/// What to do with an acknowledgement of our TCP's.
+/// What to do with an acknowledgement from our TCP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Own {
-    /// It tells what the layer does not: it goes as it is.
+    /// The acknowledgement contains news that the layer's lacks, and passes unchanged.
     Pass,
     /// The layer acknowledges in its place.
     Swallow,
@@ -98,7 +98,7 @@ impl Receiver {
         Some(self.ack(Some(combination.id), is_hole))
     }
 
-    /// Takes what our TCP acknowledges and offers, with a segment that carries data or not.
+    /// Notes the acknowledgement number and window of our TCP, from a segment with or without data.
     pub(super) fn note_tcp(&mut self, next: u32, window: u16) {
         self.tcp = Some((next, window));
     }
@@ -167,8 +167,8 @@ impl Receiver {
         Ack { unseen: low32(unseen), echo, window: self.last_window, is_hole, runs }
     }
 
-    /// What we offer: as TCP does, since what is seen and not yet TCP's lies in a buffer of our
-    /// own, as long as that has room.
+    /// The window to offer: TCP's own as long as our buffer has room, because seen packets not yet given to TCP lie in
+    /// that buffer.
     fn window(&self) -> u16 {
         let room = self.buffer.saturating_sub(self.decoder.octets());
         let tcp = self.tcp.map_or(0, |(_, window)| window);

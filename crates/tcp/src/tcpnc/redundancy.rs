@@ -1,4 +1,4 @@
-//! How many combinations make it likely that enough of them arrive.
+//! Calculates how many combinations to send so that enough are likely to arrive.
 
 /// The probability that at most `extra` of `packets + extra` combinations are lost, where each is
 /// with probability `loss`: the seed's S(n, k), equation (2).

@@ -1,4 +1,4 @@
-//! The half that codes: segments into combinations, window after window.
+//! The coding half: combines segments, one coding window after the other.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use super::redundancy;
 use super::stats::Stats;
 use super::wire::{Ack, Combination, PREFIX};
 
-/// The coding buffer of one direction of a connection.
+/// The coding buffer for one direction of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     config: Config,
@@ -55,8 +55,7 @@ struct CodingWindow {
     is_open: bool,
     /// Its last transmission.
     last_id: u32,
-    /// The last time packets of it were resent together: from which packet on, and the last
-    /// transmission.
+    /// The last joint retransmission of packets in this window: the first packet, and the last transmission.
     repaired: Option<(u64, u32)>,
 }
 
@@ -71,7 +70,7 @@ struct Due {
 /// What an acknowledgement means to TCP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
-    /// Octets before this one have arrived, as far as TCP is concerned.
+    /// TCP should consider octets before this one as arrived.
     Acked(u32),
     /// It is old, or makes no sense.
     Ignored,
@@ -176,7 +175,7 @@ impl Sender {
             let Due { first, end, id } = self.due.pop_front()?;
             let first = first.max(self.base);
             if first >= end {
-                // Seen meanwhile; its number counts as lost, which it is not often enough to matter.
+                // The packet was seen meanwhile. The skipped number counts as lost, too rarely to matter.
                 continue;
             }
             stats.combinations_sent += 1;
@@ -241,7 +240,7 @@ impl Sender {
         self.base + self.packets.len() as u64
     }
 
-    /// Makes a packet of new octets, and owes a combination of its coding window so far.
+    /// Makes a packet of new octets, and schedules a combination of its coding window so far.
     fn take(&mut self, now: Time, seq: u32, payload: &[u8], stats: &mut Stats) {
         let Ok(len) = u16::try_from(payload.len()) else { return };
         if self.packets.len() >= self.config.max_packets {
@@ -278,7 +277,7 @@ impl Sender {
         }
     }
 
-    /// Sends the redundancy of the open coding window, if there is one, and ends it.
+    /// Ends the open coding window, if any, and schedules its redundancy.
     fn close(&mut self, stats: &mut Stats) {
         self.flush_at = None;
         let last = self.windows.len().wrapping_sub(1);
@@ -300,7 +299,7 @@ impl Sender {
         let after = self.packets.partition_point(|packet| start(packet) < to);
         let first = self.packets.partition_point(|packet| start(packet) <= from).max(1) - 1;
         if after == 0 {
-            // The peer has seen all of it.
+            // The peer has seen the whole segment.
             return;
         }
         let mut number = self.base + first as u64;
@@ -316,7 +315,7 @@ impl Sender {
         }
     }
 
-    /// Resends for a packet of one coding window.
+    /// Retransmits for one packet of a coding window.
     fn resend_one(&mut self, place: usize, number: u64, stats: &mut Stats) {
         let window = self.windows[place];
         // While a repair is under way, TCP's next segments need no other.
@@ -347,7 +346,7 @@ impl Sender {
         }
     }
 
-    /// Notes that so many packets are resent together; returns how many combinations that takes.
+    /// Notes that this many packets are resent together; returns the number of combinations needed.
     fn repair(&mut self, place: usize, number: u64, missing: usize, stats: &mut Stats) -> usize {
         let limit = self.config.max_burst.max(1);
         let missing = missing.min(limit);
@@ -374,7 +373,7 @@ impl Sender {
         self.echoed.is_some_and(|echoed| !is_after(id, echoed))
     }
 
-    /// Owes combinations of all of a coding window, as it is now.
+    /// Schedules combinations of a whole coding window in its present extent.
     fn owe(&mut self, place: usize, count: usize) {
         let window = &mut self.windows[place];
         for _ in 0..count {

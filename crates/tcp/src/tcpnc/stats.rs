@@ -1,11 +1,11 @@
-//! What happened, counted.
+//! Counters of the layer.
 
 /// Counters of a layer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Segments of TCP's that carried new octets and were taken for coding.
     pub segments: u64,
-    /// Segments of TCP's that carried octets sent before.
+    /// Segments of our TCP with octets sent before.
     pub segments_again: u64,
     /// Segments of TCP's dropped because too many packets were held.
     pub full: u64,
@@ -23,7 +23,7 @@ pub struct Stats {
     pub combinations_received: u64,
     /// Combinations received that told nothing new.
     pub dependent: u64,
-    /// Combinations received that lie outside what can be held.
+    /// Combinations received outside the range that the decoder can hold.
     pub refused: u64,
     /// Packets decoded and given to TCP.
     pub delivered: u64,
@@ -33,7 +33,7 @@ pub struct Stats {
     pub acks_sent: u64,
     /// Acknowledgements received.
     pub acks_received: u64,
-    /// Acknowledgements received of what was never sent, or with runs that cannot be.
+    /// Acknowledgements received of data never sent, or with impossible runs.
     pub bad_acks: u64,
     /// Acknowledgements received that others overtook.
     pub stale_acks: u64,

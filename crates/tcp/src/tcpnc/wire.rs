@@ -1,5 +1,5 @@
-//! What goes over the network: combinations one way, acknowledgements the other. Each is the
-//! payload of an IP packet of its own protocol number.
+//! Messages of the layer: combinations one way, acknowledgements the other. Each is the payload of an IP packet with
+//! the layer's protocol number.
 //!
 //! ```text
 //!      0      1      2    4    6       10     14     16    18    20
@@ -47,7 +47,7 @@ const RUN: usize = 4;
 const FLAG_HOLE: u16 = 1;
 const FLAG_ECHO: u16 = 2;
 
-/// A message of the layer, and between whom.
+/// A message of the layer, with its two addresses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Message<'a> {
     /// Who sent it.
@@ -82,7 +82,7 @@ pub struct Combination<'a> {
     pub id: u32,
     /// What the coefficients are made from.
     pub key: u16,
-    /// The sum; a packet that is shorter counts as padded with zeros. At least a prefix long.
+    /// The sum; shorter packets count as padded with zeros. At least a prefix long.
     pub coded: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! The round-trip time of an empty path.
+//! Estimates BaseRTT, the round-trip time of an empty path.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ pub(super) struct Base {
     least: Option<Duration>,
     /// The TTL of the last acknowledgement.
     ttl: Option<u8>,
-    /// Ends of round trips until the least of one counts alone.
+    /// Rounds left until the minimum of a single round counts.
     settling: u8,
     /// Whether the window is to stay at its floor until then.
     is_draining: bool,
-    /// The least of this round trip.
+    /// The least round-trip time of the present round.
     least_now: Option<Duration>,
     /// Round trips in a row that had nothing near the least.
     far: u32,
-    /// Whether this round trip had anything near it.
+    /// Whether a sample of this round trip was near the least.
     is_near: bool,
     rebased: u64,
 }
@@ -43,7 +43,7 @@ impl Base {
     pub(super) fn take_ttl(&mut self, ttl: u8) {
         let before = self.ttl.replace(ttl);
         if self.rebase == Rebase::Hops && before.is_some_and(|before| before != ttl) {
-            // What is in flight went half over the old path, so the round trip after this one counts.
+            // Data in flight went half over the old path, so the round trip after this one counts.
             self.settling = 2;
         }
     }
@@ -56,14 +56,14 @@ impl Base {
         self.least_now = Some(self.least_now.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// A round trip took so long; returns the least, which is this one if it `is_alone`.
+    /// Ends a round with this round-trip time; returns the least known, or `rtt` itself if it `is_alone`.
     pub(super) fn end_round(&mut self, rtt: Duration, is_alone: bool) -> Duration {
         self.sample(rtt);
         self.far = if self.is_near { 0 } else { self.far + 1 };
         if self.settling > 0 {
             self.settle();
         } else if matches!(self.rebase, Rebase::Rounds(rounds) if self.far >= rounds.max(1)) {
-            // Our own queue may be what keeps them away: one round trip to drain it, one to measure.
+            // Our own queue may cause the distance: use one round trip to drain the queue, and one to measure.
             self.settling = 2;
             self.is_draining = true;
         }
@@ -85,7 +85,7 @@ impl Base {
         }
     }
 
-    /// Whether the window is to stay at its floor, so that no queue of ours is measured.
+    /// Whether the window stays at its floor, so that our own queue does not spoil the measurement.
     pub(super) fn is_draining(&self) -> bool {
         self.is_draining
     }

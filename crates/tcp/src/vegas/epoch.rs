@@ -1,4 +1,4 @@
-//! Round trips, told apart by one segment of each.
+//! Divides time into round trips, by following one segment in each.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ pub(super) struct Epoch {
 /// A round trip that is over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
-    /// The mean of its segments, or how long it took.
+    /// The mean over the segments of the round, or the duration of the round.
     pub(super) rtt: Duration,
-    /// Octets that were sent in it.
+    /// Octets sent during the round.
     pub(super) sent: u64,
 }
 
@@ -31,14 +31,13 @@ impl Epoch {
         self.started_at.get_or_insert(now);
     }
 
-    /// Takes a round-trip time of one segment.
+    /// Adds the round-trip time of one segment.
     pub(super) fn sample(&mut self, rtt: Duration) {
         self.sum += rtt;
         self.count += 1;
     }
 
-    /// So many octets were acknowledged, and so many are in flight; returns the round trip that this
-    /// ends.
+    /// Counts acknowledged octets, given the octets in flight; returns the round trip if this acknowledgement ends one.
     pub(super) fn advance(&mut self, now: Time, octets: u64, in_flight: u64) -> Option<Round> {
         self.acked += octets;
         if self.acked <= self.start {

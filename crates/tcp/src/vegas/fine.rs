@@ -1,4 +1,4 @@
-//! The fine-grained timer of the oldest segment, looked at when an acknowledgement comes.
+//! The fine-grained timer of the oldest segment, checked at each acknowledgement.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl FineTimer {
         Self { variant, estimate: None, timeout: None }
     }
 
-    /// A segment that was sent once took so long.
+    /// Takes the round-trip time of a segment sent once.
     pub(super) fn sample(&mut self, rtt: Duration) {
         let rtt = rtt.as_secs_f64();
         let Estimate { mean, deviation } = match (self.estimate, self.variant) {

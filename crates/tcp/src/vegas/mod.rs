@@ -1,4 +1,4 @@
-//! TCP Vegas: the window follows how long segments wait, not when they are lost.
+//! TCP Vegas: a window that follows queueing delay instead of losses.
 //!
 //! ```text
 //!  BaseRTT   the least round-trip time: that of an empty path
@@ -9,8 +9,8 @@
 //!               alpha       beta                 (in slow start: end it beyond gamma)
 //! ```
 //!
-//! L. S. Brakmo and L. L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global
-//! Internet", IEEE JSAC 13(8), 1995; and as the simulator ns-2.35 has it, which differs in much.
+//! L. S. Brakmo and L. L. Peterson, "TCP Vegas: End to End Congestion Avoidance on a Global Internet", IEEE JSAC 13(8),
+//! 1995; and the implementation in the simulator ns-2.35, which differs in many points.
 
 mod base_rtt;
 mod epoch;
@@ -26,7 +26,7 @@ use self::epoch::{Epoch, Round};
 use self::fine::FineTimer;
 use super::congestion::{Ack, CongestionControl, Duplicate, Head, Verdict, Window};
 
-/// What can be set of Vegas.
+/// The settings of Vegas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Which description is followed.
@@ -51,7 +51,7 @@ pub enum Variant {
     Published,
 }
 
-/// When BaseRTT is forgotten, so that a path that became longer is not taken for a queue.
+/// When to forget BaseRTT: a longer path must not look like a queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rebase {
     /// When acknowledgements come over another number of hops, by their TTL.
@@ -111,7 +111,7 @@ pub struct Vegas {
     deflate_to: Option<u64>,
     /// Acknowledgements of new data on which the oldest segment is looked at again.
     worries: u32,
-    /// What the window was before it went to its floor to measure the path.
+    /// The window before its drop to the floor for a measurement of the path.
     held_back: Option<u64>,
     finding: Finding,
 }
@@ -158,12 +158,12 @@ impl Vegas {
         self.finding
     }
 
-    /// Once a round trip: what is learnt from it, and how the next one grows.
+    /// Ends a round trip: evaluates its measurements, and decides how the window grows in the next.
     fn end_round(&mut self, window: &mut Window, round: Round, expected: f64) {
         if round.rtt.is_zero() {
             return;
         }
-        // One segment a round trip has nothing of ours to wait for, whatever it measures.
+        // With one segment per round trip, no queue of ours affects the measurement.
         let is_alone = self.config.variant == Variant::Ns2 && round.sent <= window.mss;
         let base = self.base.end_round(round.rtt, is_alone);
         if self.holds_back(window) {
@@ -213,7 +213,7 @@ impl Vegas {
     fn steer_slow_start(&mut self, window: &mut Window, diff: f64) {
         self.is_growing_round = !self.is_growing_round;
         self.growth = Growth::Held;
-        // The round trip that did not grow is the one that tells what waits; it is over now.
+        // Only a round trip without growth shows how much is queued, and the present one is now over.
         if !self.is_growing_round {
             return;
         }
@@ -298,7 +298,7 @@ impl CongestionControl for Vegas {
         if let Some(round) = round.filter(|_| !ack.in_recovery) {
             self.end_round(window, round, expected as f64);
         }
-        // What this acknowledgement measures belongs to the round trip that begins with it.
+        // The measurement of this acknowledgement belongs to the new round trip.
         if let Some(rtt) = rtt.filter(|rtt| !rtt.is_zero()) {
             self.epoch.sample(rtt);
             self.base.sample(rtt);

@@ -1,4 +1,4 @@
-//! What users may set of Vegas.
+//! The table of Vegas's parameters: ranges and defaults, for users.
 
 use base::parameter::{Kind, Parameter, Rule, Value, named, names, word};
 

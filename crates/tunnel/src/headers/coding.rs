@@ -25,8 +25,8 @@ const OPTION_END: u8 = 0;
 const OPTION_NOTHING: u8 = 1;
 const OPTION_TIME_STAMPS: u8 = 8;
 
-/// A quarter of the distances of sequence numbers that fit three octets, and of time stamps that fit two:
-/// a new context is announced from there on, so that it is there before they are too short.
+/// A quarter of the distances that fit three octets for sequence numbers, and two for time stamps: from
+/// there on a new context is announced, so that the peer has it before distances no longer fit.
 const FAR_SEQUENCE: u32 = 1 << 22;
 const FAR_TIME_STAMP: u32 = 1 << 14;
 
@@ -44,9 +44,9 @@ pub(super) struct Base {
 pub(super) struct Coded {
     octets: [u8; LONGEST],
     len: usize,
-    /// Octets of the headers that it stands for.
+    /// Octets of the headers replaced.
     pub(super) replaces: usize,
-    /// Whether a number is so far from the context's that another context is wanted.
+    /// Whether a number is so far from the context's number that another context is wanted.
     pub(super) is_far: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Coded {
 pub(super) struct Malformed;
 
 impl Base {
-    /// Keeps the headers of `packet`, which have this shape.
+    /// Keeps the headers of `packet`, whose shape is `shape`.
     pub(super) fn of(packet: &[u8], shape: Shape) -> Self {
         let mut octets = [0; MAX_HEADERS];
         octets[..shape.len].copy_from_slice(&packet[..shape.len]);

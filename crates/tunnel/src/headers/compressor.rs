@@ -10,14 +10,14 @@ use super::CONTEXTS;
 use super::coding::{Base, Coded};
 use super::shape::{Shape, Transport};
 
-/// Contexts among which those of a flow are looked for.
+/// The number of contexts searched for a flow's contexts.
 const WAYS: usize = 8;
 /// A flow's contexts are announced no faster than this, whatever its packets look like; and no faster than once in
 /// two round trips, because an answer that has not come by then is lost.
 const PAUSE: Duration = Duration::from_secs(1);
 /// A context is announced anew after this time, so that no fault lasts.
 const LIFE: Duration = Duration::from_secs(60);
-/// SYN, RST and FIN among TCP's flags: such segments do not look like those that follow.
+/// SYN, RST and FIN among TCP's flags: such segments do not look like the segments that follow.
 const UNLIKE_OTHERS: u8 = 0b0000_0111;
 
 /// The contexts of one direction, where packets are compressed.
@@ -30,11 +30,11 @@ pub struct Compressor {
 #[derive(Debug)]
 struct Context {
     base: Base,
-    /// The source that announces it, and when it was sent.
+    /// The source that announces the context, and the time of its sending.
     source: u64,
     announced_at: Time,
     is_acknowledged: bool,
-    /// The newest source with a packet that needs it, and when that was sent.
+    /// The newest source with a packet that needs the context, and the time of its sending.
     used_in: u64,
     used_at: Time,
 }
@@ -133,8 +133,8 @@ impl Compressor {
         }
     }
 
-    /// A place for a context: an empty one, or that of the one that was not used for longest. No packet
-    /// that needs the old one may still come to the peer.
+    /// A place for a context: an empty place, or the place of the context unused for longest. No packet
+    /// that needs the old context may still come to the peer.
     fn spare(&self, first: usize, in_use: Option<usize>, floor: u64, now: Time) -> Option<usize> {
         let ways = self.contexts[first..first + WAYS].iter().enumerate();
         let spare = ways.filter_map(|(way, context)| match context {

@@ -9,7 +9,7 @@ use super::shape::Shape;
 /// In how many reports the peer is told that a context is here: any one may be lost.
 const TELLINGS: u8 = 3;
 
-/// The contexts of one direction, where they are used.
+/// The contexts of one direction at the receiving end, where packets are restored.
 #[derive(Debug, Default)]
 pub struct Decompressor {
     /// By number; empty until one is announced.
@@ -48,10 +48,10 @@ impl Decompressor {
         self.untold.push_back((id, TELLINGS));
     }
 
-    /// Appends the packet to `out` that was compressed to these octets, in this source, beside context `id`.
+    /// Appends to `out` the packet that was compressed to these octets, in this source, beside context `id`.
     ///
     /// # Errors
-    /// When that is not known, or another one by now; `out` is then as it was.
+    /// When the context is not known, or is another one by now; `out` is then unchanged.
     pub fn restore(
         &self,
         source: u64,

@@ -1,4 +1,4 @@
-//! Headers of inner packets, replaced by how they differ from ones that the peer knows.
+//! Compresses the headers of inner packets to their differences from headers that the peer knows.
 //!
 //! ```text
 //!   first packet of a flow ──▶ whole, announces context 7 ──▶ peer keeps its headers
@@ -6,9 +6,9 @@
 //!   later packets          ──▶ 7, and what is not as it was in those headers
 //! ```
 //!
-//! Nothing refers to the packet before: every header is told beside the same *context*, which never
-//! changes once it is announced, and is used only after the peer said that it has it. So a packet that
-//! is lost, late or given up takes no other one with it.
+//! No packet refers to the packet before: every header is coded against the same *context*, which
+//! never changes once announced, and is used only after the peer has confirmed it. So a packet that is
+//! lost, late or given up takes no other packet with it.
 //!
 //! ```text
 //!  octet 0     bits 0 and 1 ECN of the IP header, bit 2 an identification follows, bit 3 a checksum
@@ -25,10 +25,10 @@
 //!                       2  in full: 4 octets
 //! ```
 //!
-//! Lengths follow from the record's, the checksum of an IPv4 header from the header. Those of TCP and UDP
-//! are carried as they are: what was wrong before the tunnel is as wrong after it.
+//! Lengths follow from the record's length, the checksum of an IPv4 header from the header. The checksums
+//! of TCP and UDP are carried unchanged: a packet that was wrong before the tunnel is as wrong after it.
 //!
-//! The names are those of RFC 5795. `docs/protocols/headers.md` has the reasons and an example.
+//! The names come from RFC 5795. `docs/protocols/headers.md` has the reasons and an example.
 
 mod coding;
 mod compressor;

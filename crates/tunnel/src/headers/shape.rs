@@ -1,4 +1,4 @@
-//! What the headers of a packet are, if they are of a kind that is understood.
+//! Recognizes the headers of a packet, if their kind is understood.
 
 use base::ip::{Checksum, V4_HEADER, V6_HEADER, protocol};
 use base::tcp;
@@ -23,7 +23,7 @@ pub(super) struct Shape {
 /// What follows the IP header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Transport {
-    /// Something of which nothing is understood: payload.
+    /// A protocol that is not understood: payload.
     Other,
     Tcp,
     Udp,

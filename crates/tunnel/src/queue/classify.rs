@@ -1,4 +1,4 @@
-//! Which flow a packet belongs to, and what of it matters to a queue.
+//! Classifies packets for the queue: their flow, and the properties that matter to a queue.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,7 @@ pub(super) enum Kind {
     Repeat,
 }
 
-/// A flow, as far as it can be told apart.
+/// A flow, as far as flows can be told apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Tag(u64);
 

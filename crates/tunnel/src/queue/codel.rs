@@ -33,7 +33,8 @@ pub(super) struct Law {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
     pub(super) wait: Duration,
-    /// Octets of its flow that were queued when it arrived, and that are queued behind it now.
+    /// Octets of the packet's flow queued when the packet arrived, and queued behind the packet
+    /// now.
     pub(super) ahead: usize,
     pub(super) behind: usize,
     /// Whether this packet may carry a signal.
@@ -50,7 +51,7 @@ pub(super) struct Codel {
     runs_away_from: Option<Time>,
     is_signalling: bool,
     next_signal: Time,
-    /// Signals of this episode, and with how many it began.
+    /// Signals of this episode, and the count with which the episode began.
     count: u32,
     first_count: u32,
 }
@@ -141,7 +142,8 @@ impl Codel {
         true
     }
 
-    /// Begins an episode of signals; soon after another one it starts near the pace of that one's end.
+    /// Begins an episode of signals; soon after another episode it starts near that episode's final
+    /// pace.
     fn start(&mut self, now: Time, law: &Law) {
         let signals = self.count - self.first_count;
         let is_recent = now.since(self.next_signal) < MEMORY * law.interval;

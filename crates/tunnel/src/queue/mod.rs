@@ -1,4 +1,4 @@
-//! Where inner packets wait for the tunnel: a queue for each flow, served in turn.
+//! Queues inner packets for the tunnel: a queue for each flow, served in turn.
 //!
 //! ```text
 //!                    ┌ flow ┐
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! This is FQ-CoDel (RFC 8290) with targets for a tunnel that must not idle: see [`codel::Law`]. A flow
-//! that had nothing queued goes before those that had, so that sparse traffic passes at once.
+//! with an empty queue goes before flows with packets queued, so that sparse traffic passes at once.
 
 mod classify;
 mod codel;
@@ -89,7 +89,7 @@ pub(super) struct Stats {
 struct Flow {
     packets: Option<Chain>,
     is_listed: bool,
-    /// What is left of its turn.
+    /// The rest of the flow's turn.
     credit: isize,
     codel: Codel,
     progress: Progress,
@@ -149,10 +149,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Appends the next packet to `out` if it is of at most `room` octets, and has this DSCP if one is given.
+    /// Appends the next packet to `out` if it has at most `room` octets, and the given DSCP, if any.
     ///
-    /// `round_trip` is that of the tunnel's path without queues, plus the time that repairs take: bulk
-    /// flows may queue for a little more than that. `None` also when the next packet is longer than
+    /// `round_trip` is the round trip of the tunnel's path without queues, plus the time that repairs
+    /// take: bulk flows may queue for a little longer. `None` also when the next packet is longer than
     /// `room` or has another DSCP; it stays the next one unless a sparse flow goes before it.
     pub(super) fn pop(
         &mut self,

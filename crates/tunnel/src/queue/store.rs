@@ -27,7 +27,7 @@ pub(super) struct Slot {
 pub(super) struct Note {
     pub(super) arrived: Time,
     pub(super) kind: Kind,
-    /// Octets of its flow that were queued when it arrived.
+    /// Octets of the packet's flow queued when the packet arrived.
     pub(super) ahead: usize,
 }
 

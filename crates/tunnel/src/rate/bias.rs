@@ -1,4 +1,5 @@
-//! Delay that looks like a queue and is none: if more is in flight and the delay stays, the path is not full.
+//! Recognizes delay that only looks like a queue: if more is in flight and the delay stays, the path is not
+//! full.
 //!
 //! Where packets stay in order, each waits for the slowest before it, so jitter looks like a queue that no
 //! smaller window shortens. A queue grows with the window; this delay does not. So where there is jitter, the
@@ -12,12 +13,13 @@ const LITTLE: f64 = 0.35;
 const NOTABLE: f64 = 0.5;
 /// The delay that is no queue is at most this multiple of the jitter.
 const MOST: f64 = 6.0;
-/// The part of it that remains after each round trip: so that it is found anew.
+/// The part of the delay that remains after each round trip, so that trials find the delay anew.
 const FADE: f64 = 0.98;
-/// A trial takes this many round trips after that in which its first datagram was reported.
+/// A trial takes this many round trips after the round trip in which its first datagram was
+/// reported.
 const ROUNDS: u32 = 1;
-/// In startup a delay is doubtful up to this multiple of the jitter beyond that of a queue of ours, in which
-/// this part of a datagram's time is usual: datagrams leave in pairs.
+/// In startup a delay is doubtful up to this multiple of the jitter beyond the delay of a queue of ours,
+/// where this part of a datagram's time is usual: datagrams leave in pairs.
 const DOUBTFUL: f64 = 10.0;
 const USUAL: f64 = 0.5;
 /// The memory of the jitter, in reports.
@@ -26,7 +28,7 @@ const MEMORY: f64 = 32.0;
 const PAUSE: u32 = 8;
 const LONGEST_PAUSE: u32 = 64;
 
-/// The delay that is no queue, and the trials that find it. Times are in seconds.
+/// The delay not caused by a queue, and the trials that find it. Times are in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bias {
     delay: f64,
@@ -54,7 +56,7 @@ struct Trial {
     expected: f64,
     /// The first number sent with the greater window.
     from: u64,
-    /// Round trips that ended since that was reported, and the mean delay in them.
+    /// Round trips that ended since this number was reported, and their mean delay.
     rounds: u32,
     during: Mean,
 }

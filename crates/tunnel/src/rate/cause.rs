@@ -1,8 +1,9 @@
-//! Whether datagrams are lost where the queue is long: then a full buffer drops them, and not a radio.
+//! Decides whether datagrams are lost where the queue is long: then a full buffer drops them, and not
+//! a radio.
 //!
-//! Losses of a path come at any length of the queue. Those of a buffer come when it is full. So the
-//! queue around losses is compared with the queue at all times. That costs nothing and shows small
-//! losses too, but it takes many of them, and a queue that varies.
+//! Losses of a path come at any length of the queue. Losses of a buffer come when it is full. So
+//! the queue around losses is compared with the queue at all times. The comparison costs nothing
+//! and shows small losses too, but takes many losses, and a queue that varies.
 
 /// How many reports count, about.
 const MEMORY: f64 = 1_024.0;
@@ -26,7 +27,7 @@ pub(super) struct Cause {
     /// The newest number, the count of received datagrams and the queue of the last report.
     last: Option<(u64, u64, f64)>,
     all: Tally,
-    /// Of those that met a short queue, and none.
+    /// The tallies of datagrams that met a short queue, and no queue.
     short: Tally,
     empty: Tally,
     /// The first two moments of the queue that datagrams met.

@@ -60,7 +60,7 @@ impl Compete {
         }
     }
 
-    /// The window after a sign of congestion, which reduces it to `part` of its size.
+    /// Returns the window after a sign of congestion, reduced to `part` of its size.
     pub(super) fn cut(&mut self, now: Time, window: f64, part: f64) -> f64 {
         // Fast convergence: RFC 9438, 4.7.
         let most = if window < self.most { window * (1.0 + BETA) / 2.0 } else { window };

@@ -18,7 +18,7 @@ const GAIN: f64 = 0.25;
 const OWN: f64 = 0.8;
 /// The queue is another flow's if the cut has less than this part of the expected effect.
 const OTHER: f64 = 0.35;
-/// The number of successive such results after which we compete.
+/// After this many such results in succession we compete.
 const FOREIGN: u32 = 2;
 /// If the queue is still longer than this multiple of its target after the window was lowered to the
 /// part below, we check whether it is ours.
@@ -339,7 +339,7 @@ impl Rate {
         }
     }
 
-    /// Ends startup on a path that drops what exceeds it.
+    /// Ends startup on a path that drops datagrams in excess of its capacity.
     fn fill(&mut self, full: Full) {
         self.phase = Phase::Cruise;
         self.window = (full.datagrams * self.datagram).clamp(LEAST * self.datagram, self.window);

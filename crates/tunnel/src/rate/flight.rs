@@ -73,7 +73,7 @@ impl Flight {
         self.left = self.left.max(last.total.min(most));
     }
 
-    /// Counts all datagrams as lost. Late reports of them still count.
+    /// Counts all datagrams as lost. Late reports of these datagrams still count.
     pub(super) fn give_up(&mut self) {
         self.left = self.total;
     }

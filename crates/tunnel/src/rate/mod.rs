@@ -1,4 +1,4 @@
-//! Rate control of one direction of a tunnel: it fills the path with a short queue despite loss.
+//! Controls the rate of one direction of a tunnel: fills the path with a short queue despite loss.
 //!
 //! ```text
 //!   Startup ──queue grows──▶ Cruise ──queue is not ours──▶ Compete
@@ -94,7 +94,7 @@ pub(super) struct Rate {
     credit: Credit,
     /// Timeouts since the last report.
     silences: u8,
-    /// The number of reports that contradict what was sent.
+    /// The number of reports that contradict the datagrams sent.
     pub(super) strange_reports: u64,
 }
 
@@ -114,7 +114,7 @@ enum Phase {
     Startup,
 }
 
-/// The peer's report of the datagrams that it received.
+/// The peer's report of received datagrams.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Feedback {
     /// The greatest datagram number received.

@@ -63,7 +63,7 @@ impl Path {
         (excess(delay, &self.delay) as f64 / 1e9, Duration::from_nanos(late))
     }
 
-    /// Forgets what was measured by the clock of the peer, because that was set back.
+    /// Forgets measurements by the peer's clock, because the clock was set back.
     pub(super) fn handle_clock_change(&mut self) {
         self.delay = Least::default();
         self.back = Least::default();

@@ -1,4 +1,5 @@
-//! When startup has filled a path that shows no queue: more is sent, but no more arrives.
+//! Decides when startup has filled a path without a visible queue: more is sent, but no more
+//! arrives.
 
 use super::round::Ended;
 

@@ -12,7 +12,7 @@ const KNOWN: f64 = 100.0;
 /// of the datagrams explain them so much better than the usual ones do: by this logarithm of likelihoods.
 const MORE: f64 = 0.02;
 const SURE: f64 = 2.3;
-/// A usual loss rate below this counts as this: a single loss is a sign then.
+/// Lower usual loss rates count as this rate: a single loss is a sign then.
 const RARE: f64 = 0.000_5;
 /// The loss of so many datagrams in succession is at least that of the path.
 const BLOCK: f64 = 50.0;
@@ -44,7 +44,7 @@ struct Block {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ambient {
     pub(super) mean: f64,
-    /// The number of datagrams that it is averaged over, while they are few.
+    /// The number of datagrams in the mean, while they are few.
     counted: f64,
     /// The recent loss, whatever its cause.
     pub(super) recent: f64,
@@ -127,7 +127,8 @@ impl Ambient {
         self.counted >= KNOWN
     }
 
-    /// The deviation of a round trip's losses, as a multiple of that of independent losses.
+    /// The deviation of a round trip's losses, as a multiple of the deviation of independent
+    /// losses.
     pub(super) fn spread(&self) -> f64 {
         self.spread.clamp(1.0, 5.0)
     }

@@ -1,4 +1,4 @@
-//! A cut of the window whose effect on the queue is measured.
+//! Cuts the window and measures the effect on the queue.
 
 /// A cut, and the measurements since.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! A test whether our own sending causes losses: if it does, a smaller window avoids them.
+//! Tests whether our own sending causes losses: if so, a smaller window avoids the losses.
 //!
 //! A buffer that is shorter than the target of the queue, or that others keep full, shows congestion
 //! only by loss, and a radio has loss as well. So additional loss is tested before it counts as the
@@ -10,8 +10,8 @@ use base::time::Time;
 
 use super::round::Ended;
 
-/// Loss is tested if it exceeds that of the path by this amount, by this part of it, and by this many
-/// deviations of a mean over this many datagrams.
+/// Loss is tested if it exceeds the path's loss by this amount, by this part of the path's loss, and
+/// by this many deviations of a mean over this many datagrams.
 const SLACK: f64 = 0.02;
 const SLACK_SHARE: f64 = 0.25;
 const DEVIATIONS: f64 = 1.5;
@@ -57,7 +57,7 @@ pub(super) struct Blame {
 struct Trial {
     window_before: f64,
     loss_before: f64,
-    /// The number of datagrams that it takes.
+    /// The number of datagrams that the trial takes.
     datagrams: f64,
     /// The number after which they are ours if none was lost.
     certain: f64,

@@ -1,4 +1,4 @@
-//! When a peer was last spoken to and heard.
+//! Records when a peer was last spoken to and last heard.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

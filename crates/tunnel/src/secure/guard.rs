@@ -1,4 +1,4 @@
-//! What makes calls cheap to refuse: macs, cookies and budgets.
+//! Makes calls cheap to refuse by macs, cookies and budgets.
 //!
 //! ```text
 //!  call ─▶ mac1 right? ─▶ budget left? ──────────────────────────────────────▶ Diffie-Hellman
@@ -9,9 +9,9 @@
 //!                             ▼
 //!                        cookie, sealed for the address it came from
 //! ```
-//! The macs and cookies are WireGuard's (its white paper, 5.3 and 5.4.7). Every call without a cookie is answered by
-//! one: that costs a few hashes, and is shorter than the call. Callers who have shown where they are share one budget;
-//! [`super::shares`] lets networks that have used little of it go first.
+//! The macs and cookies are WireGuard's (its white paper, 5.3 and 5.4.7). Every call without a cookie is answered by a
+//! cookie: the answer costs a few hashes, and is shorter than the call. Callers who have proved their address share a
+//! budget; [`super::shares`] lets networks that have used little of the budget go first.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -31,12 +31,13 @@ use super::wire::{Call, Cookie, Index, MAC, NONCE};
 
 /// Calls a second for which keys are computed, whoever calls: some percent of a core.
 const CALLS: u32 = 100;
-/// The same for those who showed that they receive at their address.
+/// The same for callers who proved that they receive at their address.
 const PROVEN_CALLS: u32 = 400;
-/// So many of them in a row, of which each network that calls for the first time has one: some tenths of a second of a
+/// The most such calls in a row; each network that calls for the first time has one call: some tenths of a second of a
 /// core.
 const PROVEN_AT_ONCE: u32 = 2_048;
-/// What has to be left of that for a caller's network, for each rank that it has.
+/// Calls that have to be left in this budget to admit a caller, for each rank of the caller's
+/// network.
 const LEFT_FOR_RANK: u32 = PROVEN_AT_ONCE / RANKS;
 /// How long a cookie is good.
 pub(super) const COOKIE_LIFE: Duration = Duration::from_secs(120);
@@ -77,7 +78,7 @@ pub(super) fn open_cookie(
     Some(opened)
 }
 
-/// What to do with a call whose `mac1` is right.
+/// The verdict on a call whose `mac1` is right.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
     Admit,
@@ -135,9 +136,9 @@ impl Guard {
         self.seal_cookie(call, cookie, entropy).map_or(Verdict::Refuse, Verdict::SendCookie)
     }
 
-    /// Whether a call shows by its `mac2` that a cookie which was sent there has arrived.
+    /// Whether a call proves by its `mac2` that a cookie sent to its address has arrived.
     fn is_proven(&self, from: SocketAddr, call: &Call<'_>) -> bool {
-        // Who has no cookie says so, and is cheaper.
+        // A caller without a cookie says so, and is cheaper to check.
         let has_one = *call.mac2 != [0; MAC];
         has_one
             && [self.secret, self.previous_secret]

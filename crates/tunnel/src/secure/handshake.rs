@@ -1,4 +1,4 @@
-//! A call that waits for its answer: repeated as it is, made anew now and then.
+//! Repeats an unanswered call unchanged, and makes a new call now and then.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 const URGENT: Duration = Duration::from_millis(250);
 /// What is added to each wait, at most, so that two peers do not stay in step.
 const JITTER: Duration = Duration::from_millis(333);
-/// A call is repeated for so long, so that an answer that takes its time is still understood.
+/// A call is repeated for this long, so that a slow answer is still understood.
 const RENEW_AFTER: Duration = Duration::from_secs(30);
 
 /// A call that waits for its answer.

@@ -30,7 +30,7 @@ impl PrivateKey {
     /// When there is no randomness to be had.
     pub fn generate(entropy: &mut dyn Entropy) -> Result<Self, NoRandomness> {
         let mut octets = Zeroizing::new(draw::<LEN>(entropy)?);
-        // RFC 7748, 5: so that the file says what is computed with.
+        // RFC 7748, 5: so that the file holds the number used in computations.
         octets[0] &= 0xf8;
         octets[31] = (octets[31] & 0x7f) | 0x40;
         Ok(Self(octets))
@@ -42,7 +42,7 @@ impl PrivateKey {
         STANDARD.encode(*self.0)
     }
 
-    /// What others know this key by.
+    /// The public key by which others know this key.
     #[must_use]
     pub fn public_key(&self) -> PublicKey {
         let mut key = Box::<X25519>::default();

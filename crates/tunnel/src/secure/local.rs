@@ -1,4 +1,4 @@
-//! What every peer's part needs of the gateway, and what it has for the driver.
+//! The gateway's state that every peer needs, and the peers' output for the driver.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -17,8 +17,8 @@ use super::{Incarnation, PeerId};
 /// Datagrams and events that may wait: so many, and more for each peer.
 const ROOM: usize = 64;
 const ROOM_PER_PEER: usize = 4;
-/// A change of the wall clock that is none of its corrections: they are gradual, or a machine's that
-/// has just started.
+/// A change of the wall clock that is no correction: corrections are gradual, or happen on a machine
+/// that has just started.
 const JUMP: Duration = Duration::from_secs(1);
 
 /// A datagram of our own: handshake or keepalive.
@@ -80,9 +80,9 @@ pub enum Event {
         /// With which key; `None` if the call was made for another key than ours.
         key: Option<PublicKey>,
     },
-    /// Calls come to nothing for a reason that can be told; each is told once until they do not.
+    /// Calls come to nothing for a known reason; each reason is reported once until calls succeed.
     Trouble {
-        /// Whose calls, or calls of whom.
+        /// The peer that calls, or is called, in vain.
         peer: PeerId,
         /// Where that peer is.
         from: SocketAddr,
@@ -175,9 +175,9 @@ impl Local {
         self.room += ROOM_PER_PEER;
     }
 
-    /// What a call says the time is, in nanoseconds since 1970: the clock as it was at the start,
-    /// and what has passed since. So it never goes back, whatever happens to the clock. A clock beyond
-    /// the year 2100 is not believed: those who heard it could not be told anything later.
+    /// The timestamp of a call, in nanoseconds since 1970: the clock at the start, plus the time
+    /// passed since. So it never goes back, whatever happens to the clock. A clock beyond the year
+    /// 2100 is not believed: those who heard it could not be told anything later.
     pub(super) fn timestamp(&self, now: Time) -> u64 {
         const LATEST: Duration = Duration::from_secs(4_102_444_800);
         let unix = if self.unix < LATEST { self.unix } else { Duration::ZERO };

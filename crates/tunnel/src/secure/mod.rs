@@ -1,4 +1,5 @@
-//! Peers know each other by their keys; all that goes between them is sealed and never taken twice.
+//! Peers know each other by their keys; all datagrams between peers are sealed and never accepted
+//! twice.
 //!
 //! ```text
 //!   number, payload   ┌────────┐  data                    data  ┌────────┐  number, payload
@@ -53,7 +54,7 @@ pub use wire::{HEADER, OUTER_V4, OUTER_V6, OVERHEAD, TAG};
 
 /// The UDP port of gateways that are given no other.
 pub const PORT: u16 = 51_900;
-/// Peers of one gateway at most.
+/// The most peers of a gateway.
 pub const MAX_PEERS: usize = 1_024;
 
 /// A peer: its place, which is the position in the list that [`Peers::new`] was given, or what
@@ -76,7 +77,7 @@ impl PeerId {
     }
 }
 
-/// One life of a peer: since its program started, or since it forgot what it knew of us.
+/// One life of a peer: since its program started, or since the peer forgot its knowledge of us.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Incarnation(u64);
 

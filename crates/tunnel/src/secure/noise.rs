@@ -162,7 +162,7 @@ fn hear_call(
     Some(Call { state, from: PublicKey::from_octets(from), payload })
 }
 
-/// The keys of what the initiator sends and of what the responder sends.
+/// The sending keys of the initiator and of the responder.
 fn split(state: &mut HandshakeState) -> (Aead, Aead) {
     let (initiators, responders) = state.dangerously_get_raw_split();
     let (initiators, responders) = (Zeroizing::new(initiators), Zeroizing::new(responders));
@@ -203,8 +203,8 @@ fn builder<'a>(local: &'a PrivateKey, entropy: &mut dyn Entropy) -> Option<Build
     Some(builder)
 }
 
-/// What a handshake is made of: parts that overwrite their secrets, and the ephemeral key that was
-/// drawn for it.
+/// The building blocks of a handshake: primitives that overwrite their secrets, and the ephemeral
+/// key drawn for the handshake.
 struct Parts(Zeroizing<[u8; 32]>);
 
 impl CryptoResolver for Parts {
@@ -310,7 +310,7 @@ impl Cipher for Aead {
     }
 }
 
-/// BLAKE2s. It forgets what it was given when the result is taken, after which nothing follows.
+/// BLAKE2s. Forgets its input when the result is taken; no more input follows.
 #[derive(Default)]
 struct Blake2s(Blake2s256);
 

@@ -1,4 +1,4 @@
-//! Opening: what comes from all peers, by the indexes of their sessions.
+//! Opens datagrams of all peers, by the indexes of their sessions.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -17,12 +17,12 @@ use super::stats::{Dropped, Totals};
 use super::wire::{Datagram, Index, Sealed};
 use super::{HEADER, Incarnation, PeerId};
 
-/// Words of the window of numbers that were taken: 1 KiB.
+/// Words of the window of accepted numbers: 1 KiB.
 const WINDOW_WORDS: usize = 128;
 
-/// For so long after data a keepalive does not move the peer: one that took longer on the path that the peer has
-/// left, and has no number among those of data, would lead us back there. Longer, and a peer that has moved and
-/// only receives would be lost when its one keepalive comes in that time.
+/// For so long after data a keepalive does not move the peer: a keepalive that took longer on the path that the
+/// peer has left, and whose number is not among the numbers of data, would lead us back there. With a longer
+/// time, a peer that has moved and only receives would be lost when its only keepalive comes in that time.
 const DATA_DECIDE: Duration = Duration::from_millis(500);
 
 /// Opens for all peers. Cheap to clone.
@@ -40,7 +40,7 @@ pub enum Opened {
     Dropped(Dropped),
     /// No data: for [`super::Peers::handle_datagram`].
     Other,
-    /// What it carried now stands at `payload` in it.
+    /// The datagram's content now stands at `payload` in it.
     Payload {
         /// Whose it is.
         peer: PeerId,
@@ -278,7 +278,7 @@ impl std::fmt::Debug for ReceiveKey {
     }
 }
 
-/// What was heard of one life of a peer, under whatever keys.
+/// The state of reception from one life of a peer, under any keys.
 #[derive(Debug)]
 pub(super) struct Inbound {
     pub(super) incarnation: Incarnation,
@@ -310,7 +310,8 @@ impl Inbound {
         heard.hint = heard.hint.max(number);
     }
 
-    /// The peer is known to be at this address, so that hearing it there is no news.
+    /// Notes that the peer is known to be at this address, so that datagrams from there are no
+    /// news.
     pub(super) fn set_endpoint(&self, endpoint: SocketAddr) {
         lock(&self.heard).endpoint = Some(endpoint);
     }

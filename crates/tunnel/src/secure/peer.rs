@@ -1,4 +1,4 @@
-//! One peer: its sessions, its handshake, its timers.
+//! One peer: manages sessions, handshake and timers.
 //!
 //! ```text
 //!                 call, answer               first datagram under the new keys
@@ -6,8 +6,8 @@
 //!        ▲                                                                        │ 120 s: call
 //!        └──────────── 180 s after its birth, any session ends ◀──────────────────┘
 //! ```
-//! A session that we asked for is current at once: its keys are confirmed to the other side by what
-//! we send next. Older sessions are opened until they end, so that nothing in flight is lost.
+//! A session that we asked for is current at once: our next datagram confirms its keys to the other
+//! side. Older sessions are opened until they end, so that nothing in flight is lost.
 
 mod called;
 mod calling;
@@ -32,7 +32,7 @@ use super::stats::Stats;
 use super::wire::Index;
 use super::{Incarnation, PeerId};
 
-/// What is added to the age at which a session is replaced, so that both sides do not ask at once.
+/// Jitter added to the age at which a session is replaced, so that both sides do not ask at once.
 const REKEY_JITTER: Duration = Duration::from_secs(5);
 /// A session's age at which it ends.
 const REJECT_AFTER: Duration = Duration::from_secs(180);
@@ -40,12 +40,12 @@ const REJECT_AFTER: Duration = Duration::from_secs(180);
 const CHECK: Duration = Duration::from_secs(5);
 /// Data unanswered for so long are a reason to call: the peer may have lost its keys.
 const SILENCE: Duration = Duration::from_secs(15);
-/// Sessions of a peer at most: the current one, those before, one that is not confirmed.
+/// Sessions of a peer at most: the current session, earlier sessions, and an unconfirmed session.
 const MAX_SESSIONS: usize = 4;
 /// Addresses at most where a peer may be called.
 const MAX_ENDPOINTS: usize = 16;
 
-/// A peer as it is configured.
+/// The configuration of a peer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Peer {
     /// What it is known by.
@@ -58,18 +58,18 @@ pub struct Peer {
     pub keepalive: Option<Duration>,
 }
 
-/// A peer and all that is known of it.
+/// A peer and all its state.
 pub(super) struct Remote {
     id: PeerId,
     public_key: PublicKey,
     preshared_key: PresharedKey,
     mac_key: [u8; 32],
-    /// Where it may be called, as far as that is known.
+    /// Addresses at which the peer may be called, as far as known.
     configured: Vec<SocketAddr>,
     keepalive: Option<Duration>,
     endpoint: Option<SocketAddr>,
     activity: Arc<Activity>,
-    /// What the peer knows this life of ours by; drawn when it is first said.
+    /// The incarnation by which the peer knows our present life; drawn when it is first told.
     own_incarnation: Option<Incarnation>,
     life: Option<Life>,
     sessions: Vec<Session>,
@@ -98,7 +98,8 @@ struct Session {
 }
 
 impl Drop for Session {
-    /// Sealers, openers and the table may still refer to the keys. They find that they have ended.
+    /// Sealers, openers and the table may still refer to the keys. All these holders find the keys
+    /// ended.
     fn drop(&mut self) {
         self.send.end();
         self.receive.end();

@@ -1,4 +1,4 @@
-//! All peers of a gateway: the half that decides, on one thread.
+//! Manages all peers of a gateway: the deciding half, on a single thread.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -47,7 +47,8 @@ pub enum Incoming {
     Dropped(Dropped),
     /// It was taken: a part of a handshake, a keepalive.
     Nothing,
-    /// What it carried now stands at `payload` in it. Ask [`Peers::poll_event`] before using it.
+    /// The datagram's content now stands at `payload` in it. Ask [`Peers::poll_event`] before using
+    /// it.
     Payload {
         /// Whose it is.
         peer: PeerId,
@@ -197,8 +198,8 @@ impl Peers {
         }
     }
 
-    /// The peer may be called at these addresses from now on, says its name: at 16 at most. Where it is heard counts
-    /// for more as long as it is heard there.
+    /// Sets the addresses that the peer's name has now, where the peer may be called: 16 at most. The address where
+    /// the peer is heard counts for more as long as the peer is heard there.
     pub fn handle_endpoints(&mut self, now: Time, peer: PeerId, endpoints: &[SocketAddr]) {
         if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
             remote.handle_endpoints(now, endpoints, &mut self.local);
@@ -206,10 +207,10 @@ impl Peers {
         }
     }
 
-    /// The wall clock says that `unix` has passed since 1970. To be called before anything is sealed:
-    /// a jump against the time that has passed may mean that this machine was restored from a
-    /// picture of it, as [`Self::handle_copied`] has it. Returns whether that was done: there are
-    /// events and datagrams then.
+    /// Takes the time since 1970, `unix`, from the wall clock. To be called before anything is
+    /// sealed: a jump against the time that has passed may mean that this machine was restored from a
+    /// snapshot, as in [`Self::handle_copied`]. Returns whether a restored snapshot was assumed:
+    /// there are events and datagrams then.
     pub fn handle_wall_clock(&mut self, now: Time, unix: Duration) -> bool {
         let has_jumped = self.local.has_jumped(now, unix);
         if has_jumped {
@@ -427,7 +428,7 @@ impl Peers {
     }
 }
 
-/// Tells of those who call and are no peers: seldom, so that they fill no log.
+/// Reports callers that are no peers: seldom, so that strangers fill no log.
 struct Strangers {
     with_our_key: Budget,
     with_another: Budget,

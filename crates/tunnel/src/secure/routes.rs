@@ -1,4 +1,4 @@
-//! Which peer an inner address belongs to.
+//! Finds the peer to which an inner address belongs.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -67,9 +67,10 @@ impl Routes {
     }
 }
 
-/// The same as ranges beside each other: of those that lie within each other the innermost counts.
+/// Turns nested ranges into ranges beside each other: where ranges lie within each other, the
+/// innermost counts.
 fn flattened(mut nested: Vec<Range>) -> Vec<Range> {
-    // What contains others stands before them; two prefixes never overlap otherwise.
+    // A range that contains others stands before them; two prefixes never overlap otherwise.
     nested.sort_by_key(|range| (range.first, Reverse(range.last)));
     let mut flat = Vec::with_capacity(2 * nested.len());
     let mut open: Vec<Range> = Vec::new();

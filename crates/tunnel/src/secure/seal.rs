@@ -1,4 +1,4 @@
-//! Sealing: what goes to one life of a peer, under the key of the day.
+//! Seals datagrams to one life of a peer, under the current session's key.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -17,10 +17,10 @@ use super::{HEADER, OVERHEAD, TAG};
 /// Why a payload was not sealed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unsealed {
-    /// There are no keys that are young enough, or no address.
+    /// No keys are young enough, or no address is known.
     #[error("there is no session with the peer")]
     NoSession,
-    /// It is not greater than one before. Nothing is ever sealed twice under a number.
+    /// The number is not greater than an earlier one. Nothing is ever sealed twice under a number.
     #[error("the number was used, or is out of order")]
     NumberReused,
     /// The peer has started anew: make the core anew, and take its new [`Sealer`].
@@ -44,12 +44,12 @@ impl Sealer {
         Self { outbound, seen: 0, route: None }
     }
 
-    /// Seals in place and says where it goes. `datagram` is [`HEADER`] octets of room, the payload,
-    /// and [`TAG`] octets of room.
+    /// Seals a datagram in place and returns its destination. `datagram` is [`HEADER`] octets of
+    /// room, the payload, and [`TAG`] octets of room.
     ///
     /// # Errors
-    /// When it is not sealed; the octets are unchanged then, and the number is still free unless
-    /// it was used.
+    /// When the datagram is not sealed; the octets are unchanged then, and the number is still free
+    /// unless used before.
     pub fn seal(
         &mut self,
         now: Time,

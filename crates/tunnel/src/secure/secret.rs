@@ -1,4 +1,4 @@
-//! Keys that leave nothing behind: what holds one overwrites it when it ends.
+//! Keys that leave nothing behind: the holder of a key overwrites it when dropped.
 //!
 //! ```text
 //!   draw, agree, split        stack   copies that the compiler and the crates make: swept afterwards
@@ -6,8 +6,8 @@
 //!          ▼
 //!   Aead, X25519, Blake2s     heap    one copy each, never moved: overwritten when dropped
 //! ```
-//! ring's and snow's types do not overwrite what they held, so that each stands in a box here and is
-//! replaced there by one of a key of zeros. Arrays are overwritten by `zeroize`.
+//! ring's and snow's types do not overwrite their secrets, so each value stands in a box here and is
+//! replaced in place by a value with a key of zeros. Arrays are overwritten by `zeroize`.
 
 use std::hint::black_box;
 
@@ -18,8 +18,8 @@ use zeroize::Zeroizing;
 /// Octets of the stack below the caller that [`sweep`] overwrites: more than a handshake takes.
 const SWEPT: usize = 64 << 10;
 
-/// Overwrites what functions that have returned left on the stack. Who calls it holds no secrets in
-/// its own variables but in boxes, and makes them in a function that is not inlined.
+/// Overwrites the remains of returned functions on the stack. The caller holds no secrets in its
+/// own variables but in boxes, and makes secrets in a function that is not inlined.
 #[inline(never)]
 pub(super) fn sweep() {
     let mut stack = [0_u8; SWEPT];

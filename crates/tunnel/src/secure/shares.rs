@@ -5,10 +5,10 @@
 //!   2001:db8::7 ─▶ the /64,           /48 ─┴ hash ─▶├ row 1 │ until 12.1 s │ … │ … │   the least of the four counts
 //!                                                   └ …
 //! ```
-//! Each use puts a network's time of rest further into the future: that is its debt, which passes by itself. Debts
-//! stand in a count-min sketch (Cormode and Muthukrishnan, 2005) of fixed size: nobody is forgotten because others
-//! are many, and a network that has used nothing is mistaken for one in debt only if all its places are taken by others, which the
-//! secret key keeps from being arranged.
+//! Each use puts a network's time of rest further into the future: the time until then is the network's debt, which
+//! passes by itself. Debts stand in a count-min sketch (Cormode and Muthukrishnan, 2005) of fixed size: nobody is
+//! forgotten because others are many, and a network that has used nothing is mistaken for one in debt only if all its
+//! places are taken by others, which the secret key keeps from being arranged.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -20,9 +20,9 @@ use super::wire::MAC;
 
 /// Ranks are less than this.
 pub(super) const RANKS: u32 = 16;
-/// Of which the address, or the IPv6 network of 64 bits that one subscriber has, makes up so many.
+/// Ranks due to the address, or to the IPv6 network of 64 bits of one subscriber.
 const OWN_RANKS: u32 = 8;
-/// And the network around it, of an IPv4 provider's customer or of an IPv6 site.
+/// Ranks due to the network around it, of an IPv4 provider's customer or of an IPv6 site.
 const SITE_RANKS: u32 = RANKS - 1 - OWN_RANKS;
 /// A debt of so long is one rank, and is what a use costs an address.
 const TURN: Duration = Duration::from_secs(30);
@@ -36,7 +36,8 @@ const PLACES: usize = 1 << 14;
 /// The debts of all networks, in half a MiB once there is one.
 pub(super) struct Shares {
     key: [u8; MAC],
-    /// Until when whoever has this place is in debt, row after row; empty as long as nobody is.
+    /// The end of debt of the networks at each place, row after row; empty as long as nobody is in
+    /// debt.
     until: Vec<Time>,
 }
 
@@ -65,7 +66,7 @@ impl Shares {
             let places = self.places(network);
             let until = now + (self.debt(now, places) + cost).min(TURN * most);
             for place in places {
-                // Debts of others that are greater stay.
+                // Greater debts of other networks stay.
                 self.until[place] = self.until[place].max(until);
             }
         }
@@ -94,7 +95,8 @@ impl Shares {
     }
 }
 
-/// What one subscriber has, and the network that it is in, each with its length in bits.
+/// The address or network of one subscriber, and the network around it, each with its length in
+/// bits.
 fn networks(ip: IpAddr) -> [(IpAddr, u8); 2] {
     match ip {
         IpAddr::V4(ip) => {

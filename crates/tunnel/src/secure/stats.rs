@@ -9,7 +9,7 @@ pub enum Dropped {
     Busy,
     /// Its keys are too old.
     Expired,
-    /// What is sealed is not what was sealed.
+    /// The sealed content fails its authentication.
     Forged,
     /// Not a datagram of ours.
     Malformed,
@@ -21,13 +21,13 @@ pub enum Dropped {
     Stale,
     /// Its number is too far behind the newest.
     TooOld,
-    /// There is no such session or handshake.
+    /// The session or handshake does not exist.
     Unknown,
-    /// The caller's key is nobody's whom we know.
+    /// The caller's key belongs to no known peer.
     UnknownKey,
 }
 
-/// Datagrams that were dropped, by reason, and what else belongs to no peer.
+/// Dropped datagrams by reason, and other counters that belong to no peer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Totals {
     /// Calls for which there was no time.
@@ -46,7 +46,7 @@ pub struct Totals {
     pub stale: u64,
     /// Numbers too far behind.
     pub too_old: u64,
-    /// Of sessions that are not there.
+    /// Datagrams of sessions that do not exist.
     pub unknown: u64,
     /// Calls of unknown keys.
     pub unknown_key: u64,
@@ -92,7 +92,7 @@ impl Totals {
     }
 }
 
-/// What is counted of a peer.
+/// Counters of one peer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Calls sent, repeated ones too.
@@ -105,11 +105,11 @@ pub struct Stats {
     pub bad_answers: u64,
     /// Answers of the peer that it has heard a later time of us before: a clock went back.
     pub answers_stale: u64,
-    /// Answers of the peer that it is busy.
+    /// Answers in which the peer says it is busy.
     pub cookies_received: u64,
     /// Calls of the peer, each counted once.
     pub calls_received: u64,
-    /// Calls of the peer that came again.
+    /// Repeated calls of the peer.
     pub calls_repeated: u64,
     /// Calls of the peer that were answered, repeated ones too.
     pub calls_answered: u64,
@@ -125,9 +125,9 @@ pub struct Stats {
     pub incarnations: u64,
     /// Times that its address changed.
     pub moves: u64,
-    /// Addresses that it was heard from and asked at whether it is there.
+    /// Addresses from which the peer was heard and at which we asked for it.
     pub moves_checked: u64,
-    /// Addresses that it was heard from and not asked at: there were too many.
+    /// Addresses from which the peer was heard and at which we did not ask: there were too many.
     pub moves_unchecked: u64,
     /// Keepalives sent.
     pub keepalives: u64,

@@ -76,7 +76,7 @@ pub enum Datagram<'a> {
     Keepalive(Sealed),
 }
 
-/// The header of what is sealed.
+/// The header of a sealed datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sealed {
     /// The receiver's session.
@@ -131,10 +131,10 @@ pub struct Cookie<'a> {
 /// Why octets are no datagram of ours.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
-    /// Of no kind that there is.
+    /// The kind of message is unknown.
     #[error("unknown kind {0:#04x}")]
     Kind(u8),
-    /// Of another length than its kind has.
+    /// The length is not the length of the message's kind.
     #[error("{have} octets are not what a datagram of kind {kind} has")]
     Length {
         /// The kind.
@@ -300,7 +300,7 @@ pub(super) struct Hello {
 pub(super) enum Reply {
     /// The call is taken.
     Taken { incarnation: Incarnation, next_number: u64 },
-    /// Its timestamp is not later than this one, which came before.
+    /// The call's timestamp is not later than this timestamp, which came before.
     Stale { timestamp: u64 },
 }
 

@@ -21,7 +21,7 @@ use crate::animation;
 /// Frames between two looks: more than a net carries in the time.
 const BETWEEN_LOOKS: usize = 4_096;
 
-/// Has the interfaces of a session share this combat net of its scenario.
+/// Runs a session whose interfaces share this combat net of its scenario.
 pub(super) fn run(session: &Session<'_>, net: usize) -> anyhow::Result<()> {
     let (args, planned) = (session.args, &session.plan.nets[net]);
     let names = planned.stations.iter().map(|node| session.plan.nodes[*node].name.clone());

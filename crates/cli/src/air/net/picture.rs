@@ -1,4 +1,4 @@
-//! What was on a net, for a picture that moves.
+//! Records a net for an animated picture.
 
 use ::lab::animation::{
     Frame, Frames, Kind, Limits, Node, NodeSample, Radio, Recording, Sampler, layout,

@@ -1,4 +1,4 @@
-//! Who transmitted what and when: lines that programs read, and a picture.
+//! Records the transmissions on a net, as lines for programs and as a picture.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -14,7 +14,7 @@ use whole::{grow_private, write_whole};
 
 use crate::air::options::NetFiles;
 
-/// What is kept of the transmissions on a net, as far as anybody wants it.
+/// Keeps the transmissions on a net, for the outputs that the user wants.
 #[derive(Debug)]
 pub(super) struct Record {
     names: Vec<String>,
@@ -31,7 +31,8 @@ struct Lines {
 }
 
 impl Record {
-    /// What these options ask for, of stations with these names; `None` if that is nothing.
+    /// Prepares the outputs that these options ask for; `names` are the names of the stations. `None` without
+    /// outputs.
     pub(super) fn new(files: &NetFiles, names: &[String]) -> anyhow::Result<Option<Self>> {
         let lines = files.record.as_ref().map(|path| {
             let file = grow_private(path).with_context(|| format!("writing {}", path.display()))?;

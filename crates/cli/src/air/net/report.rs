@@ -1,4 +1,4 @@
-//! What happened on a net, for people and for programs.
+//! Prints the counters of a net, for people and for programs.
 
 use std::io::{self, Write as _};
 
@@ -12,7 +12,7 @@ use crate::air::progress::rounded;
 use crate::air::session::{Carried, Session};
 use crate::terminal;
 
-/// All of it, at the end.
+/// The whole report at the end.
 pub(super) struct Report<'a> {
     pub(super) session: &'a Session<'a>,
     /// Of all stations.
@@ -21,7 +21,7 @@ pub(super) struct Report<'a> {
     pub(super) carried: Carried,
 }
 
-/// A station, its interface if it has one, and what both counted.
+/// A station with its counters, and its interface, if any, with the interface's counters.
 struct Line<'a> {
     name: &'a str,
     joined: Option<&'a Joined>,
@@ -112,7 +112,7 @@ impl Report<'_> {
         })
     }
 
-    /// The share of time for which stations noticed that the net was busy, in the mean of all.
+    /// The share of time in which stations sensed a busy net, as the mean over all stations.
     fn busy(&self) -> f64 {
         let lived = self.carried.end.as_secs_f64() * self.names.len() as f64;
         let busy = self.hub.medium().total(self.carried.end).busy.as_secs_f64();

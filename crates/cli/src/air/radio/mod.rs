@@ -11,7 +11,7 @@ use report::Report;
 use super::session::Session;
 use crate::animation;
 
-/// Has the interfaces of a session share this radio channel of its scenario.
+/// Runs a session whose interfaces share this radio channel of its scenario.
 pub(super) fn run(session: &Session<'_>, radio: usize) -> anyhow::Result<()> {
     let mut hub = hub(session, radio)?;
     let mut picture = session.args.animate.is_wanted().then(|| Picture::new(&mut hub));

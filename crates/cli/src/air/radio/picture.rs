@@ -1,4 +1,4 @@
-//! What was on the air, for a picture that moves.
+//! Records a radio channel for an animated picture.
 
 use std::ops::Range;
 
@@ -60,7 +60,7 @@ impl Picture {
         self.sampler.add(now, &[], &fresh);
     }
 
-    /// What was seen until `end`, of stations with these names that were off in these spans.
+    /// Returns the recording until `end`; `stations` gives each station's name and the spans in which it was off.
     pub(super) fn finish<'a>(
         mut self,
         end: Time,

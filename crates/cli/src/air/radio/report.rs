@@ -1,4 +1,4 @@
-//! What happened on the air, for people and for programs.
+//! Prints the counters of a radio channel, for people and for programs.
 
 use std::io::{self, Write as _};
 
@@ -11,7 +11,7 @@ use crate::air::progress::rounded;
 use crate::air::session::Carried;
 use crate::terminal;
 
-/// All of it, at the end.
+/// The whole report at the end.
 pub(super) struct Report<'a> {
     pub(super) joined: &'a [Joined],
     pub(super) hub: &'a RadioHub,

@@ -1,5 +1,5 @@
-//! Coding in GF(2^8), one core: repairs, several at once, and decoding, against what the machine
-//! allows in the same run.
+//! Measures coding in GF(2^8) on one core: repairs, several at once, and decoding, against the limit of the machine
+//! in the same run.
 
 #[cfg(feature = "reed-solomon-erasure")]
 mod peer;
@@ -37,7 +37,7 @@ struct Task<'a> {
     name: String,
     /// Octets that a call accounts for.
     octets: f64,
-    /// The position of the task that sets the limit, and how much of its rate that is.
+    /// The position of the limiting task, and the limit as a share of its rate.
     limit: Option<(usize, f64)>,
     call: Box<dyn FnMut() + 'a>,
 }
@@ -176,7 +176,7 @@ impl Store {
         self.add_fused::<16>(kernel, limit, tasks);
     }
 
-    /// One sum of so many sources. Counts the octets of the sources.
+    /// Adds a task for one sum of `sources` sources. Counts the octets of the sources.
     fn add_sum<'a>(
         &'a self,
         name: String,
@@ -223,7 +223,7 @@ impl Store {
 /// Blocks of which the first packets are lost and as many repairs came instead.
 struct Blocks {
     blocks: Vec<Block>,
-    /// Of the repairs, row by row; those of the lost packets first.
+    /// Coefficients of the repairs, row by row; the columns of the lost packets come first.
     coefficients: Vec<u8>,
 }
 
@@ -251,8 +251,8 @@ impl Blocks {
         Self { blocks, coefficients }
     }
 
-    /// Makes repairs for a block, and recovers its lost packets. Both count the octets of the block's
-    /// sources; each of them is multiplied `LOST` times, which sets the limit.
+    /// Adds tasks that make repairs for a block and recover its lost packets. Both count the octets of the block's
+    /// sources. Each source is multiplied `LOST` times, which sets the limit.
     fn add_tasks<'a>(
         &'a self,
         kernel: Kernel,

@@ -1,5 +1,4 @@
-//! Two nodes' subnetwork interfaces without radios: what a client of one hands over arrives at the
-//! other at once.
+//! Two nodes' subnetwork interfaces without radios: data from a client of one node arrives at the other node at once.
 //!
 //! ```text
 //!   client of node 1 ⇄ Server ⇄ sis::Server ──requests──▶ sis::Server ⇄ Server ⇄ client of node 2

@@ -1,4 +1,4 @@
-//! The subnetwork interface alone: a client hands over U_PDUs as fast as its node takes them.
+//! Measures the subnetwork interface alone: a client submits U_PDUs as fast as its node accepts them.
 
 use std::io;
 use std::net::SocketAddr;

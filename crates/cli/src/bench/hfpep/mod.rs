@@ -23,7 +23,7 @@ use hub::{Hub, NODES};
 
 /// Connections that are open at a time.
 const SESSIONS: usize = 10_000;
-/// Octets of memory that a gateway may have with them.
+/// The most octets of memory for a gateway with all these connections.
 const MEMORY: f64 = 1_073_741_824.0;
 /// Bit/s of U_PDUs that a client and its node have to reach.
 const INTERFACE: f64 = 3e8;
@@ -106,7 +106,7 @@ fn measure(
     Ok(())
 }
 
-/// Takes as many descriptors as there may be.
+/// Raises the limit of open descriptors to its maximum.
 fn take_descriptors() -> anyhow::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
-/// Octets of a question and of its answer.
+/// Octets of a question, and equally of its answer.
 const ASKED: usize = 100;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(120);

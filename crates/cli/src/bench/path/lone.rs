@@ -52,7 +52,7 @@ pub(super) fn ask(nets: &Namespaces, seconds: u32) -> anyhow::Result<Vec<f64>> {
             if outcome.is_err() {
                 break;
             }
-            // What the kernel refuses counts as lost.
+            // A packet refused by the kernel counts as lost.
             let _ = client.send(&message(number, clock));
         }
         let taken = [answering, receiving].map(|it| it.join().expect("a receiver does not panic"));

@@ -1,4 +1,4 @@
-//! The tunnel on a long lossy link, with unmodified programs, beside what was asked of it.
+//! Measures the tunnel on a long lossy link, with unmodified programs, beside its goals.
 //!
 //! ```text
 //!   plan ──▶ turns ──▶ each in a network of its own ──▶ report, pictures
@@ -68,14 +68,14 @@ pub(super) struct Options {
     out: Option<PathBuf>,
 }
 
-/// A turn with what came of its runs; nothing where one failed.
+/// A turn with the outcomes of its runs; `None` where one failed.
 #[derive(Clone, Debug)]
 struct Measured {
     cell: Cell,
     outcomes: Option<Vec<Outcome>>,
 }
 
-/// What one run of a turn gave; what it did not measure is 0 or empty.
+/// The measurements of a run; anything not measured is 0 or empty.
 #[derive(Clone, Debug, Default)]
 struct Outcome {
     /// In bit/s.

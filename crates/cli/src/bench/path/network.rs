@@ -136,8 +136,8 @@ impl Network {
         Ok(network)
     }
 
-    /// Ends the link; octets of IP packets that came to it on their way to the client, for each octet
-    /// of TCP's payload that came to the client, all from the first packet to the last.
+    /// Ends the link. Returns octets of IP packets offered to the link towards the client, for each octet of TCP's
+    /// payload that arrived at the client, from the first packet to the last.
     pub(super) fn finish(mut self) -> anyhow::Result<f64> {
         // What is still under way was offered and will be delivered.
         thread::sleep(Duration::from_secs_f64(2e-3 * self.wire.round_trip()));
@@ -163,8 +163,8 @@ impl Network {
         Ok(times)
     }
 
-    /// What both ends of the tunnel count: packets that entered it, and datagrams that carried them,
-    /// sent again and repairs included.
+    /// Counters of both ends of the tunnel: packets that entered, and datagrams that carried packets, repeats and
+    /// repairs included.
     pub(super) fn counters(&self) -> anyhow::Result<[f64; 2]> {
         let program = this_program()?;
         let mut sums = [0.0; 2];
@@ -212,7 +212,7 @@ fn received_payload() -> anyhow::Result<f64> {
     let read = |path: &str| fs::read_to_string(path).with_context(|| format!("reading {path}"));
     let octets = counter(&read("/proc/thread-self/net/netstat")?, "IpExt:", "InOctets");
     let packets = counter(&read("/proc/thread-self/net/snmp")?, "Ip:", "InReceives");
-    // The kernel counts a train of segments as one packet with one header.
+    // The kernel counts a train of segments as one packet with a single header.
     Ok(octets.context("no InOctets")? - packets.context("no InReceives")? * TCP_HEADERS)
 }
 

@@ -1,4 +1,4 @@
-//! What is measured, and what was asked.
+//! The plan of the benchmark `path`: its measurements and their goals.
 
 use super::network::{Carrier, LONG, NEAR, Wire};
 
@@ -6,18 +6,18 @@ use super::network::{Carrier, LONG, NEAR, Wire};
 const LOSSES: [f64; 6] = [0.0, 1.0, 2.0, 5.0, 10.0, 20.0];
 /// The same for lone packets.
 const LONE_LOSS: f64 = 10.0;
-/// The goodput in the tunnel that is asked, as a part of that of plain bbr: with bbr inside, which stops
-/// for each of its measurements, and with any other.
+/// The goodput required in the tunnel, as a part of plain bbr's goodput: with bbr inside, which stops for each of its
+/// measurements, and with any other congestion control.
 const BBR_INSIDE: f64 = 0.98;
 const OTHER_INSIDE: f64 = 1.0;
 
 /// Octets of payload of a TCP segment, with timestamps.
 const PLAIN_SEGMENT: f64 = 1_448.0;
 const TUNNEL_SEGMENT: f64 = 1_386.0;
-/// Octets of the packets that carry these: in the tunnel with compressed headers.
+/// Octets of the packets with these segments: in the tunnel with compressed headers.
 const PLAIN_PACKET: f64 = 1_500.0;
 const TUNNEL_PACKET: f64 = 1_459.0;
-/// Octets of a frame beside its packet.
+/// Octets of framing around a packet.
 const FRAMING: f64 = 14.0;
 
 /// How frames come to be lost.
@@ -159,7 +159,7 @@ impl Default for Extent {
 }
 
 impl Extent {
-    /// Less than two minutes of it.
+    /// A shorter plan, of less than two minutes.
     pub(super) fn quick() -> Self {
         Self { losses: vec![0.0, 2.0, 20.0], seconds: 8, is_quick: true }
     }

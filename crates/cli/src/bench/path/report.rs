@@ -1,4 +1,4 @@
-//! Each figure beside what was asked and what is possible.
+//! Prints each measurement beside its goal and its physical limit.
 
 use std::io::{self, Write as _};
 
@@ -11,7 +11,7 @@ use super::network::Carrier;
 use super::plan::{Cell, Load, Pattern};
 use super::talk::percentile;
 
-/// What was asked of a figure.
+/// The goal for a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Asked {
     AtLeast(f64),
@@ -48,7 +48,7 @@ const P99_LOSSY: f64 = 250.0;
 const P99_BESIDE: f64 = 200.0;
 /// The median beside a download at most, in round trips.
 const MEDIAN_BESIDE: f64 = 1.1;
-/// The share of lone packets that arrive in time, at least, and that time in round trips.
+/// The least share of lone packets in time, and the time limit in round trips.
 const LONE_IN_TIME: f64 = 0.999;
 const LONE_WITHIN: f64 = 1.5;
 /// The median of a ping while the tunnel is full each way at most, in round trips: each of
@@ -219,7 +219,7 @@ impl Finding {
     }
 }
 
-/// Prints them as one JSON object a line.
+/// Prints the findings as JSON, one object a line.
 pub(super) fn print_json(findings: &[Finding]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     findings.iter().try_for_each(|finding| writeln!(out, "{}", finding.json()))
@@ -307,7 +307,7 @@ mod tests {
         let lines: Vec<String> = findings(&turns).iter().map(Finding::line).collect();
 
         let has = |what: &str| lines.iter().any(|line| line.contains(what));
-        // Student's t with one degree of freedom: 12.71 times 0.1.
+        // Student's t for one degree of freedom: 12.71 times 0.1.
         assert!(has("8.10 Mbit/s ±1.27"), "{lines:?}");
         assert!(has("in 1.5 round trips       0.7500"), "{lines:?}");
     }

@@ -76,7 +76,7 @@ fn ask(nets: &Namespaces, address: SocketAddr, requests: u32) -> anyhow::Result<
     })
 }
 
-/// Answers the requests of one client until that is gone.
+/// Answers the requests of one client until the client leaves.
 fn answer(listener: &TcpListener) -> io::Result<()> {
     let deadline = Instant::now() + CONNECT_WITHIN;
     let mut stream = loop {
@@ -99,7 +99,7 @@ fn answer(listener: &TcpListener) -> io::Result<()> {
     Ok(())
 }
 
-/// What so many percent of the times stay below: they are sorted.
+/// A percentile of sorted times.
 pub(super) fn percentile(times: &[f64], percent: usize) -> f64 {
     let rank = (times.len() * percent).div_ceil(100).max(1);
     times.get(rank - 1).copied().unwrap_or(f64::NAN)

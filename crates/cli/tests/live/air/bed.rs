@@ -1,8 +1,7 @@
 //! Namespaces with a radio each, on the air of a scenario.
 //!
-//! Node `n` of the scenario is the namespace `nN`; its interface is `wlan0`, with the address
-//! 10.128.0.(N + 1), as in the simulator. The other end of that, called `nN`, is in the namespace of the
-//! emulator.
+//! Node `n` of the scenario is the namespace `nN`; its interface is `wlan0`, with the address 10.128.0.(N + 1), as in
+//! the simulator. The other end of the interface, called `nN`, is in the namespace of the emulator.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +27,7 @@ impl Air {
         Self::new(places.len(), &row(places, radio))
     }
 
-    /// Nodes on a combat net with these parameters, whose packets are as long as it allows.
+    /// Nodes on a combat net with these parameters, with packets as long as the net allows.
     pub(super) fn net(nodes: usize, net: &str, options: &str) -> Self {
         let mut air = Self::apart(nodes, &net_of(nodes, net));
         for (node, name) in air.nodes.iter().enumerate() {
@@ -94,8 +93,7 @@ impl Air {
         self.nets.try_run(&self.nodes[from], &command).status.success()
     }
 
-    /// Tells all nodes each other's hardware addresses: what they send is then only what they are
-    /// asked to.
+    /// Tells all nodes each other's hardware addresses, so that nodes send only the requested packets.
     pub(super) fn introduce_all(&self) {
         let hardware: Vec<String> = self
             .nodes

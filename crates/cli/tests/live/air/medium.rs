@@ -1,4 +1,4 @@
-//! Who hears whom, and how the air ends.
+//! Tests which nodes hear each other on the emulated air, and how the emulator ends.
 
 use std::net::UdpSocket;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Combat nets: what goes over them, what of it is kept, and how they end.
+//! Tests live combat nets: their traffic, their captures, and their end.
 
 mod timed;
 
@@ -46,7 +46,7 @@ fn a_broadcast_is_heard_by_those_who_hear_its_sender_and_relays_carry_the_rest()
 
     sockets[0].send_to(&[1; 100], "10.128.0.255:4000").unwrap();
     let heard = sockets[1].recv(&mut [0; 200]).unwrap();
-    // Had it been heard there, it would come before this.
+    // If node 2 had heard the first datagram, that datagram would arrive before this one.
     sockets[0].send_to(&[2; 50], (address(2), 4_000)).unwrap();
     let relayed = sockets[2].recv(&mut [0; 200]).unwrap();
 

@@ -1,4 +1,4 @@
-//! What cannot be put on the air, and what is said of it.
+//! Tests the requests that `trackway air` refuses, and its messages.
 
 use std::fs;
 use std::process::Command;

@@ -66,7 +66,7 @@ fn the_kernels_tcp_carries_what_the_simulator_says() {
         let [least, most] =
             [f64::min, f64::max].map(|of| simulated.into_iter().reduce(of).unwrap());
         println!("{hops:>4} {:>11.0} {:>6.0} to {:.0}", live / 1e3, least / 1e3, most / 1e3);
-        // One live run is one more draw of what the simulator draws.
+        // One live run is one more sample of the simulator's distribution.
         let is_near = live > 0.9 * least && live < 1.1 * most;
         assert!(is_near, "{hops} hops: {live}, {least} to {most} bit/s");
     }

@@ -1,4 +1,4 @@
-//! Three stations in radio range of each other, one of them an attacker.
+//! Three stations in radio range of each other, including an attacker.
 
 use std::fs;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(crate) struct Name {
     address: [u8; 4],
     boot: u64,
     counter: u64,
-    /// What it adds to the sessions that it repeats.
+    /// Offset that the attacker adds to the sessions it repeats.
     pub(crate) error: u32,
 }
 
@@ -129,7 +129,7 @@ impl Air {
         mac.trim().parse().unwrap()
     }
 
-    /// Sends a frame as it is.
+    /// Sends a frame unchanged.
     pub(crate) fn send(&self, frame: &[u8]) {
         let sent = [&[0; OFFLOAD][..], frame].concat();
         let is_sent = wait_until(SOON, || self.port.send(&sent).is_ok());

@@ -1,4 +1,4 @@
-//! What a station in radio range can do to gateways: with a group key nothing but noise.
+//! Tests attacks of a station in radio range on gateways: a group key leaves it nothing but noise.
 //!
 //! ```text
 //!    a, a gateway      b, a gateway or a plain node      attacker
@@ -38,7 +38,7 @@ fn a_station_in_the_name_of_a_plain_node_takes_its_traffic_only_without_a_key() 
         }
         let taken = air.try_ping(0, 1, "-c 3");
 
-        // Without a key it works, so that the attack is one.
+        // The attack works without a key, which proves the attack real.
         let is_taken = !taken.contains(" 0% packet loss");
         assert_eq!(is_taken, !is_keyed, "{taken}\n{}", air.status(0));
         let refused = air.count(0, "hellos_unauthenticated");
@@ -72,7 +72,7 @@ fn false_goodbyes_end_nothing() {
 
     let [ours, theirs] = [0, 1].map(|node| air.hello_of(air.mac(node)));
     for counter in 0..200 {
-        // As b would say it, with all that is heard of the conversation.
+        // A message in the name of b, made from all that is heard of the conversation.
         let us = theirs.neighbours.iter().find(|heard| heard.boot == ours.boot);
         let goodbye = Hello {
             is_goodbye: true,
@@ -136,7 +136,7 @@ fn forged_packets_of_a_neighbour_are_dropped_and_counted() {
         rewrite_v4_checksum(&mut frame[ethernet::HEADER..][..20]);
         air.send(&frame);
     }
-    // And one without a trailer, as those have who have no key.
+    // And a packet without a trailer, as nodes without a key send.
     let mut packet = Vec::new();
     Spec::new(ADDRESSES[1].into(), ADDRESSES[0].into(), PROTOCOL).emit(8, &mut packet);
     packet.extend_from_slice(&[0x80, 1, 0, 1, 0, 0, 59, 0]);

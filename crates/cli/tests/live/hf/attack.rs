@@ -436,7 +436,7 @@ mod timed {
         let handed = net.counter(0, "slep_octets_handed");
         let from: SocketAddr = "10.1.0.9:0".parse().unwrap();
 
-        // As much as the kernel takes of each, so that a stream is as full as it may be.
+        // Send as much as the kernel accepts on each connection, so that streams are full.
         let mut sent = 0;
         for number in 0..3_000 {
             let to = "10.2.0.1:7".parse().unwrap();

@@ -12,7 +12,7 @@ use super::{Net, SOON};
 use crate::namespaces::wait_until;
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// What curl says of a connection that is reset.
+/// Exit status of curl for a reset connection.
 const RESET: i32 = 56;
 
 /// Issues a certificate by the authority in a folder, from the first until the second of these days

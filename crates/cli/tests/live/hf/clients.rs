@@ -1,4 +1,4 @@
-//! Clients that use the radio as they should.
+//! Tests correct clients on the radio.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Rules that decide on TCP connections before they are answered, on the gateway and behind it.
+//! Tests rules that decide on TCP connections before the answer, on the gateway and behind.
 
 use std::collections::BTreeMap;
 use std::fs;

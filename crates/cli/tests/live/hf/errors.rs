@@ -1,4 +1,4 @@
-//! ICMP about connections whose addresses are borrowed: it comes to the socket that has them.
+//! Tests that ICMP errors for borrowed addresses reach the socket using these addresses.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};

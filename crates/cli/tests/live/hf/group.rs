@@ -1,4 +1,4 @@
-//! Gateways that share a group key over the radio, and stations that have none.
+//! Tests gateways with a group key over the radio, beside stations without a key.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use crate::namespaces::{TRACKWAY, wait_until};
 /// Where the IP client and SLEP are.
 const IP: u8 = 9;
 const SLEP: u8 = 13;
-/// What a station hears that does not seal.
+/// The U_PDU received by a station that does not seal.
 const UNSEALED: [u8; 2] = [0x9f, 3];
 
 /// TCP by HF-PEP and all else by the IP client, `more` in both sections.

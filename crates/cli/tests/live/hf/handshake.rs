@@ -1,4 +1,4 @@
-//! Clients that are answered when the far end has accepted for the target.
+//! Tests clients that are answered once the far end has accepted for the target.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -64,7 +64,7 @@ impl Site {
         exchange(&mut client, &mut server);
     }
 
-    /// A firewall on the first gateway that trusts only what it knows.
+    /// A firewall on the first gateway that accepts only known traffic.
     fn guard(&self) {
         for order in [
             "add table inet guard",

@@ -1,4 +1,4 @@
-//! Clients that do what they should not, while others go on.
+//! Tests that hostile clients do not disturb other clients.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,7 +6,7 @@ use super::sis::{SUBNET_AVAILABILITY, UNIDATA_CONFIRM};
 use super::{A, B, Net, SOON};
 use crate::namespaces::wait_until;
 
-/// The reason by which a node of ours tells its clients that it is one.
+/// The reason code by which our nodes identify themselves to clients.
 const OURS: u8 = 0x54;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Nodes that use what is another's: an Auth ID, a client's address, an address of the gateway itself.
+//! Tests nodes that use the Auth ID of another, a client's address, or an address of the gateway itself.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! TCP over the radio by HF-PEP, with programs that know nothing of it.
+//! Tests TCP of unmodified programs over the radio by HF-PEP.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Another configuration disturbs nothing that it does not change, whether it is taken or refused.
+//! Tests that a reload, accepted or refused, disturbs nothing it does not change.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -172,7 +172,7 @@ fn what_is_accepted_resets_nothing_that_stays() {
         flows.expect_on(expected);
     }
 
-    // What was added is used, and what was removed is not there any more.
+    // The new configuration's additions are used, and its removals are gone.
     flows.reload(&(standing() + port));
     flows.open(&listener, "10.1.0.1:8081");
     flows.reload(&pep(0));

@@ -94,8 +94,8 @@ fn nothing_that_rules_block_passes_in_fragments() {
     let [hits, blocked] =
         ["hits", "blocked"].map(|key| rule(&net.status(0), "quiet")[key].as_u64().unwrap());
 
-    // Later fragments whose first nobody has seen, as somebody would send them who sends that by another way. That of IPv6
-    // says that it is no UDP.
+    // Later fragments without their first fragment, as from a sender who sends the first by another way. The IPv6
+    // fragment does not claim to be UDP.
     let payload = [7; 64];
     for number in 0..20 {
         send(&fragment(["10.88.0.1", "10.88.0.2"], 17, (5, 1_000 + number), &payload));
@@ -226,7 +226,7 @@ fn error_of_tcp(net: &Net, to: &str) -> ErrorKind {
     connected.unwrap_err().kind()
 }
 
-/// What one ping says that is not answered.
+/// The output of one unanswered ping.
 fn ping(net: &Net) -> String {
     let mut said = String::new();
     wait_until(SOON, || {

@@ -1,4 +1,4 @@
-//! A client of the subnetwork interface that writes its octets by hand, to be as wrong as it wants.
+//! A client of the subnetwork interface that writes raw octets, so that tests can send wrong ones.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};

@@ -1,4 +1,4 @@
-//! Clients from elsewhere, and nodes of others that do what no node should.
+//! Tests clients from other hosts, and foreign nodes that violate the protocol.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use super::sis::{BIND_ACCEPTED, Client, envelope};
 use super::{Net, SOON};
 use crate::namespaces::{TRACKWAY, wait_until};
 
-/// What a test waits for that takes its time: a bind that nobody answers, and then another attempt.
+/// Time limit for a slow event: a bind without an answer, and then another attempt.
 const LATE: Duration = Duration::from_secs(120);
 
 /// Two hosts with a cable beside the radio: 10.9.0.1 and 10.9.0.2.
@@ -94,7 +94,7 @@ fn a_reload_lets_others_in_and_keeps_who_is_there() {
     net.nets.run(&net.hosts[0], &format!("{TRACKWAY} reload"));
 
     assert!(is_bound(&mut connect(&net, 1), 4));
-    // Its connection is the one that it had, and so is its access point.
+    // The client keeps its connection and its access point.
     local.write(&envelope(17, &[]));
     local.expect(17);
     assert!(!is_bound(&mut connect(&net, 0), 3), "the access point is still in use");
@@ -106,7 +106,7 @@ fn a_reload_lets_others_in_and_keeps_who_is_there() {
     );
 }
 
-/// A node that says what a test wants it to say.
+/// A fake node; the test chooses its messages.
 struct Fake(TcpListener);
 
 impl Fake {

@@ -1,4 +1,4 @@
-//! How connections over HF-PEP end: as they really ended, whatever becomes of programs, gateways and nodes.
+//! Programs learn how their HF-PEP connections really ended, even if programs, gateways or nodes fail.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -145,7 +145,7 @@ fn a_crash_of_either_gateway_is_no_end_for_either_program() {
             net.expect_state(host, "hfpep", "bound");
         }
     }
-    // The gateway that goes on has told of each connection that broke.
+    // The surviving gateway has reported each broken connection.
     net.gateway(0).stop();
     let printed = net.nets.printed(net.gateways[0].unwrap());
     assert!(printed.contains("connection broken off (the other end has restarted)"), "{printed}");
@@ -309,7 +309,7 @@ const MUCH: usize = 150_000;
 /// Octets that a program read, and how reading ended.
 type Ended = (usize, Result<(), ErrorKind>);
 
-/// What the programs of one connection know of it.
+/// Observations of the programs of one connection.
 #[derive(Debug, Default)]
 struct Known {
     /// Octets that came at either end.
@@ -453,14 +453,14 @@ fn serve(known: &Known, kind: Kind, listener: &TcpListener) {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Victim {
     Gateway(usize),
-    /// Those of both, which are one program.
+    /// Both nodes, which run in one program.
     Nodes,
 }
 
 impl Victim {
-    /// How long the transmission lasts, at most, that may be on the air when the victim has something to say: all that
-    /// waits at the other node, which nobody can interrupt. Both nodes lose what they have with their link, call
-    /// anew, and carry all of it again, one after the other.
+    /// The longest transmission that may occupy the air when the victim wants to send: all data waiting at the other
+    /// node, which nobody can interrupt. Both nodes lose their data with their link, call anew, and carry all data
+    /// again, one after the other.
     fn air(self) -> Duration {
         let octets = match self {
             // What the server's side says in two connections, ...

@@ -64,8 +64,8 @@ key = "far/bob@unit.example.key"
 "#;
 
 impl Net {
-    /// HF-PEP that ends TLS between two hosts; each side has an authority of its own, and one that
-    /// nobody trusts has issued the certificate of port 444.
+    /// HF-PEP that ends TLS between two hosts. Each side has its own authority; an authority that nobody trusts has
+    /// issued the certificate of port 444.
     pub(super) fn with_tls() -> Self {
         let mut net = Self::with_profiles("", NEAR, FAR);
         net.serve("serve(443, \"far\")\nserve(444, \"bad\")\nserve(8089, \"far\")");

@@ -1,4 +1,4 @@
-//! Programs that speak TLS, which ends at the gateways: a browser, and clients of a TAK server.
+//! Tests TLS programs whose TLS ends at the gateways: a browser, and clients of a TAK server.
 
 use std::env;
 use std::fs;
@@ -59,7 +59,7 @@ fn a_browser_shows_a_page_whose_certificate_is_the_gateways() {
     assert!(shown.contains("over 42 hops"), "{shown}\n{said}");
 }
 
-/// A client that tells a TAK server that it is there, and prints what the server tells.
+/// A client that announces itself to a TAK server and prints the server's messages.
 const TAK: &str = r#"
 import asyncio, configparser, sys
 import pytak
@@ -162,7 +162,7 @@ fn what_one_tak_client_says_reaches_another_by_auth_ids() {
     };
 
     let alice = net.nets.start(&a, &client("alice"), "connected");
-    // Who comes later is told of who was there before.
+    // A later client is told of earlier clients.
     net.expect_counter(1, "hfpep_tls_established", 1);
     let bob = net.nets.start(&a, &client("bob"), "connected");
 

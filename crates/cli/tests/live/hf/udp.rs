@@ -1,4 +1,4 @@
-//! UDP over the radio in direct mode, with programs that know nothing of it.
+//! Tests UDP of unmodified programs over the radio in direct mode.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -16,8 +16,8 @@ const PORT: &str = "10.1.0.1:53";
 const TARGET: &str = "10.2.0.1:53";
 
 impl Net {
-    /// Two hosts, the radio, and HF-PEP on both, the first of which takes datagrams; `listen` is what it says of that port,
-    /// and the others stand in the section of each.
+    /// Two hosts, the radio, and HF-PEP on both hosts. The first HF-PEP accepts datagrams; `listen` configures its
+    /// port, and `near` and `far` go into the sections of the two.
     fn with_udp(listen: &str, [near, far]: [&str; 2]) -> Self {
         let mut net = Self::with_radio(FAST);
         net.addresses();

@@ -1,4 +1,4 @@
-//! How long frames take, and how many a second. `./test` lets each of these run alone.
+//! Measures delay and rate of frames over the link emulator. `./test` runs each of these tests alone.
 
 use std::time::{Duration, Instant};
 

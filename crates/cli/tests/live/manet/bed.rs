@@ -82,7 +82,7 @@ impl Manet {
         manet
     }
 
-    /// The same with all of them running.
+    /// The same network with all nodes running.
     pub(crate) fn running(spoken: Spoken, nodes: usize) -> Self {
         let mut manet = Self::chain(spoken, nodes);
         manet.start_all();
@@ -112,7 +112,7 @@ impl Manet {
         fs::write(self.file(node), text).unwrap();
     }
 
-    /// Starts a node as it was configured.
+    /// Starts a node with its configuration.
     pub(crate) fn start(&mut self, node: usize) {
         let command = format!("{TRACKWAY} run {}", self.file(node).display());
         let name = self.nodes[node].name.clone();

@@ -1,4 +1,4 @@
-//! AODV: packets wait for a route, routes in use stay, and who sends in vain is told.
+//! Tests AODV: packets wait for a route, routes in use stay, and senders learn of failures.
 
 use std::io;
 use std::net::TcpStream;
@@ -91,7 +91,7 @@ fn a_node_in_the_middle_that_lost_its_route_has_the_source_look_for_another() {
     }
     manet.expect_reachable(0, &address(2));
 
-    // The one in the middle forgets all that it knows, and says nothing of it.
+    // The node in the middle forgets all its state, and reports nothing.
     manet.program(1).signal(Signal::SIGKILL);
     manet.program(1).finish(SOON);
     manet.start(1);

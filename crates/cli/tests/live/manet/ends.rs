@@ -1,4 +1,4 @@
-//! What is left when a node ends, and what is never touched.
+//! Tests what a node leaves behind at its end, and the settings a node never touches.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const SETTINGS: [&str; 5] = [
 fn a_node_that_ends_leaves_the_kernel_as_it_was() {
     for spoken in ALL {
         let mut manet = Manet::chain(spoken, 3);
-        // Like one of ours, but of somebody else; and one that stands in no way.
+        // A route like ours from another program, and a route without a conflict.
         manet.run(1, "ip route add 10.66.0.9/32 dev radio0 metric 4096");
         manet.run(1, "ip route add 10.66.0.3/32 dev radio0 metric 9000");
         let state = |manet: &Manet| {

@@ -1,4 +1,4 @@
-//! Nodes of a MANET that reach the Internet: by a half tunnel in AODV, by a default route in the others.
+//! Tests MANET nodes that reach the Internet: by a half tunnel in AODV, by a default route in other protocols.
 
 use crate::manet::bed::{ALL, AODV, Manet, Spoken};
 use crate::namespaces::{SOON, wait_until};

@@ -1,4 +1,4 @@
-//! What whoever is in radio range may send to the port.
+//! Tests the routing port against datagrams of stations in radio range.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -21,7 +21,7 @@ fn messages_of_noise_disturb_nothing() {
             "olsr" => 698,
             _ => 269,
         };
-        // Beside the cable of nodes 0 and 1, in the name of a host that is none of them.
+        // Beside the cable of nodes 0 and 1, in the name of a third host.
         manet.run(0, "ip address add 10.66.0.66/32 dev radio0");
         let socket = manet.nets.within(&manet.nodes[0].name, || {
             UdpSocket::bind((Ipv4Addr::new(10, 66, 0, 66), 0)).unwrap()
@@ -85,7 +85,7 @@ fn two_nodes_with_one_address_both_say_so() {
         manet.start(node);
     }
 
-    // Each looks for a node that there is not, and the one between them passes that on.
+    // Each node looks for a node that does not exist, and the node between forwards the request.
     let is_said = |manet: &Manet, node: usize| manet.count(node, "aodv_dropped_disputed") > 0;
     let said = wait_until(SOON, || {
         for node in [0, 2] {

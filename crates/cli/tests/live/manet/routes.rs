@@ -1,4 +1,4 @@
-//! Routes that come, lead packets end to end, and find another way.
+//! Tests that routes appear, carry packets end to end, and find another path.
 
 use crate::manet::bed::{ALL, DSDV, Manet, address};
 use crate::namespaces::{SOON, TRACKWAY, wait_until};

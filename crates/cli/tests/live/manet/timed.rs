@@ -1,4 +1,4 @@
-//! How soon packets find a way beside floods of whoever is in radio range.
+//! Measures how soon packets find a route during floods from stations in radio range.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +28,7 @@ enum Kind {
     Mutations,
     /// Errors about all nodes with such numbers.
     Errors,
-    /// Requests of nodes that there are not.
+    /// Requests from nodes that do not exist.
     Strangers,
 }
 
@@ -92,7 +92,7 @@ fn a_route_is_found_within_two_seconds_beside_ten_thousand_messages_a_second() {
     for kind in KINDS {
         let manet = Manet::running(AODV, 3);
         manet.expect_reachable(0, "10.66.0.3");
-        // Beside the cable of nodes 0 and 1, in the name of a host that is none of them.
+        // Beside the cable of nodes 0 and 1, in the name of a third host.
         manet.run(0, "ip address add 10.66.0.66/32 dev radio0");
         manet.run(0, "ip route add 10.66.0.2/32 dev radio0 metric 1");
         let within = |node: usize, at: (Ipv4Addr, u16)| {

@@ -1,4 +1,4 @@
-//! What is on the air, as others read it.
+//! Checks the packets on the air with another program.
 
 use std::process::Command;
 

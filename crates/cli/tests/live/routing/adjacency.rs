@@ -1,4 +1,4 @@
-//! What neighbours say to each other reaches the daemon that listens for it.
+//! Tests that messages between neighbours reach the routing daemon listening for them.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Routes that change while packets are under way.
+//! Tests route changes while packets are in flight.
 //!
 //! ```text
 //!             ┌─ 2 ─┐
@@ -103,7 +103,7 @@ fn a_change_of_the_policy_rules_is_followed() {
 #[ignore = "needs root: run by ./test"]
 fn a_change_of_a_next_hop_object_is_followed() {
     let mut network = two_ways();
-    // As routing daemons of today prefer it: routes are not told again.
+    // Modern routing daemons prefer this setting: the kernel does not announce routes again.
     network.run(1, "sysctl -qw net.ipv4.nexthop_compat_mode=0");
     network.run(1, &format!("ip nexthop add id 1 {BY_2} dev eth1"));
     network.route(1, &format!("{} nhid 1", address(4)));

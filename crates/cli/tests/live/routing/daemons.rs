@@ -41,15 +41,15 @@ pub(crate) fn start_babel(network: &mut Network, node: usize, costs: &[u32]) -> 
     network.nets.start(&name, &command, "")
 }
 
-/// What of FRR runs on a node.
+/// The FRR daemons on a node.
 pub(crate) struct Frr {
     folder: PathBuf,
     programs: Vec<usize>,
 }
 
 impl Frr {
-    /// Starts OSPF on all interfaces, each a broadcast network of this cost, and single-hop BFD
-    /// with `peers`: the address of each and the interface that leads there.
+    /// Starts OSPF on all interfaces, each a broadcast network of this cost, and single-hop BFD with `peers`: address
+    /// and outgoing interface of each peer.
     pub(crate) fn start(
         network: &mut Network,
         node: usize,

@@ -1,4 +1,4 @@
-//! Numbered datagrams from one node to another, counted as they arrive.
+//! Sends numbered datagrams from one node to another and counts the arrivals.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -43,7 +43,7 @@ impl Datagrams {
                 let mut datagram = [0; LEN];
                 datagram[..4].copy_from_slice(&self.sent.to_be_bytes());
                 self.sent += 1;
-                // An error of an earlier one is no concern of this one.
+                // Ignore an error that belongs to an earlier datagram.
                 let _ = sender.send(&datagram).or_else(|_| sender.send(&datagram));
             }
         }

@@ -1,4 +1,4 @@
-//! What routers say about packets comes back to who sent them.
+//! Tests that ICMP errors of routers reach the sender of the packet.
 
 use super::network::{Network, address};
 
@@ -20,7 +20,7 @@ fn errors_from_unknown_addresses_come_back_where_nothing_filters_them() {
     };
 
     let (plain_expired, plain_too_long, plain_longest) = ask(&network);
-    // Those who learnt the path's MTU forget it.
+    // Hosts forget the path MTU they have learnt.
     network.run(0, "ip route flush cache");
     network.start_gateways(&[0, 1, 2, 3], "");
     let (expired, too_long, longest) = ask(&network);

@@ -1,7 +1,7 @@
-//! HBH below routing daemons and beside nodes without it: no slower, and nothing lost, than without.
+//! Tests HBH below routing daemons and beside plain nodes: as fast as without HBH, and nothing is lost.
 //!
-//! Tests that compare run the same thing without gateways and with them, and say both figures when
-//! they fail. Those that need a daemon which is not installed say that they are skipped.
+//! Comparing tests run the same traffic without gateways and with gateways, and print both figures on failure. A test
+//! without its routing daemon reports that it is skipped.
 
 mod adjacency;
 mod changes;

@@ -132,7 +132,7 @@ impl Network {
         self.nets.run(&self.nodes[node].name, command)
     }
 
-    /// What a command that may fail printed.
+    /// The output of a command that may fail.
     pub(crate) fn try_run(&self, node: usize, command: &str) -> String {
         let output = self.nets.try_run(&self.nodes[node].name, command);
         String::from_utf8_lossy(&output.stdout).into_owned()

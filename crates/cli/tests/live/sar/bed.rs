@@ -197,7 +197,7 @@ impl Client {
         answer
     }
 
-    /// The outcomes of so many destinations, each with which message and which destination.
+    /// The outcomes of `count` destinations, each with its message and destination.
     pub(super) fn outcomes(&mut self, count: usize) -> Vec<(u64, String, String)> {
         let outcome = |_| {
             let answer = self.expect("outcome");

@@ -1,4 +1,4 @@
-//! Datagrams of programs that know nothing of messages.
+//! Tests datagrams of unmodified programs, carried as messages.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -114,7 +114,7 @@ fn nothing_of_the_diversion_is_left_and_other_gateways_speak_for_their_hosts_alo
     let (mut net, hosts) = net("");
     let target = socket(&net, &hosts[1], "10.2.0.5:5000");
     let liar = socket(&net, &hosts[0], "10.1.0.5:0");
-    // What a gateway says of a host that is not behind it is not believed.
+    // A gateway's claims about a host that is not behind this gateway are ignored.
     let mut forged = vec![4];
     forged.extend([10, 3, 0, 1, 10, 2, 0, 5, 0, 9, 0x13, 0x88]);
     forged.extend(b"forged");

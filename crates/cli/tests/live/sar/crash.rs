@@ -1,4 +1,4 @@
-//! Gateways that are killed at any moment, with many messages under way.
+//! Kills gateways at any moment with many messages in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What strangers send to the port of messages.
+//! Tests the message port against datagrams of strangers.
 
 use std::net::UdpSocket;
 

@@ -1,4 +1,4 @@
-//! Programs of all kinds: the client of the documentation, datagrams, and programs that die or do not read.
+//! Tests message programs of all kinds: the documented client, datagrams, and programs that die or do not read.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::bed::{Client, Net, PORT, address_of};
 use crate::namespaces::{SOON, TRACKWAY, is_installed, wait_until};
 
-/// The client as the documentation has it.
+/// The client from the documentation.
 fn documented() -> String {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/sar-gateway.md");
     let page = fs::read_to_string(page).unwrap();

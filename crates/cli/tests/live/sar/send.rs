@@ -1,4 +1,4 @@
-//! Messages to one and several destinations, and their outcomes.
+//! Tests messages to one and several destinations, and their outcomes.
 
 use serde_json::json;
 

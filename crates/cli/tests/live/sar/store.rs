@@ -1,4 +1,4 @@
-//! A store that is full or damaged.
+//! Tests a full or damaged message store.
 
 use std::fs;
 use std::process::Command;
@@ -58,7 +58,7 @@ fn on_a_full_disk_programs_are_refused_and_what_was_accepted_goes_on() {
     assert!(why.starts_with("no room in the store"), "{why}");
     assert_eq!((&refused["is"], net.count(0, "requests_no_room")), (&"refused".into(), 1));
     assert!(accepted > 30, "only {accepted} fit");
-    // Also over a crash of it, with the disk as full as it is.
+    // Messages also survive a crash of the gateway while the disk is full.
     net.kill(0);
     net.start(0);
     assert_eq!(net.status(0)["sar"]["to_send"], accepted);

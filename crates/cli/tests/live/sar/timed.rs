@@ -1,4 +1,4 @@
-//! How long messages take beside floods of strangers, and to nodes that were away.
+//! Measures the delay of messages during floods of strangers, and to nodes that were away.
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::namespaces::{SOON, wait_until};
 
 /// How long peers are away.
 const AWAY: Duration = Duration::from_secs(30);
-/// Messages that wait for each of them meanwhile.
+/// Messages that wait for each peer.
 const MESSAGES: usize = 10;
 const PEERS: usize = 5;
 /// Two round trips over the cables, and what is asked beside.
@@ -28,7 +28,7 @@ const RATE: u32 = 10_000;
 /// Messages that cross beside each flood.
 const CROSSING: usize = 5;
 
-/// Peers of gateway 0 that have had a message each, as those have that work together.
+/// Peers of gateway 0, each of which has received a message, as working peers have.
 fn star() -> Net {
     let mut net = Net::star(PEERS, "--delay 5ms");
     for node in 0..=PEERS {
@@ -43,8 +43,8 @@ fn star() -> Net {
     net
 }
 
-/// Takes all peers away, sends messages to each, and brings one after the other back; prints and checks how long after
-/// that the last message of each was delivered.
+/// Disconnects all peers, sends messages to each, and reconnects one peer after another. Prints and checks the time
+/// from a peer's return to the delivery of its last message.
 fn recover(name: &str, mut net: Net, mut act: impl FnMut(&mut Net, usize, bool)) {
     for peer in 1..=PEERS {
         act(&mut net, peer, false);

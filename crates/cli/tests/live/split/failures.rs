@@ -1,4 +1,4 @@
-//! What programs see when something goes wrong.
+//! Tests the errors that programs see when a split connection fails.
 
 use super::*;
 use crate::call::call;

@@ -1,4 +1,4 @@
-//! Who begins connections in the name of others, and never goes on with them.
+//! Tests SYN floods: an attacker opens connections from forged addresses and never completes them.
 
 use std::os::fd::AsRawFd as _;
 
@@ -11,7 +11,7 @@ use super::*;
 
 /// SYNs: several times what may wait to be accepted.
 const SYNS: u16 = 4_000;
-/// Where they say that they come from; nobody answers there (RFC 2544).
+/// Forged source addresses; nobody answers there (RFC 2544).
 const NOBODY: &str = "198.18.0.0/15";
 
 /// A SYN to port 7 of the server; its number is in its source.

@@ -1,4 +1,4 @@
-//! Clients that are answered when the gateway at the other end has accepted for the target.
+//! Tests clients that are answered once the far gateway has accepted for the target.
 
 use super::*;
 

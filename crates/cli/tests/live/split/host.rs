@@ -1,4 +1,4 @@
-//! What gateways do to their hosts.
+//! Tests the changes that split gateways make to their hosts.
 
 use std::os::unix::fs::PermissionsExt as _;
 

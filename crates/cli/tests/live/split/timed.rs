@@ -1,4 +1,4 @@
-//! What measures time.
+//! Tests of split connections that measure time.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! TLS that ends at both gateways.
+//! Tests TLS terminated at both gateways.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What strangers on the way see of how packets want to be treated.
+//! Tests which DSCP values observers between tunnel gateways can see.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! Which ends let packets go in clear: those that are meant for good, and no other.
+//! Tests that only a tunnel ended for good lets packets leave in clear.
 
 use std::fs;
 

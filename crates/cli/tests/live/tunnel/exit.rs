@@ -1,4 +1,4 @@
-//! Networks within each other, a peer that leads everywhere, and networks that others lead to as well.
+//! Tests nested networks, a peer with the default route, and networks reachable by other routes.
 
 use super::{Net, SOON, TRACKWAY};
 use crate::namespaces::wait_until;
@@ -6,12 +6,12 @@ use crate::transfer::{ENDLESS, Transfer};
 
 /// Where peer 1 is called: by the default route.
 const ENDPOINT: &str = "203.0.113.1";
-/// Beyond peer 1, and beyond peer 2, who has half of that network.
+/// Addresses beyond peer 1, and beyond peer 2, which has half of that network.
 const FAR: [&str; 3] = ["198.51.100.1", "198.51.100.200", "fd51::1"];
 
 impl Net {
-    /// Gateway 0, peer 1 that leads everywhere and is called behind the default route, and peer 2 with
-    /// networks of its own, on the local network with gateway 0.
+    /// Gateway 0; peer 1 as the exit to all networks, reached by the default route; and peer 2 with its own networks,
+    /// on the local network of gateway 0.
     fn with_exit() -> Self {
         let net = Self::star(2, "--rate 5mbit");
         net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\", \"::/0\", \"10.77.0.2/32\"");
@@ -94,8 +94,8 @@ fn a_network_that_holds_a_peers_endpoint_does_not_swallow_the_tunnel() {
     assert_eq!(net.clear((1, "eth0"), &["203.0.113.9", ENDPOINT]), 0);
     net.expect_ping(0, "10.77.0.2");
 
-    // One that is not configured, but comes from within a network of the peer's: a gateway that starts
-    // anew calls from the address that its kernel chooses.
+    // An address that is not configured, but lies within a network of the peer: a restarted gateway calls from the
+    // address its kernel chooses.
     net.edit(0, "203.0.113.0/24", "10.9.0.0/16");
     net.run(1, "ip route replace 10.9.1.0/24 dev eth0 src 10.9.1.2");
     net.run(0, &format!("{TRACKWAY} reload"));

@@ -1,4 +1,4 @@
-//! What a host on the outer network says in the name of routers, and a peer in the name of others.
+//! Tests forged packets: of an outer host in the name of routers, and of a peer in the name of others.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Datagrams of strangers, and of those who only heard and changed what others said.
+//! Tests tunnels against datagrams of strangers, and against recorded and changed datagrams.
 
 use std::fs;
 use std::net::UdpSocket;

@@ -1,4 +1,4 @@
-//! Gateways that listen at several addresses.
+//! Tests tunnels of gateways that listen at several addresses.
 
 use super::{Net, SOON};
 use crate::namespaces::wait_until;

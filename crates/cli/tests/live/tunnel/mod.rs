@@ -1,4 +1,4 @@
-//! Tunnels between gateways over cables that lose, break, swallow and carry what strangers send.
+//! Tests tunnels between gateways over cables with losses, cuts, silent drops and datagrams of strangers.
 
 mod dscp;
 mod ends;
@@ -75,7 +75,7 @@ impl Net {
         net
     }
 
-    /// Writes the configuration of a node that takes these for the keys of all.
+    /// Writes the configuration of a node with these as the keys of all nodes.
     fn write_config(&self, node: usize, keys: &[String], more: &str) {
         let peers = if node == 0 { 1..self.nodes.len() } else { 0..1 };
         self.write_config_with(node, keys, more, peers);

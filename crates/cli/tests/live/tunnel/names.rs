@@ -1,4 +1,4 @@
-//! Peers that are called by a name, which a name server of the test or a file knows.
+//! Tests peers configured by name, resolved by the test's name server or from a file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -229,7 +229,7 @@ impl Files {
 impl Drop for Files {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-        // Others' are there as long as it is not empty.
+        // The folder stays while it holds files of others.
         let _ = fs::remove_dir("/etc/netns");
     }
 }

@@ -1,4 +1,4 @@
-//! Address translators on the way.
+//! Tests tunnels through address translators.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Cables that lose, break, swallow and shrink.
+//! Tests tunnels over cables with loss, cuts, silent drops and a shrinking MTU.
 
 use std::time::Instant;
 
@@ -15,9 +15,8 @@ fn a_tenth_of_the_frames_lost_is_no_loss_inside_in_both_versions() {
     let mut net = Net::pair("--rate 10mbit --delay 10ms --loss 10% --seed 1");
     net.start_all();
 
-    // Inside, a packet is lost when nothing of it comes within the tunnel's 2 s: its datagram, a
-    // repair, and two more at each of five or so silences, ever longer, all lost. That is 1e-12 for
-    // each of 200 packets.
+    // An inner packet is lost if none of its datagrams arrives within the tunnel's 2 s: its datagram, a repair, and two
+    // more at each of about five growing silences, all lost. The probability is 1e-12 for each of 200 packets.
     for address in ["10.77.0.2", "fd77::2"] {
         net.expect_pings(0, address, 50);
     }

@@ -1,4 +1,4 @@
-//! Peers that are several, move, start anew, and share an interface with HBH.
+//! Tests several peers, peers that move or restart, and peers that share an interface with HBH.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -95,7 +95,7 @@ fn each_peer_gets_what_is_its_own_and_a_dead_one_holds_nobody_up() {
     net.start_all();
     let at_dead = net.nets.within(&net.nodes[0], || UdpSocket::bind("10.77.0.1:0").unwrap());
     let is_over = AtomicBool::new(false);
-    // A transfer that fails cannot say that it is over.
+    // A failed transfer cannot report its end.
     let at_last = Instant::now() + 5 * SOON;
 
     net.gateway(3).signal(Signal::SIGSTOP);
@@ -162,8 +162,8 @@ fn hbh_and_a_tunnel_share_an_interface() {
     }
 }
 
-/// Sends datagrams for three seconds. They fit before the search for the path's MTU has found one:
-/// iperf3 ends when it is told that they are too long.
+/// Sends datagrams for three seconds. The datagrams fit even before path MTU discovery ends, because iperf3 stops at an
+/// error about too long datagrams.
 fn flood(rate: &str) -> String {
     format!("timeout 60 iperf3 -u -c 10.77.0.2 -b {rate} -l 1100 -t 3 --connect-timeout 9000")
 }

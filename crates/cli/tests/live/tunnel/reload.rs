@@ -1,4 +1,4 @@
-//! Another configuration while the gateway runs, and services that fail beside others.
+//! Tests reloads of a running gateway, and services that fail beside others.
 
 use std::fs;
 
@@ -91,7 +91,7 @@ fn a_wrong_file_changes_nothing_and_says_what_is_wrong() {
     net.gateway(0).wait_for("nothing has changed", SOON);
     net.expect_pings(0, "10.77.0.2", 3);
 
-    // What only the kernel can refuse, behind what it takes.
+    // A route that only the kernel can refuse, after routes the kernel accepts.
     net.run(0, "ip route add 10.88.0.0/16 dev lo");
     let taken =
         good.replace("\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"10.87.0.0/16\", \"10.88.0.0/16\"");

@@ -1,4 +1,4 @@
-//! Others who change the routes of a tunnel that runs.
+//! Tests a running tunnel while other programs change its routes.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What leaves in clear: nothing while the tunnel is gone, whoever took its routes or its device away.
+//! Tests that no packet leaves in clear while the tunnel's routes or device are gone.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{Net, SOON, TRACKWAY};
 use crate::namespaces::wait_until;
 
-/// All that the tunnel has put into the kernel, and that survives its device.
+/// All kernel state of the tunnel that survives its device.
 const LEFT: [&str; 2] =
     ["unreachable 10.77.0.2 metric 4000000000", "unreachable fd77::2 dev lo metric 4000000000"];
 

@@ -1,4 +1,4 @@
-//! What a gateway tells of its peers: who is there, since when, and why one is not.
+//! Tests the status of a gateway's peers: who is present, since when, and why a peer is absent.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What is on a net, for who wants to look at it.
+//! Records the frames on a net for observers.
 
 use std::io;
 
@@ -38,8 +38,7 @@ impl NetHub {
         self.medium.observe(limit > 0 || self.watch.capture.is_some());
     }
 
-    /// The frames that were on the air since the last call, in the order in which they ended, and how many more
-    /// there were.
+    /// Takes the frames on the air since the last call, in the order of their ends, and the number of further frames.
     pub fn take_seen(&mut self) -> (Vec<NetSeen>, u64) {
         (std::mem::take(&mut self.watch.seen), std::mem::take(&mut self.watch.missed))
     }

@@ -1,4 +1,4 @@
-//! What is on the air, for who wants to look at it.
+//! Records the frames on the air for observers.
 
 use sim::Class;
 use sim::radio::{FrameKind, Transmission};
@@ -30,7 +30,7 @@ impl RadioHub {
         self.medium.observe(limit > 0);
     }
 
-    /// The frames that were on the air since the last call, in the order in which they ended, and how many more there were.
+    /// Takes the frames on the air since the last call, in the order of their ends, and the number of further frames.
     pub fn take_seen(&mut self) -> (Vec<Seen>, u64) {
         (std::mem::take(&mut self.watch.seen), std::mem::take(&mut self.watch.missed))
     }

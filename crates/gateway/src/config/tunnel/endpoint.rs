@@ -1,4 +1,4 @@
-//! Where a peer is called: at an address, or at those that a name has.
+//! The endpoint of a peer: an address, or a name with its current addresses.
 
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -10,14 +10,14 @@ use settings::{Complaint, Entry};
 
 use super::listen::all_versions;
 
-/// Where a peer is called.
+/// The endpoint of a peer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Endpoint {
-    /// At this address.
+    /// This address.
     Address(SocketAddr),
-    /// At the addresses of a host, whichever they are then, at this port.
+    /// The current addresses of a host, with this port.
     Name(Name, u16),
-    /// At a link-local address by the interface of this name, its zone (RFC 4007, 11), at this port.
+    /// A link-local address, the name of its interface as its zone (RFC 4007, 11), and this port.
     Zoned(Ipv6Addr, String, u16),
 }
 
@@ -30,7 +30,7 @@ pub struct NoZone {
 }
 
 impl Endpoint {
-    /// The address, if it is one.
+    /// The address, if the endpoint is an address.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
@@ -40,7 +40,7 @@ impl Endpoint {
         }
     }
 
-    /// The address, if it is one, with the number that its interface has now.
+    /// The address, if the endpoint is an address, with the current number of its interface.
     ///
     /// # Errors
     /// When there is no such interface.

@@ -1,4 +1,4 @@
-//! Where datagrams of peers arrive: at one address, or at several.
+//! Reads the addresses at which peers' datagrams arrive: one or several.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -65,14 +65,15 @@ fn holds(one: SocketAddr, other: SocketAddr) -> bool {
         && (one == other || one.ip().is_unspecified())
 }
 
-/// Which versions of IP a socket at one of the addresses serves: `[::]` serves IPv4, too, unless another has its port.
+/// The versions of IP served by a socket at one of the addresses: `[::]` serves IPv4, too, unless another socket has
+/// the same port for IPv4.
 pub(crate) fn versions(at: SocketAddr, all: &[SocketAddr]) -> Versions {
     let is_any = at.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     let has_other = all.iter().any(|other| other.is_ipv4() && other.port() == at.port());
     [at.is_ipv4() || is_any && !has_other, at.is_ipv6()]
 }
 
-/// Which versions all of them serve together.
+/// The versions of IP served by all sockets together.
 pub(super) fn all_versions(all: &[SocketAddr]) -> Versions {
     let has = |version: usize| all.iter().any(|at| versions(*at, all)[version]);
     [has(0), has(1)]

@@ -1,4 +1,4 @@
-//! A route or a rule of ours as the kernel has it, marked as ours by its protocol.
+//! Encodes and parses our routes and rules in the kernel, marked as ours by their protocol.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,16 +9,16 @@ use nix::libc;
 
 use crate::linux::netlink::{self, Message, Request};
 
-/// The mark of what services send outside: their own routes are not for it.
+/// The mark of packets that services send outside: the services' own routes do not apply to them.
 pub(crate) const MARK: u32 = 0x7472_776c;
-/// The metric of what refuses packets: any other route to the same network is better.
+/// The metric of entries that refuse packets: any other route to the same network is better.
 const METRIC: u32 = 4_000_000_000;
-/// `IP6_RT_PRIO_USER`: what a route of IPv6 has when none is given; one of IPv4 has 0.
+/// `IP6_RT_PRIO_USER`: the default metric of an IPv6 route; an IPv4 route has 0.
 const METRIC_V6: u32 = 1_024;
 
-/// Octets of the fixed part of a route and of a rule, which have one layout.
+/// Octets of the fixed part of a route and of a rule; both have the same layout.
 const FIXED: usize = 12;
-/// `RT_TABLE_MAIN`, as an attribute has it.
+/// `RT_TABLE_MAIN`, as the value of an attribute.
 const MAIN: u32 = 254;
 
 // linux/fib_rules.h
@@ -31,15 +31,15 @@ const FRA_PROTOCOL: u16 = 21;
 const FR_ACT_TO_TBL: u8 = 1;
 const FIB_RULE_INVERT: u32 = 2;
 
-/// What a service has put into the kernel, in the order in which it is added: what refuses packets
-/// first, what leads them to a table last.
+/// A route or rule of a service in the kernel, in order of adding: routes that refuse packets first, rules that
+/// lead packets to a table last.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Entry {
-    /// What goes to a network is refused unless there is a better route.
+    /// Packets to a network are refused unless there is a better route.
     Unreachable { to: Prefix, table: Table },
-    /// What goes to a network goes into the device of this number.
+    /// Packets to a network go into the device of this number.
     Route { to: Prefix, table: Table, device: u32 },
-    /// A rule of IPv6, or of IPv4, that has its turn by its priority.
+    /// A rule for IPv6 or IPv4; its priority decides when the kernel looks at it.
     Rule { is_v6: bool, priority: u32, rule: Rule },
 }
 
@@ -167,12 +167,12 @@ impl Entry {
         }
     }
 
-    /// Whether it is a route by one of these devices.
+    /// Whether the entry is a route by one of these devices.
     pub(crate) fn is_by(self, devices: &BTreeSet<u32>) -> bool {
         matches!(self, Self::Route { device, .. } if devices.contains(&device))
     }
 
-    /// What a message of the kernel's is about, if it is this service's.
+    /// The entry in a message of the kernel, if the entry belongs to this service.
     pub(super) fn parse(owner: Owner, message: Message<'_>) -> Option<Self> {
         match message.kind {
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
@@ -233,7 +233,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A route, whose ever it is.
+/// A route in the kernel, of any owner.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Found {
     pub(super) to: Prefix,

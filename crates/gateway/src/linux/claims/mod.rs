@@ -1,13 +1,13 @@
-//! A service's claim on the networks behind its device: routes and rules that are marked as its own, and
-//! survive it.
+//! Claims the networks behind a service's device: adds routes and rules marked as the service's own, which
+//! survive the service.
 //!
 //! ```text
 //!   Wish ──▶ plan ──▶ set ──▶ Claims ──▶ RTM_NEWROUTE, RTM_NEWRULE     protocol 117, 118, 119
 //!                              ▲ is_concerned ──▶ reconcile: what is, against what should be
 //!                              └ found at the start, however the one before ended: taken over
 //! ```
-//! Routes by the device go with it, however we end. What refuses packets stays, so that nothing leaves
-//! in clear meanwhile; [`give_up`] removes it after a clean end, and so does [`remove_all`].
+//! Routes by the device go with the device, however we end. Routes that refuse packets stay, so that nothing
+//! leaves in clear meanwhile; [`give_up`] removes them after a clean end, and so does [`remove_all`].
 
 mod entry;
 mod plan;
@@ -40,7 +40,7 @@ pub(crate) struct Claims {
     missing: BTreeMap<Entry, String>,
 }
 
-/// What the kernel does not take.
+/// An entry that the kernel refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{entry}: {error}")]
 pub(crate) struct Refused {
@@ -58,7 +58,7 @@ impl Claims {
         Ok(Self { owner, netlink, wanted: BTreeSet::new(), missing: BTreeMap::new() })
     }
 
-    /// Claims this, and nothing else; what is there already stays untouched.
+    /// Claims exactly the wanted entries; existing ones stay untouched.
     ///
     /// # Errors
     /// When the kernel does not take something; all is as before then.
@@ -87,13 +87,13 @@ impl Claims {
         Ok(())
     }
 
-    /// Whether this is what we have claimed.
+    /// Whether exactly these entries are claimed.
     pub(crate) fn is(&self, wanted: &BTreeSet<Entry>) -> bool {
         self.wanted == *wanted
     }
 
-    /// Whether the kernel tells that something of ours is gone, or that others have routes where ours are, which
-    /// do not lead to these devices: of one that takes the place of ours nothing else is heard.
+    /// Whether the kernel reports a lost entry of ours, or a route of others in the place of ours which does not
+    /// lead to these devices: a route that replaces ours is reported in no other way.
     pub(crate) fn is_concerned(&self, message: Message<'_>, devices: &[u32]) -> bool {
         let is_gone =
             || Entry::parse(self.owner, message).is_some_and(|entry| self.wanted.contains(&entry));
@@ -105,7 +105,7 @@ impl Claims {
         }
     }
 
-    /// Whether a message is of another's route where one of ours is, and not by these devices.
+    /// Whether a message reports a route of others in the place of ours, and not by these devices.
     fn is_where_ours_are(&self, message: Message<'_>, devices: &[u32]) -> bool {
         let Some(Found { to, table, protocol, device, .. }) = Found::parse(message) else {
             return false;
@@ -124,7 +124,7 @@ impl Claims {
         &self.missing
     }
 
-    /// Puts back what is gone, and returns how much that was.
+    /// Puts back missing entries, and returns their number.
     ///
     /// # Errors
     /// When the kernel does not say what there is.
@@ -144,7 +144,7 @@ impl Claims {
         Ok(restored)
     }
 
-    /// Says what is not there when that has changed; thousands may go at once.
+    /// Logs missing entries when they have changed; thousands may go at once.
     fn note(&mut self, missing: BTreeMap<Entry, String>) {
         match missing.first_key_value() {
             _ if missing == self.missing => {}
@@ -165,7 +165,7 @@ pub(in crate::linux) fn give_up(owner: Owner) {
     }
 }
 
-/// Removes what any service has left in this network namespace, and returns what that was.
+/// Removes the routes and rules left by any service in this network namespace, and returns the removed ones.
 ///
 /// # Errors
 /// When a gateway runs, the kernel does not say what there is, or the right to change it is missing.
@@ -222,7 +222,7 @@ fn add(netlink: &mut Netlink, owner: Owner, entry: Entry) -> io::Result<()> {
     netlink.ask(&entry.add(owner), |_| {})
 }
 
-/// Removes it if it is there.
+/// Removes an entry if the kernel has it.
 fn remove(netlink: &mut Netlink, owner: Owner, entry: Entry) {
     match netlink.ask(&entry.remove(owner), |_| {}) {
         Ok(()) => {}

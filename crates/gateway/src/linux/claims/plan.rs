@@ -1,8 +1,8 @@
-//! Which routes and rules the networks behind a device need.
+//! Plans the routes and rules needed for the networks behind a device.
 //!
-//! Most are routes of the main table, where everybody looks for them. One that holds a peer's own
-//! endpoint, or a default route, would lead a service into itself there; and one to a network that has
-//! another's route would fight with that. These stand aside, in a table for each service and prefix
+//! Most are routes of the main table, where everybody looks for them. In the main table a default route, or a
+//! route to a peer's own endpoint, would lead a service into itself; and a route to a network with another
+//! program's route would fight with that route. These stand aside, in a table for each service and prefix
 //! length:
 //!
 //! ```text
@@ -12,8 +12,8 @@
 //!   rule 30769  what is not marked: table 51900, the tunnel's default route
 //!   rule 32766  main table
 //! ```
-//! So the longest of all routes decides as if all stood in one table; of two that are as long ours does,
-//! but for what is marked: what the service itself sends outside.
+//! So the longest of all routes decides as if all stood in one table. Between two routes of the same length
+//! ours decides, except for marked packets: packets that the service itself sends outside.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -32,29 +32,29 @@ const RULES: u32 = 30_000;
 const RULES_EACH: u32 = 6;
 const LONGEST: u8 = 128;
 
-/// What is to lead to the networks behind a device.
+/// The routes wished to the networks behind a device.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Wish {
     /// Whose device it is.
     pub(crate) owner: Owner,
-    /// The number of the device that leads to them.
+    /// The number of the device in front of the networks.
     pub(crate) device: u32,
     /// Its name.
     pub(crate) name: String,
-    /// The networks, and who has them.
+    /// The networks, each with the name of its owner.
     pub(crate) routes: Vec<(String, Prefix)>,
-    /// Those that the device has addresses of: the kernel makes the routes.
+    /// Networks of the device's own addresses: the kernel makes their routes.
     pub(crate) own: Vec<Prefix>,
     /// Where the service itself sends to.
     pub(crate) endpoints: BTreeSet<IpAddr>,
-    /// Those of the networks that other routes lead to, and that are ours all the same.
+    /// Networks with rival routes of other programs, claimed all the same.
     pub(crate) taken: BTreeSet<Prefix>,
     /// Whether packets may leave otherwise while the service is gone.
     pub(crate) is_open: bool,
 }
 
 impl Wish {
-    /// What has to be in the kernel for it.
+    /// The routes and rules that the kernel needs for this wish.
     pub(crate) fn plan(&self) -> BTreeSet<Entry> {
         let mut plan = BTreeSet::new();
         let service = u32::from(self.owner.position());

@@ -1,4 +1,4 @@
-//! Routes of others to the networks that we want.
+//! Finds routes of other programs that conflict with ours.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,8 +20,8 @@ pub(crate) struct Rival {
     pub(crate) wins: bool,
 }
 
-/// Which of these networks others have routes to in the main table that do not lead to these devices, each
-/// with the best one. A default route never counts: ours stands beside it.
+/// Finds routes of other programs in the main table to these networks, other than by these devices: the best
+/// for each network. A default route never counts: ours stands beside it.
 ///
 /// # Errors
 /// When the kernel does not say what routes there are.

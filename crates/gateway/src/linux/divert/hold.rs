@@ -1,11 +1,11 @@
-//! SYNs that the kernel tells of instead of delivering them: later they are let in, or refused.
+//! Holds SYNs: the kernel reports them instead of delivering them, and later they are let in or refused.
 //!
 //! ```text
 //!   rule ─ log, drop ─▶ NFLOG ─▶ Syn ─┬─ let in ─▶ raw socket, with a mark ─▶ lo ─▶ prerouting ─▶ listener
 //!                                     └─ refuse ─▶ raw socket: reset or ICMP ─▶ client
 //! ```
-//! Nothing is kept in the kernel meanwhile: what is lost on this way is a lost SYN, which its sender
-//! repeats.
+//! The kernel keeps nothing meanwhile: a SYN lost on this way counts as lost in the network, and its sender
+//! repeats it.
 
 use std::io;
 use std::net::{IpAddr, UdpSocket};
@@ -22,14 +22,14 @@ use super::syn::Syn;
 use crate::linux::netlink::{Monitor, Netlink, Request};
 use crate::sys::Raw;
 
-/// Octets of a packet that the kernel tells of at most: a SYN is shorter.
+/// Octets of a reported packet at most: a SYN is shorter.
 const LONGEST: u32 = 1_500;
-/// SYNs taken in one go: more come as fast as somebody sends them.
+/// SYNs read in one go at most: further SYNs may come as fast as somebody sends them.
 const READS: usize = 256;
 /// `struct nfgenmsg`: family, version, and the group.
 const FIXED: usize = 4;
 
-/// Where SYNs wait that our rules hold.
+/// Receives held SYNs, and lets them in or refuses them.
 #[derive(Debug)]
 pub(crate) struct Hold {
     told: Monitor,
@@ -37,7 +37,7 @@ pub(crate) struct Hold {
     refused: Raw,
 }
 
-/// What the sender of a SYN is told.
+/// The refusal sent to the sender of a SYN.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Denial {
     /// An ICMP error.
@@ -68,8 +68,8 @@ impl Hold {
         Ok(Self { told, let_in: raw(LET_IN)?, refused: raw(REFUSED)? })
     }
 
-    /// Calls `each` with the next SYNs that have come and the name of the rule that holds each; `None`
-    /// is one that cannot be read. Returns whether the kernel had no room for others.
+    /// Calls `each` with each arrived SYN and the name of the rule that holds it; `None` stands for an unreadable
+    /// SYN. Returns whether the kernel had no room for further SYNs.
     ///
     /// # Errors
     /// When the socket is broken.
@@ -98,7 +98,7 @@ impl Hold {
         send(&self.let_in, &syn.packet)
     }
 
-    /// Tells the sender of a SYN that there is no connection.
+    /// Refuses a SYN, and so tells its sender that there is no connection.
     ///
     /// # Errors
     /// When no way leads back to it.
@@ -141,7 +141,7 @@ fn send(raw: &Raw, packet: &[u8]) -> io::Result<()> {
     raw.send(&header, packet)
 }
 
-/// The address of this host that speaks to another.
+/// The address of this host that the kernel uses towards another.
 fn own_towards(other: IpAddr) -> io::Result<IpAddr> {
     let any: IpAddr = if other.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind((any, 0))?;

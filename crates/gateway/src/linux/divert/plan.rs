@@ -1,4 +1,4 @@
-//! The table that decides on connections to far networks before they are answered.
+//! Builds the nftables table that decides on connections to far networks before they are answered.
 //!
 //! ```text
 //!   prerouting ─ to a far network ─▶ arriving: our sockets and known connections, then rule after rule
@@ -9,9 +9,9 @@
 //!                                       └─ split ─▶ to the rule's own listener; of this host by_pep:
 //!                                                   remembered, and marked on its way there
 //! ```
-//! ICMP about a connection of ours goes the way of the connection: to the socket that has borrowed the address, though it is another
-//! host's. What is remembered follows the decision on its first packet, whatever the rules say later. A
-//! listener for each rule tells which of them has decided.
+//! ICMP about a connection of ours goes the way of the connection: to the socket that has borrowed the address,
+//! although the address is another host's. Packets of a remembered connection follow the decision on its first
+//! packet, whatever the rules say later. Each rule has its own listener, which shows us the rule that decided.
 
 #[cfg(test)]
 mod tests;
@@ -24,13 +24,13 @@ use rules::{Ports, Refusal, Selector};
 use super::super::firewall::MARK as OWN;
 use super::super::nft::TABLE;
 
-/// Mark of the packets that routing is to lead to this host.
+/// Mark of packets that routing leads to this host.
 pub(super) const MARK: u32 = 0x7472_7064;
-/// Mark of the SYNs that were held, and that routing is to lead to this host now.
+/// Mark of held SYNs that are now let in: routing leads them to this host.
 pub(super) const LET_IN: u32 = 0x7472_7065;
 /// The bits of a mark that routing looks at: [`MARK`] and [`LET_IN`] have the same.
 pub(super) const LED: u32 = !1;
-/// Mark of the resets and errors that refuse SYNs which were held.
+/// Mark of the resets and errors that refuse held SYNs.
 pub(super) const REFUSED: u32 = 0x7472_7066;
 /// The NFLOG group in which we are told of SYNs that are held.
 pub(super) const GROUP: u16 = 29_810;
@@ -43,7 +43,7 @@ const REMEMBERED: u32 = 65_536;
 const LOOPBACK: &str = "lo";
 /// The chain of what connection tracking is to leave alone.
 const UNTRACKED: &str = "untracked";
-/// The chains where packets come in and go out, and the one that knows what errors of this host are about.
+/// The chains for packets coming in, for packets going out, and for errors of this host about connections.
 const ENTRANCE: &str = "prerouting";
 const EXIT: &str = "output";
 const ERRORS: &str = "errors";
@@ -70,7 +70,7 @@ pub(crate) struct Plan {
 /// What becomes of some connections.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Rule {
-    /// No other of a plan is called so: letters, digits and `-`.
+    /// Name of the rule, unique in the plan: letters, digits and `-`.
     pub(crate) name: String,
     /// Which connections.
     pub(crate) selector: Selector,
@@ -134,7 +134,7 @@ const VERSIONS: [Version; 2] = [
 ];
 
 impl Plan {
-    /// An address of each version that connections are diverted of; a machine may have but one.
+    /// An address of each version of IP with diverted connections; a machine may have only one version.
     pub(super) fn families(&self) -> impl Iterator<Item = IpAddr> {
         self.versions().map(|version| version.address)
     }
@@ -174,8 +174,8 @@ impl Plan {
         orders
     }
 
-    /// The orders, for a table that is there, by which ICMP of this host about connections of ours comes to their sockets: a router
-    /// that finds no neighbour says so itself. They take a key that `nft` before 1.0.3 does not know.
+    /// Orders for an existing table: they bring this host's own ICMP errors about our connections to the sockets. A
+    /// router that finds no neighbour sends such errors itself. The orders use a key unknown to `nft` before 1.0.3.
     pub(super) fn own_errors() -> Vec<String> {
         let mut orders = Vec::new();
         for version in &VERSIONS {
@@ -209,7 +209,7 @@ impl Plan {
         orders
     }
 
-    /// The orders that make a table by `before` decide by the rules of this plan.
+    /// The orders that change a table made for the plan `before` to the rules of this plan.
     pub(super) fn follow(&self, before: &Self) -> Vec<String> {
         let is_in = |rules: &[Rule], rule: &Rule| rules.iter().any(|it| it.name == rule.name);
         let new = self.rules.iter().filter(|rule| !is_in(&before.rules, rule));
@@ -272,8 +272,8 @@ impl Plan {
             }
         }
         if self.holds() {
-            // Connection tracking knows nothing of a SYN that was dropped: to a firewall that drops
-            // what is invalid, so were the answer.
+            // Connection tracking knows nothing of a dropped SYN: a firewall that drops invalid packets would
+            // drop the answer, too.
             orders.push(add(UNTRACKED, &format!("meta mark {REFUSED:#x} notrack")));
         }
         orders
@@ -297,7 +297,7 @@ impl Plan {
             })
             .collect();
         orders.extend([
-            // Of an error, the kernel looks at the packet that it is about.
+            // For an ICMP error, the kernel looks up the socket of the packet inside.
             add(
                 ENTRANCE,
                 &format!(
@@ -351,8 +351,8 @@ impl Rule {
         format!("{verb} counter inet {TABLE} {COUNTER}{}", self.name)
     }
 
-    /// The rule as `nft` takes it; none where it has nothing to decide on. `let_in` are the ports of
-    /// listeners for what was held.
+    /// The rule in the language of `nft`; none where the rule decides nothing. `let_in` are the ports of the
+    /// listeners for held SYNs.
     fn render(&self, version: &Version, hook: Hook, let_in: [u16; 2]) -> Vec<String> {
         let Some(fits) = conditions(&self.selector, version, hook) else { return Vec::new() };
         let digit = version.digit;
@@ -382,7 +382,7 @@ impl Rule {
                     "{IS_FIRST} log prefix \"{}\" group {GROUP} queue-threshold 1 {end}",
                     self.name
                 );
-                // What belongs to no connection is refused where those are that were let in.
+                // A packet of no connection goes to the listener for held SYNs, which refuses it.
                 vec![tell, split(let_in)]
             }
             Fate::Plain => vec![format!("goto by_ip{digit}")],
@@ -392,7 +392,7 @@ impl Rule {
     }
 }
 
-/// What a packet must be like to fit a selector; none where none of this version fits at this hook.
+/// The conditions under which a packet fits a selector; `None` if no packet of this version fits at this hook.
 fn conditions(selector: &Selector, version: &Version, hook: Hook) -> Option<String> {
     if !selector.protocol.is_none_or(|own| own.fits(protocol::TCP)) {
         return None;
@@ -465,7 +465,7 @@ impl Version {
         ]
     }
 
-    /// Where one of our listeners is that has one of these ports.
+    /// The address of our listener on one of these ports.
     fn listener(&self, ports: [u16; 2]) -> String {
         match self.address {
             IpAddr::V4(host) => format!("{host}:{}", ports[0]),
@@ -479,7 +479,7 @@ impl Version {
         format!("{name} saddr . tcp sport . {name} daddr . tcp dport")
     }
 
-    /// The chains that remember what was decided.
+    /// The chains that remember decisions.
     fn memory(&self) -> Vec<String> {
         let (digit, connection) = (self.digit, self.connection());
         let chain = |name: &str, own: &str, other: &str, end: &str| {

@@ -1,4 +1,4 @@
-//! What leads marked packets to this host, whatever their addresses are: a rule, and a table of routes.
+//! Leads marked packets to this host, whatever their addresses: by a rule, and a table of routes.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::super::netlink::{self, Netlink, Request};
 
-/// Who made the rule and the routes, as `ip route` shows it.
+/// Origin of the rule and the routes, as shown by `ip route`.
 const PROTOCOL: u8 = 116;
 const FIXED: usize = 12;
 const FRA_PRIORITY: u16 = 6;
@@ -21,16 +21,16 @@ const FR_ACT_TO_TBL: u8 = 1;
 /// In the order in which they are made.
 const PARTS: [Part; 2] = [Part::Route, Part::Rule];
 
-/// Which packets, and by which rule and table.
+/// The marked packets, and the rule and table for them.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::linux) struct Lead {
-    /// Packets with this mark,
+    /// The mark of the packets.
     pub(in crate::linux) mark: u32,
-    /// as far as these bits go.
+    /// The bits of the mark that count.
     pub(in crate::linux) mask: u32,
     /// Number of the table of routes.
     pub(in crate::linux) table: u32,
-    /// Of the rule that leads there.
+    /// Priority of the rule that leads to the table.
     pub(in crate::linux) priority: u32,
 }
 
@@ -39,7 +39,7 @@ pub(in crate::linux) struct Lead {
 pub(in crate::linux) struct Routes {
     lead: Lead,
     netlink: Netlink,
-    /// What is to be removed in the end, the last first: an address of the family, and which of both.
+    /// Added parts, removed in the end in reverse order: an address of the family, and whether rule or route.
     made: Vec<(IpAddr, Part)>,
 }
 
@@ -50,7 +50,7 @@ enum Part {
 }
 
 impl Routes {
-    /// Leads marked packets of these families here, as long as this is there.
+    /// Leads marked packets of these families to this host until the returned value is dropped.
     ///
     /// # Errors
     /// When the kernel takes no rule.
@@ -79,7 +79,7 @@ impl Routes {
         Ok(())
     }
 
-    /// Adds what a family needs; what is there already stays whose it is.
+    /// Adds the missing parts for a family; existing parts stay with their owner.
     fn add(&mut self, family: IpAddr) -> io::Result<()> {
         for part in PARTS {
             let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Routes {
         Ok(())
     }
 
-    /// What these families need is to be removed in the end, whoever made it.
+    /// Takes over the parts of these families, whoever made them, and removes them in the end.
     pub(in crate::linux) fn take_over(&mut self, families: impl Iterator<Item = IpAddr>) {
         self.made = families.flat_map(|family| PARTS.map(|part| (family, part))).collect();
     }

@@ -1,4 +1,4 @@
-//! The first packet of a connection: what it says, and how it is refused.
+//! Parses SYNs, the first packets of connections, and makes the packets that refuse them.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,7 +10,7 @@ use base::tcp::{Peek, Segment};
 /// Where its checksum stands in a TCP header.
 const CHECKSUM: usize = 16;
 
-/// A SYN, as the kernel would have taken it.
+/// A valid SYN, which the kernel would have accepted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Syn {
     /// Who wants to connect.
@@ -54,7 +54,7 @@ impl Syn {
         })
     }
 
-    /// The reset that refuses it, in the target's name.
+    /// The reset that refuses the SYN, in the target's name.
     pub(super) fn reset(&self) -> Option<Vec<u8>> {
         let header = Header::parse(&self.packet).ok()?;
         let (_, offset) = FlowKey::of(&header, &self.packet);
@@ -64,7 +64,7 @@ impl Syn {
         Some(out)
     }
 
-    /// The ICMP error that refuses it, from an address of this host.
+    /// The ICMP error that refuses the SYN, from an address of this host.
     pub(super) fn error(&self, error: Error, own: IpAddr) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         error.emit(own, &self.packet, &mut out).then_some(out)

@@ -1,5 +1,4 @@
-//! Segments of one flow that follow each other, joined into a train for one system call: the
-//! opposite of cutting.
+//! Joins consecutive segments of one flow into a train for one system call: the opposite of cutting.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +18,7 @@ const TCP_FLAGS: usize = 13;
 const TCP_ACK: u8 = 0x10;
 const TCP_PSH: u8 = 0x08;
 
-/// Joins packets; between two calls of [`Joiner::flush`] those of one flow keep their order.
+/// Joins packets; between two calls of [`Joiner::flush`] packets of the same flow keep their order.
 #[derive(Debug, Default)]
 pub struct Joiner {
     /// The first `open` are under way.
@@ -28,11 +27,11 @@ pub struct Joiner {
     /// For packets that are not joined.
     alone: Vec<u8>,
     joins_datagrams: bool,
-    /// Trains of more than one segment that were written.
+    /// Number of written trains with more than one segment.
     pub joined: u64,
 }
 
-/// A packet and those that were joined to it, behind the header of the kernel's offload.
+/// A packet and the packets joined to it, behind the kernel's offload header.
 #[derive(Debug)]
 struct Train {
     octets: Vec<u8>,
@@ -56,7 +55,7 @@ struct Shape {
 }
 
 impl Joiner {
-    /// No trains yet; those of UDP only if the kernel takes them.
+    /// A joiner without trains; it joins UDP datagrams only if the kernel takes trains of datagrams.
     #[must_use]
     pub fn new(joins_datagrams: bool) -> Self {
         Self { joins_datagrams, ..Self::default() }
@@ -153,7 +152,7 @@ impl Train {
         self.is_closed = shape.is_tcp && packet[shape.transport + TCP_FLAGS] & TCP_PSH != 0;
     }
 
-    /// Adds a packet of the same flow if it is what follows.
+    /// Adds a packet of the same flow if it follows directly.
     fn join(&mut self, packet: &[u8], shape: &Shape) -> bool {
         let own = self.shape;
         let first = &self.octets[HEADER..];
@@ -221,7 +220,7 @@ impl Train {
 }
 
 impl Shape {
-    /// The shape of a packet that others can be joined to, or it to others.
+    /// The shape of a packet that can be joined with others.
     fn of(packet: &[u8]) -> Option<Self> {
         let header = Header::parse(packet).ok()?;
         let plain_len = if header.is_v4() { ip::V4_HEADER } else { ip::V6_HEADER };

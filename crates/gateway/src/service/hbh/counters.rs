@@ -1,8 +1,8 @@
-//! What HBH has seen on its interfaces and why it dropped what it dropped.
+//! Counters of HBH's interfaces: packets seen, and packets dropped by reason.
 
 use serde::Serialize;
 
-/// Counters of the data path; those of HBH and of the neighbours are their own.
+/// Counters of the data path; HBH and the neighbours have their own counters.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub(super) struct Counters {
     /// What the kernel handed over.
@@ -24,7 +24,7 @@ pub(super) struct Counters {
     pub(super) route_changes: u64,
 }
 
-/// What became of the packets that the kernel handed over.
+/// Outcomes of the packets that the kernel handed over.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub(super) struct Intercepted {
     /// Frames taken from the kernel; one may be a train of many segments.
@@ -67,9 +67,9 @@ pub(super) struct Released {
     pub(super) packets_release_failed: u64,
     /// Packets taken back from a neighbour because their route changed or it went down.
     pub(super) packets_rerouted: u64,
-    /// ... of those, this node's own, sent again.
+    /// ... of the rerouted packets, this node's own, sent again.
     pub(super) packets_returned: u64,
-    /// ... of those, given to the kernel although it had no route, after some seconds.
+    /// ... of the rerouted packets, given to the kernel after some seconds although there was no route.
     pub(super) packets_unrouted: u64,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Received {
     pub(super) frames_not_hbh: u64,
     /// HBH packets from stations that are no neighbours; dropped.
     pub(super) frames_unknown_peer: u64,
-    /// HBH packets in the name of a neighbour that it did not send; dropped.
+    /// HBH packets forged in the name of a neighbour; dropped.
     pub(super) frames_forged: u64,
     /// HBH packets of a neighbour that came before, or far too late; dropped.
     pub(super) frames_replayed: u64,
@@ -112,7 +112,7 @@ pub(super) struct Sent {
     pub(super) frames_send_failed: u64,
     /// Times the interface had no more room.
     pub(super) links_busy: u64,
-    /// HBH packets for a neighbour that has just gone, or whose conversation is used up; dropped.
+    /// HBH packets for a neighbour that has just gone, or with an exhausted conversation; dropped.
     pub(super) packets_unsealed: u64,
 }
 

@@ -18,7 +18,7 @@ impl Guard {
         Self { key, channels: BTreeMap::new(), opened: Vec::new() }
     }
 
-    /// Whether it is this key that packets are proven by.
+    /// Whether packets are authenticated by this key.
     pub(super) fn has_key(&self, key: Option<&GroupKey>) -> bool {
         self.key.as_ref() == key
     }
@@ -32,7 +32,7 @@ impl Guard {
         if self.key.is_some() { TRAILER } else { 0 }
     }
 
-    /// Begins a conversation, unless there is one with this peer: its numbers go on.
+    /// Begins a conversation with a peer; an existing conversation stays, and its numbers go on.
     pub(super) fn add_peer(&mut self, peer: Peer, ours: End, theirs: End) {
         if let Some(key) = &self.key {
             self.channels.entry(peer).or_insert_with(|| key.channel(ours, theirs));
@@ -43,7 +43,7 @@ impl Guard {
         self.channels.remove(&peer);
     }
 
-    /// Makes a packet ready for `peer`; false when it cannot go there.
+    /// Seals a packet for `peer`; false when the packet cannot be sent to this peer.
     pub(super) fn seal(&mut self, peer: Peer, packet: &mut Vec<u8>) -> bool {
         self.key.is_none()
             || self.channels.get_mut(&peer).is_some_and(|channel| channel.seal(packet).is_ok())

@@ -1,4 +1,4 @@
-//! What is said of stations whose hellos do not count.
+//! Logs stations whose hellos do not count, and why.
 
 use base::time::Time;
 use hbh::hello::Malformed;
@@ -44,7 +44,7 @@ impl Hbh {
         self.complain_of(now, subject, place, what);
     }
 
-    /// Writes a line that a station provokes, unless one of its kind was written a moment ago.
+    /// Logs a line provoked by a station, unless a line of the same kind was written a moment ago.
     pub(super) fn complain_of(
         &mut self,
         now: Time,

@@ -12,11 +12,11 @@ use crate::linux::offload::{self, Offload};
 
 /// Frames taken from the kernel before the links are looked after.
 const TRAINS: usize = 4;
-/// Frames taken from the kernel after a batch of packets was given to it: as many as it may send
-/// on of those, and more if local programs send at that moment.
+/// Frames taken from the kernel after a batch of packets was given to it: enough for every packet of the batch that
+/// the kernel forwards, and more for local programs sending at that moment.
 const ANSWERS: usize = 256;
-/// Hops left of packets that are for a neighbour itself, and not to be passed on by anyone: one,
-/// or all (RFC 5082), so that the receiver sees that nobody did.
+/// Hop limits of packets for a neighbour itself, not to be forwarded by anyone: one, or the maximum (RFC 5082), by
+/// which the receiver sees that nobody forwarded the packet.
 const ONE_HOP: [u8; 2] = [1, 255];
 
 impl Hbh {
@@ -24,7 +24,7 @@ impl Hbh {
         self.take_trains(now, position, TRAINS);
     }
 
-    /// Takes what the kernel sends on at once of what was given to it.
+    /// Takes the packets that the kernel forwards as soon as we have given them to it.
     pub(super) fn take_sent_on(&mut self, now: Time) {
         for position in self.ports.positions() {
             self.take_trains(now, position, ANSWERS);
@@ -102,7 +102,7 @@ impl Hbh {
                 .is_some_and(|known| known.addresses.contains(&header.destination))
     }
 
-    /// Lowers the segment size that a SYN asks for to what HBH carries at this port, if that is wanted.
+    /// Lowers the segment size in a SYN to the largest that HBH carries at this port, if configured.
     pub(super) fn clamp(&mut self, position: usize, packet: &mut [u8]) {
         if self.config.clamp_mss
             && let (Ok(header), Some(port)) = (Header::parse(packet), self.ports.get(position))
@@ -142,7 +142,7 @@ impl Hbh {
         }
     }
 
-    /// Tells the sender of a packet that it is too long.
+    /// Tells the sender of a packet that the packet is too long.
     pub(super) fn complain(&mut self, now: Time, position: usize, mtu: usize, offender: &[u8]) {
         let Ok(header) = Header::parse(offender) else { return };
         let port = self.ports.get(position);
@@ -157,7 +157,7 @@ impl Hbh {
         if (icmp::Error::TooBig { mtu }).emit(own, offender, &mut message)
             && let Ok(header) = Header::parse(&message)
         {
-            // As the kernel sends its own: by the routes, and OUTPUT, with an address of this node.
+            // Sent like the kernel's own errors: by the routes, through OUTPUT, with an address of this node.
             match self.raw.send(&header, &message) {
                 Ok(()) => self.counters.intercepted.icmp_sent += 1,
                 Err(_) => self.counters.intercepted.icmp_failed += 1,

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::linux::links::{self, LinkState};
 use crate::service::Reload;
 
-/// Between two looks for interfaces that are not there.
+/// Between two looks for absent interfaces.
 const RETRY: Duration = Duration::from_secs(2);
 
 impl Hbh {
@@ -38,12 +38,12 @@ impl Hbh {
         Ok(())
     }
 
-    /// Looks again before long for interfaces that are not there.
+    /// Schedules the next look for absent interfaces.
     pub(super) fn expect_absent(&mut self, now: Time) {
         self.ports.retry_at = (!self.ports.absent().is_empty()).then_some(now + RETRY);
     }
 
-    /// Opens those interfaces that have come.
+    /// Opens the absent interfaces that have appeared.
     ///
     /// # Errors
     /// When `nft` has ended.
@@ -100,7 +100,7 @@ impl Hbh {
         Ok(())
     }
 
-    /// Sees what has become of an interface.
+    /// Checks the state of an interface.
     fn look_at(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
         let Some(port) = self.ports.get_mut(position) else { return Ok(()) };
         let state = LinkState::read(&mut self.netlink, &port.name)?;
@@ -138,7 +138,7 @@ impl Hbh {
     /// Takes another configuration: interfaces come and go, all else begins anew.
     ///
     /// # Errors
-    /// When an interface that is new is not there.
+    /// When a new interface is absent.
     pub(super) fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
         let is_new = |name: &&String| self.ports.with_name(name).is_none();
         let come: Vec<_> = config.interfaces.iter().filter(is_new).cloned().collect();
@@ -173,8 +173,8 @@ impl Hbh {
     }
 }
 
-/// Whether two configurations differ for HBH in nothing but the interfaces. Each field is named, so that a new one
-/// is thought of: what is another service's must not disturb neighbours.
+/// Whether two configurations differ for HBH in nothing but the interfaces. Each field is named, so that nobody
+/// forgets a new one here: settings of another service must not disturb neighbours.
 fn is_same(one: &Config, other: &Config) -> bool {
     fn of_hbh(config: &Config) -> impl PartialEq + '_ {
         let Config {

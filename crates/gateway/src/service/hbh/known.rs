@@ -1,4 +1,4 @@
-//! The peers of HBH, and for a while those that were.
+//! The peers of HBH, and for a while former peers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use hbh::neighbours::Place;
 /// Peers remembered that are gone: packets of theirs may still wait for their turn.
 const GONE: usize = 64;
 
-/// Where a peer is, and its addresses there.
+/// The place of a peer and its addresses.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) place: Place,

@@ -108,7 +108,7 @@ struct Status {
 }
 
 impl Hbh {
-    /// Sets up all that HBH needs; what was made is removed when it is dropped.
+    /// Sets up everything for HBH; dropping it removes everything that was made.
     ///
     /// # Errors
     /// When something is missing, with the remedy.
@@ -184,7 +184,7 @@ impl Hbh {
 }
 
 impl Driver for Hbh {
-    /// Does what is due, and gives the kernel and the links what there is for them.
+    /// Handles due timers, and hands waiting packets to the kernel and the links.
     fn act(&mut self, now: Time) -> anyhow::Result<()> {
         while let Some((position, fault)) = self.ports.take_fault() {
             self.lose(now, position, &fault)?;

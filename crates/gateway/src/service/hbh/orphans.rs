@@ -1,4 +1,4 @@
-//! Packets that their neighbour will not get: back into the kernel's routing, once there is a way.
+//! Returns packets that their neighbour will not get to the kernel's routing, once there is a way.
 //!
 //! ```text
 //!   taken back ─▶ wait for a route ─▶ by a neighbour's packet:  received again where it came from
@@ -51,7 +51,7 @@ impl Hbh {
         }
     }
 
-    /// Takes packets that were taken back, each with the peer that brought it.
+    /// Adopts packets taken back from a neighbour, each with the peer that brought the packet.
     pub(super) fn adopt(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Neighbours that come and go, as HBH hears of them.
+//! Handles neighbours that come and go, for HBH.
 
 use base::time::{Time, earliest};
 use hbh::PeerConfig;
@@ -11,7 +11,7 @@ use super::{Hbh, SETTLE};
 use crate::service::complaints::Subject;
 
 impl Hbh {
-    /// Acts on who came and went; `reason` is why those went that did.
+    /// Acts on neighbours that came and went; `reason` is why neighbours went.
     pub(super) fn take_neighbours(
         &mut self,
         now: Time,

@@ -1,5 +1,5 @@
-//! A MANET interface: its packet socket, the frames that wait for room in it, and our device for
-//! what is taken from the kernel there and given back.
+//! A MANET interface: its packet socket, the frames waiting for room in the socket, and our device that exchanges
+//! packets with the kernel.
 
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::sys::{FrameBatch, Link, Received, Tap};
 const FEW: usize = 4;
 /// Frames asked for at a time from a link that takes all.
 const MANY: usize = 64;
-/// Frames that wait at which packets past HBH are dropped.
+/// Number of waiting frames from which packets past HBH are dropped.
 const CROWD: usize = 256;
 
 /// A MANET interface.
@@ -27,15 +27,15 @@ pub(super) struct Port {
     pub(super) index: u32,
     /// Its hardware address.
     pub(super) mac: Mac,
-    /// What else is known of it.
+    /// Further state of the interface.
     pub(super) state: LinkState,
-    /// What leaves by the interface for a neighbour that speaks HBH comes out of it, and what goes
-    /// into it the interface receives.
+    /// Our device: packets leaving by the interface for a neighbour with HBH come out of the device, and packets
+    /// written to the device are received by the interface.
     pub(super) tap: Tap,
     link: Link,
     waiting: FrameBatch,
     sent: usize,
-    /// Frames to ask for next time: few of a slow device, so that each is chosen late.
+    /// Frames to ask for next time: few for a slow device, so that each frame is chosen late.
     room: usize,
 }
 
@@ -91,7 +91,7 @@ impl Port {
         self.waiting.push(&ethernet::header(to, self.mac, packet), packet);
     }
 
-    /// Gives the device what it takes; true when all is gone.
+    /// Sends waiting frames as far as the device takes them; true when all are gone.
     pub(super) fn flush(&mut self, counters: &mut Counters) -> bool {
         while self.sent < self.waiting.len() {
             match self.link.send(&mut self.waiting, self.sent) {
@@ -104,7 +104,7 @@ impl Port {
                     self.sent += sent;
                     counters.sent.frames_sent += sent as u64;
                 }
-                // One that is too long, or an interface that is down: not the next one's fault.
+                // The frame is too long, or the interface is down: not the next frame's fault.
                 Err(_) => {
                     self.sent += 1;
                     counters.sent.frames_send_failed += 1;

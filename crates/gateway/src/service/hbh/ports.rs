@@ -1,4 +1,4 @@
-//! The MANET interfaces by their positions. One that is not there is waited for.
+//! The MANET interfaces by position; HBH waits for absent interfaces.
 
 use anyhow::{Context as _, bail};
 use base::time::Time;
@@ -12,27 +12,27 @@ use crate::linux::links::LinkState;
 use crate::linux::netlink::Netlink;
 use crate::sys::Link;
 
-/// Names of our devices begin so; the position of the MANET interface follows.
+/// Prefix of our devices' names; the position of the MANET interface follows.
 const DEVICE: &str = "trackway";
 
-/// All places for interfaces. The position of one never changes while it is configured.
+/// All places for interfaces. An interface keeps its position while it is configured.
 #[derive(Default)]
 pub(super) struct Ports {
     places: Vec<Option<Place>>,
-    /// When to look again for those that are not there.
+    /// When to look again for absent interfaces.
     pub(super) retry_at: Option<Time>,
 }
 
 /// A configured interface.
 struct Place {
     name: String,
-    /// Why there is none, if there is none.
+    /// The port, or why there is none.
     port: Result<Port, String>,
-    /// What is wrong with it: it cannot be used any more.
+    /// The fault that makes the interface unusable.
     fault: Option<String>,
 }
 
-/// What an operator is told of an interface.
+/// The state of an interface, for an operator.
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     name: String,
@@ -103,7 +103,7 @@ impl Ports {
         self.places.get_mut(position)?.as_mut()?.port.as_mut().ok()
     }
 
-    /// Those that are there, with their positions.
+    /// The present interfaces with their positions.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Port)> {
         (0..)
             .zip(&self.places)
@@ -115,17 +115,17 @@ impl Ports {
         self.iter().find(|(_, port)| port.index == index).map(|(position, _)| position)
     }
 
-    /// The position of the interface with this name, whether it is there or not.
+    /// The position of the interface with this name, present or absent.
     pub(super) fn with_name(&self, name: &str) -> Option<usize> {
         self.places.iter().position(|place| place.as_ref().is_some_and(|place| place.name == name))
     }
 
-    /// The positions that there may be.
+    /// The range of possible positions.
     pub(super) fn positions(&self) -> std::ops::Range<usize> {
         0..self.places.len()
     }
 
-    /// Names and positions of those that are not there.
+    /// Names and positions of the absent interfaces.
     pub(super) fn absent(&self) -> Vec<(usize, String)> {
         let places = (0..).zip(&self.places);
         let places = places.filter_map(|(at, place)| Some((at, place.as_ref()?)));

@@ -1,6 +1,6 @@
-//! What leaves HBH here: into the kernel, as if its MANET interface had received it.
+//! Releases packets from HBH into the kernel, as if received by their MANET interface.
 //!
-//! Segments that follow each other go there as one train, as a network card would put them together.
+//! Consecutive segments enter the kernel as one train, as a network card would join them.
 
 use base::ip::Header;
 use base::time::Time;
@@ -15,7 +15,7 @@ use crate::linux::offload::Joiner;
 #[derive(Default)]
 pub(super) struct Release {
     joiner: Joiner,
-    /// The neighbour that those come from which wait to be joined.
+    /// The neighbour that sent the segments waiting to be joined.
     from: Option<Place>,
 }
 
@@ -49,7 +49,7 @@ impl Release {
 }
 
 impl Hbh {
-    /// Hands to the kernel what neighbours brought, and takes what it sends on at once.
+    /// Hands restored packets of neighbours to the kernel, and takes the packets that the kernel forwards at once.
     pub(super) fn release_restored(&mut self, now: Time) {
         let mut packet = std::mem::take(&mut self.buffers.packet);
         let mut is_any = false;
@@ -66,7 +66,7 @@ impl Hbh {
                 self.counters.intercepted.packets_malformed += 1;
                 continue;
             }
-            // What a SYN asks for limits what goes back the way that it came.
+            // The segment size in a SYN limits segments in the opposite direction.
             self.clamp(place.0, &mut packet);
             self.release.push(&self.ports, place, &packet, &mut self.counters);
         }

@@ -43,7 +43,7 @@ impl Hbh {
         self.buffers.packet = packet;
     }
 
-    /// Queues a hello; it needs no room, there are few.
+    /// Queues a hello, even without room: hellos are few.
     pub(super) fn push_hello(&mut self, position: usize, to: Mac, hello: &Hello) {
         let Some(port) = self.ports.get_mut(position) else { return };
         let theirs = self.neighbours.addresses((position, to));

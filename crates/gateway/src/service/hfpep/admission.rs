@@ -1,4 +1,4 @@
-//! Which connections other ends may ask for.
+//! Decides which connections other ends may ask for.
 //!
 //! ```text
 //!   who asks ─▶ Auth ID: is the target for it? ─────────────────▶ where the configuration says
@@ -6,8 +6,8 @@
 //!                 └─▶ is the client behind who asks? ─▶ yes: in the client's name, no: in this gateway's own
 //!                                                    └▶ behind another peer: refused
 //! ```
-//! Whoever is at the other end decides what its opening says: this gateway would connect to itself, or
-//! in the name of anybody, if it believed all of that.
+//! The other end chooses the content of its opening: a gateway that believed every opening would connect to itself,
+//! or in the name of anybody.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -23,11 +23,11 @@ use crate::tls::Profile;
 #[derive(Debug)]
 pub(super) struct Admission {
     allowed: Option<Vec<Allowed>>,
-    /// Who has which networks.
+    /// The peers and their networks.
     peers: Vec<Peer>,
     /// Whether connections are made in the name of clients there.
     is_transparent: bool,
-    /// The Auth IDs that lead to a target, and who may use it; nobody named for all peers.
+    /// The Auth IDs with a target, and the ends that may use each; an empty list means all peers.
     users: Vec<(String, Ends)>,
 }
 
@@ -55,8 +55,8 @@ impl Admission {
         }
     }
 
-    /// Checks what another end asks for, and returns the address in whose name the connection is made: `None` for
-    /// this gateway's own.
+    /// Checks the target that another end asks for, and returns the source address of the connection: `None` for this
+    /// gateway's own.
     ///
     /// # Errors
     /// When there is to be no connection.
@@ -66,7 +66,7 @@ impl Admission {
             Target::AuthId(id) if self.may_use(end, id) => return Ok(None),
             Target::AuthId(_) => return Err(Forbidden::User),
         };
-        // What the kernel takes for an IPv4 address is one.
+        // An address that the kernel treats as IPv4 is handled as IPv4.
         let canonical = |at: &SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
         let (source, destination) = (canonical(source), canonical(destination));
         let far = self.far_of(source.ip()).filter(|_| self.is_transparent);
@@ -96,7 +96,7 @@ impl Admission {
         }
     }
 
-    /// Who has a client, by the networks of peers.
+    /// The far end with this client, by the networks of peers.
     fn far_of(&self, client: IpAddr) -> Option<Far> {
         let has_it = self.peers.iter().filter(|peer| peer.to.contains(client));
         has_it.max_by_key(|peer| peer.to.bits()).map(|peer| peer.far)
@@ -117,8 +117,7 @@ impl Allowed {
     }
 }
 
-/// Whether a router forwards packets with this address: it is of one host, and not of a host's or
-/// link's own.
+/// Whether a router forwards packets with this address: a unicast address that is neither loopback nor link-local.
 fn is_routable(address: IpAddr) -> bool {
     let is_link_local = match address {
         IpAddr::V4(v4) => v4.is_link_local(),
@@ -284,7 +283,7 @@ mod tests {
             (gateway("192.0.2.66"), "10.77.0.9:7", "10.2.0.2:80", true),
             (gateway("192.0.2.5"), "10.5.0.9:7", "10.2.0.2:80", false),
             (STRANGER, "10.77.0.9:7", "10.2.0.2:80", false),
-            // Only the peer that has the client proves whose it is.
+            // Only the client's own peer proves whose connection this is.
             (NODE, "10.1.0.9:7", third, true),
             (gateway("192.0.2.5"), "10.5.0.9:7", third, true),
             (STRANGER, "10.1.0.9:7", third, false),
@@ -321,7 +320,7 @@ mod tests {
             ("eve", other, false),
             ("zoe", other, true),
             ("zoe", its, false),
-            // Strangers do not find out which there are.
+            // Strangers do not find out which targets exist.
             ("nobody", STRANGER, false),
             ("nobody", NODE, true),
         ] {

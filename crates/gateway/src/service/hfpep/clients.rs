@@ -1,4 +1,4 @@
-//! What becomes of a client that has connected: whether and how it is carried.
+//! Decides whether and how the connection of a new client is carried.
 
 use std::net::SocketAddr;
 

@@ -25,17 +25,17 @@ use crate::linux::belongings::{NOTES, folder};
 
 /// Until a node with which there is no stream any more leaves the file.
 const TIDY: Duration = Duration::from_secs(60);
-/// Until it is looked which process is at a node.
+/// Until we look which process is at a node.
 const LEARN: Duration = Duration::from_secs(2);
-/// Nodes in it at most, as many as streams may be with.
+/// Most nodes in the file, as many as may have streams.
 const MOST: usize = 1_024;
-/// Octets of the file at most, of which there is no need to read more.
+/// Most octets of the file; there is no need to read more.
 const LONGEST: u64 = 32 << 10;
 
-/// Nodes, and the process at each as far as it is known.
+/// Nodes, each with the epoch of its process if known.
 type Nodes = BTreeMap<Address, Option<u16>>;
 
-/// The file, and what is in it.
+/// The file and its content.
 #[derive(Debug)]
 pub(super) struct Companions {
     path: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct Companions {
     /// Of this process.
     epoch: u16,
     nodes: Nodes,
-    /// Those with which a process before this one had streams, until they are told.
+    /// Nodes with streams of an earlier process of ours, until they are told.
     before: Nodes,
     tidy_at: Option<Time>,
     learn_at: Option<Time>,
@@ -58,7 +58,7 @@ struct Left {
 }
 
 impl Companions {
-    /// Reads what the process before has left, and the epoch of that; `None` where nothing goes over HF.
+    /// Reads the file of the previous process, and the epoch of that process; `None` where nothing goes over HF.
     pub(super) fn open(config: &HfPep) -> Option<(Self, Option<u16>)> {
         let name = format!("{}{}-{}", NOTES[1], config.server?, config.parameters.slep.sap);
         Some(Self::at(folder().join(name)))
@@ -71,7 +71,7 @@ impl Companions {
         (Self { path, file: None, epoch: 0, nodes, before, tidy_at, learn_at }, epoch)
     }
 
-    /// This process's epoch. What was left is this process's from now on: its next one follows this one.
+    /// Sets this process's epoch. The file belongs to this process from now on, and passes to its successor.
     pub(super) fn begin(&mut self, epoch: u16) {
         self.epoch = epoch;
         if !self.nodes.is_empty() {
@@ -106,7 +106,7 @@ impl Companions {
         earliest(self.tidy_at, self.learn_at)
     }
 
-    /// These are the nodes with which there are streams now, and the processes there.
+    /// Takes the nodes with streams now, and the processes at these nodes.
     pub(super) fn follow(
         &mut self,
         now: Time,
@@ -134,7 +134,7 @@ impl Companions {
         }
     }
 
-    /// The process ends by itself, and these are all nodes with which there are streams.
+    /// Takes all nodes with streams when the process ends by itself.
     pub(super) fn end(&mut self, now: Time, nodes: impl Iterator<Item = (Address, Option<u16>)>) {
         self.tidy_at = None;
         self.follow(now, nodes);
@@ -153,7 +153,7 @@ impl Companions {
             return fs::remove_file(&self.path);
         }
         if self.file.is_none() {
-            // Nothing that is there is written to: it may be a link.
+            // An existing file is never written to, as it may be a link.
             let _ = fs::remove_file(&self.path);
             let mut options = OpenOptions::new();
             let made = options.write(true).create_new(true).mode(0o600).open(&self.path)?;
@@ -189,7 +189,7 @@ impl Left {
     }
 }
 
-/// What a process of this user has left.
+/// Reads the file left by a process of this user.
 fn read(path: &Path) -> io::Result<String> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

@@ -1,4 +1,4 @@
-//! A TCP connection of this host that HF-PEP carries.
+//! A TCP connection of this host, carried by HF-PEP.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,7 +15,7 @@ use crate::tls::Failure;
 
 /// How long the target may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
-/// Octets for the kernel that wait here at most; more stay in the stream, which has its own bound.
+/// Most octets waiting here for the kernel; further octets stay in the stream, which has its own bound.
 pub(super) const UNSENT: usize = 64 << 10;
 
 /// A connection to a client or a target.
@@ -62,12 +62,12 @@ pub(super) enum Stage {
 }
 
 impl Connection {
-    /// One that a client has made.
+    /// A connection made by a client.
     pub(super) fn accepted(wire: Wire) -> Self {
         Self::new(wire, Stage::Open)
     }
 
-    /// One that is being made to a target.
+    /// A connection being made to a target.
     pub(super) fn connecting(now: Time, wire: Wire) -> Self {
         Self::new(wire, Stage::Connecting(now + ANSWER))
     }
@@ -93,7 +93,7 @@ impl Connection {
         self.stage
     }
 
-    /// Until when the target may go on as it is, if it is waited for.
+    /// The deadline of a target that we wait for.
     pub(super) fn waits_until(&self) -> Option<Time> {
         match self.stage {
             Stage::Connecting(until) | Stage::Greeting(until) => Some(until),
@@ -101,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// What came of the attempt to connect. It is open then, unless a handshake follows.
+    /// Takes the outcome of the attempt to connect. After success the connection is open, unless a handshake follows.
     ///
     /// # Errors
     /// Why there is no connection.
@@ -112,7 +112,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes the handshake with the target further. It is open as soon as that is complete.
+    /// Continues the handshake with the target. The connection is open as soon as the handshake is complete.
     ///
     /// # Errors
     /// When it fails; the target has been told.
@@ -143,7 +143,7 @@ impl Connection {
         heard
     }
 
-    /// Whether there may be octets that the kernel does not tell of any more.
+    /// Whether there may be octets that the kernel does not report any more.
     pub(super) fn may_hold_octets(&self) -> bool {
         (self.wire.has_tls() || self.is_broken) && self.untaken.is_empty()
     }
@@ -173,7 +173,7 @@ impl Connection {
         self.end == End::Told
     }
 
-    /// Whether the kernel has an error of it to tell, of which it tells once.
+    /// Whether the kernel reports an error of the connection; the kernel reports each error once.
     pub(super) fn takes_error(&self) -> bool {
         self.wire.take_answer().is_err()
     }
@@ -183,7 +183,7 @@ impl Connection {
         self.has_heard_end
     }
 
-    /// Whether what it carries can be moved within the kernel.
+    /// Whether octets of this connection can be moved within the kernel.
     pub(super) fn is_plain(&self) -> bool {
         !self.wire.has_tls()
     }
@@ -208,7 +208,7 @@ impl Connection {
         self.wire.has_unread()
     }
 
-    /// Gives the kernel what it takes of some octets, and keeps the rest.
+    /// Writes octets, as many as the kernel takes, and keeps the rest.
     ///
     /// # Errors
     /// When the connection is broken.
@@ -244,7 +244,7 @@ impl Connection {
         }
     }
 
-    /// Gives the kernel what it takes.
+    /// Writes unsent octets, as many as the kernel takes.
     ///
     /// # Errors
     /// When the connection is broken.

@@ -1,4 +1,4 @@
-//! The connections of this host, and which of them have something to do.
+//! The connections of this host, and epoll to find the connections with work to do.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,8 +12,8 @@ use super::connection::Connection;
 /// Events taken from the kernel in one go.
 const EVENTS: usize = 256;
 
-/// Connections by what HF-PEP calls them. The kernel tells which of them are ready: looking at each
-/// would take the longer the more there are.
+/// Connections by session. The kernel tells which connections are ready: a look at each one would take time in
+/// proportion to their number.
 #[derive(Debug)]
 pub(super) struct Connections {
     epoll: Epoll,
@@ -55,7 +55,7 @@ impl Connections {
     /// Takes a connection out.
     pub(super) fn remove(&mut self, session: SessionId) -> Option<Connection> {
         let connection = self.by_session.remove(&session)?;
-        // Closing it would do as well, unless somebody else has it open.
+        // Closing the connection would do as well, unless somebody else has it open.
         let _ = self.epoll.delete(&connection);
         Some(connection)
     }
@@ -67,7 +67,7 @@ impl Connections {
         }
     }
 
-    /// Tells the kernel what to look for, if that has changed.
+    /// Updates the events that the kernel watches for, if they have changed.
     pub(super) fn watch(&mut self, session: SessionId) {
         let Some(connection) = self.by_session.get_mut(&session) else { return };
         let wanted = connection.wanted();
@@ -77,7 +77,7 @@ impl Connections {
         }
     }
 
-    /// Those that are ready, and what for.
+    /// The ready connections, each with its events.
     pub(super) fn ready(&mut self) -> Vec<(SessionId, EpollFlags)> {
         let len = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or(0);
         self.events[..len].iter().map(|it| (SessionId(it.data()), it.events())).collect()

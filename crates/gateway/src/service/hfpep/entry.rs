@@ -1,9 +1,9 @@
-//! Where connections of clients come in: diverted from their way to a far network, or made to a port
-//! of ours that stands for one target.
+//! Listens for connections of clients: diverted on the way to a far network, or made to a port of ours that stands
+//! for one target.
 //!
-//! Each rule that gives connections to HF-PEP has a listener of its own for each version of IP: which one a
-//! diverted connection comes in by tells what the kernel has decided. Connections whose SYN is held first
-//! come in by one for all rules.
+//! Each rule that gives connections to HF-PEP has a listener of its own for each version of IP: the listener of a
+//! diverted connection tells the kernel's decision. Connections whose SYN is held first share one listener for all
+//! rules.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -40,12 +40,12 @@ pub(super) struct Entry {
 #[derive(Debug)]
 struct Listener {
     socket: TcpListener,
-    /// Where it is configured to be, if it is.
+    /// The configured address, if any.
     at: Option<SocketAddr>,
     origin: Origin,
 }
 
-/// What is needed to know who decides on connections.
+/// The settings that say who decides on a connection.
 #[derive(Debug)]
 struct Deciding {
     /// When clients are answered, unless their rule says.
@@ -57,11 +57,11 @@ struct Deciding {
 /// Why a connection came to one of our listeners.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Origin {
-    /// It was diverted by the rule of this name, without one because none matched.
+    /// It was diverted by the rule of this name, or without a name because no rule matched.
     Diverted(Option<String>),
     /// It was diverted, and its SYN was held until the far end had accepted it.
     LetIn,
-    /// It was made to a port that stands for one target.
+    /// It was made to a port of ours for one target.
     Made(Far, SocketAddr),
 }
 
@@ -70,7 +70,7 @@ pub(super) enum Origin {
 pub(super) struct Come {
     /// Connections.
     pub(super) arrived: Vec<Arrived>,
-    /// SYNs that a rule of this name holds, without one because none matched.
+    /// Held SYNs, each with the name of its rule, or without a name because no rule matched.
     pub(super) syns: Vec<(Option<String>, Syn)>,
     /// SYNs that nobody could take.
     pub(super) syns_dropped: u64,
@@ -118,7 +118,7 @@ impl Entry {
         let deciding = Deciding::new(config);
         let mut added = self.open_ports(config)?;
         let (mut splits, mut hold) = (Vec::new(), None);
-        // Connections that there are need it though no others are taken.
+        // Existing connections need the diversion even if no new ones are taken.
         if !deciding.peers.is_empty() || self.diversion.is_some() {
             let (plan, listeners) = self.plan(&deciding, rules)?;
             added.extend(listeners);
@@ -133,7 +133,7 @@ impl Entry {
                 None => Diversion::set_up(plan).map(|made| self.diversion = Some(made)),
             };
             if let Err(why) = followed {
-                // What was there before is needed as before; one that is new holds nothing.
+                // The diversion from before is needed as before; a new one holds nothing.
                 self.hold = hold.filter(|_| self.diversion.as_ref().is_some_and(Diversion::holds));
                 return Err(why);
             }
@@ -162,7 +162,7 @@ impl Entry {
         Ok(arrived)
     }
 
-    /// The ports of a configuration that are not open yet.
+    /// Opens the ports of a configuration that are not open yet.
     fn open_ports(&self, config: &HfPep) -> anyhow::Result<Vec<Listener>> {
         let is_open = |at| self.listeners.iter().any(|listener| listener.at == Some(at));
         let open = |(at, origin)| {
@@ -173,7 +173,7 @@ impl Entry {
         made(config).filter(|(at, _)| !is_open(*at)).map(open).collect()
     }
 
-    /// What the kernel has blocked, by the rules' names; no name for what none matched.
+    /// Counters of traffic blocked by the kernel, by rule; traffic that no rule matched has no name.
     pub(super) fn blocked(&self) -> Vec<(Option<String>, Counters)> {
         let Some(diversion) = &self.diversion else { return Vec::new() };
         match diversion.blocked() {
@@ -185,7 +185,7 @@ impl Entry {
         }
     }
 
-    /// What the kernel is to do by these rules, and the listeners that it needs beside those there are.
+    /// The kernel's plan for these rules, and the listeners to add for this plan.
     fn plan(
         &self,
         deciding: &Deciding,
@@ -224,7 +224,7 @@ impl Entry {
         Ok((plan, added))
     }
 
-    /// The ports of the listeners for what comes so, of which `added` gets those that are new.
+    /// The ports of the listeners for connections of this origin; new listeners are appended to `added`.
     fn listen(
         &self,
         peers: &[Peer],
@@ -307,13 +307,13 @@ impl Entry {
         Ok(come)
     }
 
-    /// Lets the kernel have a SYN that was held; false if it does not take it.
+    /// Passes a held SYN on to the kernel; false if the kernel does not take the SYN.
     pub(super) fn let_in(&self, syn: &Syn) -> bool {
         let done = self.hold.as_ref().map(|hold| hold.let_in(syn));
         done.is_some_and(|done| done.inspect_err(|error| debug!(%error, "SYN not let in")).is_ok())
     }
 
-    /// Tells the sender of a SYN that was held that there is no connection.
+    /// Tells the sender of a held SYN that there is no connection.
     pub(super) fn deny(&self, syn: &Syn, denial: Denial) {
         let Some(hold) = &self.hold else { return };
         if let Err(error) = hold.deny(syn, denial) {

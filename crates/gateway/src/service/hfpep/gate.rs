@@ -23,7 +23,7 @@ impl Gate {
         Self { spare: spare(), turned_away: 0 }
     }
 
-    /// The next connection of a listener, if there is one and a descriptor for it.
+    /// Accepts the next connection of a listener, if there is a connection and a descriptor.
     pub(super) fn accept(&mut self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
         let error = match listener.accept() {
             Ok(accepted) => return Some(accepted),
@@ -45,7 +45,7 @@ impl Gate {
             }
         }
         self.turned_away += 1;
-        // A flood of connections is no flood of lines.
+        // A flood of connections must not become a flood of log lines.
         if self.turned_away.is_power_of_two() {
             let times = self.turned_away;
             warn!(%error, times, "a connection cannot be taken, and is reset: raise LimitNOFILE");

@@ -20,7 +20,7 @@ impl Pep {
     /// Takes what has come in: connections, and SYNs that are held.
     pub(super) fn take(&mut self, now: Time, come: Come) {
         self.held.drop_syns(come.syns_dropped);
-        // Before the connections: a SYN that was repeated is one of a client that is still held.
+        // SYNs before connections: the client of a repeated SYN is still held.
         for (rule, syn) in come.syns {
             match self.held.hear(now, &syn) {
                 Next::Ask(before) => {
@@ -88,7 +88,7 @@ impl Pep {
         }
     }
 
-    /// There is no target for a client, which is told so.
+    /// Tells a client that there is no target.
     pub(super) fn deny(&mut self, now: Time, asked: Asked, reason: Reason) {
         let Some((syn, denial)) = self.held.refuse(now, asked, reason) else { return };
         debug!(%reason, "SYN refused");
@@ -130,7 +130,7 @@ impl Pep {
         self.write(now, session);
     }
 
-    /// Gives up what was asked of the far end.
+    /// Gives up a request to the far end.
     pub(super) fn withdraw(&mut self, now: Time, asked: Asked, reason: Reason) {
         match asked {
             Asked::Link(link) => self.fast.withdraw(now, link),
@@ -138,7 +138,7 @@ impl Pep {
         }
     }
 
-    /// Gives up clients that wait by a rule that does not hold them any more.
+    /// Gives up waiting clients whose rule holds no clients any more.
     pub(super) fn follow_rules(&mut self, now: Time, rules: &Config) {
         let otherwise = self.config.handshake;
         let gone = self.held.follow(|rule| {

@@ -68,8 +68,7 @@ enum Stage {
 /// What is to be done with a SYN.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Next {
-    /// The far end is to be asked; it was asked already for another attempt of the client, which is
-    /// given up.
+    /// The far end is to be asked; an earlier request for another attempt of the client is given up.
     Ask(Option<Asked>),
     /// Its sender is to be told no.
     Deny(Denial),
@@ -83,13 +82,13 @@ pub(super) enum Next {
 struct Counters {
     /// SYNs held for which the far end was asked.
     handshakes_asked: u64,
-    /// Of these, those whose target has accepted.
+    /// Handshakes accepted by the target.
     handshakes_confirmed: u64,
-    /// Those that were refused: by the target, on the way there, or by the far end's rules.
+    /// Handshakes refused: by the target, on the way there, or by the far end's rules.
     handshakes_refused: u64,
-    /// Those whose client was told nothing: the target was silent, or the client had enough of it.
+    /// Handshakes without an answer to the client: the target was silent, or the client gave up.
     handshakes_unanswered: u64,
-    /// Those that were accepted, and whose client did not come.
+    /// Handshakes accepted by the target, but not completed by the client.
     handshakes_abandoned: u64,
     /// SYNs that came again.
     syns_repeated: u64,
@@ -121,7 +120,7 @@ impl Held {
         }
     }
 
-    /// Whether one more of a client's address may wait.
+    /// Whether one more client at this address may wait.
     fn has_room_for(&self, client: IpAddr) -> bool {
         let its = self.by_ends.keys().filter(|(it, _)| it.ip() == client).count();
         has_share(its, MAX_HELD.saturating_sub(self.by_ends.len()))
@@ -150,7 +149,7 @@ impl Held {
         Some(client.syn.clone())
     }
 
-    /// There is no connection: the SYN whose sender is to be told so.
+    /// There is no connection: returns the SYN whose sender is to be told.
     pub(super) fn refuse(
         &mut self,
         now: Time,
@@ -185,7 +184,7 @@ impl Held {
         }
     }
 
-    /// A client that was let in has come: what the far end calls its connection.
+    /// Takes a client that was let in and has come; returns the far end's name for its connection.
     pub(super) fn take(&mut self, client: SocketAddr, target: SocketAddr) -> Option<Asked> {
         let ends = plain(client, target);
         match self.by_ends.get(&ends)?.stage {
@@ -194,14 +193,14 @@ impl Held {
         }
     }
 
-    /// Forgets a client; what is to be given up for it.
+    /// Forgets a client; returns the request to give up.
     pub(super) fn withdraw(&mut self, client: SocketAddr, target: SocketAddr) -> Option<Asked> {
         let asked = self.by_ends.remove(&plain(client, target))?.stage.asked()?;
         self.asked.remove(&asked);
         Some(asked)
     }
 
-    /// Forgets clients that have been silent for too long; what is to be given up for them.
+    /// Forgets clients that have been silent for too long; returns the requests to give up.
     pub(super) fn handle_timeout(&mut self, now: Time) -> Vec<Asked> {
         let late: Vec<Client> =
             self.by_ends.extract_if(.., |_, client| client.until <= now).map(|it| it.1).collect();
@@ -215,8 +214,8 @@ impl Held {
         self.give_up(&late)
     }
 
-    /// Forgets clients that wait for the far end by a rule that holds none any more; what is to be given
-    /// up for them.
+    /// Forgets clients waiting for the far end whose rule holds no clients any more; returns the requests to give up
+    /// for these clients.
     pub(super) fn follow(&mut self, holds: impl Fn(Option<&str>) -> bool) -> Vec<Asked> {
         let is_gone = |client: &Client| {
             !matches!(client.stage, Stage::LetIn(_)) && !holds(client.rule.as_deref())
@@ -263,7 +262,7 @@ impl Stage {
     }
 }
 
-/// What becomes of a client whose connection the far end does not make.
+/// The answer to a client whose connection the far end does not make.
 enum Verdict {
     /// It may ask again at once.
     Again,
@@ -278,7 +277,7 @@ fn verdict(reason: Reason) -> Verdict {
         Reason::TARGET_REFUSED => Verdict::Deny(Denial::Reset),
         Reason::TARGET_TIMED_OUT => Verdict::Silence,
         Reason::BLOCKED => Verdict::Deny(Denial::Icmp(Error::Prohibited)),
-        // What a full queue does to a SYN, or a router that has just started.
+        // A full queue treats a SYN like this, and so does a router that has just started.
         Reason::NO_ROOM | Reason::RESTARTED | Reason::STOPPED | Reason::UNKNOWN_STREAM => {
             Verdict::Again
         }
@@ -289,7 +288,7 @@ fn verdict(reason: Reason) -> Verdict {
     }
 }
 
-/// Both without what the kernel adds to addresses of IPv6.
+/// Both addresses without the kernel's additions to IPv6 addresses.
 fn plain(client: SocketAddr, target: SocketAddr) -> Ends {
     let [client, target] = [client, target].map(|it| SocketAddr::new(it.ip(), it.port()));
     (client, target)
@@ -312,7 +311,7 @@ mod tests {
         Asked::Session(SessionId(number))
     }
 
-    /// One that waits for the far end.
+    /// A client waiting for the far end.
     fn held() -> Held {
         let mut held = Held::default();
         assert_eq!(held.hear(at(0), &syn(7, 1)), Next::Ask(None));
@@ -408,7 +407,7 @@ mod tests {
 
         assert_eq!(held.hear(at(0), &syn(u16::MAX, 1)), Next::Nothing);
         assert_eq!(held.counters.syns_dropped, 1);
-        // The place that becomes free is for another client than the one that has all others.
+        // The place that becomes free is for a client other than the holder of all other places.
         held.withdraw(syn(7, 1).client, syn(7, 1).target);
         assert_eq!(held.hear(at(0), &syn(u16::MAX, 1)), Next::Nothing);
         let mut of_another = syn(u16::MAX, 1);

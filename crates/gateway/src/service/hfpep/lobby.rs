@@ -1,4 +1,4 @@
-//! Local clients whose TLS handshake is not complete: whom they want is not known yet.
+//! Keeps local clients during their TLS handshake, while their target is unknown.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
@@ -78,7 +78,7 @@ impl Lobby {
     /// [`Self::watch`].
     pub(super) fn handle_ready(&mut self, ready: &[PollFlags]) -> Vec<Result<Greeted, Failure>> {
         let mut outcomes = Vec::new();
-        // From behind: whoever takes the place of one that leaves has had its turn.
+        // In reverse order: the guest that moves into a free place has had its turn already.
         for (at, ready) in ready.iter().enumerate().rev() {
             if ready.is_empty() {
                 continue;

@@ -1,5 +1,5 @@
-//! TCP connections that are split: those of this network on one side; on the other a STANAG 5066 server, or
-//! other gateways. Datagrams of UDP go with them in direct mode.
+//! Splits TCP connections between this network on one side and a STANAG 5066 server or other gateways on the other
+//! side. UDP datagrams are carried beside them in direct mode.
 //!
 //! ```text
 //!   clients ══▶ listener ─▶ rules ─▶ lobby ─▶ HfPep ⇄ Dial ─TCP 5066─ server
@@ -73,8 +73,7 @@ use crate::tls::Failure;
 pub(super) const KIND: Kind = Kind {
     name: "hfpep",
     is_wanted: |config| config.hf_pep.is_some(),
-    // Sockets that see packets, in case that rules come by which clients wait for the far end, and ports
-    // below 1024.
+    // For sockets that see packets, in case later rules make clients wait for the far end, and for ports below 1024.
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_NET_BIND_SERVICE],
     set_up: |setup| Ok(Box::new(Pep::set_up(setup)?)),
     clean_up: || {},
@@ -102,14 +101,14 @@ struct Pep {
     connections: Connections,
     /// Where datagrams come from and go to.
     udp: Udp,
-    /// Connections to targets that were told the end of what their client says, and whose host has not
-    /// acknowledged it: the other end hears of that when it has, and not before.
+    /// Connections to targets that we have told the end of their client's data, and whose host has not acknowledged the
+    /// end: only the acknowledgement is reported to the other end.
     ending: BTreeSet<SessionId>,
     /// When these are looked at next.
     look_at: Option<Time>,
     /// Connections whose stream is no more.
     partings: Partings,
-    /// The nodes with which there are streams.
+    /// The nodes with streams to this process.
     companions: Option<Companions>,
     slack: Slack,
     buffer: Vec<u8>,
@@ -189,7 +188,7 @@ impl Pep {
         }
     }
 
-    /// Acts on what epoll says of a connection.
+    /// Acts on epoll events of a connection.
     fn handle_connection(&mut self, now: Time, session: SessionId, ready: EpollFlags) {
         let Some(connection) = self.connections.get_mut(session) else { return };
         match connection.stage() {
@@ -216,7 +215,7 @@ impl Pep {
         self.write(now, session);
     }
 
-    /// Goes on with a target that is connected: its handshake, if it has one, and what follows.
+    /// Continues with a connected target: its handshake, if there is one, and the steps after the handshake.
     fn greet(&mut self, now: Time, session: SessionId) {
         let Some(connection) = self.connections.get_mut(session) else { return };
         if matches!(connection.stage(), Stage::Greeting(_)) {
@@ -287,7 +286,7 @@ impl Pep {
         self.read(now, session);
     }
 
-    /// Ends a connection whose program is gone: the other end hears of that behind what was said.
+    /// Ends a connection whose program is gone: the other end hears of the end behind the data sent so far.
     fn leave(&mut self, now: Time, session: SessionId, reason: Reason) {
         self.pep.reset_behind(now, session, reason);
         self.ending.remove(&session);
@@ -310,7 +309,7 @@ impl Pep {
         self.connections.watch(session);
     }
 
-    /// Gives a program here what has come for it, as far as the kernel takes it.
+    /// Writes received data to a local program, as far as the kernel takes it.
     fn write(&mut self, now: Time, session: SessionId) {
         while let Some(connection) = self.connections.get_mut(session) {
             if connection.is_broken() {
@@ -385,8 +384,8 @@ impl Pep {
         }
     }
 
-    /// Both ends have finished, and each has all of the other. A client whose end is confirmed is told
-    /// of the far one only now.
+    /// Both ends have finished, and each has all data of the other. A client whose end is confirmed is told of the far
+    /// end's end only now.
     fn finish(&mut self, session: SessionId) {
         let Some(connection) = self.connections.get_mut(session) else { return };
         if !connection.confirms_close {
@@ -417,7 +416,7 @@ impl Pep {
         }
     }
 
-    /// Notes with which nodes there are streams.
+    /// Notes the nodes with streams now.
     fn follow_companions(&mut self, now: Time) {
         if let Some(companions) = &mut self.companions
             && companions.next_timeout().is_some_and(|at| at <= now)
@@ -426,7 +425,7 @@ impl Pep {
         }
     }
 
-    /// A line for each connection that ended for no reason of its programs'.
+    /// Logs each connection that was not ended by its programs.
     fn log_broken(&mut self, now: Time, session: SessionId, broken: Break, unread: usize) {
         let Break { reason, in_doubt } = broken;
         let session = session.0;
@@ -507,7 +506,7 @@ impl Pep {
         }
     }
 
-    /// Gives up targets that do not answer, and handshakes that take too long.
+    /// Gives up silent targets and slow handshakes.
     fn handle_silence(&mut self, now: Time) {
         for _ in 0..self.lobby.handle_timeout(now) {
             self.targets.termination.fail(now, Failure::TimedOut);
@@ -526,7 +525,7 @@ impl Pep {
     }
 }
 
-/// Whether a connection ends for no reason of its programs'.
+/// Whether a connection ends for a reason outside its programs.
 fn is_killed(reason: Reason) -> bool {
     matches!(reason, Reason::RESTARTED | Reason::STOPPED | Reason::UNREACHABLE)
 }

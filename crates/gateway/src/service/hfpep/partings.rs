@@ -8,7 +8,7 @@ use super::connection::Connection;
 
 /// How long a program may take to read some of what came before a reset by the far program, ...
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// ... and of what came before the stream broke by itself.
+/// ... and the data from before the stream broke by itself.
 const LOOSE_WORDS: Duration = Duration::from_secs(2);
 /// Between two looks at whether it has all.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ pub(super) struct Partings {
 #[derive(Debug)]
 struct Parting {
     connection: Connection,
-    /// Octets that its program did not have when it last had more of them than before.
+    /// Octets that its program still lacked at the last progress.
     left: usize,
     patience: Duration,
     until: Time,
@@ -46,7 +46,7 @@ impl Partings {
         self.look_at.get_or_insert(now + LOOK);
     }
 
-    /// Resets those that have all, or take nothing.
+    /// Resets connections whose program has all data or takes none.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         if self.look_at.take_if(|at| *at <= now).is_none() {
             return;

@@ -1,4 +1,4 @@
-//! Another configuration: whatever of it the kernel may refuse is tried first, and connections that there are go on.
+//! Takes another configuration: steps that the kernel may refuse come first, and existing connections go on.
 //!
 //! ```text
 //!   ports, bearer, certificates ─▶ rules in the kernel ─▶ all the rest, which cannot fail
@@ -23,12 +23,12 @@ use crate::service::{Reload, wall_clock};
 
 impl Pep {
     /// # Errors
-    /// When something of it cannot be had: nothing has changed.
+    /// When a part of the configuration cannot be had: nothing has changed.
     pub(super) fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
         let new = config.hf_pep.clone().context("no section [hfpep]")?;
         let key = new.core(wall_clock())?.slep.group.map(|group| group.key);
         if new.group != self.config.group || key != self.key {
-            // What streams carry was cut for the seals that there were, and strangers may have opened them.
+            // The data of open streams was cut for the old seals, and strangers may have opened these streams.
             return Ok(Reload::Restart);
         }
         let rules = &config.rules.table;
@@ -41,7 +41,7 @@ impl Pep {
         }
         let ports = self.udp.open_ports(&new)?;
         let bearer = self.fast.prepare(&new)?;
-        // The last ones by rules and ports that have gone meet what was in force when they came.
+        // The last connections of removed rules and ports are judged by the rules in force when they came.
         for arrived in self.entry.follow(&new, rules)? {
             self.take_client(now, arrived);
         }
@@ -73,7 +73,7 @@ impl Pep {
         }
         self.pep.handle_disconnected(now);
         self.dial = self.config.server.map(|server| Dial::new(now, server));
-        // What a crash leaves tells of the streams that there are, by the node that they go by.
+        // The file that survives a crash names the nodes of the existing streams; each server has a file of its own.
         self.companions = Companions::open(&self.config).map(|(mut companions, _)| {
             companions.begin(self.pep.slep().epoch());
             companions
@@ -122,7 +122,7 @@ fn changes(before: &HfPep, after: &HfPep) -> Vec<String> {
     changes
 }
 
-/// Which of these came, went, or are different now.
+/// Appends to `changes` the entries that were added, removed or changed.
 fn tell(changes: &mut Vec<String>, before: &[(String, String)], after: &[(String, String)]) {
     let find = |all: &[(String, String)], name: &String| {
         all.iter().find(|(its, _)| its == name).map(|(_, what)| what.clone())

@@ -12,7 +12,7 @@ use crate::service::complaints::Subject;
 const READS: usize = 32;
 
 impl Pep {
-    /// Does what is due for the connection, and tells what became of it.
+    /// Handles due timers of the connection to the server, and acts on its changes.
     pub(super) fn follow_server(&mut self, now: Time) {
         let (Some(dial), Some(server)) = (&mut self.dial, self.config.server) else { return };
         dial.handle_timeout(now);
@@ -33,7 +33,7 @@ impl Pep {
         }
     }
 
-    /// Gives the server what comes next, if it has room; whether there was anything.
+    /// Sends the next octets to the server, if there is room; returns whether there were any.
     pub(super) fn send_to_server(&mut self, now: Time) -> bool {
         let Some(dial) = self.dial.as_mut().filter(|dial| dial.has_room()) else { return false };
         self.buffer.clear();

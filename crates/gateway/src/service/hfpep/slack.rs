@@ -1,7 +1,7 @@
-//! When memory is given back to the kernel: some time after much of what was kept is gone.
+//! Gives memory back to the kernel some time after much of the memory in use was freed.
 //!
-//! A burst of connections leaves the heap full of holes. The allocator keeps them, as states of compression and queues lie among what
-//! stays; nothing but the end of the process would give them back.
+//! A burst of connections leaves the heap full of holes. The allocator keeps the holes, as states of compression and
+//! queues lie among the remaining data; only the end of the process would give the holes back.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use base::time::Time;
 
 use crate::sys::heap;
 
-/// What one connection may have kept, with its compression: an estimate.
+/// Estimated memory of one connection in octets, with its compression.
 const EACH: usize = 300 << 10;
 /// So much has to be gone.
 const MUCH: usize = 4 << 20;
@@ -24,7 +24,7 @@ pub(super) struct Slack {
 }
 
 impl Slack {
-    /// So many streams are there now, with so many octets; memory is given back if that is due.
+    /// Takes the number of streams now and the octets in them; gives memory back if this is due.
     pub(super) fn follow(&mut self, now: Time, streams: u64, octets: u64) {
         if self.is_due(now, usize::try_from(streams * EACH as u64 + octets).unwrap_or(usize::MAX)) {
             heap::give_back();

@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::Pep;
 use crate::bearer::dial::Dial;
 
-/// Connections that are told of at most, the oldest first of those over HF, and then of others; and as many flows of UDP.
+/// Most connections in the report, and most UDP flows. Connections over HF come first, then others, each oldest
+/// first.
 const MOST: usize = 100;
 
 /// What an operator is told.
@@ -19,7 +20,7 @@ pub(super) struct Status {
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<SocketAddr>,
-    /// What the server said that could not be read, or not then.
+    /// Messages of the server that were malformed or not allowed at the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     invalid: Option<u64>,
     /// Why the server was left, until it has bound us again.
@@ -44,7 +45,7 @@ pub(super) struct Gateway {
     pub(super) gateway: SocketAddr,
     /// `up` if it has taken the last connection.
     pub(super) state: &'static str,
-    /// Connections that are ready for what comes next.
+    /// Connections ready for the next client.
     pub(super) spare: usize,
 }
 
@@ -64,13 +65,13 @@ pub(super) struct Session {
     /// What it waits for.
     pub(super) waits_for: &'static str,
     pub(super) age_s: u64,
-    /// Octets that the program here wrote, and data of them that went into U_PDUs.
+    /// Octets written by the program here, and octets of this data sent in U_PDUs.
     pub(super) octets_written: u64,
     pub(super) octets_sent: u64,
-    /// Octets that the program here was given, and data that arrived in U_PDUs for it.
+    /// Octets given to the program here, and octets of its data received in U_PDUs.
     pub(super) octets_read: u64,
     pub(super) octets_arrived: u64,
-    /// Octets that wait to be sent, or for the other end to say that it has them.
+    /// Octets waiting to be sent or to be acknowledged by the other end.
     pub(super) octets_unacknowledged: usize,
 }
 

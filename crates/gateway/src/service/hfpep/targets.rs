@@ -18,7 +18,7 @@ use crate::linux::tcp::{start_connecting, start_connecting_from};
 use crate::service::complaints::{Complaints, Subject};
 use crate::tls::Failure;
 
-/// How targets are connected to, and what became of it.
+/// Connects to targets, and counts the outcomes.
 pub(super) struct Targets {
     admission: Admission,
     complaints: Complaints,
@@ -31,7 +31,7 @@ struct Counters {
     connections_made: u64,
     /// Targets that could not be connected to.
     targets_failed: u64,
-    /// Connections that others ask for, and that are none for this gateway.
+    /// Connections that others ask for, to targets unknown to this gateway.
     targets_unknown: u64,
     /// Connections, and flows of UDP, that others ask for and must not have.
     targets_forbidden: u64,
@@ -43,7 +43,7 @@ impl Targets {
         Self { admission, complaints, termination, counters: Counters::default() }
     }
 
-    /// Lets others decide who may connect where, for connections that begin from now on.
+    /// Replaces the rules of admission for connections that begin from now on.
     pub(super) fn admit_by(&mut self, admission: Admission) {
         self.admission = admission;
     }
@@ -80,10 +80,10 @@ impl Targets {
         Ok(Wire::to_program(stream, session))
     }
 
-    /// Whether another end may have a target, and in whose name.
+    /// Checks whether another end may have a target, and returns the source address of the connection.
     ///
     /// # Errors
-    /// What that end is told.
+    /// The reason for the other end.
     pub(super) fn admit(
         &mut self,
         now: Time,
@@ -109,7 +109,7 @@ impl Targets {
         self.counters.targets_failed += 1;
     }
 
-    /// A target that is at this stage has not answered in time; what the far end is told of it.
+    /// Counts a target that has not answered in time at this stage; returns the reason for the far end.
     pub(super) fn handle_silence(&mut self, now: Time, stage: Stage) -> Reason {
         match stage {
             Stage::Greeting(_) => self.termination.fail(now, Failure::TimedOut),

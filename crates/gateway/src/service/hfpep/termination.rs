@@ -1,4 +1,4 @@
-//! Where TLS ends: the profiles, and what became of the sessions made with them.
+//! Terminates TLS: keeps the profiles, and counts the outcomes of their sessions.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use crate::tls::{Destination, Failure, Profile, Profiles, Session, Stats};
 
 /// The profiles at work.
 pub(super) struct Termination {
-    /// What the configuration says of them.
+    /// The profiles as configured.
     said: Vec<Profile>,
     profiles: Profiles,
     /// The profile for targets, if there is one.
@@ -50,8 +50,7 @@ impl Termination {
         }
     }
 
-    /// Follows what was [loaded](Self::load) in sessions that begin from now on; `client` is the profile for
-    /// targets.
+    /// Uses the [loaded](Self::load) profiles for sessions that begin from now on; `client` is the profile for targets.
     pub(super) fn follow(
         &mut self,
         said: &[Profile],
@@ -63,7 +62,7 @@ impl Termination {
         self.client = client.map(str::to_owned);
     }
 
-    /// The session with a client that has just connected; `None` when there is no such profile.
+    /// The session with a client that has just connected; `None` for an unknown profile.
     pub(super) fn accept(&mut self, profile: &str) -> Option<Session> {
         let session = Session::accept(self.profiles.server(profile)?);
         self.stats.begun += 1;
@@ -103,7 +102,7 @@ impl Termination {
         self.stats.established += 1;
     }
 
-    /// Counts and logs a failure, and returns what the far end is told of it.
+    /// Counts and logs a failure, and returns the reason for the far end.
     pub(super) fn fail(&mut self, now: Time, failure: Failure) -> Reason {
         self.stats.count(failure);
         if let Some(left_out) = self.complaints.admit(now, Subject::TlsFailed) {

@@ -35,14 +35,14 @@ const READS: usize = 64;
 /// Events taken from the kernel in one go.
 const EVENTS: usize = 256;
 
-/// The sockets, and which of them have something to read.
+/// The UDP sockets, and epoll to find the readable ones.
 #[derive(Debug)]
 pub(super) struct Udp {
     epoll: Epoll,
-    /// By numbers that no other port gets as long as there are others: flows know their port by it.
+    /// By number. Flows know their port by its number, so a number is not used twice at the same time.
     ports: BTreeMap<u16, Port>,
     sockets: BTreeMap<FlowId, Socket>,
-    /// Clients' addresses that are borrowed, and towards whom.
+    /// Borrowed addresses of clients, each with the target.
     borrowed: BTreeSet<(SocketAddr, SocketAddr)>,
     events: Vec<EpollEvent>,
     counters: Counters,
@@ -79,7 +79,7 @@ struct Counters {
     udp_refused: u64,
     /// Answers that could not be given to their client.
     udp_clients_failed: u64,
-    /// Datagrams that a target did not take, and times that one said that nobody listens there.
+    /// Datagrams that a target did not take, and reports of a target that nobody listens there.
     udp_targets_failed: u64,
     /// Flows of other nodes without a socket: no descriptor, or no way to the target.
     udp_sockets_failed: u64,
@@ -110,7 +110,7 @@ impl Udp {
         Ok(udp)
     }
 
-    /// The ports that another configuration has and this has not.
+    /// Opens the ports of another configuration that are not open yet.
     ///
     /// # Errors
     /// When an address is taken, or there are no descriptors left; nothing has changed.
@@ -187,7 +187,7 @@ impl Udp {
         let Some(Socket { socket, .. }) = self.sockets.get(&flow) else { return };
         let mut sent = socket.send(data);
         if matches!(&sent, Err(error) if !is_passing(error)) {
-            // It says what became of the one before, and has not sent this one.
+            // The error belongs to the previous datagram, and this datagram was not sent.
             self.counters.udp_targets_failed += 1;
             sent = socket.send(data);
         }
@@ -253,12 +253,12 @@ impl Pep {
         self.received = data;
     }
 
-    /// Takes a datagram of a client, if there is one; whether there may be more.
+    /// Takes a datagram of a client, if any; returns whether there may be more.
     fn take_from_client(&mut self, now: Time, number: u16, data: &mut [u8]) -> bool {
         let Some(port) = self.udp.ports.get(&number) else { return false };
         let (len, address) = match port.socket.recv_from(data) {
             Ok(received) => received,
-            // Of a client that an answer did not reach.
+            // An error about a client that an answer did not reach.
             Err(error) => return !is_passing(&error),
         };
         let Behind { peer, target, is_reliable } = port.of;
@@ -298,7 +298,7 @@ impl Pep {
         }
     }
 
-    /// Takes an answer of a target, if there is one; whether there may be more.
+    /// Takes an answer of a target, if any; returns whether there may be more.
     fn take_from_target(&mut self, now: Time, flow: FlowId, data: &mut [u8]) -> bool {
         let Some(Socket { socket, target, .. }) = self.udp.sockets.get(&flow) else { return false };
         match socket.recv_from(data) {
@@ -318,7 +318,7 @@ impl Pep {
         }
     }
 
-    /// Gives clients and targets here what has come for them.
+    /// Gives received datagrams to clients and targets here.
     pub(super) fn give_datagrams(&mut self, now: Time) {
         while let Some(arrived) = self.pep.poll_datagram(now) {
             match arrived {

@@ -54,10 +54,10 @@ pub(super) enum Heard {
 impl Wire {
     /// A socket over which TLS is spoken if there is a session.
     pub(super) fn new(stream: TcpStream, session: Option<Session>) -> Self {
-        // What little there is goes at once; the radio gathers.
+        // Small pieces are sent at once; the radio gathers them.
         let _ = stream.set_nodelay(true);
-        // An end is told by `close` alone: whatever else closes the socket, the end of this process too,
-        // resets it.
+        // Only `close` ends a connection in order: everything else that closes the socket, even the end of this
+        // process, resets the connection.
         reset_when_closed(&stream, true);
         let tls = session.map(|session| Box::new(Tls { session, untaken: Vec::new() }));
         Self { stream, tls }
@@ -78,7 +78,7 @@ impl Wire {
         self.tls.is_some()
     }
 
-    /// What came of the attempt to connect the socket.
+    /// The outcome of the attempt to connect the socket.
     ///
     /// # Errors
     /// Why there is no connection.
@@ -89,7 +89,7 @@ impl Wire {
         }
     }
 
-    /// Takes the handshake further; what was agreed on, as soon as it is complete.
+    /// Continues the handshake; returns the agreed terms as soon as the handshake is complete.
     ///
     /// # Errors
     /// When it fails; the other side has been told.
@@ -161,7 +161,7 @@ impl Wire {
         }
     }
 
-    /// Gives the socket what was taken and waits for it.
+    /// Writes the octets taken so far that wait for the socket.
     ///
     /// # Errors
     /// Those of the socket; `WouldBlock` when it does not take all now.
@@ -172,7 +172,7 @@ impl Wire {
         }
     }
 
-    /// Says to the other side that what was written is all.
+    /// Tells the other side that no more data follows.
     ///
     /// # Errors
     /// As for [`Self::flush`]: it is to be called again.
@@ -201,8 +201,8 @@ impl Wire {
     }
 }
 
-/// Whether a connection ends by a reset when it is closed, by the end of this process too. Otherwise that
-/// looks as if all were well.
+/// Sets whether closing a connection resets it, even at the end of this process. Without a reset, the end of this
+/// process looks like an orderly close.
 pub(super) fn reset_when_closed(stream: &TcpStream, resets: bool) {
     let linger = linger { l_onoff: resets.into(), l_linger: 0 };
     let _ = setsockopt(stream, sockopt::Linger, &linger);

@@ -1,4 +1,4 @@
-//! Packets without a route: they come by a TUN device, and wait there until the protocol has found one.
+//! Holds packets without a route: they arrive by a TUN device and wait until the protocol has found a route.
 //!
 //! ```text
 //!   kernel ─ no better route ─▶ TUN device ─▶ Waiting ─ route ─▶ raw socket ─▶ kernel ─▶ neighbour
@@ -38,7 +38,8 @@ use crate::service::complaints::Subject;
 use crate::service::entries;
 use crate::sys::{Raw, Tap};
 
-/// The mark of what has waited: it does not wait again. Not that of HBH's own, which would go plain.
+/// The mark of packets released after waiting, so that they do not wait again. It differs from the mark of HBH's
+/// own packets, as packets with that mark go plain.
 const RELEASED: u32 = MARK + 1;
 /// Packets taken from the device before others have their turn.
 const READS: usize = 64;
@@ -46,13 +47,13 @@ const LONGEST: usize = 64 << 10;
 /// What an Ethernet carries, until an interface says otherwise.
 const ETHERNET: usize = 1_500;
 
-/// The device, and what waits.
+/// The device, and the packets waiting for routes.
 pub(super) struct Demand {
-    /// Goes before the device that it names.
+    /// First field, so dropped first: passages must go before the device that they name.
     passages: Passages,
     config: OnDemand,
     tun: Tap,
-    /// At a gateway: what comes out of half tunnels.
+    /// At a gateway: the exit of half tunnels.
     outlet: Option<Outlet>,
     /// At other nodes: how long packets in half tunnels may be.
     inlet: Option<Inlet>,
@@ -79,7 +80,7 @@ struct Counters {
     demands_malformed: u64,
     /// Packets that had waited, and were sent.
     packets_released: u64,
-    /// Packets that the kernel refused when they had waited.
+    /// Packets refused by the kernel after waiting.
     packets_unreleased: u64,
     /// Packets in vain: no route was found, or too late.
     packets_unreachable: u64,
@@ -163,8 +164,8 @@ impl Demand {
         let hop = Hop { interface: self.index, via: None, mtu: None };
         // Any route of the protocol's own is better, or more exact.
         let metric = config.metric.saturating_add(1);
-        // The network of an interface's address has a route as well, which would lead nowhere: halves
-        // are more exact than it.
+        // The network of an interface's address has a route as well, which would lead nowhere: routes to both halves
+        // are more specific.
         for half in config.manet.iter().flat_map(halves) {
             if let Some(target) = Target::new(half, metric) {
                 fib.set(target, hop);
@@ -178,7 +179,7 @@ impl Demand {
         Ok(())
     }
 
-    /// Sends what waits for addresses in this prefix, which have a route now.
+    /// Sends packets waiting for addresses in this prefix, as there is a route now.
     pub(super) fn release(
         &mut self,
         now: Time,
@@ -232,7 +233,7 @@ impl Demand {
         }
     }
 
-    /// Drops what waits for an address that has no route, and tells the senders.
+    /// Drops packets waiting for an address without a route, and tells the senders.
     pub(super) fn refuse(&mut self, now: Time, destination: Ipv4Addr, source: Option<Ipv4Addr>) {
         for packet in self.waiting.take(destination) {
             self.counters.packets_unreachable += 1;
@@ -414,7 +415,7 @@ impl Routing {
     }
 }
 
-/// All neighbours on an interface: one of them has sent what we know no sender of.
+/// All neighbours on an interface, for a packet from one of them whose sender is unknown.
 fn everybody(interface: usize) -> Neighbour {
     Neighbour { interface, address: Ipv4Addr::BROADCAST }
 }

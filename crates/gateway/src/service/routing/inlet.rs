@@ -23,7 +23,8 @@ use crate::sys::Protocol;
 
 /// Errors taken before others have their turn.
 const READS: usize = 64;
-/// A packet with an error is 576 octets long at most (RFC 1812, 4.3.2.3), but for who does not keep to that.
+/// Longest packet with an error that we read: more than the limit of 576 octets (RFC 1812, 4.3.2.3), as some senders
+/// ignore the limit.
 const LONGEST: usize = 2_048;
 
 /// The socket that hears errors.
@@ -76,7 +77,7 @@ impl Inlet {
         }
     }
 
-    /// Octets of a packet that fits into the half tunnel to `gateway`, by interfaces that take `mtu`.
+    /// Octets of the largest packet that fits into the half tunnel to `gateway`, over interfaces with this `mtu`.
     pub(super) fn room(&self, now: Time, gateway: Ipv4Addr, mtu: usize) -> usize {
         self.paths.mtu(now, gateway, mtu).saturating_sub(minimal::OVERHEAD)
     }
@@ -92,8 +93,8 @@ impl AsFd for Inlet {
     }
 }
 
-/// Of an error about a packet that this host sent to a gateway in a half tunnel and that was too long: the
-/// gateway, the packet's length, and what would have fitted.
+/// Reads an ICMP error about a packet of this host that was too long in the half tunnel to a gateway: returns the
+/// gateway, the packet's length, and the length that would have fitted.
 fn too_big(packet: &[u8], local: &BTreeSet<Ipv4Addr>) -> Option<(Ipv4Addr, usize, usize)> {
     let header = Header::parse(packet).ok().filter(|it| it.protocol == protocol::ICMP)?;
     let message = packet.get(header.len..header.total_len)?;

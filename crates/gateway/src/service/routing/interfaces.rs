@@ -17,7 +17,7 @@ pub(super) const SETTLE: Duration = Duration::from_millis(20);
 /// Between two looks for what is missing.
 pub(super) const RETRY: Duration = Duration::from_secs(2);
 
-/// Refuses an interface that is not there, unless it was before.
+/// Refuses an absent interface, unless the service ran before.
 ///
 /// # Errors
 /// With the remedy.
@@ -107,7 +107,7 @@ impl Routing {
     /// Takes another configuration: interfaces come and go, all else begins anew.
     ///
     /// # Errors
-    /// When an interface that is new is not there.
+    /// When a new interface is absent.
     pub(super) fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
         let Some(wanted) = &config.routing else { return Ok(Reload::Restart) };
         let is_new = |name: &&String| !self.config.interfaces.contains(name);
@@ -142,10 +142,10 @@ impl Routing {
     }
 }
 
-/// Has an interface pass on what others send, as nodes of a MANET do.
+/// Makes an interface forward packets of others, as nodes of a MANET do.
 pub(super) fn prepare(settings: &mut Settings, name: &str) {
     settings.set(name, "forwarding", "1");
-    // What comes by an interface leaves by it again to who does not hear the sender.
+    // Packets may leave by the interface on which they arrived, for nodes that do not hear the sender.
     settings.set(name, "accept_redirects", "0");
     settings.set("all", "send_redirects", "0");
     settings.set(name, "send_redirects", "0");

@@ -1,4 +1,4 @@
-//! A routing protocol of mobile ad hoc networks, which makes this host one of their nodes.
+//! Runs a MANET routing protocol, so that this host becomes a node of the mobile ad hoc network.
 //!
 //! ```text
 //!   neighbours ⇄ UDP on each MANET interface ⇄ ┌────────┐ ─▶ routes in the kernel
@@ -48,7 +48,7 @@ pub(super) const KIND: Kind = Kind {
     clean_up: || {},
 };
 
-/// What is said of a protocol that has no UDP port; a configuration names none such.
+/// The error for a protocol without a UDP port; no configuration names such a protocol.
 const UDP_ONLY: &str =
     "this routing protocol is not carried by UDP, and trackway run speaks no other";
 /// Messages taken from an interface before others have their turn.
@@ -58,7 +58,7 @@ const LONGEST: usize = 64 << 10;
 /// Routes that an operator is shown.
 const SHOWN: usize = 1_000;
 
-/// The protocol at work. What it has changed of the kernel goes with it.
+/// A running routing protocol. Dropping it undoes its changes to the kernel.
 struct Routing {
     config: config::Routing,
     router: Box<dyn Router>,
@@ -85,7 +85,7 @@ struct Counters {
     messages_sent: u64,
     /// Messages that an interface did not take.
     messages_refused: u64,
-    /// Messages of our own that came back.
+    /// Our own messages received back.
     messages_own: u64,
     /// Routes to no hosts: loopback, groups, broadcast.
     routes_forbidden: u64,
@@ -193,7 +193,7 @@ impl Routing {
         Ok(())
     }
 
-    /// Sends what the protocol has for each interface that has room.
+    /// Sends the protocol's messages on each interface with room.
     fn transmit(&mut self, now: Time) {
         for (position, _) in self.ports.named() {
             while let Some(port) = self.ports.get_mut(position) {
@@ -303,7 +303,7 @@ impl Routing {
     }
 }
 
-/// Whether a network is one of hosts: what neighbours say must not lead this host's own packets away.
+/// Whether a network may contain hosts: neighbours' routes must not lead this host's own packets away.
 fn is_routable(prefix: Prefix) -> bool {
     let IpAddr::V4(address) = prefix.network().address() else { return false };
     let is_everything = prefix.bits() == 0;

@@ -1,4 +1,4 @@
-//! What the protocol says of other nodes: each said once, and a fault while it lasts.
+//! Logs the protocol's notices about other nodes, each once, and keeps a fault while it lasts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use tracing::warn;
 
 /// How long an address counts as another node's too after the last sign of that node.
 const LASTS: Duration = Duration::from_secs(60);
-/// Nodes whose messages were complained of: whoever is in radio range can name any.
+/// Most nodes remembered after a complaint about their messages: a sender in radio range can claim any name.
 const NAMED: usize = 64;
 
 /// What was said.
@@ -23,7 +23,7 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// Takes what the protocol says; whether it is news, which was logged.
+    /// Takes a notice of the protocol; returns whether the notice was new and therefore logged.
     pub(super) fn take(&mut self, now: Time, notice: Notice, interface: &str) -> bool {
         match notice {
             Notice::AddressDisputed { address, from } => {

@@ -35,11 +35,11 @@ pub(super) struct Outlet {
 
 #[derive(Debug, Default, Serialize)]
 struct Counters {
-    /// Packets that came out of half tunnels.
+    /// Packets taken out of half tunnels.
     packets_decapsulated: u64,
     /// Dropped: no such packet, or damaged.
     packets_not_decapsulated: u64,
-    /// Dropped: from a host that is none of the MANET, or to one that is.
+    /// Dropped: from a host outside the MANET, or to a host inside.
     packets_misdirected: u64,
 }
 
@@ -67,7 +67,7 @@ impl Outlet {
         Ok(Some(Self { socket, manet: config.manet, buffer, counters: Counters::default() }))
     }
 
-    /// Gives the kernel what has come, as if the device had received it.
+    /// Gives received packets to the kernel, as if the device had received them.
     pub(super) fn take(&mut self, tun: &Tap) {
         for _ in 0..READS {
             let len = match self.socket.receive(&mut self.buffer) {

@@ -21,7 +21,7 @@ use crate::linux::nft::{Nft, TABLE};
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 /// How long a pair is in the set after its last packet: none is missed between two readings.
 const STAYS: Duration = Duration::from_millis(1_500);
-/// Pairs at most; what more there are is noted when others are gone.
+/// Most pairs; further pairs are noted when others are gone.
 const PAIRS: usize = 4_096;
 /// What the kernel must have for the table.
 const NEEDS: &str = "nftables 1.0.1 or newer, and a kernel with NF_TABLES_IPV4, are needed";
@@ -74,7 +74,7 @@ impl Passages {
         })
     }
 
-    /// What `nft` has said since it was asked last, which is nothing but complaints.
+    /// The output of `nft` since the last call, which consists of complaints only.
     ///
     /// # Errors
     /// When `nft` has ended.
@@ -89,7 +89,7 @@ impl AsFd for Passages {
     }
 }
 
-/// The pair that an element of the set is.
+/// Reads the pair of addresses from an element of the set.
 fn pair(element: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
     let find = |octets, wanted| {
         netlink::attributes(octets).find_map(move |(kind, value)| (kind == wanted).then_some(value))
@@ -109,7 +109,7 @@ fn orders(interfaces: &[String], port: u16, device: &str, mark: u32) -> Vec<Stri
              timeout {}ms; size {PAIRS}; }}",
             STAYS.as_millis()
         ),
-        // After source NAT: the MANET sees the addresses that it has made.
+        // After source NAT: the MANET sees the translated addresses.
         format!(
             "add chain ip {TABLE} passing {{ type filter hook postrouting priority 300; policy accept; }}"
         ),

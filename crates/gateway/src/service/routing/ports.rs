@@ -17,10 +17,10 @@ pub(super) struct Ports {
     places: Vec<Place>,
 }
 
-/// An interface that is named, and its socket while it can be used.
+/// A configured interface, and its socket while usable.
 #[derive(Debug)]
 struct Place {
-    /// Empty when it is not named any more.
+    /// Empty if the interface is no longer configured.
     name: String,
     port: Option<Port>,
     /// Why there is no socket.
@@ -100,7 +100,7 @@ impl Ports {
         self.iter().any(|(_, port)| port.interface.address == address)
     }
 
-    /// The address that stands for this node: that of the first interface with one.
+    /// The main address of this node, taken from the first interface with an address.
     pub(super) fn main_address(&self) -> Option<Ipv4Addr> {
         self.iter().next().map(|(_, port)| port.interface.address)
     }
@@ -181,7 +181,7 @@ impl Ports {
     }
 }
 
-/// An interface as the kernel has it.
+/// An interface as found in the kernel.
 struct Found {
     index: u32,
     mtu: usize,
@@ -189,7 +189,8 @@ struct Found {
 }
 
 impl Found {
-    /// The interface with a socket, the one it had if that still serves; and whether it is another.
+    /// Opens a socket for the interface, or keeps the previous socket if it still serves; returns also whether the port
+    /// has changed.
     fn open(self, name: &str, number: u16, before: Option<Port>) -> anyhow::Result<(Port, bool)> {
         let Self { index, mtu, interface } = self;
         if let Some(port) = before.filter(|port| port.index == index) {

@@ -1,4 +1,4 @@
-//! The routes that the protocol has given, as packets are looked up in them.
+//! The protocol's routes, for lookups by packets' destinations.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,7 +14,7 @@ const BITS: u8 = 32;
 pub(super) struct Table(BTreeMap<(u8, Ipv4Addr), Route>);
 
 impl Table {
-    /// The route to a prefix is this one from now on, or there is none; returns the one before.
+    /// Replaces the route to a prefix, or removes it; returns the previous route.
     pub(super) fn set(&mut self, prefix: Prefix, route: Option<Route>) -> Option<Route> {
         let IpAddr::V4(address) = prefix.network().address() else { return None };
         let key = (prefix.bits(), address);

@@ -1,4 +1,4 @@
-//! What the air was used for over the last minutes, and what waits for it.
+//! Measures how the air was used over the last minutes, and how much data is queued.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::service::rounded;
 
 /// Between two samples.
 const EVERY: Duration = Duration::from_secs(10);
-/// The spans that are told of, in minutes.
+/// The reported spans, in minutes.
 const SPANS: [u64; 3] = [1, 5, 15];
-/// Samples that are kept: those of the longest span, from before its begin.
+/// Number of samples kept: the longest span, including a sample from before its beginning.
 const KEPT: u64 = 60 * SPANS[SPANS.len() - 1] / EVERY.as_secs() + 1;
 
 /// The use of the air, sampled.
@@ -27,15 +27,15 @@ pub(super) struct Air {
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Span {
     minutes: u64,
-    /// Share of the time for which this node transmitted.
+    /// Share of the time in which this node transmitted.
     transmitting: f64,
-    /// Share of the time for which it heard others.
+    /// Share of the time in which this node heard others.
     receiving: f64,
-    /// Data that it sent for the first time, in bit/s.
+    /// Data that this node sent for the first time, in bit/s.
     sent_bit_s: f64,
-    /// Data that it received, in bit/s.
+    /// Data that this node received, in bit/s.
     received_bit_s: f64,
-    /// Both of what the waveform carries.
+    /// Data sent and received, as a share of the waveform's capacity.
     utilisation: f64,
 }
 
@@ -70,7 +70,7 @@ impl Air {
         }
     }
 
-    /// The use of the air up to now; spans that have not passed yet are what there is of them.
+    /// The use of the air up to now; a span longer than the time measured so far covers that time only.
     pub(super) fn spans(&self, now: Time, node: &Node) -> Vec<Span> {
         let after = node.airtime(now);
         let capacity = f64::from(node.waveform().bits_per_s());
@@ -118,7 +118,7 @@ pub(super) fn stations(now: Time, node: &Node) -> Vec<Station> {
     stations.collect()
 }
 
-/// The octets that wait, by their priority; those of which nothing waits are left out.
+/// The queued octets of each priority; empty priorities are left out.
 pub(super) fn queues(node: &Node) -> BTreeMap<usize, usize> {
     node.queues().into_iter().enumerate().filter(|(_, octets)| *octets > 0).collect()
 }

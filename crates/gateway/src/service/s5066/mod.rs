@@ -39,7 +39,7 @@ pub(super) const KIND: Kind = Kind {
     clean_up: || {},
 };
 
-/// The service: the node, and what it was made from.
+/// The service: the station, and its configuration.
 struct S5066 {
     config: config::S5066,
     station: Station,
@@ -51,7 +51,7 @@ struct Station {
     server: Server,
     dial: Dial,
     modem: Option<Dte>,
-    /// Whether clients were told that there is one.
+    /// Whether clients were told that a modem is available.
     is_available: bool,
     /// The bit/s and the bits in a block that a modem told last.
     setup: Option<(u32, u32)>,
@@ -140,7 +140,7 @@ impl Service for S5066 {
 }
 
 impl Station {
-    /// A node that looks for its modem.
+    /// Makes a node that looks for its modem.
     fn new(config: node::Config, server: Server, modem: SocketAddr, seed: u64) -> Self {
         let mut node = Node::new(Time::ZERO, config, Rng::stream(seed, "s5066"));
         node.handle_modem_available(Time::ZERO, false);
@@ -179,7 +179,7 @@ impl Station {
         self.server.handle_ready(now, clients, &mut self.node);
     }
 
-    /// Begins a session on a connection that is new, and forgets that of one that is lost.
+    /// Begins a session on a new connection, and forgets the session of a lost connection.
     fn follow_dial(&mut self, now: Time) {
         match self.dial.poll_change() {
             Some(Change::Up) => self.modem = Some(Dte::new(now)),
@@ -196,7 +196,7 @@ impl Station {
         }
     }
 
-    /// Does what is due, and carries what there is from one layer to the next.
+    /// Handles due timers and moves waiting data between the layers.
     fn act(&mut self, now: Time) {
         self.air.handle_timeout(now, &self.node);
         self.dial.handle_timeout(now);
@@ -252,8 +252,8 @@ impl Station {
         }
     }
 
-    /// Tells the node that there is a modem, and what it transmits with: a modem's operator sets
-    /// that, and its protocol does not let us.
+    /// Tells the node that there is a modem, and the modem's waveform: the modem's operator sets the waveform, and the
+    /// modem's protocol does not let us.
     fn follow_modem(&mut self, now: Time) {
         let Some(modem) = self.modem.as_ref().filter(|modem| modem.is_ready()) else { return };
         if !std::mem::replace(&mut self.is_available, true) {

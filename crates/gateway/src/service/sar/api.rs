@@ -1,4 +1,4 @@
-//! What programs ask and what they are told: a line of JSON, and as many octets behind it as the line says.
+//! Requests of programs and the answers: each a line of JSON, then as many octets as the line says.
 //!
 //! ```text
 //!  {"do":"send","to":["10.2.0.1"],"port":5000,"octets":5}\n hello
@@ -6,7 +6,7 @@
 //!  {"do":"receive","port":5000}\n      {"is":"received","number":4,"from":"10.1.0.1",…,"octets":5}\n hello
 //!  {"do":"taken","number":4}\n
 //! ```
-//! The Unix socket has one after the other; a datagram of the UDP port is one.
+//! On the Unix socket they follow each other; on the UDP port each datagram holds one.
 
 use std::net::IpAddr;
 
@@ -24,13 +24,13 @@ pub(super) const LONGEST_NAME: usize = 64;
 pub(super) enum Request {
     /// Give a message up.
     Cancel { id: u64 },
-    /// What became of a message, named by one of both; tell of what is still open when it is known.
+    /// Tell me the outcomes of a message, given by its id or name; open outcomes follow once known.
     Outcome { id: Option<u64>, name: Option<String> },
-    /// Give me what comes for this port; all that nobody else wants when there is none.
+    /// Give me the messages for this port; without a port, all messages that nobody else wants.
     Receive { port: Option<u16> },
     /// Send the octets behind the line.
     Send(Send),
-    /// I have this message, and need it no more.
+    /// I have this message, and the gateway need not keep it.
     Taken { number: u64 },
 }
 
@@ -50,10 +50,10 @@ pub(super) struct Send {
     pub(super) acknowledged: bool,
     /// An address that reaches all destinations at once.
     pub(super) via: Option<IpAddr>,
-    /// The program's own name of the message: sent again by this name, it is the same message.
+    /// The program's own name for the message: a message sent again under this name counts as the same.
     #[serde(default)]
     pub(super) name: String,
-    /// What the first answer has as well.
+    /// A tag, repeated in the first answer.
     pub(super) tag: Option<u64>,
     pub(super) octets: usize,
 }
@@ -77,7 +77,7 @@ impl Request {
     /// Reads a line.
     ///
     /// # Errors
-    /// When it is none, with what is expected.
+    /// When the line is not a request; the error says what is expected.
     pub(super) fn parse(line: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(line).map_err(|error| error.to_string())
     }
@@ -92,7 +92,7 @@ pub(super) enum Answer {
         id: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         tag: Option<u64>,
-        /// Whether it had been accepted before by this name.
+        /// Whether a message of this name had been accepted before.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         again: bool,
     },
@@ -102,7 +102,7 @@ pub(super) enum Answer {
     Error { why: String },
     /// How a message is.
     Message { id: u64, outcomes: Vec<Fate> },
-    /// What became of a message for a destination.
+    /// The outcome of a message for a destination.
     Outcome {
         id: u64,
         to: IpAddr,
@@ -118,7 +118,7 @@ pub(super) enum Answer {
         tag: Option<u64>,
         why: String,
     },
-    /// There is no such message: it never was, or its outcomes are forgotten.
+    /// No such message exists, or its outcomes are forgotten.
     Unknown {
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
@@ -141,7 +141,7 @@ pub(super) struct Received {
     pub(super) octets: usize,
 }
 
-/// What became of a message for a destination, if that is known.
+/// The outcome of a message for a destination, if known.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Fate {
     pub(super) to: IpAddr,

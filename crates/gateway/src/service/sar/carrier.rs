@@ -1,4 +1,4 @@
-//! Datagrams of programs that know nothing of us, carried as messages from gateway to gateway.
+//! Carries datagrams of programs unaware of us as messages from gateway to gateway.
 //!
 //! ```text
 //!   octet 0       1                then            then           then
@@ -27,19 +27,19 @@ use crate::linux::capture::{Capture, Plan};
 use crate::linux::udp::{open_capture, receive_captured, send_from};
 use crate::reactor::has_input;
 
-/// The listeners, and what leads datagrams there.
+/// The listeners, and the capture that leads datagrams to them.
 #[derive(Debug)]
 pub(super) struct Carrier {
     config: Carry,
     listeners: Vec<UdpSocket>,
     capture: Capture,
-    /// Datagrams that wait or are under way: of which host, and how long.
+    /// Datagrams waiting or in flight, each with its host and length.
     waiting: BTreeMap<u64, (Source, usize)>,
     by_host: Holdings,
     pub(super) counters: Counters,
 }
 
-/// What is counted of datagrams that are carried.
+/// Counters of carried datagrams.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Counters {
     /// Datagrams taken from programs.
@@ -57,7 +57,7 @@ pub(super) struct Counters {
 /// Datagrams taken from a socket before others have their turn.
 const TURN: usize = 64;
 const DATAGRAM: usize = 65_535;
-/// Datagrams of others may have this part of what may wait; programs have the rest to themselves.
+/// Datagrams of others may use one part in so many of the room for waiting messages; programs have the rest.
 const PART: usize = 4;
 
 impl Carrier {
@@ -110,14 +110,14 @@ impl Carrier {
         peers.max_by_key(|(to, _)| to.bits()).map(|(_, gateway)| *gateway)
     }
 
-    /// A message is over: if it was a datagram, another one of its host has room.
+    /// A message has ended: if it carried a datagram, there is room for another datagram of the same host.
     pub(super) fn conclude(&mut self, id: u64) {
         if let Some((host, octets)) = self.waiting.remove(&id) {
             self.by_host.remove(host, octets);
         }
     }
 
-    /// Whether a message is one of ours.
+    /// Whether a message carries a datagram.
     pub(super) fn is_carried(&self, arrived: &Arrived) -> bool {
         arrived.ports.destination == self.config.port
     }
@@ -255,7 +255,7 @@ impl Sar {
         }
     }
 
-    /// Gives a message that is stored to its destination if it is a datagram that was carried; false if not.
+    /// Delivers a stored message to its destination if it carries a datagram; returns whether it does.
     pub(super) fn deliver_carried(&mut self, number: u64) -> bool {
         let Some(carrier) = &mut self.carrier else { return false };
         let Some(arrived) = self.inbox.take_if(number, |it| carrier.is_carried(it)) else {

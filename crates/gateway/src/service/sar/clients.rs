@@ -1,10 +1,10 @@
-//! Programs: connections to the Unix socket, and addresses that use the UDP port. None can hold up the others.
+//! Serves programs on connections to the Unix socket and on the UDP port; no program can hold up the others.
 //!
 //! ```text
 //!   connection ─ at most 64 KiB a turn ─▶ line and octets ─▶ Request
 //!              ◀─ what waits is bounded ─ Answer
 //! ```
-//! A program whose answers are not read is asked nothing more, gets no messages, and is cut off in the end.
+//! If a program does not read its answers, we read no more requests, give no messages, and cut it off in the end.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -53,11 +53,11 @@ pub(super) struct Counters {
     clients_accepted: u64,
     /// Connections closed at once: too many, of all or of their user.
     clients_refused: u64,
-    /// Connections closed: what they said cannot be understood.
+    /// Connections closed: a malformed request.
     clients_wrong: u64,
-    /// Connections closed: they did not read what they were told.
+    /// Connections closed: the program did not read its answers.
     clients_stalled: u64,
-    /// Datagrams of programs that cannot be understood.
+    /// Malformed datagrams of programs.
     clients_datagrams_wrong: u64,
     /// Answers that did not reach an address of the UDP port.
     clients_datagrams_failed: u64,
@@ -235,7 +235,7 @@ impl Clients {
             let (len, from) = match udp.recv_from(&mut buffer) {
                 Ok(received) => received,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                // Word of an answer that did not arrive.
+                // An error about an answer that did not arrive.
                 Err(_) => {
                     self.counters.clients_datagrams_failed += 1;
                     continue;
@@ -297,7 +297,7 @@ impl Clients {
         }
     }
 
-    /// Gives the kernel what programs are told: those that are gone, and whether one can be given more again.
+    /// Writes answers to programs; returns the programs that are gone, and whether any program can take more again.
     pub(super) fn flush(&mut self) -> (Vec<Said>, bool) {
         let mut gone = Vec::new();
         let mut has_room = false;

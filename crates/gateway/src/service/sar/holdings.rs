@@ -11,7 +11,7 @@ pub(super) struct Holdings {
     total: Amount,
 }
 
-/// So many messages, with so many octets.
+/// A number of messages and of their octets.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Amount {
     pub(super) messages: usize,
@@ -29,7 +29,7 @@ impl Amount {
         Self { messages: self.messages + other.messages, octets: self.octets + other.octets }
     }
 
-    /// What is left of it beside another amount.
+    /// This amount less another one, but not below zero.
     pub(super) fn without(self, other: Self) -> Self {
         Self {
             messages: self.messages.saturating_sub(other.messages),
@@ -37,7 +37,7 @@ impl Amount {
         }
     }
 
-    /// Whether it is less than another one, in both respects.
+    /// Whether this amount is less than another one, in messages and in octets.
     pub(super) fn is_below(self, other: Self) -> bool {
         self.messages < other.messages && self.octets < other.octets
     }
@@ -61,8 +61,8 @@ impl Holdings {
         self.total = self.total.without(one);
     }
 
-    /// Whether a source may hold more, of `most` in all: no more than it leaves to others. What is in `more` counts
-    /// as well.
+    /// Whether a source may hold more, of `most` in all: no more than the source leaves to others. The holdings in
+    /// `more` count as well.
     pub(super) fn admits(&self, source: Source, most: Amount, more: &Self) -> bool {
         let own = self.of(source).with(more.of(source));
         own.is_below(most.without(self.total).without(more.total))

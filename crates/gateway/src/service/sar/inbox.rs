@@ -1,4 +1,4 @@
-//! Messages that have arrived and that no program has taken yet, and which programs want them.
+//! Holds arrived messages until a program takes them, and knows the programs that want messages.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,21 +17,23 @@ pub(super) struct Inbox {
     octets: usize,
     /// Those that no program has, for each port, the most urgent first.
     ready: BTreeMap<u16, BTreeSet<(Reverse<u8>, u64)>>,
-    /// Who wants what comes for a port, in turn; `None` is for all other ports.
+    /// Programs that want messages for a port, in turn; `None` is for all other ports.
     wanted: BTreeMap<Option<u16>, VecDeque<ClientId>>,
     /// What each program has and has not taken.
     held: BTreeMap<ClientId, BTreeSet<u64>>,
-    /// Of which source messages are; those of strangers among them; and of these, those for ports that nobody receives.
+    /// Held messages by source: all messages, messages of strangers, and messages of strangers for ports that nobody
+    /// receives.
     by_source: Holdings,
     of_strangers: Holdings,
     unwanted: Holdings,
-    /// Sources of which programs have taken messages.
+    /// Sources with a message that a program has taken.
     familiar: BTreeSet<Source>,
 }
 
-/// Sources that are remembered as familiar at most; the first ones stay.
+/// Most sources remembered as familiar; the first ones stay.
 const FAMILIAR: usize = 4_096;
-/// Strangers together may have this part of all, and for ports that no program receives that one.
+/// One part in so many of the inbox is for all strangers together, and for their messages to ports that no program
+/// receives.
 const STRANGERS: usize = 2;
 const UNWANTED: usize = 4;
 
@@ -76,7 +78,7 @@ pub(super) enum Standing {
 }
 
 impl Inbox {
-    /// Takes a message; nobody gets it before it is stored.
+    /// Takes a message; no program gets the message before it is stored.
     pub(super) fn insert(&mut self, arrived: Arrived, standing: Standing) {
         let (number, source) = (arrived.number, Source::of(arrived.source));
         let octets = arrived.data.len();
@@ -102,9 +104,9 @@ impl Inbox {
         }
     }
 
-    /// Whether a source may have more here beside a batch: each leaves as much to others as it takes, all strangers
-    /// together leave half to those that are familiar, and what nobody receives leaves half of that to what somebody
-    /// does.
+    /// Whether a source may have more here beside a batch. Each source leaves as much room to others as it takes; all
+    /// strangers together leave half to familiar sources; and messages that nobody receives leave half of the room of
+    /// strangers to messages that somebody receives.
     pub(super) fn admits(
         &self,
         batch: &Batch,
@@ -199,7 +201,7 @@ impl Inbox {
         self.remove(number)
     }
 
-    /// A program has taken a message; false if it does not have it.
+    /// A program has taken a message; false if the program does not hold this message.
     pub(super) fn take(&mut self, client: ClientId, number: u64) -> bool {
         if self.all.get(&number).is_none_or(|item| item.holder != Some(client)) {
             return false;
@@ -227,7 +229,7 @@ impl Inbox {
         Some(arrived)
     }
 
-    /// A program is gone: what it has not taken is for others, or for it when it comes back.
+    /// A program is gone: messages that it has not taken are for other programs, or for itself when it comes back.
     pub(super) fn forget_client(&mut self, client: ClientId) {
         self.wanted.retain(|_, wanting| {
             wanting.retain(|it| *it != client);
@@ -294,7 +296,7 @@ mod tests {
         assert_eq!(rest, 25, "strangers have fifty");
         assert_eq!(fill(&mut inbox, 9, 5), 25);
 
-        // A program takes what came of one: that one is no stranger any more.
+        // A program takes a message of one stranger: this source is familiar from now on.
         inbox.want(client, None);
         inbox.handle_stored(1);
         assert!(inbox.next(&service, |_, _| true).is_some_and(|(_, it)| it.number == 1));

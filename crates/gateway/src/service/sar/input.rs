@@ -1,17 +1,17 @@
-//! What programs say, in pieces as they come: requests out of a stream, or one out of a datagram.
+//! Parses requests of programs: from a stream, in pieces as received, or one request from a datagram.
 
 use super::api::{LONGEST_LINE, Request};
 
 /// Octets read from a connection in a turn.
 pub(super) const READ: usize = 64 << 10;
 
-/// What a connection has said that was not taken yet.
+/// Octets received on a connection and not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     octets: Vec<u8>,
     /// Octets at the beginning that were taken.
     taken: usize,
-    /// A line that was read, and whose octets are not all there.
+    /// A line already read, whose octets have not all arrived.
     line: Option<Request>,
 }
 
@@ -21,10 +21,10 @@ impl Input {
         self.octets.extend_from_slice(octets);
     }
 
-    /// The next request that is there as a whole, with the octets behind its line: `longest` at most.
+    /// The next complete request, with the octets behind its line: `longest` at most.
     ///
     /// # Errors
-    /// When what is there is none; nothing that comes behind it can be understood.
+    /// When the input is not a request; nothing behind it can be understood.
     pub(super) fn take(&mut self, longest: usize) -> Result<Option<(Request, Vec<u8>)>, String> {
         if self.line.is_none() {
             let rest = &self.octets[self.taken..];
@@ -49,7 +49,7 @@ impl Input {
         Ok(self.line.take().map(|request| (request, octets)))
     }
 
-    /// Gives the memory of what was taken to others: once all that is there has been.
+    /// Frees the memory of taken requests, once all complete requests have been taken.
     pub(super) fn settle(&mut self) {
         self.octets.drain(..self.taken);
         self.taken = 0;
@@ -65,10 +65,10 @@ impl Input {
     }
 }
 
-/// The request that a datagram is, and the octets behind its line.
+/// Reads a datagram as a request, and the octets behind its line.
 ///
 /// # Errors
-/// When it is none, or its octets are not those behind the line.
+/// When the datagram is not a request, or the number of octets behind the line is wrong.
 pub(super) fn datagram(datagram: &[u8]) -> Result<(Request, &[u8]), String> {
     let (line, octets) = match datagram.iter().position(|it| *it == b'\n') {
         Some(end) => (&datagram[..end], &datagram[end + 1..]),

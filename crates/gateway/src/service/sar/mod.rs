@@ -1,11 +1,11 @@
-//! Reliable messages over UDP for programs, by the S/R protocol: nothing that was accepted is lost with the process.
+//! Carries reliable messages over UDP for programs, by the S/R protocol; accepted messages survive the process.
 //!
 //! ```text
 //!  programs ⇄ Clients ─▶ Outbox ─▶ sar::Sar ⇄ Port ⇄ UDP 1624 of others
 //!                    ◀── Inbox ◀──────┘      │
 //!                                 Store ◀────┘ what is on the disk lets the rest go on
 //! ```
-//! What follows from something that has to be stored waits for its ticket: answers to programs, and datagrams.
+//! Answers to programs, and datagrams, wait for the ticket of the stored record that they follow from.
 
 mod api;
 mod carrier;
@@ -50,8 +50,8 @@ use crate::reactor::{Driver, has_input};
 pub(super) const KIND: Kind = Kind {
     name: "sar",
     is_wanted: |config| config.sar.is_some(),
-    // A port below 1024; buffers as large as bursts of messages, and datagrams of
-    // others, that are taken and sent in their names.
+    // For a port below 1024, for buffers as large as bursts of messages, and for taking and sending datagrams of others
+    // in their names.
     rights: &[Capability::CAP_NET_BIND_SERVICE, Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
     set_up: |setup| Ok(Box::new(restore::set_up(setup)?)),
     clean_up: || {},
@@ -68,7 +68,7 @@ struct Sar {
     outbox: Outbox,
     inbox: Inbox,
     transfers: Transfers,
-    /// What waits for the disk, in the order of tickets.
+    /// Actions that wait for the disk, in the order of tickets.
     after: VecDeque<(Ticket, After)>,
     /// Whether programs may get messages that they could not get before.
     has_news: bool,
@@ -77,14 +77,14 @@ struct Sar {
     buffer: Vec<u8>,
 }
 
-/// Transfers as the store has them.
+/// The transfers that the store knows.
 #[derive(Debug, Default)]
 struct Transfers {
     /// Transfers that were started.
     starts: u64,
     /// The next message that arrives.
     next: u64,
-    /// What arrived and must not be taken again: by what it is known, and in its order.
+    /// Arrived messages that must not be taken again: by the key of their transfer, and in order.
     known: BTreeMap<(IpAddr, u16), u64>,
     order: VecDeque<(u64, u64, (IpAddr, u16))>,
 }
@@ -112,7 +112,7 @@ impl Room {
 }
 
 impl Transfers {
-    /// Whether a message that arrived has a record of what it is known by: only the last one may have none.
+    /// Whether an arrived message has a record of its transfer's key: only the last message may have none.
     fn has_known(&self, number: u64) -> bool {
         self.order.back().is_some_and(|(last, ..)| *last >= number)
     }
@@ -123,13 +123,13 @@ impl Transfers {
 enum After {
     /// A program is told.
     Answer(ClientId, Answer),
-    /// Those who want to know are told.
+    /// Programs that wait for an outcome are told.
     Notice(Notice),
     /// A message can be given to a program.
     Ready(u64),
 }
 
-/// Entries of the order of known transfers that may be out of date beside as many as are known.
+/// Outdated entries allowed in the order of known transfers, beyond as many as there are known transfers.
 const STALE: usize = 1_024;
 /// Octets that may wait for the disk; with more, nothing is taken.
 const BACKLOG: u64 = 16 << 20;
@@ -232,7 +232,7 @@ impl Service for Sar {
         let new = config.sar.clone().context("no section [sar]")?;
         let mut same = self.config.clone();
         (same.service, same.groups) = (new.service, new.groups.clone());
-        // The store is as large as it was opened for.
+        // An open store keeps its size.
         same.service.store_octets = self.config.service.store_octets;
         if same != new {
             return Ok(Reload::Restart);
@@ -250,7 +250,7 @@ impl Service for Sar {
     }
 
     fn end(&mut self, now: Time) {
-        // What is stored is all that counts; programs come back.
+        // Only stored records count; programs come back.
         self.take_events();
         self.store.flush();
         drop(self.act(now));
@@ -362,7 +362,7 @@ impl Sar {
         }
     }
 
-    /// Sends what the node has, as soon as what it follows from is stored.
+    /// Sends the PDUs of the node, each once the records that it follows from are stored.
     fn transmit(&mut self, now: Time) {
         let mut out = std::mem::take(&mut self.buffer);
         while self.port.has_room() {
@@ -382,7 +382,7 @@ impl Sar {
         self.store.backlog() < BACKLOG && (has_room || self.store.is_full())
     }
 
-    /// What of messages that arrive can be kept.
+    /// The room left for arriving messages.
     fn room_for_arrivals(&self) -> Room {
         let service = &self.config.service;
         let longest = u64::from(self.config.parameters.limits.message);
@@ -393,7 +393,7 @@ impl Sar {
         }
     }
 
-    /// Gives programs what has arrived for them.
+    /// Gives arrived messages to their programs.
     fn give_messages(&mut self) {
         if !std::mem::take(&mut self.has_news) {
             return;

@@ -1,4 +1,4 @@
-//! Messages of programs: those that are under way, and what became of those that are not.
+//! Keeps messages of programs: open messages in flight, and the outcomes of ended messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use super::clients::ClientId;
 use super::store::{Ended, Key, Record};
 use crate::config::sar::Service;
 
-/// Programs that are told of one message.
+/// Most programs to tell about one message.
 const MOST_WATCHERS: usize = 8;
 
 /// All messages that programs handed in.
@@ -20,10 +20,10 @@ pub(super) struct Outbox {
     /// The core's names of them.
     cores: BTreeMap<MessageId, u64>,
     ended: BTreeMap<u64, Ended>,
-    /// In the order in which they ended.
+    /// Ended messages in order of their end.
     ending: VecDeque<u64>,
     names: BTreeMap<String, u64>,
-    /// Whom the outcomes of a message are told that are not told yet.
+    /// Programs to tell of each message's outcomes, as far as not told yet.
     watchers: BTreeMap<u64, Vec<ClientId>>,
     /// The next message.
     next: u64,
@@ -60,7 +60,7 @@ impl Outbox {
         id
     }
 
-    /// Takes a message with what is known of its destinations.
+    /// Takes a message with the known outcomes of its destinations.
     pub(super) fn insert(
         &mut self,
         id: u64,
@@ -84,7 +84,7 @@ impl Outbox {
         self.ended.insert(ended.id, ended);
     }
 
-    /// The message that a program has given this name.
+    /// The message to which a program has given this name.
     pub(super) fn find(&self, name: &str) -> Option<u64> {
         self.names.get(name).copied()
     }
@@ -105,7 +105,7 @@ impl Outbox {
         u16::try_from(parts.iter().position(|(its, _)| *its == address)?).ok()
     }
 
-    /// Notes what became of a message for a destination: what is to be stored, and told then.
+    /// Notes the outcome of a message for a destination; returns the record to store and the notice to send then.
     pub(super) fn conclude(
         &mut self,
         id: u64,
@@ -147,7 +147,7 @@ impl Outbox {
         Some(ended.outcomes.iter().map(|(to, outcome)| fate(to, Some(*outcome))).collect())
     }
 
-    /// What is known of a message, as it was told when it became known.
+    /// The known outcomes of a message, as the notices sent when they became known.
     pub(super) fn notices(&self, id: u64) -> Vec<Notice> {
         let known: Vec<_> = match (self.open.get(&id), self.ended.get(&id)) {
             (Some(open), _) => open.parts.clone(),
@@ -166,12 +166,12 @@ impl Outbox {
             .collect()
     }
 
-    /// Tells a program what is still to become of a message.
+    /// Adds a program to be told of the open outcomes of a message.
     pub(super) fn watch(&mut self, id: u64, client: ClientId) {
         if self.open.contains_key(&id) {
             let watchers = self.watchers.entry(id).or_default();
             if !watchers.contains(&client) {
-                // Those that are gone are not looked for; the oldest gives way.
+                // Programs that are gone are not looked for; the oldest watcher gives way.
                 if watchers.len() == MOST_WATCHERS {
                     watchers.remove(0);
                 }
@@ -188,7 +188,7 @@ impl Outbox {
         }
     }
 
-    /// Forgets outcomes whose time is over, or that are too many; what the store need not keep.
+    /// Forgets outcomes that are too old or too many; returns the keys that the store need not keep.
     pub(super) fn prune(&mut self, now: u64, service: &Service) -> Vec<Key> {
         let kept = u64::try_from(service.outcomes_kept.as_millis()).unwrap_or(u64::MAX);
         let mut gone = Vec::new();

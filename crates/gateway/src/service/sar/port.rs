@@ -1,4 +1,4 @@
-//! The UDP sockets of PDUs: what is sent waits until what it follows from is stored.
+//! The UDP sockets of PDUs: a PDU is sent once the records that it follows from are stored.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -50,7 +50,7 @@ struct Datagram {
 pub(super) struct Counters {
     /// Datagrams that came.
     datagrams_received: u64,
-    /// Datagrams with segments dropped: there is no room for what arrives, or none for more of their source.
+    /// Datagrams with segments dropped: no room for arriving messages, or no room for more of this source.
     datagrams_no_room: u64,
     /// Datagrams sent.
     datagrams_sent: u64,
@@ -101,8 +101,8 @@ impl Port {
         self.sockets.len()
     }
 
-    /// Gives `take` what has come, and for which port of programs if it brings octets of a message; false if it does not
-    /// take it.
+    /// Gives received PDUs to `take`, each with the port of programs if the PDU brings octets of a message; `take`
+    /// returns false if it does not take the PDU.
     ///
     /// # Errors
     /// When a socket is broken.
@@ -173,7 +173,7 @@ impl Port {
     }
 }
 
-/// The port of programs that a datagram brings octets of a message for: as a segment or a repair does.
+/// The destination port of programs, if a datagram brings octets of a message, as a segment or a repair does.
 fn content(datagram: &[u8]) -> Option<u16> {
     let &[_, _, high, low, kind] = datagram.first_chunk()?;
     matches!(kind >> 5, 0 | 2 | 7).then_some(u16::from_be_bytes([high, low]))

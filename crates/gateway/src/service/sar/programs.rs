@@ -1,4 +1,4 @@
-//! What programs ask for, and what comes of it.
+//! Handles the requests of programs and tells programs the outcomes.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -66,7 +66,7 @@ impl Sar {
         }
     }
 
-    /// Takes a message; its program is told when it is stored.
+    /// Takes a message; its program is told once the message is stored.
     fn accept(
         &mut self,
         now: Time,
@@ -129,7 +129,7 @@ impl Sar {
         }
     }
 
-    /// Hands a message to the node: its number, and by when it is stored.
+    /// Hands a message to the node; returns the message's number and the ticket of its record.
     pub(super) fn submit(
         &mut self,
         now: Time,
@@ -204,7 +204,7 @@ impl Sar {
         self.take_events();
     }
 
-    /// Tells how a message is, and later what is still to become of it.
+    /// Tells the known outcomes of a message now, and the open outcomes later.
     fn tell_outcome(&mut self, client: ClientId, id: Option<u64>, name: Option<String>) {
         let found = id.or_else(|| self.outbox.find(name.as_deref()?));
         let known = found.and_then(|id| Some((id, self.outbox.fates(id)?)));

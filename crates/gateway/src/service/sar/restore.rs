@@ -23,7 +23,7 @@ use super::{Sar, Setup, Transfers, programs, wall_clock};
 use crate::config;
 use crate::config::sar::Damaged;
 
-/// Octets of a segment of the store at least, and how many of the largest messages fit into one.
+/// Least octets of a segment of the store, and the number of largest messages that fit into a segment.
 const SEGMENT: u64 = 4 << 20;
 const MESSAGES: u64 = 4;
 
@@ -123,7 +123,7 @@ fn set_aside(folder: &PathBuf) -> std::io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// Nodes that are told of a start at most.
+/// Most nodes that are told of a start.
 const ANNOUNCED: usize = 1_024;
 
 impl Sar {

@@ -1,4 +1,4 @@
-//! The Unix socket of programs: where it is, and who may connect.
+//! Opens the Unix socket for programs, at its path and with its access rights.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -12,7 +12,7 @@ use nix::unistd::{Group, User};
 use crate::config::sar::Socket;
 use crate::sys::acl::AccessList;
 
-/// The listening socket. Its name goes when it is dropped.
+/// The listening socket; dropping it removes its name.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) socket: UnixListener,
@@ -45,7 +45,7 @@ impl Listener {
         if fs::symlink_metadata(path).is_ok_and(|it| !is_socket(&it)) {
             bail!("{}: there is a file that is no socket; remove it", said());
         }
-        // It has its rights before it has its name.
+        // The socket gets its access rights before its name.
         let fresh = with_suffix(path, ".new");
         let _ = fs::remove_file(&fresh);
         let listener = UnixListener::bind(&fresh).with_context(said)?;
@@ -59,7 +59,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|it| it.ino() == self.inode) {
-            // Without its name it is as if it had been removed.
+            // If the name is gone already, nothing is left to remove.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! What of this service reads octets that others wrote, without its sockets and files: for fuzz targets.
+//! Readers of untrusted octets in this service, without sockets and files, for fuzz targets.
 
 use std::path::PathBuf;
 
@@ -30,10 +30,10 @@ pub fn requests<'a>(
     (asked, Ok(input.waiting()))
 }
 
-/// Reads the request that a datagram of a program is.
+/// Reads a program's datagram as a request.
 ///
 /// # Errors
-/// When it is none, with what is wrong.
+/// When the datagram is not a request; the error says why.
 pub fn datagram(octets: &[u8]) -> Result<Asked, String> {
     let (request, octets) = input::datagram(octets)?;
     Ok((format!("{request:?}"), octets.to_vec()))

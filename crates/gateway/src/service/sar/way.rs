@@ -1,9 +1,9 @@
-//! Hears when there is a way again to nodes that do not answer: an interface that comes up, a route that changes.
+//! Finds silent nodes that may be reachable again, as an interface has come up or a route has changed.
 //!
 //! ```text
 //!   kernel ── links, addresses, routes ──▶ Ways ── gathered ──▶ which of the silent nodes to try
 //! ```
-//! Only what leads to a node counts: on a net whose routes change all the time the others are left alone.
+//! Only changes on the way to a node count: in a net whose routes change all the time, other nodes are left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,14 +18,14 @@ use crate::linux::links;
 use crate::linux::netlink::Monitor;
 use crate::linux::routes::{NextHop, Routes};
 
-/// What is known of the ways to nodes that do not answer.
+/// The known ways to silent nodes.
 #[derive(Debug)]
 pub(super) struct Ways {
     monitor: Monitor,
     routes: Routes,
     /// The next hops to them when something changed last.
     hops: BTreeMap<IpAddr, NextHop>,
-    /// Interfaces that are known to be down, and those that have come up since.
+    /// Interfaces known to be down, and interfaces that have come up since.
     down: BTreeSet<u32>,
     risen: BTreeSet<u32>,
     /// When the changes so far are looked at.
@@ -83,7 +83,7 @@ impl Ways {
         self.due
     }
 
-    /// The silent nodes whose route has changed, or whose interface is up again.
+    /// The silent nodes with a changed route, or with an interface that is up again.
     pub(super) fn take(&mut self, now: Time, silent: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();

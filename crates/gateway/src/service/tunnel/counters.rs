@@ -44,7 +44,7 @@ pub(super) struct Counters {
     pub(super) packets_from_self: Counter,
     /// Released packets from an address that is not one host's; dropped.
     pub(super) packets_not_unicast: Counter,
-    /// Routes and rules that somebody removed, and that were put back.
+    /// Routes and rules put back after somebody had removed them.
     pub(super) routes_restored: Counter,
     /// Routes that stand aside because others' came.
     pub(super) routes_displaced: Counter,

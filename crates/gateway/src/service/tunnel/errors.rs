@@ -1,4 +1,4 @@
-//! ICMP errors to those whose packets cannot go on.
+//! Writes ICMP errors to senders whose packets cannot be forwarded.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -9,7 +9,7 @@ use base::time::Time;
 use crate::config;
 use crate::linux::offload;
 
-/// Who speaks for a gateway without an address of that version (RFC 7600).
+/// The source address of a gateway without an IPv4 address (RFC 7600).
 const DUMMY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 0, 8));
 
 /// Writes them, and not too many.
@@ -30,7 +30,7 @@ impl Errors {
         }
     }
 
-    /// What the sender of a packet is told.
+    /// The answer to the sender of a packet.
     pub(super) fn answer(&mut self, now: Time, error: icmp::Error, offender: &[u8]) -> Answer<'_> {
         let Ok(header) = Header::parse(offender) else { return Answer::None };
         let own = self.addresses.iter().find(|own| own.is_ipv4() == header.is_v4());
@@ -51,9 +51,9 @@ impl Errors {
 /// What becomes of an error.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Answer<'a> {
-    /// This, as the device takes it.
+    /// The error message, in the form that the device takes.
     Message(&'a [u8]),
-    /// None is owed, as to who sends to everybody.
+    /// No error is owed, as for a packet sent to everybody.
     None,
     /// It would be owed.
     TooMany,

@@ -1,5 +1,5 @@
-//! When calls leave from fresh ports: a peer that was called in vain for long may be behind an address translator that keeps
-//! a dead mapping for the port that all else leaves from.
+//! Decides when calls leave from fresh ports: a peer called in vain for long may be behind an address translator with
+//! a dead mapping for the usual port.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 /// The fresh ports, which all peers share.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
-    /// Sockets at the addresses of `listen`; those behind them have the fresh ports.
+    /// Number of sockets at the addresses of `listen`; the sockets behind them have the fresh ports.
     listening: usize,
     changed_at: Option<Time>,
     /// Nobody needs them any more.
@@ -23,7 +23,7 @@ pub(super) struct Ports {
 /// Where a handshake or keepalive leaves from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum From {
-    /// By this way, or one that suits.
+    /// By this way, or else a suitable one.
     Usual(Option<Way>),
     /// From a fresh port, and another than before if it is new.
     Fresh {
@@ -42,14 +42,14 @@ impl Ports {
         way.socket >= self.listening
     }
 
-    /// The way of a peer's handshakes and keepalives but for those that ask for a fresh port: after calls in vain from such a
-    /// port the usual one has its turns again.
+    /// The way of a peer's handshakes and keepalives, except calls that ask for a fresh port: after calls in vain from
+    /// a fresh port, the usual port has its turns again.
     pub(super) fn usual(&self, way: Option<Way>, is_called_afresh: bool) -> Option<Way> {
         way.filter(|way| !is_called_afresh || !self.is_fresh(*way))
     }
 
-    /// What is left of a way whose address may not be reached any more. A fresh port stays: it is in use because the others
-    /// do not work.
+    /// The usable rest of a way whose address may be unreachable now. A fresh port stays: it is in use because the
+    /// other ports do not work.
     pub(super) fn loosened(&self, way: Option<Way>) -> Option<Way> {
         way.filter(|way| self.is_fresh(*way)).map(|way| Way {
             source: None,

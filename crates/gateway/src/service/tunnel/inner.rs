@@ -5,12 +5,12 @@ use tunnel::secure::PeerId;
 use super::state::{LEAST_MTU, State};
 
 impl State {
-    /// The MTU that the device should have, if that has changed.
+    /// The device's wanted MTU, if it has changed.
     pub(super) fn take_device_mtu(&mut self) -> Option<usize> {
         std::mem::take(&mut self.is_mtu_new).then_some(self.device_mtu)
     }
 
-    /// The greatest packet for a peer that one datagram carries: connections had better keep to it.
+    /// The greatest packet for a peer that fits into one datagram; connections should keep to this size.
     pub(super) fn whole(&self, peer: PeerId) -> Option<usize> {
         Some(self.link(peer)?.session.as_ref()?.core.whole())
     }

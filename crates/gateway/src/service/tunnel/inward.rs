@@ -16,7 +16,7 @@ use crate::sys::{Arrivals, Arrived};
 
 /// Batches taken from the socket before the peers are looked after.
 const BATCHES: usize = 4;
-/// Datagrams for one hold of the lock.
+/// Datagrams handled during one hold of the lock.
 const HELD: usize = 64;
 
 /// A datagram that was looked at without the lock.
@@ -26,7 +26,7 @@ struct Sorted<'a> {
     way: Way,
     is_marked: bool,
     datagram: &'a mut [u8],
-    /// Its payload and whose it is; `None` for what is not data.
+    /// The payload with its peer; `None` for a datagram without data.
     data: Option<((PeerId, Incarnation), u64, Range<usize>)>,
     heard: Option<Heard>,
 }
@@ -135,7 +135,7 @@ fn sort<'a>(
     Some(Sorted { from, way, is_marked, datagram, data, heard })
 }
 
-/// Gives the cores what has come, and takes what they release.
+/// Gives received datagrams to the cores, and takes the packets that the cores release.
 fn take(shared: &Shared, sorted: &mut [Sorted<'_>], released: &mut Released) {
     let mut state = shared.state();
     let now = shared.now();
@@ -179,7 +179,7 @@ impl Released {
         });
     }
 
-    /// Writes what is released, as trains.
+    /// Writes released packets to the device, as trains.
     fn write(&mut self, shared: &Shared, routes: &Routes, own: &BTreeSet<IpAddr>) {
         let mut start = 0;
         for &Packet { peer, len, whole } in &self.packets {

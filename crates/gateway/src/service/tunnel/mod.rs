@@ -78,14 +78,14 @@ pub(super) const KIND: Kind = Kind {
 /// Clocks that are read within this time are read at once.
 const CLOSE: Duration = Duration::from_millis(100);
 
-/// The tunnels of this gateway. Its thread is the inward one.
+/// The tunnels of this gateway; the service's own thread is the inward one.
 struct Tunnel {
     config: config::Tunnel,
     private_key: PrivateKey,
     shared: Arc<Shared>,
     inward: Inward,
     changes: Changes,
-    /// The outward thread, and the one that asks for names.
+    /// The outward thread, and the thread that asks for names.
     others: [Second; 2],
 }
 
@@ -172,7 +172,7 @@ impl Tunnel {
         Ok(Self { config, private_key, shared, inward, changes, others: [outward, names] })
     }
 
-    /// Puts back what somebody has taken away, and learns this host's addresses when they change.
+    /// Puts back routes and rules that somebody has removed, and learns this host's addresses when they change.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
@@ -228,8 +228,8 @@ impl Shared {
         self.clock.now()
     }
 
-    /// The time, and what the wall clock says then: time since 1970. They are read so close together
-    /// that who was held up in between does not see a jump.
+    /// The time, and the wall clock's time since 1970. Both are read close together, so that a thread held up in
+    /// between sees no jump.
     fn clocks(&self) -> (Time, Duration) {
         loop {
             let (before, unix, now) = (self.now(), wall_clock(), self.now());
@@ -251,7 +251,7 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Acts on what is due, and tells the peers and the device what came of it.
+    /// Handles due timers, and passes the results to the peers and the device.
     fn act(&self) {
         let mut state = self.state();
         let (now, unix) = self.clocks();
@@ -282,7 +282,7 @@ impl Shared {
             self.asker.wake();
         }
         drop(state);
-        // First, so that no call is led into the tunnel whose far end it is for.
+        // First, so that no call to a far end is led into the tunnel to this far end.
         if let Some(endpoints) = endpoints {
             lock(&self.ways).set_endpoints(&endpoints);
         }
@@ -327,7 +327,7 @@ fn wanted(config: &config::Tunnel) -> Wanted<'_> {
     }
 }
 
-/// What is to lead to the peers, who are called at `endpoints`.
+/// The routes wanted for the peers, which are called at `endpoints`.
 fn wish(config: &config::Tunnel, device: &Device, mut endpoints: BTreeSet<IpAddr>) -> Wish {
     let called = config.peers.iter().filter_map(|peer| peer.endpoint.as_ref()?.address());
     endpoints.extend(called.map(|endpoint| endpoint.ip().to_canonical()));

@@ -1,7 +1,7 @@
-//! Asks name servers for the addresses of peers, on a thread of its own: files may be slow, and servers are.
+//! Asks name servers for the addresses of peers, on its own thread: files may be slow, and servers are.
 //!
-//! The questions carry the tunnel's mark. So they do not enter the tunnel whose far end they look for; where the server
-//! is in reach only by another tunnel, the second round finds it, which is not marked.
+//! Questions carry the tunnel's mark, so that no question for a far end enters the tunnel to this far end. The second
+//! round is not marked, and reaches servers behind another tunnel.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -29,13 +29,13 @@ use crate::sys::Udp;
 
 const HOSTS: &str = "/etc/hosts";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
-/// Where systemd-resolved says whom it asks.
+/// The file in which systemd-resolved lists its servers.
 const BEHIND_STUB: &str = "/run/systemd/resolve/resolv.conf";
 /// How long the start waits for names.
 const AT_START: Duration = Duration::from_secs(3);
-/// What is added to a wait in whole milliseconds, so that it does not end before its time.
+/// Added to a wait in whole milliseconds, so that the wait does not end too early.
 const ROUNDED_UP: Duration = Duration::from_millis(1);
-/// Octets of either file that are read.
+/// Most octets read from either file.
 const MAX_OCTETS: u64 = 4 << 20;
 /// Octets of the longest answer.
 const ANSWER: usize = 4_096;
@@ -64,7 +64,7 @@ struct Pending {
     peer: PeerId,
     name: Name,
     lookup: Lookup,
-    /// To the server that is being asked, and with which attempt.
+    /// The socket to the server being asked, and the number of the attempt.
     socket: Option<(usize, UdpSocket)>,
 }
 
@@ -76,8 +76,8 @@ impl Names {
     }
 }
 
-/// Asks for names before there are routes, so that also a server is found that asks others by itself: once everything leads
-/// into the tunnel, what such a server sends does too. It takes [`AT_START`] at most.
+/// Asks for names before there are routes, so that a server that asks other servers can answer too: once all traffic
+/// leads into the tunnel, the questions of such a server do too. Takes [`AT_START`] at most.
 ///
 /// # Errors
 /// When the kernel cannot be waited for.
@@ -137,7 +137,7 @@ impl Asker {
         found
     }
 
-    /// Sends what is due, and returns what has come of questions.
+    /// Sends due questions, and returns the outcomes of questions.
     fn act(&mut self, now: Time) -> Vec<Found> {
         let (mut found, mut at) = (Vec::new(), 0);
         while let Some(pending) = self.pending.get_mut(at) {
@@ -249,14 +249,15 @@ impl Shared {
     }
 }
 
-/// Those that there is a route to, if there is one to any.
+/// The addresses with a route; all addresses if none has a route.
 fn reachable(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let has_route = |ip: &&IpAddr| Udp::route_source(SocketAddr::new(**ip, 9), MARK).is_ok();
     let reached: Vec<_> = addresses.iter().filter(has_route).copied().collect();
     if reached.is_empty() { addresses } else { reached }
 }
 
-/// Whom to ask: with a stub on this host those whom it asks come first, because what it sends has not the tunnel's mark.
+/// The servers to ask. With a stub on this host, the stub's servers come first, because the stub's own questions lack
+/// the tunnel's mark.
 fn servers() -> Vec<SocketAddr> {
     let scope = |interface: &str| if_nametoindex(interface).ok();
     let servers = files::servers(&read(RESOLV_CONF), scope);

@@ -1,6 +1,6 @@
-//! When the name of a peer is asked for: at the start, and again whenever the peer does not answer.
+//! Decides when to ask for the name of a peer: at the start, and whenever the peer does not answer.
 //!
-//! What a name says counts only while the peer is not heard: where it is heard, it proves itself.
+//! The addresses of a name count only while the peer is not heard: a peer that is heard proves itself at its address.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ const FIRST: Duration = Duration::from_secs(1);
 /// Between an answer and the next question at most.
 pub(super) const LONGEST: Duration = Duration::from_secs(60);
 
-/// A name that a peer is called by, and what is known of it.
+/// The name by which a peer is called, and the known addresses.
 #[derive(Debug)]
 pub(super) struct Naming {
     pub(super) name: Name,
@@ -31,11 +31,11 @@ pub(super) struct Naming {
     failure: Option<Failure>,
 }
 
-/// Questions for those who ask name servers.
+/// Names to ask name servers for.
 pub(super) type Questions = VecDeque<(PeerId, Name)>;
 
 impl Naming {
-    /// For a peer that is configured so; `None` if it has no name.
+    /// The naming of a configured peer; `None` for a peer without a name.
     pub(super) fn of(now: Time, peer: &config::Peer) -> Option<Self> {
         let Some(Endpoint::Name(name, port)) = &peer.endpoint else { return None };
         Some(Self {
@@ -90,7 +90,7 @@ impl Naming {
                 }
                 had_failed || !is_same
             }
-            // What it had is as good as anything.
+            // The last known addresses are as good as any.
             Err(why) => self.failure.replace(why) != Some(why),
         }
     }

@@ -1,4 +1,4 @@
-//! What the log says of calls that come to nothing: the likely reasons, and what to do.
+//! Logs calls that come to nothing, with the likely reasons and the remedy.
 
 use std::net::SocketAddr;
 

@@ -95,7 +95,7 @@ fn is_same_peer(one: &config::Peer, other: &config::Peer) -> bool {
     routeless(one) == routeless(other)
 }
 
-/// The networks behind all peers, and who has them.
+/// The networks behind all peers, each with the name of its peer.
 pub(super) fn routes(config: &config::Tunnel) -> Vec<(String, Prefix)> {
     let of_peer = |peer: &config::Peer| {
         let (name, routes) = (peer.name.clone(), peer.routes.clone());

@@ -1,8 +1,8 @@
-//! The sockets that peers send to, one for each address of `listen`, and which of them a datagram leaves from: the
-//! one that the peer sends to, at first one that suits it.
+//! The sockets that peers send to, one for each address of `listen`. Chooses the socket for each datagram: the
+//! socket that the peer sends to, and at first a suitable one.
 //!
-//! Beside each is one without a port. When calls are in vain for long it is given one, another each time, in case an
-//! address translator on the way keeps a dead mapping for the port of `listen`.
+//! Beside each is a socket without a port. When calls are in vain for long, this socket gets a new port each time, in
+//! case an address translator on the way keeps a dead mapping for the port of `listen`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -20,15 +20,15 @@ const NONE: usize = usize::MAX;
 
 /// The sockets.
 pub(super) struct Sockets {
-    /// Those at the addresses of `listen`, then as many for fresh ports.
+    /// The sockets at the addresses of `listen`, then as many for fresh ports.
     all: Vec<Socket>,
-    /// The place of the one that is full and has to be waited for.
+    /// The place of the full socket to wait for.
     blocked: AtomicUsize,
 }
 
 struct Socket {
     at: SocketAddr,
-    /// The port that it has; 0 for a fresh one that is not in use.
+    /// The socket's port; 0 for an unused socket for fresh ports.
     port: AtomicU16,
     udp: Udp,
 }
@@ -38,7 +38,7 @@ struct Socket {
 pub(super) struct Way {
     /// The place of the socket.
     pub(super) socket: usize,
-    /// The address of this host, as far as the kernel tells.
+    /// The address of this host, if the kernel tells.
     pub(super) source: Option<IpAddr>,
     /// The number of the interface that a datagram came by, or has to leave by whatever routes say.
     pub(super) interface: Option<u32>,
@@ -64,7 +64,7 @@ impl Sockets {
                     if at.is_ipv6() { " (without IPv6 leave it out of tunnel.listen)" } else { "" };
                 format!("cannot open a UDP socket on {at}{remedy}")
             })?;
-            // What it sends goes where it would without the tunnel.
+            // Marked datagrams are routed as if there were no tunnel.
             udp.mark(MARK).context("cannot mark what is sent: CAP_NET_ADMIN is needed")?;
             // Older kernels say less, and datagrams leave from where the kernel chooses.
             let _ = udp.tell_destinations();
@@ -78,7 +78,7 @@ impl Sockets {
         self.all.iter().map(|socket| socket.udp.as_fd())
     }
 
-    /// The place of the one that is full.
+    /// The place of the full socket.
     pub(super) fn blocked(&self) -> Option<usize> {
         Some(self.blocked.load(Ordering::SeqCst)).filter(|place| *place != NONE)
     }
@@ -88,7 +88,7 @@ impl Sockets {
         self.all.get(self.blocked()?).map(|socket| socket.udp.as_fd())
     }
 
-    /// Takes what waits at one of them, at most a batch, and returns how many messages there are.
+    /// Receives datagrams waiting at one socket, at most a batch, and returns the number of messages.
     ///
     /// # Errors
     /// When the socket is broken.
@@ -103,13 +103,13 @@ impl Sockets {
         [has(0), has(1)]
     }
 
-    /// The address and port of a way, as far as they are known.
+    /// The address and port of a way, as far as known.
     pub(super) fn local(&self, way: Way) -> SocketAddr {
         let Socket { at, port, .. } = &self.all[way.socket];
         SocketAddr::new(way.source.unwrap_or(at.ip()), port.load(Ordering::Relaxed))
     }
 
-    /// How many there are at the addresses of `listen`: ways by others are from fresh ports.
+    /// The number of sockets at the addresses of `listen`; ways by other sockets are from fresh ports.
     pub(super) fn listening(&self) -> usize {
         self.all.len() / 2
     }
@@ -143,8 +143,8 @@ impl Sockets {
         }
     }
 
-    /// The way to an address: the one that was taken last if it leads there, else one that suits it: the only one of
-    /// its version; that at the address which the kernel would choose; that at all addresses; any.
+    /// The way to an address: the last way if it leads there, else the first suitable socket in this order: the only
+    /// socket of its version; the socket at the address that the kernel would choose; the socket at all addresses; any.
     pub(super) fn way(&self, to: SocketAddr, last: Option<Way>) -> Option<Way> {
         let serves = |socket: &Socket| socket.udp.versions()[usize::from(to.is_ipv6())];
         if let Some(way) = last.filter(|way| serves(&self.all[way.socket])) {
@@ -165,15 +165,15 @@ impl Sockets {
         Some(Way { socket, source: None, interface: None })
     }
 
-    /// Sends what is in `outbox`; returns whether all of it is gone. Otherwise that socket has to be waited for, and
-    /// what is for others waits with it.
+    /// Sends the datagrams in `outbox`; returns whether all are gone. Otherwise the socket has to be waited for, and
+    /// datagrams for other sockets wait as well.
     pub(super) fn send(&self, socket: usize, outbox: &mut Outbox) -> bool {
         let is_sent = self.all[socket].udp.send(outbox);
         self.blocked.store(if is_sent { NONE } else { socket }, Ordering::SeqCst);
         is_sent
     }
 
-    /// Sends a datagram of its own; returns whether the kernel took it.
+    /// Sends a single datagram; returns whether the kernel took the datagram.
     pub(super) fn send_alone(&self, to: SocketAddr, last: Option<Way>, datagram: &[u8]) -> bool {
         self.way(to, last).is_some_and(|way| {
             let head = Head { class: None, source: way.source, interface: way.interface };

@@ -1,6 +1,6 @@
-//! Which of this host's addresses datagrams leave from: the one that the peer sends to, as long as it is heard.
-//! A host with several uplinks is so answered by the address that was asked, which firewalls and address
-//! translators on the way insist on.
+//! Chooses the source address of datagrams: the address that the peer sends to, as long as the peer is heard.
+//! So a host with several uplinks answers from the address that was asked, as firewalls and address translators on
+//! the way demand.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ impl State {
         way: Way,
         datagram: &mut [u8],
     ) {
-        // What it is, and why it was dropped, is counted there.
+        // The peers count the datagram by kind, and by reason if dropped.
         let incoming = self.peers.handle_datagram(now, from, datagram);
         self.collect(now, Some((from, way)));
         if incoming == Incoming::Nothing
@@ -30,7 +30,7 @@ impl State {
         }
     }
 
-    /// A genuine datagram of a peer came to this address of ours.
+    /// Notes our address at which a genuine datagram of a peer arrived.
     pub(super) fn note_way(&mut self, peer: PeerId, from: SocketAddr, way: Way) {
         let is_there = self.peers.endpoint(peer) == Some(from);
         let is_asked = !is_there && self.peers.asked(peer) == Some(from);
@@ -57,8 +57,8 @@ impl State {
         self.control.pop_front().map(|(outgoing, from)| (from, outgoing.to, outgoing.datagram))
     }
 
-    /// Takes what the keys have to send. What goes back to where a datagram came from leaves from where that
-    /// came to.
+    /// Takes the datagrams that the keys have to send. An answer to a datagram leaves from the address at which the
+    /// datagram arrived.
     fn collect(&mut self, now: Time, came: Option<(SocketAddr, Way)>) {
         while let Some(outgoing) = self.peers.poll_transmit(now) {
             let from = match (came, outgoing.fresh) {

@@ -1,4 +1,4 @@
-//! The peers: their keys, and the core of each that is up.
+//! The state of all peers: their keys, and the core of each peer that is up.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +22,7 @@ use super::transmit::{Batch, Sending};
 use crate::config;
 use crate::service::complaints::{Complaints, Subject};
 
-/// How long a peer that was never heard may take before senders are told that it is unreachable.
+/// How long a peer never heard may take before senders are told that the peer is unreachable.
 const GRACE: Duration = Duration::from_secs(3);
 /// Octets that IPv6 needs to pass (RFC 8200, 5): the device never offers less.
 pub(super) const LEAST_MTU: usize = 1_280;
@@ -32,7 +32,7 @@ pub(super) struct State {
     pub(super) peers: Peers,
     /// Handshakes and keepalives, and where they leave from.
     pub(super) control: VecDeque<(Outgoing, From)>,
-    /// From which ports peers are called that do not answer.
+    /// The fresh ports for calls to peers that do not answer.
     pub(super) ports: Ports,
     /// Names to be asked for.
     pub(super) questions: Questions,
@@ -50,21 +50,22 @@ pub(super) struct State {
     are_endpoints_new: bool,
 }
 
-/// One peer as it is configured, and its session.
+/// A configured peer and its session.
 pub(super) struct Link {
     pub(super) peer: PeerId,
     pub(super) config: config::Peer,
     /// What it proves itself with.
     pub(super) keys: secure::Peer,
-    /// The name that it is called by, if it has one.
+    /// The name by which the peer is called, if any.
     pub(super) naming: Option<Naming>,
     /// Where it is heard.
     endpoint: Option<SocketAddr>,
-    /// Where it sends to, while it is heard.
+    /// The way by which the peer sends, while the peer is heard.
     pub(super) way: Option<Way>,
-    /// Where it was last heard from elsewhere, and where that came to: it is asked there whether it has moved.
+    /// Another address at which the peer was heard last, with the way of this datagram: the peer is asked there whether
+    /// it has moved.
     pub(super) elsewhere: Option<(SocketAddr, Way)>,
-    /// The number of the fresh port that it was called from last, since it was heard.
+    /// The number of the fresh port of the last call since the peer was heard.
     pub(super) fresh: u64,
     pub(super) session: Option<Session>,
     is_ready: bool,
@@ -72,13 +73,13 @@ pub(super) struct Link {
     due: Option<Time>,
     /// Since when there is no session.
     alone_since: Time,
-    /// Since when it is as it is: up, silent, down.
+    /// Start of the current state: up, silent or down.
     pub(super) since: Time,
     /// When it was asked for a sign of life last.
     asked_at: Time,
     /// Sessions with a peer that had started anew.
     pub(super) sessions: u64,
-    /// Lines about it, which it can provoke.
+    /// Limits the log lines that this peer can provoke.
     complaints: Complaints,
 }
 
@@ -196,7 +197,7 @@ impl State {
         outcome
     }
 
-    /// A datagram that was opened; false when it belongs to another life of the peer.
+    /// Takes an opened datagram; false if it belongs to another incarnation of the peer.
     pub(super) fn handle_datagram(
         &mut self,
         now: Time,
@@ -271,7 +272,7 @@ impl State {
         while let Some(event) = self.peers.poll_event() {
             self.take_secure(now, event);
         }
-        // What makes another one ready puts it at the end.
+        // An event that makes another link ready puts the link at the end.
         let mut at = 0;
         while let Some(&position) = self.ready.get(at) {
             at += 1;
@@ -284,7 +285,7 @@ impl State {
         }
     }
 
-    /// Lets the peers take turns: what the next one has ready goes into `batch`.
+    /// Lets the peers take turns: puts the next peer's ready datagrams into `batch`.
     pub(super) fn fill(&mut self, now: Time, batch: &mut Batch) -> Option<Sending> {
         while let Some(position) = self.ready.pop_front() {
             let Some(link) = &mut self.links[position] else { continue };
@@ -392,7 +393,7 @@ impl State {
                 self.are_endpoints_new = true;
                 let limit = self.max_mtu;
                 if let Some(link) = self.link_mut(peer) {
-                    // It has answered where it was asked.
+                    // The peer has answered at the address where it was asked.
                     link.way = match link.elsewhere.take_if(|(from, _)| *from == endpoint) {
                         Some((_, way)) => Some(way.by_routes()),
                         None => link.way,
@@ -569,7 +570,7 @@ impl State {
     }
 }
 
-/// When a peer that has a keepalive is to be asked for a sign of life: it was not heard for that long.
+/// When to ask a peer with a keepalive for a sign of life: after a silence of the keepalive's length.
 fn quiet_at(peers: &Peers, link: &Link) -> Option<Time> {
     let keepalive = link.config.keepalive?;
     link.session.as_ref().filter(|session| session.has_keys)?;

@@ -1,4 +1,4 @@
-//! What an operator sees of the tunnels.
+//! Reports the state of the tunnels to an operator.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -41,9 +41,9 @@ struct Status<'a> {
 struct Place {
     /// The address in use.
     endpoint: Option<SocketAddr>,
-    /// The address of ours that it sends to.
+    /// Our address to which the peer sends.
     local: Option<SocketAddr>,
-    /// The name that it is called by, with the port.
+    /// The peer's name for calls, with the port.
     endpoint_name: Option<String>,
     /// Why the name was not found when it was asked for last.
     endpoint_failure: Option<String>,
@@ -52,13 +52,13 @@ struct Place {
 /// How long ago something was, in seconds; `None` if never.
 #[derive(Serialize)]
 struct Ages {
-    /// Since the state is as it is.
+    /// Age of the current state.
     state_age_s: f64,
     heard_age_s: Option<f64>,
     handshake_age_s: Option<f64>,
 }
 
-/// What is known of the path; losses before repair.
+/// Measurements of the path; losses are before repair.
 #[derive(Serialize)]
 struct Path {
     rtt_ms: f64,

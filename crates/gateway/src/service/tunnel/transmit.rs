@@ -17,7 +17,7 @@ pub(super) struct Transmitter {
     outbox: Outbox,
     /// Whose datagrams are in the outbox.
     peer: Option<PeerId>,
-    /// The place of the socket that they leave by.
+    /// The place of the socket for these datagrams.
     socket: usize,
     plain: Batch,
 }
@@ -25,7 +25,7 @@ pub(super) struct Transmitter {
 /// Datagrams of one peer, yet to be sealed.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// Each with room around it for what sealing adds.
+    /// The datagrams' octets, each datagram with room around it for sealing.
     octets: Vec<u8>,
     datagrams: Vec<(Transmit, usize)>,
     scratch: Vec<u8>,
@@ -137,7 +137,7 @@ impl Transmitter {
     }
 }
 
-/// What an outer header says of its packet, if that is not what the socket says of all: they are all sent ECN-capable.
+/// The traffic class of the outer header, if different from the socket's default; all datagrams are sent ECN-capable.
 fn class(dscp: u8) -> Option<u8> {
     (dscp != 0).then_some(dscp << 2 | ecn::ECT_0)
 }

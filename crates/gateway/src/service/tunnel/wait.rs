@@ -1,4 +1,4 @@
-//! How the two threads sleep, and how one of them ends with the other.
+//! Puts the two threads to sleep, and ends one thread with the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +19,8 @@ pub(super) const INWARD: usize = 1;
 impl Shared {
     /// Until when a thread may sleep.
     ///
-    /// Only one of the threads waits for a deadline. The other may sleep past it: one that is
-    /// awake looks at all deadlines before it sleeps.
+    /// Only one of the threads waits for a deadline. The other thread may sleep past the deadline: an awake thread
+    /// looks at all deadlines before sleeping.
     pub(super) fn sleep(&self, who: usize) -> Option<Time> {
         let state = self.state();
         let due = state.next_timeout();
@@ -36,7 +36,7 @@ impl Shared {
     }
 }
 
-/// Another thread of a service. It ends when this is dropped, and its end wakes the first.
+/// Another thread of a service. Dropping this ends the thread, and the thread's end wakes the first thread.
 pub(super) struct Second {
     name: &'static str,
     is_over: Arc<AtomicBool>,
@@ -94,13 +94,14 @@ impl Drop for Second {
         self.is_over.store(true, Ordering::SeqCst);
         self.waker.wake();
         if let Some(thread) = self.thread.take() {
-            // What ended it was told, or nobody asks any more.
+            // The reason for its end was reported, or nobody asks any more.
             let _ = thread.join();
         }
     }
 }
 
-/// Wakes the first thread, which may run before this one is quite gone: it is told that it is worth waiting for.
+/// Wakes the first thread at the end of this one. The first thread may run before this one is quite gone; a flag
+/// tells the first thread that the end is worth waiting for.
 struct WakeAtEnd {
     has_ended: Arc<AtomicBool>,
     first: Arc<Waker>,

@@ -1,4 +1,4 @@
-//! Asking the gateway that runs in this network namespace.
+//! Asks the running gateway of this network namespace.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -17,19 +17,19 @@ use crate::explain::{Explanation, Question};
 use crate::supervisor::reload::Reloaded;
 use crate::supervisor::traffic::{Switch, Switched};
 
-/// A gateway that reloads may have to wait for what it starts.
+/// Longest wait for an answer: during a reload the gateway may have to wait for services to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Asks the gateway of this network namespace, or that with its control socket `at` this path, how
-/// it is; the answer is a JSON object.
+/// Asks for the status of this network namespace's gateway, or of the gateway with its control socket `at` this
+/// path; the answer is a JSON object.
 ///
 /// # Errors
-/// When none runs, or it may not be asked.
+/// When no gateway runs, or we may not ask it.
 pub fn ask_status(at: Option<&Path>) -> anyhow::Result<String> {
     ask(at, &Request::Status)
 }
 
-/// Lets such a gateway read its configuration again.
+/// Lets the gateway read its configuration again.
 ///
 /// # Errors
 /// As [`ask_status`].
@@ -37,7 +37,7 @@ pub fn ask_reload(at: Option<&Path>) -> anyhow::Result<Reloaded> {
     ask_for(at, &Request::Reload)
 }
 
-/// Lets such a gateway carry the traffic of a rule, or all traffic of its HF services, or refuse it.
+/// Lets the gateway carry or refuse the traffic of a rule, or all traffic of its HF services.
 ///
 /// # Errors
 /// As [`ask_status`].
@@ -49,7 +49,7 @@ pub fn ask_switch(
     ask_for(at, &Request::Switch(Switch { rule, is_enabled }))
 }
 
-/// Asks such a gateway what becomes of a flow.
+/// Asks the gateway to explain what it does with a flow.
 ///
 /// # Errors
 /// As [`ask_status`].
@@ -120,7 +120,7 @@ fn is_nobody(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
 }
 
-/// Who may, as far as can be seen.
+/// The error for a caller without permission: names the user who may ask, as far as can be seen.
 fn forbidden(path: &Path) -> anyhow::Error {
     let owner = fs::metadata(path).map(|it| Uid::from_raw(it.uid())).ok();
     let name = owner.and_then(|owner| User::from_uid(owner).ok().flatten()).map(|user| user.name);

@@ -1,4 +1,4 @@
-//! The control socket: who asks the gateway, what, and what it answers.
+//! The control socket: answers questions about the running gateway, and takes orders.
 //!
 //! ```text
 //!   client ── request in JSON, end ──▶ gateway
@@ -58,11 +58,12 @@ pub(super) struct Control {
     clients: Vec<Client>,
     /// Of the last client.
     number: u64,
-    /// Nobody can be accepted: as long as that no caller is waited for, who would end each wait at once.
+    /// Set while no connection can be accepted: the listener is not polled until then, because a waiting caller
+    /// would end each poll at once.
     deaf_until: Option<Time>,
 }
 
-/// One who asks, by whom it is answered.
+/// Identifies a client, so that the answer goes to the client that asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct ClientId(u64);
 
@@ -88,7 +89,7 @@ enum Stage {
 }
 
 impl Control {
-    /// Opens the socket, here or where it usually is, for this user or the one that we are.
+    /// Opens the socket, `at` this path or the usual one, for this `account` or our own user.
     ///
     /// # Errors
     /// When another gateway runs in this network namespace or has the socket, or it cannot be made.
@@ -96,7 +97,7 @@ impl Control {
         Place::open(at, account).map(Self::new)
     }
 
-    /// One whose network namespace may have other gateways.
+    /// A control socket whose network namespace may have other gateways.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -142,7 +143,7 @@ impl Control {
             if !flags.is_empty() && !client.go_on(&mut requests) {
                 return false;
             }
-            // We may have been slow ourselves: what it has said counts first.
+            // The gateway may have been slow itself: read the client's octets before judging the client.
             let is_slow = client.until <= now && !matches!(client.stage, Stage::Waiting);
             if is_slow {
                 debug!("a client of the control socket is too slow");

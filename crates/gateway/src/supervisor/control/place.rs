@@ -1,4 +1,4 @@
-//! Where the control socket is: one for each network namespace, so that only one gateway runs there.
+//! Places the control socket: one for each network namespace, so that only one gateway runs in each.
 //!
 //! ```text
 //!   /run/trackway                          root's: nobody else makes or removes names in it
@@ -7,7 +7,7 @@
 //!   └ lock/4026531840                      locked as long as the namespace's gateway lives, however it ends
 //! ```
 //! Only root opens files in `lock`, so no user can hold a lock of a namespace in which it runs no gateway. A gateway
-//! that another user starts locks `control.sock.lock` beside its socket instead, as does one whose socket is elsewhere.
+//! started by another user, or with its socket elsewhere, locks `control.sock.lock` beside its socket instead.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -31,16 +31,16 @@ use crate::linux::belongings::{RUN, base, folder, give_socket, namespace, own_fo
 const LOCKS: &str = "lock";
 const SOCKET: &str = "control.sock";
 
-/// A socket that is ours. Its name goes when it is dropped.
+/// The control socket of this gateway. Dropping the `Place` removes the socket's name.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) listener: UnixListener,
     socket: PathBuf,
-    /// Last, because others may use its name as soon as they are gone.
+    /// Last field, so dropped last: others may use the socket's name as soon as the locks are gone.
     _locks: Vec<Lock>,
 }
 
-/// A file that nobody else has locked. Its name goes when it is dropped.
+/// A file locked by this process alone. Dropping it removes the file's name.
 #[derive(Debug)]
 struct Lock {
     path: PathBuf,
@@ -48,11 +48,11 @@ struct Lock {
 }
 
 impl Place {
-    /// Takes the place of this network namespace's gateway, in place of one that is dead, and opens the
-    /// socket there or at another path.
+    /// Takes the place of this network namespace's gateway, also after a dead one, and opens the socket
+    /// there or at another path.
     ///
     /// # Errors
-    /// When one lives, or nothing can be made there.
+    /// When a gateway lives, or nothing can be made there.
     pub(super) fn open(at: Option<&Path>, account: Option<&Account>) -> anyhow::Result<Self> {
         let usual = folder().join(SOCKET);
         let made = Self::take(&usual, account);
@@ -92,7 +92,7 @@ impl Place {
             Lock::beside(usual, None)?
         };
         sweep(&base);
-        // One that another user has started has a lock of another kind.
+        // A gateway started by another user has a lock of another kind.
         if let Some(path) = candidates().iter().find(|path| far::is_alive(path)) {
             return Err(Taken(path.clone()).into());
         }
@@ -121,7 +121,7 @@ impl Place {
         Ok(Self { listener, socket: at.to_owned(), _locks: locks })
     }
 
-    /// One that has nothing to do with the network namespace.
+    /// A place independent of the network namespace.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -171,7 +171,7 @@ impl Lock {
                 Err((_, Errno::EWOULDBLOCK)) => return Err(Taken(path).into()),
                 Err((_, error)) => return Err(error).with_context(said),
             };
-            // The one that had it may have removed the name since it was opened.
+            // The previous holder may have removed the file's name since we opened the file.
             if is_still(&locked, &path) {
                 break locked;
             }
@@ -213,7 +213,7 @@ pub(super) fn candidates() -> Vec<PathBuf> {
     bases.into_iter().map(|base| base.join(namespace().to_string()).join(SOCKET)).collect()
 }
 
-/// Makes a folder that nobody else may change, or checks that it is one.
+/// Makes a folder that nobody else may change, or checks an existing folder for this.
 fn make_own(folder: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -270,7 +270,7 @@ fn remove_unlocked(lock: &Path, folder: &Path) {
         && is_still(&locked, lock)
     {
         let _ = fs::remove_file(folder.join(SOCKET));
-        // While it is locked no other gateway needs the folder. One with notes in it stays.
+        // While the lock is held no other gateway needs the folder. A folder with notes in it stays.
         let _ = fs::remove_dir(folder);
         let _ = fs::remove_file(lock);
         let _ = fs::remove_dir(folder);
@@ -305,7 +305,7 @@ mod tests {
         let is_left = UnixStream::connect(&at).is_ok();
         drop(place);
         let names = fs::read_dir(&folders[0]).unwrap().count();
-        // As a crash leaves them: a user's gateway, and one of root's.
+        // Files left by a crash: of a user's gateway, and of root's gateway.
         for folder in &folders[..3] {
             drop(UnixListener::bind(folder.join(SOCKET)).unwrap());
         }

@@ -1,4 +1,4 @@
-//! Control messages: what the kernel is told and tells of a message beside its octets.
+//! Encodes and parses control messages: options and metadata that accompany a datagram.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -83,14 +83,14 @@ impl Control {
     }
 }
 
-/// What is said of a datagram beside where it goes.
+/// Options of a datagram besides its destination.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Head {
     /// TOS or traffic class in the IP header; the socket's own if there is none.
     pub class: Option<u8>,
-    /// The address of this host that it comes from; the kernel chooses if there is none.
+    /// Source address, one of this host; the kernel chooses if there is none.
     pub source: Option<IpAddr>,
-    /// The number of the interface that it leaves by, whatever else routes say; routes decide if there is none.
+    /// The number of the outgoing interface, whatever routes say; routes decide if there is none.
     pub interface: Option<u32>,
 }
 
@@ -101,15 +101,15 @@ impl Head {
     }
 }
 
-/// What the kernel says of a message.
+/// Control data of a received message.
 #[derive(Default)]
 pub(super) struct Said {
     pub(super) traffic_class: u8,
     pub(super) segment: Option<usize>,
     pub(super) is_group: bool,
-    /// The address of this host that it came to, if it was sent to that alone.
+    /// The destination address, unless the datagram was sent to a group or to all.
     pub(super) to: Option<IpAddr>,
-    /// The number of the interface that it came by.
+    /// The number of the interface of arrival.
     pub(super) interface: Option<u32>,
 }
 

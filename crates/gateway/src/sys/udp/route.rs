@@ -1,4 +1,4 @@
-//! What the kernel says of a route before anything is sent by it.
+//! Asks the kernel about a route before sending by it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

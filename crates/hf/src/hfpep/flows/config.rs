@@ -1,15 +1,15 @@
-//! What can be set.
+//! Configuration of UDP flows: lifetimes, limits, and compression.
 
 use std::time::Duration;
 
-/// The parameters of flows of UDP.
+/// The parameters of UDP flows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
     /// How long a flow is remembered in which no datagram goes either way, and none can be under way.
     pub idle: Duration,
     /// How long a datagram is worth sending, unless its user says otherwise.
     pub lifetime: Duration,
-    /// Flows at a time that were opened here, and as many that others opened.
+    /// Most flows opened here at a time; other ends may open the same number.
     pub flows: usize,
     /// Octets of a flow that wait to be sent, 64 more for each datagram.
     pub queue: usize,

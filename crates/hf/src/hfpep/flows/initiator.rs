@@ -11,7 +11,7 @@ use super::{Arrived, Client, Flows, Name, NotCarried, Outgoing, Phase, Queue, St
 use crate::s5066::Address;
 use crate::slep::{Delivery, Reason};
 
-/// A flow, as the ends call it.
+/// Names a flow: the address of the other end, and the flow's number.
 type Key = (Address, Number);
 
 #[derive(Debug)]
@@ -35,16 +35,16 @@ struct Flow {
 
 #[derive(Debug)]
 enum Stage {
-    /// The other end was not heard yet, or does not know the flow any more: each datagram says whom it is between.
+    /// The other end was not heard yet, or no longer knows the flow: each datagram names the flow's client and target.
     Opening { last: Last },
-    /// It was. The last datagram since is kept: it goes again if the other end does not know the flow any more and has
-    /// not taken it.
+    /// The other end was heard. The last datagram since is kept: it goes again if the other end no longer knows the
+    /// flow and has not taken the datagram.
     Open { last: Last },
-    /// It carries none of its datagrams.
+    /// The other end carries no datagrams of the flow.
     Refused(Reason),
 }
 
-/// The last datagram that did not say whom it is between.
+/// The last datagram that did not name the flow's client and target.
 type Last = Option<(Delivery, Vec<u8>)>;
 
 impl Flows {
@@ -158,7 +158,7 @@ impl Flows {
                 let (Stage::Opening { last } | Stage::Open { last }) = &mut flow.stage else {
                     return;
                 };
-                // What was sent before it may be told of first.
+                // The other end may report an earlier datagram first.
                 let again = last.take_if(|(_, data)| checksum(data) == which);
                 flow.stage = Stage::Opening { last: last.take() };
                 let Some((delivery, data)) = again else { return };
@@ -171,7 +171,7 @@ impl Flows {
                 flow.stage = Stage::Refused(reason);
                 self.initiator.idle.set(&mut flow.until, now + self.config.refused, key);
             }
-            // It is for the responder.
+            // This word is for the responder.
             Word::Closed => {}
         }
     }

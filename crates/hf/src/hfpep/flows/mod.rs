@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Nothing waits for an answer, and nothing is asked: the first datagram of a flow, and each until the other end was
-//! heard, says whom the flow is between. The octets are in [`wire`]; what was decided is in `docs/guide/hfpep.md`.
+//! heard, names the flow's client and target. The octets are in [`wire`]; the design decisions are in
+//! `docs/guide/hfpep.md`.
 
 mod config;
 mod idle;
@@ -63,13 +64,13 @@ pub struct FlowId(pub u64);
 /// Whose a client's datagram is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Client {
-    /// Who has the target.
+    /// The node with the target.
     pub peer: Address,
-    /// By which of the user's entrances it came.
+    /// The user's entrance at which the datagram came in.
     pub entrance: u16,
-    /// Who sent it.
+    /// The client's address.
     pub address: SocketAddr,
-    /// Whom it is for.
+    /// The target's address.
     pub target: SocketAddr,
 }
 
@@ -80,7 +81,7 @@ pub struct Name {
     pub peer: Address,
     /// Whether it was opened here.
     pub is_initiator: bool,
-    /// As its initiator calls it.
+    /// The flow's number, as chosen by its initiator.
     pub number: Number,
 }
 
@@ -124,10 +125,10 @@ pub enum NotCarried {
     /// The other end has refused the flow a short time ago.
     #[error("the other end refused it: {0}")]
     Blocked(Reason),
-    /// There are too many flows, or too much of this one waits.
+    /// Too many flows, or too much data of this flow waits.
     #[error("too many flows, or too much waits in this one")]
     Full,
-    /// It is longer than what fits.
+    /// The datagram is too long to fit.
     #[error("{len} octets are too long, {most} fit")]
     TooLong {
         /// Octets of it.
@@ -157,7 +158,7 @@ pub struct Status {
     pub age: Duration,
     /// How long nothing went either way.
     pub idle: Duration,
-    /// What went either way.
+    /// Datagrams and octets that went either way.
     pub traffic: Traffic,
 }
 
@@ -198,7 +199,7 @@ impl Traffic {
 }
 
 impl Flows {
-    /// None yet. Their numbers begin anywhere, so that they are hardly those of a process before.
+    /// No flows yet. Flow numbers begin anywhere, so that they hardly repeat the numbers of an earlier process.
     #[must_use]
     pub fn new(config: Config, rng: &mut Rng) -> Self {
         Self {
@@ -259,7 +260,7 @@ impl Flows {
         earliest(self.initiator.next_timeout(), self.responder.next_timeout())
     }
 
-    /// What waits of a flow to be sent.
+    /// The queue of a flow's datagrams to be sent.
     pub fn queue_mut(&mut self, flow: Name) -> Option<&mut Queue> {
         if flow.is_initiator {
             self.initiator.queue_mut(flow.peer, flow.number)
@@ -268,7 +269,7 @@ impl Flows {
         }
     }
 
-    /// Counts a message that was not sent: there was no room for it.
+    /// Counts a message that was dropped for want of room.
     pub fn handle_dropped(&mut self) {
         self.stats.full += 1;
     }
@@ -288,7 +289,7 @@ impl Flows {
         }
     }
 
-    /// What was set.
+    /// The configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config

@@ -1,14 +1,14 @@
-//! What of a flow waits to be sent.
+//! The queue of a flow: datagrams to be sent or acknowledged, within a bound.
 
 use std::collections::VecDeque;
 
 use crate::slep::DatagramId;
 
-/// What a datagram takes beside its octets.
+/// Octets charged for a datagram beside its own.
 const EACH: usize = 64;
 
-/// Datagrams of a flow that SLEP has not sent yet, or that wait for the other end to acknowledge them. SLEP has a bound
-/// for all of them; without one for each flow, one of them would keep the others out.
+/// Datagrams of a flow that SLEP has not sent yet, or that wait for the other end's acknowledgement. SLEP has a bound
+/// for all flows together; without a bound for each flow, one flow would keep the others out.
 #[derive(Debug, Default)]
 pub struct Queue {
     waiting: VecDeque<(DatagramId, usize)>,

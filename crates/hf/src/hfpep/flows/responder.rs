@@ -69,8 +69,8 @@ impl Flows {
         let flow = self.responder.flows.get_mut(&id)?;
         flow.opening = opening;
         flow.openings += 1;
-        // The first is answered by the target, if by anybody. Who says it again was not answered yet, or the answer was
-        // lost; or it is on its way, and then so are several of these.
+        // The target answers the first opening, if anybody does. An initiator that repeats the opening has had no
+        // answer yet, or the answer was lost; or the answer is in flight, and then so are several openings.
         let is_accepted = flow.openings > 1 && flow.openings.is_power_of_two();
         if is_accepted {
             self.say(name, Word::Accepted);

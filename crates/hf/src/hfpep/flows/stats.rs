@@ -1,8 +1,8 @@
-//! What is counted.
+//! Counters of UDP flows and their datagrams.
 
 use serde::Serialize;
 
-/// Counters of flows since they were made; the last two are levels.
+/// Counters of UDP flows since creation; the last two are levels.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// Flows opened here.
@@ -14,22 +14,22 @@ pub struct Stats {
     /// Flows forgotten because nothing went either way.
     #[serde(rename = "udp_flows_idle")]
     pub idle: u64,
-    /// Flows, opened here or there, for which there was no room.
+    /// Flows refused for want of room, opened here or there.
     #[serde(rename = "udp_flows_refused")]
     pub refused: u64,
-    /// Flows of other ends that have another client or target now, or that nobody there knows any more.
+    /// Flows of other ends with another client or target now, or no longer known there.
     #[serde(rename = "udp_flows_closed")]
     pub closed: u64,
-    /// Datagrams of clients that were taken.
+    /// Datagrams accepted from clients.
     #[serde(rename = "udp_sent")]
     pub sent: u64,
-    /// Datagrams of them that said whom their flow is between.
+    /// Datagrams from clients that named their flow's client and target.
     #[serde(rename = "udp_opening")]
     pub opening: u64,
-    /// Datagrams of them that went again: the other end did not know their flow any more.
+    /// Datagrams from clients sent again because the other end no longer knew their flow.
     #[serde(rename = "udp_again")]
     pub again: u64,
-    /// Answers of targets that were taken.
+    /// Answers accepted from targets.
     #[serde(rename = "udp_answered")]
     pub answered: u64,
     /// Messages about flows that are no datagrams.
@@ -56,10 +56,10 @@ pub struct Stats {
     /// Messages that cannot be read.
     #[serde(rename = "udp_malformed")]
     pub malformed: u64,
-    /// Flows there are that were opened here.
+    /// Current flows opened at this end.
     #[serde(rename = "udp_flows_here")]
     pub opened_here: u64,
-    /// Flows there are that others have opened.
+    /// Current flows opened by other ends.
     #[serde(rename = "udp_flows_there")]
     pub opened_there: u64,
 }

@@ -1,4 +1,4 @@
-//! What two ends say about flows of UDP, version 0. A message is the data of one SLEP datagram between the
+//! Messages between two ends about flows of UDP, version 0. A message is the data of one SLEP datagram between the
 //! extended addresses [`USER`].
 //!
 //! ```text
@@ -16,7 +16,7 @@
 //!  how:  bit 7 IPv6, bit 6 reliable answers, bits 5 and 4 zero, bits 3 to 0 priority of answers
 //! ```
 //!
-//! What each means is in `docs/guide/hfpep.md`.
+//! The meaning of each is in `docs/guide/hfpep.md`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -24,7 +24,7 @@ use crate::slep::{Addresses, Reason};
 
 /// The extended address of both ends.
 pub const USER: u8 = 2;
-/// The same, as a datagram has it.
+/// The extended addresses of a datagram, the same for both ends.
 pub const ADDRESSES: Addresses = Addresses { to: USER, from: USER };
 /// Octets before the datagram of a message that is no opening.
 pub const HEADER: usize = 3;
@@ -49,16 +49,16 @@ const CLOSED: u8 = 3;
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Number(u32);
 
-/// What one end says to the other.
+/// A message from one end to the other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Message<'a> {
-    /// The flow that it is about.
+    /// The flow concerned.
     pub flow: Number,
-    /// What it says.
+    /// The contents.
     pub body: Body<'a>,
 }
 
-/// What a message says.
+/// The contents of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Body<'a> {
     /// A datagram for the target, and whom it is between: the responder need not know the flow.
@@ -80,7 +80,7 @@ pub struct Opening {
     pub destination: SocketAddr,
     /// Whether answers are repeated until this end has acknowledged them.
     pub is_reliable: bool,
-    /// Of answers, 0 to 15.
+    /// The priority of answers, 0 to 15.
     pub priority: u8,
 }
 
@@ -100,10 +100,10 @@ pub enum Word {
 /// Why octets are no message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
-    /// It is of a version that is not known here.
+    /// The version is not known here.
     #[error("version {0} of flows, version 0 is known here")]
     Version(u8),
-    /// It is too short for its kind, or too long.
+    /// The message is too short for its kind, or too long.
     #[error("{have} octets are no message of kind {kind}")]
     Length {
         /// The kind.
@@ -134,7 +134,7 @@ impl Number {
 }
 
 impl Opening {
-    /// Octets of a message before the datagram that opens its flow.
+    /// Octets in front of the datagram in a message with an opening.
     #[must_use]
     pub fn header(&self) -> usize {
         HEADER + 1 + 4 + if self.is_v6() { 32 } else { 8 }
@@ -169,7 +169,7 @@ impl Opening {
         }
     }
 
-    /// Reads the fields of an opening, and returns what follows them; `None` if they are not all there.
+    /// Reads the fields of an opening, and returns them with the rest; `None` if fields are missing.
     fn split_first(octets: &[u8]) -> Result<Option<(Self, &[u8])>, Malformed> {
         let Some((&[how, s1, s2, d1, d2], rest)) = octets.split_first_chunk() else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Connections whose initiator wants to know first whether there is a target.
+//! Connections whose initiator first waits for the far end to confirm the target.
 //!
 //! ```text
 //!  initiator                                      responder
@@ -16,7 +16,7 @@ use crate::hfpep::wire::Opening;
 use crate::s5066::Address;
 use crate::slep::{Addresses, Break, NotOpened, Options, Reason, StreamId};
 
-/// Where such streams are opened to: an end that knows nothing of them answers "no service".
+/// The addresses to which such streams are opened: an end without this service answers "no service".
 pub(super) const ADDRESSES: Addresses = Addresses { to: 1, from: 0 };
 
 impl HfPep {

@@ -1,4 +1,4 @@
-//! What a client says of itself to one that may be of ours.
+//! Announces a client, and its table of networks, to another client that may be one of ours.
 //!
 //! ```text
 //!   octet 0          1         5
@@ -20,7 +20,7 @@ const ASKS: u8 = 1;
 pub(super) struct Announcement {
     /// Whether it is to be answered, though nothing in it may be new.
     pub(super) asks: bool,
-    /// The name of the table that its sender has of its receiver; 0 for none.
+    /// The name of the sender's table for the receiver; 0 for none.
     pub(super) heard: u32,
     /// The networks behind the receiver.
     pub(super) table: Table,

@@ -1,6 +1,6 @@
 //! Numbers of any width, one after the other: written and read by the same description.
 
-/// Writes fields or reads them, so that what describes their order serves both.
+/// Writes or reads fields, so that one description of their order serves both directions.
 pub(super) trait Coder {
     /// Writes `value` in so many bits, at most 128, and gives it back; or reads it.
     ///
@@ -13,7 +13,7 @@ pub(super) trait Coder {
         Ok(self.bits(value.into(), 1)? != 0)
     }
 
-    /// The same for a number of which some values are so common that their place stands for them.
+    /// Codes a number with some common values, which are coded by their place in a list.
     fn one_of(&mut self, common: &[u32], value: u32, width: u32) -> Result<u32, Cut> {
         let of_place = usize::BITS - common.len().leading_zeros();
         let place = common.iter().position(|it| *it == value).unwrap_or(common.len());
@@ -94,7 +94,7 @@ pub(super) struct Reader<'a> {
     octets: &'a [u8],
     /// Octets that were begun.
     at: usize,
-    /// Bits of the last of them that were not read.
+    /// Unread bits of the last octet begun.
     free: u32,
 }
 

@@ -34,11 +34,11 @@ const CHECK_BITS: u32 = 8;
 const UDP: usize = base::ip::udp::HEADER;
 /// Octets of a TCP header without options.
 const TCP: usize = 20;
-/// Octets of an ICMP header as far as all messages have it, and of an echo.
+/// Octets of the ICMP header common to all messages, and of an echo's header.
 const ICMP: usize = 4;
 const ECHO: usize = 8;
 
-/// Times to live that are usual: of hosts that are gateways, and one hop behind them.
+/// Usual times to live: from hosts that are gateways, and from one hop behind gateways.
 const TTLS: [u32; 3] = [64, 63, 127];
 /// Flags that are usual: ACK, PSH ACK, FIN ACK.
 const FLAGS: [u32; 3] = [0x10, 0x18, 0x11];
@@ -51,7 +51,7 @@ const TIMESTAMPS: [u8; 4] = [1, 1, 8, 10];
 const TIMESTAMPS_LEN: usize = 12;
 /// The most words of options.
 const OPTION_WORDS: u32 = 4;
-/// Ports of clients, and of known services.
+/// Client ports begin at `HIGH`; ports of known services have `LOW_BITS` bits.
 const HIGH: u16 = 0x8000;
 const HIGH_BITS: u32 = 15;
 const LOW_BITS: u32 = 10;
@@ -75,7 +75,7 @@ pub enum Undone {
     /// It would be longer than a datagram can be.
     #[error("it is too long")]
     TooLong,
-    /// There is no agreement with its sender.
+    /// Nothing is agreed with the sender.
     #[error("nothing is agreed with its sender")]
     Unknown,
     /// It ends within its headers, or names a network that is in no table.
@@ -83,7 +83,7 @@ pub enum Undone {
     Unreadable,
 }
 
-/// What of a datagram does not follow from its length.
+/// Header fields of a datagram that do not follow from its length.
 #[derive(Clone, Debug)]
 struct Fields {
     is_v4: bool,
@@ -136,8 +136,8 @@ impl<'a> Context<'a> {
         first >> 2 == MARK
     }
 
-    /// The compressed form of a datagram, if it has a shorter one that [`Self::restore`] makes the same of
-    /// but for the identification of an atomic IPv4 datagram of UDP, TCP or ICMP, which becomes 0 (RFC 6864, 4.1).
+    /// The compressed form of a datagram, if there is a shorter one. [`Self::restore`] returns the same datagram but
+    /// for the identification of an atomic IPv4 datagram of UDP, TCP or ICMP, which becomes 0 (RFC 6864, 4.1).
     #[must_use]
     pub fn compress(&self, packet: &[u8]) -> Option<Vec<u8>> {
         let header = Header::parse(packet).ok()?;
@@ -147,7 +147,7 @@ impl<'a> Context<'a> {
             return None;
         }
         let packet = without_ident(&header, packet.to_vec());
-        // One whose transport is unusual or wrong keeps it as it is.
+        // A datagram with an unusual or wrong transport header keeps that header unchanged.
         [true, false].into_iter().find_map(|knows_transport| {
             let (fields, payload) = Fields::of(&header, &packet, knows_transport)?;
             let out = self.emit(&fields, &packet, payload)?;
@@ -195,7 +195,7 @@ impl<'a> Context<'a> {
         u128::from(hasher.finish() >> (u64::BITS - width))
     }
 
-    /// All fields in their order: writes those that are given, or reads them.
+    /// Writes the given fields, or reads them, in the order of the format.
     fn code(&self, coder: &mut impl Coder, it: &Fields) -> Result<Fields, Cut> {
         let is_v4 = !coder.flag(!it.is_v4)?;
         let icmp = if is_v4 { protocol::ICMP } else { protocol::ICMPV6 };
@@ -335,7 +335,7 @@ impl Fields {
         transport: Transport::Other,
     };
 
-    /// Those of a datagram, and where its payload begins.
+    /// The fields of a datagram, and where its payload begins.
     fn of(header: &Header, packet: &[u8], knows_transport: bool) -> Option<(Self, usize)> {
         let is_v4 = header.is_v4();
         let (transport, payload) = match knows_transport {
@@ -396,7 +396,7 @@ impl Fields {
                 number => pseudo_header(self.source, self.destination, number, len),
             };
             let sum = match sum.with(&packet[start..]).finish() {
-                // RFC 768: zero would say that there is none.
+                // RFC 768: zero would mean that there is no checksum.
                 0 if self.protocol == protocol::UDP => u16::MAX,
                 sum => sum,
             };
@@ -441,7 +441,7 @@ fn transport(header: &Header, octets: &[u8]) -> Option<(Transport, usize)> {
 }
 
 impl Transport {
-    /// Appends the header of so much payload; where its checksum belongs, if it has one.
+    /// Appends the header for a payload of this length; returns where the checksum belongs, if there is one.
     fn emit(&self, payload: usize, out: &mut Vec<u8>) -> Option<usize> {
         match self {
             Self::Icmp { kind, code, echo } => {
@@ -477,8 +477,8 @@ impl Transport {
     }
 }
 
-/// A datagram that is never fragmented needs no identification (RFC 6864, 4.1). Of transports that are not known it
-/// may be protected (RFC 4302, 3.3.3.1.1).
+/// A datagram that is never fragmented needs no identification (RFC 6864, 4.1). Unknown transports may protect the
+/// identification (RFC 4302, 3.3.3.1.1).
 fn without_ident(header: &Header, mut packet: Vec<u8>) -> Vec<u8> {
     let is_known = matches!(header.protocol, protocol::ICMP | protocol::TCP | protocol::UDP);
     if header.is_v4() && header.dont_fragment && is_known {

@@ -1,4 +1,4 @@
-//! Compressed datagrams that came before it was known by what they can be restored.
+//! Holds compressed datagrams that arrived before the table to restore them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const EACH: usize = 64;
 /// How long it takes at most until a node has told its table.
 const LIFETIME: Duration = Duration::from_secs(300);
 
-/// Those that wait, the oldest first.
+/// The waiting datagrams, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     u_pdus: VecDeque<(Time, Address, Vec<u8>)>,
@@ -50,7 +50,7 @@ impl Held {
         }
     }
 
-    /// Takes out those of a node, in the order in which they came; and how many were too old.
+    /// Takes out the datagrams of a node in order of arrival; also returns how many datagrams were too old.
     pub(super) fn take(&mut self, now: Time, from: Address) -> (Vec<Vec<u8>>, u64) {
         let dropped = self.expire(now);
         let all = std::mem::take(&mut self.u_pdus);

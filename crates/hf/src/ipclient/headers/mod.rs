@@ -38,7 +38,7 @@ pub use table::Table;
 
 use super::stats::Headers as Stats;
 
-/// Whom headers are compressed towards, and by what.
+/// Header compression: the peers with compressed headers, and their tables.
 #[derive(Debug)]
 pub(super) struct Headers {
     /// The nodes that routes lead to, no groups; none when nothing is compressed.
@@ -78,7 +78,7 @@ impl Headers {
         self.peers.get(&to)?.context(now, mode)?.compress(packet)
     }
 
-    /// A datagram was handed over, as this if it was compressed.
+    /// A datagram was handed over, in this compressed form if one is given.
     pub(super) fn handle_wrapped(&mut self, packet: &[u8], wrapped: Option<&[u8]>) {
         if let Some(wrapped) = wrapped {
             self.stats.compressed += 1;
@@ -92,7 +92,7 @@ impl Headers {
         self.tell(to, |peer| peer.due(now, mode))
     }
 
-    /// An announcement that goes by itself, and to whom.
+    /// An announcement to be sent by itself, and its destination.
     pub(super) fn urgent(&mut self, now: Time) -> Option<(Address, Vec<u8>)> {
         loop {
             let (&to, _) = self.peers.iter().find(|(_, peer)| peer.is_urgent())?;
@@ -115,8 +115,8 @@ impl Headers {
         Some(u_pdu)
     }
 
-    /// The datagrams that a U_PDU from a client at our access point makes known: none of an announcement, and none
-    /// of what can be no datagram, which is counted.
+    /// The datagrams in a U_PDU from a client at our access point: none for an announcement, and none for octets that
+    /// can be no datagram, which are counted.
     pub(super) fn unwrap(&mut self, now: Time, received: Received) -> Vec<Vec<u8>> {
         let Received { from, to, arrival, u_pdu, .. } = received;
         let first = u_pdu.first().map_or(0, |first| first >> 4);

@@ -1,4 +1,4 @@
-//! What two clients have told each other.
+//! The agreement of two clients on header compression, from their messages to each other.
 //!
 //! ```text
 //!             their announcement names our table, or
@@ -36,14 +36,14 @@ const SPACING: Duration = Duration::from_secs(60);
 /// The client at another node.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// The networks behind it, as our routes have them.
+    /// The networks behind the peer, according to our routes.
     ours: Table,
     our_name: u32,
-    /// The networks behind us, as its routes have them.
+    /// The networks behind us, according to the peer's routes.
     theirs: Option<Table>,
     /// When it last showed that it knows our table, while it is not in doubt.
     shown_at: Option<Time>,
-    /// Whether it compresses what it sends.
+    /// Whether the peer compresses its datagrams.
     compresses: bool,
     /// Whether it is sent datagrams.
     is_sent_to: bool,
@@ -56,7 +56,7 @@ pub(super) struct Peer {
 /// An announcement that the other end waits for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Owed {
-    /// By itself: what it answers came with ARQ, so that this node transmits anyway.
+    /// By itself: the announcement to be answered came with ARQ, so this node transmits anyway.
     AtOnce,
     /// Beside the next datagram.
     Beside,
@@ -85,7 +85,7 @@ impl Peer {
         self.ask_at = now;
     }
 
-    /// By what a datagram to it is compressed, if it is.
+    /// The context for compressing a datagram to the peer, if any.
     pub(super) fn context(&self, now: Time, mode: Mode) -> Option<Context<'_>> {
         let theirs = self.theirs.as_ref().filter(|_| self.is_shown(now, holds(mode)))?;
         Some(Context::new(&self.ours, theirs))
@@ -147,7 +147,7 @@ impl Peer {
         }
     }
 
-    /// Restores a datagram, which shows that its sender knows our table.
+    /// Restores a datagram, which shows that the sender knows our table.
     pub(super) fn handle_compressed(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! The networks behind a node, as another one routes them.
+//! The networks behind one node, according to the routes of another.
 //!
 //! ```text
 //!   in an announcement, one after the other:
@@ -24,10 +24,10 @@ const MOST: usize = 8;
 const WHOLE: usize = MOST - 1;
 /// Bits of a place after the first.
 const PLACE_BITS: u32 = 3;
-/// What kinds of IPv6 have above their number of bits.
+/// Offset of the kinds for IPv6: a kind is this plus the number of bits.
 const V6_KINDS: u8 = 64;
 
-/// Networks that are behind one node, so that an address in them is its host's part.
+/// Networks behind one node: the code for an address in such a network is its host part.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Table {
     v4: Vec<Prefix>,
@@ -119,7 +119,7 @@ impl Table {
         }
     }
 
-    /// What tells it from others, never 0.
+    /// The table's name, different from the names of others; never 0.
     #[must_use]
     pub fn name(&self) -> u32 {
         let (name, _) = key(&[self]);
@@ -143,7 +143,7 @@ impl Table {
             let after = place.and_then(|place| place.checked_sub(1)).unwrap_or(WHOLE);
             coder.small(after, PLACE_BITS)? + 1
         };
-        // One that is not in the table counts as in the network of all.
+        // An address outside the table counts as in the network of all addresses.
         let network = match networks.get(place) {
             Some(network) => *network,
             None if networks.is_empty() || place == WHOLE + 1 => all(is_v4),

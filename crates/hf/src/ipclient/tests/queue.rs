@@ -1,4 +1,4 @@
-//! What waits, and what does not have to be sent.
+//! Tests of waiting datagrams, and of datagrams that need not be sent.
 
 use std::time::Duration;
 

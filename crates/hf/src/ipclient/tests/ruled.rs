@@ -1,4 +1,4 @@
-//! What rules say of single datagrams.
+//! Tests of rules for single datagrams.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -9,10 +9,10 @@ use super::wire::{Cause, MAX_DATA, Order, Packet, Setup, State, Status};
 use super::{PREFILL, PROBE, STATUS};
 use crate::modem::{Event, Keying, Waveform};
 
-/// What a modem offers.
+/// The configuration of a modem for its station.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
-    /// What it transmits with.
+    /// The waveform for transmissions.
     pub waveform: Waveform,
     /// Whether a transmission has to wait until nothing is received (A.5.1.2.7.2); else it cuts the
     /// reception off.
@@ -54,7 +54,7 @@ enum Probe {
     Answered,
 }
 
-/// What the transmitter was told.
+/// The last command to the transmitter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Air {
     Off,
@@ -138,7 +138,7 @@ impl Dce {
         self.session.poll_octets(out)
     }
 
-    /// What the transmitter is to do, as of a station: `room` octets are wanted for the next block.
+    /// The transmitter's next step, in the terms of a station: `room` octets are wanted for the next block.
     pub fn poll_transmit(&mut self, now: Time, room: usize, out: &mut Vec<u8>) -> Option<Keying> {
         match self.air {
             Air::Off if self.state == State::Started || self.state == State::Draining => {
@@ -203,7 +203,7 @@ impl Dce {
         self.session.closed()
     }
 
-    /// What the session counts.
+    /// Counters of the session.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.session.stats
@@ -258,9 +258,9 @@ impl Dce {
                 }
                 None => self.queue(now, order, octets),
             },
-            // What still comes of it has no reception to belong to.
+            // Later octets of an aborted reception belong to no reception.
             Packet::AbortReception => self.end_reception(now),
-            // What only a modem says.
+            // Packets that only a modem sends.
             Packet::Carrier { .. }
             | Packet::InitialSetup(_)
             | Packet::Nak { .. }

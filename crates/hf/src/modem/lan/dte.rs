@@ -17,17 +17,16 @@ use crate::modem::{Event, Waveform};
 
 /// A refused start is tried again after this long (A.5.1.2.5, step 7).
 const START_AGAIN: Duration = Duration::from_millis(10);
-/// How often the status is asked for: a quarter of a block, within these.
+/// Interval between requests for the status: a quarter of a block, within these limits.
 const ASK: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 /// Octets to keep in a modem of which we do not know the blocks.
 const UNKNOWN_BLOCK: usize = 512;
 
 /// A station's session with a modem (MIL-STD-188-110D, A.5.1).
 ///
-/// Call it in this order: one `handle_*` or command; [`Dte::poll_event`] until `None`;
-/// [`Dte::poll_octets`] while the connection takes octets; then wait, at most until
-/// [`Dte::next_timeout`]. A transmission is one `start`, then `supply` whenever there is
-/// [`Dte::room`], then `end`; [`Event::Sent`] tells that it has left.
+/// Call it in this order: one `handle_*` or command; [`Dte::poll_event`] until `None`; [`Dte::poll_octets`] while the
+/// connection takes octets; then wait, at most until [`Dte::next_timeout`]. A transmission is one `start`, then
+/// `supply` whenever there is [`Dte::room`], then `end`; [`Event::Sent`] reports when the transmission has left.
 ///
 /// - facts: `handle_octets` of the modem, `handle_timeout`;
 /// - commands: `start`, `supply`, `end`, `abort_reception`;
@@ -38,7 +37,7 @@ pub struct Dte {
     session: Session,
     /// Rate and block size of the modem's transmissions.
     setup: Option<(u32, u32)>,
-    /// What the modem last said of its transmitter.
+    /// The state of the transmitter that the modem reported last.
     state: Option<State>,
     outgoing: Option<OutgoingBurst>,
     incoming: Incoming,
@@ -57,7 +56,7 @@ struct OutgoingBurst {
     is_ended: bool,
     /// Whether the modem was told so.
     is_end_told: bool,
-    /// The modem takes no more of it.
+    /// Whether the modem takes no more octets for this transmission.
     is_cut: bool,
     /// When to say Arm or Start again, or to ask for the status.
     again_at: Option<Time>,
@@ -69,7 +68,7 @@ enum Step {
     /// The modem does not take octets yet.
     #[default]
     Arming,
-    /// It takes octets, but does not transmit.
+    /// The modem takes octets, but does not transmit.
     Armed,
     Started,
 }
@@ -146,7 +145,7 @@ impl Dte {
         self.settle(now);
     }
 
-    /// Has the modem forget what it is receiving.
+    /// Makes the modem forget the current reception.
     pub fn abort_reception(&mut self, now: Time) {
         if self.incoming != Incoming::None {
             self.session.send(now, &Packet::AbortReception);
@@ -224,7 +223,7 @@ impl Dte {
         self.session.closed()
     }
 
-    /// What the session counts.
+    /// Counters of the session.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.session.stats
@@ -262,7 +261,7 @@ impl Dte {
                 Incoming::None | Incoming::Tail { .. } => {}
             },
             Packet::Transfer { order, octets, .. } => self.receive(order, octets),
-            // What only a station says.
+            // Packets that only a station sends.
             Packet::AbortReception | Packet::Arm | Packet::RequestStatus | Packet::Start => {
                 self.session.fail(now);
             }

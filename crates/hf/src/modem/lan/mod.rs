@@ -41,5 +41,5 @@ const PROBE: Duration = Duration::from_secs(6);
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// After this long without a packet from the other end, the session is over (A.5.1.2.2).
 const SILENCE: Duration = Duration::from_secs(30);
-/// A modem that transmits tells its status this often (A.5.1.2.5, step 8).
+/// Interval between status reports of a transmitting modem (A.5.1.2.5, step 8).
 const STATUS: Duration = Duration::from_secs(2);

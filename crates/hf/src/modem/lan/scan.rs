@@ -4,16 +4,16 @@ use base::crc;
 
 use super::wire::{CRC, HEADER, MAX_PAYLOAD, PREAMBLE, Packet};
 
-/// What stands at the head of a stream of octets.
+/// The first thing found in a stream of octets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Found<'a> {
     /// Not a whole packet.
     Nothing,
     /// Octets that belong to no packet.
     Noise(usize),
-    /// A packet of this many octets whose payload is damaged.
+    /// A packet of this many octets with a damaged payload.
     Damaged(usize),
-    /// A packet of this many octets that says nothing that is allowed.
+    /// A packet of this many octets with contents that the protocol does not allow.
     Wrong(usize),
     /// A packet and its octets.
     Packet(usize, Packet<'a>),

@@ -1,4 +1,4 @@
-//! What both ends of a session do: shake hands, stay alive, drop what is damaged, close on errors.
+//! The part of a session common to both ends: shake hands, stay alive, drop damaged packets, close on errors.
 
 use base::time::{Time, earliest};
 
@@ -18,7 +18,7 @@ pub enum Closed {
     /// The other end sent what is not allowed.
     #[error("the other end does not keep to the protocol")]
     Protocol,
-    /// The other end says that this one did.
+    /// The other end reports that we sent something not allowed.
     #[error("the other end reports an error of the protocol")]
     Refused,
     /// Nothing came for 30 s.
@@ -29,7 +29,7 @@ pub enum Closed {
     Version(u8),
 }
 
-/// What a session counts.
+/// Counters of a session.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Packets taken.
@@ -166,7 +166,7 @@ impl Session {
         self.input = input;
     }
 
-    /// The next packet that is for the user of this session, if there is a whole one from `read` on.
+    /// The next packet for the user of the session, if a whole one follows from `read` on.
     pub(super) fn read<'a>(
         &mut self,
         now: Time,

@@ -87,7 +87,7 @@ pub enum Packet<'a> {
     },
     /// The other end has made a mistake; the session is over.
     Error,
-    /// From the modem: what it is set up for.
+    /// From the modem: its setup.
     InitialSetup(Setup),
     /// Nothing to say.
     KeepAlive,
@@ -150,7 +150,7 @@ pub enum Cause {
     SecondFirst,
 }
 
-/// What a transmitter does.
+/// The activity of a transmitter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
     /// Nothing.
@@ -170,7 +170,7 @@ pub enum State {
 /// The status of a transmitter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Status {
-    /// What it does.
+    /// The transmitter's activity.
     pub state: State,
     /// Octets that it can take.
     pub space: u32,
@@ -178,14 +178,14 @@ pub struct Status {
     pub fill: u32,
     /// Milliseconds until it has to end for want of octets.
     pub critical_ms: u32,
-    /// Octets that it needs by then; 0 if it needs none.
+    /// Octets the modem needs by then; 0 if it needs none.
     pub critical_octets: u32,
 }
 
-/// What a modem is set up for.
+/// The setup of a modem.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Setup {
-    /// What the probe took, in milliseconds.
+    /// Round trip measured by the probe, in milliseconds.
     pub round_trip_ms: u32,
     /// The least delay of the connection that is reckoned with, in milliseconds.
     pub least_ms: u32,
@@ -198,7 +198,7 @@ pub struct Setup {
 }
 
 impl<'a> Packet<'a> {
-    /// The packet of this type with this payload.
+    /// Reads a packet from its type and payload.
     pub(super) fn of(kind: u8, payload: &'a [u8]) -> Option<Self> {
         match (kind, payload) {
             (TYPE_CONNECT, &[version]) => Some(Self::Connect { version }),

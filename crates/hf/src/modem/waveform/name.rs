@@ -1,4 +1,4 @@
-//! Waveforms as people write them: `9600`, `9600/long`, `240000/short`, `wideband/9600/medium`.
+//! Written names of waveforms: `9600`, `9600/long`, `240000/short`, `wideband/9600/medium`.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -8,10 +8,10 @@ use super::{Family, Interleaver, NoSuchWaveform, Waveform};
 /// Why a text names no waveform.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NotAWaveform {
-    /// It names one that does not exist.
+    /// The text names a waveform that does not exist.
     #[error(transparent)]
     None(#[from] NoSuchWaveform),
-    /// It is not written like one.
+    /// The text is not written like the name of a waveform.
     #[error(
         "{0:?} is no waveform: write a rate in bit/s and an interleaver, as in 9600/short, \
          240000/long or wideband/9600/medium"

@@ -15,7 +15,7 @@ pub enum Access {
     },
     /// A few stations, each with slots of its own, which repeat once the frequency is free.
     Slotted {
-        /// The index of this station's slot, from 0.
+        /// The slot of this station, counted from 0.
         position: u8,
         /// The number of stations.
         stations: u8,
@@ -23,7 +23,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// How long stations that have had a turn wait for those that have not.
+    /// How long stations that have had a turn wait for the other stations.
     #[must_use]
     pub fn wait_for_others(self, times: Times) -> Duration {
         match self {

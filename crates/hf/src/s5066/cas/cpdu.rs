@@ -73,7 +73,7 @@ pub enum Malformed {
     /// There are no octets.
     #[error("a C_PDU of no octets")]
     Empty,
-    /// The type is not one of 0 to 5.
+    /// The type is not between 0 and 5.
     #[error("unknown C_PDU type {0}")]
     Type(u8),
 }

@@ -7,10 +7,10 @@
 //!    announced: EOT, Annex C, section 3.2.3
 //! ```
 //!
-//! Nobody transmits during a reception or before an announced end; with one other station, a carrier that
-//! ends within the rounding of the announcement is that end. The station that must answer the
-//! last transmission goes first, and may ask for an answer itself: this is an exchange. After a long
-//! exchange, a station that has had a turn in it only answers, so that others can begin.
+//! Nobody transmits during a reception or before an announced end; with one other station, a carrier that ends within
+//! the rounding of the announcement marks the announced end. The station that must answer the last transmission goes
+//! first, and may ask for an answer itself: this is an exchange. After a long exchange, a station that has had a turn
+//! in it only answers, so that others can begin.
 //!
 //! ```text
 //!  A: data ─ B: answer, data ─ A: answer, data ─ … ─ A: answer │ slots: who has not had its turn │ the rest
@@ -132,8 +132,8 @@ impl Floor {
     pub fn handle_carrier_lost(&mut self, now: Time, answers: bool, has_others: bool) {
         self.is_answered &= !has_others;
         self.hears_carrier = false;
-        // With one other station, it is this end that was announced, which was rounded up. Others may
-        // not have heard it, and wait.
+        // With one other station, the announcement meant this end, rounded up. Further stations may not have heard the
+        // announcement, and wait.
         if self.access == Access::PointToPoint && self.announced().since(now) < EOT_UNIT {
             self.announced = self.announced.min(now);
             self.heard = None;
@@ -231,7 +231,7 @@ impl Floor {
         }
     }
 
-    /// How long this station, with data of this priority, waits for those that have not had a turn.
+    /// How long this station, with data of this priority, waits for stations without a turn yet.
     fn wait_of(&self, urgency: u8) -> Duration {
         let is_served = self.served.is_some_and(|served| served >= urgency);
         if is_served { self.wait_for_others() } else { Duration::ZERO }
@@ -333,7 +333,7 @@ impl Floor {
         }
     }
 
-    /// The first start of one of our slots that is not over at `from`.
+    /// The start of our first slot that is not over at `from`.
     fn slot(&self, from: Time, position: u8, stations: u8, others: Duration) -> Time {
         let slot = nanos(self.times.slot).max(1);
         let round = slot * u64::from(stations.max(1));

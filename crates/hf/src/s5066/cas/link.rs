@@ -58,7 +58,7 @@ pub enum Event {
     Refused(RejectReason),
     /// No request was answered.
     Unanswered,
-    /// It was up and is down.
+    /// The link was up and is down.
     Broken {
         /// Whether others were kept out.
         is_exclusive: bool,
@@ -70,7 +70,7 @@ pub enum Event {
 pub struct Owed {
     /// The C_PDU.
     pub c_pdu: Cpdu<'static>,
-    /// The number of its frame, if it matters: repetitions of a call keep their number.
+    /// The number of the frame, if relevant: repetitions of a call keep their number.
     pub id: Option<u16>,
 }
 
@@ -135,7 +135,7 @@ impl PhysicalLink {
         }
     }
 
-    /// Asks for a link (Annex B, section 3.2.1); `id` is the number of its frames, so that repeats are known as such.
+    /// Asks for a link (Annex B, section 3.2.1); `id` is the number of its frames, by which repeats are recognised.
     ///
     /// An exclusive link replaces a soft one that is up or requested. `calls` is the number of requests
     /// before the call fails, if it differs from the configuration.
@@ -208,7 +208,7 @@ impl PhysicalLink {
                 self.handle_request(now, id, is_exclusive, is_long, refusal);
             }
             Cpdu::Accepted => {
-                // It can only be the answer to this call.
+                // The frame can only answer this call.
                 if let State::Calling { in_doubt, was_up: true, .. } = &mut self.state {
                     *in_doubt = false;
                 }
@@ -299,7 +299,7 @@ impl PhysicalLink {
         Some(owed)
     }
 
-    /// What happened.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -313,7 +313,7 @@ impl PhysicalLink {
         }
     }
 
-    /// What will be sent next.
+    /// The next C_PDU to be sent.
     #[must_use]
     pub fn owed(&self) -> Option<Owed> {
         self.owed.front().copied()
@@ -400,7 +400,7 @@ impl PhysicalLink {
         self.owe(Cpdu::Accepted, None);
         self.state = State::Up { id: Some(id), is_exclusive, is_long, used_at: now };
         let is_caller = crossed.is_some();
-        // A call that was taken before, and data with it: the peer has not heard what became of it.
+        // A call was accepted before, and data with it: the peer has not heard the outcome.
         let in_doubt = self.accepted.replace(id) == Some(id);
         self.in_doubt = true;
         self.events.push_back(Event::Made { is_exclusive, is_caller, is_long, in_doubt });

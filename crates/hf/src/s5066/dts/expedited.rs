@@ -1,7 +1,7 @@
 //! Expedited ARQ: one C_PDU at a time, each with numbers of its own from 0 on (Annex C, 6.1.3).
 //!
-//! Acknowledgements do not say of which C_PDU they are. By turns that is no doubt: one that is
-//! heard after our transmission ended is of the C_PDU that was sent last.
+//! Acknowledgements do not name their C_PDU. Because the stations take turns, there is no doubt: an acknowledgement
+//! heard after our transmission ended belongs to the C_PDU sent last.
 
 use std::collections::VecDeque;
 
@@ -77,7 +77,7 @@ impl Sender {
     /// `None` if nothing was sent that it can be about: such a frame is invalid now.
     pub fn handle_ack(&mut self, report: &Report<'_>, turn: u64) -> Option<Acked> {
         let acked = self.open.as_mut().and_then(|open| {
-            // One that cannot be is not to stop the sender.
+            // An impossible acknowledgement must not stop the sender.
             let is_possible = open.arq.has_sent() && open.arq.is_possible(report);
             if is_possible { open.arq.handle_ack(report, turn).ok() } else { None }
         });
@@ -136,7 +136,7 @@ impl Sender {
         room: usize,
     ) -> Option<(Expedited<'_>, bool)> {
         self.handle_timeout(now);
-        // A name that comes round must not be the last one that the peer knows.
+        // A name that wraps around must not be the last one known to the peer.
         if self.open.is_none()
             && self.given_up + 1 < IDS
             && let Some(ArqPdu { id: request, octets, expires, .. }) = self.waiting.pop_front()
@@ -162,14 +162,14 @@ impl Sender {
         Some((expedited(id, outgoing.data), outgoing.is_repeat))
     }
 
-    /// A frame that may fill what is left of our transmission `turn`.
+    /// A frame to fill the rest of our transmission `turn`.
     pub fn poll_spare(&mut self, turn: u64, room: usize) -> Option<Expedited<'_>> {
         let open = self.open.as_mut()?;
         let id = open.id;
         open.arq.poll_spare(turn, room).map(|outgoing| expedited(id, outgoing.data))
     }
 
-    /// What became of a C_PDU.
+    /// The outcome of a C_PDU.
     pub fn poll_outcome(&mut self) -> Option<(RequestId, Outcome)> {
         self.outcomes.pop_front()
     }
@@ -281,10 +281,10 @@ impl Receiver {
         self.arq.handle_ack_sent();
     }
 
-    /// What is to be acknowledged, for a frame of type 5.
+    /// The acknowledgement to send in a frame of type 5.
     ///
-    /// `None` when nothing was heard since the last one: it would be taken for one of a C_PDU of
-    /// which nothing has arrived.
+    /// `None` when nothing was heard since the last acknowledgement: a further one would seem to acknowledge a C_PDU
+    /// of which nothing has arrived.
     #[must_use]
     pub fn ack(&self) -> Option<Acknowledgement> {
         self.arq.ack().filter(|_| self.is_ack_due())

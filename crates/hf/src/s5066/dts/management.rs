@@ -10,22 +10,22 @@ const MAX_WAITING: usize = 16;
 /// An order wire message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Message {
-    /// What stands in the order wire.
+    /// The contents of the order wire.
     pub eow: Eow,
-    /// What follows, at most [`MAX_MESSAGE`] octets.
+    /// The rest of the message, at most [`MAX_MESSAGE`] octets.
     pub extended: Vec<u8>,
 }
 
-/// What became of a message.
+/// The outcome of a message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Sent {
     /// The other end has it.
     Acknowledged(Message),
-    /// It was never acknowledged: the link is lost.
+    /// The message was never acknowledged: the link is lost.
     Failed(Message),
 }
 
-/// A frame to be sent: its order wire, and what is its own.
+/// A management frame to send: the order wire, and the frame's own fields.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ManagementFrame<'a> {
     /// The order wire of the frame; any may be put in an acknowledgement.
@@ -138,7 +138,7 @@ impl Messages {
         }
     }
 
-    /// The next frame for a transmission; what is given counts as sent.
+    /// The next frame for a transmission; a returned frame counts as sent.
     pub fn poll(&mut self) -> Option<ManagementFrame<'_>> {
         if let Some(id) = self.owed.take() {
             let (is_valid, is_ack) = (false, true);
@@ -164,7 +164,7 @@ impl Messages {
         Some(ManagementFrame { eow: Some(open.message.eow), management })
     }
 
-    /// What became of a message.
+    /// The outcome of a message.
     pub fn poll_sent(&mut self) -> Option<Sent> {
         self.sent.pop_front()
     }

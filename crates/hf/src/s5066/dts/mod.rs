@@ -7,8 +7,8 @@
 //!                   management, reset
 //! ```
 //!
-//! The machines are for one peer each, hold no clock, and know nothing of air time: who owns them
-//! decides when this station transmits, and tells them which of its transmissions it is.
+//! Each machine serves one peer, holds no clock, and knows nothing of air time: its owner decides when this station
+//! transmits, and passes the number of each transmission.
 
 pub mod arq;
 pub mod datagram;

@@ -1,9 +1,8 @@
-//! How long frames and transmissions are.
+//! Chooses the lengths of frames and transmissions.
 //!
-//! A frame of n octets costs its header and is lost as a whole with any of its bits. With bit
-//! errors that are independent, the share of the air that is of use is greatest near
-//! `n = sqrt(header / (8 ber))`. The rate of bit errors is estimated from what acknowledgements
-//! say was lost.
+//! A frame of n octets costs its header and is lost as a whole with any of its bits. With independent bit errors, the
+//! useful share of the air is greatest near `n = sqrt(header / (8 ber))`. The rate of bit errors is estimated from
+//! losses reported in acknowledgements.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use crate::modem::Waveform;
 
 /// The longest segment (Annex C, section 3.2.10: ten bits of length).
 pub const MAX_SEGMENT: usize = 1023;
-/// The shortest that is worth its header.
+/// The shortest segment worth its header.
 pub const MIN_SEGMENT: usize = 64;
 /// The unit of an EOT, which is rounded up (Annex C, section 3.2.3).
 pub const EOT_UNIT: Duration = Duration::from_millis(500);
@@ -30,7 +29,7 @@ const CREDIT: f64 = 0.05;
 /// with each.
 const FRAMES_PER_TRANSMISSION: u32 = 8;
 
-/// What is known of a link from what was lost on it.
+/// The quality of a link, estimated from its losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
     frames: f64,
@@ -51,8 +50,8 @@ impl Quality {
         Self { frames: 0.0, lost: 0.0, octets: 0.0 }
     }
 
-    /// Takes what an acknowledgement said of frames: how many, of how many octets on the air
-    /// together, and how many of them were lost.
+    /// Takes an acknowledgement's report on frames: their number, their octets on the air together, and how many were
+    /// lost.
     pub fn handle_report(&mut self, frames: u32, octets: usize, lost: u32) {
         let keep = 0.5_f64.powf(f64::from(frames) / MEMORY);
         self.frames = self.frames * keep + f64::from(frames);

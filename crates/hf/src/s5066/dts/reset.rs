@@ -6,8 +6,8 @@
 //!   Action::Full ◀────────────── RESET ACK, id ── its data begins anew
 //! ```
 //!
-//! While a request is open its end sends no data and no acknowledgements of data, and ignores those
-//! it hears. An end that obeys a request gives up its own: both windows begin anew once.
+//! While a request is open, its end sends no data and no acknowledgements of data, and ignores received ones. An end
+//! that obeys a request gives up its own: both windows begin anew once.
 
 use super::wire::{Fsn, Reset};
 
@@ -28,15 +28,15 @@ pub enum Action {
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
-    /// Requests of this end that were answered.
+    /// Requests of ours with an answer.
     pub answered: u64,
-    /// Requests of this end that were not.
+    /// Requests of ours without an answer.
     pub failed: u64,
     /// Requests of the other end that were obeyed.
     pub obeyed: u64,
     /// Their repeats.
     pub repeats: u64,
-    /// Acknowledgements of nothing that is open.
+    /// Acknowledgements for no open request.
     pub stray: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct Resets {
     stats: Stats,
 }
 
-/// A request that waits for its acknowledgement.
+/// A request still without its acknowledgement.
 #[derive(Clone, Copy, Debug)]
 struct OpenReset {
     id: u8,
@@ -64,7 +64,7 @@ struct OpenReset {
 impl Resets {
     /// No reset is under way; a request is sent in at most `max_tries` transmissions.
     ///
-    /// `first_id` is best random: then an end that restarted is not taken for one that repeats.
+    /// `first_id` is best random: then a restarted end is not taken for a repeating one.
     #[must_use]
     pub fn new(first_id: u8, max_tries: u32) -> Self {
         Self {
@@ -139,7 +139,7 @@ impl Resets {
         }
     }
 
-    /// The next frame for a transmission; what is given counts as sent.
+    /// The next frame for a transmission; a returned frame counts as sent.
     pub fn poll(&mut self) -> Option<Reset> {
         if let Some(id) = self.owed.take() {
             return Some(Reset { is_ack: true, id, ..Reset::default() });
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn both_ends_begin_anew_once_whatever_is_lost() {
-        // Which of the transmissions get through.
+        // The transmissions to get through, by bits.
         for fate in 0..64_u32 {
             let mut ends = [Resets::new(7, 10), Resets::new(9, 10)];
             let mut full = [0, 0];

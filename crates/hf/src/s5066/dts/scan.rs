@@ -14,7 +14,7 @@ pub enum Heard<'a> {
         frame: Frame<'a>,
         /// All its octets, from the sync on.
         octets: &'a [u8],
-        /// Octets of the transmission before it.
+        /// Octets of the transmission before the frame.
         place: u64,
     },
     /// A header that arrived as it was sent and makes no sense.
@@ -25,7 +25,7 @@ pub enum Heard<'a> {
         kind: u8,
         /// The octets of the header, from the sync on.
         octets: &'a [u8],
-        /// Octets of the transmission before it.
+        /// Octets of the transmission before the header.
         place: u64,
     },
 }
@@ -35,7 +35,7 @@ pub enum Heard<'a> {
 pub struct Stats {
     /// Frames with a good header.
     pub frames: u64,
-    /// Those of them with a bad segment.
+    /// Frames with a good header and a bad segment.
     pub bad_segments: u64,
     /// Sync octets without a good header after them.
     pub bad_headers: u64,
@@ -67,9 +67,9 @@ impl Scanner {
         Self::default()
     }
 
-    /// The next frame in what was kept and `octets`, of which it takes as many as it looks at.
+    /// Finds the next frame in the kept octets and `octets`, and takes the octets looked at.
     ///
-    /// `None` means that all is taken: call it until then.
+    /// `None` means that all octets are taken: call it until then.
     pub fn poll(&mut self, octets: &mut &[u8]) -> Option<Heard<'_>> {
         let (start, len) = loop {
             match self.seek(false) {
@@ -81,8 +81,7 @@ impl Scanner {
         self.take(start, len, false)
     }
 
-    /// Nothing more comes of this transmission: the next frame in what was kept, if only its
-    /// header is whole.
+    /// The transmission has ended: returns the next frame in the kept octets, even if only the header is whole.
     ///
     /// Call it until `None`; then nothing is kept.
     pub fn flush(&mut self) -> Option<Heard<'_>> {
@@ -237,7 +236,7 @@ mod tests {
     fn a_header_without_sense_is_told() {
         let mut stream = Vec::new();
         data(0).emit(&mut stream);
-        // A warning has one octet of its own, not three.
+        // Warnings have one octet of their own, not three.
         stream[2] = 0xf0;
         let sum = base::crc::header(&stream[2..16]);
         stream[16..18].copy_from_slice(&sum.to_le_bytes());

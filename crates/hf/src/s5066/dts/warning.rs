@@ -1,4 +1,4 @@
-//! Which frames earn a warning (Annex C, section 6.1).
+//! Decides which frames earn a warning (Annex C, section 6.1).
 
 use super::wire::Reason;
 

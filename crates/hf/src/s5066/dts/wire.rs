@@ -68,13 +68,13 @@ const CRC32: usize = 4;
 /// A D_PDU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Frame<'a> {
-    /// What every frame says.
+    /// The header, common to all frames.
     pub header: Header,
-    /// What it is for.
+    /// The body, by the frame's purpose.
     pub body: Body<'a>,
 }
 
-/// What every frame says (Annex C, section 3.2).
+/// Fields common to all frames (Annex C, section 3.2).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Header {
     /// The order wire.
@@ -86,18 +86,18 @@ pub struct Header {
     pub to: Address,
     /// From whom.
     pub from: Address,
-    /// Octets of both addresses together, 1 to 7 (section 3.2.4); more are taken when they need it.
+    /// Octets of both addresses together, 1 to 7 (section 3.2.4); longer addresses take more.
     pub address_size: u8,
 }
 
-/// What a frame is for.
+/// The purpose of a frame, and its fields.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Body<'a> {
     /// Kinds 1 and 5, told apart by `is_expedited` (sections 3.4 and 3.8).
     Ack {
-        /// Of expedited data.
+        /// Whether expedited data is acknowledged.
         is_expedited: bool,
-        /// What arrived.
+        /// The frames that arrived.
         ack: Ack<'a>,
     },
     /// Kinds 0 and 9; with an acknowledgement 2 and 11 (sections 3.3 and 3.5).
@@ -106,15 +106,14 @@ pub enum Body<'a> {
         numbers: Numbers,
         /// A piece of a C_PDU.
         data: Data<'a>,
-        /// What arrived from the other side.
+        /// The frames that arrived from the other side.
         ack: Option<Ack<'a>>,
     },
     /// Kinds 7 and 8 (sections 3.10 and 3.11).
     Datagram(Datagram<'a>),
     /// Kind 4 (section 3.7).
     Expedited(Expedited<'a>),
-    /// Kind 13 (EP10): an extension of a type that is not known here; octets after its header are not
-    /// part of it.
+    /// Kind 13 (EP10): an extension of unknown type; octets after the header do not belong to it.
     Extension {
         /// The extended type.
         kind: u8,
@@ -134,14 +133,14 @@ pub enum Body<'a> {
     Reset {
         /// How long numbers are.
         numbers: Numbers,
-        /// What is to be reset.
+        /// The windows to reset.
         reset: Reset,
     },
     /// Kind 15 (section 3.12).
     Warning {
         /// The kind of the frame it is about, 4 bits.
         received: u8,
-        /// What was wrong.
+        /// The fault.
         reason: Reason,
     },
 }
@@ -175,9 +174,9 @@ impl std::fmt::Debug for CpduSegment<'_> {
 pub struct Data<'a> {
     /// The number of the frame.
     pub fsn: Fsn,
-    /// It is the first piece.
+    /// The segment is the first piece.
     pub is_start: bool,
-    /// It is the last piece.
+    /// The segment is the last piece.
     pub is_end: bool,
     /// In-order delivery: the C_PDU waits for those sent before it.
     pub in_order: bool,
@@ -194,9 +193,9 @@ pub struct Data<'a> {
 /// A segment of an expedited C_PDU by ARQ (Annex C, section 3.7).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Expedited<'a> {
-    /// It is the first piece.
+    /// The segment is the first piece.
     pub is_start: bool,
-    /// It is the last piece.
+    /// The segment is the last piece.
     pub is_end: bool,
     /// The C_PDU, 0 to 15.
     pub id: u8,
@@ -220,7 +219,7 @@ pub struct Datagram<'a> {
     pub size: u16,
     /// Where in it the segment lies.
     pub offset: u16,
-    /// Half seconds during which pieces of it are still sent.
+    /// Half seconds during which pieces of the C_PDU are still sent.
     pub window: u16,
     /// The octets.
     pub segment: CpduSegment<'a>,
@@ -231,7 +230,7 @@ pub struct Datagram<'a> {
 pub struct Management<'a> {
     /// The order wire holds a message to be acknowledged.
     pub is_valid: bool,
-    /// It acknowledges frame `id` of the other side.
+    /// The frame acknowledges frame `id` of the other side.
     pub is_ack: bool,
     /// The number of the frame.
     pub id: u8,
@@ -239,16 +238,16 @@ pub struct Management<'a> {
     pub extended: Option<&'a [u8]>,
 }
 
-/// What is to be reset (Annex C, section 3.6).
+/// The windows to reset (Annex C, section 3.6).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Reset {
     /// All windows of both sides begin anew.
     pub is_full: bool,
     /// The receiver of this is asked to send `is_rx_command`.
     pub is_tx_request: bool,
-    /// The receiver of this sets its lower edge to `lwe`.
+    /// The receiver sets its lower edge to `lwe`.
     pub is_rx_command: bool,
-    /// It was done.
+    /// The reset was done.
     pub is_ack: bool,
     /// The new lower edge.
     pub lwe: Fsn,
@@ -303,7 +302,7 @@ impl<'a> Frame<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// The segment, if it has one.
+    /// The segment, if the frame has one.
     #[must_use]
     pub const fn segment(&self) -> Option<CpduSegment<'a>> {
         match self {

@@ -24,7 +24,7 @@ pub struct Config {
     pub rate: Rate,
     /// The configuration of the interface for clients.
     pub sis: sis::Config,
-    /// The timeouts and retries of its links.
+    /// The timeouts and retries of links.
     pub link: cas::link::Config,
     /// How it shares the frequency.
     pub access: Access,
@@ -56,7 +56,7 @@ pub struct Config {
     pub long_window: u32,
     /// The most unacknowledged segments with short sequence numbers, up to 128.
     pub short_window: u32,
-    /// Extensions of Edition 3 that it uses with stations which announce them too.
+    /// Extensions of Edition 3 used with stations that announce the same.
     pub extensions: Extensions,
 }
 
@@ -66,8 +66,8 @@ pub enum Rate {
     /// The configured waveform is kept, unless the peer asks for another.
     #[default]
     Fixed,
-    /// The rate rises while few frames are lost, and falls when many are. This needs waveforms that
-    /// their preamble identifies, and a modem that takes the waveform of each transmission from us.
+    /// The rate rises while few frames are lost, and falls when many are. This needs waveforms identified by their
+    /// preamble, and a modem that takes the waveform of each transmission from us.
     Adaptive,
     /// The modem determines the waveform, and neither we nor peers can change it. The driver reports
     /// it by [`super::Node::handle_waveform`].
@@ -125,7 +125,7 @@ impl Extensions {
         self.variable_segments = own.variable_segments && profiles.has(Profiles::VARIABLE_SEGMENTS);
     }
 
-    /// Takes a station's announcement of our own layouts; without one it knows none of them.
+    /// Takes a station's announcement of our own layouts; a station without an announcement knows no layout of ours.
     pub(super) fn learn_ours(&mut self, own: Self, said: Option<Introduction>) {
         self.padding = own.padding && said.is_some_and(|said| said.padding);
         self.long_numbers = own.long_numbers && said.is_some_and(|said| said.long_numbers);
@@ -133,7 +133,7 @@ impl Extensions {
 }
 
 impl Config {
-    /// A node that shares its frequency with one other, and whose modem transmits at once.
+    /// A node with a modem that transmits at once, and one other station on its frequency.
     #[must_use]
     pub fn new(address: Address, waveform: Waveform) -> Self {
         Self {

@@ -13,7 +13,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub(super) struct Contact {
     pub(super) heard_at: Time,
-    /// The number of our latest transmission that it has acknowledged.
+    /// The number of our latest transmission acknowledged by the station.
     pub(super) acked_turn: u64,
     /// The number of successive answers that did not come.
     pub(super) silences: u32,

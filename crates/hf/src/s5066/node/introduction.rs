@@ -1,26 +1,25 @@
-//! How two stations of ours know each other (EP10).
+//! Introductions, by which two stations of ours know each other (EP10).
 //!
-//! The layouts of long sequence numbers and of padding are not public, so ours are nobody else's.
-//! A public bit that says "long numbers" would be the promise of another's layout: what is ours is
-//! told and believed in an extension frame (type 13), in front of each request for a link and each
-//! acceptance.
+//! The layouts of long sequence numbers and of padding are not public, so ours are nobody else's. A public bit that
+//! says "long numbers" would be the promise of another's layout: our layouts are announced and believed in an
+//! extension frame (type 13), in front of each request for a link and each acceptance.
 //!
 //! ```text
 //!  type 13:  extension 0x54 | "TRKW" | 0 0 0 0 0 LINK_LONG LONG PADDING
 //! ```
 //!
-//! Who does not know the frame warns of it or ignores it, and is sent nothing that is ours.
+//! A station that does not know the frame warns of it or ignores it, and is sent nothing in our layouts.
 
 use super::Extensions;
 
-/// What a station says of the layouts that are ours.
+/// A station's announcement of the layouts that are ours.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Introduction {
-    /// It reads padding.
+    /// The station reads padding.
     pub(super) padding: bool,
-    /// It reads long numbers.
+    /// The station reads long numbers.
     pub(super) long_numbers: bool,
-    /// The link that it asks for, or accepts, has them.
+    /// Whether the link requested or accepted has long numbers.
     pub(super) is_long: bool,
 }
 
@@ -42,13 +41,14 @@ pub(super) const fn copies(is_long: bool) -> usize {
 pub(super) struct Malformed;
 
 impl Introduction {
-    /// Of a station that can do this, for a link with such numbers; none if it has nothing of ours.
+    /// Introduces a station with these extensions, for a link with long numbers or not; none without any layout of
+    /// ours.
     pub(super) fn new(extensions: Extensions, is_long: bool) -> Option<Self> {
         let Extensions { padding, long_numbers, .. } = extensions;
         (padding || long_numbers).then_some(Self { padding, long_numbers, is_long })
     }
 
-    /// Reads an extension of this kind.
+    /// Parses the octets of an introduction.
     pub(super) fn parse(octets: &[u8]) -> Result<Self, Malformed> {
         let Some((&NAME, &[flags])) = octets.split_first_chunk() else { return Err(Malformed) };
         Ok(Self {

@@ -88,7 +88,7 @@ pub struct Node {
     /// When the next transmission may start, if something must wait for that.
     start_at: Option<Time>,
     trial: rate::Trial,
-    /// The number of transmissions so far.
+    /// The count of transmissions until now.
     turns: u64,
     /// The station that must answer the last transmission.
     asked: Option<Address>,
@@ -153,7 +153,7 @@ impl Node {
         self.settle(now);
     }
 
-    /// Whether a client's octets should be taken now; otherwise leave them in its connection.
+    /// Whether to take octets from a client now; otherwise leave the octets in its connection.
     #[must_use]
     pub fn wants_octets(&self, client: ClientId) -> bool {
         self.sis.wants_octets(client)
@@ -192,7 +192,7 @@ impl Node {
             if peer.contact.handle_timeout(now) {
                 self.sis.handle_pause(*address, false);
             }
-            // A hard link stays up as long as its clients want it.
+            // A hard link stays up while its clients want it.
             let is_hard = peer.link.is_exclusive() && self.sis.is_hard_linked(*address);
             let is_quiet = now.since(peer.contact.heard_at) >= self.config.link.idle;
             if is_hard && is_quiet && peer.link.is_up() && !peer.has_data() {
@@ -231,7 +231,7 @@ impl Node {
         self.sis.poll_unclaimed()
     }
 
-    /// The client that last said something which could not be read, and what, since the previous call.
+    /// The client that last sent something unreadable, and the unreadable octets, since the previous call.
     pub fn poll_unreadable(&mut self) -> Option<(ClientId, Unreadable)> {
         self.sis.poll_unreadable()
     }
@@ -276,7 +276,7 @@ impl Node {
         self.config.address
     }
 
-    /// The waveform that it transmits with now.
+    /// The waveform the node transmits with now.
     #[must_use]
     pub fn waveform(&self) -> Waveform {
         self.waveform
@@ -294,7 +294,7 @@ impl Node {
         &self.stats
     }
 
-    /// The counters of its clients' side.
+    /// The clients' side of the node, with its counters.
     #[must_use]
     pub fn sis(&self) -> &sis::Server {
         &self.sis
@@ -323,9 +323,9 @@ impl Node {
         turn.into_iter().chain(reception).min().map(|at| at + LONGEST_MODEM_SILENCE)
     }
 
-    /// Fetches requests from the clients' side, the most urgent first: before a transmission as many
-    /// as it can carry, and during one hardly any, so that later clients get a share of the next.
-    /// Less urgent requests take no room from more urgent ones.
+    /// Fetches requests from the clients' side, the most urgent first: before a transmission a full load, and during
+    /// one hardly any, so that later clients get a share of the next transmission. Less urgent requests take no room
+    /// from more urgent ones.
     fn pull(&mut self, now: Time) {
         let room = match &self.turn {
             Some(turn) if !turn.may_grow() => LEAST_WAITING,

@@ -37,7 +37,7 @@ pub(super) struct Peer {
     pub(super) wants_exclusive: bool,
     /// Whether no new data is begun, because an exclusive link to it or to another is wanted.
     pub(super) is_finishing: bool,
-    /// The waveform that it asked us for, until it knows that we accept.
+    /// The waveform the peer requested from us, until the peer knows our acceptance.
     pub(super) wanted_rate: Option<Waveform>,
     /// The number of our latest transmission with data for it.
     pub(super) served: u64,
@@ -165,7 +165,7 @@ impl Peer {
         given_up
     }
 
-    /// Whether there is data for it.
+    /// Whether data waits for the peer.
     pub(super) fn has_data(&self) -> bool {
         !self.waiting.is_empty() || self.has_begun()
     }
@@ -194,7 +194,7 @@ impl Peer {
         waiting.max(self.sender.urgency())
     }
 
-    /// The lowest priority among them, which is that of data that fills transmissions.
+    /// The lowest priority among requests and data for the peer: the priority of data that fills transmissions.
     pub(super) fn least_urgency(&self) -> u8 {
         let waiting = self.waiting.last_if(false).map(|request| request.priority);
         waiting.into_iter().chain(self.sender.least_urgency()).min().unwrap_or_default()
@@ -305,7 +305,7 @@ impl Peer {
         link.max(exclusive) + others * header
     }
 
-    /// Octets on the air of one acknowledgement of all its data, with so many of addresses.
+    /// Octets on the air for one acknowledgement of all the peer's data, with this many octets of addresses.
     pub(super) fn ack_len(&self, addresses: usize) -> usize {
         let acks = self.receiver.acks(ACK_LIST);
         let expedited = self.expedited_in.ack();
@@ -350,7 +350,7 @@ impl Peer {
     }
 }
 
-/// Requests for a link to a station that was lost: noise or a collision may destroy one of them.
+/// How often a link to a lost station is requested: noise or a collision may destroy one request.
 const CALLS_OF_LOST: u32 = 2;
 /// The step of reset numbers between successive links, so that a late reset is recognised as old.
 const RESET_STEP: u8 = 37;

@@ -71,7 +71,7 @@ impl Node {
         turn.put(config, stats, records, FrameKind::Control, to, eow, body)
     }
 
-    /// The next reset, or acknowledgement of one.
+    /// The next reset, or the acknowledgement of a reset.
     fn produce_reset(&mut self, to: Address) -> bool {
         let Self { peers, turn: Some(turn), config, stats, records, .. } = self else {
             return false;
@@ -85,8 +85,8 @@ impl Node {
         turn.put(config, stats, records, FrameKind::Control, to, Eow::None, body)
     }
 
-    /// The next C_PDU about a link; one that makes or ends it is sent twice, as all depends on it. So is
-    /// the introduction where the length of sequence numbers depends on it.
+    /// The next C_PDU about a link. A C_PDU that makes or ends a link is sent twice, because everything depends on it.
+    /// The introduction is sent twice too, when the length of sequence numbers depends on it.
     fn produce_link(&mut self, to: Address) -> bool {
         let Some(owed) = self.peers.get_mut(&to).and_then(|peer| peer.link.poll_owed()) else {
             return false;
@@ -324,8 +324,8 @@ impl Node {
         self.put(FrameKind::Padding, to, Eow::None, Body::Padding { count })
     }
 
-    /// The extensions of this node, which calls and answers to them announce (EP7). Edition 3 does not
-    /// have this message.
+    /// The extensions of this node, announced in calls and in answers to calls (EP7). Edition 3 does not have this
+    /// message.
     fn profiles(&self) -> Eow {
         match self.config.extensions {
             Extensions::NONE => Eow::None,

@@ -1,10 +1,10 @@
 //! The data rate of this node: requested by its peers, advised by them, or adapted to the channel
 //! (Annex C, section 3.11; EP4).
 //!
-//! Waveforms that their preamble identifies need no agreement: the sender just changes. It slows down
-//! when a slower rate would carry more, or when nobody answers. It speeds up after some time without
-//! losses, and waits longer after each wrong attempt. If the modem does not take the rate from its
-//! station, the node follows the modem and refuses requests of peers.
+//! A waveform that is identified by its preamble needs no agreement: the sender just changes. The node slows down when
+//! a slower rate would carry more, or when nobody answers. The node speeds up after some time without losses, and
+//! waits longer after each wrong attempt. If the modem does not take the rate from its station, the node follows the
+//! modem and refuses requests of peers.
 
 use std::time::Duration;
 

@@ -30,7 +30,7 @@ pub(super) struct Reception {
     asks: bool,
     /// Whether it had frames for other stations.
     has_others: bool,
-    /// The stations that sent frames to this one.
+    /// Stations that sent frames to this node.
     heard: BTreeSet<Address>,
     /// The announcements of our own layouts that stations made.
     introduced: BTreeMap<Address, Introduction>,
@@ -42,14 +42,14 @@ impl Reception {
         self.last
     }
 
-    /// How long it lasts so far.
+    /// How long the reception has lasted.
     pub(super) fn lasts(&self, now: Time) -> Duration {
         now.since(self.began)
     }
 }
 
 impl Node {
-    /// Begins a reception, which ends one that the modem has not reported to be over.
+    /// Begins a reception, and ends an earlier one whose end the modem has not reported.
     pub(super) fn begin_reception(
         &mut self,
         now: Time,
@@ -337,11 +337,11 @@ impl Node {
                 peer.sender.reset_since(turns);
                 peer.link.handle_not_connected();
             }
-            // It missed the call that came with the data.
+            // The peer missed the call that came with the data.
             Reason::NotConnected if peer.link.is_calling() => {
                 peer.sender.repeat_unanswered(turns, Repeat::All);
             }
-            // It does not read our own layouts, so it has not taken data in them.
+            // The peer does not read our own layouts, so it has not taken data in them.
             Reason::UnknownKind | Reason::Invalid if matches!(received, LONG_DATA..=LONG_RESET) => {
                 peer.extensions.learn_ours(Extensions::NONE, None);
                 if peer.link.is_up() && peer.link.is_long() {

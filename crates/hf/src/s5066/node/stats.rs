@@ -32,7 +32,7 @@ pub struct Stats {
     pub warnings_sent: u64,
     /// Records dropped because nobody fetched them.
     pub records_dropped: u64,
-    /// Times that the modem did not report the end of what it did.
+    /// Times when the modem failed to report the end of its work.
     pub modem_silences: u64,
     /// Changes of the data rate.
     pub rate_changes: u64,
@@ -41,7 +41,7 @@ pub struct Stats {
 /// Frames heard, and what was wrong with some.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Received {
-    /// Nanoseconds for which there was a carrier of others.
+    /// Nanoseconds of carrier from other stations.
     #[serde(rename = "carrier_ms", serialize_with = "in_milliseconds")]
     pub nanos: u64,
     /// Frames without errors heard for this node or for all nodes.
@@ -56,7 +56,7 @@ pub struct Received {
     /// Malformed C_PDUs, dropped.
     #[serde(rename = "c_pdus_malformed")]
     pub malformed: u64,
-    /// Acknowledgements of data that was not sent.
+    /// Acknowledgements for data never sent.
     pub stray_acks: u64,
     /// Warnings heard.
     pub warnings_heard: u64,
@@ -71,7 +71,7 @@ pub struct SPdus {
     /// S_PDUs that the peer acknowledged, or that were sent without acknowledgement.
     #[serde(rename = "s_pdus_done")]
     pub done: u64,
-    /// S_PDUs that failed, which was reported to their clients.
+    /// S_PDUs that failed, reported as failed to their clients.
     #[serde(rename = "s_pdus_failed")]
     pub failed: u64,
     /// S_PDUs received, and their octets.
@@ -132,7 +132,7 @@ fn frames<S: Serializer>(sent: &ByKind, to: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Tally {
-    /// Counts one of this many octets.
+    /// Counts one more, with this many octets.
     pub fn add(&mut self, octets: usize) {
         self.count += 1;
         self.octets += octets as u64;

@@ -1,4 +1,4 @@
-//! What a node tells of the air, of other stations and of what waits.
+//! Status of a node: airtime, other stations, and waiting data.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ pub struct Station {
     pub link: Link,
     /// When it was last heard; `None` if it never was.
     pub heard_at: Option<Time>,
-    /// Octets for it of which nothing was sent, all priorities.
+    /// Octets waiting for the station, in PDUs with nothing sent yet, over all priorities.
     pub waiting: usize,
-    /// Whether it has not acknowledged all that was sent to it.
+    /// Whether the station has not acknowledged everything sent so far.
     pub is_sending: bool,
 }
 
@@ -31,22 +31,22 @@ pub enum Link {
     Down,
     /// The station is called.
     Calling,
-    /// It did not answer, and is called again later.
+    /// The station did not answer, and is called again later.
     Pausing,
-    /// It is established.
+    /// The link is established.
     Up,
 }
 
-/// What the air was used for since the node began.
+/// Use of the air since the node began.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Airtime {
-    /// The time for which this node transmitted.
+    /// The time this node spent transmitting.
     pub transmitted: Duration,
-    /// The time for which it heard others.
+    /// The time this node heard others.
     pub heard: Duration,
-    /// Octets of data frames that it sent for the first time.
+    /// Octets of data frames sent by this node for the first time.
     pub sent: u64,
-    /// Octets of S_PDUs that it received.
+    /// Octets of S_PDUs received by this node.
     pub delivered: u64,
 }
 
@@ -56,8 +56,8 @@ impl Node {
         self.peers.iter().map(|(&address, peer)| peer.status(address))
     }
 
-    /// Octets of U_PDUs of which nothing was sent, by priority: at the clients' side and for all
-    /// stations. Expedited ones count as of the highest priority.
+    /// Octets of U_PDUs with nothing sent yet, by priority: at the clients' side and for all stations. Expedited ones
+    /// count with the highest priority.
     #[must_use]
     pub fn queues(&self) -> [usize; PRIORITIES] {
         let mut queues = self.sis.queues();
@@ -69,7 +69,7 @@ impl Node {
         queues
     }
 
-    /// What the air was used for, what is under way included.
+    /// How the air was used until now, current transmission and reception included.
     #[must_use]
     pub fn airtime(&self, now: Time) -> Airtime {
         let turn = self.turn.as_ref().map_or(Duration::ZERO, |turn| turn.lasts(now));

@@ -1,4 +1,4 @@
-//! Transmission: when it starts, how long it is, and which stations it is for.
+//! Transmissions: when they start, how long they are, and for which stations.
 //!
 //! ```text
 //!  preamble | control  acks  expedited  again, new, datagrams ...   | fill: acks, again, padding |
@@ -35,7 +35,7 @@ pub(super) struct Turn {
     announced: Time,
     /// Octets that its blocks hold.
     room: usize,
-    /// Whether no frame has announced its end yet, so that what comes meanwhile may go along.
+    /// Whether no frame has announced the transmission's end yet, so that new data may go along.
     may_grow: bool,
     /// Octets of frames so far.
     used: usize,
@@ -60,7 +60,7 @@ pub(super) struct Turn {
     pub(super) copies: u8,
     /// Octets of frames without acknowledgement.
     pub(super) datagrams: usize,
-    /// Whether it ends an exchange, so that it only answers and needs no answer.
+    /// Whether the transmission ends an exchange, and therefore only answers and needs no answer.
     pub(super) is_last: bool,
 }
 
@@ -72,14 +72,14 @@ const ADDED: Duration = Duration::from_secs(5);
 const FRAME: usize = 16;
 
 impl Turn {
-    /// How long it lasts so far, its preamble included.
+    /// How long the transmission has lasted, its preamble included.
     pub(super) fn lasts(&self, now: Time) -> Duration {
         self.end.min(now).max(self.start).since(self.start)
     }
 }
 
 impl Node {
-    /// Octets by which a datagram's header is longer than that of data.
+    /// Octets by which a datagram's header exceeds a data frame's.
     pub(super) const DATAGRAM_EXTRA: usize = 6;
 
     /// The next instruction for the modem. Poll while it transmits for us and has room, and while it
@@ -129,14 +129,14 @@ impl Node {
             || self.peers.values().any(|peer| peer.has_work())
     }
 
-    /// The highest priority of what there is to transmit.
+    /// The highest priority among everything to be transmitted.
     pub(super) fn urgency(&self) -> u8 {
         let datagrams = self.datagrams.first().map_or(0, |request| request.priority);
         let wanting = self.peers.values().filter(|peer| peer.wants_answer());
         wanting.map(Peer::urgency).fold(datagrams, u8::max)
     }
 
-    /// Ends the transmission: the modem has sent all of it.
+    /// Ends the transmission after the modem has sent everything.
     pub(super) fn end_turn(&mut self, now: Time) {
         let Some(turn) = self.turn.take() else { return };
         self.stats.transmissions += 1;
@@ -225,7 +225,7 @@ impl Node {
         }
     }
 
-    /// The number of blocks of a transmission for so many octets, of which it may hold only a part.
+    /// The number of blocks for a transmission of the wanted octets, which may hold only a part of them.
     fn blocks(&self, now: Time, data_to: Option<Address>, wanted: usize) -> u32 {
         let waveform = self.waveform;
         let longest = self.longest(now, data_to);
@@ -274,9 +274,9 @@ impl Node {
         (to, false)
     }
 
-    /// The next station to get data with acknowledgement: that with the most urgent data, then one
-    /// that answers, then the least recently served. A call is as urgent as its data. An unanswered
-    /// call for an exclusive link lets others go first once; beside such a link nobody else is called.
+    /// The next station to get data with acknowledgement: the station with the most urgent data, then a station that
+    /// answers, then the least recently served. The urgency of a call is the urgency of its data. An unanswered call
+    /// for an exclusive link lets others go first once; beside an exclusive link nobody else is called.
     fn choose_peer(&mut self, turn: u64) -> Option<Address> {
         let is_exclusive = self.is_exclusive();
         let may = |peer: &Peer| !is_exclusive || peer.link.is_exclusive() || !peer.link.is_down();

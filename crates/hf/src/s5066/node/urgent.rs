@@ -30,7 +30,7 @@ pub(super) struct Urgent {
 }
 
 impl Urgent {
-    /// Remembers a message of this priority.
+    /// Remembers a message with this priority.
     pub(super) fn note(&mut self, now: Time, priority: u8) {
         self.until[usize::from(priority.min(MAX_PRIORITY))] = now + MEMORY;
     }

@@ -45,7 +45,7 @@ pub enum NotDeliverable {
     /// Only ARQ confirms.
     #[error("confirmation without ARQ")]
     ConfirmedNonArq,
-    /// It is the one that the client is bound with.
+    /// The default mode, which refers to the mode given at the bind.
     #[error("the default mode, which a bind must not ask for")]
     Default,
     /// More fields would follow, which no edition defines.
@@ -87,7 +87,7 @@ impl Delivery {
     /// What is asked for.
     ///
     /// # Errors
-    /// When that is the default, or nothing that there is.
+    /// For the default mode, or for a mode that does not exist.
     pub fn service(self) -> Result<Service, NotDeliverable> {
         let in_order = self.0 & AS_IT_ARRIVES == 0;
         let repeats = u8::try_from(self.0 & 0x0f).unwrap_or_default();

@@ -21,7 +21,7 @@ pub(super) struct KeepAlive {
     asked: Option<Time>,
 }
 
-/// What is to be done.
+/// The next step of keep-alive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Due {
     /// S_KEEP_ALIVE is to be sent.

@@ -1,5 +1,5 @@
-//! Management messages of ours (S_MANAGEMENT_MSG, A.2.2.26): what a client may ask of a node of ours
-//! beyond the standard: about its own U_PDUs with any rank, about rates with rank 15.
+//! Management messages of ours (S_MANAGEMENT_MSG, A.2.2.26): requests of clients to our nodes beyond the standard,
+//! about their own U_PDUs with any rank, about rates with rank 15.
 //!
 //! ```text
 //!  kind 0x54   client: 1 | access point | node (4) | start of the U_PDU   take it back
@@ -8,22 +8,22 @@
 //!              client: 3 | node (4) | rate | interleaver                 let it transmit with that
 //! ```
 //!
-//! A node of ours tells a client so with S_SUBNET_AVAILABILITY, reason 0x54, when it is bound: it is
-//! available, and knows these. Who does not, takes the reason for one that it does not know.
+//! A node of ours announces the messages to a client with S_SUBNET_AVAILABILITY, reason 0x54, when the client is
+//! bound: the node is available, and knows the messages. Other clients see a reason unknown to them.
 
 use super::{Sap, UnavailableReason};
 use crate::s5066::Address;
 
 /// The kind of these messages.
 pub(super) const KIND: u8 = 0x54;
-/// The reason that says that a node knows them.
+/// The reason by which a node announces the messages.
 pub(super) const OURS: UnavailableReason = UnavailableReason(KIND);
 const TAKE_BACK: u8 = 1;
 const PEER: u8 = 2;
 const RATE: u8 = 3;
 const GROUP: u32 = 1 << 28;
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Question<'a> {
     /// How is it with a node?
@@ -37,7 +37,7 @@ pub(super) enum Question<'a> {
         /// The interleaver, likewise.
         interleaver: u8,
     },
-    /// Take a U_PDU back, if nothing of it was sent: the oldest that begins like this.
+    /// Take back a U_PDU of which nothing was sent: the oldest with this beginning.
     TakeBack {
         /// To whom it is.
         to: Address,
@@ -55,22 +55,22 @@ pub struct PeerStatus {
     pub node: Address,
     /// The link with it.
     pub state: PeerState,
-    /// What this node transmits with, in bit/s.
+    /// The rate of this node's transmissions, in bit/s.
     pub bits_per_s: u32,
-    /// Octets of U_PDUs for it that were not sent yet, of all clients.
+    /// Octets of unsent U_PDUs for the node, from all clients.
     pub backlog: u32,
-    /// The same of the client that asks, but for those that the layers below have.
+    /// The same for the asking client alone, without U_PDUs at the layers below.
     pub own_backlog: u32,
 }
 
-/// A link, as clients are told of it.
+/// The state of a link, for clients.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PeerState {
     /// There is none, and none is asked for.
     Down,
-    /// It is asked for.
+    /// The link is being requested.
     Calling,
-    /// It is up.
+    /// The link is up.
     Up,
     /// There is none, and the node did not answer when it was last asked for one.
     Lost,
@@ -85,7 +85,7 @@ const STATES: [PeerState; 4] =
     [PeerState::Down, PeerState::Calling, PeerState::Up, PeerState::Lost];
 
 impl<'a> Question<'a> {
-    /// Reads the body of a message of this kind.
+    /// Parses the body of a management message.
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
         match *body {
             [TAKE_BACK, sap, a, b, c, d, ref start @ ..] if !start.is_empty() => {
@@ -122,7 +122,7 @@ impl<'a> Question<'a> {
 }
 
 impl PeerStatus {
-    /// Reads the body of an answer of this kind.
+    /// Parses the body of an answer.
     pub(super) fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let Some((&[PEER, a, b, c, d, state], rest)) = body.split_first_chunk() else {
             return Err(Malformed);
@@ -151,7 +151,7 @@ impl PeerStatus {
     }
 }
 
-/// An address as messages have it: bit 28 tells a group.
+/// An address in the form used by messages: bit 28 marks a group.
 fn address(octets: [u8; 4]) -> Address {
     let value = u32::from_be_bytes(octets);
     if value & GROUP == 0 { Address::node(value) } else { Address::group(value) }

@@ -1,4 +1,4 @@
-//! The subnetwork interface sublayer, Annex A: clients, and what they say to each other.
+//! The subnetwork interface sublayer, Annex A: clients, and their messages to each other.
 //!
 //! ```text
 //!           send                octets of a TCP connection            poll_request
@@ -9,8 +9,8 @@
 //!                                                             ▼ between the servers of two nodes
 //! ```
 //!
-//! The wire: [`primitive`] inside [`stream`], and [`spdu`]. What the standard leaves open and what
-//! happens at each bound is in `docs/protocols/s5066.md`.
+//! The wire: [`primitive`] inside [`stream`], and [`spdu`]. Points left open by the standard, and the behaviour at
+//! each bound, are in `docs/protocols/s5066.md`.
 
 pub mod client;
 mod delivery;

@@ -33,7 +33,7 @@ reasons! {
         NO_RESOURCES = 1, "not enough resources";
         /// Clients may not have this access point.
         BAD_SAP = 2, "invalid access point";
-        /// Another client has it, of at least this rank.
+        /// Another client with at least this rank has the access point.
         SAP_IN_USE = 3, "access point already in use";
         /// The node only broadcasts.
         NO_ARQ = 4, "no ARQ while the node broadcasts";
@@ -81,7 +81,7 @@ reasons! {
     LinkReason {
         /// The remote node has another.
         BUSY = 1, "remote node busy";
-        /// There is one that goes first.
+        /// Another link goes first.
         HIGHER_PRIORITY = 2, "a link of higher priority exists";
         /// The remote node or client does not answer.
         NO_RESPONSE = 3, "remote node not responding";
@@ -113,7 +113,7 @@ reasons! {
     NodeStatus {
         /// Nothing; of a remote node: an error.
         OFF = 0, "off";
-        /// All that it is made for.
+        /// Everything the node is made for.
         ON = 1, "on";
         /// It only receives.
         RECEIVE_ONLY = 2, "receive only";
@@ -133,7 +133,7 @@ reasons! {
         UNSPECIFIED = 0, "unspecified";
         /// Emissions are under control here.
         LOCAL_EMCON = 1, "local emission control";
-        /// A link of higher priority has it.
+        /// A link of higher priority takes the place.
         HIGHER_PRIORITY = 2, "a link of higher priority";
     }
 }

@@ -25,7 +25,7 @@ use super::{LinkReason, Sap, TerminateReason, Ttd};
 /// Octets before the U_PDU at most.
 pub const MAX_HEADER: usize = 9;
 
-/// What one node says to another.
+/// A message from one node to another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SPdu<'a> {
     /// A U_PDU.
@@ -58,7 +58,7 @@ pub enum SPdu<'a> {
         priority: u8,
         /// Who wants it.
         requesting: Sap,
-        /// With whom; only for one client and one other.
+        /// The remote client; only for a link between one client and one other.
         remote: Sap,
     },
     /// There is a hard link.
@@ -89,9 +89,9 @@ pub struct Data<'a> {
     pub from: Sap,
     /// Who is to get it.
     pub to: Sap,
-    /// Whether the sender is to be told that it got there.
+    /// Whether the sender is to be told of the delivery.
     pub is_confirmed: bool,
-    /// When it is of no more use.
+    /// The time after which the U_PDU is useless.
     pub ttd: Option<Ttd>,
     /// A number that no other pending one has; makes it a data with ID.
     pub id: Option<u32>,
@@ -121,10 +121,10 @@ impl EndReason {
 /// Why octets are no S_PDU.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
-    /// There is no hard link of type 3.
+    /// Hard links of type 3 do not exist.
     #[error("hard link of type 3")]
     LinkType,
-    /// It ends before its last field does.
+    /// The S_PDU ends before its last field.
     #[error("it ends too early")]
     Truncated,
     /// No edition defines it.

@@ -2,9 +2,9 @@
 
 use super::primitive::{self, ENVELOPE, MAX, Malformed, PREAMBLE, VERSION};
 
-/// Takes octets, gives what the envelopes hold.
+/// Takes octets, and yields the contents of envelopes.
 ///
-/// It holds at most one incomplete primitive, of 65,540 octets, beside what was pushed last.
+/// At most one incomplete primitive is kept, of 65,540 octets, beside the octets pushed last.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     octets: Vec<u8>,
@@ -44,7 +44,7 @@ pub enum Broken {
     Version(u8),
 }
 
-/// What somebody said that is no primitive.
+/// Received octets that form no primitive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unreadable {
     /// A single primitive, behind which the next one starts.
@@ -52,7 +52,7 @@ pub enum Unreadable {
     Primitive {
         /// Its type.
         number: u8,
-        /// What is wrong with it.
+        /// The fault.
         why: Malformed,
     },
     /// The stream, and all that would follow.

@@ -1,4 +1,4 @@
-//! Datagrams, there and back.
+//! Sends datagrams for users and handles received ones.
 
 use base::contract::Refused;
 use base::time::Time;
@@ -16,7 +16,7 @@ use crate::slep::wire::{Addresses, DATAGRAM, DatagramName, Ids, Pdu};
 const MOST_DECODED: usize = 64 << 10;
 
 impl Slep {
-    /// Sends a datagram. Of a reliable one an event tells what became of it.
+    /// Sends a datagram. An event reports the outcome of a reliable one.
     ///
     /// # Errors
     /// When it is too long, there is no room, or it is reliable and to a group.
@@ -29,7 +29,7 @@ impl Slep {
         data: &[u8],
     ) -> Result<DatagramId, Refused> {
         let mtu = usize::from(self.mtu()).saturating_sub(DATAGRAM);
-        // Whether it fits does not depend on what it says.
+        // The limit applies before compression, so it does not depend on the content.
         let is_too_long = data.len() > mtu;
         let coded =
             if delivery.is_compressed && !is_too_long { coding::deflate(data) } else { None };
@@ -169,7 +169,7 @@ impl Slep {
         false
     }
 
-    /// The node has confirmed a datagram: it is repeated unless it is acknowledged.
+    /// The node has confirmed a datagram: schedules its retransmission unless acknowledged.
     pub(super) fn handle_datagram_confirmed(&mut self, now: Time, id: DatagramId) {
         if let Some(outgoing) = self.datagrams.outgoing.get(&id) {
             let wait = self.config.times.ask_after * 2_u32.saturating_pow(outgoing.repeats.min(10));

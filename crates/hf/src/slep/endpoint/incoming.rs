@@ -1,4 +1,4 @@
-//! What other nodes say.
+//! Handles the PDUs that other nodes send.
 
 use std::time::Duration;
 
@@ -17,8 +17,7 @@ use crate::slep::stream::{Stream, StreamId};
 use crate::slep::timers::Timer;
 use crate::slep::wire::{Credit, Data, First, Hello, Name, Open, Part, Pdu, State};
 
-/// Until who has told of itself is asked about a stream that it should know of: what it has to say comes
-/// first.
+/// Delay before we ask a process, just heard of, about a stream it should know: its own messages come first.
 pub(super) const SOON: Duration = Duration::from_secs(1);
 
 impl Slep {
@@ -52,7 +51,7 @@ impl Slep {
         }
     }
 
-    /// A node was heard, or has confirmed something: what waits for it goes on.
+    /// Notes a sign of life of a node, a PDU or a confirmation, and resumes sending to this node.
     pub(super) fn handle_sign(&mut self, now: Time, from: Address) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         peer.last_word = now;
@@ -61,7 +60,7 @@ impl Slep {
         self.wake(from);
     }
 
-    /// The initiator of a stream says a part of it.
+    /// Handles a part of a stream from its initiator.
     fn handle_open(&mut self, now: Time, from: Address, open: &Open<'_>, priority: u8) {
         let Open { epoch, stream, part, first, addresses, .. } = *open;
         self.handle_process(now, from, epoch, None);
@@ -160,7 +159,7 @@ impl Slep {
         let is_unheard =
             self.streams.get(&id).is_some_and(|stream| stream.is_initiator() && !stream.has_heard);
         if is_unheard {
-            // It is for an earlier process here, which had a stream of this number.
+            // The PDU is meant for an earlier process here with a stream of this number.
             self.stats.received.parts_stray += 1;
             return;
         }
@@ -300,7 +299,7 @@ impl Slep {
         self.finish_both(id);
     }
 
-    /// Somebody speaks of a stream that is not there.
+    /// Answers a PDU about a stream that does not exist here.
     fn answer_unknown(&mut self, from: Address, name: Name, epoch: Option<u16>, reason: Reason) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let closed = peer.closed(name).filter(|closed| epoch.is_none_or(|it| it == closed.epoch));
@@ -367,7 +366,7 @@ impl Slep {
             let handed = stream.opening.handed.filter(|_| stream.is_initiator());
             let is_older = handed.is_some_and(|handed| handed < now - uptime);
             if is_older && !stream.has_heard {
-                // The opening was meant for an earlier process. This answer may settle its fate.
+                // The opening was meant for an earlier process. This answer may show whether the opening was taken.
                 stream.opening.ask_at.get_or_insert(now + SOON);
                 self.watch(id);
             } else if is_older || !stream.is_initiator() && stream.epoch != hello.epoch {
@@ -383,8 +382,8 @@ impl Slep {
         }
     }
 
-    /// Notes which process is at a node. If it is another one than before, what streams there were
-    /// may be gone: it is asked.
+    /// Notes which process is at a node. If the process has changed, its streams may be
+    /// gone: the process is asked.
     fn handle_process(&mut self, now: Time, from: Address, epoch: u16, started: Option<Time>) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         if !peer.handle_process(epoch, started) {

@@ -1,4 +1,4 @@
-//! The end of all streams of a process.
+//! One SLEP endpoint: owns every stream of this process.
 
 mod datagram;
 mod incoming;
@@ -34,16 +34,16 @@ use crate::s5066::sis::client::{self, Client, Fault, SendId, Share, Window};
 use crate::s5066::sis::stream::Unreadable;
 use crate::s5066::sis::{BindReason, Service, UnbindReason};
 
-/// Octets that wait for the socket at most: what is there cannot be reconsidered.
+/// Most octets waiting for the socket: their order can no longer be changed.
 const MAX_UNSENT: usize = 16 << 10;
-/// The shortest U_PDUs that streams make use of, as `mtu` allows it.
+/// The shortest U_PDUs streams can use, as the lower bound of `mtu`.
 const LEAST_MTU: u16 = 128;
 
 /// Streams to other nodes over one client of a STANAG 5066 node: a core as [`base::contract`]
 /// describes it.
 ///
-/// Its driver holds the TCP connection to the node and says when it is there and when it is gone.
-/// Streams survive that, and all that the node may lose.
+/// Its driver holds the TCP connection to the node and reports when the connection is made and lost. Streams survive
+/// a lost connection, and the loss of anything the node holds.
 ///
 /// - Facts in: [`handle_connected`](Self::handle_connected),
 ///   [`handle_disconnected`](Self::handle_disconnected), [`handle_octets`](Self::handle_octets) from the
@@ -59,7 +59,7 @@ const LEAST_MTU: u16 = 128;
 pub struct Slep {
     config: Config,
     client: Client,
-    /// Tells this process from those that were here before.
+    /// Distinguishes this process from earlier ones on this node.
     epoch: u16,
     started: Time,
     rng: Rng,
@@ -91,24 +91,24 @@ const UNBLOCKED: usize = 16;
 /// Octets of a long part.
 const BULK: usize = 1_024;
 
-/// What is kept of all streams.
+/// Buffers and limits shared by all streams.
 #[derive(Debug, Default)]
 struct Kept {
     /// Octets that wait to be sent or acknowledged.
     sent: usize,
     /// Octets that were received and not read.
     received: usize,
-    /// Streams whose users could not write because of what waits to be sent of all, or of their source.
+    /// Streams whose users could not write because the send buffer, or the share of their source, was full.
     blocked: BTreeSet<(Source, StreamId)>,
-    /// The source of them that was looked at last.
+    /// The source of blocked streams looked at last.
     unblocked: Source,
-    /// Streams of which parts were dropped because of that.
+    /// Streams that lost received parts because the receive buffer was full.
     starved: BTreeSet<StreamId>,
-    /// Streams that have state for compression, those first that had it longest; some may have none any more.
+    /// Streams with compression state, longest holders first; some may have released it.
     coding: VecDeque<StreamId>,
     spares: Spares,
     shares: Shares,
-    /// Whose streams were that are over, though the node has not confirmed their first part.
+    /// Sources of ended streams whose first part the node has not confirmed.
     opening: BTreeMap<StreamId, Source>,
 }
 
@@ -143,7 +143,7 @@ struct Postage {
     what: What,
 }
 
-/// What is known of a U_PDU that the node has no more.
+/// Whether a U_PDU no longer with the node may have arrived.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Loss {
     /// It did not arrive.
@@ -180,12 +180,12 @@ pub enum Event {
     Readable(StreamId),
     /// The node does not bind the client, which will ask again.
     Refused(BindReason),
-    /// A stream is broken: it is no more. All that came in order before that was read, unless its user
-    /// took none of it for a minute, or for a second if no user had broken it off.
+    /// A stream is broken: it is no more. All data received in order before the break was read, unless the
+    /// user read nothing for a minute, or for a second if no user had broken the stream off.
     Reset(StreamId, Break),
     /// A reliable datagram was not acknowledged in time.
     Undelivered(DatagramId),
-    /// What a node sends is dropped because of its seal, or that node drops what we send.
+    /// Traffic with a node is dropped because of its seal, by us or by that node.
     Sealing {
         /// Which node.
         node: Address,
@@ -211,7 +211,7 @@ fn client(config: &Config) -> client::Config {
 }
 
 impl Slep {
-    /// One whose connection to its node is to be made.
+    /// Creates an endpoint without a connection to its node.
     #[must_use]
     pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
         Self {
@@ -239,9 +239,9 @@ impl Slep {
         }
     }
 
-    /// Goes on with other parameters: limits and times hold from now on, what a stream may have on the way for
-    /// streams that begin. Returns whether the connection to the node is to be made anew, because the client
-    /// is to be bound with others; it counts as lost already. Streams survive that. The group stays as it was.
+    /// Goes on with other parameters: limits and times hold from now on, the window of a stream for new streams.
+    /// Returns whether the connection to the node is to be made anew, because the client is to be bound with other
+    /// parameters; the connection counts as lost already. Streams survive the change. The group is unchanged.
     pub fn set_config(&mut self, now: Time, config: Config) -> bool {
         let rebinds = (self.config.sap, self.config.rank) != (config.sap, config.rank);
         self.config = config;
@@ -336,8 +336,8 @@ impl Slep {
 
     /// Appends octets for the node; whether there were any.
     ///
-    /// What to send is decided now, so ask only while the connection has room, and after all that the user
-    /// has to say at this time was written.
+    /// The choice of octets is made now, so ask only while the connection has room, and after the
+    /// user has written everything for this time.
     pub fn poll_octets(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         self.pump(now);
         self.client.poll_octets(now, out)
@@ -374,8 +374,8 @@ impl Slep {
         self.fault
     }
 
-    /// What the node said that could not be read, and was passed over; the last since this was asked
-    /// before.
+    /// The last message from the node skipped as unreadable since
+    /// the previous call.
     pub fn poll_unreadable(&mut self) -> Option<Unreadable> {
         self.client.poll_unreadable()
     }
@@ -405,14 +405,14 @@ impl Slep {
         self.epoch = predecessor.wrapping_add(1);
     }
 
-    /// What tells this process from others.
+    /// The epoch, which distinguishes this process from others.
     #[must_use]
     pub fn epoch(&self) -> u16 {
         self.epoch
     }
 
-    /// Remembers which process was at a node: streams that are opened are for that one alone, and for whoever is there
-    /// now once it has said that the other is gone.
+    /// Remembers the process last seen at a node: new streams are opened for this process alone, or for its
+    /// successor once the successor has reported its predecessor gone.
     pub fn recall(&mut self, now: Time, node: Address, process: u16) {
         if let Some(peer) = self.peer(now, node)
             && peer.process.is_none()
@@ -421,7 +421,7 @@ impl Slep {
         }
     }
 
-    /// What is known of a node; `None` if no more can be remembered.
+    /// The state of a node, created if missing; `None` if the table is full.
     fn peer(&mut self, now: Time, address: Address) -> Option<&mut Peer> {
         if !self.peers.contains_key(&address) {
             if self.peers.len() >= self.config.limits.peers {
@@ -497,8 +497,8 @@ impl Slep {
         self.make_room(source);
     }
 
-    /// A stream is over for the other end, and nothing more is sent or taken; what came is still there
-    /// for its user. Its name may be another's from now on.
+    /// Ends a stream for the other end: nothing more is sent or accepted, but its user can still read received data.
+    /// The name may be used again from now on.
     fn retire(&mut self, id: StreamId, reason: Option<Reason>) {
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_over()) else {
             return;
@@ -576,7 +576,7 @@ impl Slep {
         }
     }
 
-    /// The node has no more to do with the first part of a stream: another of its source may be opened.
+    /// The node is done with the first part of a stream: its source may open another stream.
     fn close_opening(&mut self, id: StreamId) {
         let source = match self.streams.get_mut(&id) {
             Some(stream) => {

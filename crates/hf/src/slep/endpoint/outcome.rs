@@ -1,4 +1,4 @@
-//! What became of what the node was given.
+//! Handles the node's verdicts on the U_PDUs handed to it: confirmed, rejected or lost.
 
 use base::time::Time;
 
@@ -73,7 +73,7 @@ impl Slep {
         }
     }
 
-    /// The part that begins like this, which the node had confirmed, and then found that no client took.
+    /// Finds a part by its first octets: the node confirmed it, then found no client to take it.
     fn confirmed_part(&self, to: Address, start: &[u8]) -> Option<(StreamId, u64)> {
         let (Pdu::Open(Open { stream: name, part, .. })
         | Pdu::Data(Data { stream: name, part, .. })) = Pdu::parse(start).ok()?
@@ -154,7 +154,8 @@ impl Slep {
         }
     }
 
-    /// The client is bound: what came for the one before is gone, and what that one had sent may be.
+    /// Asks about all streams because the client is bound: data for the previous client is gone, and data sent by it
+    /// may be gone too.
     pub(super) fn ask_all(&mut self, now: Time) {
         let ids: Vec<StreamId> = self.streams.keys().copied().collect();
         for id in ids {

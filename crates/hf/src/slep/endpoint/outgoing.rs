@@ -1,4 +1,4 @@
-//! What the node is given.
+//! Hands U_PDUs to the node.
 
 use base::time::Time;
 
@@ -18,9 +18,9 @@ use crate::slep::wire::{
 
 /// Octets before the data of an OPEN that is not the first part.
 const OPEN: usize = 7;
-/// Octets of a STATE before its ranges.
+/// Header octets of a STATE, before the ranges.
 const STATE: usize = 9;
-/// Octets of a RECEIPT before its numbers.
+/// Header octets of a RECEIPT, before the numbers.
 const RECEIPT: usize = 3;
 
 /// Streams that have state for compression at most, some 270 kB each.
@@ -82,8 +82,8 @@ impl Slep {
         false
     }
 
-    /// Writes what is owed about a stream, and returns with which priority it goes; nothing if it need not
-    /// be said any more.
+    /// Writes the message owed about a stream and returns its priority, or nothing if the message is no longer
+    /// needed.
     fn write_owed(
         &mut self,
         address: Address,
@@ -95,7 +95,8 @@ impl Slep {
         let (is_question, is_answer, is_urgent) = match owed {
             Owed::Reset(reason) => {
                 Pdu::Reset { stream: name, reason }.emit(octets);
-                // Not before what the node still has of the stream, or it would open it behind its end.
+                // The RESET must not overtake parts still with the node, or such a part would open the stream behind
+                // its end.
                 return Some(peer.closed(name).map_or(MAX_PRIORITY, |closed| closed.priority));
             }
             Owed::State { is_question, is_answer, is_urgent } => {
@@ -132,7 +133,7 @@ impl Slep {
         Some(if is_urgent { MAX_PRIORITY } else { stream.options.priority })
     }
 
-    /// Sends a part of the stream whose turn it is; whether there was one.
+    /// Sends one part of the next stream in turn; returns whether one was sent.
     fn send_part(&mut self, now: Time) -> bool {
         let mtu = usize::from(self.mtu());
         while self.ready.highest().is_some_and(|priority| self.window.has_room(priority))
@@ -172,7 +173,7 @@ impl Slep {
             if stream.sending.is_large() && !was_large {
                 self.kept.coding.push_back(id);
             }
-            // Compression makes less of it, as a rule.
+            // Compression usually shrinks the data.
             let after = stream.sending.octets();
             self.kept.sent = self.kept.sent + after - before;
             self.kept.shares.keep(source, after);
@@ -235,8 +236,8 @@ impl Slep {
         false
     }
 
-    /// Whether the next part of a stream may begin to compress: the state for that is large, so only so
-    /// many streams have it, and those that had it longest give it back.
+    /// Whether the next part of a stream may begin to compress. The state for compression is large, so the number of
+    /// streams with state is limited, and the longest holders give it back.
     fn has_room_for_coder(&mut self, id: StreamId) -> bool {
         if !self.streams.get(&id).is_some_and(|stream| stream.sending.may_grow()) {
             return true;

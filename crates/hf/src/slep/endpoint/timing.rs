@@ -1,4 +1,4 @@
-//! What is done because time has passed.
+//! Acts on deadlines of the endpoint.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::slep::timers::Timer;
 
 /// Questions without an answer after which a stream may be given up, ...
 const MOST_UNANSWERED: u32 = 5;
-/// ... and for how many times as long as a node that is not there: this one is, and is slow.
+/// ... and for how many times as long as an absent node: this node is present, only slow.
 const PATIENCE: u32 = 4;
-/// How long a user may take to read some of what came before the other end broke a stream off: longer than
-/// to connect to a target, ...
+/// How long a user may take to read some of the data received before the other end broke a stream off: longer than to
+/// connect to a target, ...
 const LAST_WORDS: Duration = Duration::from_secs(60);
-/// ... and of what came before it broke by itself, and may be anything.
+/// ... and of data received before the stream broke by itself, which may be anything.
 const LOOSE_WORDS: Duration = Duration::from_secs(1);
 
 /// How long a user may take nothing of what came before a break.

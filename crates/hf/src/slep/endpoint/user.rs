@@ -1,4 +1,4 @@
-//! What the user of streams does.
+//! Commands of the user: open, write, finish, reset and read streams.
 
 use base::time::Time;
 
@@ -71,8 +71,8 @@ impl Slep {
         }
     }
 
-    /// Takes octets to be sent, and returns how many. When that is not all, [`Event::Writable`] tells that
-    /// there is room again.
+    /// Takes octets to be sent, and returns how many. After a partial write, [`Event::Writable`] tells when there is
+    /// room again.
     pub fn write(&mut self, id: StreamId, octets: &[u8]) -> usize {
         let Some(source) = self.streams.get(&id).map(|stream| stream.options.source) else {
             return 0;
@@ -105,9 +105,9 @@ impl Slep {
         taken
     }
 
-    /// Octets of a stream that was idle which go before others of its priority: none if nothing is known
-    /// to be in its way, because nodes keep transmissions short for a while beside what is more urgent, or
-    /// if its source went before others too often.
+    /// The head start, in octets, of a stream that was idle over others of its priority: none if no other stream is
+    /// known to be in its way, because nodes keep transmissions short for a while beside urgent traffic, or if its
+    /// source had head starts too often.
     fn head_start(&self, id: StreamId, source: Source) -> usize {
         let is_of_use = self.bulk.is_some_and(|bulk| bulk != id);
         if is_of_use && self.kept.shares.may_lead(source) { self.config.interactive } else { 0 }
@@ -181,7 +181,7 @@ impl Slep {
             *left = stream.sending.octets();
             *until = stream.check.since + self.config.times.give_up;
         }
-        // A question that overtakes what opens the stream would be answered by doubts.
+        // A question ahead of the opening would be answered by doubts.
         let is_known = stream.has_heard || !stream.is_initiator();
         if stream.sending.is_idle() || stream.sending.is_handed() && is_known {
             self.ask(id);
@@ -202,7 +202,7 @@ impl Slep {
         self.streams.get(&id).is_some_and(|stream| stream.receiving.holds_end())
     }
 
-    /// The nodes with which there are streams, and which process was last heard there.
+    /// The nodes we have streams with, each with the process last heard there.
     pub fn companions(&self) -> impl Iterator<Item = (Address, Option<u16>)> {
         let peers = self.peers.iter().filter(|(_, peer)| !peer.streams.is_empty());
         peers.map(|(node, peer)| (*node, peer.process.map(|process| process.epoch)))
@@ -217,15 +217,15 @@ impl Slep {
         }
     }
 
-    /// Tells another node which process this is, and asks which one is there: streams that it has with an earlier one are
-    /// broken then, and not only when something of theirs is under way.
+    /// Tells another node our epoch and asks for its own: its streams with an earlier process of ours break at once,
+    /// not only when data of those streams is in flight.
     pub fn announce(&mut self, now: Time, to: Address) {
         if !to.is_group() && self.peer(now, to).is_some() {
             self.owe_hello(to, true);
         }
     }
 
-    /// Whether the other end cannot know of a stream: the node was given nothing of it. Resetting it
+    /// Whether the other end cannot know of a stream: the node was given no part of the stream. Resetting it
     /// costs nothing on the air.
     #[must_use]
     pub fn is_unsent(&self, id: StreamId) -> bool {
@@ -288,7 +288,7 @@ impl Slep {
         })
     }
 
-    /// Octets that were written and that the other end may not have.
+    /// Octets written and possibly missing at the other end.
     #[must_use]
     pub fn unacknowledged(&self, id: StreamId) -> usize {
         self.streams.get(&id).map_or(0, |stream| stream.sending.octets())

@@ -1,4 +1,4 @@
-//! From all rows to a verdict, tables and pictures.
+//! Makes a verdict, tables and pictures from all rows.
 
 use super::super::{Carrier, SECONDS};
 use super::Try;
@@ -13,7 +13,7 @@ use crate::words::number;
 
 /// Places that the sentences name; the tables have all.
 const NAMED: usize = 8;
-/// What is faster than that is drawn there: the question is what is slower.
+/// Faster results are drawn at this value: the question is about slower results.
 const LEAST_DRAWN: f64 = 0.1;
 const TIMES: &str = "times plain TCP";
 const NUMBER: &str = "cell";

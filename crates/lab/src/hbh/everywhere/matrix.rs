@@ -31,7 +31,7 @@ fn long(host: Host) -> Scenario {
     Scenario { octets: 1_000_000, ..Scenario::new(4, LINKS[4], host) }
 }
 
-/// All places, each once; where one stands is its number.
+/// All places of the matrix, each once; the index of a place is its number.
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     all.extend(paths());

@@ -1,4 +1,4 @@
-//! What the runs say about one place, and which goals hold there.
+//! The results of the runs at one place, and the goals that hold there.
 
 use super::super::Carrier;
 use super::Try;
@@ -34,7 +34,7 @@ pub(super) struct Row {
     pub(super) resumes: Option<[Estimate; 3]>,
 }
 
-/// A number of ours over that of plain TCP.
+/// A value of ours over the same value of plain TCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratio {
     pub(super) value: Estimate,
@@ -102,7 +102,7 @@ impl Row {
         all.into_iter().filter_map(|(goal, answer)| Some((goal, answer?))).collect()
     }
 
-    /// Whether all of them are reached.
+    /// Whether all goals are reached.
     pub(super) fn holds(&self) -> Answer {
         Answer::all(self.goals().into_iter().map(|(_, answer)| answer))
     }

@@ -1,4 +1,4 @@
-//! One run of a scenario under one carrier.
+//! Runs a scenario once under one carrier.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) const PACKETS: Metric = "packets";
 /// Seconds from the link's return until the slowest flow goes on.
 pub(super) const RESUME: Metric = "resume";
 
-/// Later, a transfer counts as one that does not end.
+/// A transfer longer than this counts as endless.
 const TIME_LIMIT: Duration = Duration::from_secs(1_000_000);
 /// How much of a run happens between two looks at whether it is over.
 const STRIDE: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ const DATAGRAM: usize = 500;
 const DATAGRAM_EVERY: Duration = Duration::from_micros(42_240);
 /// The stream takes so many times what the transfers take at least, but no less than a second.
 const STREAM_SPAN: u32 = 3;
-/// Octets of TCP's timestamps option, as padded.
+/// Octets of TCP's timestamps option, padding included.
 const TIMESTAMPS: u16 = 12;
 const PORT: u16 = 9;
 

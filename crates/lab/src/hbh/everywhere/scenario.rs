@@ -1,4 +1,4 @@
-//! One place of the matrix: a chain of links, what they do to packets, and who sends over them.
+//! A place of the matrix: a chain of links, their effects on packets, and the senders over them.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::words::percent;
 pub(super) struct Scenario {
     /// Links in the chain.
     pub(super) hops: usize,
-    /// What all of them are like.
+    /// The properties shared by all links.
     pub(super) link: Link,
     /// Transfers at once, all from one end of the chain to the other.
     pub(super) flows: u16,
@@ -70,7 +70,7 @@ impl Host {
 /// Which packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Losses {
-    /// The share of packets that are, on each link that loses any.
+    /// The share of lost packets, on each lossy link.
     pub(super) mean: f64,
     pub(super) place: Place,
     /// Whether they are lost in bursts of [`BURST`] in the mean, instead of each on its own.
@@ -138,7 +138,7 @@ impl Scenario {
         Self { losses, ..self }
     }
 
-    /// Its name, which tells it from all others.
+    /// The scenario's name, unique in the matrix.
     pub(super) fn name(&self) -> String {
         self.to_string()
     }

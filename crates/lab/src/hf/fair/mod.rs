@@ -22,7 +22,7 @@ use crate::words::number;
 const SPEEDS: [u32; 2] = [1_200, 9_600];
 /// Bit errors; without, runs differ by nothing but who speaks first.
 const ERRORS: [f64; 2] = [0.0, 1e-5];
-/// The length of a run, and of its beginning that does not count.
+/// The length of a run, and of its beginning, which does not count.
 const TIME: Duration = Duration::from_secs(3 * 3_600);
 const SKIPPED: Duration = Duration::from_secs(1_800);
 const RUNS: u32 = 10;
@@ -53,7 +53,7 @@ enum Case {
     Pairs,
     /// Three stations to a fourth, which sends nothing.
     Inward,
-    /// One station to the three others, and one of these to another.
+    /// One station to the three others, and one of the three to another.
     Uneven,
 }
 
@@ -126,7 +126,7 @@ impl Fair {
     }
 }
 
-/// What each station that sends has got through.
+/// Octets delivered from each sending station.
 fn by_station(scene: &Scene, octets: &[u64]) -> Vec<u64> {
     let of = |station| {
         let own = scene.transfers.iter().zip(octets).filter(|((from, _), _)| *from == station);

@@ -15,7 +15,7 @@ use sim::hf::{Channel, Medium, Net, StationId};
 
 use super::super::{air, shared, station};
 
-/// Stations that share a frequency, and from whom to whom there are transfers.
+/// Stations on a shared frequency, and the pairs with transfers.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
     pub waveform: Waveform,
@@ -42,7 +42,7 @@ struct Run {
     net: Net,
     now: Time,
     ends: Vec<End>,
-    /// Octets of each transfer that arrived.
+    /// Octets delivered, for each transfer.
     given: Vec<u64>,
     noise: Vec<u8>,
 }
@@ -53,7 +53,7 @@ struct End {
     pep: HfPep,
     /// Transfers that it sends.
     out: Vec<SessionId>,
-    /// Transfers that it receives, by their sessions.
+    /// Incoming transfers, by their sessions.
     into: BTreeMap<SessionId, usize>,
 }
 
@@ -143,7 +143,7 @@ impl End {
         }
     }
 
-    /// Programs write as much as is taken.
+    /// Programs write as much as the node accepts.
     fn give(&mut self, now: Time, noise: &[u8]) {
         for session in &self.out {
             while self.pep.write(now, *session, noise) > 0 {}
@@ -173,7 +173,7 @@ impl End {
                     }
                 }
                 Event::Finished(session) | Event::Reset(session, _) => {
-                    // What a transfer that breaks has had shows that it broke.
+                    // The octets of a broken transfer show that it broke.
                     self.out.retain(|it| *it != session);
                 }
                 Event::Accepted(_)

@@ -1,4 +1,4 @@
-//! What compressed headers save below small messages, requests and TCP.
+//! The savings of compressed headers below small messages, requests and TCP.
 
 mod scene;
 
@@ -26,7 +26,7 @@ const LOADS: [Load; 6] = [
 const OCTETS: Metric = "octets";
 /// How long each took.
 const TIME: Metric = "time";
-/// The share of that time in which the receiver's station sends what TCP acknowledges.
+/// The share of the time in which the receiver's station sends TCP's acknowledgements.
 const ANSWERS: Metric = "answers";
 
 pub(super) fn claim() -> Claim {

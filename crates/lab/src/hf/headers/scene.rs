@@ -1,4 +1,4 @@
-//! Two stations with IP clients, a host behind each, and what they send.
+//! Two stations with IP clients, a host behind each, and the hosts' traffic.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,14 +20,14 @@ const LIMIT: Duration = Duration::from_secs(4 * 3_600);
 const PORT: u16 = 4_000;
 /// The port of the first message, by which the stations meet.
 const FIRST_PORT: u16 = 4_001;
-/// Messages of a burst, and such that come one by one.
+/// Messages of a burst, and messages sent one by one.
 const BURST: u64 = 60;
 const LONE: u64 = 20;
 const EVERY: Duration = Duration::from_secs(60);
 /// Octets of the sender's socket buffer.
 const BUFFER: usize = 64 << 10;
 
-/// What one host sends to the other.
+/// The traffic from one host to the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Load {
     /// Messages that are all there at the beginning, with so much payload.
@@ -56,7 +56,7 @@ pub(super) struct Taken {
     /// Seconds that each message took, or the transfer until it was confirmed; for a burst until the last message
     /// was there. `None` if that never was.
     pub seconds: Option<f64>,
-    /// The part of that time in which the receiver's station sent data, which for a transfer is acknowledgements.
+    /// The part of the time in which the receiver's station sent data: acknowledgements, in a transfer.
     pub answers: f64,
 }
 

@@ -13,7 +13,7 @@ use crate::hf::transfer::{BUFFER, CONFIRMED, Row, seconds};
 use crate::hf::{BIT_S, GROUP, radio};
 use crate::stats::Estimate;
 
-/// The speeds at which 1 kB is transferred, which is then confirmed.
+/// The speeds for transferring 1 kB, with its confirmation.
 const SPEEDS: [u32; 4] = [240_000, 9_600, 1_200, 300];
 
 pub(super) fn claim() -> Claim {
@@ -38,7 +38,7 @@ fn at_once(speed: u32) -> Link {
     }
 }
 
-/// The least time of a transmission there and one back.
+/// The least time of a transmission there and a transmission back.
 fn round_trip(speed: u32) -> f64 {
     2.0 * Bulk::clear(speed).least(0)
 }

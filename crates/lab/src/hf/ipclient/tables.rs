@@ -1,4 +1,4 @@
-//! What transfers measured, by key-up and by socket buffer.
+//! Tables of measured transfers, by key-up and by socket buffer.
 
 use super::Comparison;
 use crate::claim::{Metric, Table};

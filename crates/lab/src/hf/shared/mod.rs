@@ -161,7 +161,7 @@ fn outcome(case: Case, speed: u32, stations: usize, seed: u64) -> Outcome {
 
 /// The waiting times of messages: the median, the 95th percentile, the longest, and the first.
 fn waits(served: &Served, skipped: usize) -> Outcome {
-    // A message that did not arrive took longer than the whole run, and than all that did.
+    // A missing message took longer than the whole run, and longer than all messages that arrived.
     let seconds = |wait: &Option<Duration>| Observation::seconds(*wait, TIME);
     let first = served.waits.first().map(seconds);
     let mut waits: Vec<&Option<Duration>> = served.waits.iter().skip(skipped).collect();

@@ -22,7 +22,7 @@ pub(super) struct Scene {
     pub loads: Vec<Load>,
 }
 
-/// One client that sends, and one that receives.
+/// A sending and a receiving client.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub from: usize,

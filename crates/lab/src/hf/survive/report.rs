@@ -1,4 +1,4 @@
-//! What the breaks mean together.
+//! Judges the breaks of transfers together.
 
 use super::{Fault, LINKS, LOST, Moment, OUTAGES, RESUMED, SPEED, Survival, WHOLE, Way};
 use crate::answer::{Answer, Check};
@@ -9,7 +9,7 @@ use crate::hf::compare;
 use crate::hf::transfer::seconds;
 use crate::stats::Estimate;
 
-/// The longest pause of a node before it calls again a station that it has lost, with that call.
+/// The longest pause of a node before it calls a lost station again, including the call.
 const LONGEST_PAUSE: f64 = 310.0;
 
 pub(super) fn judge(runs: &Runs<Survival>) -> Finding {
@@ -105,7 +105,7 @@ fn way(way: Way) -> &'static str {
     }
 }
 
-/// The transfer and its break, as text.
+/// Describes the transfer and its break.
 fn told(place: &Survival) -> [String; 3] {
     let moment = match place.moment {
         Moment::Call => "call",

@@ -1,4 +1,4 @@
-//! What a client and a server say to each other by TLS, flight by flight.
+//! The flights of TLS between a client and a server.
 
 use sim::app::dialogue::Side;
 
@@ -123,7 +123,7 @@ mod tests {
 
     struct Chain {
         root: CertificateDer<'static>,
-        /// Of the server, and of who issued that.
+        /// The certificates of the server and of its issuer.
         sent: [CertificateDer<'static>; 2],
         key: PrivateKeyDer<'static>,
     }

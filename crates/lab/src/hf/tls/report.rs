@@ -1,4 +1,4 @@
-//! What the fetches mean together.
+//! Judges the fetches together.
 
 use super::flights::Version;
 use super::{Fetch, OCTETS, SECONDS, SPEEDS, WAYS, Way, fetches};
@@ -45,7 +45,7 @@ fn at(
     runs.at(&Fetch { speed, way, is_compressed }, metric)
 }
 
-/// One that is so much more.
+/// Adds `by` to the mean of an estimate.
 fn more(estimate: &Estimate, by: f64) -> Estimate {
     Estimate { mean: estimate.mean + by, ..*estimate }
 }

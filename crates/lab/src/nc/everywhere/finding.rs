@@ -1,4 +1,4 @@
-//! From all items to a verdict, tables and pictures.
+//! Makes a verdict, tables and pictures from all items.
 
 use super::item::{HEADERS, Item, OCTETS_GOAL, Quantity, SHARE, SPARSE_OCTETS_GOAL};
 use super::matrix;
@@ -13,7 +13,7 @@ use crate::words::{mean, number};
 const NAMED: usize = 8;
 /// The number of a place.
 const NUMBER: &str = "cell";
-/// What is better or worse than that is drawn there.
+/// Ratios outside this range are drawn at its ends.
 const DRAWN: [f64; 2] = [0.1, 10.0];
 
 pub(super) fn judge(runs: &Runs<Try>) -> Finding {
@@ -65,7 +65,7 @@ fn reason(short: &[&Item], open: usize, all: usize) -> String {
     )
 }
 
-/// What was measured each way, and how many times ours is what the others are.
+/// The measurements of each way, and the ratios of ours to the others.
 fn points(item: &Item) -> Vec<Point> {
     let name = item.quantity.name();
     let point = |line, y| {

@@ -16,7 +16,7 @@ pub(super) const HEADERS: f64 = 1.05;
 pub(super) const OCTETS_GOAL: f64 = 1.10;
 /// The same of short pages and of voice: a tunnel that was quiet repairs in advance.
 pub(super) const SPARSE_OCTETS_GOAL: f64 = 1.5;
-/// Who fills a path keeps a short queue, in which voice waits: so many packets of it, or so long.
+/// A flow that fills a path keeps a short queue, and voice waits in it: for this many packets, or this long.
 const QUEUE_PACKETS: f64 = 8.0;
 const QUEUE_SECONDS: f64 = 0.010;
 /// How often the rate of a plain flow beside it may fit into ours, or ours into that.
@@ -28,7 +28,7 @@ pub(super) enum Quantity {
     Goodput,
     Octets,
     Page,
-    /// Our rate over that of a plain flow beside it.
+    /// Our rate over the rate of a plain flow beside ours.
     Share,
     SlowestPage,
     VoiceMedian,
@@ -102,7 +102,7 @@ impl Quantity {
                 Some(HEADERS + queue(&scenario.path))
             }
             Self::Goodput | Self::Page | Self::VoiceMedian | Self::VoiceP99 => Some(HEADERS),
-            // One of many, so mostly chance.
+            // The slowest page is a single one among many, so mostly chance.
             Self::SlowestPage => None,
         }
     }
@@ -123,20 +123,21 @@ pub(super) struct Item {
     pub(super) quantity: Quantity,
     /// By way, in the order of [`Way::ALL`].
     pub(super) values: [Estimate; Way::ALL.len()],
-    /// By way: the logarithm of how often it fits into ours, run by run; of a share, the rival into it.
+    /// By way: the logarithm of our value over the way's value, run by run; for a share, of the share over the
+    /// rival's.
     logs: [Estimate; Way::ALL.len()],
 }
 
 /// How many times one is the other. It may be less, where the other did not always end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ratio {
-    /// Its logarithm, of which the interval is.
+    /// The logarithm of the ratio; the interval is the logarithm's.
     log: Estimate,
     is_at_most: bool,
 }
 
 impl Item {
-    /// What was measured at this place.
+    /// The items measured at this place.
     pub(super) fn all(runs: &Runs<Try>, number: usize, scenario: Scenario) -> Vec<Self> {
         let quantities = Quantity::ALL.into_iter().filter(|quantity| quantity.is_of(&scenario));
         // All ways meet the same chance in a run, and so do a flow and its rival.
@@ -232,7 +233,7 @@ impl Item {
         Answer::all(self.others().into_iter().map(|way| self.worse(way).at_most(goal)))
     }
 
-    /// What it is about, and what ours is worse than.
+    /// Describes the item, with the way that ours compares worst with.
     pub(super) fn text(&self) -> String {
         let name = self.quantity.name();
         let Some((way, ratio)) = self.worst() else { return format!("{}: {name}", self.scenario) };

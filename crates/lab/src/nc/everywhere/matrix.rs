@@ -32,7 +32,7 @@ fn small() -> Path {
     Path::new(2_000, 40)
 }
 
-/// All places, each once; where one stands is its number.
+/// All places of the matrix, each once; the index of a place is its number.
 pub(super) fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     all.extend(varied().into_iter().map(|path| path.loading(Load::ONE)));
@@ -84,7 +84,7 @@ fn corners() -> Vec<Path> {
     all
 }
 
-/// What loses, varies and queues, one of each.
+/// Paths that lose, vary and queue in different ways, one of each kind.
 fn kinds() -> Vec<Path> {
     vec![
         base(),

@@ -32,9 +32,9 @@ pub(super) const GOODPUT: Metric = "goodput";
 pub(super) const PAGE: Metric = "page";
 /// The same of the slowest page.
 pub(super) const SLOWEST_PAGE: Metric = "slowest page";
-/// Seconds within which half of the voice that was sent arrives.
+/// Seconds within which half of the sent voice arrives.
 pub(super) const VOICE_P50: Metric = "voice p50";
-/// The same of 99 %.
+/// Seconds within which 99 % of the sent voice arrives.
 pub(super) const VOICE_P99: Metric = "voice p99";
 /// Octets on the bottleneck, both ways, for each that an application received.
 pub(super) const OCTETS: Metric = "octets";
@@ -51,14 +51,13 @@ const PAGE_LIMIT: Duration = Duration::from_mins(20);
 /// 160 octets every 20 ms: 64 kbit/s.
 const VOICE: usize = 160;
 const VOICE_EVERY: Duration = Duration::from_millis(20);
-/// Voice that is later is as good as lost, and what was sent so shortly before the end does not
-/// count.
+/// Voice later than this is as good as lost, and voice sent within this time of the end does not count.
 const VOICE_LIMIT: Duration = Duration::from_secs(3);
 /// Octets of an IP packet without the tunnel.
 const PACKET: usize = 1_500;
 /// Octets of IPv4 and TCP headers.
 const HEADERS: usize = 40;
-/// What hosts hold for a connection, so that none is held back on the longest path.
+/// The buffer of hosts for a connection, large enough for the longest path.
 const BUFFER: usize = 8 << 20;
 const PORT: u16 = 9_000;
 const BACK_PORT: u16 = 9_100;
@@ -194,7 +193,7 @@ impl Scenario {
         let flows = built.plan().transfers.iter().map(|transfer| &transfer.flow);
         let ends: Vec<Option<Time>> =
             (0..built.transfers.len()).map(|it| built.last_octet(it)).collect();
-        // One that does not come took at least as long as it was waited for.
+        // An unfinished page counts with the time for which the run waited.
         let took = flows.zip(&ends).map(|(flow, end)| {
             let start = built.begin() + flow.start.since(Time::ZERO);
             end.unwrap_or(built.end()).since(start)

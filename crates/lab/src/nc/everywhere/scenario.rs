@@ -1,4 +1,4 @@
-//! One place of the matrix: a path, and who sends what over it.
+//! A place of the matrix: a path, its senders and their traffic.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Path {
     pub(super) kbit_per_s: u32,
     /// Milliseconds there and back, without queues.
     pub(super) round_trip: u32,
-    /// Packets that wait before it at most.
+    /// The most packets that wait before the path.
     pub(super) buffer: u32,
     pub(super) losses: Losses,
     pub(super) jitter: Jitter,
@@ -32,7 +32,7 @@ pub(super) struct Path {
 pub(super) enum Losses {
     /// In bursts of [`BURST`] packets in the mean; the share of packets.
     Bursts(f64),
-    /// In spans of time of so many milliseconds; the share of time.
+    /// Losses in spans of this many milliseconds; the share of time.
     Fades(f64, u32),
     /// None but where buffers are full.
     None,
@@ -59,7 +59,7 @@ pub(super) struct Load {
     pub(super) down: u16,
     /// The same against them.
     pub(super) up: u16,
-    /// Octets of pages that are fetched one by one, over connections of their own.
+    /// Octets of pages fetched one by one, each over its own connection.
     pub(super) page: Option<u32>,
     /// A voice of 64 kbit/s, with the downloads.
     pub(super) has_voice: bool,
@@ -114,7 +114,7 @@ impl Path {
         Duration::from_millis(u64::from(self.round_trip))
     }
 
-    /// What it loses, in one direction.
+    /// The loss of the path, in one direction.
     pub(super) fn loss(&self) -> Result<Loss, BadLoss> {
         let share = |share| Probability::new(share).unwrap_or_default();
         Ok(match self.losses {
@@ -156,7 +156,7 @@ impl Scenario {
 
     /// What at the beginning does not count.
     pub(super) fn warm_up(&self) -> Duration {
-        // A share is that of flows that have found it; otherwise the start is a part of a download.
+        // A share is measured once flows have found their rates; otherwise the start is a part of a download.
         if self.load.has_rival { self.length() / 3 } else { Duration::ZERO }
     }
 }

@@ -67,7 +67,7 @@ impl Reader<'_> {
         Ok(Some(messages))
     }
 
-    /// The nodes that a section names, or all that have addresses.
+    /// The nodes named by a section, or all nodes with addresses.
     fn hosts(&self, section: &Section<'_>) -> Result<Vec<usize>, Complaint> {
         let nodes = match section.get("nodes")? {
             Some(entry) => {
@@ -94,13 +94,13 @@ impl Reader<'_> {
     }
 }
 
-/// The TCP of speakers that say nothing of it: its MTU is the shortest of what they are on.
+/// The default TCP of speakers: its MTU is the shortest of their media.
 fn usual_tcp(media: Media<'_>, nodes: &[usize]) -> tcp::Config {
     let each = nodes.iter().map(|node| Plan::usual_tcp(media, [*node, *node]));
     each.min_by_key(|tcp| tcp.mtu).unwrap_or_default()
 }
 
-/// Writes what differs from what a file need not say.
+/// Writes the parameters that differ from their defaults.
 pub(in super::super) fn write(
     f: &mut Formatter<'_>,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! Messages from anybody to anybody: what may be said of them.
+//! Messages from any node to any node: their parameters.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub struct Messages {
     pub group: bool,
     /// How urgent they are.
     pub precedence: Precedence,
-    /// The port that they go to.
+    /// The port of the receivers.
     pub port: u16,
     /// What brings them.
     pub over: Over,
@@ -36,9 +36,9 @@ pub struct Messages {
     pub lifetime: Option<Duration>,
     /// For how long a TCP connection is kept that has nothing to send.
     pub keep: Duration,
-    /// S/R of all nodes, where that brings them.
+    /// S/R of all nodes, if S/R carries the messages.
     pub sar: sar::Config,
-    /// TCP of all nodes, where that brings them.
+    /// TCP of all nodes, if TCP carries the messages.
     pub tcp: tcp::Config,
 }
 
@@ -56,7 +56,7 @@ pub enum Over {
 
 const OVER: [(&str, Over); 3] = [("udp", Over::Udp), ("sar", Over::Sar), ("tcp", Over::Tcp)];
 
-/// What may be said of messages.
+/// Parameters of messages.
 pub static MESSAGES: Table<Messages> = Table {
     name: "messages",
     parameters: &[

@@ -24,9 +24,9 @@ pub use report::{BgpReport, MessagesReport};
 /// BGP sessions between nodes, which last for the whole run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bgp {
-    /// The speakers; their order is that of the ring.
+    /// The speakers, in the order of the ring.
     pub nodes: Vec<usize>,
-    /// Who has a session with whom.
+    /// The pairs of speakers with a session.
     pub peers: Peers,
     /// When they begin.
     pub start: Time,
@@ -44,10 +44,10 @@ pub struct Bgp {
     pub tcp: tcp::Config,
 }
 
-/// Who has a session with whom.
+/// Which pairs of speakers have a session.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Peers {
-    /// Each with the one before and the one after it.
+    /// Each speaker with the one before and the one after it.
     #[default]
     Ring,
     /// Each with all others.
@@ -61,7 +61,7 @@ const PEERS: [(&str, Peers); 3] =
 const DAY: Duration = Duration::from_secs(86_400);
 const INTERVAL: Kind = Kind::Period { least: Duration::from_millis(1), most: DAY };
 
-/// What may be said of BGP sessions.
+/// Parameters of BGP sessions.
 pub static BGP: Table<Bgp> = Table {
     name: "bgp",
     parameters: &[
@@ -120,7 +120,7 @@ pub static BGP: Table<Bgp> = Table {
 };
 
 impl Default for Bgp {
-    /// The sessions of an area of a brigade, as Liu measured them.
+    /// The sessions of an area of a brigade, with Liu's measurements.
     fn default() -> Self {
         Self {
             nodes: Vec::new(),

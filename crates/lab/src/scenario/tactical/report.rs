@@ -1,8 +1,8 @@
-//! What became of the traffic, for programs (JSON) and people (text).
+//! The results of tactical traffic, for programs (JSON) and people (text).
 
 use serde::Serialize;
 
-/// What became of the BGP sessions of a run. A message that is under way at its end did not come.
+/// The result of the BGP sessions of a run. A message in flight at the end counts as not arrived.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BgpReport {
     /// Connections that were asked for.
@@ -13,7 +13,7 @@ pub struct BgpReport {
     pub timed_out: u64,
     /// Connections that were refused or reset.
     pub reset: u64,
-    /// Times that TCP warned that the peer does not answer (R1).
+    /// How often TCP warned of an unresponsive peer (R1).
     pub warnings: u64,
     /// Connections refused because all passive opens were taken.
     pub no_passive_open: u64,
@@ -33,7 +33,7 @@ pub struct BgpReport {
     pub tcp_octets: u64,
 }
 
-/// What became of the messages of a run. One that is under way at its end did not come.
+/// The result of the messages of a run. A message in flight at the end counts as not arrived.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MessagesReport {
     /// Messages sent.
@@ -42,15 +42,15 @@ pub struct MessagesReport {
     pub expected: u64,
     /// Of these, how many came.
     pub received: u64,
-    /// The share of all that came; null if there were none.
+    /// The share of messages that arrived; null without messages.
     pub completion: Option<f64>,
     /// Mean seconds under way.
     pub delay_s: Option<f64>,
-    /// Seconds within which nine of ten of all came; null if fewer did.
+    /// Seconds within which nine of ten messages arrived; null if fewer arrived.
     pub delay_90_s: Option<f64>,
     /// The longest.
     pub longest_delay_s: Option<f64>,
-    /// Of how many their senders were told that they came.
+    /// Messages whose senders were told of their arrival.
     pub told: u64,
     /// The share of all; null if there were none.
     pub told_share: Option<f64>,
@@ -64,7 +64,7 @@ pub struct MessagesReport {
     pub set_up_s: Option<f64>,
     /// Messages that came more than once.
     pub again: u64,
-    /// Of the messages, those that a router said it knows no way for.
+    /// Messages for which a router reported no route.
     pub errors: u64,
     /// What S/R counted in each node, as in the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -1,4 +1,4 @@
-//! Speakers and messengers in a network, and what became of what they said.
+//! Runs BGP speakers and messengers in a network and reports the result of their messages.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -109,7 +109,7 @@ impl Built<'_> {
         address.ok_or_else(|| anyhow::anyhow!("node \"{}\" has no IPv4 address", planned.name))
     }
 
-    /// What became of the BGP sessions, if there are any.
+    /// The result of the BGP sessions, if there are any.
     #[must_use]
     pub fn bgp(&self) -> Option<BgpReport> {
         self.plan().bgp.as_ref()?;
@@ -146,7 +146,7 @@ impl Built<'_> {
         })
     }
 
-    /// What became of the messages, if there are any.
+    /// The result of the messages, if there are any.
     #[must_use]
     pub fn messages(&self) -> Option<MessagesReport> {
         self.plan().messages.as_ref()?;
@@ -185,7 +185,7 @@ impl Built<'_> {
     }
 }
 
-/// The time within which nine of ten of so many messages came.
+/// The time within which nine of ten of the `expected` messages arrived.
 fn nine_of_ten(all: &[&messages::Messenger], expected: u64) -> Option<f64> {
     let mut delays: Vec<Duration> = all.iter().flat_map(|it| it.delays()).copied().collect();
     delays.sort_unstable();
@@ -219,8 +219,8 @@ impl Summaries {
     }
 }
 
-/// How many messages were made, and how long those were under way that came: on each connection the first
-/// that came is the first that was sent.
+/// Counts the messages made, and measures the delays of the messages that arrived: on each connection, the first
+/// message to arrive is the first one sent.
 fn matched(speakers: &[&bgp::Speaker]) -> (u64, Summary) {
     let mut came: BTreeMap<Ends, Vec<&Record>> = BTreeMap::new();
     for record in speakers.iter().flat_map(|speaker| speaker.received()) {

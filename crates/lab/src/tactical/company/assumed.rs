@@ -1,4 +1,4 @@
-//! Whether the conclusions depend on what is assumed of the net.
+//! Tests whether the conclusions depend on the assumptions about the net.
 
 use super::assumption::ASSUMED;
 use super::trial::{Carrier, Site, Trial};

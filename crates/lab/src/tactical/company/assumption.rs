@@ -1,10 +1,10 @@
-//! What is assumed of the net, and what else might be.
+//! Assumptions about the net, and alternatives to them.
 
 use std::time::Duration;
 
 use sim::cnr::{AccessMethod, Coding, Config, LinkType};
 
-/// One thing that is taken otherwise.
+/// A change to one assumption about the net.
 pub(super) struct Assumption {
     pub(super) title: &'static str,
     pub(super) set: fn(&mut Config),

@@ -1,4 +1,4 @@
-//! Messages for all other stations at once: who has what is noted, and coded repairs.
+//! Messages to all other stations at once: stations note who has which message, and send coded repairs.
 
 use super::trial::{Carrier, Site, Trial};
 use super::{DELAY, NINE, REPEATS, TOLD, TRANSMISSIONS, assumptions, pair};

@@ -1,4 +1,4 @@
-//! How much depends on the first guess of a round trip.
+//! The influence of the first guess of a round trip.
 
 use super::trial::{Carrier, Trial};
 use super::{DELAY, MERIT, SECONDS, TOLD, TRANSMISSIONS, assumptions};

@@ -30,7 +30,7 @@ pub(super) fn claim() -> Claim {
     }
 }
 
-/// Messages of this size that make up so many bits each second.
+/// Messages of this size at this many bits a second.
 fn at(carrier: Carrier, octets: u16, bits: f64, site: Site) -> Trial {
     let hourly = (bits * 3_600.0 / 8.0 / f64::from(octets)).round();
     #[expect(

@@ -22,11 +22,11 @@ use crate::figure::Axis;
 use crate::stats::Estimate;
 use crate::words::number;
 
-/// The share of messages that came and whose senders were told so, in per cent.
+/// The share of messages that arrived and were confirmed to their senders, in per cent.
 const TOLD: Metric = "told";
-/// Mean seconds from the making of a message to its arrival, of those that came.
+/// Mean seconds from the creation of a message to its arrival, over arrived messages.
 const DELAY: Metric = "delay";
-/// Seconds within which nine of ten of all messages came.
+/// Seconds within which nine of ten messages arrived.
 const NINE: Metric = "nine of ten";
 /// Mean seconds until a sender was told.
 const TOLD_AFTER: Metric = "told after";
@@ -36,7 +36,7 @@ const SET_UP: Metric = "set-up";
 const TRANSMISSIONS: Metric = "transmissions";
 /// Segments sent again and repairs, for each message.
 const REPEATS: Metric = "repeats";
-/// The share of time for which stations noticed that the net was busy, in per cent.
+/// The share of time in which stations sensed a busy net, in per cent.
 const BUSY: Metric = "busy";
 
 /// The paper's measure of a parameter: completion over delay and what is sent.

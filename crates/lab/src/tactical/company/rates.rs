@@ -14,7 +14,7 @@ use crate::words::mean;
 
 /// Messages an hour, from light load to overload.
 pub(super) const HOURLY: [u16; 8] = [90, 180, 360, 540, 720, 900, 1_200, 1_800];
-/// So many of them are light load.
+/// How many loads, from the first, count as light.
 const LIGHT: usize = 2;
 /// Points in per cent that light load may differ by.
 const HARDLY: f64 = 2.0;
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::claim::Verdict;
 
-    /// TCP that completes and delays so at a rate from 0 to 7, beside S/R that completes all in 2 s.
+    /// TCP with this completion and delay at rates from 0 to 7, beside S/R with full completion within 2 s.
     fn runs(told: impl Fn(f64) -> f64, delay: impl Fn(f64) -> f64) -> Runs<Trial> {
         Runs::made_up(trials(), 3, |trial| {
             let place = HOURLY.iter().position(|it| *it == trial.hourly).unwrap_or(0) as f64;

@@ -16,11 +16,11 @@ const CARRIERS: [Carrier; 2] = [Carrier::Seed, Carrier::Tcp];
 const TIMEOUTS: [u16; 8] = [20, 30, 50, 70, 100, 150, 200, 400];
 /// Light, middling and heavy load: messages an hour.
 const HOURLY: [u16; 3] = [180, 720, 1_200];
-/// Points in per cent by which what is as complete as the best may fall short of it.
+/// Points in per cent: a completion this little below the best counts as equal.
 const CLOSE: f64 = 1.0;
 /// The same with the interval of the difference.
 const SHORT: f64 = 1.5;
-/// What may be later than the best of those.
+/// The greatest delay, as a ratio to the best delay among these timeouts.
 const LATER: f64 = 1.1;
 
 pub(super) fn claim() -> Claim {

@@ -1,4 +1,4 @@
-//! One place: a net, its messages, and what brings them.
+//! A place of the experiments: a net, its messages, and their carrier.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const END: Duration = Duration::from_secs(4_200);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Trial {
     pub(super) carrier: Carrier,
-    /// Seconds of its first timeout, in tenths.
+    /// The carrier's first timeout, in tenths of a second.
     pub(super) timeout: u16,
     /// Octets of a message.
     pub(super) octets: u16,
@@ -40,7 +40,7 @@ pub(super) struct Trial {
 /// What brings messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Carrier {
-    /// S/R as Liu describes it.
+    /// S/R as in Liu's description.
     Seed,
     /// S/R, our profile.
     Ours,
@@ -55,9 +55,9 @@ pub(super) enum Carrier {
 /// Where stations are, and how they are joined.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Site {
-    /// A net of so many stations.
+    /// A net with this number of stations.
     Net(u8),
-    /// A company's net where one thing is taken otherwise: a place in the list of those.
+    /// A company's net with one changed assumption: an index into the list of assumptions.
     Assumed(u8),
     /// A net of two stations that loses nothing.
     ClearPair,
@@ -67,7 +67,7 @@ pub(super) enum Site {
     ToAll { stations: u8, loss: u8 },
 }
 
-/// What the runs are for: each has chance of its own.
+/// The purpose of the runs: each purpose has its own random numbers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Purpose {
     Report,
@@ -96,7 +96,7 @@ impl Carrier {
         }
     }
 
-    /// The timeout that was chosen for it and messages of one segment, in tenths of a second.
+    /// The timeout chosen for the carrier and messages of one segment, in tenths of a second.
     pub(super) fn chosen(self) -> u16 {
         match self {
             Self::Seed | Self::Ours | Self::Coded => 100,
@@ -207,7 +207,7 @@ impl Trial {
         config
     }
 
-    /// A TCP of the paper's time, which is also that with the shortest headers.
+    /// A TCP of the paper's time, also the TCP with the shortest headers.
     fn tcp(self) -> tcp::Config {
         let mtu = match self.site {
             Site::FastLink => InterfaceConfig::default().mtu,

@@ -1,4 +1,4 @@
-//! The bodies of messages that go to all nodes (RFC 3626, 5.1, 9.1 and 12.1).
+//! The bodies of flooded messages (RFC 3626, 5.1, 9.1 and 12.1).
 //!
 //! ```text
 //!   TC                                MID                 HNA
@@ -25,7 +25,7 @@ pub struct Addresses<'a> {
     rest: &'a [u8],
 }
 
-/// The neighbours that a node tells all nodes of.
+/// The body of a TC: the neighbours that a node announces to all nodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Tc<'a> {
     /// Grows when the neighbours change.
@@ -45,7 +45,7 @@ pub struct Hna<'a> {
 const NETWORK: usize = 2 * ADDRESS;
 
 impl<'a> Addresses<'a> {
-    /// Reads the addresses in `octets`. A last one that is cut costs none of the others.
+    /// Reads the addresses in `octets`. A cut address at the end does not affect the others.
     #[must_use]
     pub fn parse(octets: &'a [u8]) -> Self {
         let (whole, rest) = octets.as_chunks();
@@ -57,7 +57,7 @@ impl<'a> Addresses<'a> {
         self.whole.iter().map(|&octets| octets.into())
     }
 
-    /// Whether there is a piece of an address behind them.
+    /// Whether a piece of an address follows the last whole one.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         !self.rest.is_empty()
@@ -91,8 +91,8 @@ impl<'a> Tc<'a> {
 }
 
 impl<'a> Hna<'a> {
-    /// Reads the networks in the body of a message. One that cannot be read costs none of the others:
-    /// SmartGateways of olsrd put flags and speeds where the mask of 0.0.0.0 stands.
+    /// Reads the networks in the body of a message. An unreadable network does not affect the others: SmartGateways of
+    /// olsrd put flags and speeds where the mask of 0.0.0.0 stands.
     #[must_use]
     pub fn parse(octets: &'a [u8]) -> Self {
         let (whole, rest) = octets.as_chunks();
@@ -114,7 +114,7 @@ impl<'a> Hna<'a> {
         })
     }
 
-    /// Whether there is a piece of a network behind them.
+    /// Whether a piece of a network follows the last whole one.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         !self.rest.is_empty()

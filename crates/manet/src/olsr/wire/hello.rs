@@ -10,7 +10,7 @@
 //!  +---------------+---------------+-------------------------------+
 //!  |                addresses of neighbours' interfaces            |
 //! ```
-//! `lnk` says what the link is, `nb` what the neighbour is.
+//! `lnk` is the link type, `nb` the neighbour type.
 
 use std::net::Ipv4Addr;
 
@@ -18,10 +18,10 @@ use super::{Addresses, Interval, Malformed};
 
 /// Octets of the body before the first block.
 pub const HELLO_HEADER: usize = 4;
-/// Octets of a block before its addresses.
+/// Octets of a block before the addresses.
 pub const BLOCK_HEADER: usize = 4;
 
-/// What a node says of its links.
+/// The body of a HELLO: the links of a node.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Hello<'a> {
     /// After what time it sends the next HELLO on the interface.
@@ -40,10 +40,10 @@ pub struct Block<'a> {
     pub addresses: Addresses<'a>,
 }
 
-/// What a node says of a neighbour.
+/// The link and neighbour type of a neighbour in a HELLO.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct LinkCode {
-    /// Of the link to it on the interface.
+    /// Type of the link to the neighbour on the interface.
     pub link: Link,
     /// Of the neighbour, whatever the interface.
     pub neighbour: Neighbourhood,
@@ -65,9 +65,9 @@ pub enum Link {
 /// What a neighbour is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Neighbourhood {
-    /// There is no symmetric link to it.
+    /// The neighbour has no symmetric link.
     Not,
-    /// There is a symmetric link to it.
+    /// The neighbour has a symmetric link.
     Symmetric,
     /// The same, and it was chosen as a multipoint relay.
     Mpr,
@@ -126,7 +126,7 @@ impl<'a> Hello<'a> {
         Ok(Self { interval: Interval(interval), willingness, blocks })
     }
 
-    /// The blocks, without those that cannot be read: see [`strange`](Self::strange).
+    /// The blocks, without unreadable ones: see [`strange`](Self::strange).
     pub fn blocks(&self) -> impl Iterator<Item = Block<'a>> + use<'a> {
         self.split().filter_map(|block| {
             let (code, addresses) = block.ok()?;
@@ -134,8 +134,8 @@ impl<'a> Hello<'a> {
         })
     }
 
-    /// Blocks whose kind has no meaning, blocks whose last address is cut, and whatever follows a block
-    /// of an impossible size, for nothing tells where the next one begins.
+    /// Counts blocks of a meaningless kind, blocks with a cut last address, and anything behind a block of an
+    /// impossible size, because the next block could begin anywhere.
     #[must_use]
     pub fn strange(&self) -> usize {
         let is_strange = |block: &Result<(u8, Addresses<'_>), Malformed>| {

@@ -7,14 +7,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Interval(pub u8);
 
-/// Nanoseconds of a 256th of a second, in which every such time is a whole number.
+/// Nanoseconds of a 256th of a second: every such time is a whole number of these units.
 const UNIT: u64 = 3_906_250;
 
 impl Interval {
     /// The longest.
     pub const LONGEST: Self = Self(0xff);
 
-    /// The shortest that is no shorter than this time; the longest if there is none.
+    /// The shortest interval of at least this time; otherwise the longest of all.
     #[must_use]
     pub fn at_least(time: Duration) -> Self {
         let nanos = base::time::nanos(time);

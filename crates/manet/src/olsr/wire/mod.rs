@@ -41,7 +41,7 @@ const SIZE: std::ops::Range<usize> = 2..4;
 const TTL: usize = 8;
 const HOPS: usize = 9;
 
-/// A number that wraps. Its order is circular, so it has no `Ord`.
+/// A sequence number that wraps. Circular order is not total, hence no `Ord`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Seq(pub u16);
 
@@ -79,15 +79,15 @@ impl Kind {
 pub struct Header {
     /// What it is.
     pub kind: Kind,
-    /// How long what it says holds.
+    /// How long the content is valid.
     pub validity: Interval,
-    /// The main address of the node that made it.
+    /// The main address of the originator.
     pub originator: Ipv4Addr,
     /// Over how many hops it may still go.
     pub ttl: u8,
     /// Over how many hops it came.
     pub hops: u8,
-    /// Its number, of those of its originator.
+    /// The message's sequence number, counted by the originator.
     pub seq: Seq,
 }
 
@@ -98,14 +98,14 @@ pub struct Message<'a> {
     pub header: Header,
     /// What follows the header.
     pub body: &'a [u8],
-    /// All of it, as it came.
+    /// The whole message, unchanged.
     octets: &'a [u8],
 }
 
 /// A packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Packet<'a> {
-    /// Its number, of those that the sender sent on the interface.
+    /// The packet's sequence number, counted by the sender for each interface.
     pub seq: Seq,
     messages: &'a [u8],
 }
@@ -113,7 +113,7 @@ pub struct Packet<'a> {
 /// Why octets are no packet, message or body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
-    /// A length field does not fit what is there.
+    /// A length field does not fit the octets present.
     #[error("a length of {claimed} octets is claimed where {have} are at hand")]
     Length {
         /// What the field says.
@@ -135,7 +135,7 @@ impl<'a> Packet<'a> {
     /// Reads the packet that fills `octets`.
     ///
     /// # Errors
-    /// When it is cut, or its length is not what it says.
+    /// If the packet is cut, or the length field is wrong.
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let have = octets.len();
         let Some((&[l0, l1, s0, s1], messages)) = octets.split_first_chunk::<PACKET_HEADER>()
@@ -169,8 +169,8 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Writes the header of a packet with this number before the messages that follow it in `out`,
-    /// where [`PACKET_HEADER`] octets were left for it.
+    /// Writes the packet header with this number at the start of `out`, into [`PACKET_HEADER`] octets reserved before
+    /// the messages.
     ///
     /// # Panics
     /// When `out` is longer than a packet can be.
@@ -210,7 +210,7 @@ impl<'a> Message<'a> {
         Ok((Self { header, body: &message[MESSAGE_HEADER..], octets: message }, rest))
     }
 
-    /// Its octets as another node gets them from this one: over a hop more.
+    /// The octets to forward to the next node: with one hop more.
     #[must_use]
     pub fn relayed(&self) -> Vec<u8> {
         let mut octets = self.octets.to_vec();

@@ -1,4 +1,4 @@
-//! LSAs, what routers tell of themselves (RFC 2328, A.4 and 12).
+//! LSAs: the announcements of routers about themselves (RFC 2328, A.4 and 12).
 //!
 //! ```text
 //!  octet 0     2         3      4    8        12       16         18       20
@@ -38,7 +38,7 @@ pub mod link {
     pub const STUB: u8 = 3;
 }
 
-/// The name of an LSA, which its instances have in common.
+/// The key of an LSA, common to its instances.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Key {
     /// Its kind; 1 to 5 are known.
@@ -49,7 +49,7 @@ pub struct Key {
     pub router: Ipv4Addr,
 }
 
-/// The header of an LSA, which names an instance.
+/// The header of an LSA: identifies one instance.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Header {
     /// Seconds since it was made.
@@ -69,16 +69,16 @@ pub struct Header {
 /// An LSA.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Lsa {
-    /// Its header, whose length is right.
+    /// The header, with the correct length.
     pub header: Header,
     /// The octets after it.
     pub body: Arc<[u8]>,
 }
 
-/// What a router says of its links.
+/// The body of a router LSA: the links of a router.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RouterLsa {
-    /// Bits that say what kind of router it is.
+    /// Bits for the kind of router.
     pub flags: u8,
     /// The links.
     pub links: Vec<Point>,
@@ -99,7 +99,7 @@ pub struct Point {
 
 impl Key {
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        // A request has 32 bits for the kind, of which there are five.
+        // A request has 32 bits for the kind, although only five kinds exist.
         let kind = u8::try_from(reader.u32()?).unwrap_or(u8::MAX);
         Ok(Self { kind, id: reader.address()?, router: reader.address()? })
     }
@@ -116,7 +116,7 @@ impl Key {
         (kind::ROUTER..=kind::LAST).contains(&self.kind)
     }
 
-    /// The name of what a router says of its links.
+    /// The key of a router LSA.
     #[must_use]
     pub fn of_router(router: Ipv4Addr) -> Self {
         Self { kind: kind::ROUTER, id: router, router }
@@ -159,7 +159,7 @@ impl Header {
         self.age >= Self::MAX_AGE
     }
 
-    /// Which of two instances is newer (RFC 2328, 13.1); they are the same one where they are equal.
+    /// Tells the newer of two instances (RFC 2328, 13.1); `Equal` means the same instance.
     #[must_use]
     pub fn newness(&self, other: &Self) -> Ordering {
         let by_age = match (self.is_over(), other.is_over()) {
@@ -253,7 +253,7 @@ impl RouterLsa {
     }
 }
 
-/// Where the checksum stands in what it covers: all but the age.
+/// Offset of the checksum within the covered octets: all but the age.
 const CHECKSUM_AT: u32 = 14;
 
 /// The Fletcher checksum (RFC 905, annex B) of an LSA without its age, whose own octets are zero.

@@ -1,4 +1,4 @@
-//! Packets (RFC 2328, appendix A).
+//! The packets of OSPF (RFC 2328, appendix A).
 //!
 //! ```text
 //!  octet 0         1      2        4          8       12         14     16               24
@@ -12,8 +12,8 @@
 //!  acknowledgement| headers of LSAs
 //! ```
 //!
-//! The authentication is the null one: its field is written as zeros, read by nobody, and not part of
-//! the checksum. Octets after the length that a packet says are not the packet's.
+//! Authentication is null: the field is written as zeros, ignored on reading, and excluded from the checksum. Octets
+//! beyond the packet's own length field do not belong to the packet.
 
 mod lsa;
 mod reader;
@@ -27,7 +27,7 @@ use std::net::Ipv4Addr;
 use base::ip::Checksum;
 use reader::Reader;
 
-/// Octets of the header of every packet.
+/// Octets of the common packet header.
 pub const HEADER: usize = 24;
 /// Octets of a hello without neighbours.
 pub const HELLO: usize = 44;
@@ -35,7 +35,7 @@ pub const HELLO: usize = 44;
 pub const DESCRIPTION: usize = 32;
 /// Octets of an update without LSAs.
 pub const UPDATE: usize = 28;
-/// Octets of the name of an LSA in a request.
+/// Octets of an LSA key in a request.
 pub const REQUESTED: usize = 12;
 
 const VERSION: u8 = 2;
@@ -50,7 +50,7 @@ pub mod options {
 /// A packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Packet {
-    /// The number of the router that sent it.
+    /// The router ID of the sender.
     pub router: Ipv4Addr,
     /// Its area.
     pub area: u32,
@@ -82,24 +82,24 @@ pub struct Hello {
     pub interval: u16,
     /// What the router can do.
     pub options: u8,
-    /// For elections, of which point-to-point links have none.
+    /// For elections, absent on point-to-point links.
     pub priority: u8,
     /// Seconds of silence after which the router gives a neighbour up.
     pub dead: u32,
     /// The elected router and its deputy; nobody here.
     pub elected: [Ipv4Addr; 2],
-    /// The numbers of the routers that it hears.
+    /// The IDs of the routers heard by the sender.
     pub neighbours: Vec<Ipv4Addr>,
 }
 
-/// A part of the description of a database.
+/// A packet of the database description.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Description {
-    /// Octets of the longest IP packet of the sender's interface.
+    /// The MTU of the sender's interface.
     pub mtu: u16,
     /// What the router can do.
     pub options: u8,
-    /// Whether this is the first one.
+    /// Whether this packet is the first.
     pub is_first: bool,
     /// Whether more follow.
     pub has_more: bool,
@@ -123,7 +123,7 @@ pub enum Malformed {
     /// There is no such kind.
     #[error("unknown kind of packet {0}")]
     Kind(u8),
-    /// An LSA says that it has so many octets.
+    /// The length of an LSA exceeds the packet.
     #[error("an LSA of {length} octets does not fit the packet")]
     Lsa {
         /// How many.
@@ -175,7 +175,7 @@ impl Packet {
         Ok(Self { router, area, body: Body::parse(kind, body)? })
     }
 
-    /// Puts the packet in place of what `out` holds.
+    /// Writes the packet to `out`, replacing its content.
     pub fn emit(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend([VERSION, self.body.kind(), 0, 0]);

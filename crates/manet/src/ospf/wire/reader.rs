@@ -1,4 +1,4 @@
-//! Octets that are read in their order.
+//! Reads the fields of a packet in order.
 
 use std::net::Ipv4Addr;
 

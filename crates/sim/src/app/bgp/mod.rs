@@ -1,4 +1,4 @@
-//! A speaker of BGP-4: sessions over TCP with its peers, and what is said on them (RFC 4271).
+//! A BGP-4 speaker: keeps sessions with its peers over TCP and sends messages (RFC 4271).
 //!
 //! ```text
 //!  lower address ── connects ──▶ higher address
@@ -7,7 +7,8 @@
 //!    KEEPALIVE, UPDATE ──▶   ◀── now and then
 //! ```
 //!
-//! It is traffic and not a router: networks that it tells of are made up, and what it hears changes nothing.
+//! The speaker only generates traffic and does not route: announced networks are made up, and received
+//! networks are ignored.
 
 mod session;
 pub mod wire;
@@ -25,12 +26,12 @@ use super::App;
 pub use session::{Ends, Record};
 use wire::{Kind, PORT, Sizes};
 
-/// What a speaker does.
+/// Configuration of a speaker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Its address, which its sessions come from.
+    /// The local address of the speaker's sessions.
     pub local: Ipv4Addr,
-    /// Those of its peers. Of two the one with the lower address connects.
+    /// The addresses of the peers. In each pair the speaker with the lower address connects.
     pub peers: Vec<Ipv4Addr>,
     /// When it begins to connect.
     pub start: Time,
@@ -70,10 +71,10 @@ struct Peer {
     session: Option<Ends>,
 }
 
-/// What a speaker did. Each message is in its [records](Speaker::sent) too.
+/// Statistics of a speaker. The speaker also keeps [records](Speaker::sent) of each message.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
-    /// Connections that it asked for.
+    /// Connections opened by the speaker.
     pub connects: u64,
     /// Sessions on which both had said OPEN.
     pub established: u64,
@@ -81,10 +82,10 @@ pub struct Stats {
     pub timed_out: u64,
     /// Connections that the peer refused or reset.
     pub reset: u64,
-    /// Times that TCP warned that the peer does not answer (R1).
+    /// TCP warnings about a silent peer (R1).
     pub warnings: u64,
-    /// Messages that nobody gets: UPDATEs for peers without a session, what comes when too much waits for TCP, and all
-    /// after so many that no more are recorded.
+    /// Messages never sent: UPDATEs for peers without a session, messages while too much waits for TCP, and all
+    /// messages after the limit of records.
     pub unsent: u64,
     /// Sessions ended because what came is not BGP.
     pub malformed: u64,
@@ -92,11 +93,11 @@ pub struct Stats {
 
 /// The first port that it connects from, and how many it uses in turns.
 const PORTS: (u16, u16) = (20_000, 20_000);
-/// Messages that a speaker says in all, each of which is recorded.
+/// Most messages sent by a speaker in total; each is recorded.
 const MOST_MESSAGES: usize = 1 << 20;
 
 impl Speaker {
-    /// A speaker that waits for its start; `rng` is for it alone.
+    /// Creates a speaker waiting for its start; `rng` is used by nobody else.
     #[must_use]
     pub fn new(config: Config, mut rng: Rng) -> Self {
         let mut next_at = config.start;
@@ -129,7 +130,7 @@ impl Speaker {
         self.stats
     }
 
-    /// What it handed to TCP, in the order of each session.
+    /// Messages handed to TCP, in the order of each session.
     #[must_use]
     pub fn sent(&self) -> &[Record] {
         &self.sent
@@ -253,7 +254,7 @@ impl App for Speaker {
         }
         let is_current = self.peer_mut(ends).is_some_and(|(_, peer)| peer.session == Some(ends));
         if !is_current && connection.state() != State::Closed {
-            // The peer has begun anew, so this one leads nowhere.
+            // The peer has started a new connection, so this connection is useless.
             connection.abort();
         }
         while let Some(event) = connection.poll_event() {

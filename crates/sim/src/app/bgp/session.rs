@@ -1,4 +1,4 @@
-//! A session of a speaker: what waits for TCP, what came in parts, and what is known of each message.
+//! A BGP session of a speaker: buffers octets to and from TCP, and records each message.
 
 use std::net::SocketAddr;
 
@@ -10,11 +10,11 @@ use super::wire::{self, Kind, Malformed};
 /// The ends of a connection: one's own, and the peer's.
 pub type Ends = (SocketAddr, SocketAddr);
 
-/// A message that was handed to TCP, or came from it. The order on a connection is the same at both
-/// ends, so the first that was sent is the first that came.
+/// Record of a message handed to TCP or received from TCP. Both ends of a connection see the same order, so
+/// the n-th message sent is the n-th message received.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Record {
-    /// The connection, as the speaker sees it.
+    /// The ends of the connection, seen from the speaker.
     pub ends: Ends,
     /// What it is.
     pub kind: Kind,
@@ -22,7 +22,7 @@ pub struct Record {
     pub at: Time,
 }
 
-/// Octets that wait for TCP at most, but for the message that reaches this.
+/// Most octets waiting for TCP; the message that reaches the limit is still added.
 const MOST_WAITING: usize = 1 << 16;
 
 /// A session.
@@ -46,7 +46,7 @@ impl Session {
         &mut self.outbox
     }
 
-    /// Hands TCP as much as it takes.
+    /// Writes as many waiting octets as TCP accepts.
     pub(super) fn write(&mut self, connection: &mut Connection) {
         let written = connection.write(&self.outbox);
         self.outbox.drain(..written);

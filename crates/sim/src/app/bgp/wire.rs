@@ -1,4 +1,4 @@
-//! Messages of BGP-4 (RFC 4271, 4) that have the sizes one asks for.
+//! Messages of BGP-4 (RFC 4271, 4), padded to the requested sizes.
 //!
 //! ```text
 //!  octet 0          16       18     19
@@ -7,8 +7,8 @@
 //!        +----------+--------+------+----- - -
 //! ```
 //!
-//! An OPEN grows by capabilities, an UPDATE by networks, and a KEEPALIVE by zeros: its 19 octets are all
-//! that the RFC gives it, and a network that was measured with 20 has one octet of filling.
+//! An OPEN grows by capabilities, an UPDATE by networks, and a KEEPALIVE by zeros. The RFC defines exactly
+//! 19 octets for a KEEPALIVE; networks measured with 20 octets need one octet of filling.
 
 use std::net::Ipv4Addr;
 
@@ -19,14 +19,14 @@ pub const LONGEST: usize = 4_096;
 /// The port that speakers listen on.
 pub const PORT: u16 = 179;
 
-/// What a message is.
+/// The kinds of messages.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Kind {
-    /// Who the speaker is.
+    /// Opens a session and introduces the speaker.
     Open,
-    /// Which networks it reaches.
+    /// Announces networks reachable through the speaker.
     Update,
-    /// That it is there, and that it took the OPEN.
+    /// Shows that the speaker is alive and has accepted the OPEN.
     Keepalive,
 }
 
@@ -47,14 +47,14 @@ impl Default for Sizes {
     }
 }
 
-/// What a speaker says of itself.
+/// How a speaker describes itself in its OPEN.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Speaker {
-    /// Its number, which is the address of its end too.
+    /// The BGP identifier, also the address of the speaker.
     pub id: Ipv4Addr,
     /// Its autonomous system.
     pub system: u16,
-    /// Seconds of silence after which a peer gives it up.
+    /// Hold time: seconds of silence after which a peer gives the session up.
     pub hold: u16,
 }
 
@@ -70,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// Appends a message of this kind.
+    /// Appends one message of the given kind to `out`.
     pub fn emit(self, speaker: Speaker, sizes: Sizes, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend([0xff; 16]);
@@ -88,7 +88,7 @@ impl Kind {
             Self::Update => update(speaker, left, out),
             Self::Keepalive => {}
         }
-        // What no part of a message fills: the length says what the message is.
+        // Fills the message with zeros up to the length in its header.
         out.resize(start + len, 0);
     }
 }
@@ -109,7 +109,7 @@ pub fn split_first(octets: &[u8]) -> Result<Option<(Kind, usize)>, Malformed> {
     Ok((octets.len() >= len).then_some((kind, len)))
 }
 
-/// What is no message of BGP.
+/// Error: the octets are not a BGP message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("no message of BGP-4 that is spoken here")]
 pub struct Malformed;
@@ -150,7 +150,7 @@ fn open(speaker: Speaker, left: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The body of an UPDATE (RFC 4271, 4.3) with as many networks as fill its length.
+/// The body of an UPDATE (RFC 4271, 4.3), filled with networks up to its length.
 fn update(speaker: Speaker, left: usize, out: &mut Vec<u8>) {
     const ATTRIBUTES: u16 = 20;
     let system = u32::from(speaker.system).to_be_bytes();

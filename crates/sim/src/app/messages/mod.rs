@@ -1,11 +1,11 @@
-//! A node that sends messages to one or several of many now and then, and counts what comes to it.
+//! A messenger: sends messages to random nodes at random times, and counts received messages.
 //!
 //! ```text
 //!  random times ─▶ message ─▶ carrier: UDP, S/R or TCP ─▶ the network ─▶ carrier of another node ─▶ received
 //!                                └─▶ what its sender is told of it
 //! ```
 //!
-//! When messages are sent, and to whom, follows from the generator of random numbers alone, so that carriers
+//! The times and destinations of messages depend on the random number generator alone, so carriers
 //! can be compared with the very same messages.
 
 mod exchange;
@@ -28,22 +28,22 @@ use super::stamp::{self, Stamp};
 pub use tally::Stats;
 use tally::Tally;
 
-/// What a messenger does.
+/// Configuration of a messenger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Its address.
     pub local: Ipv4Addr,
-    /// Those that it sends to, each as likely as any other.
+    /// Possible destinations, all equally likely.
     pub others: Vec<Ipv4Addr>,
-    /// How many of them each message goes to.
+    /// How many destinations each message has.
     pub destinations: usize,
     /// An address that reaches all others at once, for messages to several over UDP or S/R.
     pub group: Option<Ipv4Addr>,
-    /// The port of all of them.
+    /// The port that all messengers use.
     pub port: u16,
     /// Octets of each message, headers excluded; at least 16.
     pub payload: usize,
-    /// What IP headers say of all packets.
+    /// The precedence in the IP headers of all packets.
     pub precedence: Precedence,
     /// After how long S/R gives a message up; for ever when `None`.
     pub lifetime: Option<Duration>,
@@ -74,7 +74,7 @@ pub enum Carrier {
     Udp,
 }
 
-/// Sends messages and takes those of others.
+/// Application that sends messages and receives messages of other nodes.
 #[derive(Debug)]
 pub struct Messenger {
     config: Config,
@@ -89,7 +89,7 @@ pub struct Messenger {
 enum Way {
     Exchange(Box<Exchange>),
     Streams(Box<Streams>),
-    /// UDP: what to send, and to whom.
+    /// UDP: destinations and datagrams to send.
     Datagrams(Vec<(Ipv4Addr, Vec<u8>)>),
 }
 
@@ -102,12 +102,12 @@ struct Submitted<'a> {
 }
 
 impl Messenger {
-    /// A messenger that waits for its start; `rng` is for it alone.
+    /// Creates a messenger waiting for its start; `rng` is used by nobody else.
     #[must_use]
     pub fn new(config: Config, rng: Rng) -> Self {
         let way = match &config.carrier {
             Carrier::Sar(of_sar) => {
-                // A stream of its own, so that all carriers bring the same messages.
+                // Separate random stream: all carriers must carry the same messages.
                 let own = Rng::stream(rng.clone().bits(), "sar");
                 Way::Exchange(Box::new(Exchange::new(&config, **of_sar, own)))
             }
@@ -122,19 +122,19 @@ impl Messenger {
         messenger
     }
 
-    /// What happened so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         self.tally.stats()
     }
 
-    /// How long each message was under way that was received, in the order in which they came.
+    /// Delay of each received message, in order of arrival.
     #[must_use]
     pub fn delays(&self) -> &[Duration] {
         self.tally.delays()
     }
 
-    /// The node of S/R, if that is what brings the messages.
+    /// The S/R node, if S/R carries the messages.
     #[must_use]
     pub fn sar(&self) -> Option<&Sar> {
         match &self.way {
@@ -168,7 +168,7 @@ impl Messenger {
         }
     }
 
-    /// Those that a message goes to.
+    /// Chooses the destinations of a message at random.
     fn choose(&mut self) -> Vec<Ipv4Addr> {
         let mut left = self.config.others.clone();
         let count = self.config.destinations.min(left.len());

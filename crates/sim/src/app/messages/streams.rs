@@ -1,4 +1,4 @@
-//! Messages over TCP: each has a connection of its own, or shares one with others to the same destination.
+//! Messages over TCP: one connection per message, or one shared by all messages to a destination.
 //!
 //! ```text
 //!  message ─▶ connect ─▶ established ─▶ written ─▶ acknowledged: its sender knows that it arrived
@@ -34,7 +34,7 @@ pub(super) struct Streams {
     outgoing: BTreeMap<Ends, Outgoing>,
     /// The one to each destination that takes more messages.
     kept: BTreeMap<Ipv4Addr, Ends>,
-    /// What came on others' connections of a message that is not whole.
+    /// Parts of unfinished messages, received on connections from other nodes.
     incoming: BTreeMap<Ends, Vec<u8>>,
 }
 
@@ -43,11 +43,11 @@ pub(super) struct Streams {
 struct Outgoing {
     asked: Time,
     is_established: bool,
-    /// What TCP has not taken yet.
+    /// Octets not yet accepted by TCP.
     outbox: VecDeque<u8>,
-    /// Of each message that is not acknowledged, its end in the stream, and when it was made.
+    /// Unacknowledged messages: end in the stream, and time of creation.
     messages: VecDeque<(u64, Time)>,
-    /// Where the last of them ends.
+    /// End of the last message in the stream.
     end: u64,
     /// When it is closed because there is nothing to send.
     idle_until: Option<Time>,

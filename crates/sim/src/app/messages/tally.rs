@@ -1,4 +1,4 @@
-//! What became of messages.
+//! Counts messages sent, delivered, failed and received.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -9,16 +9,16 @@ use base::time::Time;
 use super::super::stamp::Stamp;
 use crate::summary::Summary;
 
-/// What a messenger did and got.
+/// Statistics of a messenger.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stats {
     /// Messages made.
     pub sent: u64,
     /// The same, counted once for each destination.
     pub expected: u64,
-    /// Destinations of which the carrier said that they have theirs.
+    /// Destinations for which the carrier confirmed delivery.
     pub told: u64,
-    /// How long that took.
+    /// Time until the confirmation.
     pub told_after: Summary,
     /// Destinations that the carrier gave up.
     pub failed: u64,
@@ -26,7 +26,7 @@ pub struct Stats {
     pub refused: u64,
     /// ICMP errors about them: there was no way.
     pub errors: u64,
-    /// How long connections took to be established, of those that were.
+    /// Time to establish a connection, for successful connections.
     pub set_up: Summary,
     /// Messages received of others.
     pub received: u64,
@@ -43,7 +43,7 @@ pub struct Stats {
 pub(super) struct Tally {
     stats: Stats,
     delays: Vec<Duration>,
-    /// What was received, by its sender and number.
+    /// Received messages, by sender and number.
     known: BTreeSet<(IpAddr, u64)>,
 }
 
@@ -86,7 +86,7 @@ impl Tally {
         self.delays.push(delay);
     }
 
-    /// The carrier says that a destination has a message that was made at `made`.
+    /// The carrier confirms delivery of a message created at `made`.
     pub(super) fn tell(&mut self, now: Time, made: Time) {
         self.stats.told += 1;
         self.stats.told_after.add(now.since(made));

@@ -54,7 +54,7 @@ impl Medium {
     }
 }
 
-/// What the slots of a net follow from.
+/// Inputs for computing the slots of a net.
 struct Access<'a> {
     config: &'a Config,
     times: &'a AirTime,
@@ -70,7 +70,7 @@ enum Slot {
 }
 
 impl Access<'_> {
-    /// The slot of a station (F) that may take one `after` the end of its timeout period.
+    /// Computes a station's slot (F), available `after` the end of its timeout period.
     fn slots(
         &self,
         station: usize,
@@ -122,7 +122,7 @@ impl Access<'_> {
         [widths[..place].iter().sum(), widths[place]]
     }
 
-    /// The slot that a radio takes which takes each with a probability.
+    /// Draws the slot of a radio that takes each slot with a fixed probability.
     fn persistent(&self, after: u64, rng: &mut Rng) -> u64 {
         let mut slot = self.times.slot_after(after);
         let most = slot + MOST_SLOTS;
@@ -133,7 +133,7 @@ impl Access<'_> {
     }
 }
 
-/// The longest interval of RE-NAD: that of routine frames, of which others wait a part.
+/// The longest RE-NAD interval for a precedence: full for routine frames, a fraction for higher ones.
 fn schedule(
     config: &Config,
     stations: usize,

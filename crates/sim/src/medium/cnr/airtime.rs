@@ -1,4 +1,4 @@
-//! How many bits a transmission has, how long it takes, and the waits around it.
+//! Airtime: bits and duration of a transmission, and the waiting times around it.
 //!
 //! ```text
 //!  EPRE │ PHASING │ transmission header │ flag │ frame │ flag │ frame │ flag │ ELAG
@@ -35,7 +35,7 @@ pub struct AirTime {
 /// Octets of the intranet header of a packet that no relay passes on: version and type, length, type of
 /// service.
 pub(super) const INTRANET: u32 = 3;
-/// The same of one that relays pass on: also message id, hop count and originator.
+/// Octets of the intranet header of a relayed packet: adds message id, hop count and originator.
 const INTRANET_RELAYED: u32 = 6;
 /// Octets for each relay and destination in that: status and address.
 const INTRANET_ENTRY: u32 = 2;
@@ -58,7 +58,7 @@ impl AirTime {
     /// The longest intranet header.
     pub(super) const MOST_INTRANET: u32 = INTRANET_RELAYED + INTRANET_ENTRY * MOST_HOPS as u32;
 
-    /// Of a net with these properties.
+    /// Computes the times of a net from its configuration.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         let timing = &config.timing;
@@ -144,7 +144,7 @@ impl AirTime {
         (after + self.dte_turn).div_ceil(self.busy_detect + self.dte_turn).max(1)
     }
 
-    /// The transmission of one packet over one hop, from its begin to the arrival of the last bit.
+    /// Time to transmit one packet over one hop, from the start to the arrival of the last bit.
     #[must_use]
     pub fn packet(&self, link_type: LinkType, destinations: usize, octets: u32) -> Duration {
         let control = Self::control(link_type);
@@ -152,7 +152,7 @@ impl AirTime {
         Duration::from_nanos(self.transmission(bits))
     }
 
-    /// The time of an acknowledgement of type 3 with all that is around it (RHD0).
+    /// Time of a type 3 acknowledgement, overhead included (RHD0).
     #[must_use]
     pub fn answer_slot(&self) -> Duration {
         Duration::from_nanos(self.answer_slot)

@@ -1,4 +1,4 @@
-//! The properties of a combat net radio, and what its stations count.
+//! Configuration of a combat net radio, and counters of its stations.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ pub struct Config {
     pub preset: Preset,
     /// Bits a second on the air.
     pub rate: BitRate,
-    /// What the equipment takes.
+    /// Timing of the equipment.
     pub timing: Timing,
-    /// What protects the frames of a transmission.
+    /// Error protection of the frames in a transmission.
     pub coding: Coding,
     /// Bits of the transmission header, its own protection included.
     pub header_bits: u32,
     /// When a station may transmit.
     pub access: AccessMethod,
-    /// What [`AccessMethod::Hybrid`] expects of the traffic.
+    /// Expected traffic mix for [`AccessMethod::Hybrid`].
     pub hybrid: HybridShares,
     /// How [`AccessMethod::RadioEmbedded`] schedules.
     pub scheduling: Scheduling,
@@ -39,7 +39,7 @@ pub struct Config {
     pub window: u8,
     /// Octets of packets up to which frames share a transmission.
     pub concatenate: u32,
-    /// The probability that a station does not get a frame that nothing disturbed.
+    /// The probability of losing a frame at a station without any interference.
     pub loss: f64,
     /// Packets of each precedence that may wait in a station.
     pub queue: usize,
@@ -49,20 +49,20 @@ pub struct Config {
     pub max_hops: u8,
     /// The least time between two topology updates of a station; zero for no updates.
     pub topology_spacing: Duration,
-    /// Metres up to which stations that have places hear each other.
+    /// Metres up to which stations with positions hear each other.
     pub range: f64,
     /// How many dB a transmission must be above another to survive it, where stations have places.
     pub capture: f64,
 }
 
-/// What the equipment takes.
+/// Timing of the equipment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
     /// From the decision to transmit to the first bit (EPRE).
     pub key_up: Duration,
     /// Bits before the transmission header by which receivers get into step (PHASING).
     pub phasing: Duration,
-    /// By which what leaves a receiver is later than what entered the sender (ELAG).
+    /// Delay of bits from entering the sender to leaving a receiver, caused by equipment (ELAG).
     pub lag: Duration,
     /// From receiving to transmitting and back (TURN).
     pub turn: Duration,
@@ -108,7 +108,7 @@ pub enum LinkType {
     Decoupled,
 }
 
-/// What protects the frames of a transmission.
+/// Error protection of the frames in a transmission.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Coding {
     /// The Golay code of half rate.
@@ -120,14 +120,14 @@ pub enum Coding {
     Plain,
 }
 
-/// What H-NAD expects of the traffic.
+/// Traffic mix expected by H-NAD.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HybridShares {
     /// The share of urgent frames.
     pub urgent: f64,
     /// The share of frames with priority.
     pub priority: f64,
-    /// By which all bands are wider: 1.2 for heavy, 0.8 for light load.
+    /// Factor on the width of all bands: 1.2 for heavy, 0.8 for light load.
     pub load_factor: f64,
 }
 
@@ -155,7 +155,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// What files call them.
+    /// The names used in files.
     pub const NAMES: [(&str, Self); 3] = [
         ("sincgars-16k", Self::Sincgars16k),
         ("sincgars-4800", Self::Sincgars4800),
@@ -164,7 +164,7 @@ impl Preset {
 }
 
 impl Config {
-    /// A net of these radios.
+    /// Creates the configuration for a net of such radios.
     #[must_use]
     pub fn new(preset: Preset) -> Self {
         let bits_per_s = match preset {
@@ -222,7 +222,7 @@ impl Default for Config {
 /// Why stations cannot hear each other like this.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NoSuchHearing {
-    /// A station that is not there.
+    /// No station with this number exists in the net.
     #[error("station {0} of a net with {1} stations")]
     Unknown(usize, usize),
     /// A station hears itself.
@@ -230,18 +230,18 @@ pub enum NoSuchHearing {
     Itself(usize),
 }
 
-/// What a station counts.
+/// Counters of a station.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
-    /// Times that it transmitted packets or acknowledgements of type 4.
+    /// Transmissions with packets or type 4 acknowledgements.
     pub transmissions: u64,
-    /// Frames with packets that it transmitted, repeats included.
+    /// Frames with packets transmitted, repeats included.
     pub frames: u64,
     /// Of those, repeats.
     pub repeats: u64,
-    /// Acknowledgements that it transmitted.
+    /// Acknowledgements transmitted.
     pub acks: u64,
-    /// Topology updates that it transmitted.
+    /// Topology updates transmitted.
     pub updates: u64,
     /// Packets received for its node.
     pub received: u64,
@@ -249,15 +249,15 @@ pub struct Stats {
     pub relayed: u64,
     /// Frames received again, because the acknowledgement was lost.
     pub duplicates: u64,
-    /// Transmissions of others that it could hear and others destroyed.
+    /// Audible transmissions of other stations destroyed by collisions.
     pub collisions: u64,
-    /// Transmissions of others that it missed because it transmitted itself.
+    /// Transmissions of other stations missed while the station itself transmitted.
     pub missed: u64,
-    /// Frames for it that only noise destroyed.
+    /// Frames for the station destroyed by noise alone.
     pub residual_losses: u64,
     /// Packets given up after the last attempt.
     pub given_up: u64,
-    /// Packets of each precedence dropped because as many waited as may: urgent, priority, routine.
+    /// Packets of each precedence dropped because the queue was full: urgent, priority, routine.
     pub dropped: [u64; 3],
     /// Packets dropped because no way leads to their receiver within the hops allowed.
     pub no_way: u64,

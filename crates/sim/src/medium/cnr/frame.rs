@@ -1,4 +1,4 @@
-//! What stations are given, what they put on the air, and what the driver learns.
+//! Frames given to stations, transmissions on the air, and events for the driver.
 
 use base::ip::Header;
 use base::time::Time;
@@ -12,18 +12,18 @@ pub struct Frame {
     pub token: u32,
     /// Its length.
     pub octets: u32,
-    /// Whom it is for.
+    /// The destinations.
     pub to: Targets,
     /// How soon it is to leave.
     pub precedence: Precedence,
 }
 
-/// Whom a frame is for.
+/// The destinations of a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Targets {
-    /// All who hear it, under the one address that all have.
+    /// Every station in range, by the common group address.
     All,
-    /// So many of these stations, each by its address.
+    /// The first `n` stations of the array, each by its own address.
     Some([u8; Targets::MOST], u8),
 }
 
@@ -99,7 +99,7 @@ impl Precedence {
     /// All, the soonest first.
     pub const ALL: [Self; 3] = [Self::Urgent, Self::Priority, Self::Routine];
 
-    /// That of an IP packet, by the precedence in the first three bits of its traffic class (RFC 791):
+    /// The precedence of an IP packet, by the first three bits of its traffic class (RFC 791):
     /// routine is routine, priority and immediate are priority, flash and above are urgent.
     #[must_use]
     pub fn of_traffic_class(class: u8) -> Self {
@@ -110,7 +110,7 @@ impl Precedence {
         }
     }
 
-    /// That of an IP packet; what is none is routine.
+    /// The precedence of an IP packet; other octets are routine.
     #[must_use]
     pub fn of_packet(packet: &[u8]) -> Self {
         let class = Header::parse(packet).map_or(0, |header| header.traffic_class);
@@ -124,7 +124,7 @@ impl Precedence {
     }
 }
 
-/// What the driver learns.
+/// Events for the driver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Event {
     /// A station gives up a frame that it was given: nobody, or not everybody, acknowledged it.
@@ -145,12 +145,12 @@ pub enum Event {
     Received {
         /// The station.
         station: StationId,
-        /// The station that was given it.
+        /// The station that accepted the packet from its driver.
         from: StationId,
         /// The packet.
         token: u32,
     },
-    /// A station has taken a packet from another to pass it on: one more has it.
+    /// A station has accepted a packet for relaying: the packet has one more holder.
     Relayed {
         /// The station.
         station: StationId,
@@ -163,7 +163,7 @@ pub enum Event {
         station: StationId,
         /// The packet.
         token: u32,
-        /// Whether somebody got it, as far as the medium sees.
+        /// Whether any station received the packet, as far as the medium knows.
         is_received: bool,
     },
     /// Something was on the air, if the driver observes that.
@@ -181,7 +181,7 @@ pub struct Transmission {
     pub kind: TransmissionKind,
     /// Who sent it.
     pub from: StationId,
-    /// The first station that it was for; `None` for all.
+    /// The first destination station; `None` for all stations.
     pub to: Option<StationId>,
     /// The packet; 0 if it carries none.
     pub token: u32,
@@ -189,15 +189,15 @@ pub struct Transmission {
     pub octets: u32,
     /// How many of those who hear the sender could read it, and how many could not.
     pub heard: [u32; 2],
-    /// Of those who could not, for whom another transmission destroyed it, or who transmitted themselves.
+    /// Of the failed receptions, the number due to a collision or to the listener's own transmission.
     pub collided: u32,
     /// Whether it was on the air before, because no acknowledgement came.
     pub is_repeat: bool,
-    /// Whether one that it was for got it.
+    /// Whether at least one destination received the frame.
     pub is_received: bool,
 }
 
-/// What was on the air.
+/// The kind of a transmission on the air.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TransmissionKind {
     /// An acknowledgement.

@@ -1,4 +1,4 @@
-//! Who hears whom, how strongly, and over which relays a packet goes.
+//! Hearing between stations: audibility, received power, and routes over relays.
 
 use base::time::Time;
 
@@ -41,7 +41,7 @@ impl Hearing {
 /// Stations of a net at most: the individual addresses of its link layer are 4 to 95.
 pub(super) const MOST_STATIONS: usize = 92;
 
-/// The stations and who of them hears whom.
+/// The stations, and for each pair whether one hears the other.
 #[derive(Debug)]
 pub(super) struct Ground {
     hearing: Hearing,
@@ -116,12 +116,12 @@ impl Ground {
         self.hearing == Hearing::Places
     }
 
-    /// Whether who hears whom may change.
+    /// Whether hearing between stations may change with time.
     pub(super) fn changes(&self) -> bool {
         self.has_places() && self.motions.iter().any(|motion| !motion.legs().is_empty())
     }
 
-    /// With which power one station hears another; `None` if it does not.
+    /// The power with which one station hears another; `None` if out of range.
     pub(super) fn power(&self, now: u64, from: usize, to: usize) -> Option<f64> {
         if from == to {
             return None;

@@ -54,7 +54,7 @@ impl Medium {
             queued.tries = queued.tries.saturating_add(1);
             let is_coupled = wants_ack && link_type == LinkType::Coupled;
             if wants_ack && !is_coupled {
-                // It takes its place in the window at once, so that no more go than that allows.
+                // The frame counts in the window at once, so the window is never exceeded.
                 let flown = Queued { due: u64::MAX, ..queued };
                 own.outbox.flight.push(flown);
             }
@@ -159,7 +159,7 @@ impl Medium {
         }
     }
 
-    /// Gives a station an item that it can read; whether it is for that station.
+    /// Gives a station a readable item. Returns whether the item is for the station.
     fn receive(&mut self, now: u64, from: usize, station: usize, item: &Item) -> bool {
         if !is_for(item, station) {
             return false;
@@ -228,7 +228,7 @@ impl Medium {
         }
     }
 
-    /// A station learns that another has a frame of its own.
+    /// A station receives another station's acknowledgement of a frame.
     fn handle_ack(&mut self, from: usize, station: usize, number: u16) {
         let from = u8::try_from(from).expect("a net has fewer");
         let own = &mut self.stations[station];

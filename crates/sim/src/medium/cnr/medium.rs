@@ -1,4 +1,4 @@
-//! The channel: what is on the air, and who hears it.
+//! The channel: carries transmissions from each station to the stations in range.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -41,15 +41,15 @@ pub struct Medium {
 pub(super) enum Step {
     /// The last bit of a transmission arrives.
     End { slot: usize },
-    /// Those who hear a transmission notice it.
+    /// The stations in range of a transmission notice it.
     Notice { slot: usize },
-    /// All answers to a transmission have come that come.
+    /// The time for answers to a transmission is over.
     Deadline { station: usize },
-    /// A station acknowledges what it has received.
+    /// A station acknowledges received frames.
     Answer { station: usize },
     /// A frame may have waited too long for its acknowledgement.
     Repeat { station: usize },
-    /// A station looks at whom it hears.
+    /// A station checks which stations it hears now.
     Update { station: usize },
     /// It is a station's turn, unless its timer was set anew.
     Access { station: usize, generation: u32 },
@@ -65,13 +65,13 @@ pub(super) struct OnAir {
     pub(super) heard: Vec<Heard>,
     /// How many stations answer it at once.
     pub(super) answers: u64,
-    /// Whether it is such an answer.
+    /// Whether this transmission is an immediate answer to another.
     pub(super) is_answer: bool,
-    /// The highest of its frames.
+    /// The highest precedence among the frames.
     pub(super) precedence: Precedence,
     /// Of DAP-NAD: the station that had the first slot.
     pub(super) first: usize,
-    /// Whether those who hear it have noticed it.
+    /// Whether the stations in range have noticed this transmission.
     is_noticed: bool,
 }
 
@@ -84,16 +84,16 @@ pub(super) enum Item {
     Frame(Queued),
 }
 
-/// A transmission, as one station hears it.
+/// Reception of a transmission at one station.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     pub(super) station: usize,
     power: f64,
-    /// What becomes of it, so far.
+    /// The fate of the transmission at this station so far.
     pub(super) fate: Fate,
 }
 
-/// What becomes of a transmission at a station.
+/// Fate of a transmission at a station.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Fate {
     /// The station can read it.
@@ -122,8 +122,8 @@ impl Medium {
         }
     }
 
-    /// Adds a moving station; its position counts where distance decides who hears whom. What is random
-    /// about it, and what noise it hears, follow from the seed and its name.
+    /// Adds a moving station; its position counts if distance decides about hearing. The seed and the
+    /// station's name determine its random choices and its noise.
     ///
     /// # Panics
     /// If the net has 92 stations already, for more of which its link layer has no addresses.
@@ -138,8 +138,8 @@ impl Medium {
         StationId(station)
     }
 
-    /// Hands a packet to a station; false if that drops it, because no way leads to whom it is for, it is
-    /// too long, or too many of its precedence wait. The station's [`Stats`] say which.
+    /// Hands a packet to a station. Returns false if the station drops the packet: no route leads to the
+    /// destination, the packet is too long, or too many of its precedence wait. The station's [`Stats`] say which.
     #[must_use]
     pub fn send(&mut self, now: Time, StationId(station): StationId, frame: Frame) -> bool {
         let now = now.as_nanos();
@@ -238,7 +238,7 @@ impl Medium {
         self.ground.motion(station.0)
     }
 
-    /// Whether places decide who hears whom.
+    /// Whether the positions of stations decide about hearing.
     #[must_use]
     pub fn has_places(&self) -> bool {
         self.ground.has_places()
@@ -318,7 +318,7 @@ impl Medium {
         let own = &mut self.stations[station];
         own.ear.count(now, memory);
         own.ear.is_sending = true;
-        // What it hears is lost from now on.
+        // All receptions of the station are lost from now on.
         for other in &mut self.air {
             if other.end <= now {
                 continue;
@@ -353,7 +353,7 @@ impl Medium {
         }
     }
 
-    /// Has those who hear a transmission notice it.
+    /// Makes the stations in range notice a transmission.
     fn notice(&mut self, now: u64, slot: usize) {
         let memory = nanos(self.config.scheduling.memory);
         let heard = std::mem::take(&mut self.air[slot].heard);

@@ -1,4 +1,4 @@
-//! Combat net radio: stations that share one slow channel as in MIL-STD-188-220.
+//! Combat net radio: stations share one slow channel as in MIL-STD-188-220.
 //!
 //! ```text
 //!   send           ┌────────┐   Outbox: what waits, by precedence
@@ -7,7 +7,7 @@
 //!   Received, Sent, Failed, ...  AirTime: how long it all takes
 //! ```
 //!
-//! One transmission, as another station hears it:
+//! One transmission at a receiving station:
 //!
 //! ```text
 //!  │ key-up │ phasing │ header │ frame │ frame │ ... │lag│ timeout period │ NAD │ next transmission

@@ -1,4 +1,4 @@
-//! A combat net radio channel as a medium of a network, whose stations are ports.
+//! A combat net radio channel as a medium of a network: each station is a port.
 //!
 //! ```text
 //!  IP ─ transmit ─▶ Outbox of the station ─▶ Medium ─▶ stations that hear it ─ deliver ─▶ IP

@@ -1,4 +1,4 @@
-//! What waits in a station, in the order of precedence, and what it has sent and not heard of.
+//! Outbox of a station: frames queued by precedence, and sent frames awaiting acknowledgement.
 
 use std::collections::VecDeque;
 
@@ -10,15 +10,15 @@ use super::hearing::Way;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queued {
     pub(super) frame: Frame,
-    /// The station that was given it.
+    /// The station that accepted the packet from its driver.
     pub(super) origin: u8,
-    /// Whether it is a topology update, of which no driver knows.
+    /// Whether the frame is a topology update, unknown to drivers.
     pub(super) is_update: bool,
     /// The relays, if some are needed.
     pub(super) way: Way,
-    /// Whom the link layer still has to bring it to.
+    /// Stations to which the link layer still has to deliver the frame.
     pub(super) pending: Targets,
-    /// By which its receivers know it again.
+    /// The number by which receivers recognise repeats.
     pub(super) number: u16,
     /// How often it was sent.
     pub(super) tries: u8,
@@ -41,7 +41,7 @@ pub(super) struct Ack {
     pub(super) precedence: Precedence,
 }
 
-/// What waits in a station.
+/// Frames and acknowledgements waiting in a station.
 #[derive(Debug)]
 pub(super) struct Outbox {
     classes: [VecDeque<Queued>; 3],
@@ -51,7 +51,7 @@ pub(super) struct Outbox {
     link_type: LinkType,
     limit: usize,
     window: usize,
-    /// Octets of packets in one transmission.
+    /// Most octets of packets concatenated in one transmission.
     concatenate: u32,
 }
 
@@ -71,7 +71,7 @@ impl Outbox {
         }
     }
 
-    /// Takes a frame behind all of its precedence; false if as many wait as may.
+    /// Enqueues a frame behind all others of its precedence; false if the queue is full.
     #[must_use]
     pub(super) fn push(&mut self, queued: Queued) -> bool {
         let class = &mut self.classes[queued.frame.precedence.index()];
@@ -131,7 +131,7 @@ impl Outbox {
         self.classes[class].pop_front()
     }
 
-    /// The frame with this number that waits to be sent again, for an acknowledgement that came late.
+    /// Removes the frame with this number from the frames to be sent again, after a late acknowledgement.
     pub(super) fn take_again(&mut self, number: u16, from: u8) -> Option<Queued> {
         for class in &mut self.classes {
             let found = class.iter_mut().position(|it| it.tries > 0 && it.number == number);

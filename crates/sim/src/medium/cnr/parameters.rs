@@ -1,4 +1,4 @@
-//! What can be set of a combat net.
+//! Configuration parameters of a combat net.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::airtime::{AirTime, MOST_INFORMATION};
 use super::config::{AccessMethod, Coding, Config, LinkType, Preset};
 use super::hearing::MOST_HOPS;
 
-/// What can be set of a combat net. The preset sets all the others, so it is first.
+/// Parameters of a combat net. The preset comes first, as it sets all others.
 pub static PARAMETERS: Table<Config> = Table {
     name: "net",
     parameters: &[

@@ -1,4 +1,4 @@
-//! What a station hears, and where it stands.
+//! State of a station: receiver, turn to transmit, outbox and peers.
 
 use base::rng::Rng;
 
@@ -13,25 +13,25 @@ pub(super) struct Station {
     pub(super) turn: Turn,
     pub(super) outbox: Outbox,
     pub(super) peers: Peers,
-    /// The stations that its last topology update told of.
+    /// The neighbours listed in the station's last topology update, one bit each.
     pub(super) told: u128,
     pub(super) rng: Rng,
-    /// Decides which frames noise destroys that it would read.
+    /// Decides which otherwise readable frames noise destroys.
     pub(super) noise: Rng,
     pub(super) stats: Stats,
 }
 
-/// What a station hears.
+/// The receiver of a station.
 #[derive(Debug, Default)]
 pub(super) struct Ear {
     pub(super) is_sending: bool,
-    /// Transmissions of others that it has noticed.
+    /// Number of noticed transmissions of other stations.
     pub(super) noticed: u32,
     /// When slots of the access delay begin, if the net stays free.
     pub(super) slots_from: u64,
-    /// Since when the net is as busy or free as it is.
+    /// When the net last became busy or free.
     since: u64,
-    /// Nanoseconds for which it was busy before.
+    /// Nanoseconds of busy net before `since`.
     pub(super) busy: u64,
     /// Nanoseconds for which the station transmitted.
     pub(super) keyed: u64,
@@ -44,26 +44,26 @@ pub(super) struct Ear {
 pub(super) struct Turn {
     /// Timers that were set before no longer count.
     pub(super) generation: u32,
-    /// When it transmits, if the net stays free, and the precedence for which that was found.
+    /// When the station transmits if the net stays free, and the precedence used to compute the time.
     pub(super) at: Option<(u64, Precedence)>,
-    /// From when on RE-NAD lets it take slots, and the precedence for which that was drawn.
+    /// The time from which RE-NAD allows slots, and the precedence for which the time was drawn.
     pub(super) released: Option<(u64, Precedence)>,
     /// Of DAP-NAD: the station with the first slot.
     pub(super) first: usize,
     /// Of DAP-NAD: the precedence for which the first slots are.
     pub(super) mode: Precedence,
-    /// Whether it was the last to transmit, as far as it knows.
+    /// Whether the station believes it was the last to transmit.
     pub(super) was_last: bool,
 }
 
-/// What a station knows of frames from and to others.
+/// State of frames exchanged with other stations.
 #[derive(Debug)]
 pub(super) struct Peers {
-    /// What it sends when its slot comes.
+    /// The acknowledgement to send in the station's answer slot.
     pub(super) answer: Option<Answer>,
     /// The frame of type 3 that others answer now, and until when.
     pub(super) awaiting: Option<(Queued, u64)>,
-    /// The number of its last frame.
+    /// The number of the last frame sent.
     pub(super) number: u16,
     /// The latest frames of each station.
     seen: Vec<Seen>,

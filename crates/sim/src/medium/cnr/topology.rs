@@ -1,7 +1,7 @@
-//! Topology updates: what stations tell each other of whom they hear.
+//! Topology updates: each station reports its neighbours to the net.
 //!
-//! Ways over relays follow from who hears whom at the instant, as if all updates had arrived; an update
-//! costs the time on the air that it costs.
+//! Routes over relays follow from actual hearing at the instant, as if all updates had arrived; updates
+//! only cost time on the air.
 
 use base::rng::Rng;
 use base::time::nanos;
@@ -22,7 +22,7 @@ impl Medium {
         self.plan(at, Step::Update { station });
     }
 
-    /// Sends an update if a station hears others than those that its last one told of.
+    /// Sends a topology update if the neighbours of a station differ from its last update.
     pub(super) fn handle_update(&mut self, now: u64, station: usize) {
         let heard = self.ground.neighbours(now, station);
         let own = &mut self.stations[station];

@@ -1,4 +1,4 @@
-//! The frequency as a medium of a network, which each station's modem accesses.
+//! The HF frequency as a medium of a network, accessed by each station's modem.
 //!
 //! ```text
 //!  IP ─ transmit ─▶ outbox ─ poll_packet ─▶ service of the station ─ serve ─▶ Medium ─▶ ...
@@ -142,7 +142,7 @@ impl Medium for Air {
         self.addresses.get(&address).copied().map(LinkAddress::Port)
     }
 
-    /// No neighbours: the routes of the IP clients determine which station reaches which.
+    /// No neighbours: the routes of the IP clients decide about reachability between stations.
     fn neighbours(&self, _now: Time, _port: PortId) -> Vec<Neighbour> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! The properties of a frequency, and the counters of its stations.
+//! Configuration of an HF frequency, and counters of its stations.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use super::channel::Channel;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct StationId(pub usize);
 
-/// Delays of the equipment and of propagation. The defaults add up to the shortest turnaround that
-/// equipment is said to reach, 150 to 200 ms.
+/// Equipment and propagation delays. The defaults add up to the shortest turnaround claimed for
+/// equipment, 150 to 200 ms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Timing {
     /// The time from the command to transmit until the preamble begins.
@@ -37,7 +37,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// The configuration of a node that knows these delays of its modem.
+    /// Creates the configuration of a node that knows its modem's delays.
     #[must_use]
     pub fn station(&self, address: Address, waveform: Waveform) -> node::Config {
         let config = node::Config::new(address, waveform);
@@ -50,7 +50,7 @@ impl Timing {
 pub struct Config {
     /// The channel between any two stations, unless it is changed for a pair.
     pub channel: Channel,
-    /// Delays of the equipment and of propagation.
+    /// Equipment and propagation delays.
     pub timing: Timing,
 }
 
@@ -71,6 +71,6 @@ pub struct Stats {
     pub unreadable: u64,
     /// Receptions aborted because the station began to transmit.
     pub receptions_cut: u64,
-    /// Ends of message that were not recognised.
+    /// Unrecognised ends of message.
     pub missed_ends: u64,
 }

@@ -31,7 +31,7 @@ pub(super) struct Curve {
 /// Rate, `awgn_db`, and the `loss_db` with which the requirement for the poor channel is just met.
 ///
 /// 3,200 to 9,600: MIL-STD-188-110D, table C-XVII: AWGN 9, 13, 16, 19, 21, poor 14, 19, 23, 27,
-/// 31 dB. 600 to 2,400 poor: 110C, table XX: 7, 11, 18 dB. The rest of these and all slower:
+/// 31 dB. 600 to 2,400 poor: 110C, table XX: 7, 11, 18 dB. Their AWGN values, and all slower rates:
 /// 110D, table D-LXIV, the same rates at 3 kHz.
 const NARROW: [(u32, f64, f64); 11] = [
     (75, -6.0, 3.1),
@@ -49,7 +49,7 @@ const NARROW: [(u32, f64, f64); 11] = [
 
 /// MIL-STD-188-110D, table D-LXIV, waveforms 0 to 12: AWGN -6, -3, 0, 3, 5, 6, 9, 13, 16, 19, 21,
 /// 24, 30, poor -1, 3, 5, 7, 10, 11, 14, 19, 23, 27, 31 dB. The last two have no requirement for
-/// the poor channel; they lose as much as the one before.
+/// the poor channel; their `loss_db` repeats the value of the waveform before them.
 const WIDE: [(u32, f64, f64); 13] = [
     (1_200, -6.0, 3.9),
     (2_400, -3.0, 4.7),

@@ -6,7 +6,7 @@
 use base::rng::Rng;
 use base::time::Time;
 
-/// The number of sinusoids: enough that fades of 20 dB are as frequent as with Rayleigh fading.
+/// The number of sinusoids: enough for fades of 20 dB to be as frequent as in Rayleigh fading.
 const SINUSOIDS: usize = 24;
 
 /// A complex Gaussian process with mean power 1, as its sinusoids.

@@ -1,4 +1,4 @@
-//! The frequency that stations share.
+//! The shared frequency: carries transmissions between HF stations.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -40,7 +40,7 @@ pub struct Medium {
 struct Station {
     /// Its own among the stations.
     name: String,
-    /// What it reads where transmissions overlap.
+    /// Random data received where transmissions overlap.
     noise: Rng,
     state: State,
     /// When it last stopped transmitting.
@@ -103,8 +103,8 @@ impl Medium {
         Self::named(config, (0..stations).map(|station| station.to_string()), seed)
     }
 
-    /// The same with stations of these names: noise and fading between two follow from their names too,
-    /// whatever other stations and frequencies there are.
+    /// Creates a medium with named stations. Noise and fading between two stations depend on the seed and
+    /// their names, not on other stations and frequencies.
     #[must_use]
     pub fn named(config: Config, names: impl IntoIterator<Item = String>, seed: u64) -> Self {
         let stations: Vec<Station> =

@@ -7,7 +7,7 @@
 //!   room, Event: carrier, octets, sent
 //! ```
 //!
-//! One transmission, as its sender and a listener see it:
+//! Timeline of one transmission at its sender and a listener:
 //!
 //! ```text
 //!  start  key up   preamble    block 0    block 1      last block  key down

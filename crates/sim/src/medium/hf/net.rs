@@ -1,4 +1,4 @@
-//! A medium and the nodes on it.
+//! An HF medium together with its STANAG 5066 nodes.
 //!
 //! ```text
 //!  clients ⇄ Node 0 ⇄ ┌────────┐ ⇄ Node 1 ⇄ clients
@@ -84,7 +84,7 @@ impl Net {
         &self.medium
     }
 
-    /// The medium, so that its channels can be changed.
+    /// Gives access to the medium for changing channels.
     pub fn medium_mut(&mut self) -> &mut Medium {
         &mut self.medium
     }

@@ -10,7 +10,7 @@ use super::channel::{Channel, Variation};
 use super::curve::Curve;
 use super::fading::Process;
 
-/// Samples of the fading in one cycle of the fastest Doppler shift that matters.
+/// Samples of the fading per cycle of the fastest relevant Doppler shift.
 const SAMPLES_A_CYCLE: f64 = 8.0;
 /// The fewest and the most samples of the fading in a block.
 const SAMPLES: (f64, f64) = (4.0, 64.0);
@@ -22,7 +22,7 @@ pub struct PathStats {
     pub blocks: u64,
     /// User bits in them.
     pub bits: u64,
-    /// Wrong bits among them, except those that collisions caused.
+    /// Wrong user bits, except bits damaged by collisions.
     pub wrong_bits: u64,
     /// Blocks that collided with another transmission.
     pub collided_blocks: u64,
@@ -30,7 +30,7 @@ pub struct PathStats {
     pub missed_preambles: u64,
 }
 
-/// A path: its channel, its fading, its errors.
+/// A path between two stations: its channel, fading and bit errors.
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     channel: Channel,

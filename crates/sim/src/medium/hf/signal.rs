@@ -8,7 +8,7 @@
 use base::time::Time;
 use hf::modem::Waveform;
 
-/// Octets that a signal keeps before it discards those that are no longer needed.
+/// Octets no longer needed that a signal collects before discarding them.
 const COMPACT: usize = 1 << 16;
 
 /// A transmission under way.
@@ -99,7 +99,7 @@ impl Signal {
         }
     }
 
-    /// Discards the octets of blocks before this one.
+    /// Discards the octets of all blocks before `block`.
     pub(super) fn forget_before(&mut self, block: u32) {
         let until = block as usize * self.waveform.block_bits() as usize / 8;
         let unused = until.saturating_sub(self.base).min(self.octets.len());
@@ -109,12 +109,12 @@ impl Signal {
         }
     }
 
-    /// The buffer, so that it can be reused.
+    /// Returns the buffer for reuse.
     pub(super) fn into_buffer(self) -> Vec<u8> {
         self.octets
     }
 
-    /// The number of octets supplied so far.
+    /// Number of octets supplied since the start.
     fn len(&self) -> usize {
         self.base + self.octets.len()
     }

@@ -1,4 +1,4 @@
-//! What will happen on the channel, in order.
+//! The agenda of future steps on the channel, in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! A radio channel as a medium of a network, whose stations are ports.
+//! A radio channel as a medium of a network: each station is a port.
 //!
 //! ```text
 //!  IP ─ transmit ─▶ MAC of the station ─▶ Medium ─▶ MACs that hear it ─ deliver ─▶ IP
@@ -33,7 +33,7 @@ pub(crate) struct Air {
     addresses: BTreeMap<IpAddr, PortId>,
     /// The time of the scheduled wake-up, if one is scheduled.
     wake: Option<Time>,
-    /// What the link layers of both stations add.
+    /// Delay added by the link layers of both stations.
     delay: Duration,
     records: VecDeque<Transmission>,
     /// How many records may wait to be taken.
@@ -43,7 +43,7 @@ pub(crate) struct Air {
     is_watched: bool,
     /// The capture file that sees every frame.
     capture: Option<usize>,
-    /// What the next frame for it is written to.
+    /// Buffer for writing the next captured frame.
     buffer: Vec<u8>,
 }
 
@@ -82,7 +82,7 @@ impl Air {
         self.stations.get(port.index()).copied().flatten()
     }
 
-    /// Switches a station on or off; what it was sending is lost.
+    /// Switches a station on or off; switching off loses the frame being sent.
     pub(crate) fn set_on(&mut self, delivery: &mut Delivery<'_>, port: PortId, is_on: bool) {
         let Some(station) = self.station(port) else { return };
         if let Some(frame) = self.radio.set_on(delivery.now(), station, is_on) {
@@ -169,7 +169,7 @@ impl Air {
         delivery.capture(capture, interface, &self.buffer);
     }
 
-    /// Tells the network of a frame, if it records its transmissions.
+    /// Reports a frame to the network, if transmissions are recorded.
     fn tell(&self, delivery: &mut Delivery<'_>, frame: &Transmission) {
         let Some(transmissions) = delivery.transmissions else { return };
         let node = |station: StationId| delivery.ports[self.ports[station.0].index()].node;

@@ -1,8 +1,7 @@
-//! Bianchi's model of saturated stations that all hear each other (IEEE JSAC 18(3), 2000), with a limit
-//! of retries, and a refinement of it for counters that stand still while the channel is busy.
+//! Bianchi's model of saturated stations in range of each other (IEEE JSAC 18(3), 2000), with a retry limit.
 //!
-//! Both solve one equation: the probability with which a station sends in a slot makes the probability
-//! of a collision, which makes the former.
+//! A refinement models back-off counters that stand still while the channel is busy. Both variants solve one
+//! equation: the probability of sending in a slot determines the probability of a collision, and vice versa.
 
 use std::time::Duration;
 
@@ -11,14 +10,14 @@ use super::{AirTime, Config, FrameKind};
 /// What happens to a back-off counter when others send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Counting {
-    /// It goes down by one, as in Bianchi's chain.
+    /// The counter goes down by one, as in Bianchi's chain.
     Down,
     /// It stands still, as in IEEE 802.11 and in [`super::Medium`]. Then only those who have just sent can
     /// send again right after the gap.
     Frozen,
 }
 
-/// What a saturated channel does.
+/// Results of the model for a saturated channel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Saturation {
     /// The probability with which a station sends in a slot.
@@ -29,7 +28,7 @@ pub struct Saturation {
     pub octets_per_s: f64,
 }
 
-/// What `stations` with packets of so many octets do without end on a channel like this.
+/// Computes the saturation behaviour of `stations` with packets of equal length on a channel.
 ///
 /// Packets above the RTS threshold go behind an RTS.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Frames as Wireshark reads them.
+//! Encodes radio frames for Wireshark.
 //!
 //! ```text
 //!  ┌──────────┬─────┬─────┬────────────┬─────────┬─────────┬────────┬─────────┬───┬──────────┐
@@ -57,7 +57,7 @@ pub(super) fn write_frame(
 
 /// The header that says the rate and nothing else (radiotap.org).
 const RADIOTAP_LEN: u8 = 9;
-/// Bit 2 of the fields that are present.
+/// Bit 2 of the presence mask: the rate field is present.
 const RADIOTAP_RATE: u8 = 1 << 2;
 
 /// The first octet of frame control: subtype, type and version (IEEE 802.11, 9.2.4.1).

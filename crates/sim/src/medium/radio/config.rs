@@ -1,4 +1,4 @@
-//! The properties of radios on one channel, and what their stations count.
+//! Configuration of radios on one channel, and counters of their stations.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ pub struct StationId(pub usize);
 /// `docs/protocols/radio.md` says where each comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// Of control frames and broadcasts.
+    /// Bit rate of control frames and broadcasts.
     pub basic_rate: BitRate,
-    /// Of data frames to one station.
+    /// Bit rate of data frames to one station.
     pub data_rate: BitRate,
     /// A slot of the back-off.
     pub slot: Duration,
@@ -31,7 +31,7 @@ pub struct Config {
     pub cw_min: u32,
     /// The longest back-off, in slots.
     pub cw_max: u32,
-    /// Attempts of RTS frames, and of data frames without one.
+    /// Attempts for RTS frames, and for data frames without an RTS.
     pub short_retries: u8,
     /// Attempts of data frames behind an RTS.
     pub long_retries: u8,
@@ -82,7 +82,7 @@ impl Default for Config {
     }
 }
 
-/// What can be set of a radio channel.
+/// Parameters of a radio channel.
 pub static PARAMETERS: Table<Config> = Table {
     name: "radio",
     parameters: &[
@@ -238,7 +238,7 @@ const MICROSECOND: Duration = Duration::from_micros(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a station counts.
+/// Counters of a station.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// RTS frames sent.

@@ -147,7 +147,7 @@ impl Medium {
         }
     }
 
-    /// Takes what a station that is switched off had to send.
+    /// Resets the MAC of a station being switched off and returns its unsent frame.
     pub(super) fn reset(&mut self, station: usize) -> Option<Frame> {
         let mac = &mut self.macs[station];
         mac.phase = Phase::Idle;
@@ -269,8 +269,8 @@ impl Medium {
 
     /// Tries again after a longer back-off, or gives up.
     ///
-    /// Those who heard the failed frame but not its answer count slots from EIFS after its end. So does
-    /// its sender: slots stay in step, as they do in a model whose time is slots.
+    /// Stations that heard the failed frame but no answer count slots from EIFS after the frame's end. The sender
+    /// does the same, so slots stay in step, as in a model with time in slots.
     fn handle_failure(&mut self, station: usize, is_last: bool) {
         if is_last {
             self.finish(station, false);
@@ -311,7 +311,7 @@ impl Medium {
         });
     }
 
-    /// Has a station's timer end at `at` or before: one that ends early is set again.
+    /// Makes a station's timer expire at `at` or earlier; after an early expiry it is set again.
     fn arm(&mut self, station: usize, at: u64) {
         let mac = &mut self.macs[station];
         if mac.armed.is_some_and(|armed| armed <= at) {

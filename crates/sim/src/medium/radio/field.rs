@@ -1,8 +1,8 @@
-//! Where stations are, and who may be near whom.
+//! Positions of stations, and lists of their possible neighbours.
 //!
-//! A station looks for listeners in a list of those that were at most `reach` and a slack away when the
-//! list was made (a Verlet list). The list stays good until two stations can have come nearer by the
-//! slack, so a transmission costs what its neighbourhood is, not what the world is.
+//! Each station has a list of stations at most `reach` plus a slack away when the list was made (a Verlet
+//! list), and looks for listeners there. The list stays valid until two stations can have come nearer by the
+//! slack, so the cost of a transmission grows with its neighbourhood, not with the world.
 
 use base::time::Time;
 

@@ -1,4 +1,4 @@
-//! What drivers hand to the medium and get from it.
+//! Frames that drivers hand to the medium, and events returned by the medium.
 
 use base::time::Time;
 
@@ -11,11 +11,11 @@ pub struct Frame {
     pub token: u32,
     /// Octets that the data frame carries.
     pub octets: u32,
-    /// Whom it is for; `None` is everybody who hears it.
+    /// The destination station; `None` for every station in range.
     pub to: Option<StationId>,
 }
 
-/// What a frame is.
+/// The kinds of frames.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FrameKind {
     /// Says that data has arrived.
@@ -30,21 +30,21 @@ pub enum FrameKind {
     Rts,
 }
 
-/// What a driver learns of a station.
+/// Events that a station reports to its driver.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// The last attempt has failed; the station is ready for the next packet.
     Failed {
-        /// The station that sent it.
+        /// The sending station.
         station: StationId,
-        /// What it had to send.
+        /// The frame given to the station.
         frame: Frame,
     },
     /// A data frame has arrived, for the first time.
     Received {
-        /// The station that hears it.
+        /// The receiving station.
         station: StationId,
-        /// The station that sent it.
+        /// The sending station.
         from: StationId,
         /// The sender's token for the packet.
         token: u32,
@@ -52,13 +52,13 @@ pub enum Event {
     /// The packet was acknowledged, or was broadcast; the station is ready for the next. It comes
     /// after all who received the packet.
     Sent {
-        /// The station that sent it.
+        /// The sending station.
         station: StationId,
-        /// What it had to send.
+        /// The frame given to the station.
         frame: Frame,
     },
-    /// A frame has been on the air, while the medium is [observed](super::Medium::observe). It comes
-    /// before the events that follow from it.
+    /// A frame has been on the air, while the medium is [observed](super::Medium::observe). This event comes
+    /// before all events caused by the frame.
     Transmitted(Transmission),
 }
 
@@ -73,7 +73,7 @@ pub struct Transmission {
     pub kind: FrameKind,
     /// Who sent it.
     pub from: StationId,
-    /// Whom it was for; `None` is everybody.
+    /// The destination; `None` for everybody.
     pub to: Option<StationId>,
     /// The packet in a data frame; 0 in others.
     pub token: u32,
@@ -89,6 +89,6 @@ pub struct Transmission {
     pub heard: u32,
     /// Stations in range that could not: a collision, or they transmitted themselves.
     pub spoilt: u32,
-    /// Whether the station that it was for could read it, or any that heard a broadcast.
+    /// Whether the destination could read the frame; for a broadcast, whether any station could.
     pub is_received: bool,
 }

@@ -1,4 +1,4 @@
-//! The channel: what is on the air, and who hears it.
+//! The radio channel: carries transmissions from each station to the stations in range.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -51,7 +51,7 @@ struct OnAir {
     is_cut: bool,
 }
 
-/// What a station sends.
+/// A frame being sent by a station.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signal {
     pub(super) kind: FrameKind,
@@ -87,8 +87,8 @@ impl Medium {
         }
     }
 
-    /// Adds a station that moves like this. It is switched on. Its back-offs follow from the seed and its name,
-    /// whatever other stations and channels there are.
+    /// Adds a moving station, switched on. The seed and its name determine its back-offs, independent of
+    /// other stations and channels.
     pub fn add_station(&mut self, name: &str, motion: Motion) -> StationId {
         let station = self.ears.len();
         let rng = Rng::stream(self.seed, &format!("radio {name}"));
@@ -103,7 +103,7 @@ impl Medium {
         self.field.replace(station.0, motion);
     }
 
-    /// Switches a station on or off; one that is switched off loses the frame that it had.
+    /// Switches a station on or off. A station switched off loses its unsent frame, which is returned.
     pub fn set_on(&mut self, now: Time, station: StationId, is_on: bool) -> Option<Frame> {
         let StationId(index) = station;
         if self.ears[index].is_on == is_on {
@@ -210,7 +210,7 @@ impl Medium {
         total
     }
 
-    /// What the medium itself has done: steps of its agenda, and stations that a transmission reached.
+    /// Work done by the medium: steps of its agenda, and receptions at stations.
     #[must_use]
     pub fn work(&self) -> (u64, u64) {
         (self.steps, self.listeners)
@@ -275,7 +275,7 @@ impl Medium {
             self.settle(now, index);
         }
         if !is_cut && signal.kind == FrameKind::Broadcast {
-            // Only now: its driver may let go of a packet that it is told to be sent.
+            // Last, because the driver may release a packet once it is reported as sent.
             self.finish(signal.from as usize, true);
         }
         if self.is_observed {

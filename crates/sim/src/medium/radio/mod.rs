@@ -1,4 +1,4 @@
-//! Stations on one radio channel that share it by the distributed coordination function of IEEE 802.11.
+//! Stations share one radio channel by the distributed coordination function of IEEE 802.11.
 //!
 //! ```text
 //!   send           ┌────────┐   Dcf: when a station sends

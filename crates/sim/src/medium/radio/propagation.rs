@@ -1,8 +1,8 @@
-//! Who hears whom, and how well: two rays over flat ground.
+//! Radio propagation: received power over distance, by two rays over flat ground.
 
 use super::Config;
 
-/// Received power as a function of distance, and what it takes to be heard.
+/// Received power as a function of distance, and the thresholds for reception and carrier sense.
 ///
 /// Only ratios of powers matter here, so power is 1 at a metre if it fell with the fourth power of the
 /// distance from there on.

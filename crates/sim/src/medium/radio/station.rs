@@ -1,4 +1,4 @@
-//! What a station hears, and what its MAC does.
+//! State of a station: receiver and MAC (DCF).
 
 use base::rng::Rng;
 
@@ -6,7 +6,7 @@ use super::config::Stats;
 use super::frame::Frame;
 use super::propagation::Propagation;
 
-/// What a station hears: this is what every transmission in reach touches.
+/// The receiver of a station. Every transmission in range updates it.
 #[derive(Debug)]
 pub(super) struct Ear {
     pub(super) is_on: bool,
@@ -17,18 +17,18 @@ pub(super) struct Ear {
     pub(super) is_committed: bool,
     /// Whether the last frame before silence could not be read.
     was_spoilt: bool,
-    /// Transmissions of others that it senses.
+    /// Number of transmissions of other stations sensed now.
     sensed: u32,
-    /// The one that its receiver follows.
+    /// The transmission that the receiver is locked on.
     lock: Option<Lock>,
-    /// The power of the others.
+    /// Total power of the other sensed transmissions.
     noise: f64,
-    /// When its last transmission ended; the end of time while it transmits.
+    /// When the station's last transmission ended; the end of time during a transmission.
     pub(super) sent_until: u64,
     /// Until when others have announced that they will send.
     pub(super) nav: u64,
     busy_since: u64,
-    /// Nanoseconds that the channel was busy before that.
+    /// Nanoseconds of busy channel before `busy_since`.
     pub(super) busy: u64,
     /// While the channel is free: from when slots of the back-off are counted.
     pub(super) slots_from: u64,
@@ -43,11 +43,11 @@ struct Lock {
     power: f64,
     start: u64,
     end: u64,
-    /// Whether it can be read so far.
+    /// Whether the transmission is undamaged so far.
     is_clean: bool,
 }
 
-/// A transmission, as one station hears it.
+/// Reception of a transmission at one station.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     pub(super) station: u32,
@@ -56,7 +56,7 @@ pub(super) struct Heard {
     pub(super) power: f64,
 }
 
-/// What became of a frame at a station.
+/// Fate of a frame at a station.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Outcome {
     /// The station can read it.
@@ -160,14 +160,14 @@ impl Ear {
         }
     }
 
-    /// Has the transmission that it follows end before its time.
+    /// Marks the followed transmission as damaged because its sender was switched off.
     pub(super) fn spoil(&mut self, slot: u32) {
         if let Some(lock) = self.lock.as_mut().filter(|lock| lock.slot == slot) {
             lock.is_clean = false;
         }
     }
 
-    /// Begins to transmit: what it hears is lost.
+    /// Begins to transmit, which ends the current reception.
     pub(super) fn begin(&mut self, now: u64, slot_time: u64) {
         self.grow_busy(now, slot_time);
         if let Some(lock) = self.lock.take() {
@@ -222,12 +222,12 @@ impl Ear {
 #[derive(Debug)]
 pub(super) struct Mac {
     pub(super) phase: Phase,
-    /// What it has to send.
+    /// The frame to send.
     pub(super) frame: Option<Frame>,
     pub(super) sequence: u16,
     /// Whether the data frame was sent before.
     pub(super) is_repeat: bool,
-    /// Whether its receiver has the packet, so that it knows repeats as such.
+    /// Whether the receiver already has the packet and will recognise repeats.
     pub(super) is_delivered: bool,
     /// Whether it may send without a back-off if the channel stays free.
     pub(super) is_immediate: bool,
@@ -235,18 +235,18 @@ pub(super) struct Mac {
     pub(super) cw: u32,
     pub(super) short_tries: u8,
     pub(super) long_tries: u8,
-    /// What it sends after a SIFS.
+    /// The answer due after a SIFS.
     pub(super) answer: Option<Answer>,
     /// Until when it waits for an answer.
     pub(super) until: u64,
-    /// When its timer ends, if one runs.
+    /// When the running timer ends, if any.
     pub(super) armed: Option<u64>,
     pub(super) generation: u32,
     pub(super) rng: Rng,
     pub(super) stats: Stats,
 }
 
-/// What a MAC does with its frame.
+/// Phase of a MAC in sending its frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Phase {
     /// It waits for an ACK.
@@ -261,7 +261,7 @@ pub(super) enum Phase {
     Send,
 }
 
-/// What is sent after a SIFS.
+/// An answer to be sent after a SIFS.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
     Ack {

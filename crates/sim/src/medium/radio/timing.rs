@@ -1,4 +1,4 @@
-//! How long everything takes, in nanoseconds from the configuration.
+//! Durations of frames and gaps in nanoseconds, computed from the configuration.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ fn air_time(preamble: Duration, rate: BitRate, octets: u32) -> u64 {
 pub struct AirTime(Timing);
 
 impl AirTime {
-    /// Of frames with these parameters.
+    /// Computes the times for a configuration.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self(Timing::new(config))

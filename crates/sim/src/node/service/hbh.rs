@@ -1,4 +1,4 @@
-//! HBH in a node: who speaks it is found out by hellos, as gateways do.
+//! HBH in a node: hellos discover the neighbours that speak HBH, as between gateways.
 //!
 //! ```text
 //!  Prerouting ─ protocol 253 ─┬─ hello ─▶ neighbours ─▶ peers come and go
@@ -35,9 +35,9 @@ pub struct Hbh {
     neighbours: Neighbours,
     /// By their places; those that HBH does not use are empty.
     interfaces: Vec<Option<Interface>>,
-    /// Neighbours that are up, in the order in which they came.
+    /// Neighbours that are up, in order of arrival.
     peers: Vec<Known>,
-    /// Hellos that wait for their interface; they need no bound, there are few.
+    /// Hellos waiting for their interface; too few to need a bound.
     hellos: VecDeque<(PacketId, Way)>,
     /// Packets taken back from neighbours that are no longer their next hop.
     orphans: Orphans,
@@ -46,7 +46,7 @@ pub struct Hbh {
     counters: Counters,
 }
 
-/// What happened outside of the core.
+/// Counters of events outside of the HBH core.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Counters {
     /// Packets not taken, for another reason than that the queue was full.
@@ -70,7 +70,7 @@ pub struct Counters {
 struct Interface {
     addresses: Vec<IpAddr>,
     mtu: usize,
-    /// What hellos to everyone lose there says nothing of other packets.
+    /// Losses of broadcast hellos there say nothing about other packets.
     is_acknowledged: bool,
 }
 
@@ -99,13 +99,13 @@ impl Hbh {
         }
     }
 
-    /// What its core counted.
+    /// Statistics of the HBH core.
     #[must_use]
     pub fn stats(&self) -> hbh::Stats {
         self.core.stats()
     }
 
-    /// What was counted of hellos.
+    /// Statistics of hellos.
     #[must_use]
     pub fn hellos(&self) -> neighbours::Stats {
         self.neighbours.stats()
@@ -239,8 +239,8 @@ impl Hbh {
 }
 
 impl Service for Hbh {
-    /// HBH keeps the destination of the packet that it carries, so any of its packets is meant for
-    /// the node that it reaches.
+    /// HBH keeps the destination of the carried packet, so every HBH packet is meant for the node
+    /// where it arrives.
     fn claims(&self, hook: &Hook<'_>, _octets: &[u8]) -> bool {
         match hook {
             Hook::Prerouting { header, .. } => header.protocol == self.core.config().protocol,
@@ -266,15 +266,15 @@ impl Service for Hbh {
         }
     }
 
-    /// A busy channel makes 802.11 give up packets to neighbours that are there, and a routing protocol that
-    /// hears of each looks for another way each time.
+    /// On a busy channel 802.11 gives up packets to neighbours still in range. A routing protocol would look for
+    /// another route after each reported loss.
     fn vouches(&self, interface: usize, to: LinkAddress, packet: &[u8]) -> bool {
         let LinkAddress::Port(port) = to else { return false };
         let peer = self.neighbours.peer_at((interface, station(port)));
         self.is_frame(packet) && peer.is_some_and(|peer| !self.core.is_doubtful(peer))
     }
 
-    /// What it sent itself comes back to it: it has the packets in there, and repeats them.
+    /// Takes back HBH's own frames: the core still has their packets and repeats them.
     fn handle_unsent(
         &mut self,
         engine: &mut Engine,
@@ -312,8 +312,8 @@ impl Service for Hbh {
         self.needs_routes
     }
 
-    /// The node's own packets that have no route any more are left to who looks for routes, if somebody
-    /// does; those of others wait here.
+    /// Own packets without a route are left to a service that looks for routes, if there is one; packets of other
+    /// nodes wait here.
     fn handle_routes(
         &mut self,
         now: Time,
@@ -437,7 +437,7 @@ fn station(PortId(port): PortId) -> Mac {
     Mac([2, 0, a, b, c, d])
 }
 
-/// Whom a hardware address reaches.
+/// The link address for a hardware address.
 fn address_of(to: Mac) -> LinkAddress {
     let Mac([_, _, a, b, c, d]) = to;
     if to == Mac::EVERYONE {
@@ -451,7 +451,7 @@ fn next_hop((interface, mac): Place) -> NextHop {
     NextHop { interface, neighbour: address_of(mac) }
 }
 
-/// The class of HBH messages: that of what the last one carries, if it carries something.
+/// The class of HBH messages: the class of the last message's payload, if there is a payload.
 fn class_of(mut messages: &[u8]) -> Class {
     if Hello::is_one(messages) {
         return Class::Hello;
@@ -474,7 +474,7 @@ fn class_of(mut messages: &[u8]) -> Class {
     Class::HopAck
 }
 
-// HBH's header, as far as counting needs it.
+// The fields of HBH's header needed for counting.
 const IS_ACK: u8 = 0x80;
 const INTERVALS: u8 = 0x3f;
 const HAS_ECHO: u8 = 0x80;

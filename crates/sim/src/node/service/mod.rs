@@ -10,8 +10,8 @@
 //!  poll_packet: back to one of these ways    poll_datagram: Postrouting    poll_frame
 //! ```
 //!
-//! The hooks are where Linux has them. A service is a file here that implements [`Service`]; the node
-//! knows none of them by name.
+//! The hooks have the same places as in Linux. A service is a file here with an implementation of [`Service`];
+//! the node knows no service by name.
 
 pub mod hbh;
 pub mod hf;
@@ -43,14 +43,14 @@ use crate::medium::LinkAddress;
 /// `handle_routes` if it needs routes, `poll_route`, `poll_recall`, then `poll_packet` until `None`, then `poll_frame` and `poll_datagram` while the interfaces that
 /// the service sends over have room, then `next_timeout`.
 pub trait Service: Any + Debug + Send {
-    /// Whether it takes a packet of these octets at this hook.
+    /// Whether the service takes a packet with these octets at this hook.
     fn claims(&self, _hook: &Hook<'_>, _octets: &[u8]) -> bool {
         false
     }
 
-    /// Takes a packet that it claims, or to whose destination a prefix leads into the service.
+    /// Takes a packet claimed by the service, or with a destination prefix routed into the service.
     ///
-    /// What it takes is its own, to be removed from the engine some time.
+    /// The service owns a taken packet and removes it from the engine later.
     fn handle(&mut self, engine: &mut Engine, hook: &Hook<'_>, packet: PacketId) -> Verdict {
         let _ = hook;
         engine.remove(packet);
@@ -80,9 +80,9 @@ pub trait Service: Any + Debug + Send {
         false
     }
 
-    /// Takes back a packet that an interface's medium could not bring to a neighbour; false if it does
-    /// not, and the node drops the packet. What it takes is its own. Services that [use](Self::uses) the
-    /// interface are asked first: what comes back may be a frame of theirs.
+    /// Takes back a packet that an interface's medium could not bring to a neighbour. If the service returns
+    /// false, the node drops the packet; otherwise the service owns it. Services that [use](Self::uses) the
+    /// interface are asked first, as the packet may be one of their frames.
     fn handle_unsent(
         &mut self,
         _engine: &mut Engine,
@@ -110,7 +110,7 @@ pub trait Service: Any + Debug + Send {
         false
     }
 
-    /// Looks again at what it holds: `route` tells where packets to a destination go now, `has_finder`
+    /// Reconsiders held packets: `route` gives the current next hop for a destination, `has_finder`
     /// whether a service of the node [finds routes](Self::finds_routes).
     fn handle_routes(
         &mut self,
@@ -123,7 +123,7 @@ pub trait Service: Any + Debug + Send {
     /// Acts on what is due.
     fn handle_timeout(&mut self, _now: Time) {}
 
-    /// Takes what its cores have to tell, and exchanges what one has for the other.
+    /// Collects events of the service's cores, and passes data between the cores.
     fn settle(&mut self, _engine: &mut Engine) {}
 
     /// The next route of the node that changes; asked for before `poll_packet`, until `None`.
@@ -131,7 +131,7 @@ pub trait Service: Any + Debug + Send {
         None
     }
 
-    /// The next neighbour, on an interface, for whom nothing is to wait any more: what does counts as
+    /// The next interface and neighbour whose queued packets are to be taken back: they count as
     /// unsent. Asked for after `poll_route`, until `None`.
     fn poll_recall(&mut self) -> Option<(usize, LinkAddress)> {
         None
@@ -162,7 +162,7 @@ pub trait Service: Any + Debug + Send {
         None
     }
 
-    /// Whether it has frames of its own for this interface.
+    /// Whether the service sends its own frames over this interface.
     fn uses(&self, _interface: usize) -> bool {
         false
     }
@@ -177,23 +177,23 @@ pub trait Service: Any + Debug + Send {
         None
     }
 
-    /// What a packet of a protocol of its own is for, behind the IP header.
+    /// The traffic class of a packet of the service's own protocol, given the payload behind the IP header.
     fn class_of(&self, _protocol: u8, _payload: &[u8]) -> Option<Class> {
         None
     }
 
-    /// What it tells of itself, for [`crate::World::report`].
+    /// The service's part of [`crate::World::report`].
     fn report(&self) -> Option<ServiceReport> {
         None
     }
 
-    /// Packets that it holds in a way that [`crate::World::packets_under_way`] does not see.
+    /// Number of held packets invisible to [`crate::World::packets_under_way`].
     fn under_way(&self) -> usize {
         0
     }
 }
 
-/// An interface of the node, as its services know it.
+/// State of a node's interface, passed to services.
 #[derive(Clone, Copy, Debug)]
 pub struct Attachment<'a> {
     /// Its port at the medium.
@@ -206,11 +206,11 @@ pub struct Attachment<'a> {
     pub is_up: bool,
     /// Whether its medium has others for HBH to speak with.
     pub has_neighbours: bool,
-    /// Whether its medium repeats packets to one neighbour until they are acknowledged, or tells of it.
+    /// Whether the medium repeats unicast packets until they are acknowledged, or reports a failure.
     pub is_acknowledged: bool,
 }
 
-/// What a service tells of itself.
+/// Report of one service: its name and state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServiceReport {
     /// Which service.
@@ -220,7 +220,7 @@ pub struct ServiceReport {
 }
 
 impl ServiceReport {
-    /// The report of a service of this name.
+    /// Creates the report of the service called `service`.
     ///
     /// # Panics
     /// When the state has keys that are not text.
@@ -256,14 +256,14 @@ pub enum Hook<'a> {
     },
     /// It has come in and is not yet routed.
     Prerouting {
-        /// The interface by which it came.
+        /// The incoming interface.
         interface: usize,
-        /// The port of the neighbour that sent it.
+        /// The port of the sending neighbour.
         from: PortId,
         /// Its IP header.
         header: &'a Header,
     },
-    /// There is no route for it.
+    /// No route exists for the packet.
     Unrouted {
         /// Its IP header.
         header: &'a Header,
@@ -275,7 +275,7 @@ pub enum Hook<'a> {
 /// How a packet came to be sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Origin {
-    /// A neighbour sent it, under HBH or not: the one with this port, if that is known.
+    /// A neighbour sent the packet, under HBH or not: its port, if known.
     Link(Option<PortId>),
     /// This node made it.
     Local,
@@ -301,10 +301,10 @@ pub struct RouteChange {
     pub route: Option<Route>,
 }
 
-/// What becomes of a packet that was handed to a service.
+/// Outcome of handing a packet to a service.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// The node counts it as malformed and drops it.
+    /// The node counts the packet as malformed and drops it.
     Malformed,
     /// The node drops it and tells its sender why.
     Refused(Error),
@@ -315,11 +315,11 @@ pub enum Verdict {
 /// Where a packet from a service enters the IP stack.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Way {
-    /// It comes in by this interface.
+    /// The packet enters the node by this interface.
     In(usize),
-    /// It is made by this node.
+    /// The packet originates at this node.
     Out,
-    /// It has found no route: it is dropped, and its sender told.
+    /// No route was found: the node drops the packet and tells its sender.
     Refused,
     /// It was carried here, by the neighbour with this port if that is known: it is for this node, or
     /// passed on.

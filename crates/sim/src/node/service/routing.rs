@@ -1,4 +1,4 @@
-//! A routing protocol in a node: it brings its messages to neighbours, and its routes are the node's.
+//! A routing protocol in a node: exchanges messages with neighbours and sets the node's routes.
 //!
 //! ```text
 //!  Prerouting ─ one of its messages ─▶ handle_message  poll_transmit ─▶ queue of the interface
@@ -36,9 +36,9 @@ pub use config::{RoutingConfig, RoutingCounters, RoutingOptions, RoutingProtocol
 pub struct Routing {
     router: Box<dyn Router>,
     options: RoutingOptions,
-    /// The ports that it runs on.
+    /// Ports on which the protocol runs.
     ports: Vec<PortId>,
-    /// The address and MTU of each of them that is up, by index.
+    /// The address and MTU of each such port that is up, by interface index.
     interfaces: BTreeMap<usize, (Ipv4Addr, usize)>,
     /// All addresses of the node on its other interfaces, too.
     addresses: BTreeMap<usize, Vec<IpAddr>>,
@@ -87,7 +87,7 @@ impl Routing {
         &*self.router
     }
 
-    /// What happened outside of the protocol.
+    /// Counters of routing events outside the protocol.
     #[must_use]
     pub fn counters(&self) -> RoutingCounters {
         self.counters
@@ -141,7 +141,7 @@ impl Routing {
         Verdict::Taken
     }
 
-    /// Sends a packet to its gateway; `mtu` is that of the interface.
+    /// Sends a packet to its gateway; `mtu` is the MTU of the interface.
     fn encapsulate(&mut self, engine: &mut Engine, mtu: usize, packet: PacketId) -> Verdict {
         let octets = engine.packets.get_mut(packet);
         let header = Header::parse(octets).ok();

@@ -66,7 +66,7 @@ impl End {
         self.endpoint = Some(Endpoint::new(connection, Some(self.layer), coefficients));
     }
 
-    /// Whether a packet of this flow is one of the connection.
+    /// Whether packets of this flow belong to the connection.
     fn is_from_peer(
         &self,
         flow: &FlowKey,
@@ -119,14 +119,14 @@ pub struct Entry {
     end: End,
     /// When it will connect.
     next_at: Option<Time>,
-    /// What the layer of the connection did, once that is over.
+    /// Report of the connection's layer, once the connection has ended.
     ended: Option<CodingReport>,
     stats: EntryStats,
     buffered: Series,
     windows: Series,
 }
 
-/// What happened at an entry.
+/// Statistics of a tunnel's entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EntryStats {
     /// Packets put into the send buffer.
@@ -141,7 +141,7 @@ pub struct EntryStats {
     pub established: Option<Time>,
     /// When it ended.
     pub ended: Option<Time>,
-    /// What its TCP counted, up to now or to the end.
+    /// TCP statistics, up to now or to the end of the connection.
     pub tcp: tcp::Stats,
 }
 
@@ -158,14 +158,14 @@ impl Entry {
         }
     }
 
-    /// What happened so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> EntryStats {
         let tcp = self.end.connection().map_or(self.stats.tcp, |open| *open.stats());
         EntryStats { tcp, ..self.stats }
     }
 
-    /// What the layer did, once there was a connection.
+    /// Report of the TCP/NC layer, once there was a connection.
     #[must_use]
     pub fn layer(&self) -> Option<CodingReport> {
         let open = self.end.endpoint.as_ref().and_then(|endpoint| endpoint.layer.as_deref());
@@ -316,7 +316,7 @@ pub struct Exit {
     stats: ExitStats,
 }
 
-/// What happened at an exit.
+/// Statistics of a tunnel's exit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ExitStats {
     /// Packets that came out.
@@ -325,7 +325,7 @@ pub struct ExitStats {
     pub octets: u64,
     /// Streams that were no sequence of packets, and given up.
     pub broken: u64,
-    /// What its TCP counted, of the connection that ended last.
+    /// TCP statistics of the connection that ended last.
     pub tcp: tcp::Stats,
 }
 
@@ -340,7 +340,7 @@ impl Exit {
         }
     }
 
-    /// What happened so far.
+    /// Statistics so far.
     #[must_use]
     pub fn stats(&self) -> ExitStats {
         let tcp = self.end.connection().map_or(self.stats.tcp, |open| *open.stats());

@@ -1,4 +1,4 @@
-//! A coded tunnel in a node: prefixes are routed into it, its datagrams are UDP.
+//! A coded tunnel in a node: carries packets of routed prefixes in UDP datagrams.
 //!
 //! ```text
 //!  Diverted ─ prefix routed into it ─▶ handle_packet    interface has room ─▶ poll_transmit ─▶ seal
@@ -44,16 +44,16 @@ pub struct Tunnel {
     datagram: Vec<u8>,
 }
 
-/// A core, and the life of the peer that it belongs to.
+/// A core, and the incarnation of the peer that the core belongs to.
 #[derive(Debug)]
 struct Session {
     core: nc::Tunnel,
     incarnation: Incarnation,
-    /// Whether there are keys that are young enough.
+    /// Whether sufficiently young keys exist.
     has_keys: bool,
 }
 
-/// What happened at one end of a tunnel.
+/// Report of a tunnel at one end.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TunnelReport {
     /// Which.
@@ -62,16 +62,16 @@ pub struct TunnelReport {
     pub peer: String,
     /// The greatest packet that it takes now, in octets; `None` until there are keys.
     pub mtu: Option<usize>,
-    /// Outside of its core.
+    /// Counters outside the core.
     pub counters: TunnelCounters,
-    /// In its core.
+    /// Counters of the core.
     pub stats: nc::Stats,
-    /// What its core knows of the path.
+    /// The core's estimates of the path.
     #[serde(skip)]
     pub estimates: nc::Estimates,
 }
 
-/// What happened at one end of a coded tunnel, outside of its core.
+/// Counters of a coded tunnel at one end, outside the core.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct TunnelCounters {
     /// Packets refused because the path was down or there were no keys; their senders were told.
@@ -105,7 +105,7 @@ pub(crate) struct End {
     pub(crate) peer: String,
 }
 
-/// What an end proves itself with.
+/// The keys by which an end authenticates itself.
 pub(crate) struct Keys {
     pub(crate) ours: PrivateKey,
     pub(crate) theirs: PublicKey,
@@ -140,7 +140,7 @@ impl Tunnel {
         })
     }
 
-    /// What happened at this end.
+    /// Report of this end.
     #[must_use]
     pub fn report(&self) -> TunnelReport {
         let core = self.session.as_ref().map(|session| &session.core);
@@ -163,7 +163,7 @@ impl Tunnel {
         self.end.id
     }
 
-    /// Its session, while there are keys.
+    /// The session of the tunnel, while keys exist.
     fn session_mut(&mut self) -> Option<&mut Session> {
         self.session.as_mut().filter(|session| session.has_keys)
     }
@@ -182,7 +182,7 @@ impl Tunnel {
                 }
             }
             Err(Refused::Down) => self.counters.down += 1,
-            // Its queue drops others for what it takes, and counts them.
+            // The core's queue drops packets to make room, and counts the drops itself.
             Err(Refused::Full) => {}
             Err(Refused::Malformed) => self.counters.malformed += 1,
             Err(Refused::TooBig { .. }) => self.counters.too_big += 1,
@@ -285,8 +285,8 @@ impl Tunnel {
         if self.end.local.is_ipv4() { OUTER_V4 } else { OUTER_V6 }
     }
 
-    /// Puts the next datagram together: one of the handshake, or a sealed one that has room in an
-    /// outer packet of `mtu` octets; returns the DSCP that it wants outside, `None` if there is none.
+    /// Builds the next datagram: a handshake message, or a sealed datagram that fits an outer packet of
+    /// `mtu` octets. Returns the DSCP of the outer packet; `None` if no datagram is due.
     fn next_datagram(&mut self, now: Time, mtu: usize) -> Option<u8> {
         if let Some(outgoing) = self.peers.poll_transmit(now) {
             self.datagram = outgoing.datagram;
@@ -311,7 +311,7 @@ impl Tunnel {
         }
     }
 
-    /// Whether the datagrams of this flow are those of this end.
+    /// Whether a flow is the outer UDP flow sent by this end.
     fn is_between(&self, flow: &FlowKey) -> bool {
         let source = SocketAddr::new(flow.source, flow.source_port);
         let destination = SocketAddr::new(flow.destination, flow.destination_port);

@@ -1,4 +1,4 @@
-//! How services send: the interface that has room asks them.
+//! Sending by services: an interface with room asks its services for packets.
 
 use super::Running;
 use crate::engine::{Engine, PacketId};
@@ -9,7 +9,8 @@ use crate::node::{NextHop, Node};
 
 /// Packets that may wait in an interface's queue while a service still adds datagrams to it.
 ///
-/// The rest waits in the service, which decides as late as it can what to send.
+/// Further datagrams wait in the service, because the service should choose the next datagram as late as
+/// possible.
 const BACKLOG: usize = 2;
 
 impl Node {
@@ -53,8 +54,8 @@ impl Node {
                 break;
             }
         }
-        // What another service takes at the last hook is for that one to hold, and to ask for when
-        // the interface is idle.
+        // Another service that takes packets at the last hook queues them itself, and is polled when the
+        // interface is idle.
         if self.has_frames_over(index) {
             return;
         }
@@ -81,7 +82,7 @@ impl Node {
                 continue;
             }
             if let Some(frame) = service.poll_frame(engine, interface) {
-                // What it has sent may change its deadline.
+                // Sending may change the deadline of the service.
                 let (deadline, next) = (*deadline, service.next_timeout());
                 self.set_deadline(engine, deadline, next);
                 return Some(frame);

@@ -17,7 +17,7 @@ use super::{REKEY_JITTER, Remote};
 const OTHERS_REKEY_AFTER: Duration = Duration::from_secs(165);
 /// Calls of each kind that are answered in a second.
 const CALLS: u32 = 5;
-/// For so long nothing may come of answers, which take their time or are lost, until that is told.
+/// Unconfirmed answers, which may be slow or lost, are reported after this long.
 const UNCONFIRMED: Duration = Duration::from_secs(20);
 
 /// How answering a peer stands.
@@ -25,9 +25,9 @@ pub(super) struct Called {
     /// The last timestamp that the peer said.
     heard_timestamp: u64,
     pub(super) answered: Option<Answered>,
-    /// Since when nothing came of answers.
+    /// The time since which no answer was confirmed.
     pub(super) unconfirmed_since: Option<Time>,
-    /// What may still be done of each: new calls, stale calls, repeated calls.
+    /// The remaining budgets for new calls, stale calls and repeated calls.
     new: Budget,
     stale: Budget,
     repeated: Budget,
@@ -37,7 +37,8 @@ pub(super) struct Called {
 pub(super) struct Answered {
     mac1: [u8; MAC],
     answer: Option<Vec<u8>>,
-    /// Where the answer went first: who has the keys was there. Later repetitions prove nothing of where they go.
+    /// The first destination of the answer: the holder of the keys was there. Later repetitions prove nothing
+    /// about their destinations.
     to: SocketAddr,
 }
 
@@ -56,7 +57,7 @@ impl Called {
 }
 
 impl Remote {
-    /// Takes a call that the peer made, whenever that was.
+    /// Takes a call from the peer, new or old.
     pub(in crate::secure) fn handle_call(
         &mut self,
         now: Time,
@@ -68,8 +69,8 @@ impl Remote {
     ) -> Result<(), Dropped> {
         if hello.timestamp <= self.called.heard_timestamp {
             self.stats.calls_stale += 1;
-            // Replayed, or the peer's clock went back. Only the peer can read what it is told, and
-            // only an answer to a call that it waits for; so nothing else comes of a replay.
+            // Replayed, or the peer's clock went back. Only the peer can read our reply, and only
+            // while waiting for the answer to this call; so nothing else comes of a replay.
             if self.called.stale.spend(now) {
                 let reply = Reply::Stale { timestamp: self.called.heard_timestamp };
                 if let Some((_, noise)) = heard.answer(&self.preshared_key, &reply.emit()) {

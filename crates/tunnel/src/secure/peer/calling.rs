@@ -16,9 +16,9 @@ use super::super::stats::Dropped;
 use super::super::wire::{Answer, Cookie, Hello, Index, MAC, Reply};
 use super::{REKEY_JITTER, Remote};
 
-/// A session's age at which who asked for it asks for the next.
+/// The age of a session at which its initiator asks for the next.
 const REKEY_AFTER: Duration = Duration::from_secs(120);
-/// Unanswered calls for so long are told.
+/// Calls unanswered for this long are reported.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
 /// Calls to a peer of which we only learnt the address end after so long.
 const STOP_AFTER: Duration = Duration::from_secs(120);
@@ -56,7 +56,7 @@ pub(super) struct Calling {
     urgent_at: Option<Time>,
     /// The configured addresses are newer than where the peer was heard last.
     pub(super) is_configured_new: bool,
-    /// What was told of why calls fail, since the last that did not.
+    /// Reasons for failing calls reported since the last call that succeeded.
     pub(super) told: BTreeSet<Trouble>,
     cookie: Option<([u8; MAC], Time)>,
     /// The last timestamp that we said to the peer.
@@ -65,8 +65,8 @@ pub(super) struct Calling {
     answers: Budget,
 }
 
-/// A call of its own to an address that the peer was heard from: whoever answers it has received it there, or was told
-/// of it by somebody who has.
+/// A separate call to an address from which the peer was heard: whoever answers has received the call there, or was
+/// told of the call by somebody who has.
 struct Check {
     endpoint: SocketAddr,
     handshake: Handshake,
@@ -256,12 +256,12 @@ impl Remote {
         self.calling.check.as_ref().map(|check| check.endpoint)
     }
 
-    /// When the address that the peer was heard from is to be asked again.
+    /// The time to ask again at the address from which the peer was heard.
     pub(super) fn check_due(&self) -> Option<Time> {
         self.calling.check.as_ref().map(|check| check.handshake.resend_at())
     }
 
-    /// Asks there again, or gives it up.
+    /// Asks at the address again, or gives the address up.
     pub(super) fn check_again(&mut self, now: Time, local: &mut Local) {
         let cookie = self.fresh_cookie(now);
         match &mut self.calling.check {
@@ -377,8 +377,8 @@ impl Remote {
         is_its_turn.then_some(Fresh { peer: self.id, number })
     }
 
-    /// Where to call: where the peer was heard last; if that is in vain, the addresses where it should be have
-    /// their turns, and that one among them.
+    /// The address to call: the address where the peer was heard last; if calls there are in vain, the
+    /// addresses where the peer should be take turns, including the last one heard.
     fn target(&self) -> Option<SocketAddr> {
         let Calling { turn, is_configured_new, .. } = self.calling;
         let count = self.configured.len();

@@ -15,7 +15,7 @@ use super::super::wire::Index;
 use super::{Life, MAX_SESSIONS, REJECT_AFTER, Remote, Session};
 
 impl Remote {
-    /// What is heard of this life of the peer, which may be new.
+    /// The state of reception from this life of the peer, which may be new.
     pub(super) fn inbound(&self, incarnation: Incarnation) -> Arc<Inbound> {
         let of_sessions = self.sessions.iter().map(|session| &session.inbound);
         let known = of_sessions.chain(self.life.as_ref().map(|life| &life.inbound));
@@ -121,7 +121,7 @@ impl Remote {
         }
     }
 
-    /// All that was agreed on has ended: there is another life of this program.
+    /// Ends all that was agreed on: another life of this program begins.
     pub(in crate::secure) fn begin_life(&mut self, now: Time, local: &mut Local) {
         self.end(local);
         self.life = None;
@@ -134,8 +134,8 @@ impl Remote {
         self.call(now, local);
     }
 
-    /// The life of ours that the peer is told of. It is one of this peer alone: when all that is known of a
-    /// peer is forgotten, its numbers begin anew, and only another incarnation says so to it. `None` without
+    /// The incarnation that we tell the peer. Each peer is told its own: when all state of a peer is
+    /// forgotten, its numbers begin anew, and only another incarnation tells the peer so. `None` without
     /// randomness.
     pub(super) fn own_incarnation(&mut self, local: &mut Local) -> Option<Incarnation> {
         if self.own_incarnation.is_none() {
@@ -169,7 +169,7 @@ impl Remote {
     }
 
     /// An index that no session and no handshake of the peer has: its place in the table, and
-    /// random bits, so that what belongs to one gone is not taken for the next one's.
+    /// random bits, so that datagrams of an ended session are not taken for datagrams of the next.
     pub(super) fn free_index(&self, local: &mut Local) -> Index {
         let base = u32::from(self.id.0) * SLOTS_PER_PEER;
         let mask = (1 << SLOT_BITS) - 1;

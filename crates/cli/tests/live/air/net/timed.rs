@@ -1,4 +1,4 @@
-//! A combat net in real time beside the same in the simulator. `./test` lets each of these run alone.
+//! Compares a combat net in real time with the simulator. `./test` runs each of these tests alone.
 
 use std::net::UdpSocket;
 use std::path::Path;

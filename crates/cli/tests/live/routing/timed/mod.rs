@@ -1,5 +1,4 @@
-//! Tests that measure time on slow links. `./test` lets some of them run side by side, and nothing
-//! else beside them.
+//! Tests that measure time on slow links. `./test` runs several of these tests side by side, and nothing else beside.
 
 mod outages;
 mod rings;

@@ -1,4 +1,4 @@
-//! A link that is away for longer than its neighbours wait for each other.
+//! Tests link outages longer than the neighbours' timeout.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Rings with a routing daemon, one of whose links falls silent.
+//! Tests rings with a routing daemon after one link falls silent.
 //!
 //! ```text
 //!     ┌── 1 ──┐      links 0 and 1: the shorter way
@@ -45,7 +45,7 @@ fn tcp_goes_on_within_a_second_of_ospfs_new_route() {
     }
 }
 
-/// What the interfaces of each node cost, those of the shorter and of the other way.
+/// Costs of each node's interfaces, on the shorter path and on the other path.
 fn ways(short: u32, other: u32) -> [(usize, [u32; 2]); 4] {
     [(0, [short, other]), (1, [short; 2]), (2, [other; 2]), (3, [short, other])]
 }

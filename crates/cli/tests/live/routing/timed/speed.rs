@@ -1,4 +1,4 @@
-//! One TCP connection is as fast with gateways as without.
+//! Tests that a TCP connection is as fast with gateways as without gateways.
 
 use std::thread;
 

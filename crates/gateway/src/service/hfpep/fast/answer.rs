@@ -1,4 +1,4 @@
-//! What the other gateway says to an opening, as it arrives.
+//! Reads the other gateway's answer to an opening, in pieces as received.
 
 use hf::hfpep::Answer;
 use hf::hfpep::answer::ANSWER;
@@ -7,7 +7,7 @@ use hf::slep::Reason;
 use crate::service::hfpep::connection::Connection;
 use crate::service::hfpep::wire::Heard;
 
-/// Reads what there is of the answer: `None` while it is not whole.
+/// Reads the octets of the answer so far: `None` while the answer is incomplete.
 pub(super) fn read_answer(
     bearer: &mut Connection,
     answer: &mut Vec<u8>,

@@ -1,5 +1,5 @@
-//! Connections that other gateways have made and that carry nothing: spare ones, those whose opening has
-//! not come, and those that were refused.
+//! Bounds the connections made by other gateways that carry nothing: spare ones, connections without an opening
+//! yet, and refused ones.
 //!
 //! ```text
 //!   source ─▶ its connections, the oldest first       too many of all: the oldest one of the
@@ -21,12 +21,12 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// So many at most, which is one at least.
+    /// Makes room for `most` connections, which is at least one.
     pub(super) fn new(most: usize) -> Self {
         Self { most, len: 0, by_source: BTreeMap::new() }
     }
 
-    /// Adds one, and returns which is to give way for it. Numbers of links grow with time.
+    /// Adds a connection, and returns the one that has to give way, if any. Numbers of links grow with time.
     #[must_use]
     pub(super) fn add(&mut self, from: IpAddr, link: LinkId) -> Option<LinkId> {
         self.len += usize::from(self.by_source.entry(source(from)).or_default().insert(link));
@@ -48,13 +48,14 @@ impl Arrivals {
         }
     }
 
-    /// How many there are of a source.
+    /// The number of connections of a source.
     pub(super) fn of(&self, from: IpAddr) -> usize {
         self.by_source.get(&source(from)).map_or(0, BTreeSet::len)
     }
 }
 
-/// Who counts as one: with IPv6 a network of 64 bits, in which a host has as many addresses as it likes.
+/// The source that an address counts for: with IPv6 a network of 64 bits, where a host has as many addresses as it
+/// likes.
 fn source(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V4(v4) => v4.into(),

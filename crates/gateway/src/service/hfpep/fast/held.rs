@@ -41,8 +41,7 @@ impl Fast {
         Ok(())
     }
 
-    /// Asks a gateway for a connection; [`Self::take_outcomes`] tells what became of it. `None` if
-    /// there are too many.
+    /// Asks a gateway for a connection; [`Self::take_outcomes`] returns the outcome. `None` if there are too many.
     pub(in crate::service::hfpep) fn ask(
         &mut self,
         now: Time,
@@ -58,7 +57,7 @@ impl Fast {
         Some(id)
     }
 
-    /// What became of connections that were asked for.
+    /// Takes the outcomes of requested connections.
     pub(in crate::service::hfpep) fn take_outcomes(&mut self) -> Vec<(LinkId, Result<(), Reason>)> {
         std::mem::take(&mut self.outcomes)
     }
@@ -80,12 +79,12 @@ impl Fast {
             return Err(client);
         }
         link.join(client);
-        // What came meanwhile is not told of again.
+        // Epoll does not report earlier events again.
         self.advance(now, id, Ready::ALL, targets);
         Ok(())
     }
 
-    /// A connection to a gateway for what comes next, if there may be one.
+    /// Finds a connection to a gateway for the next client, if one is allowed.
     fn find(&mut self, now: Time, gateway: SocketAddr) -> Option<LinkId> {
         if self.stats.sessions >= self.limit as u64 {
             return None;

@@ -1,4 +1,4 @@
-//! A connection between two gateways, and the connection of a program that it carries.
+//! A link between two gateways, and the program's connection carried by the link.
 //!
 //! ```text
 //!   initiator   Spare ─ a client ─▶ Asked ─ accepted ─▶ Open ─ reset, cut off ─▶ Cut
@@ -25,7 +25,7 @@ use crate::service::hfpep::connection::{self, Connection};
 use crate::service::hfpep::targets::Targets;
 use crate::service::hfpep::wire::Heard;
 
-/// How long another gateway's connection may say nothing, unless it is one of its spare ones.
+/// How long another gateway's connection may be silent, unless it is a spare one.
 pub(super) const SILENCE: Duration = Duration::from_secs(60);
 /// How long an opening that has begun may take to be whole.
 const OPENING: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ const OPENING: Duration = Duration::from_secs(10);
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 /// How long the other end may take to read that it is refused.
 const FAREWELL: Duration = Duration::from_secs(10);
-/// Pieces of what it sends meanwhile that are read in one go.
+/// Pieces of the refused end's data read in one go meanwhile.
 const FAREWELLS: usize = 64;
 
 /// Names a connection between gateways; never used again.
@@ -42,7 +42,7 @@ const FAREWELLS: usize = 64;
 pub(in crate::service::hfpep) struct LinkId(pub(super) u64);
 
 impl LinkId {
-    /// What epoll is to tell of an end of a link: each change, once.
+    /// The events of a link's end that epoll reports: each change, once.
     pub(super) fn watch(self, is_bearer: bool) -> EpollEvent {
         let ways = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
         let all = ways | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
@@ -57,10 +57,10 @@ pub(super) struct Link {
     pub(super) stage: Stage,
     /// The other gateway.
     pub(super) far: SocketAddr,
-    /// When it began, or what it carries did.
+    /// When the link began, or the connection that it carries.
     pub(super) since: Time,
     pub(super) is_initiator: bool,
-    /// Whom what it carries is for, when that is known.
+    /// The opening with the target of the carried connection, once known.
     pub(super) opening: Option<Opening>,
     /// Octets that the program here wrote, and was given.
     pub(super) written: u64,
@@ -84,7 +84,7 @@ pub(super) enum Stage {
     Asked { local: Connection, answer: Vec<u8>, until: Time },
     /// The target is being connected to.
     Connecting { local: Connection },
-    /// One side is gone; the other is reset when it has what came before.
+    /// One side is gone; the other side is reset when it has all data from before.
     Cut { local: Connection, left: Side, until: Time, last: Option<Time> },
     /// The far end is asked for a client that comes when it has accepted; without a time, it has.
     Held { answer: Vec<u8>, until: Option<Time> },
@@ -103,14 +103,14 @@ pub(super) enum Side {
     Local,
 }
 
-/// What epoll says of both ends.
+/// The epoll events of both ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ready {
     pub(super) bearer: EpollFlags,
     pub(super) local: EpollFlags,
 }
 
-/// What is to be done with it.
+/// What to do next with the link.
 #[derive(Debug)]
 pub(super) enum Step {
     /// There is more to do at once.
@@ -119,7 +119,7 @@ pub(super) enum Step {
     Agreed,
     /// The other end has answered, and it goes on.
     Answered,
-    /// The other end wants a connection to a target; what came behind that is for it.
+    /// The other end wants a connection to a target; the octets received behind the request are for the target.
     Asked(Opening, Vec<u8>),
     /// It is broken.
     Broken(Reason),
@@ -192,7 +192,7 @@ impl Link {
     pub(super) fn refuse(&mut self, now: Time, reason: Reason, magic: u8) {
         self.bearer.unsent_mut().extend_from_slice(&Answer::Refused(reason).octets(magic));
         self.bearer.finish();
-        // If it is broken, that is heard of when it is read.
+        // The next read reports a broken connection.
         let _ = self.bearer.flush();
         let before = std::mem::replace(&mut self.stage, Stage::Refused { until: now + FAREWELL });
         if let Some(local) = before.into_local() {
@@ -200,7 +200,7 @@ impl Link {
         }
     }
 
-    /// Ends both connections in peace: what the kernel holds of them is still delivered.
+    /// Ends both connections in peace: data held by the kernel is still delivered.
     pub(super) fn close(self) {
         self.bearer.close();
         if let Some(local) = self.stage.into_local() {
@@ -234,7 +234,7 @@ impl Link {
         matches!(self.bearer.stage(), connection::Stage::Connecting(_))
     }
 
-    /// Goes on as far as it can.
+    /// Moves the link on as far as possible.
     pub(super) fn advance(
         &mut self,
         now: Time,
@@ -255,7 +255,7 @@ impl Link {
             Stage::Refused { .. } => self.part(),
             Stage::Spare => match self.bearer.read(&mut [0]) {
                 Heard::Nothing if !self.is_bearer_broken => Step::Wait,
-                // It ends, or says what nobody asked.
+                // The other end closes the link, or sends data without a request.
                 _ => Step::Broken(Reason::CONNECTION_RESET),
             },
         }
@@ -359,12 +359,12 @@ impl Link {
         self.carry(now, Ready::ALL, relay, targets)
     }
 
-    /// Waits until the other end has read that it is refused: what it had sent must be read, or the
-    /// reset that it causes may overtake the answer.
+    /// Waits until the other end has read our refusal. Its data must be read meanwhile: unread data causes a reset,
+    /// which may overtake the answer.
     fn part(&mut self) -> Step {
         let is_broken = self.bearer.flush().is_err();
         let mut octets = [0; 4096];
-        // Who sends without end has its turn like all others.
+        // A sender without end gets its turn like all others.
         for _ in 0..FAREWELLS {
             match self.bearer.read(&mut octets) {
                 Heard::Octets(_) => {}
@@ -377,7 +377,7 @@ impl Link {
 }
 
 impl Stage {
-    /// The connection of the program, if there is one.
+    /// The connection of the program, if any.
     pub(super) fn local(&self) -> Option<&Connection> {
         match self {
             Self::Asked { local, .. }
@@ -388,7 +388,7 @@ impl Stage {
         }
     }
 
-    /// Whether it is there for a program.
+    /// Whether the link serves a program.
     pub(super) fn is_session(&self) -> bool {
         self.local().is_some() || matches!(self, Self::Held { .. })
     }

@@ -1,5 +1,5 @@
-//! Connections of programs that go to another gateway over IP: each over a TCP connection of its own
-//! between both gateways.
+//! Carries connections of programs to another gateway over IP, each over its own TCP connection between both
+//! gateways.
 //!
 //! ```text
 //!  client ══ TCP ══ initiator ══ TCP: opening, octets ═════▶ responder ══ TCP ══ server
@@ -54,7 +54,7 @@ use stats::Stats;
 const EVENTS: usize = 256;
 /// Connections taken from the listener before others have their turn.
 const ACCEPTS: usize = 64;
-/// Connections of other gateways that carry nothing, of all sources.
+/// Most connections of other gateways without a program's data, from all sources together.
 const MAX_ARRIVING: usize = 1024;
 /// What epoll calls the listener.
 const LISTENER: u64 = u64::MAX;
@@ -72,17 +72,17 @@ pub(super) struct Fast {
     /// Who may connect to it.
     from: Vec<Prefix>,
     arrivals: Arrivals,
-    /// How many silent connections a gateway may keep here for as long as it likes.
+    /// Number of silent connections that a gateway may keep here for as long as it likes.
     spare: usize,
     pools: BTreeMap<SocketAddr, Pool>,
     links: BTreeMap<LinkId, Link>,
     next: u64,
-    /// When links are to be looked at; those that have another time now are left out.
+    /// When to look at links; entries of links with another time now are left out.
     due: BTreeSet<(Time, LinkId)>,
     /// Links that have more to do at once.
     again: BTreeSet<LinkId>,
     relay: Relay,
-    /// What became of connections that were asked for before there is a client.
+    /// Outcomes of connections requested before there is a client.
     outcomes: Vec<(LinkId, Result<(), Reason>)>,
     complaints: Complaints,
     stats: Stats,
@@ -145,8 +145,8 @@ impl Fast {
         Ok(Made { sockets, listener })
     }
 
-    /// Follows another configuration: connections of programs that there are go on, also with gateways that are
-    /// peers no more.
+    /// Follows another configuration: existing connections of programs go on, even with gateways that are no longer
+    /// peers.
     pub(super) fn follow(&mut self, now: Time, config: &HfPep, made: Made) {
         let bearer = &config.bearer;
         let Made { sockets, listener } = made;
@@ -233,14 +233,14 @@ impl Fast {
         }
     }
 
-    /// A line for a connection of a program that ends for no reason of its programs', as far as that can be
-    /// known: the reset of another gateway does not say whose it is.
+    /// Logs a program's connection that was not ended by its programs, as far as we can tell: the reset of another
+    /// gateway does not say who caused the reset.
     fn log_broken(&mut self, now: Time, id: LinkId, link: &Link, reason: Reason) {
         if !link.stage.is_session() {
             return;
         }
         let (link, in_doubt) = (id.0, link.bearer.undelivered());
-        // A gateway that is not there has had nothing.
+        // An absent gateway has received nothing.
         if !is_killed(reason) || reason == Reason::UNREACHABLE {
             debug!(link, %reason, in_doubt, "connection broken off");
         } else if let Some(left_out) = self.complaints.admit(now, Subject::ConnectionKilled) {
@@ -268,7 +268,7 @@ impl Fast {
         self.gate.turned_away()
     }
 
-    /// How many connections of programs it carries.
+    /// The number of connections carried for programs.
     pub(super) fn len(&self) -> usize {
         self.sessions().count()
     }
@@ -344,7 +344,7 @@ impl Fast {
         }
     }
 
-    /// Goes on with a link as far as it can.
+    /// Moves a link on as far as possible.
     fn advance(&mut self, now: Time, id: LinkId, ready: Ready, targets: &mut Targets) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let mut ready = ready;
@@ -444,7 +444,7 @@ impl Fast {
         link.refuse(now, reason, self.magic);
         let from = link.far;
         self.make_room(now, from, id);
-        // What has come already is not told of again.
+        // Epoll does not report earlier events again.
         self.again.insert(id);
     }
 
@@ -525,7 +525,7 @@ impl Fast {
             }
             Stage::Cut { .. } => return self.advance(now, id, Ready::ALL, targets),
             Stage::Refused { .. } => return self.drop_link(now, id),
-            // A program that reads nothing of what came before a reset.
+            // The program does not read the data from before a reset.
             Stage::Open { .. } => return self.give_up(now, id, Reason::CONNECTION_RESET),
         }
         self.schedule(id);

@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Pool {
     wanted: usize,
-    /// Those that are established, and those that are under way.
+    /// Established connections, and connections being made.
     ready: BTreeSet<LinkId>,
     dialled: BTreeSet<LinkId>,
     /// Whether the gateway was heard of last.
@@ -42,7 +42,7 @@ impl Pool {
         }
     }
 
-    /// So many are wanted from now on; those that are too many go when they are used or lost.
+    /// Sets the wanted number of spare connections; surplus ones go when used or lost.
     pub(super) fn want(&mut self, wanted: usize) {
         self.wanted = wanted;
     }
@@ -52,7 +52,7 @@ impl Pool {
         if self.retry_at.is_some_and(|at| at > now) {
             return 0;
         }
-        // One is enough to find out whether anybody is there.
+        // One connection is enough to find out whether anybody is there.
         let wanted = if self.is_up { self.wanted } else { self.wanted.min(1) };
         wanted.saturating_sub(self.ready.len() + self.dialled.len())
     }
@@ -62,8 +62,7 @@ impl Pool {
         self.dialled.insert(link);
     }
 
-    /// A connection to use: the one established last, whose path is the likeliest to be there; else
-    /// one that is being made.
+    /// Takes a connection for use: the last one established, as its path most likely still works; else one being made.
     pub(super) fn take(&mut self) -> Option<LinkId> {
         self.ready.pop_last().or_else(|| self.dialled.pop_first())
     }

@@ -1,11 +1,11 @@
-//! Moves octets from one connection to another: within the kernel where no TLS is in between.
+//! Moves octets from one connection to another, within the kernel unless TLS is in between.
 //!
 //! ```text
 //!   from ─ splice ─▶ pipe ─ splice ─▶ to       what `to` does not take is kept with it
 //!   from ─ read ───▶ buffer ─ write ▶ to       with TLS
 //! ```
-//! One pipe is enough for all: it is empty between two turns, so that a connection which is idle or
-//! held up has none.
+//! One pipe is enough for all connections: the pipe is empty between two turns, so an idle or blocked connection
+//! needs none.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -20,9 +20,9 @@ use crate::service::hfpep::connection::Connection;
 use crate::service::hfpep::wire::Heard;
 use crate::tls::Failure;
 
-/// Octets that are moved in one go, and kept with a connection that takes none of them at most.
+/// Most octets moved in one go, and most octets kept for a connection that takes none.
 const PIECE: usize = 256 << 10;
-/// Octets of one connection after which others have their turn.
+/// Octets moved for one connection before others have their turn.
 const TURN: usize = 1 << 20;
 
 /// What octets are moved through.
@@ -33,14 +33,14 @@ pub(super) struct Relay {
     buffer: Box<[u8]>,
 }
 
-/// How far the octets are that go one way.
+/// The progress of octets in one direction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Carried {
     /// TLS failed, or was cut off.
     Failed(Failure),
     /// Whoever they are for is gone.
     Gone,
-    /// There are no more now, or nobody takes them.
+    /// No more octets now, or nobody takes them.
     Idle,
     /// There are more.
     More,
@@ -63,8 +63,8 @@ impl Relay {
         Ok(Self { pipe: (File::from(out), into), buffer: vec![0; PIECE].into_boxed_slice() })
     }
 
-    /// Carries what there is from one connection to another, and the end behind it; adds how much
-    /// that was.
+    /// Carries available octets from one connection to another, and the end of the stream behind them; adds their
+    /// number to `octets`.
     pub(super) fn carry(
         &mut self,
         from: &mut Connection,
@@ -130,7 +130,7 @@ impl Relay {
                 Ok(taken) => left -= taken,
                 Err(_) => {
                     to.fail();
-                    // Nobody else may find them there.
+                    // No other connection may find these octets in the pipe.
                     let _ = self.empty(left);
                     return Err(Gone);
                 }
@@ -141,7 +141,7 @@ impl Relay {
         Ok(Heard::Octets(len))
     }
 
-    /// Takes what is left in the pipe out of it.
+    /// Reads the octets left in the pipe.
     fn empty(&mut self, left: usize) -> io::Result<&[u8]> {
         let rest = &mut self.buffer[..left];
         self.pipe.0.read_exact(rest)?;

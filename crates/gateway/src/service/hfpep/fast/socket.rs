@@ -23,8 +23,8 @@ const ASK_AFTER: u32 = 15;
 const ASK_EVERY: u32 = 5;
 /// and is dead after so many questions without an answer.
 const QUESTIONS: u32 = 3;
-/// Octets that wait in the kernel to be sent for the first time: enough to keep a path full between
-/// two looks at it, and what more there is stays with the program that writes it.
+/// Octets waiting in the kernel to be sent for the first time: enough to keep a path full between two looks at the
+/// socket. Further octets stay with the program that writes them.
 const UNSENT: u32 = 256 << 10;
 /// Descriptors of everything else.
 const RESERVED: usize = 512;
@@ -76,10 +76,10 @@ impl Sockets {
     pub(super) fn listen(&self, at: SocketAddr) -> io::Result<TcpListener> {
         start_listening_with(at, |socket| {
             self.prepare(socket)?;
-            // The address may be that of a tunnel whose device is not there yet.
+            // The address may belong to a tunnel whose device is not there yet.
             let _ = setsockopt(socket, sockopt::IpFreebind, &true);
             setsockopt(socket, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 })?;
-            // Answers are as little diverted as what we begin ourselves.
+            // Answers must not be diverted, like connections that we begin ourselves.
             let _ = setsockopt(socket, sockopt::Mark, &crate::linux::firewall::MARK);
             Ok(())
         })
@@ -94,7 +94,7 @@ impl Sockets {
         }
     }
 
-    /// A connection of a program is carried from now on: only a path that is silent for long ends it.
+    /// A program's connection is carried from now on: only a path that is silent for long ends the link.
     pub(super) fn begin(&self, socket: &impl AsFd) {
         // Without it the kernel gives up earlier.
         let _ = setsockopt(socket, sockopt::TcpUserTimeout, &self.give_up);
@@ -115,7 +115,7 @@ impl Sockets {
     }
 }
 
-/// How many sessions of two descriptors each there may be, at most as many as are wanted.
+/// The number of sessions possible with two descriptors each, but no more than wanted.
 pub(super) fn sessions(wanted: usize) -> usize {
     let Ok((limit, _)) = getrlimit(Resource::RLIMIT_NOFILE) else { return wanted };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);

@@ -1,32 +1,32 @@
-//! What is counted of connections to and from other gateways.
+//! Counters of connections to and from other gateways.
 
 use serde::Serialize;
 
 use super::link::Stage;
 
-/// What is counted.
+/// The counters.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(in crate::service::hfpep) struct Stats {
-    /// Connections of programs that are carried, and of those not.
+    /// Connections that carry a program's data now, and connections that carry none.
     pub(super) sessions: u64,
     pub(super) spare: u64,
     pub(super) arriving: u64,
     pub(super) sessions_opened: u64,
-    /// Of these, those for which a connection was ready.
+    /// Sessions opened on a connection that was ready.
     pub(super) opened_on_spare: u64,
     pub(super) sessions_received: u64,
     pub(super) sessions_finished: u64,
     pub(super) sessions_reset: u64,
-    /// Connections that the far end has refused, and that were refused here.
+    /// Connections refused by the far end, and connections refused here.
     pub(super) sessions_refused: u64,
     pub(super) sessions_declined: u64,
     pub(super) connects_tried: u64,
     pub(super) connects_failed: u64,
-    /// Connections that nobody used when they ended.
+    /// Connections that ended unused.
     pub(super) spares_lost: u64,
-    /// Connections of others that are not allowed.
+    /// Connections of strangers, refused.
     pub(super) strangers_refused: u64,
-    /// Connections of others that carried nothing: broken off for newer ones, and for their silence.
+    /// Connections of others without data, broken off in favour of newer ones, and broken off for silence.
     pub(super) arrivals_displaced: u64,
     pub(super) arrivals_silent: u64,
     /// Connections that began with something else than an opening.

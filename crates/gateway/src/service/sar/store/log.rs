@@ -22,7 +22,7 @@ use crate::keys::System;
 /// Where the log is, and how large it may be.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Options {
-    /// Its folder; made if it is not there.
+    /// The folder of the log; created if missing.
     pub(crate) folder: PathBuf,
     /// Octets of a segment.
     pub(crate) segment: u64,
@@ -30,11 +30,11 @@ pub(crate) struct Options {
     pub(crate) most: u64,
 }
 
-/// Segments that are allocated ahead: for what programs hand in, and the last two for what must be
-/// noted and for emptying a segment.
+/// Segments allocated ahead: for messages of programs, and the last two for records that must be noted and for
+/// emptying a segment.
 const SPARES: usize = 4;
 const RESERVED: u64 = 2;
-/// Segments beside what lives in the log that are worth no emptying.
+/// Segments beyond the live records that are not worth emptying.
 const SLACK: u64 = 2;
 const LOCK: &str = "lock";
 
@@ -49,7 +49,7 @@ pub(super) struct Log {
     closed: VecDeque<u32>,
     spares: Vec<PathBuf>,
     spare_names: u64,
-    /// What is kept: in which segment, and how long it is.
+    /// The live records, each with its segment and its length.
     live: BTreeMap<Key, (u32, u32)>,
     live_octets: u64,
     /// The number of the last frame.
@@ -119,7 +119,7 @@ impl Log {
         Ok((log, recovered))
     }
 
-    /// Octets of records for which there is room, besides what is reserved.
+    /// Octets of records for which there is room, not counting the reserve.
     pub(super) fn room(&self) -> u64 {
         let spares = (self.spares.len() as u64).saturating_sub(RESERVED);
         self.room_here() + spares * self.room_of_segment()
@@ -206,7 +206,7 @@ impl Log {
         Ok(())
     }
 
-    /// What a record that is being written means for what lives.
+    /// Updates the live records for a record being written.
     fn note(&mut self, record: &Record, octets: usize) {
         let place = (self.current_number, u32::try_from(octets).unwrap_or(u32::MAX));
         note(&mut self.live, &mut self.live_octets, &mut self.next, record, place);
@@ -238,7 +238,7 @@ impl Log {
                 }
             }
             self.is_full = is_full;
-            // What a segment holds is at least half of it.
+            // Each segment is at least half full.
             let lives = self.live_octets.div_ceil(size / 2);
             let closed = self.closed.len() as u64;
             let is_worth_it = closed > lives + SLACK || is_full && closed > self.live_octets / size;
@@ -292,7 +292,7 @@ impl Log {
     }
 }
 
-/// The number of the segment behind this one.
+/// The number of the next segment.
 fn following(number: u32) -> io::Result<u32> {
     number.checked_add(1).ok_or_else(|| io::Error::other("the numbers of its segments are used up"))
 }

@@ -1,12 +1,12 @@
-//! What has to survive: messages that were accepted, and messages that have arrived and were not taken.
+//! Stores the messages that must survive: accepted messages, and arrived messages not yet taken.
 //!
 //! ```text
 //!  service ─ push, flush ─▶ queue ─▶ thread: one frame, one fdatasync for all that waits ─▶ segments
 //!          ◀── committed, room ─────┘    then: spare segments made, the oldest segment emptied
 //! ```
-//! A log of records in files of one size that are allocated before they are written: what is in the way
-//! of a record is known before it is accepted, and the end of a message can be noted on a full disk. All that is
-//! needed while the service runs is in memory anyway; the log is read at the start alone.
+//! The store is a log of records in files of one size, allocated before they are written: so obstacles to a record
+//! are known before its message is accepted, and the end of a message can be noted on a full disk. While the service
+//! runs, all needed data is in memory anyway; the log is read only at the start.
 
 mod log;
 mod reader;

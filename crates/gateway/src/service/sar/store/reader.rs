@@ -1,4 +1,4 @@
-//! The log from its beginning, as it is read when it is opened.
+//! Reads the log from its beginning when it is opened.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ pub(crate) enum NotOpened {
     NoRoom(u64),
 }
 
-/// What cannot be read though it was stored.
+/// Damage: stored data that cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{what} in {} at octet {at}", .file.display())]
 pub(crate) struct Damage {
@@ -65,7 +65,7 @@ impl Record {
         }
     }
 }
-/// Notes what a record keeps and ends, and that its numbers are used.
+/// Notes the data that a record keeps and ends, and marks its numbers as used.
 pub(super) fn note(
     live: &mut BTreeMap<Key, (u32, u32)>,
     live_octets: &mut u64,
@@ -96,10 +96,10 @@ pub(super) fn note(
     }
 }
 
-/// Reads the octets of segments instead of files, each with its number and what it is called.
+/// Reads segments from octets instead of files, each with its number and path.
 ///
 /// # Errors
-/// When something of them cannot be read.
+/// When a part of the segments cannot be read.
 pub(crate) fn read_segments(
     segments: impl IntoIterator<Item = (u32, PathBuf, Vec<u8>)>,
 ) -> Result<Recovered, Damage> {
@@ -156,7 +156,7 @@ impl Reader {
             return Err(damage(0, "the segment before is missing, which begins"));
         }
         self.segment = Some(number);
-        // It is renamed when its header is on the disk.
+        // A segment is renamed only when its header is on the disk.
         let read = read.ok_or_else(|| damage(0, "there is no header"))?;
         self.salt = read.salt;
         let at = self.read(&read, (number, path))?;
@@ -171,7 +171,7 @@ impl Reader {
     fn read(&mut self, read: &Read, (number, path): (u32, &Path)) -> Result<usize, Damage> {
         self.recovered.next = self.recovered.next.later(read.next);
         let mut at = HEADER;
-        // Where those of the segment before ended.
+        // Where the frames of the previous segment ended.
         let mut before = self.end.take();
         while let Some(frame) = read.frame(at) {
             let is_next = self.frame == 0 || frame.number == self.frame + 1;
@@ -193,7 +193,7 @@ impl Reader {
                 self.take(record);
             }
             if !records.is_empty() {
-                // It is as it was written, and by a program that knows other records.
+                // The frame is intact, but was written by a program that knows other records.
                 let what = "a record cannot be understood";
                 return Err(Damage { file: path.to_owned(), at, what });
             }
@@ -232,7 +232,7 @@ impl Reader {
         }
     }
 
-    /// Puts together what is known of each message.
+    /// Joins the known starts and outcomes of each message.
     fn settle(&mut self) {
         for (id, open) in &mut self.recovered.open {
             open.started = self.started.remove(id).unwrap_or_default();
@@ -242,7 +242,7 @@ impl Reader {
 }
 
 impl Next {
-    /// What neither has used.
+    /// The numbers that neither has used.
     fn later(self, other: Self) -> Self {
         let newest = if self.starts >= other.starts { self } else { other };
         Self { id: self.id.max(other.id), number: self.number.max(other.number), ..newest }

@@ -27,7 +27,7 @@ pub(crate) enum Record {
         /// The order in which transfers started.
         order: u64,
     },
-    /// What became of a message for the destination at this position, while others are open.
+    /// The outcome of a message for the destination at this position, while other destinations are open.
     Outcome { id: u64, part: u16, outcome: Outcome },
     /// A message has an outcome for all destinations.
     Ended(Ended),
@@ -45,7 +45,7 @@ pub(crate) enum Record {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Accepted {
     pub(crate) id: u64,
-    /// By which its program finds it again; empty if it gave none.
+    /// The name by which the program finds its message again; empty if the program gave none.
     pub(crate) name: String,
     pub(crate) ports: Ports,
     pub(crate) precedence: u8,
@@ -90,7 +90,7 @@ pub(crate) struct Known {
     pub(crate) identity: Remembered,
 }
 
-/// Names what is kept until another record ends it.
+/// Names data that is kept until another record ends it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Key {
     Accepted(u64),
@@ -252,7 +252,7 @@ fn code_of(outcome: Outcome) -> u8 {
     OUTCOMES.iter().find(|(_, it)| *it == outcome).map_or(0, |(code, _)| *code)
 }
 
-/// What is left of a record.
+/// The unread rest of a record.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

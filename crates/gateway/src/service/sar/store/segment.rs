@@ -1,12 +1,12 @@
-//! Files of one size, allocated before they are written: a header, then frames, each written at once.
+//! Segment files of one size, allocated before writing: a header, then frames, each written at once.
 //!
 //! ```text
 //!  header   magic 8 | salt 8 | segment 4 | next message 8 | next arrival 8 | starts 8 | last serial 2 | checksum 4
 //!  frame    magic 4 | octets of records 4 | number 8 | checksum 4 | records
 //! ```
-//! Frames are numbered without a gap over all segments, and one is written only when the one before is on
-//! the disk. So what cannot be read is the end of the log if no later frame can be read, and otherwise damage. The
-//! salt is in each checksum, and nobody else knows it: no message looks like a frame.
+//! Frames are numbered without a gap over all segments, and a frame is written only when the previous frame is on
+//! the disk. So an unreadable frame is the end of the log if no later frame can be read, and otherwise damage. The
+//! salt is in each checksum and known to nobody else: no message looks like a frame.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -20,14 +20,14 @@ use nix::fcntl::{FallocateFlags, fallocate};
 const MAGIC: [u8; 8] = *b"TWSAR\0\0\x01";
 /// What a frame begins with.
 const FRAME_MAGIC: [u8; 4] = *b"\xf5Sar";
-/// Numbers that are counted on from are below this: nothing counts to its end.
+/// Bound of the numbers from which counting goes on: no counter reaches its end.
 pub(super) const NUMBERS: u64 = 1 << 63;
 /// Octets of a segment's header.
 pub(super) const HEADER: usize = 50;
 /// Octets of a frame's header.
 pub(super) const FRAME: usize = 20;
 
-/// What must not begin anew, though records that had it are gone.
+/// Numbers that must not begin anew, although the records with these numbers are gone.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Next {
     /// The next message of a program.
@@ -36,7 +36,7 @@ pub(crate) struct Next {
     pub(crate) number: u64,
     /// Transfers that were started.
     pub(crate) starts: u64,
-    /// The serial number of the last of them, if there was any.
+    /// The serial number of the last started transfer, if any.
     pub(crate) serial: u16,
 }
 
@@ -97,14 +97,14 @@ pub(super) fn checksum(salt: u64, number: u64, records: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// A segment as it is read.
+/// A segment being read.
 pub(super) struct Read {
     octets: Vec<u8>,
     pub(super) salt: u64,
     pub(super) next: Next,
 }
 
-/// A frame as it is read.
+/// A frame being read.
 pub(super) struct Frame<'a> {
     pub(super) number: u64,
     pub(super) records: &'a [u8],
@@ -113,7 +113,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl Read {
-    /// Reads a file; `None` if its header is none of this segment.
+    /// Reads a file; `None` if its header does not belong to this segment.
     pub(super) fn open(path: &Path, number: u32) -> io::Result<Option<Self>> {
         let octets = fs::read(path)?;
         Ok(Self::parse(octets, number))
@@ -133,7 +133,7 @@ impl Read {
         (own == number && are_numbers).then_some(Self { octets, salt, next })
     }
 
-    /// The frame that begins here, if one does.
+    /// The frame that begins at this position, if any.
     pub(super) fn frame(&self, at: usize) -> Option<Frame<'_>> {
         let octets = self.octets.get(at..)?;
         let (header, rest) = octets.split_first_chunk::<FRAME>()?;
@@ -172,7 +172,7 @@ pub(super) fn allocate(path: &Path, octets: u64) -> io::Result<()> {
         outcome => outcome.map_err(io::Error::from),
     };
     if made.is_err() {
-        // Half of one helps nobody, least on a full disk.
+        // Half a file helps nobody, least on a full disk.
         let _ = fs::remove_file(path);
     }
     made

@@ -17,7 +17,7 @@ use crate::reactor::Waker;
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Ticket(u64);
 
-/// The store as the service has it. When it is dropped, what was flushed is stored first.
+/// The service's handle of the store. Dropping it stores all flushed records first.
 #[derive(Debug)]
 pub(crate) struct Store {
     shared: Arc<Shared>,
@@ -35,7 +35,7 @@ struct Shared {
     waker: Arc<Waker>,
     /// Octets pushed that are stored.
     committed: AtomicU64,
-    /// Octets that may be pushed ever, as things are.
+    /// Total octets that may ever be pushed, as things are.
     allowed: AtomicU64,
     is_full: AtomicBool,
     commits: AtomicU64,
@@ -51,7 +51,7 @@ struct Queue {
     failure: Option<String>,
 }
 
-/// What the store says of itself.
+/// Figures of the store.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Stats {
     /// Times that something was written and is on the disk.
@@ -62,9 +62,9 @@ pub(crate) struct Stats {
     store_moved_octets: u64,
     /// Segments on the disk, spare ones too.
     store_segments: u64,
-    /// Octets in them that are needed.
+    /// Octets of live records in the segments.
     store_live_octets: u64,
-    /// Octets for which there is room.
+    /// Octets of records that still fit.
     store_room: u64,
 }
 
@@ -136,7 +136,7 @@ impl Store {
         self.pushed.saturating_sub(self.committed().0)
     }
 
-    /// Octets for which there is room; what must be stored has its own.
+    /// Octets of records that still fit; records that must be stored have room of their own.
     pub(crate) fn room(&self) -> u64 {
         self.shared.allowed.load(Ordering::Acquire).saturating_sub(self.pushed)
     }
@@ -175,7 +175,7 @@ impl Drop for Store {
         self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
         self.shared.has_work.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, there is nothing to be done here.
+            // The thread does not panic; after a panic, there would be nothing to do here.
             let _ = thread.join();
         }
     }
@@ -213,7 +213,7 @@ impl Shared {
         self.waker.wake();
         log.tend()?;
         self.tell(log);
-        // Now there may be room that was not there before.
+        // There may be more room now than before.
         self.waker.wake();
         Ok(())
     }

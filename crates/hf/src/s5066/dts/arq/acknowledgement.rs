@@ -1,4 +1,4 @@
-//! What a receiver tells the sender: the lower edge of its window, and what has arrived beyond it.
+//! Acknowledgements from receiver to sender: the lower edge of the window, and the frames received beyond.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ enum List {
 }
 
 impl Acknowledgement {
-    /// The one that fits a header: `arrived` tells of the frames from `lower` on.
+    /// An acknowledgement that fits a header: `arrived` describes the frames from `lower` on.
     pub(super) fn bitmap(numbers: Numbers, lower: u64, arrived: &VecDeque<bool>) -> Self {
         let mut octets = Vec::new();
         for (index, has_arrived) in arrived.iter().skip(1).take(8 * MAX_BITMAP).enumerate() {
@@ -80,7 +80,7 @@ impl Acknowledgement {
         self.octets.len()
     }
 
-    /// What the header of a data frame says of it; nothing but the lower edge if it has a list.
+    /// The acknowledgement for the header of a data frame; only the lower edge if there is a list.
     #[must_use]
     pub fn in_header(&self) -> Ack<'_> {
         match self.list {

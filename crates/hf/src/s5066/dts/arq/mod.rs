@@ -8,15 +8,15 @@
 //!     poll_outcome └────────┘  handle_ack(turn)                      acks  └──────────┘
 //! ```
 //!
-//! Inside, frames are counted from the last reset on without going round, so a number that could
-//! only be from before it is seen to be so.
+//! Inside, frames are counted from the last reset on without going round, so numbers that could only be from before
+//! the reset are recognised.
 //!
-//! **Half duplex.** An acknowledgement that comes after our transmission `turn` ended covers all of
-//! it: what was sent in a turn up to it and is not acknowledged is due again.
+//! **Half duplex.** An acknowledgement that comes after our transmission `turn` ended covers all of it: frames sent in
+//! turns up to `turn` and not acknowledged are due again.
 //!
-//! **Once.** Within the numbers of one reset a frame is taken once, so a C_PDU is delivered once.
-//! [`Sender::reset`] tells what becomes of C_PDUs across resets: only those whose last piece was
-//! never sent are sent again, because all others may have been delivered.
+//! **Once.** Within the numbers of one reset a frame is taken once, so a C_PDU is delivered once. [`Sender::reset`]
+//! reports the outcomes of C_PDUs across resets: only C_PDUs whose last piece was never sent are sent again, because
+//! all others may have been delivered.
 
 mod acknowledgement;
 mod outgoing;

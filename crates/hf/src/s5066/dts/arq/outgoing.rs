@@ -1,4 +1,4 @@
-//! What a sender is given and tells.
+//! Input and output of the ARQ sender: C_PDUs, frames, and backlog.
 
 use base::time::Time;
 
@@ -8,15 +8,15 @@ use crate::s5066::service::RequestId;
 /// A C_PDU to be sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ArqPdu {
-    /// What the outcome will name.
+    /// The number that the outcome will have.
     pub id: RequestId,
     /// The C_PDU.
     pub octets: Vec<u8>,
-    /// Whether it waits at the receiver for those before it.
+    /// Whether the C_PDU waits at the receiver for earlier ones.
     pub in_order: bool,
-    /// 0 to 15, the highest: it overtakes what is less urgent.
+    /// 0 to 15, the highest: the C_PDU overtakes less urgent ones.
     pub priority: u8,
-    /// When it is of no more use.
+    /// The time after which the C_PDU is useless.
     pub expires: Option<Time>,
     /// Whether it stays when all others fail, unless it may have arrived.
     pub is_retried: bool,
@@ -25,13 +25,13 @@ pub struct ArqPdu {
 /// A frame to be sent now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DataFrame<'a> {
-    /// What it says.
+    /// The contents of the frame.
     pub data: Data<'a>,
     /// Whether it was sent before.
     pub is_repeat: bool,
 }
 
-/// What an acknowledgement told anew.
+/// News from an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Acked {
     /// Frames that arrived.
@@ -44,7 +44,7 @@ pub struct Acked {
     pub lost_octets: u64,
 }
 
-/// What there is to be sent.
+/// The amount of data waiting to be sent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ArqBacklog {
     /// Octets of C_PDUs that no frame has carried yet.
@@ -69,7 +69,7 @@ impl ArqBacklog {
     }
 }
 
-/// What to send again when no answer came.
+/// The frames to send again when no answer came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Repeat {
     /// All that is unanswered.

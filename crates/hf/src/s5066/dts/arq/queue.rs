@@ -18,7 +18,7 @@ pub(super) struct Queue {
     first: u64,
     /// The serial number of the C_PDU that is cut next.
     cutting: u64,
-    /// C_PDUs that are not wholly cut, and the octets of them that are not.
+    /// C_PDUs not wholly cut into pieces, and their remaining octets.
     uncut: usize,
     unsent: usize,
     held: usize,
@@ -38,7 +38,7 @@ pub(super) struct Pending {
     /// The frame with its first piece, and the transmission that first had it, if one had.
     first_frame: u64,
     pub(super) first_turn: u64,
-    /// Frames that are not acknowledged, and those that were never sent.
+    /// Frames without acknowledgement, and frames never sent.
     outstanding: u32,
     fresh: u32,
     pub(super) progress: Progress,
@@ -60,10 +60,10 @@ pub(super) enum Progress {
     Over,
 }
 
-/// A piece of a C_PDU, which one frame carries.
+/// A piece of a C_PDU, carried by one frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// The serial number of its C_PDU.
+    /// The serial number of the C_PDU.
     pub(super) c_pdu: u64,
     pub(super) priority: u8,
     pub(super) offset: u32,
@@ -112,7 +112,7 @@ impl Queue {
         std::mem::replace(self, Self { outcomes, ..Self::default() }).c_pdus
     }
 
-    /// Tells what became of a C_PDU.
+    /// Records the outcome of a C_PDU.
     pub(super) fn conclude(&mut self, id: RequestId, outcome: Outcome) {
         self.outcomes.push_back((id, outcome));
     }
@@ -187,7 +187,7 @@ impl Queue {
         }
     }
 
-    /// One more piece of this C_PDU has arrived.
+    /// Another piece of the C_PDU has arrived.
     pub(super) fn handle_arrived(&mut self, serial: u64, stats: &mut SenderStats) {
         let place = self.place(serial);
         let pending = &mut self.c_pdus[place];
@@ -204,8 +204,8 @@ impl Queue {
         }
     }
 
-    /// Gives up a C_PDU. What the peer may have of it is to be forgotten there too: returns the
-    /// serial number and the first frame of one that is partly cut.
+    /// Gives up a C_PDU. The peer must forget any pieces received: returns the serial number and the first frame of a
+    /// C_PDU that is partly cut.
     pub(super) fn give_up(
         &mut self,
         index: usize,
@@ -323,7 +323,7 @@ impl Queue {
         self.held
     }
 
-    /// C_PDUs that are not wholly cut, and the octets of them that are not.
+    /// C_PDUs not wholly cut into pieces, and their remaining octets.
     pub(super) fn unsent(&self) -> (usize, usize) {
         (self.uncut, self.unsent)
     }

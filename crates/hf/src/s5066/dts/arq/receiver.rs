@@ -11,18 +11,18 @@ use crate::s5066::dts::wire::{Data, Fsn, MAX_SEGMENT, Numbers};
 pub struct Delivered {
     /// The C_PDU.
     pub octets: Vec<u8>,
-    /// Whether it waited for those before it.
+    /// Whether the C_PDU waited for earlier ones.
     pub in_order: bool,
 }
 
-/// What a frame was.
+/// The verdict on a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// Its segment is bad.
     Bad,
-    /// It has arrived before.
+    /// The frame has arrived before.
     Duplicate,
-    /// It is new.
+    /// The frame is new.
     New,
 }
 
@@ -43,17 +43,17 @@ pub struct ReceiverStats {
     pub too_long: u64,
     /// Pieces of C_PDUs without a beginning or an end.
     pub broken: u64,
-    /// Frames that showed that the ends are out of step.
+    /// Frames that showed the ends to be out of step.
     pub out_of_sync: u64,
     /// Resets.
     pub resets: u64,
 }
 
-/// The receiving end of a link: frames in, C_PDUs out, acknowledgements when they are asked for.
+/// The receiving end of a link: takes frames, delivers C_PDUs, and supplies acknowledgements on request.
 ///
 /// Give it each frame of data, then ask [`Receiver::poll_delivered`] until it is `None`. While
-/// [`Receiver::is_ack_due`], send what [`Receiver::acks`] or [`Receiver::ack`] says in the next
-/// transmission, and tell so by [`Receiver::handle_ack_sent`]. It waits for nothing, so it has no
+/// [`Receiver::is_ack_due`], send the acknowledgements from [`Receiver::acks`] or [`Receiver::ack`] in the next
+/// transmission, and report this by [`Receiver::handle_ack_sent`]. The receiver waits for nothing, so it has no
 /// deadlines.
 ///
 /// - facts: `handle_data`, `handle_ack_sent`;
@@ -67,11 +67,11 @@ pub struct Receiver {
     lower: u64,
     /// From `lower` to the newest frame, RX UWE: which have arrived.
     arrived: VecDeque<bool>,
-    /// Neighbours of one C_PDU that have arrived, by the first of them.
+    /// Stretches of neighbouring received frames of one C_PDU, by their first frame.
     pieces: BTreeMap<u64, Stretch>,
     /// The segments of `pieces`.
     segments: BTreeMap<u64, Vec<u8>>,
-    /// Whole C_PDUs that wait for what was sent before them, by their last frame.
+    /// Whole C_PDUs that wait for earlier ones, by their last frame.
     waiting: BTreeMap<u64, Vec<u8>>,
     delivered: VecDeque<Delivered>,
     is_ack_due: bool,
@@ -92,7 +92,7 @@ struct Stretch {
     octets: usize,
 }
 
-/// What is to become of a C_PDU. The greater one holds for all of it.
+/// The fate of a C_PDU. The greatest fate of its frames holds for the whole C_PDU.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Fate {
     Deliver,
@@ -279,7 +279,7 @@ impl Receiver {
         Ok(at)
     }
 
-    /// Joins a frame with its neighbours; tells with which frame they begin.
+    /// Joins a frame with its neighbours; returns the first frame of the stretch.
     fn add(&mut self, at: u64, data: &Data<'_>) -> u64 {
         let fate = if data.is_drop { Fate::Drop } else { Fate::Deliver };
         let mut piece = Stretch {
@@ -350,8 +350,8 @@ impl Receiver {
         }
     }
 
-    /// The lower edge has moved on from `from`: what lies whole below it waits no longer, what can
-    /// not become whole any more is forgotten.
+    /// The lower edge has moved on from `from`: whole C_PDUs below wait no longer, and C_PDUs that can no longer
+    /// become whole are forgotten.
     fn clear_below(&mut self, from: u64) {
         self.release();
         // Pieces before `from` were looked at when the edge moved there, but for the last.
@@ -391,7 +391,7 @@ impl Receiver {
 }
 
 impl Stretch {
-    /// This one and the one after it.
+    /// Joins this stretch and the next.
     fn joined(self, after: Self) -> Self {
         Self {
             last: after.last,

@@ -1,4 +1,4 @@
-//! The sending end: what to send in a transmission, and what became of it.
+//! The sending end: chooses the frames of a transmission, and reports the outcomes of C_PDUs.
 
 use base::time::Time;
 
@@ -48,14 +48,13 @@ impl Sender {
         }
     }
 
-    /// Takes a C_PDU to be sent after those before it that are as urgent.
+    /// Takes a C_PDU to be sent after earlier ones of the same priority.
     ///
-    /// Order is kept among C_PDUs of a priority: one that overtakes does not wait at the receiver for
-    /// what it has overtaken.
+    /// Order is kept among C_PDUs of a priority: a C_PDU that overtakes does not wait at the receiver for the
+    /// overtaken ones.
     ///
     /// # Errors
-    /// Gives it back when it is longer than the other end takes, or enough is held; ask
-    /// [`Sender::backlog`] before.
+    /// Returns the C_PDU when it is too long for the other end, or enough is held; ask [`Sender::backlog`] before.
     pub fn push(&mut self, c_pdu: ArqPdu) -> Result<(), ArqPdu> {
         if c_pdu.octets.len() > MAX_C_PDU || self.queue.held() + c_pdu.octets.len() > MAX_HELD {
             return Err(c_pdu);
@@ -105,7 +104,7 @@ impl Sender {
         Ok(acked)
     }
 
-    /// No answer to our transmissions up to `turn` came: something of them is due again.
+    /// Our transmissions up to `turn` were not answered: some of their frames are due again.
     pub fn repeat_unanswered(&mut self, turn: u64, repeat: Repeat) {
         let len = self.window.len();
         let last = len.saturating_sub(1);
@@ -139,8 +138,8 @@ impl Sender {
         self.begin_anew(u64::MAX, Outcome::Done, |_| None);
     }
 
-    /// Like [`Sender::reset`], but what waited at the other end may be lost; that took nothing of
-    /// our transmissions from `turn` on, so what was begun in them is sent again, too.
+    /// Like [`Sender::reset`], but C_PDUs waiting at the other end may be lost; the other end took nothing of our
+    /// transmissions from `turn` on, so C_PDUs begun in them are sent again, too.
     pub fn reset_since(&mut self, turn: u64) {
         self.begin_anew(turn, Outcome::unknown(Failure::LinkLost), |_| None);
     }
@@ -159,7 +158,7 @@ impl Sender {
         self.begin_anew(u64::MAX, Outcome::unknown(why), failure);
     }
 
-    /// Gives up a C_PDU of which nothing was sent; false if there is no such.
+    /// Gives up a C_PDU if no part of it was sent; otherwise returns false.
     pub fn take_back(&mut self, id: RequestId) -> bool {
         let Some(index) = self.queue.find_untouched(id) else { return false };
         self.give_up(index, Failure::TakenBack);
@@ -173,14 +172,14 @@ impl Sender {
         self.cuts_to_fit = cuts_to_fit;
     }
 
-    /// The next frame of our transmission `turn` whose segment has at most `room` octets.
+    /// The next frame of our transmission `turn`, with a segment of at most `room` octets.
     ///
-    /// The most urgent first; of those what is due again, the oldest before others; then new C_PDUs,
-    /// cut into equal pieces of at most `segment` octets. A C_PDU that was begun keeps the length of
-    /// its pieces.
+    /// The highest priority goes first; within a priority, frames due again go first, the oldest before others; then
+    /// new C_PDUs, cut into equal pieces of at most `segment` octets. A C_PDU in progress keeps the length of its
+    /// pieces.
     ///
-    /// Those of a priority are sent for the first time in their order, although a later one may fit
-    /// where an earlier does not: else a reset, which sends the earlier again, could exchange them.
+    /// First transmissions within a priority keep their order, although a later C_PDU may fit where an earlier does
+    /// not: otherwise a reset, which sends the earlier again, could exchange them.
     pub fn poll(
         &mut self,
         now: Time,
@@ -207,8 +206,7 @@ impl Sender {
         Some(self.send(at, turn))
     }
 
-    /// A frame that may fill what is left of our transmission `turn`: the unacknowledged ones by
-    /// turns, the oldest first.
+    /// A frame to fill the rest of our transmission `turn`: unacknowledged frames by turns, the oldest first.
     pub fn poll_spare(&mut self, turn: u64, room: usize) -> Option<DataFrame<'_>> {
         if self.out_of_sync.is_some() {
             return None;
@@ -217,7 +215,7 @@ impl Sender {
         Some(self.send(at, turn))
     }
 
-    /// What became of a C_PDU.
+    /// The outcome of a C_PDU.
     pub fn poll_outcome(&mut self) -> Option<(RequestId, Outcome)> {
         self.queue.poll_outcome()
     }
@@ -228,7 +226,7 @@ impl Sender {
         self.queue.next_timeout()
     }
 
-    /// What there is to be sent.
+    /// The amount of data waiting to be sent.
     #[must_use]
     pub fn backlog(&self) -> ArqBacklog {
         let (unsent_c_pdus, unsent) = self.queue.unsent();
@@ -243,14 +241,14 @@ impl Sender {
         }
     }
 
-    /// The highest priority of what there is to be sent.
+    /// The highest priority among data waiting to be sent.
     #[must_use]
     pub fn urgency(&self) -> u8 {
         let uncut = self.queue.uncut().map(|pending| pending.c_pdu.priority);
         uncut.fold(self.window.urgency(), u8::max)
     }
 
-    /// The lowest priority of what there is to be sent; none if there is nothing.
+    /// The lowest priority among data waiting to be sent; none without data.
     #[must_use]
     pub fn least_urgency(&self) -> Option<u8> {
         let uncut = self.queue.uncut().map(|pending| pending.c_pdu.priority);
@@ -331,16 +329,15 @@ impl Sender {
         self.stats.resets += 1;
     }
 
-    /// Numbers all pieces of the C_PDU that is cut next while a later one is more urgent, which then
-    /// gets the next numbers and is sent before them: a receiver takes numbers in any order within
-    /// the window (Annex C, section 3.3).
+    /// Numbers all pieces of the C_PDU that is cut next while a later one is more urgent. The later one then gets the
+    /// next numbers and is sent first: a receiver takes numbers in any order within the window (Annex C, section 3.3).
     fn let_overtake(&mut self, segment: usize) {
         while let Some(next) = self.queue.first_uncut() {
             let priority = next.c_pdu.priority;
             let is_overtaken = self.queue.uncut().any(|other| other.c_pdu.priority > priority);
             let left = next.c_pdu.octets.len().saturating_sub(next.cut);
             let piece = if next.piece > 0 { next.piece } else { segment };
-            // One number is left for what overtakes.
+            // One number is left for overtaking C_PDUs.
             if !is_overtaken || left.div_ceil(piece).max(1) >= self.window.room() {
                 return;
             }

@@ -31,7 +31,7 @@ pub(super) struct Window {
     /// Frames that are to be sent, or sent again: the most urgent first, then the oldest.
     due: BTreeSet<Rank>,
     due_octets: usize,
-    /// Those of `due` that were never sent.
+    /// Frames in `due` that were never sent.
     fresh: BTreeSet<Rank>,
     unanswered: usize,
     /// Where the next spare repeat is looked for, and in which transmission.
@@ -45,7 +45,7 @@ type Rank = (Reverse<u8>, u64);
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     piece: Piece,
-    /// Whether it was never sent: it got its number so that something more urgent could have the next.
+    /// Whether the frame was never sent: its number was assigned so that a more urgent frame could have the next.
     is_fresh: bool,
     state: State,
 }
@@ -57,7 +57,7 @@ enum State {
     Sent { turn: u64 },
 }
 
-/// A frame as it is sent now.
+/// A frame for transmission now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Launch {
     pub(super) piece: Piece,
@@ -173,7 +173,7 @@ impl Window {
         }
     }
 
-    /// Takes the octets out of the frames of a C_PDU that was given up, the first of which is `from`.
+    /// Takes the octets out of the frames of an abandoned C_PDU; its first frame is `from`.
     pub(super) fn empty(&mut self, c_pdu: u64, from: u64) {
         let from = usize::try_from(from.saturating_sub(self.lower)).unwrap_or(usize::MAX);
         for frame in self.frames.iter_mut().skip(from) {
@@ -241,7 +241,7 @@ impl Window {
         }
     }
 
-    /// The oldest frame of this priority that was never sent.
+    /// The oldest frame with this priority that was never sent.
     pub(super) fn first_fresh(&self, priority: u8) -> Option<u64> {
         let priority = Reverse(priority);
         self.fresh.range((priority, 0)..=(priority, u64::MAX)).next().map(|&(_, at)| at)
@@ -267,7 +267,7 @@ impl Window {
         self.lower + self.frames.len() as u64
     }
 
-    /// Frames that are not acknowledged, or wait for an older one that is not.
+    /// Frames without acknowledgement, or waiting for an older one without.
     pub(super) fn len(&self) -> usize {
         self.frames.len()
     }

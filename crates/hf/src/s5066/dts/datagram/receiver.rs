@@ -13,7 +13,7 @@ use crate::s5066::dts::wire::{DATAGRAM_IDS, Datagram};
 
 /// Senders that are known at a time, each kind for itself.
 const MAX_SOURCES: usize = 64;
-/// C_PDUs of one sender that are not handed on.
+/// Most C_PDUs of one sender not yet handed on.
 const MAX_OPEN: usize = 32;
 /// Octets of all C_PDUs that are not handed on.
 const MAX_HELD: usize = 1 << 20;
@@ -22,16 +22,16 @@ const MAX_DONE: usize = 256;
 /// How long after its window a C_PDU is still known: what a modem decodes comes late.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// A C_PDU that arrived, or what is there of it.
+/// A C_PDU that arrived in whole or in part.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Arrived {
-    /// Who sent it.
+    /// The sender.
     pub from: Address,
     /// To whom: this node or a group.
     pub to: Address,
-    /// Whether it came in frames of type 8.
+    /// Whether the C_PDU came in frames of type 8.
     pub is_expedited: bool,
-    /// Whether it waited for those before it.
+    /// Whether the C_PDU waited for earlier ones.
     pub in_order: bool,
     /// The C_PDU, zeros where octets are missing.
     pub octets: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    /// Whether all of it arrived as it was sent.
+    /// Whether the C_PDU arrived without errors and gaps.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.errored.is_empty() && self.missing.is_empty()
@@ -56,7 +56,7 @@ pub struct ReceiverStats {
     pub frames: u64,
     /// Frames of C_PDUs that had been handed on.
     pub duplicates: u64,
-    /// Frames whose sizes and places make no sense, or of C_PDUs that are too long.
+    /// Frames with inconsistent sizes and places, or of C_PDUs that are too long.
     pub invalid: u64,
     /// C_PDUs handed on whole.
     pub whole: u64,
@@ -72,7 +72,7 @@ pub struct ReceiverStats {
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
     sources: BTreeMap<(Address, bool), Source>,
-    /// Octets of all that is open.
+    /// Octets of all open C_PDUs.
     held: usize,
     /// How many C_PDUs were begun.
     begun: u64,
@@ -80,7 +80,7 @@ pub struct Receiver {
     stats: ReceiverStats,
 }
 
-/// What one sender sends in one kind of frames.
+/// C_PDUs from one sender in one kind of frames.
 #[derive(Clone, Debug, Default)]
 struct Source {
     open: BTreeMap<u16, PartialPdu>,
@@ -97,7 +97,7 @@ struct PartialPdu {
     state: Vec<State>,
     good: usize,
     closes: Time,
-    /// Which one it is of all.
+    /// The serial number among all C_PDUs begun.
     serial: u64,
     is_closed: bool,
 }
@@ -213,8 +213,7 @@ impl Receiver {
         &self.stats
     }
 
-    /// Forgets what is in the way of a C_PDU: another of its number, the oldest of its sender, the
-    /// oldest of all.
+    /// Makes room for a C_PDU: forgets another with the same number, the oldest of the sender, the oldest of all.
     fn make_room(&mut self, key: (Address, bool), id: u16, size: usize, to: Address) {
         if let Some(source) = self.sources.get_mut(&key) {
             match source.open.get(&id) {
@@ -323,7 +322,7 @@ impl PartialPdu {
         }
     }
 
-    /// Where its octets are in this state.
+    /// The ranges of octets in this state.
     fn ranges(&self, wanted: State) -> Vec<Range<u16>> {
         let mut ranges: Vec<Range<u16>> = Vec::new();
         for (at, state) in (0_u16..).zip(&self.state) {

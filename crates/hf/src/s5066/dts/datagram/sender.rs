@@ -1,4 +1,4 @@
-//! The sending end: pieces, as often as asked.
+//! The sending end: cuts C_PDUs into pieces, and sends each as often as asked.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const MAX_WAITING: usize = 256;
 /// A C_PDU to be sent without acknowledgement.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DatagramPdu {
-    /// What the outcome will name.
+    /// The number that the outcome will have.
     pub id: RequestId,
     /// To whom: a node or a group.
     pub to: Address,
@@ -25,13 +25,13 @@ pub struct DatagramPdu {
     pub octets: Vec<u8>,
     /// Before all others, in frames of type 8.
     pub is_expedited: bool,
-    /// Whether it waits at the receiver for those before it.
+    /// Whether the C_PDU waits at the receiver for earlier ones.
     pub in_order: bool,
     /// How often it is sent again.
     pub repeats: u8,
     /// How long from its first frame on all of it may take; at most nine hours.
     pub window: Duration,
-    /// When it is of no more use.
+    /// The time after which the C_PDU is useless.
     pub expires: Option<Time>,
 }
 
@@ -40,7 +40,7 @@ pub struct DatagramPdu {
 pub struct DatagramFrame<'a> {
     /// To whom.
     pub to: Address,
-    /// What it says.
+    /// The contents of the frame.
     pub datagram: Datagram<'a>,
     /// Whether it was sent before.
     pub is_repeat: bool,
@@ -53,7 +53,7 @@ pub struct SenderStats {
     pub frames: u64,
     /// Frames sent again.
     pub repeats: u64,
-    /// C_PDUs sent as often as asked.
+    /// C_PDUs sent the requested number of times.
     pub done: u64,
     /// C_PDUs whose time or window was over before they were sent once.
     pub expired: u64,
@@ -81,7 +81,7 @@ struct Queue {
 #[derive(Clone, Debug)]
 struct Waiting {
     c_pdu: DatagramPdu,
-    /// What its first frame settled.
+    /// Settled by the first frame.
     begun: Option<Begun>,
 }
 
@@ -137,10 +137,10 @@ impl Sender {
         }
     }
 
-    /// The next frame whose segment has at most `room` octets; it starts on the air at `at`.
+    /// The next frame, with a segment of at most `room` octets; the frame starts on the air at `at`.
     ///
-    /// A C_PDU is cut into equal pieces of at most `segment` octets when it is begun. Between its
-    /// repeats others of its kind are sent.
+    /// A C_PDU is cut into equal pieces of at most `segment` octets when it is begun. Between its repeats, other
+    /// C_PDUs of the same kind are sent.
     pub fn poll(&mut self, at: Time, segment: usize, room: usize) -> Option<DatagramFrame<'_>> {
         self.handle_timeout(at);
         for index in 0..2 {
@@ -176,7 +176,7 @@ impl Sender {
         None
     }
 
-    /// What became of a C_PDU.
+    /// The outcome of a C_PDU.
     pub fn poll_outcome(&mut self) -> Option<(RequestId, Outcome)> {
         self.outcomes.pop_front()
     }

@@ -1,4 +1,4 @@
-//! What acknowledgements say: bitmaps of the standard, and lists for windows of thousands.
+//! Contents of acknowledgements: bitmaps of the standard, and lists for windows of thousands.
 
 use super::{CpduSegment, Fsn, Numbers};
 
@@ -35,8 +35,8 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// An acknowledgement whose list is as long as a segment; several of them cover a window. It is ours:
-/// what EP5 says here is not public.
+/// An acknowledgement with a list as long as a segment; several cover a window. The format is ours: the text of EP5
+/// about this is not public.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LongAck<'a> {
     /// The oldest frame that has not arrived.
@@ -56,8 +56,8 @@ pub struct LongAck<'a> {
 pub enum Coding {
     /// A bit a frame, least significant first, 1 for one that has arrived.
     Bitmap,
-    /// Lengths of runs, of missing frames and of such that have arrived by turns, missing first;
-    /// seven bits an octet, the high ones first, bit 7 set in all but the last octet.
+    /// Lengths of runs, alternately of missing and of arrived frames, missing first; seven bits an octet, the high
+    /// ones first, bit 7 set in all but the last octet.
     Runs,
 }
 
@@ -118,7 +118,7 @@ pub struct Runs<'a> {
     octets: &'a [u8],
     /// Bits read of the first octet.
     bit: u32,
-    /// What the next length is of.
+    /// Whether the next run is of arrived frames.
     has_arrived: bool,
 }
 
@@ -171,7 +171,7 @@ impl Runs<'_> {
     }
 }
 
-/// Appends a length as it stands in a list of runs.
+/// Appends a length in the coding of a list of runs.
 pub(in crate::s5066::dts) fn emit_length(len: u32, out: &mut Vec<u8>) {
     let octets = length_octets(len);
     for index in (0..octets).rev() {

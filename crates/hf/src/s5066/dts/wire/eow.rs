@@ -17,7 +17,7 @@ pub enum Eow {
     Capabilities(Capabilities),
     /// Type 15: which extension profiles the sender has (EP7).
     Extensions(Extensions),
-    /// Type 7: a high-rate change request; the rest of it is the extended message of its frame.
+    /// Type 7: a high-rate change request; the frame's extended message holds the rest.
     HighRateRequest {
         /// 0 110A, 1 110B, 2 S4285, 3 S4539, 4 S4529, 5 S4415, 6 S4481; 5 bits.
         waveform: u8,
@@ -64,7 +64,7 @@ pub struct RateRequest {
     pub is_tied: bool,
 }
 
-/// What becomes of a data rate change.
+/// The outcome of a data rate change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Response {
     /// It is accepted.
@@ -107,7 +107,7 @@ impl Capabilities {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` are there.
+    /// Whether everything in `other` is included.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -142,7 +142,7 @@ impl Extensions {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` are there.
+    /// Whether everything in `other` is included.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

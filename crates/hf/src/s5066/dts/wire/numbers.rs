@@ -53,6 +53,6 @@ impl Numbers {
     }
 }
 
-/// The number of a frame; short ones are below 256. It goes round, so it has no `Ord`.
+/// The number of a frame; short numbers are below 256. Numbers go round, hence no `Ord`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Fsn(pub u16);

@@ -39,7 +39,7 @@ pub enum Malformed {
     /// It goes on.
     #[error("{need} octets are needed, there are fewer")]
     Truncated {
-        /// Octets needed, or a part of them.
+        /// The least number of octets needed.
         need: usize,
     },
 }
@@ -56,11 +56,10 @@ impl<'a> Frame<'a> {
         frame(octets, Reading::Checked)
     }
 
-    /// Like [`Frame::read`] of octets after which none will come: what is left of a segment is a
-    /// bad one.
+    /// Like [`Frame::read`] for the last octets of a stream: an incomplete segment counts as a bad one.
     ///
     /// # Errors
-    /// Those of [`Frame::read`]; truncated is what lacks a part of the header.
+    /// The errors of [`Frame::read`]; truncated if a part of the header is missing.
     pub fn read_end(octets: &'a [u8]) -> Result<(Self, usize), Malformed> {
         frame(octets, Reading::AtEnd)
     }
@@ -77,7 +76,7 @@ impl<'a> Frame<'a> {
 /// How a frame is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Reading {
-    /// What is left of a segment is a bad one.
+    /// An incomplete segment counts as a bad one.
     AtEnd,
     /// More may come.
     Checked,

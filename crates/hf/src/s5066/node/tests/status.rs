@@ -1,4 +1,4 @@
-//! What a node tells of the air, of others and of what waits.
+//! Tests of a node's status: airtime, other stations, and waiting data.
 
 use super::*;
 use crate::s5066::node::Link;

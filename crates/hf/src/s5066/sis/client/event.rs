@@ -1,4 +1,4 @@
-//! What a client tells its user.
+//! Events that an SIS client reports to its user.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::s5066::sis::{
     UnidataReason,
 };
 
-/// What the user should know.
+/// Events for the user.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
-    /// The node begins or ends to do what it can; it can when it binds, unless it says otherwise.
+    /// The node becomes available or unavailable; at the bind it is available, unless it says otherwise.
     Availability {
-        /// What it can do.
+        /// The node's abilities.
         status: NodeStatus,
         /// Why.
         reason: UnavailableReason,
@@ -53,7 +53,7 @@ pub enum Event {
     Refused(BindReason),
     /// A U_PDU was not delivered.
     Rejected {
-        /// Which; `None` for one that asked for no confirmation, or that was confirmed before.
+        /// The U_PDU; `None` if no confirmation was requested, or if it was confirmed before.
         id: Option<SendId>,
         /// To whom it was.
         to: Address,
@@ -66,7 +66,7 @@ pub enum Event {
     Sealing {
         /// Which node.
         node: Address,
-        /// What is wrong.
+        /// The fault.
         trouble: Trouble,
     },
     /// The node has unbound the client; what waited for confirmation will get none.
@@ -85,15 +85,15 @@ pub enum Fault {
     /// It takes U_PDUs that are too short to be of use.
     #[error("the node takes U_PDUs of {mtu} octets at most and {least} are needed{}", likely(*mtu, *least))]
     Mtu {
-        /// What it says.
+        /// The node's MTU.
         mtu: u16,
-        /// What its user needs.
+        /// The MTU that the user needs.
         least: u16,
     },
     /// It was asked whether it is there, and did not answer.
     #[error("the node does not answer any more")]
     Silent,
-    /// What it says is no stream of primitives.
+    /// The node's octets are no stream of primitives.
     #[error("the node cannot be read: {0}")]
     Unreadable(Broken),
 }
@@ -114,16 +114,16 @@ fn likely(mtu: u16, least: u16) -> String {
     }
 }
 
-/// What happens to hard links.
+/// Events of hard links.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HardLinkEvent {
-    /// It is there.
+    /// The link is established.
     Established(HardLink),
     /// A remote client asks for it.
     Indicated(HardLink),
-    /// It cannot be had.
+    /// The link cannot be had.
     Rejected(LinkReason, HardLink),
-    /// It is no more.
+    /// The link has ended.
     Terminated(TerminateReason, HardLink),
 }
 

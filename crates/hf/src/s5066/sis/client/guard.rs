@@ -12,7 +12,7 @@ use crate::s5066::sis::Sap;
 
 /// The shortest time between two notices to one node.
 const SILENCE: Duration = Duration::from_secs(600);
-/// The most nodes that get a notice within that time.
+/// Most nodes that get a notice within this time.
 const MOST_TOLD: usize = 16;
 
 /// Seals and opens for one client, and limits its notices.
@@ -120,7 +120,7 @@ impl Guard {
         }
     }
 
-    /// Whether a node may get a notice now; if so, it counts as sent.
+    /// Whether to send a node a notice now; a positive answer counts as a sent notice.
     pub(super) fn may_notify(&mut self, now: Time, node: Address) -> bool {
         self.told.retain(|_, told| now.since(*told) < SILENCE);
         let may = !node.is_group() && !self.told.contains_key(&node) && self.told.len() < MOST_TOLD;

@@ -1,4 +1,4 @@
-//! What the node says to its client.
+//! Handles primitives from the node to its client.
 
 use base::time::Time;
 
@@ -33,7 +33,7 @@ impl Client {
                 return;
             }
             Primitive::UnbindIndication(reason) => {
-                // What was on its way when the binding ended earns more of them.
+                // Requests in flight when the binding ended earn further indications.
                 if matches!(self.state, State::Bound { .. }) {
                     self.forsake();
                     self.state = State::Unbound;
@@ -136,7 +136,7 @@ impl Client {
             Err(refusal) => {
                 let trouble = Trouble::Refused(refusal);
                 self.events.push_back(Event::Sealing { node: from, trouble });
-                // There is a link with it, so that an answer does not call anybody.
+                // A link with the node exists, so an answer does not call anybody.
                 let may_answer = arrival == Arrival::Arq && self.is_ready();
                 if let Some(notice) = Notice::of(refusal).filter(|_| may_answer)
                     && self.guard.may_notify(now, from)

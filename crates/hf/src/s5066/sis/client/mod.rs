@@ -76,8 +76,8 @@ impl Config {
     }
 }
 
-/// A client of a node (Annex A, section 2.2): it binds an access point over a TCP connection that the
-/// driver has made, sends U_PDUs, and tells what became of each.
+/// A client of a node (Annex A, section 2.2): binds an access point over a TCP connection made by the driver, sends
+/// U_PDUs, and reports the outcome of each.
 ///
 /// Call it in this order: one `handle_*` or command; [`Client::poll_event`] until `None`;
 /// [`Client::poll_octets`] while the socket takes octets; then wait, at most until
@@ -103,7 +103,7 @@ pub struct Client {
     status: NodeStatus,
     next: u64,
     pending: Unconfirmed,
-    /// What the node said last that could not be read.
+    /// The last unreadable octets from the node.
     unreadable: Option<Unreadable>,
     events: VecDeque<Event>,
     stats: Stats,
@@ -148,17 +148,17 @@ pub enum NotSent {
     /// There is no binding.
     #[error("not bound")]
     NotBound,
-    /// It is longer than the MTU.
+    /// The U_PDU is longer than the MTU.
     #[error("{len} octets, the MTU is {mtu}")]
     TooLarge {
-        /// What it has.
+        /// The length of the U_PDU.
         len: usize,
-        /// What the node takes.
+        /// The length the node takes.
         mtu: u16,
     },
 }
 
-/// Counters of a client since it started.
+/// Counters of a client since its start.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Stats {
     /// U_PDUs sent.
@@ -171,7 +171,7 @@ pub struct Stats {
     pub forsaken: u64,
     /// U_PDUs received.
     pub received: u64,
-    /// Confirmations of nothing that waits for one.
+    /// Confirmations for no waiting U_PDU.
     pub stray: u64,
     /// Primitives that could not be read or are not for a node to send, or not then.
     pub invalid: u64,
@@ -209,7 +209,7 @@ pub struct Seals {
     pub keyless: u64,
     /// Notices sent to nodes of which something was dropped.
     pub notices_sent: u64,
-    /// Notices received: those nodes drop what is sent to them.
+    /// Notices received: the nodes drop our U_PDUs.
     pub notices_received: u64,
 }
 
@@ -235,14 +235,14 @@ impl Client {
         }
     }
 
-    /// Goes on as another client of the node, while there is no connection. What it does about seals stays: it must
-    /// not forget what it has taken.
+    /// Continues as another client of the node, while there is no connection. The state of seals stays: a client must
+    /// not forget the seals already taken.
     pub fn set_config(&mut self, config: Config) {
         self.handle_disconnected();
         self.config = config;
     }
 
-    /// The wall clock says this much since 1970. Seals tell it, so a driver says it whenever it calls.
+    /// Takes the wall clock's time since 1970. Seals carry the time, so a driver passes it with each call.
     pub fn handle_clock(&mut self, now: Time, clock: Duration) {
         self.guard.handle_clock(now, clock);
     }
@@ -286,7 +286,7 @@ impl Client {
                 return;
             }
             self.keep_alive.handle_heard(now);
-            // Taken out, so that what is read can be borrowed from it meanwhile.
+            // Taken out, so that the primitives read can borrow from the stream meanwhile.
             let mut stream = std::mem::take(&mut self.stream);
             stream.push(piece);
             while self.state != State::Disconnected {
@@ -310,7 +310,7 @@ impl Client {
         }
     }
 
-    /// Sends a U_PDU; its confirmation or rejection will name what this returns.
+    /// Sends a U_PDU; its confirmation or rejection will carry the returned number.
     ///
     /// # Errors
     /// When it cannot be sent, or not now.
@@ -356,7 +356,7 @@ impl Client {
         Ok(id)
     }
 
-    /// Asks for a hard link; an event tells what came of it.
+    /// Asks for a hard link; an event reports the outcome.
     pub fn establish(&mut self, link: HardLink) {
         self.ask(&Primitive::HardLinkEstablish(link));
     }
@@ -422,7 +422,7 @@ impl Client {
         }
     }
 
-    /// Tells a node that what it sends is dropped.
+    /// Notifies a node that its U_PDUs are dropped.
     fn notify(&mut self, to: Address, notice: seal::Notice) {
         let service = Service { confirmation: Confirmation::None, ..Service::ARQ };
         self.outgoing.push(&Primitive::UnidataRequest(UnidataRequest {
@@ -482,13 +482,12 @@ impl Client {
         self.outgoing.poll(out)
     }
 
-    /// What the user should know.
+    /// The next event for the user.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// What the node said that could not be read, and was passed over; the last since this was asked
-    /// before.
+    /// Unreadable octets from the node, which were passed over; the last since the previous call.
     pub fn poll_unreadable(&mut self) -> Option<Unreadable> {
         self.unreadable.take()
     }
@@ -525,7 +524,7 @@ impl Client {
             && self.pending.len() < self.config.max_pending
     }
 
-    /// Whether the node is one of ours, which says of a U_PDU that failed whether it may have arrived.
+    /// Whether the node is one of ours, and reports for a failed U_PDU whether the U_PDU may have arrived.
     #[must_use]
     pub fn is_node_ours(&self) -> bool {
         self.knows_ours

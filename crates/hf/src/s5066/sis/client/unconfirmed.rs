@@ -1,4 +1,4 @@
-//! U_PDUs that were sent and not confirmed yet. A confirmation names none: it copies its start.
+//! U_PDUs sent and not confirmed yet. A confirmation names no U_PDU: it copies the U_PDU's start.
 
 use std::collections::VecDeque;
 

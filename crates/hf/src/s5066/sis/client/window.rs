@@ -1,16 +1,16 @@
-//! How much a node may have without having confirmed it.
+//! The window of a client: how many octets its node may have unconfirmed.
 //!
-//! What a node has can be neither dropped nor overtaken in most of them: so it gets as much as it
-//! confirms in the horizon, and no more. With `ahead` octets unconfirmed when a U_PDU was handed over,
-//! itself included, and confirmed after `time`, the node does `ahead / time`. Many small ones are bounded by
-//! their number, so that flow control is heard before a node takes them for a flood.
+//! Most nodes cannot drop or reorder accepted U_PDUs: so a node gets as much as it confirms in the horizon, and no
+//! more. With `ahead` octets unconfirmed when a U_PDU was handed over, itself included, and confirmed after `time`,
+//! the node does `ahead / time`. Many small U_PDUs are bounded by their number, so that flow control is heard before a
+//! node takes them for a flood.
 //!
-//! A node sends what is urgent first. So what is less urgent counts neither as ahead of it nor against its
+//! A node sends urgent U_PDUs first. So less urgent U_PDUs count neither as ahead of an urgent one nor against its
 //! room; of all priorities a node has at most twice as much as of one.
 //!
-//! Where others transmit in between, a turn may take longer than the horizon to come again. A node that had less
-//! than a turn carries would have ever less: so it gets a quarter more than it has confirmed at once, and twice that if
-//! some of it had been handed over last, so that the turn could have carried more.
+//! Where others transmit in between, a turn may take longer than the horizon to come again. A node that had less than
+//! a turn carries would have ever less: so the node gets a quarter more than it has confirmed at once, and twice the
+//! amount if a part of it had been handed over last, so that the turn could have carried more.
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ const INITIAL: usize = 16 << 10;
 /// U_PDUs that a node has without having confirmed them at most, of a priority and above; of all priorities
 /// twice as many, with which ours does not turn the flow off.
 const MOST: usize = OFF.half().u_pdus;
-/// What is confirmed within this time was sent in one turn.
+/// U_PDUs confirmed within this time were sent in one turn.
 const AT_ONCE: Duration = Duration::from_millis(100);
-/// Of what is confirmed, the share by which a node may have more after it had turned the flow off.
+/// The share of confirmed octets by which a node may have more after a flow-off.
 const REGAINED: usize = 256;
 
 /// The octets that a node has without having confirmed them, and how many it may have.
@@ -37,14 +37,14 @@ pub struct Window {
     ceiling: usize,
     horizon: Duration,
     size: usize,
-    /// What the node has, by priority.
+    /// Octets and U_PDUs at the node, by priority.
     held: [Held; PRIORITIES],
     /// Octets handed over so far.
     handed: u64,
     turn: Turn,
 }
 
-/// What was confirmed at once the last time.
+/// The U_PDUs confirmed at once the last time.
 #[derive(Debug, Default)]
 struct Turn {
     at: Time,
@@ -53,14 +53,14 @@ struct Turn {
     has_last: bool,
 }
 
-/// What the node has of a priority.
+/// Octets and U_PDUs of one priority at the node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     octets: usize,
     u_pdus: usize,
 }
 
-/// What is kept of a U_PDU that was handed over.
+/// The window's record of a U_PDU handed to the node.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     at: Time,
@@ -72,7 +72,7 @@ pub struct Share {
 }
 
 impl Window {
-    /// A window between these `bounds` that holds what the node confirms in the `horizon`.
+    /// A window within `bounds`, sized for the octets confirmed in the `horizon`.
     #[must_use]
     pub fn new(bounds: (usize, usize), horizon: Duration) -> Self {
         let size = INITIAL.max(bounds.0).min(bounds.1);
@@ -87,8 +87,8 @@ impl Window {
         }
     }
 
-    /// The node has a U_PDU of this priority, 0 to 15, and of so many octets; give back what this returns
-    /// when it has it no more.
+    /// The node got a U_PDU of this priority, 0 to 15, and length in octets; give the returned share back when the
+    /// node no longer has the U_PDU.
     pub fn handle_sent(&mut self, now: Time, priority: u8, octets: usize) -> Share {
         let held = self.held_mut(priority);
         held.octets += octets;
@@ -105,7 +105,7 @@ impl Window {
         let time = now.since(share.at).as_millis().max(1);
         let sample = share.ahead as u128 * self.horizon.as_millis() / time;
         let sample = usize::try_from(sample).unwrap_or(usize::MAX).min(self.bounds.1);
-        // Few octets that took their time say nothing of what the node could have done.
+        // Few octets that took long say nothing about the node's capacity.
         let had_enough = share.ahead.max(unconfirmed) >= self.size / 2;
         if had_enough || sample > self.size {
             // A quarter of the way to what the sample says.
@@ -133,8 +133,8 @@ impl Window {
         self.size = self.size.max(least.min(self.ceiling));
     }
 
-    /// The node has turned the flow off: it has more than it takes. While the flow is off not even what is
-    /// urgent goes to it, so it gets less from now on, and only by and by as much again.
+    /// The node has turned the flow off, because it has more than it takes. While the flow is off even urgent U_PDUs
+    /// wait, so the node gets less from now on, and only gradually as much again.
     pub fn handle_flow_off(&mut self) {
         self.ceiling = (self.octets() - self.octets() / 8).max(self.bounds.0);
         self.size = self.size.min(self.ceiling);
@@ -156,19 +156,19 @@ impl Window {
         has_room && all.octets < self.bounds.1 * 2 && all.u_pdus < MOST * 2
     }
 
-    /// What the node has, in octets.
+    /// Octets at the node.
     #[must_use]
     pub fn octets(&self) -> usize {
         self.held(0).octets
     }
 
-    /// What the node may have, in octets.
+    /// Octets allowed at the node.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// What the node has of this priority and above.
+    /// Octets and U_PDUs at the node with this priority or above.
     fn held(&self, least: u8) -> Held {
         let urgent = self.held.iter().skip(least.into());
         urgent.fold(Held::default(), |sum, held| Held {
@@ -193,7 +193,7 @@ mod tests {
         Time::ZERO + Duration::from_secs(seconds)
     }
 
-    /// A window that is full of bulk.
+    /// A window full of bulk data.
     fn full() -> (Window, Vec<Share>) {
         let mut window = Window::new((1_000, 1 << 20), Duration::from_secs(100));
         let mut shares = Vec::new();

@@ -71,7 +71,7 @@ const RESULT: usize = 8;
 /// The longest time to live in units of 2 s; 0 is no limit.
 pub const MAX_TTL: u32 = 648_000;
 
-/// The octets that a primitive of this type has from its type on, if they are always as many.
+/// The octets of a primitive of this type, from the type field on, if their number is fixed.
 pub(super) const fn size(number: u8) -> Option<u16> {
     Some(match number {
         2 | 15..=17 => 1,
@@ -90,7 +90,7 @@ pub(super) const fn is_type(number: u8) -> bool {
     matches!(number, 1..=27)
 }
 
-/// What a client or a node says.
+/// A message between a client and its node.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Primitive<'a> {
     /// A client wants to be bound to an access point.
@@ -124,7 +124,7 @@ pub enum Primitive<'a> {
     },
     /// There is a hard link.
     HardLinkEstablished {
-        /// What the remote node can do.
+        /// The abilities of the remote node.
         status: NodeStatus,
         /// As it was asked for.
         link: HardLink,
@@ -145,9 +145,9 @@ pub enum Primitive<'a> {
     },
     /// A remote client wants a hard link.
     HardLinkIndication {
-        /// What the remote node can do.
+        /// The abilities of the remote node.
         status: NodeStatus,
-        /// Its remote access point is that of the client that asks.
+        /// The link; its remote access point belongs to the requesting client.
         link: HardLink,
     },
     /// A client takes the hard link.
@@ -212,9 +212,9 @@ pub struct HardLink {
 pub enum LinkKind {
     /// Type 0: for all clients of both nodes.
     Shared,
-    /// Type 1: for the client that asked for it, and whom it speaks to.
+    /// Type 1: for the requesting client, and every client in contact with it.
     Reserved,
-    /// Type 2: for the client that asked for it and one other.
+    /// Type 2: for the requesting client and one other.
     Exclusive,
 }
 
@@ -238,7 +238,7 @@ pub struct UnidataRequest<'a> {
     pub to: Address,
     /// How.
     pub delivery: Delivery,
-    /// How long it is of use, in units of 2 s, 20 bits; 0 is no limit.
+    /// The time to live in units of 2 s, 20 bits; 0 is no limit.
     pub ttl: u32,
     /// At most [`MAX_U_PDU`] octets.
     pub u_pdu: &'a [u8],
@@ -323,7 +323,7 @@ pub enum Malformed {
     /// A block ends after the U_PDU.
     #[error("a block of errors lies outside of the U_PDU")]
     Block,
-    /// There is no hard link of type 3.
+    /// Hard links of type 3 do not exist.
     #[error("hard link of type 3")]
     LinkType,
     /// The standard defines no such mode.
@@ -335,7 +335,7 @@ pub enum Malformed {
         /// How many.
         extra: usize,
     },
-    /// It ends before its last field does.
+    /// The primitive ends before its last field.
     #[error("it ends too early")]
     Truncated,
     /// The standard defines no such primitive.

@@ -1,12 +1,11 @@
-//! Answers to requests that cannot be read, so that nobody waits for an outcome that never comes.
+//! Answers to unreadable requests, so that nobody waits in vain for an outcome.
 
 use super::emit::cut;
 use super::{ENVELOPE, Malformed, PREAMBLE, RESULT, VERSION};
 use crate::s5066::sis::{BindReason, LinkReason, UnidataReason};
 
-/// The primitive that refuses a request which cannot be read, as far as the standard has one: it gives
-/// the fields of the request back as they came, 0 for those that are not there, and an address always
-/// with a length.
+/// The primitive that refuses an unreadable request, if the standard has one: returns the fields of the request
+/// unchanged, 0 for missing fields, and an address always with a length.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::s5066::sis) struct Refusal<'a> {
     fields: &'a [u8],

@@ -76,7 +76,7 @@ impl Server {
         }
     }
 
-    /// A request of a connection that is not bound: it is told so, and goes on at its own risk.
+    /// A request on an unbound connection: the client is told, and goes on at its own risk.
     pub(super) fn handle_unbound(&mut self, now: Time, client: ClientId) {
         self.stats.clients.unbound_requests += 1;
         let told = Primitive::UnbindIndication(UnbindReason::BAD_PRIMITIVES);
@@ -84,7 +84,7 @@ impl Server {
         self.handle_invalid(now, client);
     }
 
-    /// The client takes off: its access point is free, and what waits of it is dropped.
+    /// Unbinds a client: the access point becomes free, and the client's waiting U_PDUs are dropped.
     pub(super) fn unbind(&mut self, now: Time, client: ClientId, reason: Option<UnbindReason>) {
         let Some(connection) = self.connections.get_mut(&client) else { return };
         let Some(binding) = connection.binding.take() else { return };

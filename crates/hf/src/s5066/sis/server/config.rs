@@ -1,10 +1,9 @@
-//! What can be set.
+//! Configuration of the SIS server: limits, flow control, and confirmations.
 
 use std::time::Duration;
 
-/// What of a client waits beyond which its flow is off, unless that is configured: more than the longest
-/// transmission of the fastest waveform. What is urgent waits at the client while the flow is off, so it had
-/// better never be off.
+/// The backlog of a client above which its flow is off, unless configured: more than the longest transmission of the
+/// fastest waveform. Urgent U_PDUs wait at the client while the flow is off, so it had better never be off.
 pub(in crate::s5066::sis) const OFF: Backlog = Backlog { octets: 5 << 20, u_pdus: 8_192 };
 
 /// The parameters of a node's clients.
@@ -38,7 +37,7 @@ pub struct Config {
     pub epoch: Duration,
     /// Whether the time to die is sent along when a client sets a time to live.
     pub sends_ttd: bool,
-    /// What clocks of nodes may differ by: so much later a U_PDU is still delivered.
+    /// The greatest difference between clocks of nodes: a U_PDU is still delivered this much later.
     pub clock_error: Duration,
     /// How the delivery of U_PDUs is confirmed.
     pub confirm: Confirm,
@@ -69,7 +68,7 @@ pub struct Limits {
 /// When the flow of a client is on and off, by what of it waits for the layers below.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FlowControl {
-    /// What of a client waits for the layers below: beyond this its flow is off, ...
+    /// The backlog of a client for the layers below: beyond this the flow is off, ...
     pub off: Backlog,
     /// ... from here down it is on again, ...
     pub on: Backlog,
@@ -80,7 +79,7 @@ pub struct FlowControl {
 /// How the delivery of U_PDUs is confirmed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Confirm {
-    /// Octets of a U_PDU that are copied when a client is told what became of it.
+    /// Octets of a U_PDU that are copied when its client is told the outcome.
     pub prefix: usize,
     /// Octets of a U_PDU that are copied when a remote node is told so, over the air.
     pub air_prefix: usize,

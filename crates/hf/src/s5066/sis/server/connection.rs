@@ -1,4 +1,4 @@
-//! A client's connection, and what waits of it.
+//! A client's connection, and its queue for the layers below.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::s5066::sis::{Sap, Service};
 
 /// Priorities, and one more for what is expedited.
 pub(super) const CLASSES: usize = EXPEDITED + 1;
-/// Of what is expedited.
+/// The class of expedited U_PDUs.
 pub(super) const EXPEDITED: usize = PRIORITIES;
 
 pub(super) struct Connection {
@@ -93,7 +93,7 @@ impl Queue {
         self.take_any(|item| item.expires.is_some_and(|at| at <= now))
     }
 
-    /// Takes the oldest of a class that is such.
+    /// Takes the oldest matching item of the first class with a match.
     pub(super) fn take_any(&mut self, is_it: impl Fn(&Item) -> bool) -> Option<Item> {
         for class in &mut self.classes {
             if let Some(item) = class.iter().position(&is_it).and_then(|at| class.remove(at)) {

@@ -63,7 +63,7 @@ impl Server {
                 to: data.to,
                 u_pdu: self.start(data.u_pdu),
             };
-            // A node of ours tells one of ours of each that it has acknowledged in vain.
+            // A node of ours reports each U_PDU acknowledged in vain, if the sender is one of ours too.
             let is_told = indication.mode.is_arq() && self.ours.contains(&indication.from);
             self.answer_data(indication, data, &s_pdu, is_told);
             return;

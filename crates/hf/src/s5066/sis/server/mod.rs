@@ -38,7 +38,7 @@ const MAX_NODES: usize = 1_024;
 /// The longest U_PDU without ARQ, which the standard calls broadcast whoever it is for.
 const BROADCAST_MTU: u16 = 4_096;
 
-/// What the driver does next.
+/// Events for the driver to act on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
     /// [`Server::poll_octets`] has something.
@@ -48,7 +48,7 @@ pub enum Event {
     Close(ClientId),
     /// A client of rank 15 tells or asks the node something.
     Management {
-        /// Who.
+        /// The client concerned.
         client: ClientId,
         /// The type of message.
         kind: u8,
@@ -57,13 +57,12 @@ pub enum Event {
     },
 }
 
-/// The clients of a node, and their side of what goes to other nodes (Annex A).
+/// The clients of a node, and their side of the traffic with other nodes (Annex A).
 ///
-/// It stands between connections, whose driver gives it octets and sends those it has, and the layers
-/// below, which carry [`Request`](crate::s5066::service::Request)s. Call it in this order: one
-/// `handle_*`; `poll_event` and `poll_command` until `None`; `poll_octets` of a client that is
-/// [`Event::Readable`]; `poll_request` while there is room below; then wait, at most until
-/// [`Server::next_timeout`].
+/// The server stands between connections, whose driver gives it octets and sends its own, and the layers below, which
+/// carry [`Request`](crate::s5066::service::Request)s. Call it in this order: one `handle_*`; `poll_event` and
+/// `poll_command` until `None`; `poll_octets` of a client that is [`Event::Readable`]; `poll_request` while there is
+/// room below; then wait, at most until [`Server::next_timeout`].
 ///
 /// - facts of clients: `handle_connected`, `handle_octets`, `handle_disconnected`;
 /// - facts from below: `handle_indication`, `handle_outcome`, `handle_link`, `handle_pause`,
@@ -96,11 +95,11 @@ pub struct Server {
     paused: BTreeSet<Address>,
     /// Nodes that confirm with numbers.
     compact: BTreeSet<Address>,
-    /// What clients are told of the node.
+    /// The node's state, reported to clients.
     availability: (NodeStatus, UnavailableReason),
-    /// Of the last U_PDU for an access point that is not bound: who sent it, and the access point.
+    /// Sender and access point of the last U_PDU for an unbound access point.
     unclaimed: Option<(Address, Sap)>,
-    /// What a client said last that could not be read.
+    /// The last unreadable octets of a client.
     unreadable: Option<(ClientId, Unreadable)>,
     events: VecDeque<Event>,
     stats: Stats,
@@ -181,7 +180,7 @@ impl Server {
                 return;
             }
             connection.keep_alive.handle_heard(now);
-            // Taken out, so that what is read can be borrowed from it meanwhile.
+            // Taken out, so that the primitives read can borrow from the stream meanwhile.
             let mut stream = std::mem::take(&mut connection.stream);
             stream.push(piece);
             self.handle_stream(now, client, &mut stream);
@@ -191,8 +190,8 @@ impl Server {
         }
     }
 
-    /// Whether a client's octets should be taken now. While much of it waits, flow off included, they are
-    /// best left in its connection, which holds it up without losing anything.
+    /// Whether to take a client's octets now. While many of its requests wait, flow off included, further octets are
+    /// best left in the connection, which holds the client up without losing anything.
     #[must_use]
     pub fn wants_octets(&self, client: ClientId) -> bool {
         let Some(connection) = self.connections.get(&client) else { return true };
@@ -202,7 +201,7 @@ impl Server {
         !has_much || connection.keep_alive.is_asked()
     }
 
-    /// The connection is gone: the client is unbound, and what waits of it dropped.
+    /// The connection is gone: unbinds the client, and drops its waiting U_PDUs.
     pub fn handle_disconnected(&mut self, now: Time, client: ClientId) {
         self.unbind(now, client, None);
         self.connections.remove(&client);
@@ -240,7 +239,7 @@ impl Server {
         remember(&mut self.compact, node, confirms_compactly);
     }
 
-    /// Whether a node is one of ours; up to 1,024 nodes that are, are remembered.
+    /// Records whether a node is ours; up to 1,024 nodes of ours are remembered.
     pub fn handle_introduced(&mut self, node: Address, is_ours: bool) {
         remember(&mut self.ours, node, is_ours);
     }
@@ -293,24 +292,22 @@ impl Server {
         has_any
     }
 
-    /// What the driver does next.
+    /// The next event for the driver.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// What is wanted of links.
+    /// The next command about links.
     pub fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
 
-    /// Who sent a U_PDU for an access point that is not bound, and which; the last since this was
-    /// asked before.
+    /// Sender and access point of the last U_PDU for an unbound access point, since the previous call.
     pub fn poll_unclaimed(&mut self) -> Option<(Address, Sap)> {
         self.unclaimed.take()
     }
 
-    /// Which client said something that could not be read, and what; the last since this was asked
-    /// before.
+    /// The client that last sent something unreadable, and the unreadable octets, since the previous call.
     pub fn poll_unreadable(&mut self) -> Option<(ClientId, Unreadable)> {
         self.unreadable.take()
     }
@@ -339,13 +336,13 @@ impl Server {
         self.connections.len()
     }
 
-    /// The access points that are bound, and the connections that have them.
+    /// The bound access points, and their connections.
     pub fn bound(&self) -> impl Iterator<Item = (Sap, ClientId)> {
         let sap = |at: usize| Sap::new(u8::try_from(at).unwrap_or_default());
         self.saps.iter().enumerate().filter_map(move |(at, client)| Some((sap(at), (*client)?)))
     }
 
-    /// What waits for the layers below, of all clients.
+    /// The backlog of all clients for the layers below.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         let bindings = self.connections.values().filter_map(|client| client.binding.as_ref());
@@ -355,8 +352,8 @@ impl Server {
         })
     }
 
-    /// Octets that wait for the layers below, of all clients, by priority; expedited ones count as of the
-    /// highest.
+    /// Octets waiting for the layers below, of all clients, by priority; expedited ones count with the highest
+    /// priority.
     #[must_use]
     pub fn queues(&self) -> [usize; PRIORITIES] {
         let mut queues = [0; PRIORITIES];
@@ -412,7 +409,7 @@ impl Server {
         }
     }
 
-    /// Gives a client something to read; one that does not read is unbound.
+    /// Sends a primitive to a client; a client that does not read is unbound.
     fn send(&mut self, now: Time, client: ClientId, primitive: &Primitive<'_>) {
         self.send_with(now, client, |out| primitive.emit(out));
     }

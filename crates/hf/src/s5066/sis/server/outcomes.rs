@@ -1,4 +1,4 @@
-//! What becomes of U_PDUs: the layers below, remote nodes and clocks decide, the client is told.
+//! Outcomes of U_PDUs: decided by the layers below, remote nodes and clocks, and reported to the client.
 
 use base::time::Time;
 
@@ -11,7 +11,7 @@ use crate::s5066::sis::primitive::{Primitive, UnidataConfirm, UnidataRejected};
 use crate::s5066::sis::{Confirmation, Sap, UnidataReason};
 
 impl Server {
-    /// What became of a request.
+    /// Takes the outcome of a request.
     pub fn handle_outcome(&mut self, now: Time, id: RequestId, outcome: Outcome) {
         self.handle_link_outcome(now, id, outcome);
         let Some(pending) = self.pending.get_mut(&id).filter(|pending| !pending.is_done) else {
@@ -44,8 +44,8 @@ impl Server {
         }
     }
 
-    /// A remote node says that a U_PDU reached its client, or did not. The oldest is meant of those
-    /// that it can be.
+    /// A remote node reports that a U_PDU reached its client, or did not. If several U_PDUs match, the report belongs
+    /// to the oldest.
     pub(super) fn handle_delivery(
         &mut self,
         now: Time,
@@ -180,7 +180,7 @@ impl Server {
         }
     }
 
-    /// What the layers below have of a client that is gone concerns nobody.
+    /// Forgets the U_PDUs at the layers below whose client is gone.
     pub(super) fn forget_pending(&mut self, client: ClientId) {
         let Self { pending, deadlines, stats, .. } = self;
         pending.retain(|id, one| {

@@ -1,4 +1,4 @@
-//! U_PDUs that the layers below have, and S_PDUs of the node's own that wait for them.
+//! U_PDUs at the layers below, and S_PDUs of the node's own waiting to get there.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,7 +25,7 @@ pub(super) struct Pending {
     pub(super) is_done: bool,
     /// When the remote client has to have confirmed it.
     pub(super) until: Option<Time>,
-    /// The start of the U_PDU; empty when nobody is told what becomes of it.
+    /// The start of the U_PDU; empty when nobody is told the outcome.
     pub(super) start: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Which<'a> {
     Start(&'a [u8]),
 }
 
-/// S_PDUs of the node's own: they go before those of clients of their class.
+/// S_PDUs of the node's own: sent before S_PDUs of clients in the same class.
 #[derive(Default)]
 pub(super) struct Own {
     classes: BTreeMap<usize, VecDeque<Request>>,

@@ -1,4 +1,4 @@
-//! What clients ask of a node of ours beyond the standard.
+//! Handles requests of clients to a node of ours beyond the standard.
 
 use base::time::Time;
 
@@ -15,15 +15,14 @@ use crate::s5066::sis::{NodeStatus, Sap, UnidataReason};
 pub struct Known {
     /// The link with it.
     pub state: PeerState,
-    /// What this node transmits with, in bit/s.
+    /// The rate of this node's transmissions, in bit/s.
     pub bits_per_s: u32,
     /// Octets for it that were not sent yet.
     pub backlog: usize,
 }
 
 impl Server {
-    /// Tells a client that was bound what the node can do, and that it knows more than the standard
-    /// asks.
+    /// Tells a bound client the node's state, and that the node knows more than the standard asks.
     pub(super) fn introduce(&mut self, now: Time, client: ClientId) {
         let (status, told) = self.availability;
         let reason = if self.config.has_messages { messages::OURS } else { told };
@@ -32,7 +31,7 @@ impl Server {
         }
     }
 
-    /// Takes a management message; false if it is none of ours.
+    /// Takes a management message; false for a message that is not ours.
     pub(super) fn handle_question(
         &mut self,
         now: Time,
@@ -80,7 +79,7 @@ impl Server {
         self.send(now, client, &Primitive::ManagementIndication(answer));
     }
 
-    /// Gives a U_PDU back to its client if nothing of it was sent: the oldest that begins like this.
+    /// Gives a U_PDU back to its client if nothing of it was sent: the oldest with this beginning.
     fn take_back(&mut self, now: Time, client: ClientId, to: Address, to_sap: Sap, start: &[u8]) {
         let begins = |u_pdu: &[u8]| {
             let len = u_pdu.len().min(start.len());

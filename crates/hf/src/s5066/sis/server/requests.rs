@@ -1,4 +1,4 @@
-//! What clients ask: primitives off their streams, each to whom it concerns.
+//! Reads primitives from clients' streams, and passes each to the code concerned.
 
 use base::time::Time;
 

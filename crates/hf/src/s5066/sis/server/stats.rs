@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counters of the SIS server: connections, clients, and U_PDUs.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ pub struct Stats {
     /// Connections, bound or not.
     #[serde(flatten)]
     pub connections: Connections,
-    /// What bound clients did.
+    /// Actions of bound clients.
     #[serde(flatten)]
     pub clients: Clients,
     /// U_PDUs of clients.
@@ -25,7 +25,7 @@ pub struct Connections {
     /// Connections taken.
     #[serde(rename = "connections")]
     pub taken: u64,
-    /// Connections refused: as many as may be are there, and bound.
+    /// Connections refused: the limit was reached, and all clients were bound.
     #[serde(rename = "connections_refused")]
     pub refused: u64,
     /// Connections closed: not bound in time, or before another one needed their place.
@@ -38,14 +38,14 @@ pub struct Connections {
     pub closed_unread: u64,
 }
 
-/// What bound clients did.
+/// Actions of bound clients.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Clients {
     /// Clients bound.
     pub binds: u64,
     /// Binds refused.
     pub binds_refused: u64,
-    /// Clients unbound for one of higher rank.
+    /// Clients unbound for a client of higher rank.
     pub preempted: u64,
     /// Clients unbound: they did not answer.
     pub inactive: u64,
@@ -54,7 +54,7 @@ pub struct Clients {
     /// Primitives that could not be read or were not for a client to send.
     #[serde(rename = "primitives_invalid")]
     pub invalid: u64,
-    /// Requests of connections that are not bound; not taken.
+    /// Requests refused: their connection was not bound.
     pub unbound_requests: u64,
     /// Times that a client's flow went off.
     pub flow_off: u64,
@@ -73,7 +73,7 @@ pub struct Submitted {
     pub octets_taken: u64,
     /// U_PDUs refused: larger than the MTU.
     pub too_large: u64,
-    /// U_PDUs refused: no such way to deliver them.
+    /// U_PDUs refused: the delivery mode does not exist.
     pub no_mode: u64,
     /// U_PDUs handed to the layers below.
     pub u_pdus_sent: u64,
@@ -83,7 +83,7 @@ pub struct Submitted {
     /// U_PDUs confirmed to clients.
     #[serde(rename = "u_pdus_confirmed")]
     pub confirmed: u64,
-    /// U_PDUs that another node had confirmed, and then said that no client there took them.
+    /// U_PDUs confirmed by another node, which later reported that no client there took the U_PDU.
     pub unreceived: u64,
     /// U_PDUs that clients took back before anything of them was sent.
     pub taken_back: u64,
@@ -94,7 +94,7 @@ pub struct Submitted {
     pub unconfirmed: u64,
     /// U_PDUs dropped: their client was unbound.
     pub dropped_unbound: u64,
-    /// Confirmations received of nothing that waits for one.
+    /// Confirmations received for no waiting U_PDU.
     pub stray_confirms: u64,
 }
 

@@ -202,8 +202,8 @@ impl Server {
         }
     }
 
-    /// An S_PDU of the node's own, with ARQ; what it is called, unless too many wait. An expedited one is of the
-    /// highest priority, as those of clients are.
+    /// Queues an S_PDU of the node's own, with ARQ; returns its number, unless too many wait. An expedited S_PDU has
+    /// the highest priority, like expedited ones of clients.
     pub(super) fn send_own(
         &mut self,
         to: Address,

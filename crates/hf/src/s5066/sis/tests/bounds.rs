@@ -1,4 +1,4 @@
-//! What happens at each bound, and to those who do not keep to the protocol.
+//! Tests of each bound, and of clients that do not keep to the protocol.
 
 use std::time::Duration;
 

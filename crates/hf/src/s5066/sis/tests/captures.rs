@@ -1,4 +1,4 @@
-//! What programs of others really send, and what they are answered.
+//! Tests with captured messages of other programs, and our answers.
 //!
 //! The primitives of clients are laid out by the structures of NC3A (`sis5066.h` of open5066, commit 4f8de83a), with values of
 //! ours; two such clients, A at access point 3 of node 0.10.20.30 and B at 3 of 0.10.20.31, spoke to two nodes of

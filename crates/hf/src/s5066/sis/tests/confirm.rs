@@ -1,4 +1,4 @@
-//! What clients are told of their U_PDUs.
+//! Tests of the reports to clients about their U_PDUs.
 
 use std::time::Duration;
 

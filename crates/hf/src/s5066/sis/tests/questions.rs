@@ -1,4 +1,4 @@
-//! What clients ask of a node of ours beyond the standard, and what they are told unasked.
+//! Tests of clients' requests to a node of ours beyond the standard, and of its unasked reports.
 
 use super::bench::{A, B, Bench, to_b};
 use crate::s5066::Address;

@@ -1,16 +1,16 @@
-//! How the delay of packets varies: each on its own, or so that none overtakes another.
+//! Jitter of packet delays: independent per packet, or without reordering.
 
 use std::time::Duration;
 
 use base::rng::Rng;
 use base::time::{Time, nanos};
 
-/// The jitter of one direction of a link, from 0 to twice its bound.
+/// Generator of jitter for one direction of a link, from 0 to twice the bound.
 ///
-/// Packets that may overtake draw each for itself, uniformly. For those that stay in order the jitter is a
-/// function of the time at which a packet is sent: straight lines between points that lie twice the bound apart,
-/// each drawn uniformly. It never falls faster than time goes on, so nothing has to be held back to keep the
-/// order, and the mean is that of the draws however close packets follow each other.
+/// If packets may overtake, each draws its jitter uniformly. If packets stay in order, the jitter is a
+/// function of the sending time: straight lines between points twice the bound apart, each drawn uniformly.
+/// The jitter never falls faster than time goes on, so order is kept without holding packets back. The mean
+/// equals the mean of the draws at any spacing of packets.
 #[derive(Clone, Debug)]
 pub(super) struct Jitter {
     rng: Rng,
@@ -27,7 +27,7 @@ impl Jitter {
         Self { rng, phase: None, line: 0, from: 0, to: 0 }
     }
 
-    /// The jitter of a packet that has been sent at `sent`, which never goes back.
+    /// The jitter of a packet sent at `sent`. Calls must not go back in time.
     pub(super) fn next(&mut self, sent: Time, bound: Duration, may_overtake: bool) -> Duration {
         let width = bound.saturating_mul(2);
         let period = nanos(width);

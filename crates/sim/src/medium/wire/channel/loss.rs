@@ -1,4 +1,4 @@
-//! Which packets a link loses.
+//! Loss models: decide which packets a link loses.
 
 use std::fmt;
 use std::str::FromStr;
@@ -68,11 +68,11 @@ pub struct Fades {
 
 /// Shorter fades are hardly longer than a packet, and the way over a long silence is long.
 const MIN_FADE: Duration = Duration::from_micros(100);
-/// As good as for ever.
+/// The longest pause, practically endless.
 const MAX_PAUSE: Duration = Duration::from_secs(1 << 30);
 
 impl Fades {
-    /// Fades of this length that take this share of the time.
+    /// Creates fades of the given length and share of time.
     pub fn new(mean: Probability, length: Duration) -> Result<Self, BadLoss> {
         if mean == Probability::ONE || length < MIN_FADE {
             return Err(BadLoss::Fades);

@@ -1,4 +1,4 @@
-//! One direction of a link: when a packet leaves, and when, if ever, it arrives.
+//! One direction of a link: computes departure, loss and arrival of each packet.
 //!
 //! ```text
 //!   transmit ──▶ serialisation ──▶ loss ──▶ delay ± jitter ──▶ arrives_at
@@ -29,7 +29,7 @@ use base::quantity::{BitRate, Span, bit_nanos};
 use jitter::Jitter;
 use loss::LossProcess;
 
-/// What one direction of a link does to packets; by default nothing.
+/// Configuration of a link in one direction: delay, loss and other impairments, none by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// How fast packets are put on the link.
@@ -42,19 +42,19 @@ pub struct Config {
     pub reorder: bool,
     /// Which packets do not arrive.
     pub loss: Loss,
-    /// Whether what would be lost is sent again at once, as often as it takes: a link that never
-    /// loses but is slower, as if its far end told the near end for free and without delay.
+    /// Whether a lost packet is sent again at once until it arrives. The link never loses but is slower,
+    /// as if the far end reported each loss for free and without delay.
     ///
     /// Each try draws anew from `loss`; the last of [`MAX_TRIES`] always arrives. Outages still
     /// lose.
     pub repeat_at_once: bool,
     /// Octets added to each packet while it is sent: headers, preambles, gaps.
     pub framing: usize,
-    /// Octets of a packet that go into one frame, where it is cut into several: `framing` is added to
-    /// each of them.
+    /// Octets of a packet per frame, if packets are cut into several frames: `framing` is added to
+    /// every frame.
     pub frame: Option<usize>,
-    /// From one slot of the link to the next, as TDMA gives them: a packet that finds the link idle waits
-    /// for the next slot, one that finds it busy follows at once. `rate` is what the slots come to.
+    /// Time between slots of the link, as with TDMA. On an idle link a packet waits for the next slot; on a
+    /// busy link it follows at once. `rate` is the rate that the slots add up to.
     pub slots: Duration,
     /// When the link is down.
     pub outages: Outages,
@@ -64,7 +64,7 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("jitter {jitter} is more than delay {delay}: nothing arrives before it is sent")]
 pub struct BadJitter {
-    /// What varies the delay.
+    /// Variation of the delay.
     pub jitter: Span,
     /// The delay.
     pub delay: Span,
@@ -86,7 +86,7 @@ impl Config {
 /// everything is lost.
 pub const MAX_TRIES: u32 = 10_000;
 
-/// One direction of a link at work.
+/// State of a link in one direction.
 #[derive(Clone, Debug)]
 pub struct Channel {
     config: Config,
@@ -99,12 +99,12 @@ pub struct Channel {
     first_slot: Duration,
 }
 
-/// What becomes of one packet.
+/// Fate of one packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Transmission {
     /// When the next packet can be sent.
     pub idle_at: Time,
-    /// When this one arrives; `None` if it is lost.
+    /// When the packet arrives; `None` if lost.
     pub arrives_at: Option<Time>,
 }
 
@@ -112,7 +112,7 @@ impl Channel {
     /// A channel that is idle; `rng` is for this channel alone.
     #[must_use]
     pub fn new(config: Config, mut rng: Rng) -> Self {
-        // Streams apart, so that adding jitter does not change which packets are lost.
+        // Separate random streams: adding jitter must not change the lost packets.
         let jitter = Jitter::new(Rng::stream(rng.bits(), "jitter"));
         let loss = LossProcess::new(&config.loss, Rng::stream(rng.bits(), "loss"));
         // Links have slots of their own: their phases differ.
@@ -163,7 +163,7 @@ impl Channel {
         self.busy_until.rounded_up()
     }
 
-    /// What the channel was made from.
+    /// The configuration of the channel.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config

@@ -1,4 +1,4 @@
-//! When a link is down.
+//! Outages: the times when a link is down.
 
 use std::ops::Range;
 use std::sync::Arc;

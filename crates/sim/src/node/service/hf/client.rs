@@ -7,7 +7,7 @@ use hf::s5066::sis::ClientId;
 use super::Modem;
 use crate::engine::Engine;
 
-/// What speaks with a node through its subnetwork interface.
+/// A client of a node's subnetwork interface.
 pub(super) trait Client {
     fn handle_connected(&mut self, now: Time);
 
@@ -51,7 +51,7 @@ impl Client for IpClient {
 /// A client and its connection.
 pub(super) struct Attached<C> {
     pub(super) client: C,
-    /// The connection, as the node knows it.
+    /// The node's identifier of the connection.
     connection: Option<ClientId>,
     /// On their way between client and node.
     octets: Vec<u8>,

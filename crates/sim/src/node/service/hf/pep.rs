@@ -1,4 +1,4 @@
-//! An HF-PEP at a station: it ends the TCP connections of hosts, under the addresses of the other end.
+//! An HF-PEP at a station: terminates the TCP connections of hosts, under the other end's addresses.
 //!
 //! ```text
 //!  host ══ TCP ══ Connection ⇄ HfPep ⇄ node ~~ HF ~~ node ⇄ HfPep ⇄ Connection ══ TCP ══ host
@@ -67,7 +67,7 @@ pub struct Stats {
     pub refused: u64,
     /// Connections to targets that were begun.
     pub begun: u64,
-    /// Targets that could not be connected to, and hosts that did not complete their connection.
+    /// Failed connections to targets, and connections not completed by hosts.
     pub failed: u64,
     /// Segments of no connection, answered by a reset.
     pub unwanted: u64,
@@ -108,7 +108,7 @@ impl Pep {
         self.stats
     }
 
-    /// Takes a packet if it is one of TCP; false if not.
+    /// Takes a TCP packet; returns false for any other packet.
     pub(super) fn handle_packet(&mut self, now: Time, packet: &[u8]) -> bool {
         let Ok(header) = Header::parse(packet) else { return false };
         let transport = header.transport;
@@ -294,7 +294,7 @@ impl Pep {
         self.settle(now);
     }
 
-    /// Appends the next packet for a host; whether there was one.
+    /// Appends the next packet for a host to `out`. Returns whether there was a packet.
     pub(super) fn poll_packet(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         if let Some(reset) = self.resets.pop_front() {
             reset.emit(out);

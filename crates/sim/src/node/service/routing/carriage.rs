@@ -1,4 +1,4 @@
-//! How a routing protocol's messages are carried: in UDP datagrams, or in IP packets of a protocol of their own.
+//! Carries routing messages in UDP datagrams, or in IP packets with a separate protocol number.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

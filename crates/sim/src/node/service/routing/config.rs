@@ -1,4 +1,4 @@
-//! What can be set of routing in a node, and what is counted.
+//! Configuration and counters of routing in a node.
 
 use base::rng::Rng;
 use manet::{Router, aodv, dsdv, olsr, ospf, waiting};
@@ -9,19 +9,19 @@ use serde::Serialize;
 pub struct RoutingConfig {
     /// The protocol.
     pub protocol: RoutingProtocol,
-    /// What the node does for it.
+    /// How the node supports the protocol.
     pub options: RoutingOptions,
 }
 
-/// What a node does for its routing protocol.
+/// Options for the node's support of its routing protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RoutingOptions {
     /// What may wait in the node for a route; without room for packets none waits.
     pub waiting: waiting::Config,
-    /// What becomes of the node's own packets that the link layer could not bring to a neighbour.
+    /// Treatment of the node's own packets if the link layer could not deliver them to a neighbour.
     pub own_unsent: Unsent,
-    /// Whether what else waits for a neighbour that the link layer could not reach is taken from the
-    /// queue, as if that had failed too. AODV-UU does so in ns-2.
+    /// Whether all queued packets for an unreachable neighbour are taken back too, as if their transmission
+    /// had failed. AODV-UU does so in ns-2.
     pub recalls_queue: bool,
 }
 
@@ -38,7 +38,7 @@ pub enum RoutingProtocol {
     Ospf(ospf::Config),
 }
 
-/// What becomes of a packet that did not reach the neighbour.
+/// Treatment of a packet that did not reach the neighbour.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unsent {
     /// It is dropped.
@@ -58,14 +58,14 @@ impl Default for RoutingOptions {
 }
 
 impl RoutingConfig {
-    /// This protocol, and a node that serves it as ns-2 does.
+    /// Runs the given protocol, with node options as in ns-2.
     #[must_use]
     pub fn new(protocol: RoutingProtocol) -> Self {
         let mut options = RoutingOptions::default();
         match protocol {
             RoutingProtocol::Aodv(_) | RoutingProtocol::Olsr(_) => {}
             RoutingProtocol::Dsdv(_) => options.waiting.packets_per_destination = 5,
-            // What there is no route to is told at once, as routers of fixed networks do.
+            // Senders learn of a missing route at once, as from routers of fixed networks.
             RoutingProtocol::Ospf(_) => options.waiting.packets = 0,
         }
         Self { protocol, options }
@@ -83,20 +83,20 @@ impl RoutingProtocol {
     }
 }
 
-/// What happened outside of the protocol.
+/// Counters of routing events outside the protocol.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct RoutingCounters {
     /// Routes given and taken.
     pub route_changes: u64,
     /// Packets that the link layer could not bring to a neighbour.
     pub unsent: u64,
-    /// Of those, own packets that were routed again.
+    /// Of the undelivered packets, the node's own packets routed again.
     pub rerouted: u64,
     /// Packets sent into a half tunnel.
     pub encapsulated: u64,
     /// Packets taken out of a half tunnel.
     pub decapsulated: u64,
-    /// Dropped: packets that no half tunnel takes, such as fragments, or that came damaged out of one.
+    /// Packets dropped at a half tunnel: not allowed inside, such as fragments, or damaged on leaving.
     pub tunnel_malformed: u64,
     /// Packets refused as too long for a half tunnel.
     pub too_big: u64,

@@ -1,4 +1,4 @@
-//! Octets between both connections, and what becomes of those that came before a reset.
+//! Carries octets between both connections of a link, also the octets received before a reset.
 //!
 //! ```text
 //!   one end is reset:   read there ─ the rest ─▶ flush to the other ─ it has all ─▶ reset that
@@ -16,7 +16,7 @@ use crate::service::hfpep::fast::relay::{Carried, Relay};
 use crate::service::hfpep::targets::Targets;
 use crate::sys::tcp::unacknowledged;
 
-/// How long a program may take to read some of what came before a reset, and the last of it.
+/// How long a program may take to read some of the data from before a reset, and the last of this data.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 /// Between two looks at whether the other end has all.
 const LOOK: Duration = Duration::from_millis(50);
@@ -41,7 +41,7 @@ impl Link {
             | Stage::Spare => return Step::Wait,
         };
         let bearer = &mut self.bearer;
-        // What can be read there, or what was read waits for.
+        // Data can be read, or data already read can be written.
         let moves = |from: EpollFlags, to: EpollFlags| {
             from.intersects(!EpollFlags::EPOLLOUT) || to.intersects(!EpollFlags::EPOLLIN)
         };
@@ -50,7 +50,7 @@ impl Link {
             match relay.carry(local, bearer, &mut self.written) {
                 Carried::Idle => {}
                 Carried::More => has_more = true,
-                // What came from there before is not read yet.
+                // Data received from the bearer before is not read yet.
                 Carried::Gone => {
                     self.is_bearer_broken = true;
                     has_more = true;
@@ -83,7 +83,7 @@ impl Link {
         if has_more {
             return Step::Again;
         }
-        // What waits for an end that is left goes first, and what is behind that.
+        // Unsent data for the remaining end goes first, and the data behind it.
         if self.is_local_broken && !bearer.has_unsent() {
             return self.cut(now, Side::Bearer);
         }
@@ -95,7 +95,7 @@ impl Link {
         Step::Wait
     }
 
-    /// Resets the side that is left as soon as it has what came before.
+    /// Resets the remaining side as soon as this side has all data from before.
     fn cut(&mut self, now: Time, left: Side) -> Step {
         // The bearer's own time counts for a path that is silent.
         let last = (left == Side::Local).then(|| now + LAST_WORDS);
@@ -108,7 +108,7 @@ impl Link {
         self.look(now)
     }
 
-    /// Looks whether the side that is left has all that came before.
+    /// Looks whether the remaining side has all data from before.
     pub(super) fn look(&mut self, now: Time) -> Step {
         let Stage::Cut { local, left, until, last } = &mut self.stage else { return Step::Wait };
         let (waits_for, is_broken) = match left {

@@ -1,4 +1,4 @@
-//! What is more urgent overtakes.
+//! Tests that more urgent C_PDUs overtake.
 
 use super::*;
 

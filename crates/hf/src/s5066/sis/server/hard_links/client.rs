@@ -1,4 +1,4 @@
-//! What clients of this node ask of hard links, and what their U_PDUs do to them.
+//! Requests of this node's clients about hard links, and the effect of their U_PDUs on hard links.
 
 use std::cmp::Ordering;
 
@@ -60,7 +60,7 @@ impl Server {
         }
     }
 
-    /// A client wants no hard link any more (A.3.2.2.2): the one that asked for it, or the other of type 2.
+    /// A client wants no hard link any more (A.3.2.2.2): the requesting client, or the other one for type 2.
     pub(in crate::s5066::sis::server) fn terminate(
         &mut self,
         now: Time,
@@ -123,8 +123,7 @@ impl Server {
         self.end(now, reason);
     }
 
-    /// Ends a hard link that is up for what it keeps out of a client of higher rank, whether that waits
-    /// here or below.
+    /// Ends the current hard link if it keeps out requests of a client with higher rank, waiting here or below.
     pub(super) fn yield_to_rank(&mut self, now: Time) {
         let bindings =
             self.connections.iter().filter_map(|(client, it)| Some((client, it.binding.as_ref()?)));

@@ -11,7 +11,7 @@ use crate::s5066::sis::spdu::{EndReason, SPdu};
 use crate::s5066::sis::{LinkReason, TerminateReason};
 
 impl Server {
-    /// The hard link that is up; its remote access point is that of the other end.
+    /// The hard link that is up, with the access point of the other end as remote access point.
     #[must_use]
     pub fn hard_link(&self) -> Option<HardLink> {
         let current = self.links.current.as_ref();
@@ -24,9 +24,8 @@ impl Server {
         self.links.current.as_ref().is_some_and(|current| current.link.remote == node)
     }
 
-    /// Asks whether the other end of a hard link that is up is still there: a confirmation changes
-    /// nothing there, is answered with an end by a node that knows of no such link, and by none that
-    /// is gone.
+    /// Asks whether the other end of the current hard link is still there: a confirmation changes nothing there; a
+    /// node without such a link answers with an end, and a node that is gone does not answer.
     pub fn probe_hard_link(&mut self) {
         let up = self.links.current.as_ref().filter(|current| current.state == State::Up);
         if let Some(remote) = up.map(|current| current.link.remote) {

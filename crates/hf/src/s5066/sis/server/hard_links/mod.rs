@@ -1,4 +1,4 @@
-//! Hard links: one at most, for those of highest rank and priority (A.3.2.2).
+//! Hard links: at most one, for clients of the highest rank and priority (A.3.2.2).
 //!
 //! ```text
 //!  caller  client asks ─▶ Making ─made─▶ Asking ─confirm─▶ Up ─▶ Ending ─▶ none
@@ -6,9 +6,9 @@
 //!  called  request ─▶ Indicated (type 2) ─accept─▶ Up;   types 0 and 1: Up at once
 //! ```
 //!
-//! A request that goes first ends the link that is there; it waits for that as `next`.
+//! A request that goes first ends the current link, and waits for this as `next`.
 //!
-//! Nodes that ask each other at once decide alike, by what both know ([`goes_first`]):
+//! Nodes whose requests cross decide alike, from facts known to both ([`goes_first`]):
 //!
 //! ```text
 //!  whose request goes first   Asking, the other's request held ─confirm─▶ Up, the other's rejected
@@ -32,9 +32,9 @@ use crate::s5066::sis::primitive::{HardLink, LinkKind};
 
 #[derive(Default)]
 pub(super) struct HardLinks {
-    /// The one that is there, or about to be.
+    /// The current link, up or about to be.
     current: Option<Claim>,
-    /// The one that waits for its end.
+    /// The request that waits for the current link to end.
     next: Option<Wanted>,
 }
 
@@ -43,12 +43,12 @@ struct Claim {
     link: HardLink,
     rank: u8,
     side: Side,
-    /// The client here that asked for it or was asked, and is told what becomes of it.
+    /// The client here that asked or was asked, and is told the outcome.
     client: Option<ClientId>,
     state: State,
     /// The S_PDU whose answer is awaited.
     asked: Option<RequestId>,
-    /// A request of the other node that crossed ours, which goes first, and whom it calls.
+    /// The other node's request, which crossed ours and goes first, and the access point called.
     held: Option<(HardLink, Sap)>,
 }
 
@@ -119,8 +119,8 @@ impl Claim {
     }
 }
 
-/// Whether one of two requests that cross goes first, each with who asks: the ranks of their clients
-/// are not told to other nodes (A.3.2.2.1), so only what both know counts.
+/// Whether one of two crossing requests goes first, each with the requesting node. Other nodes are not told the ranks
+/// of clients (A.3.2.2.1), so only facts known to both count.
 fn goes_first(one: (HardLink, Address), other: (HardLink, Address)) -> bool {
     let key = |(link, by): (HardLink, Address)| (link.priority, link.kind, Reverse(by));
     key(one) > key(other)

@@ -1,4 +1,4 @@
-//! What the other node, and the physical link with it, do to hard links.
+//! Effects of the other node, and of the physical link with it, on hard links.
 
 use std::cmp::Ordering;
 
@@ -81,7 +81,7 @@ impl Server {
                 }
                 self.yield_to_rank(now);
             }
-            // It believes in a link that was given up here.
+            // The peer believes in a link that was given up here.
             SPdu::HardLinkConfirm if state.is_none() => {
                 self.stats.submitted.stray_confirms += 1;
                 self.send_link_pdu(peer, &SPdu::HardLinkTerminate(EndReason::CLIENT));
@@ -101,7 +101,7 @@ impl Server {
                 self.send_link_pdu(peer, &SPdu::HardLinkTerminateConfirm);
                 let asked = self.links.current.as_mut().filter(|it| it.is_asked_of(peer));
                 if let Some(asked) = asked {
-                    // What was not confirmed cannot end: it means its own request, which crossed ours.
+                    // An unconfirmed link cannot end: the peer means its own request, which crossed ours.
                     asked.held = None;
                 } else if state.is_some() {
                     // Breaking the physical link is left to the other node, which may need it.
@@ -116,7 +116,7 @@ impl Server {
             SPdu::HardLinkTerminateConfirm if state.is_none() => {
                 self.commands.push_back(Command::BreakExclusive { peer });
             }
-            // It asks whether we are there.
+            // The peer asks whether we are there.
             SPdu::HardLinkConfirm if matches!(state, Some(State::Up)) => {}
             SPdu::HardLinkConfirm
             | SPdu::HardLinkRejected(_)
@@ -187,7 +187,7 @@ impl Server {
         true
     }
 
-    /// Ends the link that is there at once, for one that another node asks for.
+    /// Ends the current link at once, for one requested by another node.
     pub(super) fn displace(&mut self, now: Time, by: HardLink) {
         let Some(there) = &self.links.current else { return };
         let (peer, is_asked) = (there.link.remote, there.is_asked_of(there.link.remote));
@@ -203,7 +203,7 @@ impl Server {
             self.send_link_pdu(peer, &SPdu::HardLinkTerminate(reason));
         }
         self.links.current = None;
-        // A link that was up is broken when its end is confirmed, so that the reason gets there first.
+        // A link already up is broken only after the confirmation of its end, so that the reason arrives first.
         if is_asked && peer != by.remote {
             self.commands.push_back(Command::BreakExclusive { peer });
         }
