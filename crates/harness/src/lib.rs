@@ -5,6 +5,8 @@
 //! is two of them, with datagrams between them that arrive, get lost or are changed. A bench with a
 //! course of events of its own calls [`settle`] instead.
 
+pub mod memory;
+
 use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::time::Duration;

@@ -1,12 +1,11 @@
 //! Clients of a STANAG 5066 node, and the stack behind its IP Client.
 
 use base::time::Time;
+use harness::memory::{MIB, assert_within, most_resident};
 use hf::ipclient::{self, IpClient, Route};
 use hf::s5066::Address;
 use hf::s5066::sis::primitive::{Primitive, UnidataRequest};
 use hf::s5066::sis::{ClientId, Config, Delivery, Event, Sap, Server, Service};
-
-use crate::{MIB, assert_within, most_resident};
 
 /// docs/protocols/s5066.md, "What a client can make a node hold": the U_PDUs, and what each takes besides.
 const FLOOD: usize = 12 * MIB + 24_576 * 128;

@@ -7,10 +7,9 @@ use std::time::Duration;
 use base::entropy::Seeded;
 use base::rng::Rng;
 use base::time::Time;
+use harness::memory::{MIB, assert_within, begin, most_resident};
 use tunnel::secure::{OVERHEAD, Peer, PeerId, Peers, PrivateKey};
 use tunnel::{Config, Tunnel};
-
-use crate::{MIB, assert_within, begin, most_resident};
 
 /// docs/protocols/nc.md, "Memory of a peer".
 const RECEIVER: usize = 32 * MIB;
