@@ -262,7 +262,7 @@ impl<P: Peer> Core for Pair<P> {
     }
 }
 
-/// Proves of a protocol's table that its rows say what they do: names are different and well
+/// Checks that each row of a protocol's table of parameters does what it says: names are different and well
 /// formed, each bound can be set and is then read, defaults are allowed and the rules kept.
 ///
 /// # Panics

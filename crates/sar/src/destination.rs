@@ -1,4 +1,4 @@
-//! The state of each destination of a transfer: segments that it has, and answers that it gave.
+//! The state of each destination of a transfer: its received segments and its answers.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

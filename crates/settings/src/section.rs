@@ -1,4 +1,4 @@
-//! One table of a file, as readers of settings see it.
+//! Reads one table of a TOML file, key by key, and reports the keys nobody asked for.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Retransmissions in a recovery by SACK: detects which of them were lost too.
+//! Retransmissions in a recovery by SACK: detects lost retransmissions.
 //!
 //! A repair counts as lost when three segments sent after it have arrived and the repair has not (RFC 8985 applies this
 //! to all segments, by time; here sequence numbers are enough, because new data goes in order).

@@ -118,8 +118,8 @@ pub fn write_private(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> 
     file.finish()
 }
 
-/// Makes a file that only its owner may read, in place of one that is there; a device or a pipe is opened. It is for
-/// what grows while somebody looks.
+/// Creates a file readable by its owner alone and replaces an existing one; opens a device or a pipe. For captures,
+/// which grow while a user watches them.
 ///
 /// # Errors
 /// When its folder does not take one, or another user's link is in its place.
