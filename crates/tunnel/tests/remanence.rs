@@ -18,7 +18,7 @@ use tunnel::secure::{
     HEADER, Opened, Opener, Outgoing, Peer, PeerId, Peers, PrivateKey, Sealer, TAG,
 };
 
-/// What docs/guide/keys.md says.
+/// What docs/guide/tunnel.md says.
 const LIFE: Duration = Duration::from_secs(180);
 /// A call is repeated for 30 s, and the next is made when the next repetition is due.
 const CALL: Duration = Duration::from_secs(41);

@@ -16,7 +16,7 @@
 //! ring's AES-256-GCM with the two keys that Noise splits off, the datagram's number as nonce: what
 //! Noise's own transport does, without its copies. Nothing here opens a socket or reads a clock;
 //! secrets come from an [`Entropy`](base::entropy::Entropy) that
-//! is handed in, the operating system's in a gateway. `docs/guide/keys.md` has the reasons.
+//! is handed in, the operating system's in a gateway. `docs/guide/tunnel.md` has the reasons.
 //!
 //! [`Peers`] belongs to one thread. A [`Sealer`] and an [`Opener`] may live on others.
 

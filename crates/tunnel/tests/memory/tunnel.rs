@@ -15,7 +15,7 @@ use tunnel::{Config, Tunnel};
 const RECEIVER: usize = 32 * MIB;
 const SENDER: usize = 13 * MIB;
 const QUEUE: usize = 9 * MIB;
-/// docs/guide/keys.md, "Memory".
+/// docs/guide/tunnel.md, "Memory".
 const KEYS: usize = 16 << 10;
 
 /// A peer that knows the keys, and one end of its tunnel.
