@@ -282,7 +282,7 @@ mod tests {
             }
         };
 
-        // Key-up, phasing, header, frame and lag, as docs/protocols/cnr.md computes them, and what the terminal takes,
+        // Key-up, phasing, header, frame and lag, as docs/protocols/channels.md computes them, and what the terminal takes,
         // behind a slot of RE-NAD: 252 ms each, and 10 ms from one to the next.
         let air = hub.medium().times().packet(LinkType::Unacknowledged, 1, 168);
         assert_eq!(air, Duration::from_millis(454));

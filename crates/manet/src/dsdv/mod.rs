@@ -7,7 +7,7 @@
 //!  handle_timeout ──▶ full or triggered update ──▶ Outgoing ──▶ poll_transmit
 //! ```
 //!
-//! `docs/protocols/dsdv.md` says what it does where descriptions leave a choice.
+//! `docs/protocols/manet.md` says what it does where descriptions leave a choice.
 
 mod config;
 mod parameters;

@@ -13,7 +13,7 @@
 //!         ──▶ flooding ───────────────┴─────────────────────────────────▲  └──▶ transmit
 //! ```
 //!
-//! `docs/protocols/ospf.md` lists the parts left out.
+//! `docs/protocols/manet.md` lists the parts left out.
 
 mod config;
 mod database;

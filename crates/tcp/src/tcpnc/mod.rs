@@ -11,7 +11,7 @@
 //!
 //! Segments with data travel as combinations; all other segments pass unchanged. The receiver acknowledges the oldest
 //! *unseen* packet, so TCP does not notice losses covered by the redundancy. `framing` carries IP packets in the octets
-//! of a connection, for tunnels. The protocol is described in `docs/protocols/tcpnc.md`.
+//! of a connection, for tunnels. The protocol is described in `docs/protocols/tcp.md`.
 
 mod coefficients;
 mod config;

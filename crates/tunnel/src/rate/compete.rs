@@ -8,7 +8,7 @@ use base::time::Time;
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// Paced datagrams are dropped at more of the overflows of a long buffer than the bursts of CUBIC, so a
-/// loss leaves more of the window: found by the shares beside CUBIC that `docs/protocols/rate-control.md` lists.
+/// loss leaves more of the window: found by the shares beside CUBIC that `docs/protocols/nc.md` lists.
 const BETA_PACED: f64 = 0.84;
 /// The same where congestion shows by loss alone and the window is greater than that of Reno.
 const BETA_SHORT: f64 = 0.79;

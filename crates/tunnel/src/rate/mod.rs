@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A congestion window determines the rate, and pacing spreads the datagrams. The path's usual loss
-//! is no sign of congestion; `docs/protocols/rate-control.md` has the reasons.
+//! is no sign of congestion; `docs/protocols/nc.md` has the reasons.
 
 mod bias;
 mod cause;

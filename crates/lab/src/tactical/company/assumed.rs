@@ -19,7 +19,7 @@ pub(super) fn claim() -> Claim {
         group: GROUP,
         text: "(ours) that UDP with S/R completes more than TCP at heavy load, and delays less, does not depend on what is \
                assumed of the net",
-        source: "docs/protocols/cnr.md",
+        source: "docs/protocols/channels.md",
         experiment: || Experiment::new(trials(), judge),
     }
 }

@@ -14,7 +14,7 @@ const fn otherwise(title: &'static str, set: fn(&mut Config)) -> Assumption {
     Assumption { title, set }
 }
 
-/// What docs/protocols/cnr.md is unsure of.
+/// What docs/protocols/channels.md is unsure of.
 pub(super) static ASSUMED: [Assumption; 17] = [
     otherwise("as everywhere else", |_| {}),
     otherwise("access r-nad", |it| it.access = AccessMethod::Random),

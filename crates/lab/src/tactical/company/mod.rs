@@ -67,7 +67,7 @@ fn pair(a: &Estimate, b: &Estimate) -> String {
 /// What was taken where the paper says nothing.
 fn assumptions() -> Vec<String> {
     [
-        "The net is that of docs/protocols/cnr.md with its defaults: 2 % of undisturbed frames are lost, a busy net is noticed after 252 ms, \
+        "The net is that of docs/protocols/channels.md with its defaults: 2 % of undisturbed frames are lost, a busy net is noticed after 252 ms, \
          stations hear all others, and topology updates are on the air.",
         "Messages are made for an hour, each station's at exponentially distributed times, for any other with the same chance; what \
          is under way ten minutes later did not come. Told are messages of which the sender learnt that they came.",

@@ -10,7 +10,7 @@ pub struct StationId(pub usize);
 
 /// The properties of a net and its stations.
 ///
-/// `docs/protocols/cnr.md` says where each default comes from and how sure it is.
+/// `docs/protocols/channels.md` says where each default comes from and how sure it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Which radio the other defaults describe.

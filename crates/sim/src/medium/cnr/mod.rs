@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Two stations that begin within the net busy detect time of each other collide. The medium reads no
-//! clock. What is modelled, every parameter and how sure it is are in `docs/protocols/cnr.md`.
+//! clock. What is modelled, every parameter and how sure it is are in `docs/protocols/channels.md`.
 
 mod access;
 mod airtime;

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! The medium reads no clock, so it runs in virtual and in real time. Its constants and their
-//! sources are in `docs/protocols/hf-channel.md`.
+//! sources are in `docs/protocols/channels.md`.
 
 mod air;
 mod channel;

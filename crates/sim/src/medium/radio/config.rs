@@ -12,7 +12,7 @@ pub struct StationId(pub usize);
 /// The properties of a radio channel and its stations.
 ///
 /// The defaults are those of ns-2's model of a 914 MHz WaveLAN card with basic frames at 1 Mbit/s;
-/// `docs/protocols/radio.md` says where each comes from.
+/// `docs/protocols/channels.md` says where each comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Bit rate of control frames and broadcasts.

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! The medium reads no clock, so it runs in virtual and in real time. What is modelled, every
-//! parameter and its source are in `docs/protocols/radio.md`.
+//! parameter and its source are in `docs/protocols/channels.md`.
 
 mod agenda;
 mod air;

@@ -1,4 +1,4 @@
-//! The tables of `docs/protocols/rate-control.md`: `cargo test -p trackway-tunnel rate::tests::tables -- --ignored --nocapture`.
+//! The tables of `docs/protocols/nc.md`: `cargo test -p trackway-tunnel rate::tests::tables -- --ignored --nocapture`.
 
 use super::*;
 

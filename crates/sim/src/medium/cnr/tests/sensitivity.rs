@@ -1,4 +1,4 @@
-//! How much results depend on what is assumed: the table of `docs/protocols/cnr.md`.
+//! How much results depend on what is assumed: the table of `docs/protocols/channels.md`.
 
 use base::rng::Rng;
 
