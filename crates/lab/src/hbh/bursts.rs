@@ -21,7 +21,7 @@ pub(super) fn claim() -> Claim {
         id: "hbh-bursts",
         group: GROUP,
         text: "losses in bursts of five packets at most double the delay of our profile",
-        source: "ours; docs/results/hbh-limits.md",
+        source: "ours; docs/results/limits.md",
         experiment: || Experiment::new(trials(), judge),
     }
 }

@@ -79,7 +79,7 @@ pub(super) enum Air {
     /// Links lose each packet independently.
     Independent,
     /// They lose none: each is sent again at once, as if the other end had told for free and
-    /// without delay. No protocol of one hop repeats faster (docs/results/hbh-limits.md).
+    /// without delay. No protocol of one hop repeats faster (docs/results/limits.md).
     Genie,
 }
 

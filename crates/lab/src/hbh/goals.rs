@@ -1,5 +1,5 @@
 //! Compares our profile with links that repeat at once, and with the fewest possible packets.
-//! `docs/results/hbh-limits.md` defines both bounds and the goals.
+//! `docs/results/limits.md` defines both bounds and the goals.
 
 use super::chain;
 use super::trial::{LOSSES, Trial, at, points};
@@ -35,7 +35,7 @@ pub(super) fn claim() -> Claim {
         text: "our profile is within 12 % of links that repeat every loss at once up to 10 % loss, \
                within 20 % at 20 % and 30 % at 30 %, and sends at most 1.35 times the packets that \
                any protocol needs",
-        source: "ours; docs/results/hbh-limits.md",
+        source: "ours; docs/results/limits.md",
         experiment: || Experiment::new(trials(), judge),
     }
 }

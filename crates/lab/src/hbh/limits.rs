@@ -1,4 +1,4 @@
-//! Bounds that no protocol can beat on a chain of lossy links. `docs/results/hbh-limits.md` derives the formulas.
+//! Bounds that no protocol can beat on a chain of lossy links. `docs/results/limits.md` derives the formulas.
 
 /// A chain of links, all alike but for their rates.
 #[derive(Clone, Debug, PartialEq)]

@@ -25,7 +25,7 @@ pub(super) fn claim() -> Claim {
         text: "whoever switches HBH on never regrets it: our profile is nowhere slower than plain \
                TCP, costs few packets where nothing is lost, and goes on within a second of an \
                outage's end",
-        source: "ours; docs/results/hbh-limits.md",
+        source: "ours; docs/results/limits.md",
         experiment: || Experiment::new(tries(&matrix::scenarios()), finding::judge),
     }
 }

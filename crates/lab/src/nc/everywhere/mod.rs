@@ -24,7 +24,7 @@ pub(super) fn claim() -> Claim {
         group: "nc-everywhere",
         text: "whoever switches the tunnel on never regrets it: nowhere is it slower than plain TCP, \
                are pages or voice later, or does it take more than its share beside others",
-        source: "ours; docs/results/nc-everywhere.md",
+        source: "ours; docs/results/limits.md",
         experiment: || Experiment::new(tries(&matrix::scenarios()), finding::judge),
     }
 }
