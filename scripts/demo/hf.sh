@@ -43,7 +43,7 @@ run_hf_real() {
 # Words, as pages have them: they can be compressed, but for what TLS has encrypted.
 make_page() {
     mkdir "$directory/www"
-    head -c $hf_octets README.md > "$directory/www/page"
+    head -c $hf_octets LICENSE-APACHE > "$directory/www/page"
 }
 
 # An authority for each side: programs trust the near one, the far gateway trusts the far one.
@@ -245,7 +245,7 @@ print_radio_table() {
     way tls "https, HF-PEP, TLS end to end"
     way proxies "https, HF-PEP, TLS proxies"
     echo
-    echo "The text is the beginning of README.md. HF-PEP compresses it, but for what TLS hides; with TLS proxies, TLS"
+    echo "The text is the beginning of LICENSE-APACHE. HF-PEP compresses it, but for what TLS hides; with TLS proxies, TLS"
     echo "ends at the gateway beside curl and begins anew at the other. Given to HF is what both gateways gave their nodes."
     echo
     echo "Who transmitted when: $out/hf.svg; every frame: $out/a.pcapng, $out/b.pcapng (Wireshark)."

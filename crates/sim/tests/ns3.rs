@@ -3,7 +3,7 @@
 //! Five nodes, four links of 300 kbit/s and 50 ms, queues of 50 packets, two octets of framing,
 //! independent loss at every receiver in both directions; 100,000 octets written at once; NewReno
 //! without SACK, ten segments to start with, a delayed acknowledgement for every second segment
-//! or after 200 ms, a minimum RTO of 1 s, 3 s for the SYN. `docs/guide/simulator.md` explains what
+//! or after 200 ms, a minimum RTO of 1 s, 3 s for the SYN. `docs/guide/lab.md` explains what
 //! differs and why.
 
 use std::net::SocketAddr;

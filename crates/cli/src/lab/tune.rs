@@ -32,7 +32,7 @@ use crate::terminal;
       --parameters rto.initial=1s..120s,delayed-ack.delay=0s..400ms:5
 
 Values are a range, 1s..120s, 1s..120s:log or 1s..120s:12 for 12 steps, or a list, 20s|40s|80s. Keys with + between
-them have the same value: rto.initial+rto.syn=1s..120s. docs/guide/tune.md says what each measure is.")]
+them have the same value: rto.initial+rto.syn=1s..120s. docs/guide/lab.md says what each measure is.")]
 pub(super) struct Args {
     /// The scenario, a TOML file; docs/guide/scenario.md says what may stand in it.
     scenario: PathBuf,

@@ -59,7 +59,7 @@ pub fn passer() -> Motion {
 ///
 /// The paper says 1200 m × 1200 m. Its mean speed, 7.36 m/s, and its numbers of route and link changes
 /// instead match 800 m × 800 m with clipped normal speeds and the gateway in the middle: see
-/// `docs/guide/mobility.md`.
+/// `docs/guide/scenario.md`.
 #[must_use]
 pub fn random(side: f64) -> Waypoint {
     Waypoint { area: [side, side], speeds: Speeds::ClippedNormal, ..Waypoint::default() }
