@@ -16,7 +16,7 @@ const OPENING: usize = 100;
 /// A position report of 100 octets with compressed headers.
 const REPORT: usize = 107;
 
-/// The table of docs/protocols/slep.md, on a clean channel:
+/// The price of a seal in docs/protocols/slep.md, on a clean channel:
 /// `cargo test -p trackway-sim --test seal -- --nocapture`.
 #[test]
 fn a_seal_takes_no_longer_than_its_octets_and_a_block_of_the_interleaver() {
