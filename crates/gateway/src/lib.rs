@@ -30,8 +30,8 @@ pub mod tls;
 mod trust;
 
 pub use config::Config;
-pub use linux::left::remove_left;
 pub use service::sar_untrusted;
 pub use supervisor::{
-    Reloaded, Switched, ask_explanation, ask_reload, ask_status, ask_switch, keep_files, run,
+    Reloaded, Switched, ask_explanation, ask_reload, ask_status, ask_switch, keep_files,
+    remove_left, run,
 };

@@ -253,7 +253,6 @@ fn what_cannot_be_run_is_said_in_one_line() {
             1,
             "a gateway runs in this network namespace already",
         ),
-        (&other, "hbh.interfaces = [\"none0\"]", 1, "there is no interface none0"),
         (&other, "hbh.interfaces = [\"lo\"]", 1, "lo is not an Ethernet-like interface"),
         (&other, "interfaces = [\"eth0\"]", 2, ":1: interfaces: is called hbh.interfaces"),
     ] {
@@ -261,6 +260,30 @@ fn what_cannot_be_run_is_said_in_one_line() {
         assert!(complaint.contains(expected), "{complaint}");
         assert_eq!(status, Some(code), "{complaint}");
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn an_interface_that_is_not_there_at_the_start_is_waited_for() {
+    let mut net = Net::chain(2);
+    let run = |net: &Net, command: &str| net.nets.run(&net.nodes[0].name, command);
+    net.start(1);
+    run(&net, "ip link set eth0 name later0");
+    net.start(0);
+    let faults = |net: &Net| net.json(0)["faults"].to_string();
+    assert!(
+        faults(&net).contains("HBH waits for eth0: there is no interface eth0"),
+        "{}",
+        faults(&net)
+    );
+
+    run(&net, "ip link set later0 down");
+    run(&net, "ip link set later0 name eth0");
+    run(&net, "ip link set eth0 up");
+
+    let is_met = wait_until(SOON, || net.count(0, "neighbours") == 1);
+    assert!(is_met, "{}", net.status(0));
+    assert_eq!(faults(&net), "[]");
 }
 
 /// Nodes joined by cables; link `l` is 10.9.l.0/24 and fd09:0:0:l::/64, its ends .1 and .2.

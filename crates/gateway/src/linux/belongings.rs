@@ -1,6 +1,5 @@
 //! Prepares, while we are root, the files and devices that the gateway's user must own or use.
 
-use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -10,10 +9,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use host::run::{NOTES, RUN, namespace};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstat, fstatat, mkdirat};
-use nix::unistd::{AccessFlags, Uid, UnlinkatFlags, access, fchownat, unlinkat};
+use nix::unistd::{Uid, UnlinkatFlags, fchownat, unlinkat};
 use tracing::{debug, warn};
 
 use crate::config::Config;
@@ -22,10 +22,6 @@ use crate::sys::Tap;
 use crate::sys::acl::AccessList;
 use crate::trust::{self, Owners};
 
-/// The folder with a folder for each network namespace's gateway, where its sockets are, and what outlives a crash.
-pub(crate) const RUN: &str = "/run/trackway";
-/// How the names of files begin that a gateway leaves to the one after it: see `settings` and `companions`.
-pub(crate) const NOTES: [&str; 2] = ["settings", "hfpep-"];
 /// Octets of a file of notes at most.
 const LONGEST_NOTE: u64 = 1 << 20;
 
@@ -51,30 +47,6 @@ pub(crate) fn prepare(config: &Config, account: &Account) -> anyhow::Result<()> 
     // A reload may ask for the first device.
     open_tun(account);
     Ok(())
-}
-
-/// The folder of this network namespace's gateway, where this user can have one.
-pub(crate) fn folder() -> PathBuf {
-    base().join(namespace().to_string())
-}
-
-/// Where this user's gateways have their folders.
-pub(crate) fn base() -> PathBuf {
-    let user = Uid::effective();
-    let usual = Path::new(RUN);
-    let may_write = |folder: &Path| access(folder, AccessFlags::W_OK).is_ok();
-    if user.is_root() || may_write(usual) || may_write(&usual.join(namespace().to_string())) {
-        return usual.into();
-    }
-    match env::var_os("XDG_RUNTIME_DIR") {
-        Some(folder) if Path::new(&folder).is_absolute() => Path::new(&folder).join("trackway"),
-        _ => env::temp_dir().join(format!("trackway-{user}")),
-    }
-}
-
-/// The number of the network namespace that we are in.
-pub(crate) fn namespace() -> u64 {
-    fs::metadata("/proc/self/ns/net").map_or(0, |it| it.ino())
 }
 
 /// Makes the parent folder of all gateways' folders, or gives it to root: nobody else makes or removes names in it.

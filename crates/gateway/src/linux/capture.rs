@@ -11,10 +11,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use base::ip::Prefix;
+use base::time::Time;
+use host::{Lead, Owner};
 
-use super::divert::{Lead, Routes};
 use super::firewall::MARK as OWN;
-use super::nft::Nft;
+use super::led::Led;
 
 /// Name of the table; diverted connections have another table.
 const TABLE: &str = "trackway_sar";
@@ -40,12 +41,7 @@ pub(crate) struct Plan {
 }
 
 /// The capture at work; dropping it ends the capture.
-#[derive(Debug)]
-pub(crate) struct Capture {
-    /// First field, so dropped first: the rules must go before the routes they rely on.
-    nft: Nft,
-    _routes: Routes,
-}
+pub(crate) struct Capture(Led);
 
 impl Capture {
     /// Takes datagrams from now on.
@@ -53,25 +49,31 @@ impl Capture {
     /// # Errors
     /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
     pub(crate) fn set_up(plan: &Plan) -> anyhow::Result<Self> {
-        let mut routes = Routes::set_up(LEAD, plan.families())?;
-        let nft = Nft::start(FAMILY, &plan.script(), NEEDS)?;
-        // No other gateway has the table, so what there was is nobody's.
-        routes.take_over(plan.families());
-        Ok(Self { nft, _routes: routes })
+        Led::start(Owner::Sar, LEAD, plan.families(), FAMILY, &plan.script(), NEEDS).map(Self)
     }
 
-    /// The output of `nft` since the last call: only complaints.
+    /// When to call [`Self::handle_ready`] at the latest.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.0.next_timeout()
+    }
+
+    /// Puts back what others have removed, and returns the complaints of `nft`.
     ///
     /// # Errors
     /// When `nft` has ended, and the table with it.
-    pub(crate) fn complaints(&mut self) -> anyhow::Result<String> {
-        self.nft.complaints()
+    pub(crate) fn handle_ready(&mut self, now: Time) -> anyhow::Result<String> {
+        self.0.handle_ready(now)
+    }
+
+    /// What is not as it should be, in words for an operator.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.0.faults()
     }
 }
 
 impl AsFd for Capture {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.nft.as_fd()
+        self.0.as_fd()
     }
 }
 
@@ -96,6 +98,11 @@ impl Plan {
                 "add chain {FAMILY} {TABLE} output {{ type route hook output priority mangle; policy accept; }}"
             ),
             add("output", &format!("meta mark {OWN:#x} accept")),
+            // Routing has lost the rule for marked packets: they would leave past us.
+            format!(
+                "add chain {FAMILY} {TABLE} guard {{ type filter hook postrouting priority mangle; policy accept; }}"
+            ),
+            add("guard", &format!("meta mark {MARK:#x} oifname != \"{LOOPBACK}\" counter drop")),
         ];
         let ports = listed(&self.ports);
         let from = match &self.interfaces[..] {
@@ -157,6 +164,8 @@ mod tests {
             "add chain inet trackway_sar prerouting { type filter hook prerouting priority mangle; policy accept; }",
             "add chain inet trackway_sar output { type route hook output priority mangle; policy accept; }",
             "add rule inet trackway_sar output meta mark 0x7472776b accept",
+            "add chain inet trackway_sar guard { type filter hook postrouting priority mangle; policy accept; }",
+            "add rule inet trackway_sar guard meta mark 0x74727361 oifname != \"lo\" counter drop",
             "add set inet trackway_sar far4 { type ipv4_addr; flags interval; auto-merge; elements = { 10.2.0.0/16 }; }",
             "add rule inet trackway_sar prerouting iifname { \"eth0\" } ip daddr @far4 udp dport { 53, 5000 } tproxy ip \
              to 127.0.0.1:4711 meta mark set 0x74727361 accept",

@@ -9,28 +9,28 @@
 //!   ip rule: marked packets ─▶ our table of routes: everything is local
 //! ```
 //! [`Plan`] decides on the first packet of a connection. The rule and the routes are made before the nftables
-//! table and removed after it: without them diverted packets would find no way. The table goes with its
-//! process, however we end. After a crash only a rule for a mark that nobody sets remains: it does nothing,
-//! and the next start takes it over.
+//! table and removed after it. If somebody removes them they come back; meanwhile the table drops marked packets
+//! that would leave this host, so that none leaves past us.
 
 mod hold;
 mod plan;
-mod routes;
 mod syn;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use base::time::Time;
+use host::nft;
+use host::{Lead, Owner};
 use nix::libc;
 use rules::Counters;
 use tracing::warn;
 
-use super::nft::{self, Nft};
+use super::led::Led;
 
 pub(crate) use hold::{Denial, Hold};
 pub(crate) use plan::{Fate, Plan, Rule};
 use plan::{LED, MARK};
-pub(super) use routes::{Lead, Routes};
 pub(crate) use syn::Syn;
 
 /// Leads diverted packets to this host: a rule before all other rules.
@@ -42,12 +42,9 @@ const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY and NFT_SOCKET, or their
                      line, are needed";
 
 /// The diversion, while it lasts.
-#[derive(Debug)]
 pub(crate) struct Diversion {
     plan: Plan,
-    /// Dropped before the routes: the rules must go before the routes they rely on.
-    nft: Nft,
-    routes: Routes,
+    led: Led,
 }
 
 impl Diversion {
@@ -56,10 +53,10 @@ impl Diversion {
     /// # Errors
     /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
     pub(crate) fn set_up(plan: Plan) -> anyhow::Result<Self> {
-        let mut routes = Routes::set_up(LEAD, plan.families())?;
-        let mut nft = Nft::start(FAMILY, &plan.script(), NEEDS)?;
+        let mut led =
+            Led::start(Owner::HfPep, LEAD, plan.families(), FAMILY, &plan.script(), NEEDS)?;
         if let Err(why) =
-            nft.change(FAMILY, &Plan::own_errors(), "nftables 1.0.3 or newer is needed")
+            led.nft().change(FAMILY, &Plan::own_errors(), "nftables 1.0.3 or newer is needed")
         {
             warn!(
                 why = %format!("{why:#}"),
@@ -67,9 +64,7 @@ impl Diversion {
                  is at a target's address is noticed after 30 s"
             );
         }
-        // No other gateway has the table, so what there was is nobody's.
-        routes.take_over(plan.families());
-        Ok(Self { plan, nft, routes })
+        Ok(Self { plan, led })
     }
 
     /// Lets other rules decide from now on, on connections to other networks from other interfaces.
@@ -78,9 +73,9 @@ impl Diversion {
     /// # Errors
     /// When `nft` or the kernel refuses; nothing has changed.
     pub(crate) fn follow(&mut self, plan: Plan) -> anyhow::Result<()> {
-        // Routes for a version of IP without rules do no harm: no packet has the mark.
-        self.routes.extend(plan.families())?;
-        self.nft.change(FAMILY, &plan.follow(&self.plan), NEEDS)?;
+        // Rules for a version of IP without diverted connections do no harm: no packet has the mark.
+        self.led.follow(plan.families().chain(self.plan.families()))?;
+        self.led.nft().change(FAMILY, &plan.follow(&self.plan), NEEDS)?;
         self.plan = plan;
         Ok(())
     }
@@ -104,17 +99,27 @@ impl Diversion {
             .collect())
     }
 
-    /// The output of `nft` since the last call: only complaints.
+    /// When to call [`Self::handle_ready`] at the latest.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.led.next_timeout()
+    }
+
+    /// Puts back what others have removed, and returns the complaints of `nft`.
     ///
     /// # Errors
     /// When `nft` has ended, and the diversion with it.
-    pub(crate) fn complaints(&mut self) -> anyhow::Result<String> {
-        self.nft.complaints()
+    pub(crate) fn handle_ready(&mut self, now: Time) -> anyhow::Result<String> {
+        self.led.handle_ready(now)
+    }
+
+    /// What is not as it should be, in words for an operator.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.led.faults()
     }
 }
 
 impl AsFd for Diversion {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.nft.as_fd()
+        self.led.as_fd()
     }
 }

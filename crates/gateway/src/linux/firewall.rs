@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use base::ethernet::Mac;
 
-use super::nft::{Nft, TABLE};
+use host::nft::{Nft, TABLE};
 
 /// Mark of the packets that come from us: never intercepted.
 pub const MARK: u32 = 0x7472_776b;

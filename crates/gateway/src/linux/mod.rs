@@ -1,28 +1,20 @@
-//! Reads and changes the state of the Linux kernel by netlink, nftables and devices.
+//! The parts of the Linux kernel that services use themselves: devices, sockets, diversions and rights.
 
 pub(crate) mod account;
 pub(crate) mod belongings;
 pub(crate) mod capture;
-pub(crate) mod claims;
 pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod divert;
 pub(crate) mod entrances;
-mod fence;
-pub mod fib;
 pub mod firewall;
 pub(crate) mod holder;
-pub mod left;
-pub mod links;
+pub(crate) mod led;
 pub mod manet;
-pub mod netlink;
-pub(crate) mod nft;
 pub mod offload;
 pub(crate) mod redirect;
 pub(crate) mod rights;
 pub mod routes;
 pub(crate) mod seccomp;
-pub(crate) mod settings;
 pub(crate) mod tcp;
 pub(crate) mod udp;
-pub(crate) mod ways;

@@ -10,7 +10,7 @@ use std::io;
 
 use nix::libc;
 
-use crate::linux::netlink::{self, Netlink, Request};
+use host::netlink::{self, Netlink, Request};
 
 const FIXED: usize = 20;
 /// `TC_H_CLSACT`, and its major number alone: where what a device receives is classified.

@@ -15,16 +15,15 @@ use base::gre::{Packet, Refused, carried};
 use base::ip::{BadSources, Header, Prefix, check_source};
 use base::time::Time;
 use caps::Capability;
+use host::netlink::Netlink;
+use host::{DeviceRoutes, Kept, Owner};
 use nix::poll::{PollFd, PollFlags};
 use serde::Serialize;
 use tracing::{debug, trace};
 
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::config::{self, Config};
-use crate::linux::claims::{Owner, Wish};
 use crate::linux::device::{Device, Wanted};
-use crate::linux::netlink::Netlink;
-use crate::linux::ways::{self, Kept};
 use crate::reactor::{Driver, has_input};
 use crate::sys;
 use crate::sys::Tap;
@@ -34,7 +33,7 @@ pub(super) const KIND: Kind = Kind {
     is_wanted: |config| !config.gre.is_empty(),
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
     set_up: |setup| Ok(Box::new(Tunnels::set_up(setup)?)),
-    clean_up: || ways::give_up(Owner::Gre),
+    clean_up: || host::give_up(Owner::Gre),
 };
 
 /// The longest packet of IP.
@@ -45,7 +44,7 @@ const READS: usize = 64;
 /// All tunnels.
 struct Tunnels {
     tunnels: Vec<Tunnel>,
-    ways: Kept,
+    kept: Kept,
     /// All addresses of this host: no packet of a router comes from one.
     own: BTreeSet<IpAddr>,
     buffer: Box<[u8]>,
@@ -101,7 +100,7 @@ impl Tunnels {
     /// # Errors
     /// When something is missing, with the remedy.
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
-        let (mut tunnels, mut devices, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut tunnels, mut devices) = (Vec::new(), Vec::new());
         for config in &setup.config.gre {
             let config::Gre { local, remote, ttl, .. } = *config;
             let socket = sys::Gre::open(local, remote, ttl).with_context(|| {
@@ -111,33 +110,26 @@ impl Tunnels {
                 )
             })?;
             let netlink = Netlink::open().context("cannot ask the kernel")?;
-            let wanted = Wanted {
-                name: &config.device,
-                addresses: &config.addresses,
-                mtu: config.mtu,
-                has_trains: false,
-                speaks: false,
-            };
+            let wanted = Wanted { name: &config.device, mtu: config.mtu, has_trains: false };
             let (tun, device) = Device::open(netlink, &wanted)?;
-            wishes.push(Wish {
+            devices.push(DeviceRoutes {
                 owner: Owner::Gre,
                 device: device.index(),
                 name: config.device.clone(),
                 routes: config.networks.iter().map(|to| (remote.to_string(), *to)).collect(),
-                own: config.addresses.clone(),
+                addresses: config.addresses.clone(),
                 // No network has the router in it.
                 endpoints: BTreeSet::new(),
-                taken: BTreeSet::new(),
                 is_open: config.fail_open,
+                ..DeviceRoutes::default()
             });
-            devices.push(device);
             tunnels.push(Tunnel { config: config.clone(), tun, socket });
         }
-        let mut ways = Kept::open(devices, wishes, setup.config.radios())?;
+        let mut kept = Kept::open(devices, setup.config.radios())?;
         Ok(Self {
             tunnels,
-            own: ways.own_addresses()?,
-            ways,
+            own: kept.reconciler().own_addresses()?,
+            kept,
             buffer: vec![0; LONGEST].into_boxed_slice(),
             packet: Vec::new(),
             counters: Counters::default(),
@@ -230,11 +222,11 @@ impl Driver for Tunnels {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        self.ways.next_timeout()
+        self.kept.next_timeout()
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
-        fds.push(PollFd::new(self.ways.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.kept.as_fd(), PollFlags::POLLIN));
         for Tunnel { tun, socket, .. } in &self.tunnels {
             fds.push(PollFd::new(tun.as_fd(), PollFlags::POLLIN));
             fds.push(PollFd::new(socket.as_fd(), PollFlags::POLLIN));
@@ -243,11 +235,11 @@ impl Driver for Tunnels {
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         let Some((changes, tunnels)) = ready.split_first() else { return Ok(()) };
-        let outcome = self.ways.handle_ready(now, *changes)?;
+        let outcome = self.kept.handle_ready(now, *changes)?;
         self.counters.routes_restored += outcome.restored;
         self.counters.routes_displaced += outcome.displaced;
         if outcome.has_addresses {
-            self.own = self.ways.own_addresses()?;
+            self.own = self.kept.reconciler().own_addresses()?;
         }
         for (at, ready) in tunnels.chunks_exact(2).enumerate() {
             if has_input(ready[0]) {
@@ -269,14 +261,14 @@ impl Service for Tunnels {
             mtu: config.mtu,
         });
         let tunnels: Vec<_> = tunnels.collect();
-        let faults = self.ways.faults();
+        let faults = self.kept.faults();
         let mut counters = entries("gre_", &self.counters);
-        counters.push(("gre_packets_in_clear".to_owned(), self.ways.kept_out()));
+        counters.push(("gre_packets_in_clear".to_owned(), self.kept.kept_out()));
         Report { faults, ..Report::new(counters, "gre", &tunnels) }
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
-        self.ways.set_radios(config.radios());
+        self.kept.reconciler().set_radios(config.radios());
         let is_same = self.tunnels.iter().map(|tunnel| &tunnel.config).eq(&config.gre);
         Ok(Reload::unless_same(is_same))
     }

@@ -8,7 +8,6 @@
 //! One thread: the radio is slower than any thread. While there is no server, datagrams wait as
 //! long as they live.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 
@@ -19,6 +18,8 @@ use base::time::{Time, earliest};
 use caps::Capability;
 use hf::ipclient::{Event, IpClient, Override};
 use hf::s5066::seal;
+use host::netlink::Netlink;
+use host::{DeviceRoutes, Kept, MARK, Owner};
 use nix::poll::{PollFd, PollFlags};
 use rules::{Options, Refusal, Verdict};
 use serde::Serialize;
@@ -30,10 +31,7 @@ use super::{Kind, Reload, Report, Service, Setup, entries, seals, wall_clock};
 use crate::bearer::Dial;
 use crate::bearer::dial::Change;
 use crate::config::{self, Config};
-use crate::linux::claims::{MARK, Owner, Wish};
 use crate::linux::device::{Device, Wanted};
-use crate::linux::netlink::Netlink;
-use crate::linux::ways::{self, Kept};
 use crate::reactor::{Driver, has_input};
 use crate::sys::Tap;
 
@@ -42,14 +40,14 @@ pub(super) const KIND: Kind = Kind {
     is_wanted: |config| config.ip_client.is_some(),
     rights: &[Capability::CAP_NET_ADMIN],
     set_up: |setup| Ok(Box::new(Client::set_up(setup)?)),
-    clean_up: || ways::give_up(Owner::IpClient),
+    clean_up: || host::give_up(Owner::IpClient),
 };
 
 /// The client at work.
 struct Client {
     config: config::IpClient,
     tun: Tap,
-    ways: Kept,
+    kept: Kept,
     dial: Dial,
     rules: Rules,
     client: IpClient,
@@ -105,30 +103,25 @@ impl Client {
         let key = core.group.as_ref().map(|group| group.key.clone());
         let mut client = IpClient::new(Time::ZERO, core);
         let netlink = Netlink::open().context("cannot ask the kernel")?;
-        let wanted = Wanted {
-            name: &config.device,
-            addresses: &config.addresses,
-            mtu: client.mtu().into(),
-            has_trains: false,
-            speaks: true,
-        };
+        let wanted = Wanted { name: &config.device, mtu: client.mtu().into(), has_trains: false };
         let (tun, device) = Device::open(netlink, &wanted)?;
         let routes = config.routes.iter().map(|route| (route.node.to_string(), route.to));
-        let wish = Wish {
+        let behind = DeviceRoutes {
             owner: Owner::IpClient,
             device: device.index(),
             name: config.device.clone(),
             routes: routes.collect(),
-            own: config.addresses.clone(),
+            addresses: config.addresses.clone(),
             endpoints: [config.server.ip().to_canonical()].into(),
-            taken: BTreeSet::new(),
             is_open: config.fail_open,
+            speaks: true,
+            ..DeviceRoutes::default()
         };
-        let mut ways = Kept::open(vec![device], vec![wish], setup.config.radios())?;
-        client.handle_addresses(ways.own_addresses()?);
+        let mut kept = Kept::open(vec![behind], setup.config.radios())?;
+        client.handle_addresses(kept.reconciler().own_addresses()?);
         Ok(Self {
             tun,
-            ways,
+            kept,
             // The connection to the server is routed as if our routes did not exist.
             dial: Dial::new(Time::ZERO, config.server).marked(MARK),
             rules: Rules::new(&setup.config.rules.table)?,
@@ -285,12 +278,12 @@ impl Driver for Client {
 
     fn next_timeout(&mut self) -> Option<Time> {
         let due = earliest(self.dial.next_timeout(), self.client.next_timeout());
-        earliest(due, self.ways.next_timeout())
+        earliest(due, self.kept.next_timeout())
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.tun.as_fd(), PollFlags::POLLIN));
-        fds.push(PollFd::new(self.ways.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.kept.as_fd(), PollFlags::POLLIN));
         self.dial.watch(fds);
     }
 
@@ -300,11 +293,11 @@ impl Driver for Client {
         if has_input(own[0]) {
             self.take_packets(now)?;
         }
-        let outcome = self.ways.handle_ready(now, own[1])?;
+        let outcome = self.kept.handle_ready(now, own[1])?;
         self.counters.routes_restored += outcome.restored;
         self.counters.routes_displaced += outcome.displaced;
         if outcome.has_addresses {
-            self.client.handle_addresses(self.ways.own_addresses()?);
+            self.client.handle_addresses(self.kept.reconciler().own_addresses()?);
         }
         self.dial.handle_ready(now, dialled);
         if dialled.iter().any(|ready| !ready.is_empty()) {
@@ -337,13 +330,13 @@ impl Service for Client {
         counters.extend(entries("ipclient_", &stats));
         counters.extend(entries("ipclient_sis_", of_server));
         counters.extend([
-            ("ipclient_packets_in_clear".to_owned(), self.ways.kept_out()),
+            ("ipclient_packets_in_clear".to_owned(), self.kept.kept_out()),
             ("ipclient_connects_tried".to_owned(), dialled.tried),
             ("ipclient_connects".to_owned(), dialled.connected),
             ("ipclient_connections_lost".to_owned(), dialled.lost),
         ]);
         counters.extend(entries("rules_", &self.rules.stats()));
-        let (rules, faults) = (self.rules.counters(), self.ways.faults());
+        let (rules, faults) = (self.rules.counters(), self.kept.faults());
         Report { rules, faults, ..Report::new(counters, "ipclient", &status) }
     }
 
@@ -353,7 +346,7 @@ impl Service for Client {
         if wanted.core(wall_clock())?.group.map(|group| group.key) != self.key {
             return Ok(Reload::Restart);
         }
-        self.ways.set_radios(config.radios());
+        self.kept.reconciler().set_radios(config.radios());
         Ok(Reload::Taken(self.rules.replace(&config.rules.table)?))
     }
 }

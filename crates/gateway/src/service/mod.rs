@@ -20,11 +20,14 @@ mod sar;
 mod seals;
 mod tunnel;
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::time::Time;
 use caps::Capability;
+use nix::errno::Errno;
+use nix::libc;
 
 use crate::config::Config;
 use crate::reactor::{Clock, Driver, Waker};
@@ -92,6 +95,22 @@ pub(crate) trait Service: Driver {
 
     /// Says goodbye to others, if there are any.
     fn end(&mut self, _now: Time) {}
+}
+
+/// Something of this host that is not there yet, and is waited for.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Absent(pub(crate) String);
+
+/// Whether a service cannot start only because something of this host is not there yet: an interface, or an address
+/// that it is to use.
+pub(crate) fn is_awaited(why: &anyhow::Error) -> bool {
+    let has_no_address = |error: &io::Error| error.raw_os_error() == Some(libc::EADDRNOTAVAIL);
+    why.chain().any(|cause| {
+        cause.is::<Absent>()
+            || cause.downcast_ref().is_some_and(has_no_address)
+            || cause.downcast_ref() == Some(&Errno::EADDRNOTAVAIL)
+    })
 }
 
 /// What became of another configuration.

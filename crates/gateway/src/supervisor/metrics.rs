@@ -41,6 +41,17 @@ impl Metrics {
     }
 }
 
+impl Metrics {
+    /// Removes the file, or its text where we may not: nobody counts any more.
+    pub(super) fn end(&self) {
+        if fs::remove_file(&self.path).is_err()
+            && let Some(file) = &self.opened
+        {
+            let _ = file.set_len(0);
+        }
+    }
+}
+
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");

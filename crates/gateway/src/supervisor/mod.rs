@@ -35,11 +35,11 @@ use tracing::{info, warn};
 
 use crate::config::{Config, Level};
 use crate::linux::account::Account;
-use crate::linux::{belongings, rights, seccomp, settings};
+use crate::linux::{belongings, rights, seccomp};
 use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
-use crate::service::{Kind, SERVICES};
+use crate::service::{Kind, SERVICES, is_awaited};
 
-pub use control::{ask_explanation, ask_reload, ask_status, ask_switch};
+pub use control::{ask_explanation, ask_reload, ask_status, ask_switch, remove_left};
 pub use keeper::keep_files;
 pub use reload::Reloaded;
 pub use traffic::Switched;
@@ -87,7 +87,7 @@ pub fn run(
     set_level: impl FnMut(Level) + 'static,
 ) -> anyhow::Result<()> {
     rights::take_descriptors()?;
-    let account = Account::choose(config.process.user.as_deref(), belongings::namespace())?;
+    let account = Account::choose(config.process.user.as_deref(), host::run::namespace())?;
     let control = Control::open(control, account.as_ref())?;
     let metrics = config.process.metrics.as_deref().map(Metrics::new);
     give_back();
@@ -110,7 +110,7 @@ pub fn run(
 
 /// Restores settings that an earlier run left changed, so that this run saves and restores the original values.
 fn give_back() {
-    match settings::give_back() {
+    match host::settings::give_back() {
         Ok(given) => given.iter().for_each(|setting| {
             info!(%setting, "given back: an earlier run has left it changed");
         }),
@@ -232,7 +232,12 @@ impl Supervisor {
         for position in 0..self.slots.len() {
             let kind = self.slots[position].kind;
             if (kind.is_wanted)(&config) {
-                self.start_and_wait(position, &config, false)?;
+                match self.start_and_wait(position, &config, false) {
+                    Err(why) if is_awaited(&why) => {
+                        Failure { service: kind.name, why, is_news: true }.complain();
+                    }
+                    outcome => outcome?,
+                }
                 names.push(kind.name);
             }
         }
@@ -275,8 +280,8 @@ impl Supervisor {
             let notice = self.noticed.recv().context("nobody tells what became of it")?;
             let is_about_it = notice.worker == worker;
             match self.handle_notice(notice) {
-                Some((_, why)) if is_about_it => return Err(why),
-                Some((name, why)) => complain(name, &why),
+                Some(Failure { why, .. }) if is_about_it => return Err(why),
+                Some(failure) => failure.complain(),
                 None if is_about_it => return Ok(()),
                 None => {}
             }
@@ -285,17 +290,14 @@ impl Supervisor {
 
     fn take_notices(&mut self) {
         while let Ok(notice) = self.noticed.try_recv() {
-            if let Some((name, why)) = self.handle_notice(notice) {
-                complain(name, &why);
+            if let Some(failure) = self.handle_notice(notice) {
+                failure.complain();
             }
         }
     }
 
     /// Takes what a thread has to say; returns which service failed and why, if one did.
-    fn handle_notice(
-        &mut self,
-        Notice { worker, news }: Notice,
-    ) -> Option<(&'static str, anyhow::Error)> {
+    fn handle_notice(&mut self, Notice { worker, news }: Notice) -> Option<Failure> {
         let now = self.clock.now();
         let is_its = |slot: &&mut Slot| slot.worker().is_some_and(|its| its.id == worker);
         // One that was stopped in the meantime has none.
@@ -307,18 +309,23 @@ impl Supervisor {
             }
             News::Ended(outcome) => {
                 let why = outcome.err().unwrap_or_else(|| anyhow::anyhow!("it ended by itself"));
-                slot.handle_failure(now, &why);
-                Some((slot.kind.name, why))
+                let is_news = slot.handle_failure(now, &why);
+                Some(Failure { service: slot.kind.name, why, is_news })
             }
         }
     }
 
     fn take_signals(&mut self, now: Time) -> anyhow::Result<()> {
         while let Some(signal) = self.signals.read_signal().context("cannot read signals")? {
-            if i32::try_from(signal.ssi_signo).ok() == Some(Signal::SIGHUP as i32) {
-                self.reload(now);
-            } else {
-                self.is_over = true;
+            let signal =
+                i32::try_from(signal.ssi_signo).ok().and_then(|it| Signal::try_from(it).ok());
+            match signal {
+                Some(Signal::SIGHUP) => drop(self.reload(now)),
+                // Programs that rotate logs send one of these to whoever has a log.
+                Some(signal @ (Signal::SIGUSR1 | Signal::SIGUSR2)) => {
+                    info!(%signal, "signal passed over: logs go to the standard error output");
+                }
+                _ => self.is_over = true,
             }
         }
         Ok(())
@@ -351,7 +358,9 @@ impl Supervisor {
             slot.stop();
             slot.clean_up();
         }
-        self.write_metrics(&status);
+        if let Some(metrics) = &self.metrics {
+            metrics.end();
+        }
         info!(counters = %status.to_json().trim(), "gateway ends");
     }
 }
@@ -363,14 +372,43 @@ fn warn_of(config: &Config) {
     }
 }
 
-fn complain(service: &str, why: &anyhow::Error) {
-    warn!(service, why = %format!("{why:#}"), "service failed: it is started again");
+/// A service that failed.
+struct Failure {
+    service: &'static str,
+    why: anyhow::Error,
+    /// Whether it failed for another reason than the last time.
+    is_news: bool,
 }
 
-/// What tells the gateway to end or to read its configuration again; threads started later are not
-/// interrupted by it either.
+impl Failure {
+    fn complain(&self) {
+        let Self { service, why, is_news } = self;
+        let said = format!("{why:#}");
+        match is_awaited(why) {
+            // It is tried every second, and said once.
+            true if !is_news => {}
+            true => warn!(service, why = said, "service waits for something of this host"),
+            false => warn!(service, why = said, "service failed: it is started again"),
+        }
+    }
+}
+
+/// What tells the gateway to end or to read its configuration again, and all other signals that would end a process
+/// without cleaning up; threads started later are not interrupted by them either.
 fn signals() -> anyhow::Result<SignalFd> {
-    let mask = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+    let mask = SigSet::from_iter([
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+        Signal::SIGALRM,
+        Signal::SIGVTALRM,
+        Signal::SIGPROF,
+        Signal::SIGIO,
+        Signal::SIGPWR,
+    ]);
     mask.thread_block().context("cannot block signals")?;
     SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
         .context("cannot wait for signals")

@@ -18,7 +18,7 @@ use tracing::info;
 
 use super::worker::{Job, Notices, Worker};
 use crate::config::Config;
-use crate::service::{Kind, Sample};
+use crate::service::{Kind, Sample, is_awaited};
 
 /// Wait before a failed service is started again: the shortest at first, doubled each time, up to the
 /// longest.
@@ -116,8 +116,9 @@ impl Slot {
         }
     }
 
-    /// The service's thread failed, or could not start: the service will be tried again.
-    pub(super) fn handle_failure(&mut self, now: Time, why: &anyhow::Error) {
+    /// The service's thread failed, or could not start: the service will be tried again. Returns whether the reason is
+    /// another than the last time.
+    pub(super) fn handle_failure(&mut self, now: Time, why: &anyhow::Error) -> bool {
         match self.life {
             Life::Running { since, .. } => {
                 if now.since(since) > LONGEST {
@@ -127,9 +128,15 @@ impl Slot {
             }
             Life::Off | Life::Starting { .. } | Life::Waiting { .. } => self.turn(State::Failed),
         }
-        self.why = Some(format!("{why:#}"));
+        if is_awaited(why) {
+            self.patience = SHORTEST;
+        }
         self.life = Life::Waiting { until: now + self.patience };
         self.patience = (self.patience * 2).min(LONGEST);
+        let why = Some(format!("{why:#}"));
+        let is_news = self.why != why;
+        self.why = why;
+        is_news
     }
 
     /// Ends the service, and forgets its past; kernel state meant to outlive the service stays.

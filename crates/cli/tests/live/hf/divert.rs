@@ -119,6 +119,38 @@ pub(super) fn exchange(client: &mut TcpStream, server: &mut TcpStream) {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_rule_that_somebody_removes_is_put_back_and_nothing_passes_us_meanwhile() {
+    let site = Site::new(31, "");
+    let (gateway, far) = (&site.net.hosts[0], "10.2.0.1:4002");
+    let server = site.listen(far);
+    server.set_nonblocking(true).unwrap();
+    let rules = || site.net.nets.run(gateway, "ip rule show pref 100");
+    let before = rules();
+    assert!(before.contains("lookup 29810"), "{before}");
+
+    for removal in ["ip rule del pref 100", "ip route flush table 29810"] {
+        site.net.nets.run(gateway, removal);
+        let (mut near, _) = (site.dial(&site.client, far, 0, SOON).unwrap(), ());
+        let mut accepted = None;
+        let is_accepted = wait_until(SOON, || {
+            accepted = server.accept().ok();
+            accepted.is_some()
+        });
+        assert!(is_accepted, "after {removal}: {}", site.net.status(0));
+        let (mut served, from) = accepted.unwrap();
+        // A connection past us would come from the client itself without a session.
+        served.set_nonblocking(false).unwrap();
+        exchange(&mut near, &mut served);
+        assert!(site.net.status(0)["hfpep_connections_accepted"].as_u64() > Some(0), "{from}");
+        let is_back = wait_until(SOON, || rules() == before);
+        assert!(is_back, "after {removal}: {}", rules());
+    }
+    let carried = site.net.status(0)["hfpep_connections_accepted"].as_u64();
+    assert_eq!(carried, Some(2), "{}", site.net.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn what_is_blocked_is_refused_as_its_rule_says_before_it_is_answered() {
     let site = Site::new(21, RULES);
     let listener = site.listen("10.2.0.1:80");

@@ -1,5 +1,9 @@
 //! Tests that routes appear, carry packets end to end, and find another path.
 
+use std::fs;
+
+use nix::sys::signal::Signal;
+
 use crate::manet::bed::{ALL, DSDV, Manet, address};
 use crate::namespaces::{SOON, TRACKWAY, wait_until};
 use crate::transfer::{ENDLESS, Transfer};
@@ -116,6 +120,77 @@ fn a_route_that_somebody_removes_is_put_back() {
     let is_told = wait_until(SOON, || manet.count(0, "routing_routes_restored") >= 2);
     assert!(is_told, "{}", manet.told(0));
     manet.expect_routes(0, &[1, 2]);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn routes_are_back_after_an_interface_went_and_came_unseen() {
+    for spoken in ALL {
+        let manet = Manet::running(spoken, 3);
+        manet.settle();
+        manet.expect_reachable(0, &address(2));
+        let batch = manet.file(0).with_extension("batch");
+
+        // One process of `ip`, so that nobody sees the moments in between.
+        for lines in [
+            "link set radio0 down\nlink set radio0 up\n".to_owned(),
+            format!(
+                "link del radio0\nlink add radio0 type veth peer name radio0 netns {}\n\
+                 address add 10.66.0.1/32 dev radio0\nlink set radio0 up\n",
+                manet.nodes[1].name
+            ),
+        ] {
+            fs::write(&batch, &lines).unwrap();
+            manet.run(0, &format!("ip -batch {}", batch.display()));
+            if lines.contains("link del") {
+                manet.run(1, "ip address add 10.66.0.2/32 dev radio0");
+                manet.run(1, "ip link set radio0 up");
+            }
+            manet.expect_reachable(0, &address(2));
+            let has_all = wait_until(SOON, || manet.routes(0).contains(&address(2)));
+            assert!(has_all, "{spoken:?} after {lines}: {}", manet.told(0));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_node_keeps_its_address_and_its_settings_whoever_adds_and_changes_others() {
+    let manet = Manet::running(DSDV, 3);
+    manet.settle();
+    let forwarding = || manet.run(1, "sysctl -n net.ipv4.conf.radio0.forwarding") == "1\n";
+    assert!(forwarding());
+
+    manet.run(1, "ip address add 10.1.2.3/24 dev radio0");
+    manet.run(1, "sysctl -qw net.ipv4.ip_forward=0");
+
+    assert!(wait_until(SOON, forwarding), "{}", manet.told(1));
+    let is_seen = wait_until(SOON, || {
+        let all = manet.run(1, "ip -4 -o address show dev radio0");
+        all.contains("10.1.2.3") && manet.count(1, "routing_messages_sent") > 0
+    });
+    assert!(is_seen);
+    manet.expect_reachable(0, &address(2));
+    let used = manet.status(1)["routing"]["interfaces"][0]["address"].clone();
+    assert_eq!(used, "10.66.0.2", "{}", manet.told(1));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn down_removes_the_routes_of_a_killed_node_and_refuses_while_it_runs() {
+    let mut manet = Manet::running(DSDV, 2);
+    manet.settle();
+    let down = format!("{TRACKWAY} down");
+    let refused = manet.nets.try_run(&manet.nodes[0].name, &down);
+    assert!(!refused.status.success(), "{}", manet.told(0));
+    manet.expect_routes(0, &[1]);
+
+    manet.program(0).signal(Signal::SIGKILL);
+    manet.program(0).finish(SOON);
+    let said = manet.run(0, &down);
+
+    assert!(said.contains("removed: route to 10.66.0.2/32"), "{said}");
+    assert_eq!(manet.run(0, "ip route show proto 116"), "");
 }
 
 #[test]

@@ -86,3 +86,19 @@ impl Net {
         self.edit(node, "[tunnel]\n", &format!("[tunnel]\nlisten = {listen}\n"));
     }
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn an_address_that_is_not_there_at_the_start_is_waited_for() {
+    let mut net = Net::pair("");
+    net.edit(0, "[tunnel]", "[tunnel]\nlisten = [\"10.9.1.77:51900\"]");
+    net.start(1);
+    net.start(0);
+    let state = |net: &Net| net.status(0)["services"][0]["state"].clone();
+    assert_eq!(state(&net), "failed", "{}", net.status(0));
+
+    net.run(0, "ip address add 10.9.1.77/24 dev eth1");
+
+    net.expect_ping(0, "10.77.0.2");
+    assert_eq!(state(&net), "running", "{}", net.status(0));
+}

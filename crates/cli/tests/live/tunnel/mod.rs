@@ -14,6 +14,7 @@ mod reload;
 mod rivals;
 mod routes;
 mod status;
+mod storm;
 
 use std::fs;
 use std::ops::Range;

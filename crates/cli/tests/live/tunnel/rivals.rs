@@ -86,20 +86,67 @@ fn routes_that_are_removed_all_the_time_are_put_back_now_and_then() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
-fn a_route_that_is_not_there_is_told_and_comes_as_soon_as_it_can() {
+fn the_device_is_switched_on_again_with_its_addresses_and_routes() {
     let mut net = Net::pair_with_default_routes();
     net.start_all();
+    let shown = |net: &Net| net.claimed(0) + &net.run(0, "ip -o address show dev trackway-nc0");
+    let before = shown(&net);
 
-    net.run(0, "ip link set trackway-nc0 down");
-    net.expect_fault(0, "route to 10.77.0.2/32 in table main is not there: Network is down");
-    net.run(0, "ip link set trackway-nc0 up");
-    net.expect_no_fault(0);
-
-    // No message of the kernel's tells when it takes such routes again.
-    net.run(0, "sysctl -qw net.ipv6.conf.trackway-nc0.disable_ipv6=1");
-    net.expect_fault(0, "route to fd77::2/128 in table main is not there");
+    for change in [
+        "ip link set trackway-nc0 down",
+        "ip address del 10.77.0.1/24 dev trackway-nc0",
+        "ip address del fd77::1/64 dev trackway-nc0",
+        "ip address flush dev trackway-nc0",
+        "sysctl -qw net.ipv6.conf.trackway-nc0.disable_ipv6=1",
+    ] {
+        net.run(0, change);
+        let is_back = wait_until(SOON, || shown(&net) == before);
+        assert!(is_back, "after {change}: {}", shown(&net));
+        INSIDE.iter().for_each(|address| net.expect_ping(0, address));
+        net.expect_no_fault(0);
+    }
     assert_eq!(net.clear((1, "eth0"), &INSIDE), 0, "{}", net.claimed(0));
-    net.run(0, "sysctl -qw net.ipv6.conf.trackway-nc0.disable_ipv6=0");
-    net.expect_ping(0, "fd77::2");
-    net.expect_no_fault(0);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_reverse_path_filter_that_somebody_makes_strict_is_loosened_again() {
+    let mut net = Net::pair("");
+    net.edit(0, "10.77.0.2/32", "10.77.0.2/32\", \"0.0.0.0/0");
+    net.start_all();
+    net.expect_ping(0, "10.77.0.2");
+
+    for interface in ["all", "eth1"] {
+        net.run(0, &format!("sysctl -qw net.ipv4.conf.{interface}.rp_filter=1"));
+        let is_loose = || net.run(0, "sysctl -n net.ipv4.conf.eth1.rp_filter") == "2\n";
+        assert!(wait_until(SOON, is_loose), "after {interface}: {}", net.status(0));
+    }
+    net.expect_ping(0, "10.77.0.2");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn another_programs_route_in_a_table_of_ours_is_not_replaced() {
+    let mut net = Net::pair("");
+    net.edit(0, "10.77.0.2/32", "10.77.0.2/32\", \"0.0.0.0/0");
+    let theirs = "default via 10.9.1.2 dev eth1";
+    net.run(0, &format!("ip route add {theirs} table 51900"));
+    let file = net.folder.join("0.toml");
+
+    let said = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} run {}", file.display()));
+
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("ip route delete 0.0.0.0/0 via 10.9.1.2 dev eth1 table 51900"), "{said}");
+    let shown = net.run(0, "ip route show table 51900");
+    assert_eq!(shown.trim(), theirs, "{said}");
+    net.run(0, &format!("ip route delete {theirs} table 51900"));
+    net.start_all();
+
+    // While ours stands there, theirs comes with another metric and stays as well.
+    net.run(0, &format!("ip route add {theirs} metric 50 table 51900"));
+    net.expect_ping(0, "10.77.0.2");
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!(code, Some(0), "{said}");
+    let shown = net.run(0, "ip route show table 51900");
+    assert!(shown.trim().starts_with(theirs) && shown.lines().count() == 1, "{shown}");
 }

@@ -88,6 +88,23 @@ fn neither_log_nor_status_nor_counters_hold_a_secret() {
     }
 }
 
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn signals_of_log_rotation_are_passed_over_and_others_end_it_cleanly() {
+    let mut net = Net::pair("");
+    net.start_all();
+
+    for signal in [Signal::SIGUSR1, Signal::SIGUSR2] {
+        net.gateway(0).signal(signal);
+        net.expect_ping(0, "10.77.0.2");
+    }
+    net.gateway(0).signal(Signal::SIGALRM);
+    let (code, printed) = net.gateway(0).finish(SOON);
+
+    assert_eq!((code, net.claimed(0)), (Some(0), String::new()), "{printed}");
+    assert!(printed.contains("SIGUSR1"), "{printed}");
+}
+
 /// What stands in base64 (RFC 4648, 4).
 fn octets_of(base64: &str) -> Vec<u8> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -14,12 +14,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use anyhow::Context as _;
 use base::ip::Header;
 use base::ip::icmp::Error;
+use host::netlink::{Monitor, Netlink, Request};
 use nix::libc;
 use nix::sys::socket::SockProtocol;
 
 use super::plan::{GROUP, LET_IN, REFUSED};
 use super::syn::Syn;
-use crate::linux::netlink::{Monitor, Netlink, Request};
 use crate::sys::Raw;
 
 /// Octets of a reported packet at most: a SYN is shorter.

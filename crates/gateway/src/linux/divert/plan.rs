@@ -19,10 +19,10 @@ mod tests;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::ip::{Prefix, protocol};
+use host::nft::TABLE;
 use rules::{Ports, Refusal, Selector};
 
 use super::super::firewall::MARK as OWN;
-use super::super::nft::TABLE;
 
 /// Mark of packets that routing leads to this host.
 pub(super) const MARK: u32 = 0x7472_7064;
@@ -47,6 +47,8 @@ const UNTRACKED: &str = "untracked";
 const ENTRANCE: &str = "prerouting";
 const EXIT: &str = "output";
 const ERRORS: &str = "errors";
+/// The chain that lets no marked packet leave this host: routing has lost the rule for them, and they would pass us.
+const GUARD: &str = "guard";
 /// Octets of ICMP before the packet that an error is about.
 const ICMP: usize = 8;
 /// A packet that does not begin a connection.
@@ -164,10 +166,16 @@ impl Plan {
             (ENTRANCE, "filter hook prerouting priority mangle"),
             (EXIT, "route hook output priority mangle"),
             (ERRORS, "route hook output priority mangle"),
+            (GUARD, "filter hook postrouting priority mangle"),
         ] {
             orders
                 .push(format!("add chain inet {TABLE} {chain} {{ type {hook}; policy accept; }}"));
         }
+        let led = MARK & LED;
+        orders.push(add(
+            GUARD,
+            &format!("meta mark & {LED:#x} == {led:#x} oifname != \"{LOOPBACK}\" counter drop"),
+        ));
         orders.extend(self.rules());
         orders.extend(self.entrances());
         orders.extend(self.exits());

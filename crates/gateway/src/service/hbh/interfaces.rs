@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use base::time::{Time, earliest};
+use host::links::{self, LinkState};
 use tracing::{info, warn};
 
 use super::port::Port;
 use super::release::Release;
 use super::{Hbh, SETTLE, ports};
 use crate::config::Config;
-use crate::linux::links::{self, LinkState};
 use crate::service::Reload;
 
 /// Between two looks for absent interfaces.

@@ -41,6 +41,7 @@ use counters::Counters;
 use guard::Guard;
 use hbh::neighbours::{self, Neighbours};
 use hbh::orphans::Orphans;
+use host::netlink::{Monitor, Netlink};
 use known::KnownPeers;
 use nix::poll::{PollFd, PollFlags};
 use ports::Ports;
@@ -49,10 +50,9 @@ use serde::Serialize;
 use tracing::{debug, info, warn};
 
 use super::complaints::{Complaints, Subject};
-use super::{Kind, Reload, Report, Service, Setup, entries};
+use super::{Kind, Reload, Report, Service, Setup, entries, is_awaited};
 use crate::config::Config;
 use crate::linux::firewall::{Firewall, Plan};
-use crate::linux::netlink::{Monitor, Netlink};
 use crate::linux::routes::Routes;
 use crate::reactor::{Driver, has_input};
 use crate::sys::{Raw, Received};
@@ -123,7 +123,10 @@ impl Hbh {
             let position = ports.add(name);
             match ports::open(&mut netlink, config, position, name) {
                 Ok(port) => opened.push((position, port)),
-                Err(why) if is_restart => drop(ports.take_away(position, &format!("{why:#}"))),
+                Err(why) if is_restart || is_awaited(&why) => {
+                    warn!(interface = %name, why = %format!("{why:#}"), "interface is waited for");
+                    ports.take_away(position, &format!("{why:#}"));
+                }
                 Err(why) => return Err(why),
             }
         }
@@ -274,7 +277,8 @@ impl Service for Hbh {
             [] => "ready".to_owned(),
             names => format!("waits for {}", names.join(", ")),
         };
-        Report::new(counters, "hbh", &Status { state, interfaces: self.ports.status() })
+        let status = Status { state, interfaces: self.ports.status() };
+        Report { faults: self.ports.faults(), ..Report::new(counters, "hbh", &status) }
     }
 
     fn reload(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {

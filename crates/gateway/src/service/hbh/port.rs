@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use base::ethernet::{self, Mac};
+use host::links::LinkState;
 
 use super::counters::Counters;
-use crate::linux::links::LinkState;
 use crate::linux::offload;
 use crate::sys::{FrameBatch, Link, Received, Tap};
 

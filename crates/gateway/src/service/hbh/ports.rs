@@ -2,14 +2,15 @@
 
 use anyhow::{Context as _, bail};
 use base::time::Time;
+use host::links::LinkState;
+use host::netlink::Netlink;
 use serde::Serialize;
 
 use super::port::Port;
 use crate::config::Config;
 use crate::linux::device;
 use crate::linux::firewall;
-use crate::linux::links::LinkState;
-use crate::linux::netlink::Netlink;
+use crate::service::Absent;
 use crate::sys::Link;
 
 /// Prefix of our devices' names; the position of the MANET interface follows.
@@ -139,6 +140,15 @@ impl Ports {
         place.map_or("", |place| &place.name)
     }
 
+    /// What is waited for, in words for an operator.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let absent = |place: &Place| {
+            let why = place.port.as_ref().err()?;
+            Some(format!("HBH waits for {}: {why}", place.name))
+        };
+        self.places.iter().flatten().filter_map(absent).collect()
+    }
+
     pub(super) fn status(&self) -> Vec<Status> {
         let status = |place: &Place| Status {
             name: place.name.clone(),
@@ -165,7 +175,7 @@ pub(super) fn open(
     name: &str,
 ) -> anyhow::Result<Port> {
     let Some(state) = LinkState::read(netlink, name)? else {
-        bail!("there is no interface {name}: `ip link` lists those that exist");
+        bail!(Absent(format!("there is no interface {name}: `ip link` lists those that exist")));
     };
     let Some(mac) = state.mac else {
         bail!(

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use base::time::{Time, earliest};
 use hf::s5066::Address;
+use host::run::{NOTES, folder};
 use nix::libc;
 use nix::unistd::Uid;
 use tracing::debug;
 
 use crate::config::HfPep;
-use crate::linux::belongings::{NOTES, folder};
 
 /// Until a node with which there is no stream any more leaves the file.
 const TIDY: Duration = Duration::from_secs(60);

@@ -12,6 +12,7 @@ use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
 use base::ip::Prefix;
+use base::time::Time;
 use nix::poll::{PollFd, PollFlags};
 use rules::{Counters, Decision, Handshake, Selector, Service, Verdict};
 use tracing::{debug, warn};
@@ -27,7 +28,6 @@ use crate::reactor::has_input;
 const ACCEPTS: usize = 64;
 
 /// What takes connections in.
-#[derive(Debug)]
 pub(super) struct Entry {
     diversion: Option<Diversion>,
     /// Where SYNs wait, if a rule holds any.
@@ -256,6 +256,16 @@ impl Entry {
         Ok(ports)
     }
 
+    /// When to call [`Self::handle_ready`] at the latest.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.diversion.as_ref().and_then(Diversion::next_timeout)
+    }
+
+    /// What is not as it should be, in words for an operator.
+    pub(super) fn faults(&self) -> Vec<String> {
+        self.diversion.as_ref().map(Diversion::faults).unwrap_or_default()
+    }
+
     /// How many descriptors [`Self::watch`] appends.
     pub(super) fn watched(&self) -> usize {
         self.listeners.len()
@@ -282,12 +292,14 @@ impl Entry {
     ///
     /// # Errors
     /// When the diversion has ended.
-    pub(super) fn handle_ready(&mut self, ready: &[PollFlags]) -> anyhow::Result<Come> {
+    pub(super) fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<Come> {
         if let (Some(diversion), Some(last)) = (&mut self.diversion, ready.last())
-            && has_input(*last)
+            && (has_input(*last) || diversion.next_timeout().is_some_and(|at| at <= now))
         {
-            let said = diversion.complaints()?;
-            warn!(%said, "nft complains");
+            let said = diversion.handle_ready(now)?;
+            if !said.is_empty() {
+                warn!(%said, "nft complains");
+            }
         }
         let mut come = Come::default();
         if let (Some(hold), Some(ready)) = (&mut self.hold, ready.get(self.listeners.len()))

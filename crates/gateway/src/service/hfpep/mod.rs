@@ -76,7 +76,7 @@ pub(super) const KIND: Kind = Kind {
     // For sockets that see packets, in case later rules make clients wait for the far end, and for ports below 1024.
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_NET_BIND_SERVICE],
     set_up: |setup| Ok(Box::new(Pep::set_up(setup)?)),
-    clean_up: || {},
+    clean_up: || host::give_up(host::Owner::HfPep),
 };
 
 /// Octets taken from the server, or from a connection, in one go.
@@ -569,7 +569,7 @@ impl Driver for Pep {
         let silence = earliest(silence, earliest(self.look_at, self.partings.next_timeout()));
         let companions = self.companions.as_ref().and_then(Companions::next_timeout);
         let companions = earliest(companions, self.slack.next_timeout());
-        let silence = earliest(silence, companions);
+        let silence = earliest(silence, earliest(companions, self.entry.next_timeout()));
         earliest(earliest(dial, self.pep.next_timeout()), silence)
     }
 
@@ -606,7 +606,7 @@ impl Driver for Pep {
                 Err(failure) => drop(self.targets.termination.fail(now, failure)),
             }
         }
-        let come = self.entry.handle_ready(entry)?;
+        let come = self.entry.handle_ready(now, entry)?;
         self.take(now, come);
         self.hear_server(now, dialled);
         Ok(())
@@ -636,7 +636,8 @@ impl Service for Pep {
         counters.push(("hfpep_connections_without_descriptor".to_owned(), turned_away));
         let mut rules = self.rules.counters();
         rules.extend(self.entry.blocked());
-        Report { rules, ..Report::new(counters, "hfpep", &status) }
+        let faults = self.entry.faults();
+        Report { rules, faults, ..Report::new(counters, "hfpep", &status) }
     }
 
     fn reload(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {

@@ -13,6 +13,10 @@ use anyhow::Context as _;
 use base::budget::Budget;
 use base::ip::{Header, Prefix, icmp, minimal};
 use base::time::{Time, earliest};
+use host::fib::{Fib, Hop, Target};
+use host::links::{self, LinkState};
+use host::netlink::Netlink;
+use host::settings::Settings;
 use manet::waiting::{self, Waiting};
 use manet::{Neighbour, Passage};
 use nix::poll::{PollFd, PollFlags};
@@ -28,11 +32,7 @@ use super::{Routing, interfaces};
 use crate::config;
 use crate::config::routing::OnDemand;
 use crate::linux::device::{Device, Wanted};
-use crate::linux::fib::{Fib, Hop, Target};
 use crate::linux::firewall::MARK;
-use crate::linux::links::{self, LinkState};
-use crate::linux::netlink::Netlink;
-use crate::linux::settings::Settings;
 use crate::reactor::has_input;
 use crate::service::complaints::Subject;
 use crate::service::entries;
@@ -111,9 +111,10 @@ impl Demand {
         let Some(on_demand) = config.protocol.on_demand() else { return Ok(None) };
         let name = &on_demand.device[..];
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
-        let wanted =
-            Wanted { name, addresses: &[], mtu: ETHERNET, has_trains: false, speaks: true };
+        let wanted = Wanted { name, mtu: ETHERNET, has_trains: false };
         let (tun, device) = Device::open(Netlink::open()?, &wanted)?;
+        // Errors that we send to a program of this node come from the node's own address.
+        links::set_sysctl(name, "ipv4", "accept_local", "1");
         let state = LinkState::read(&mut netlink, name)?;
         let index = state.with_context(|| format!("{name} is gone"))?.index;
         interfaces::prepare(settings, name);

@@ -1,28 +1,29 @@
 //! Interfaces that come, go and change, by the kernel's word or another configuration's.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use base::time::{Time, earliest};
+use host::links::{self, LinkState};
 use manet::Neighbour;
 use tracing::{debug, info};
 
 use super::{Config, Demand, Netlink, Reload, Routing, Settings, UDP_ONLY};
 use crate::config;
-use crate::linux::links::{self, LinkState};
 
 /// Changes that come together are acted on together.
 pub(super) const SETTLE: Duration = Duration::from_millis(20);
 /// Between two looks for what is missing.
 pub(super) const RETRY: Duration = Duration::from_secs(2);
 
-/// Refuses an absent interface, unless the service ran before.
+/// Refuses an interface that is not there: who names one while all runs has probably mistyped it.
 ///
 /// # Errors
 /// With the remedy.
-pub(super) fn expect(netlink: &mut Netlink, name: &str, is_restart: bool) -> anyhow::Result<()> {
-    if !is_restart && LinkState::read(netlink, name)?.is_none() {
+fn expect(netlink: &mut Netlink, name: &str) -> anyhow::Result<()> {
+    if LinkState::read(netlink, name)?.is_none() {
         anyhow::bail!("there is no interface {name}: `ip link` lists those that exist");
     }
     Ok(())
@@ -36,6 +37,8 @@ impl Routing {
     pub(super) fn look(&mut self, now: Time) -> anyhow::Result<()> {
         let port = self.router.carrier().port().context(UDP_ONLY)?;
         let mut has_changed = false;
+        let indexes: BTreeMap<_, _> =
+            self.ports.iter().map(|(position, port)| (position, port.index)).collect();
         for (position, name) in self.ports.named() {
             let (is_other, why) =
                 self.ports.look(&mut self.netlink, position, self.config.manet, port);
@@ -45,9 +48,17 @@ impl Routing {
             has_changed = true;
             match (self.ports.get(position), why) {
                 (Some(port), _) => {
-                    info!(interface = %name, address = %port.interface.address, "interface is used");
+                    let interface = port.interface.clone();
+                    let is_another =
+                        indexes.get(&position).is_some_and(|before| *before != port.index);
+                    info!(interface = %name, address = %interface.address, "interface is used");
                     prepare(&mut self.settings, &name);
-                    self.router.handle_interface(now, position, Some(&port.interface));
+                    if is_another {
+                        // The interface of this name before is gone, with its neighbours and routes.
+                        self.router.handle_interface(now, position, None);
+                        self.take_events(now);
+                    }
+                    self.router.handle_interface(now, position, Some(&interface));
                 }
                 (None, why) => {
                     info!(interface = %name, why = why.unwrap_or_default(), "interface is waited for");
@@ -76,12 +87,16 @@ impl Routing {
     pub(super) fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
         let Self { monitor, fib, ports, demand, .. } = self;
         let device = demand.as_ref().map(Demand::device);
-        let (mut has_links, mut has_routes, mut silent) = (false, false, Vec::new());
+        let (mut has_links, mut has_routes, mut has_settings) = (false, false, false);
+        let mut silent = Vec::new();
         let is_lossy = monitor.read(|message| {
             has_links |= links::subject(message).is_some();
             has_routes |= fib.is_concerned(message);
-            // IPv4's routes went without a word when the device went down.
-            has_routes |= links::up(message).is_some_and(|it| device == Some(it.0) && it.1);
+            has_settings |= message.kind == links::RTM_NEWNETCONF;
+            // IPv4's routes go without a word when an interface goes down, even if it is up again at once.
+            has_routes |= links::up(message).is_some_and(|(index, is_up)| {
+                if is_up { device == Some(index) } else { ports.with_index(index).is_some() }
+            });
             if let Some((index, IpAddr::V4(address))) = links::silent_neighbour(message)
                 && let Some(interface) = ports.with_index(index)
             {
@@ -95,6 +110,9 @@ impl Routing {
         if has_routes || is_lossy {
             self.reconcile_at = earliest(self.reconcile_at, Some(now + SETTLE));
         }
+        if has_settings || is_lossy {
+            self.prepare_at = earliest(self.prepare_at, Some(now + SETTLE));
+        }
         for neighbour in silent {
             debug!(neighbour = %neighbour.address, "neighbour does not answer");
             self.counters.neighbours_silent += 1;
@@ -102,6 +120,19 @@ impl Routing {
             self.take_events(now);
         }
         Ok(())
+    }
+
+    /// Gives the interfaces their settings again, if somebody has changed them; whoever does that all the time finds
+    /// them changed back now and then.
+    pub(super) fn prepare(&mut self, now: Time) {
+        if !self.preparations.spend(now) {
+            self.prepare_at = Some(now + RETRY);
+            return;
+        }
+        let used: Vec<_> = self.ports.iter().map(|(position, _)| position).collect();
+        for position in used {
+            prepare(&mut self.settings, self.ports.name(position));
+        }
     }
 
     /// Takes another configuration: interfaces come and go, all else begins anew.
@@ -113,7 +144,7 @@ impl Routing {
         let is_new = |name: &&String| !self.config.interfaces.contains(name);
         let come: Vec<_> = wanted.interfaces.iter().filter(is_new).cloned().collect();
         for name in &come {
-            expect(&mut self.netlink, name, false)?;
+            expect(&mut self.netlink, name)?;
         }
         let with_ours =
             config::Routing { interfaces: self.config.interfaces.clone(), ..wanted.clone() };

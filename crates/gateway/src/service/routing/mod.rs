@@ -20,10 +20,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
+use base::budget::Budget;
 use base::ip::Prefix;
 use base::time::{Time, earliest};
 use caps::Capability;
 use demand::Demand;
+use host::fib::{Fib, Hop, Outcome, Target};
+use host::netlink::{Monitor, Netlink};
+use host::settings::Settings;
 use manet::{Arrival, Event, Neighbour, Notice, Route, Router};
 use nix::poll::{PollFd, PollFlags};
 use notices::Notices;
@@ -35,9 +39,6 @@ use tracing::{debug, info, trace, warn};
 use super::complaints::{Complaints, Subject};
 use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::config::{self, Config};
-use crate::linux::fib::{Fib, Hop, Outcome, Target};
-use crate::linux::netlink::{Monitor, Netlink};
-use crate::linux::settings::Settings;
 use crate::reactor::{Driver, has_input};
 
 pub(super) const KIND: Kind = Kind {
@@ -72,6 +73,10 @@ struct Routing {
     monitor: Monitor,
     look_at: Option<Time>,
     reconcile_at: Option<Time>,
+    /// When to look at the settings of the interfaces again, and how often somebody may change them and find them
+    /// changed back at once.
+    prepare_at: Option<Time>,
+    preparations: Budget,
     counters: Counters,
     complaints: Complaints,
     notices: Notices,
@@ -119,10 +124,9 @@ impl Routing {
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
         let config = setup.config.routing.clone().context("no section [routing]")?;
         let router = config.protocol.router(setup.seed);
-        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
+        let netlink = Netlink::open().context("cannot ask the kernel")?;
         let mut ports = Ports::default();
         for name in &config.interfaces {
-            interfaces::expect(&mut netlink, name, setup.is_restart)?;
             ports.add(name);
         }
         let fib = Fib::open().context("cannot ask for the kernel's routes")?;
@@ -143,6 +147,8 @@ impl Routing {
             monitor: Monitor::open_v4().context("cannot watch the kernel's routes")?,
             look_at: None,
             reconcile_at: None,
+            prepare_at: None,
+            preparations: Budget::new(Time::ZERO, 10, interfaces::RETRY),
             counters: Counters::default(),
             complaints: Complaints::default(),
             notices: Notices::default(),
@@ -316,8 +322,12 @@ impl Driver for Routing {
             self.look(now)?;
         }
         if self.reconcile_at.is_some_and(|at| at <= now) {
-            self.reconcile_at = None;
-            self.fib.reconcile().context("cannot ask for the kernel's routes")?;
+            let has_all = self.fib.reconcile().context("cannot ask for the kernel's routes")?;
+            self.reconcile_at = (!has_all).then_some(now + interfaces::RETRY);
+        }
+        if self.prepare_at.is_some_and(|at| at <= now) {
+            self.prepare_at = None;
+            self.prepare(now);
         }
         if self.router.next_timeout().is_some_and(|at| at <= now) {
             self.router.handle_timeout(now);
@@ -333,7 +343,7 @@ impl Driver for Routing {
 
     fn next_timeout(&mut self) -> Option<Time> {
         let demand = self.demand.as_ref().and_then(Demand::next_timeout);
-        [self.look_at, self.reconcile_at, demand]
+        [self.look_at, self.reconcile_at, self.prepare_at, demand]
             .into_iter()
             .fold(self.router.next_timeout(), earliest)
     }
@@ -396,7 +406,9 @@ impl Service for Routing {
             interfaces: self.ports.status(),
             routes: shown.collect(),
         };
-        let faults = self.notices.faults(now);
+        let mut faults = self.notices.faults(now);
+        faults.extend(self.settings.faults());
+        faults.extend(self.ports.faults());
         Report { faults, ..Report::new(counters, "routing", &status) }
     }
 

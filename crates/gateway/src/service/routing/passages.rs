@@ -14,8 +14,8 @@ use std::time::Duration;
 use nix::libc;
 use nix::sys::socket::SockProtocol;
 
-use crate::linux::netlink::{self, Netlink, Request};
-use crate::linux::nft::{Nft, TABLE};
+use host::netlink::{self, Netlink, Request};
+use host::nft::{Nft, TABLE};
 
 /// How often the set is read.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);

@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::Context as _;
 use base::ip::{Prefix, V4_HEADER, udp};
+use host::links::LinkState;
+use host::netlink::Netlink;
 use manet::{Interface, Neighbour, Sending};
 use serde::Serialize;
 
-use crate::linux::links::LinkState;
 use crate::linux::manet::Manet;
-use crate::linux::netlink::Netlink;
 
 /// All interfaces that the configuration names, each at a place of its own.
 #[derive(Debug, Default)]
@@ -127,7 +127,8 @@ impl Ports {
         let before = place.port.take();
         let had_port = before.is_some();
         place.is_refused = false;
-        let why = match find(netlink, &place.name, manet) {
+        let used = before.as_ref().map(|port| port.interface.address);
+        let why = match find(netlink, &place.name, manet, used) {
             Ok(found) => match found.open(&place.name, number, before) {
                 Ok((port, has_changed)) => {
                     place.port = Some(port);
@@ -162,6 +163,12 @@ impl Ports {
         let absent = self.places.iter().filter(|it| !it.name.is_empty() && it.port.is_none());
         let names: Vec<_> = absent.map(|place| &place.name[..]).collect();
         (!names.is_empty()).then(|| format!("waits for {}", names.join(", ")))
+    }
+
+    /// What is waited for, in words for an operator.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let absent = self.places.iter().filter(|it| !it.name.is_empty() && it.port.is_none());
+        absent.map(|place| format!("routing waits for {}: {}", place.name, place.why)).collect()
     }
 
     /// Whether each interface that is named can be used.
@@ -207,15 +214,23 @@ impl Found {
     }
 }
 
-fn find(netlink: &mut Netlink, name: &str, manet: Option<Prefix>) -> anyhow::Result<Found> {
+/// The address in use stays in use as long as the interface has it; before, the first is taken.
+fn find(
+    netlink: &mut Netlink,
+    name: &str,
+    manet: Option<Prefix>,
+    used: Option<Ipv4Addr>,
+) -> anyhow::Result<Found> {
     let state = LinkState::read(netlink, name)?.with_context(|| {
         format!("there is no interface {name}: `ip link` lists those that exist")
     })?;
     anyhow::ensure!(state.is_running, "{name} is down, or has no carrier");
-    let address = state.addresses.iter().find_map(|address| match address {
+    let fitting = |address: &IpAddr| match address {
         IpAddr::V4(v4) if manet.is_none_or(|manet| manet.contains(*address)) => Some(*v4),
         _ => None,
-    });
+    };
+    let all: Vec<_> = state.addresses.iter().filter_map(fitting).collect();
+    let address = used.filter(|used| all.contains(used)).or(all.first().copied());
     let address = address.with_context(|| match manet {
         Some(manet) => format!("{name} has no address in {manet}: `ip address add` gives it one"),
         None => format!("{name} has no IPv4 address: `ip address add` gives it one"),

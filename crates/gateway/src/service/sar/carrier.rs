@@ -28,7 +28,6 @@ use crate::linux::udp::{open_capture, receive_captured, send_from};
 use crate::reactor::has_input;
 
 /// The listeners, and the capture that leads datagrams to them.
-#[derive(Debug)]
 pub(super) struct Carrier {
     config: Carry,
     listeners: Vec<UdpSocket>,
@@ -98,6 +97,16 @@ impl Carrier {
         fds.push(PollFd::new(self.capture.as_fd(), PollFlags::POLLIN));
         let events = if takes { PollFlags::POLLIN } else { PollFlags::empty() };
         fds.extend(self.listeners.iter().map(|it| PollFd::new(it.as_fd(), events)));
+    }
+
+    /// When to call [`Sar::carry`] at the latest.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.capture.next_timeout()
+    }
+
+    /// What is not as it should be, in words for an operator.
+    pub(super) fn faults(&self) -> Vec<String> {
+        self.capture.faults()
     }
 
     pub(super) fn watched(&self) -> usize {
@@ -184,8 +193,10 @@ impl Sar {
     /// When nothing is led here any more.
     pub(super) fn carry(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         let Some(carrier) = &mut self.carrier else { return Ok(()) };
-        if ready.first().is_some_and(|it| has_input(*it)) {
-            let said = carrier.capture.complaints()?;
+        if ready.first().is_some_and(|it| has_input(*it))
+            || carrier.capture.next_timeout().is_some_and(|at| at <= now)
+        {
+            let said = carrier.capture.handle_ready(now)?;
             if !said.is_empty() {
                 warn!(%said, "the table of datagrams that are carried");
             }

@@ -54,7 +54,7 @@ pub(super) const KIND: Kind = Kind {
     // in their names.
     rights: &[Capability::CAP_NET_BIND_SERVICE, Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
     set_up: |setup| Ok(Box::new(restore::set_up(setup)?)),
-    clean_up: || {},
+    clean_up: || host::give_up(host::Owner::Sar),
 };
 
 /// The service.
@@ -163,7 +163,8 @@ impl Driver for Sar {
     fn next_timeout(&mut self) -> Option<Time> {
         // What is forgotten in time need not be forgotten at once; the node wakes us often enough, or
         // nothing happens at all.
-        earliest(self.node.next_timeout(), self.ways.next_timeout())
+        let carrier = self.carrier.as_ref().and_then(Carrier::next_timeout);
+        earliest(earliest(self.node.next_timeout(), self.ways.next_timeout()), carrier)
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -225,7 +226,8 @@ impl Service for Sar {
             counters.extend(entries("sar_", &carrier.counters));
         }
         counters.extend(entries("sar_", &self.store.stats()));
-        Report::new(counters, "sar", &self.status())
+        let faults = self.carrier.as_ref().map(Carrier::faults).unwrap_or_default();
+        Report { faults, ..Report::new(counters, "sar", &self.status()) }
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use base::time::Time;
+use host::links;
+use host::netlink::Monitor;
 use nix::libc;
 
-use crate::linux::links;
-use crate::linux::netlink::Monitor;
 use crate::linux::routes::{NextHop, Routes};
 
 /// The known ways to silent nodes.

@@ -44,6 +44,9 @@ use caps::Capability;
 use counters::Counters;
 use errors::Errors;
 use fresh::From;
+use host::links;
+use host::netlink::Netlink;
+use host::{DeviceRoutes, Owner, Precedence, Reconciler, Watch};
 use inward::Inward;
 use names::Names;
 use nix::poll::{PollFd, PollFlags};
@@ -57,11 +60,7 @@ use wait::Second;
 use super::{Kind, Reload, Report, Service, Setup, wall_clock};
 use crate::config::{self, Config};
 use crate::keys;
-use crate::linux::claims::{Owner, Wish};
 use crate::linux::device::{Device, Wanted};
-use crate::linux::links;
-use crate::linux::netlink::Netlink;
-use crate::linux::ways::{self, Changes, Consent, Ways};
 use crate::reactor::{Clock, Driver, Waker};
 use crate::sys::Tap;
 
@@ -72,7 +71,7 @@ pub(super) const KIND: Kind = Kind {
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_BIND_SERVICE],
     set_up: |setup| Ok(Box::new(Tunnel::set_up(setup)?)),
     // Only who ends for good lets packets go in clear.
-    clean_up: || ways::give_up(Owner::Tunnel),
+    clean_up: || host::give_up(Owner::Tunnel),
 };
 
 /// Clocks that are read within this time are read at once.
@@ -84,7 +83,7 @@ struct Tunnel {
     private_key: PrivateKey,
     shared: Arc<Shared>,
     inward: Inward,
-    changes: Changes,
+    watch: Watch,
     /// The outward thread, and the thread that asks for names.
     others: [Second; 2],
 }
@@ -105,7 +104,7 @@ struct Shared {
     transmit_again: AtomicBool,
     device: Mutex<Device>,
     /// Locked before the device, if both are.
-    ways: Mutex<Ways>,
+    reconciler: Mutex<Reconciler>,
     errors: Mutex<Errors>,
     /// Until when each thread sleeps, in nanoseconds; the end of time when it is awake or sleeps
     /// without a deadline.
@@ -140,13 +139,13 @@ impl Tunnel {
         }
         let errors = Errors::new(&config);
         // Nothing is missed between both.
-        let changes = Changes::open()?;
-        let consent = match config.replace_routes {
-            true => Consent::Given,
-            false => Consent::Wanted("tunnel.replace-routes"),
+        let watch = Watch::open()?;
+        let precedence = match config.replace_routes {
+            true => Precedence::Ours,
+            false => Precedence::OursWith("tunnel.replace-routes"),
         };
-        let wish = wish(&config, &device, state.endpoints());
-        let ways = Ways::open(vec![wish], setup.config.radios(), consent)?;
+        let mut reconciler = Reconciler::open(Owner::Tunnel, setup.config.radios(), precedence)?;
+        reconciler.follow(vec![behind(&config, &device, state.endpoints())])?;
         let shared = Arc::new(Shared {
             clock: setup.clock,
             asker: Waker::new()?,
@@ -158,7 +157,7 @@ impl Tunnel {
             transmitter: Mutex::new(Transmitter::default()),
             transmit_again: AtomicBool::new(false),
             device: Mutex::new(device),
-            ways: Mutex::new(ways),
+            reconciler: Mutex::new(reconciler),
             errors: Mutex::new(errors),
             armed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
             counters: Counters::default(),
@@ -169,7 +168,7 @@ impl Tunnel {
         let outward = Second::start("outward", setup, Waker::new()?, outward)?;
         let names = Names::new(Arc::clone(&shared), setup.seed);
         let names = Second::start("names", setup, Arc::clone(&shared.asker), names)?;
-        Ok(Self { config, private_key, shared, inward, changes, others: [outward, names] })
+        Ok(Self { config, private_key, shared, inward, watch, others: [outward, names] })
     }
 
     /// Puts back routes and rules that somebody has removed, and learns this host's addresses when they change.
@@ -177,8 +176,8 @@ impl Tunnel {
     /// # Errors
     /// When the kernel cannot be asked.
     fn follow_kernel(&mut self, now: Time) -> anyhow::Result<()> {
-        let Shared { ways, device, counters, .. } = &*self.shared;
-        let outcome = self.changes.handle(now, &mut lock(ways), |_| lock(device).restore())?;
+        let Shared { reconciler, counters, .. } = &*self.shared;
+        let outcome = self.watch.handle(now, &mut lock(reconciler))?;
         counters.routes_restored.add(outcome.restored);
         counters.routes_displaced.add(outcome.displaced);
         if outcome.has_addresses { self.shared.learn_own() } else { Ok(()) }
@@ -193,18 +192,18 @@ impl Driver for Tunnel {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        earliest(self.shared.sleep(wait::INWARD), self.changes.next_timeout())
+        earliest(self.shared.sleep(wait::INWARD), self.watch.next_timeout())
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
-        fds.push(PollFd::new(self.changes.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.watch.as_fd(), PollFlags::POLLIN));
         self.inward.watch(&self.shared, fds);
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         self.shared.wake_up(wait::INWARD);
         let [changes, sockets @ ..] = ready else { return Ok(()) };
-        if self.changes.is_due(now, *changes) {
+        if self.watch.is_due(now, *changes) {
             self.follow_kernel(now)?;
         }
         self.inward.handle_ready(&self.shared, sockets)
@@ -218,7 +217,7 @@ impl Service for Tunnel {
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {
         let outcome = self.follow(config.tunnel.as_ref().context("no section [tunnel]")?)?;
-        lock(&self.shared.ways).set_radios(config.radios());
+        lock(&self.shared.reconciler).set_radios(config.radios());
         Ok(outcome)
     }
 }
@@ -284,7 +283,7 @@ impl Shared {
         drop(state);
         // First, so that no call to a far end is led into the tunnel to this far end.
         if let Some(endpoints) = endpoints {
-            lock(&self.ways).set_endpoints(&endpoints);
+            lock(&self.reconciler).set_endpoints(&endpoints);
         }
         for (from, to, datagram) in control {
             let way = match from {
@@ -319,27 +318,30 @@ impl Shared {
 fn wanted(config: &config::Tunnel) -> Wanted<'_> {
     Wanted {
         name: &config.device,
-        addresses: &config.addresses,
         // The search for the path's begins there.
         mtu: 1_280,
         has_trains: true,
-        speaks: true,
     }
 }
 
-/// The routes wanted for the peers, which are called at `endpoints`.
-fn wish(config: &config::Tunnel, device: &Device, mut endpoints: BTreeSet<IpAddr>) -> Wish {
+/// What is behind the device: the networks of the peers, which are called at `endpoints`.
+fn behind(
+    config: &config::Tunnel,
+    device: &Device,
+    mut endpoints: BTreeSet<IpAddr>,
+) -> DeviceRoutes {
     let called = config.peers.iter().filter_map(|peer| peer.endpoint.as_ref()?.address());
     endpoints.extend(called.map(|endpoint| endpoint.ip().to_canonical()));
-    Wish {
+    DeviceRoutes {
         owner: Owner::Tunnel,
         device: device.index(),
         name: config.device.clone(),
         routes: reload::routes(config),
-        own: config.addresses.clone(),
+        addresses: config.addresses.clone(),
         endpoints,
-        taken: BTreeSet::new(),
         is_open: config.fail_open,
+        speaks: true,
+        ..DeviceRoutes::default()
     }
 }
 

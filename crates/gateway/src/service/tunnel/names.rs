@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use base::dns::{Failure, Lookup, Name, files};
 use base::rng::Rng;
 use base::time::{Time, earliest};
+use host::MARK;
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -22,7 +23,6 @@ use tunnel::secure::PeerId;
 
 use super::Shared;
 use super::naming::Questions;
-use crate::linux::claims::MARK;
 use crate::linux::udp;
 use crate::reactor::{Clock, Driver};
 use crate::sys::Udp;

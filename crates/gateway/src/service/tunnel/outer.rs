@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
+use host::MARK;
 use tunnel as nc;
 use tunnel::secure::{OUTER_V4, OUTER_V6};
 
-use crate::linux::claims::MARK;
 use crate::linux::routes::Routes;
 
 /// The parameters of a core for a peer at `endpoint`.

@@ -6,7 +6,7 @@ use base::ip::Prefix;
 use tunnel::secure::{self, PeerId, Routes};
 
 use super::state::{Link, State};
-use super::{Tunnel, lock, wish};
+use super::{Tunnel, behind, lock};
 use crate::config;
 use crate::service::Reload;
 
@@ -19,9 +19,9 @@ impl Tunnel {
             return Ok(Reload::Restart);
         }
         {
-            let mut ways = lock(&self.shared.ways);
-            let endpoints = ways.wish().endpoints;
-            ways.follow(vec![wish(config, &lock(&self.shared.device), endpoints)])?;
+            let mut reconciler = lock(&self.shared.reconciler);
+            let endpoints = reconciler.endpoints();
+            reconciler.follow(vec![behind(config, &lock(&self.shared.device), endpoints)])?;
         }
         let wanted: Vec<_> = config.peers.iter().zip(&keys).collect();
         let changes = self.follow_peers(&wanted);

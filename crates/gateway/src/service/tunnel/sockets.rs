@@ -9,9 +9,9 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use anyhow::Context as _;
+use host::MARK;
 
 use crate::config::{self, versions};
-use crate::linux::claims::MARK;
 use crate::sys::{Arrivals, Head, Outbox, Udp};
 use tracing::debug;
 

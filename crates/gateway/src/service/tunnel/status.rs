@@ -84,8 +84,8 @@ impl Shared {
     /// How the tunnels are, together and each.
     pub(super) fn report(&self) -> Report {
         let (faults, kept_out) = {
-            let ways = lock(&self.ways);
-            (ways.faults(), ways.kept_out())
+            let reconciler = lock(&self.reconciler);
+            (reconciler.faults(), reconciler.kept_out())
         };
         let state = self.state();
         let now = self.now();

@@ -9,7 +9,7 @@ use caps::Capability;
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Uid;
 
-use crate::linux::belongings::namespace;
+use host::run::namespace;
 
 /// Whether a gateway of this network namespace answers at a socket.
 pub(super) fn is_alive(socket: &Path) -> bool {

@@ -30,6 +30,7 @@ use crate::reactor::has_input;
 
 pub use ask::{ask_explanation, ask_reload, ask_status, ask_switch};
 use place::Place;
+pub use place::remove_left;
 
 /// A client that has not asked, or not read its answer, after so long is cut off.
 const ASKING: Duration = Duration::from_secs(1);

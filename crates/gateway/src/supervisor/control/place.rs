@@ -15,7 +15,8 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
+use host::run::{RUN, base, folder, namespace};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc;
@@ -25,7 +26,8 @@ use tracing::warn;
 
 use super::far;
 use crate::linux::account::Account;
-use crate::linux::belongings::{RUN, base, folder, give_socket, namespace, own_folder, own_run};
+
+use crate::linux::belongings::{give_socket, own_folder, own_run};
 
 /// The folder of the locks that root's gateways hold, beside the folders of gateways.
 const LOCKS: &str = "lock";
@@ -201,6 +203,28 @@ impl Drop for Lock {
     .0.display()
 )]
 struct Taken(PathBuf);
+
+/// Removes what crashed gateways have left in this network namespace, and returns a line for each change.
+///
+/// # Errors
+/// When a gateway runs there, the kernel does not say what there is, or the right to change it is missing.
+pub fn remove_left() -> anyhow::Result<Vec<String>> {
+    let usual = Path::new(RUN).join(LOCKS).join(namespace().to_string());
+    let beside = candidates().into_iter().map(|socket| socket.with_added_extension("lock"));
+    for path in beside.chain([usual]) {
+        if let Ok(file) = open_lock(&path, false)
+            && matches!(
+                Flock::lock(file, FlockArg::LockExclusiveNonblock),
+                Err((_, Errno::EWOULDBLOCK))
+            )
+        {
+            bail!(
+                "a gateway runs in this network namespace: end `trackway run`, which removes all that it has made"
+            );
+        }
+    }
+    host::remove_left()
+}
 
 /// Where the sockets of this network namespace may be that this user's programs ask, the likeliest first.
 pub(super) fn candidates() -> Vec<PathBuf> {

@@ -1,18 +1,25 @@
 //! Reads the state of interfaces from the kernel, and changes a few settings of our own.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::{fs, io};
 
 use base::ethernet::Mac;
+use base::ip::Prefix;
 use nix::libc;
+use nix::net::if_::if_indextoname;
+use tracing::warn;
 
-use crate::linux::netlink::{self, Message, Netlink, Request};
+use crate::entry::Entry;
+use crate::netlink::{self, Message, Netlink, Request};
 
 const LINK_FIXED: usize = 16;
 const ADDRESS_FIXED: usize = 8;
 const NEIGHBOUR_FIXED: usize = 12;
 const NUD_FAILED: u16 = 0x20;
+/// A notice that a setting of an interface has changed: forwarding, or the reverse path filter
+/// (`linux/rtnetlink.h`).
+pub const RTM_NEWNETCONF: u16 = 80;
 
 /// The current state of an interface.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -48,7 +55,8 @@ impl LinkState {
         state.addresses = netlink.dump(&request, |message, addresses| {
             addresses.extend(parse_address(message, state.index));
         })?;
-        state.addresses.sort_by_key(|&address| (is_link_local(address), address));
+        // The first stays the first: the kernel tells primary addresses before secondary ones.
+        state.addresses.sort_by_key(|&address| (is_link_local(address), address.is_ipv6()));
         Ok(Some(state))
     }
 }
@@ -143,14 +151,17 @@ pub fn set_mac(netlink: &mut Netlink, index: u32, mac: Mac) -> io::Result<()> {
     netlink.ask(&request, |_| {})
 }
 
-/// Brings an interface up, without ARP.
+/// Switches an interface of ours on, without ARP.
 ///
 /// # Errors
 /// When the kernel refuses.
 pub fn bring_up(netlink: &mut Netlink, index: u32) -> io::Result<()> {
+    netlink.ask(&up_request(index), |_| {})
+}
+
+pub(crate) fn up_request(index: u32) -> Request {
     let flags = u32::from_ne_bytes((libc::IFF_UP | libc::IFF_NOARP).to_ne_bytes());
-    let request = Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, flags, flags));
-    netlink.ask(&request, |_| {})
+    Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, flags, flags))
 }
 
 /// Puts an interface into a group of interfaces, by its number.
@@ -174,21 +185,65 @@ pub fn set_mtu(netlink: &mut Netlink, index: u32, mtu: usize) -> io::Result<()> 
     netlink.ask(&request, |_| {})
 }
 
-/// Gives an interface an address and the network of its first `bits`.
-///
-/// # Errors
-/// When the kernel refuses.
-pub fn add_prefix(netlink: &mut Netlink, index: u32, address: IpAddr, bits: u8) -> io::Result<()> {
+/// Gives an interface an address and the network of its prefix.
+pub(crate) fn address_request(index: u32, prefix: Prefix) -> Request {
     let mut fixed = [0; ADDRESS_FIXED];
-    fixed[0] = netlink::family(address);
-    fixed[1] = bits;
+    fixed[0] = netlink::family(prefix.address());
+    fixed[1] = prefix.bits();
     fixed[3] = libc::RT_SCOPE_UNIVERSE;
     fixed[4..].copy_from_slice(&index.to_ne_bytes());
-    let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_REPLACE).unwrap_or_default();
-    let request = Request::set(libc::RTM_NEWADDR, flags, &fixed)
-        .with_address(libc::IFA_LOCAL, address)
-        .with_address(libc::IFA_ADDRESS, address);
-    netlink.ask(&request, |_| {})
+    let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
+    Request::set(libc::RTM_NEWADDR, flags, &fixed)
+        .with_address(libc::IFA_LOCAL, prefix.address())
+        .with_address(libc::IFA_ADDRESS, prefix.address())
+}
+
+/// The address of an interface that a message reports as there or gone.
+pub(crate) fn address_entry(message: Message<'_>) -> Option<Entry> {
+    let &[_, bits, _, _, a, b, c, d] = message.fixed::<ADDRESS_FIXED>()?;
+    let device = u32::from_ne_bytes([a, b, c, d]);
+    let prefix = Prefix::new(local_address(message)?, bits).ok()?;
+    Some(Entry::Address { device, prefix })
+}
+
+/// Which interfaces are switched on, and their addresses.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub(crate) fn states(netlink: &mut Netlink) -> io::Result<BTreeSet<Entry>> {
+    let request = Request::dump(libc::RTM_GETLINK, &[0; LINK_FIXED]);
+    let on = netlink.dump(&request, |message, on| {
+        on.extend(up(message).filter(|(_, is_up)| *is_up).map(|(device, _)| Entry::Up { device }));
+    })?;
+    let request = Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]);
+    let addresses =
+        netlink.dump(&request, |message, addresses| addresses.extend(address_entry(message)))?;
+    Ok(on.into_iter().chain(addresses).collect())
+}
+
+/// The name of an interface, or its number if there is none any more.
+#[must_use]
+pub fn name(index: u32) -> String {
+    let name = if_indextoname(index).ok().and_then(|name| name.into_string().ok());
+    name.unwrap_or_else(|| format!("interface {index}"))
+}
+
+/// Lets an interface carry IPv6, wherever that is off.
+pub fn enable_v6(interface: &str) {
+    set_sysctl(interface, "ipv6", "disable_ipv6", "0");
+}
+
+/// Gives a setting of an interface of ours a value, unless it has it. The setting goes with the interface. A machine
+/// without IPv6 has none of its settings; nothing is lost.
+pub fn set_sysctl(interface: &str, family: &str, key: &str, value: &str) {
+    let path = format!("/proc/sys/net/{family}/conf/{interface}/{key}");
+    let is_so = fs::read_to_string(&path).is_ok_and(|before| before.trim() == value);
+    if !is_so
+        && let Err(error) = fs::write(&path, value)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        warn!(%path, %error, "setting not changed");
+    }
 }
 
 fn link_fixed(index: u32, flags: u32, change: u32) -> [u8; LINK_FIXED] {
@@ -226,6 +281,14 @@ fn parse_link(message: Message<'_>) -> Option<LinkState> {
 fn parse_address(message: Message<'_>, of: u32) -> Option<IpAddr> {
     let &[.., a, b, c, d] = message.fixed::<ADDRESS_FIXED>()?;
     if message.kind != libc::RTM_NEWADDR || u32::from_ne_bytes([a, b, c, d]) != of {
+        return None;
+    }
+    local_address(message)
+}
+
+/// The interface's own address in a message about one.
+fn local_address(message: Message<'_>) -> Option<IpAddr> {
+    if !matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR) {
         return None;
     }
     let mut address = None;

@@ -19,6 +19,9 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
+// linux/rtnetlink.h
+const RTNLGRP_IPV4_NETCONF: u32 = 24;
+const RTNLGRP_IPV6_NETCONF: u32 = 25;
 const RTNLGRP_NEXTHOP: u32 = 32;
 const HEADER: usize = 16;
 const BUFFER: usize = 64 << 10;
@@ -154,7 +157,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Listens for changes of links, addresses, routes, policy rules and next hops.
+    /// Listens for changes of links, addresses, routes, policy rules, settings and next hops.
     ///
     /// # Errors
     /// When there are no descriptors left.
@@ -165,12 +168,18 @@ impl Monitor {
             | libc::RTMGRP_IPV6_IFADDR
             | libc::RTMGRP_IPV6_ROUTE;
         // These have numbers, and no names of their bits.
-        let numbered = [libc::RTNLGRP_IPV4_RULE, libc::RTNLGRP_IPV6_RULE, RTNLGRP_NEXTHOP];
+        let numbered = [
+            libc::RTNLGRP_IPV4_RULE,
+            libc::RTNLGRP_IPV6_RULE,
+            RTNLGRP_IPV4_NETCONF,
+            RTNLGRP_IPV6_NETCONF,
+            RTNLGRP_NEXTHOP,
+        ];
         let numbered = numbered.iter().fold(0, |groups, number| groups | 1 << (number - 1));
         Self::open_to(u32::from_ne_bytes(groups.to_ne_bytes()) | numbered)
     }
 
-    /// Listens for changes of links, neighbours, and IPv4's addresses and routes.
+    /// Listens for changes of links, neighbours, and IPv4's addresses, routes and settings.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -179,7 +188,8 @@ impl Monitor {
             | libc::RTMGRP_NEIGH
             | libc::RTMGRP_IPV4_IFADDR
             | libc::RTMGRP_IPV4_ROUTE;
-        Self::open_to(u32::from_ne_bytes(groups.to_ne_bytes()))
+        let settings = 1 << (RTNLGRP_IPV4_NETCONF - 1);
+        Self::open_to(u32::from_ne_bytes(groups.to_ne_bytes()) | settings)
     }
 
     fn open_to(groups: u32) -> io::Result<Self> {

@@ -7,6 +7,7 @@
 //! ```
 //! The file belongs to one network namespace, and is locked as long as its gateway lives.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
@@ -19,7 +20,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::libc;
 use tracing::{debug, info, warn};
 
-use super::belongings;
+use crate::run;
 
 /// All that are ever changed: a file says nothing of others.
 const KEYS: [&str; 4] = ["accept_redirects", "forwarding", "rp_filter", "send_redirects"];
@@ -31,7 +32,11 @@ static MEMORY: Mutex<Memory> = Mutex::new(Memory { file: None, all: Vec::new() }
 
 /// Changed settings, each with its value before.
 #[derive(Debug, Default)]
-pub(crate) struct Settings(Vec<Changed>);
+pub struct Settings {
+    changed: Vec<Changed>,
+    /// What could not be changed, and why.
+    refused: BTreeMap<String, String>,
+}
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Changed {
@@ -43,48 +48,73 @@ struct Changed {
 
 impl Settings {
     /// The value of a setting for an interface, or for `all` or `default`.
-    pub(crate) fn read(interface: &str, key: &str) -> Option<String> {
+    #[must_use]
+    pub fn read(interface: &str, key: &str) -> Option<String> {
         Some(fs::read_to_string(path(interface, key)).ok()?.trim().to_owned())
     }
 
     /// All interfaces except the loopback.
-    pub(crate) fn interfaces() -> Vec<String> {
+    #[must_use]
+    pub fn interfaces() -> Vec<String> {
         let Ok(folders) = fs::read_dir("/proc/sys/net/ipv4/conf") else { return Vec::new() };
         let names = folders.flatten().filter_map(|folder| folder.file_name().into_string().ok());
         names.filter(|name| !matches!(&name[..], "all" | "default" | "lo")).collect()
     }
 
     /// Changes a setting of an interface, and remembers the old value.
-    pub(crate) fn set(&mut self, interface: &str, key: &str, value: &str) {
+    pub fn set(&mut self, interface: &str, key: &str, value: &str) {
         debug_assert!(KEYS.contains(&key), "{key} would not be given back");
         let Some(before) = Self::read(interface, key) else { return };
         if before == value {
+            self.refused.remove(&path(interface, key));
             return;
         }
-        let [interface, key, now] = [interface, key, value].map(str::to_owned);
-        let changed = Changed { interface, key, before, now };
+        let [of, what, now] = [interface, key, value].map(str::to_owned);
+        let changed = Changed { interface: of, key: what, before: before.clone(), now };
         // An interface that went and came begins with the defaults; the first value is given back.
-        let is_first = !self.0.iter().any(|it| it.path() == changed.path());
+        let is_first = !self.changed.iter().any(|it| it.path() == changed.path());
         if is_first {
             memory().add(changed.clone());
         }
         if let Err(error) = fs::write(changed.path(), value) {
-            warn!(setting = %changed, %error, "setting not changed");
+            let why = format!(
+                "net.ipv4.conf.{interface}.{key} is {before} and cannot be changed: {error}: {}; `sysctl -w \
+                 net.ipv4.conf.{interface}.{key}={value}` by whoever may",
+                consequence(key)
+            );
+            if self.refused.insert(changed.path(), why.clone()).is_none() {
+                warn!("{why}");
+            }
             if is_first {
                 memory().remove(&changed);
             }
             return;
         }
+        self.refused.remove(&changed.path());
         info!(setting = %changed, now = value, "setting changed until the end");
         if is_first {
-            self.0.push(changed);
+            self.changed.push(changed);
         }
+    }
+
+    /// What could not be changed, in words for an operator.
+    pub fn faults(&self) -> impl Iterator<Item = String> {
+        self.refused.values().cloned()
+    }
+}
+
+/// What happens while a setting is not as it should be.
+fn consequence(key: &str) -> &'static str {
+    match key {
+        "rp_filter" => "packets whose answers leave by a device of ours are dropped here",
+        "forwarding" => "packets of others are not forwarded",
+        _ => "hosts may be told of ways that do not exist",
     }
 }
 
 impl Drop for Settings {
     fn drop(&mut self) {
-        while let Some(changed) = self.0.pop() {
+        while let Some(changed) = self.changed.pop() {
             if changed.give_back() {
                 debug!(setting = %changed, "setting given back");
             }
@@ -98,7 +128,7 @@ impl Drop for Settings {
 ///
 /// # Errors
 /// When a gateway runs, or what it has left cannot be read.
-pub(crate) fn give_back() -> anyhow::Result<Vec<String>> {
+pub fn give_back() -> anyhow::Result<Vec<String>> {
     let at = place();
     let said = || format!("cannot give back the settings in {}", at.display());
     let mut options = OpenOptions::new();
@@ -220,7 +250,7 @@ fn memory() -> MutexGuard<'static, Memory> {
 }
 
 fn place() -> PathBuf {
-    belongings::folder().join(belongings::NOTES[0])
+    run::folder().join(run::NOTES[0])
 }
 
 fn path(interface: &str, key: &str) -> String {

@@ -1,4 +1,4 @@
-//! Plans the routes and rules needed for the networks behind a device.
+//! What services want of the host: networks behind their devices, and marked packets led to this host.
 //!
 //! Most are routes of the main table, where everybody looks for them. In the main table a default route, or a
 //! route to a peer's own endpoint, would lead a service into itself; and a route to a network with another
@@ -20,7 +20,7 @@ use std::net::IpAddr;
 
 use base::ip::Prefix;
 
-use super::entry::{Entry, Owner, Rule, Table};
+use crate::entry::{Entry, Owner, Rule, Table};
 
 /// The tunnel's table of default routes; one of `n` bits is in the table with `n` added.
 const TABLES: u32 = 51_900;
@@ -32,31 +32,60 @@ const RULES: u32 = 30_000;
 const RULES_EACH: u32 = 6;
 const LONGEST: u8 = 128;
 
-/// The routes wished to the networks behind a device.
+/// A device of a service, and the networks behind it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Wish {
+pub struct DeviceRoutes {
     /// Whose device it is.
-    pub(crate) owner: Owner,
+    pub owner: Owner,
     /// The number of the device in front of the networks.
-    pub(crate) device: u32,
+    pub device: u32,
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
     /// The networks, each with the name of its owner.
-    pub(crate) routes: Vec<(String, Prefix)>,
-    /// Networks of the device's own addresses: the kernel makes their routes.
-    pub(crate) own: Vec<Prefix>,
+    pub routes: Vec<(String, Prefix)>,
+    /// The device's own addresses: the kernel makes the routes to their networks.
+    pub addresses: Vec<Prefix>,
     /// Where the service itself sends to.
-    pub(crate) endpoints: BTreeSet<IpAddr>,
-    /// Networks with rival routes of other programs, claimed all the same.
-    pub(crate) taken: BTreeSet<Prefix>,
+    pub endpoints: BTreeSet<IpAddr>,
+    /// Networks with routes of other programs, whose place ours does not take: ours stand aside, before them. None at
+    /// first: the [`crate::Reconciler`] finds them.
+    pub displaced: BTreeSet<Prefix>,
     /// Whether packets may leave otherwise while the service is gone.
-    pub(crate) is_open: bool,
+    pub is_open: bool,
+    /// Whether errors that the service sends to programs of this host come from this host's own address.
+    pub speaks: bool,
 }
 
-impl Wish {
-    /// The routes and rules that the kernel needs for this wish.
-    pub(crate) fn plan(&self) -> BTreeSet<Entry> {
-        let mut plan = BTreeSet::new();
+/// Marked packets that are delivered to this host whatever their address: by a rule, and a table of routes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Lead {
+    /// The mark of the packets.
+    pub mark: u32,
+    /// The bits of the mark that count.
+    pub mask: u32,
+    /// Number of the table of routes.
+    pub table: u32,
+    /// Priority of the rule that leads to the table.
+    pub priority: u32,
+}
+
+impl Lead {
+    /// What the kernel needs for packets of one version of IP.
+    #[must_use]
+    pub fn entries(&self, is_v6: bool) -> [Entry; 2] {
+        let table = Table::Own(self.table);
+        let rule = Rule::Marked { mark: self.mark, mask: self.mask, table };
+        [Entry::Here { is_v6, table }, Entry::Rule { is_v6, priority: self.priority, rule }]
+    }
+}
+
+impl DeviceRoutes {
+    /// What the kernel needs for the device.
+    pub(crate) fn entries(&self) -> BTreeSet<Entry> {
+        let device = self.device;
+        let address = |&prefix: &Prefix| Entry::Address { device, prefix };
+        let mut plan: BTreeSet<_> = self.addresses.iter().map(address).collect();
+        plan.insert(Entry::Up { device });
         let service = u32::from(self.owner.position());
         for to in self.networks() {
             let table = if self.is_aside(&to) {
@@ -72,7 +101,8 @@ impl Wish {
             if !self.is_open {
                 plan.insert(Entry::Unreachable { to, table });
             }
-            let is_made = table == Table::Main && self.own.iter().any(|own| own.network() == to);
+            let is_made =
+                table == Table::Main && self.addresses.iter().any(|own| own.network() == to);
             if !is_made {
                 plan.insert(Entry::Route { to, table, device: self.device });
             }
@@ -98,7 +128,7 @@ impl Wish {
 
     /// Whether the route to a network stands in a table of its own.
     pub(crate) fn is_aside(&self, to: &Prefix) -> bool {
-        to.bits() == 0 || self.taken.contains(to) || self.has_endpoint_in(to)
+        to.bits() == 0 || self.displaced.contains(to) || self.has_endpoint_in(to)
     }
 }
 
@@ -106,22 +136,24 @@ impl Wish {
 mod tests {
     use super::*;
 
-    fn wish(routes: &[&str]) -> Wish {
+    fn of(routes: &[&str]) -> DeviceRoutes {
         let of_peer = |route: &&str| ("peer".to_owned(), route.parse().unwrap());
         let routes = routes.iter().map(of_peer).collect();
-        Wish { device: 7, routes, ..Wish::default() }
+        DeviceRoutes { device: 7, routes, ..DeviceRoutes::default() }
     }
 
-    fn said(wish: &Wish) -> Vec<String> {
-        wish.plan().iter().map(ToString::to_string).collect()
+    fn said(wanted: &DeviceRoutes) -> Vec<String> {
+        let is_of_device =
+            |entry: &&Entry| matches!(entry, Entry::Up { .. } | Entry::Address { .. });
+        wanted.entries().iter().filter(|it| !is_of_device(it)).map(ToString::to_string).collect()
     }
 
     #[test]
     fn each_network_has_a_route_and_what_refuses_its_packets_otherwise() {
-        let wish = wish(&["10.2.0.0/16", "fd02::/64"]);
+        let wanted = of(&["10.2.0.0/16", "fd02::/64"]);
 
         assert_eq!(
-            said(&wish),
+            said(&wanted),
             [
                 "unreachable 10.2.0.0/16 in table main",
                 "unreachable fd02::/64 in table main",
@@ -129,23 +161,27 @@ mod tests {
                 "route to fd02::/64 in table main",
             ]
         );
-        assert!(!wish.has_rules());
+        assert!(!wanted.has_rules());
     }
 
     #[test]
     fn nothing_refuses_where_packets_may_leave_otherwise() {
-        let wish = Wish { is_open: true, ..wish(&["10.2.0.0/16", "0.0.0.0/0"]) };
+        let wanted = DeviceRoutes { is_open: true, ..of(&["10.2.0.0/16", "0.0.0.0/0"]) };
 
-        assert!(said(&wish).iter().all(|said| !said.contains("unreachable")), "{:?}", said(&wish));
+        assert!(
+            said(&wanted).iter().all(|said| !said.contains("unreachable")),
+            "{:?}",
+            said(&wanted)
+        );
     }
 
     #[test]
     fn a_network_with_an_endpoint_and_a_default_route_stand_aside() {
         let endpoints = ["192.0.2.2".parse().unwrap()].into();
-        let wish = Wish { endpoints, ..wish(&["192.0.0.0/16", "10.2.0.0/16", "::/0"]) };
+        let wanted = DeviceRoutes { endpoints, ..of(&["192.0.0.0/16", "10.2.0.0/16", "::/0"]) };
 
         assert_eq!(
-            said(&wish),
+            said(&wanted),
             [
                 "unreachable 10.2.0.0/16 in table main",
                 "unreachable 192.0.0.0/16 in table 51916",
@@ -159,15 +195,17 @@ mod tests {
                 "IPv6 rule 30769: unmarked to table 51900",
             ]
         );
-        assert!(wish.has_rules());
+        assert!(wanted.has_rules());
     }
 
     #[test]
-    fn a_network_that_is_taken_stands_aside_and_one_of_the_devices_own_is_there() {
-        let (own, taken) = (vec!["10.9.0.1/24".parse().unwrap()], ["10.2.0.0/16".parse().unwrap()]);
-        let wish = Wish { own, taken: taken.into(), ..wish(&["10.2.0.0/16", "10.9.0.0/24"]) };
+    fn a_displaced_network_stands_aside_and_one_of_the_devices_own_is_there() {
+        let addresses = vec!["10.9.0.1/24".parse().unwrap()];
+        let displaced = ["10.2.0.0/16".parse().unwrap()].into();
+        let networks = ["10.2.0.0/16", "10.9.0.0/24"];
+        let wanted = DeviceRoutes { addresses, displaced, ..of(&networks) };
 
-        let said = said(&wish);
+        let said = said(&wanted);
         assert!(said.contains(&"route to 10.2.0.0/16 in table 51916".to_owned()), "{said:?}");
         assert!(said.contains(&"unreachable 10.9.0.0/24 in table main".to_owned()), "{said:?}");
         assert!(said.iter().all(|said| !said.contains("route to 10.9")), "{said:?}");
@@ -175,9 +213,9 @@ mod tests {
 
     #[test]
     fn each_service_has_tables_and_rules_of_its_own_and_the_longest_network_comes_first() {
-        let of = |owner, routes: &[&str]| said(&Wish { owner, ..wish(routes) });
+        let said = |owner, routes: &[&str]| said(&DeviceRoutes { owner, ..of(routes) });
         let rules = |owner| -> Vec<_> {
-            let said = of(owner, &["0.0.0.0/0", "::/0"]);
+            let said = said(owner, &["0.0.0.0/0", "::/0"]);
             said.into_iter().filter(|said| said.contains("rule")).collect()
         };
 
@@ -189,13 +227,13 @@ mod tests {
             "{client:?}"
         );
         let plan = |owner, bits| {
-            let taken = [format!("10.0.0.0/{bits}").parse().unwrap()].into();
-            Wish { owner, taken, ..wish(&[&format!("10.0.0.0/{bits}")]) }.plan()
+            let displaced = [format!("10.0.0.0/{bits}").parse().unwrap()].into();
+            DeviceRoutes { owner, displaced, ..of(&[&format!("10.0.0.0/{bits}")]) }.entries()
         };
         let priorities = |owner, bits| -> Vec<u32> {
             let priority = |entry: &Entry| match entry {
                 Entry::Rule { priority, .. } => Some(*priority),
-                Entry::Route { .. } | Entry::Unreachable { .. } => None,
+                _ => None,
             };
             plan(owner, bits).iter().filter_map(priority).collect()
         };

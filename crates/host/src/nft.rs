@@ -19,10 +19,10 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::SockProtocol;
 
-use super::netlink::{self, Netlink, Request};
+use crate::netlink::{self, Netlink, Request};
 
 /// Name of the table.
-pub(crate) const TABLE: &str = "trackway";
+pub const TABLE: &str = "trackway";
 
 /// A word unknown to `nft`: the complaint about the word shows that `nft` has read all orders before.
 const MARKER: &str = "trackway_marker";
@@ -44,7 +44,7 @@ const SAID: usize = 64 << 10;
 ///
 /// # Errors
 /// When `nft` is missing or refuses; `needs` says what the kernel must have for this table.
-pub(crate) fn apply(family: &str, orders: &[String], needs: &str) -> anyhow::Result<()> {
+pub fn apply(family: &str, orders: &[String], needs: &str) -> anyhow::Result<()> {
     let mut process = spawn(&["-f", "-"])?;
     let mut input = process.stdin.take().context("no pipe to `nft`")?;
     // `nft` reads all input before it acts, and prints little.
@@ -95,7 +95,7 @@ fn spawn(arguments: &[&str]) -> anyhow::Result<Child> {
 
 /// The process that owns a table.
 #[derive(Debug)]
-pub(crate) struct Nft {
+pub struct Nft {
     process: Child,
     orders: ChildStdin,
     complaints: ChildStderr,
@@ -106,7 +106,7 @@ impl Nft {
     ///
     /// # Errors
     /// When `nft` is missing or refuses; `needs` says what the kernel must have for this table.
-    pub(crate) fn start(family: &str, orders: &[String], needs: &str) -> anyhow::Result<Self> {
+    pub fn start(family: &str, orders: &[String], needs: &str) -> anyhow::Result<Self> {
         let mut process = spawn(&["-i"])?;
         let (Some(input), Some(complaints)) = (process.stdin.take(), process.stderr.take()) else {
             bail!("no pipe to `nft`");
@@ -124,12 +124,7 @@ impl Nft {
     ///
     /// # Errors
     /// When `nft` has ended or refuses.
-    pub(crate) fn change(
-        &mut self,
-        family: &str,
-        orders: &[String],
-        needs: &str,
-    ) -> anyhow::Result<()> {
+    pub fn change(&mut self, family: &str, orders: &[String], needs: &str) -> anyhow::Result<()> {
         self.order(orders)?;
         self.write(MARKER)?;
         let said = self.listen_for(MARKER)?;
@@ -141,7 +136,7 @@ impl Nft {
     ///
     /// # Errors
     /// When `nft` has ended.
-    pub(crate) fn complaints(&mut self) -> anyhow::Result<String> {
+    pub fn complaints(&mut self) -> anyhow::Result<String> {
         let mut said = Vec::new();
         let mut buffer = [0; 4096];
         loop {
@@ -160,7 +155,7 @@ impl Nft {
     ///
     /// # Errors
     /// When `nft` has ended.
-    pub(crate) fn order(&mut self, orders: &[String]) -> anyhow::Result<()> {
+    pub fn order(&mut self, orders: &[String]) -> anyhow::Result<()> {
         self.write(&orders.join("; "))
     }
 
@@ -246,7 +241,7 @@ pub(super) fn kind(message: u16) -> u16 {
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub(crate) fn counters(family: i32) -> io::Result<Vec<(String, u64, u64)>> {
+pub fn counters(family: i32) -> io::Result<Vec<(String, u64, u64)>> {
     counters_of(TABLE, family)
 }
 
@@ -254,7 +249,7 @@ pub(crate) fn counters(family: i32) -> io::Result<Vec<(String, u64, u64)>> {
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub(crate) fn counters_of(table: &str, family: i32) -> io::Result<Vec<(String, u64, u64)>> {
+pub fn counters_of(table: &str, family: i32) -> io::Result<Vec<(String, u64, u64)>> {
     let fixed = fixed(family);
     let request = Request::dump(kind(NFT_MSG_GETOBJ), &fixed)
         .with(NFTA_OBJ_TABLE, format!("{table}\0").as_bytes())

@@ -1,6 +1,8 @@
 //! Removes what a crashed gateway has left in this network namespace.
 
-use super::{claims, fence, settings};
+use anyhow::Context as _;
+
+use crate::{fence, fib, reconcile, settings};
 
 /// Removes routes, rules and tables of nftables, restores settings, and returns a line for each change.
 ///
@@ -8,8 +10,9 @@ use super::{claims, fence, settings};
 /// When a gateway runs, the kernel does not say what there is, or the right to change it is missing.
 pub fn remove_left() -> anyhow::Result<Vec<String>> {
     let given = settings::give_back()?;
-    let mut removed = claims::remove_all()?;
+    let mut removed = reconcile::remove_all()?;
     removed.extend(fence::remove_all()?);
+    removed.extend(fib::remove_all().context("cannot ask the kernel")?);
     let given = given.into_iter().map(|setting| format!("set back: {setting}"));
     let removed = removed.into_iter().map(|entry| format!("removed: {entry}"));
     Ok(given.chain(removed).collect())

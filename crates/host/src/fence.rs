@@ -25,12 +25,13 @@ use nix::libc;
 use nix::sys::socket::SockProtocol;
 use tracing::{info, warn};
 
-use super::claims::{MARK, Owner, Wish};
-use super::netlink::{Message, Monitor, Netlink, Request};
-use super::nft;
+use crate::desired::DeviceRoutes;
+use crate::entry::{MARK, Owner};
+use crate::netlink::{Message, Monitor, Netlink, Request};
+use crate::nft;
 
 /// The interface group of our own devices: their services check source addresses themselves.
-pub(crate) const GROUP: u32 = 0x7472_776b;
+pub const GROUP: u32 = 0x7472_776b;
 const FAMILY: &str = "inet";
 /// Name of the counter of dropped packets.
 const COUNTER: &str = "in-clear";
@@ -48,7 +49,8 @@ const NFTA_RULE_TABLE: u16 = 1;
 /// What a service keeps out.
 #[derive(Debug)]
 pub(crate) struct Fence {
-    owner: Owner,
+    /// Name of the table.
+    table: &'static str,
     plan: Plan,
     /// Rules in the kernel as it was made.
     rules: usize,
@@ -73,15 +75,16 @@ struct Plan {
 }
 
 impl Fence {
-    /// Nothing is kept out yet.
-    pub(crate) fn new(owner: Owner) -> Self {
-        Self { owner, plan: Plan::default(), rules: 0, fault: None }
+    /// Keeps nothing out yet; a service without devices has no fence.
+    pub(crate) fn new(owner: Owner) -> Option<Self> {
+        let table = table(owner)?;
+        Some(Self { table, plan: Plan::default(), rules: 0, fault: None })
     }
 
     /// From now on keeps out packets that should come by these devices; stations of the MANET come by the interfaces
     /// `radios`.
-    pub(crate) fn follow(&mut self, wishes: &[Wish], radios: &BTreeSet<String>) {
-        let plan = Plan::of(wishes, radios);
+    pub(crate) fn follow(&mut self, devices: &[DeviceRoutes], radios: &BTreeSet<String>) {
+        let plan = Plan::of(devices, radios);
         if plan != self.plan {
             self.plan = plan;
             self.make();
@@ -90,20 +93,20 @@ impl Fence {
 
     /// Makes the table again if somebody has removed it or parts of it; returns whether parts were missing.
     pub(crate) fn restore(&mut self) -> bool {
-        let is_whole = || rules_of(self.owner).is_ok_and(|count| count == self.rules);
+        let is_whole = || rules_of(self.table).is_ok_and(|count| count == self.rules);
         if self.fault.is_some() || is_whole() {
             return false;
         }
         self.make();
         if self.fault.is_none() {
-            warn!(table = table(self.owner), "the table was gone, and is made again");
+            warn!(table = self.table, "the table was gone, and is made again");
         }
         true
     }
 
     /// Packets that were dropped.
     pub(crate) fn dropped(&self) -> u64 {
-        let counters = nft::counters_of(table(self.owner), libc::NFPROTO_INET).unwrap_or_default();
+        let counters = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
         let its = counters.iter().find(|(name, ..)| name == COUNTER);
         its.map_or(0, |(_, packets, _)| *packets)
     }
@@ -115,7 +118,7 @@ impl Fence {
     }
 
     fn make(&mut self) {
-        let outcome = nft::apply(FAMILY, &self.plan.script(table(self.owner)), NEEDS);
+        let outcome = nft::apply(FAMILY, &self.plan.script(self.table), NEEDS);
         let fault = outcome.err().map(|why| format!("{why:#}"));
         match (&fault, &self.fault) {
             (Some(why), before) if before.as_ref() != Some(why) => {
@@ -127,14 +130,16 @@ impl Fence {
             _ => {}
         }
         self.fault = fault;
-        self.rules = rules_of(self.owner).unwrap_or(0);
+        self.rules = rules_of(self.table).unwrap_or(0);
     }
 }
 
 /// Removes a service's table, whether it runs or not.
-pub(super) fn give_up(owner: Owner) {
-    if let Err(error) = remove(owner) {
-        warn!(table = table(owner), %error, "table not removed: `trackway down` does it");
+pub(crate) fn give_up(owner: Owner) {
+    if let Some(table) = table(owner)
+        && let Err(error) = remove(table)
+    {
+        warn!(table, %error, "table not removed: `trackway down` does it");
     }
 }
 
@@ -142,21 +147,21 @@ pub(super) fn give_up(owner: Owner) {
 ///
 /// # Errors
 /// When the right to is missing.
-pub(super) fn remove_all() -> anyhow::Result<Vec<String>> {
+pub(crate) fn remove_all() -> anyhow::Result<Vec<String>> {
     let mut removed = Vec::new();
-    for owner in Owner::ALL {
-        let name = format!("nftables table {FAMILY} {}", table(owner));
-        if remove(owner).with_context(|| format!("cannot remove the {name}"))? {
+    for table in Owner::ALL.into_iter().filter_map(table) {
+        let name = format!("nftables table {FAMILY} {table}");
+        if remove(table).with_context(|| format!("cannot remove the {name}"))? {
             removed.push(name);
         }
     }
     Ok(removed)
 }
 
-/// Removes the table of a service; returns whether there was one.
-fn remove(owner: Owner) -> io::Result<bool> {
+/// Removes a table; returns whether there was one.
+fn remove(table: &str) -> io::Result<bool> {
     let request = Request::set(nft::kind(NFT_MSG_DELTABLE), 0, &nft::fixed(libc::NFPROTO_INET))
-        .with(NFTA_TABLE_NAME, format!("{}\0", table(owner)).as_bytes());
+        .with(NFTA_TABLE_NAME, format!("{table}\0").as_bytes());
     let mut netlink = match Netlink::open_to(SockProtocol::NetlinkNetFilter) {
         // The kernel has no netfilter tables at all.
         Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => return Ok(false),
@@ -174,19 +179,19 @@ fn remove(owner: Owner) -> io::Result<bool> {
 
 /// Tells when rules or tables of nftables are removed; whether that was so.
 #[derive(Debug)]
-pub(super) struct Removals(Monitor);
+pub(crate) struct Removals(Monitor);
 
 impl Removals {
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         Monitor::open_for(SockProtocol::NetlinkNetFilter, GROUP_OF_TABLES).map(Self)
     }
 
-    pub(super) fn monitor(&self) -> &Monitor {
+    pub(crate) fn monitor(&self) -> &Monitor {
         &self.0
     }
 
     /// Reads at most so many datagrams waiting from the kernel; returns whether they report a removal.
-    pub(super) fn read(&mut self, most: usize) -> io::Result<bool> {
+    pub(crate) fn read(&mut self, most: usize) -> io::Result<bool> {
         let mut is_removed = false;
         let is_lossy = self.0.read_some(most, |message: Message<'_>| {
             let [number, of] = message.kind.to_le_bytes();
@@ -196,8 +201,8 @@ impl Removals {
     }
 }
 
-fn rules_of(owner: Owner) -> io::Result<usize> {
-    let name = format!("{}\0", table(owner));
+fn rules_of(table: &str) -> io::Result<usize> {
+    let name = format!("{table}\0");
     let request = Request::dump(nft::kind(NFT_MSG_GETRULE), &nft::fixed(libc::NFPROTO_INET))
         .with(NFTA_RULE_TABLE, name.as_bytes());
     let mut netlink = Netlink::open_to(SockProtocol::NetlinkNetFilter)?;
@@ -208,25 +213,30 @@ fn rules_of(owner: Owner) -> io::Result<usize> {
     Ok(found.len())
 }
 
-/// Name of a service's table.
-fn table(owner: Owner) -> &'static str {
+/// Name of a service's table; a service without devices has none.
+fn table(owner: Owner) -> Option<&'static str> {
     match owner {
-        Owner::Tunnel => "trackway_tunnel",
-        Owner::IpClient => "trackway_ipclient",
-        Owner::Gre => "trackway_gre",
+        Owner::Tunnel => Some("trackway_tunnel"),
+        Owner::IpClient => Some("trackway_ipclient"),
+        Owner::Gre => Some("trackway_gre"),
+        Owner::HfPep | Owner::Sar => None,
     }
 }
 
 impl Plan {
-    fn of(wishes: &[Wish], radios: &BTreeSet<String>) -> Self {
-        let all: BTreeSet<_> = wishes.iter().flat_map(Wish::networks).collect();
+    fn of(devices: &[DeviceRoutes], radios: &BTreeSet<String>) -> Self {
+        let all: BTreeSet<_> = devices.iter().flat_map(DeviceRoutes::networks).collect();
         let is_default = [true, false]
             .map(|is_v4| all.iter().any(|it| it.bits() == 0 && it.address().is_ipv4() == is_v4));
         Self {
-            devices: wishes.iter().map(|wish| wish.name.clone()).collect(),
+            devices: devices.iter().map(|device| device.name.clone()).collect(),
             networks: all.into_iter().filter(|network| network.bits() > 0).collect(),
             is_default,
-            addresses: wishes.iter().flat_map(|wish| &wish.own).map(Prefix::address).collect(),
+            addresses: devices
+                .iter()
+                .flat_map(|device| &device.addresses)
+                .map(Prefix::address)
+                .collect(),
             radios: radios.clone(),
         }
     }
@@ -323,17 +333,17 @@ fn quoted(names: &BTreeSet<String>) -> String {
 mod tests {
     use super::*;
 
-    fn wish(name: &str, routes: &[&str], own: &[&str]) -> Wish {
+    fn of(name: &str, routes: &[&str], own: &[&str]) -> DeviceRoutes {
         let routes = routes.iter().map(|it| (name.to_owned(), it.parse().unwrap())).collect();
-        let own = own.iter().map(|it| it.parse().unwrap()).collect();
-        Wish { name: name.to_owned(), routes, own, ..Wish::default() }
+        let addresses = own.iter().map(|it| it.parse().unwrap()).collect();
+        DeviceRoutes { name: name.to_owned(), routes, addresses, ..DeviceRoutes::default() }
     }
 
     #[test]
     fn the_table_is_this() {
         let routes = ["10.2.0.0/16", "10.2.3.0/24", "10.9.0.2/32", "::/0"];
-        let wish = wish("trackway-nc0", &routes, &["10.9.0.1/24"]);
-        let plan = Plan::of(&[wish], &["wlan0".to_owned()].into());
+        let wanted = of("trackway-nc0", &routes, &["10.9.0.1/24"]);
+        let plan = Plan::of(&[wanted], &["wlan0".to_owned()].into());
 
         let expected = [
             "add table inet trackway_tunnel",
@@ -356,6 +366,6 @@ mod tests {
             "add rule inet trackway_tunnel prerouting iifname != { \"wlan0\" } meta nfproto ipv6 fib daddr type unicast \
              fib saddr oifname { \"trackway-nc0\" } counter name in-clear drop",
         ];
-        assert_eq!(plan.script(table(Owner::Tunnel)), expected);
+        assert_eq!(plan.script(table(Owner::Tunnel).unwrap()), expected);
     }
 }

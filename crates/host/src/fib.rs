@@ -6,8 +6,8 @@
 //! ```
 //! No order replaces a route: the kernel refuses a new route if another program's route has its prefix and
 //! metric, a next hop changes by adding the new route before deleting the old one, and each deletion names our
-//! protocol. The kernel keeps the routes of a killed gateway, so the first step is to reconcile with an
-//! empty table.
+//! protocol. The kernel keeps the routes of a killed gateway: the next start removes them, and so does
+//! `trackway down`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use base::ip::Prefix;
 use nix::libc;
 use tracing::debug;
 
-use super::netlink::{self, Message, Netlink, Request};
+use crate::netlink::{self, Message, Netlink, Request};
 
 /// Who made a route, as `ip route` shows it (rtm_protocol): a number that nobody is known to use.
 pub const PROTOCOL: u8 = 116;
@@ -138,7 +138,7 @@ impl Fib {
             return Ok(());
         }
         self.source = source;
-        self.reconcile()
+        self.reconcile().map(drop)
     }
 
     /// Sends packets for this target to this hop from now on; returns whether that succeeded, or why not.
@@ -186,11 +186,12 @@ impl Fib {
         }
     }
 
-    /// Makes the kernel's routes match the wanted routes.
+    /// Makes the kernel's routes match the wanted routes; returns whether all stand there that no other program's
+    /// route keeps out.
     ///
     /// # Errors
     /// When the kernel does not say what routes there are.
-    pub fn reconcile(&mut self) -> io::Result<()> {
+    pub fn reconcile(&mut self) -> io::Result<bool> {
         let found = self.found()?;
         for held in self.routes.values_mut() {
             held.installed = None;
@@ -211,18 +212,23 @@ impl Fib {
             .filter(is_missing)
             .map(|(target, held)| (*target, held.hop))
             .collect();
+        let mut has_all = true;
         for (target, hop) in missing {
             // One with another next hop or source may stand there, and be ours.
             let has_other = surplus.iter().any(|it| it.target == target);
-            if self.install(target, hop, has_other) == Outcome::Set {
-                self.stats.routes_restored += 1;
-                self.routes.insert(target, Held { hop, installed: Some((hop, self.source)) });
+            match self.install(target, hop, has_other) {
+                Outcome::Set => {
+                    self.stats.routes_restored += 1;
+                    self.routes.insert(target, Held { hop, installed: Some((hop, self.source)) });
+                }
+                Outcome::Refused => has_all = false,
+                Outcome::Conflicting => {}
             }
         }
         for it in surplus {
             self.delete(it.target, it.hop, it.source);
         }
-        Ok(())
+        Ok(has_all)
     }
 
     /// How many routes stand in the kernel.
@@ -277,6 +283,26 @@ impl Fib {
         })?;
         Ok(found.into_iter().map(|(_, found)| found).collect())
     }
+}
+
+/// Removes the routes that a killed gateway has left, and returns them.
+///
+/// # Errors
+/// When the kernel does not say what routes there are.
+pub(crate) fn remove_all() -> io::Result<Vec<String>> {
+    let mut fib = Fib {
+        netlink: Netlink::open()?,
+        source: None,
+        routes: BTreeMap::new(),
+        stats: Stats::default(),
+    };
+    let found = fib.found()?;
+    for it in &found {
+        fib.delete(it.target, it.hop, it.source);
+    }
+    let said =
+        |it: &Found| format!("route to {}/{} of the MANET", it.target.address, it.target.bits);
+    Ok(found.iter().map(said).collect())
 }
 
 impl Drop for Fib {

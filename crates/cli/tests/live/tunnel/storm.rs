@@ -1,0 +1,171 @@
+//! Others change the host at random while a tunnel carries packets: three seconds later all is as it should be, or a
+//! fault says what is missing; nothing of others is touched, and no packet leaves in clear.
+//!
+//! `TRACKWAY_SEED=7 TRACKWAY_SEQUENCES=1000` chooses which sequences of actions run, and how many.
+
+use std::env;
+use std::fmt::Write as _;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use base::rng::Rng;
+use nix::sys::signal::Signal;
+
+use super::{Net, SOON, TRACKWAY};
+use crate::namespaces::wait_until;
+
+/// Actions of a sequence.
+const ACTIONS: usize = 20;
+/// After the last action of a sequence.
+const CALM: Duration = Duration::from_secs(3);
+const INSIDE: [&str; 2] = ["10.77.0.2", "fd77::2"];
+
+/// What is done to the host of gateway 0, a line of commands each; `;` separates them.
+const COMMANDS: [&str; 34] = [
+    "ip link set trackway-nc0 down",
+    "ip link set trackway-nc0 down; ip link set trackway-nc0 up",
+    "ip address del 10.77.0.1/24 dev trackway-nc0",
+    "ip address del fd77::1/64 dev trackway-nc0",
+    "ip address flush dev trackway-nc0",
+    "ip address add 10.77.0.200/24 dev trackway-nc0; ip address del 10.77.0.1/24 dev trackway-nc0",
+    "ip route del 10.77.0.2/32 dev trackway-nc0",
+    "ip route del fd77::2/128 dev trackway-nc0",
+    "ip route flush proto 117",
+    "ip -6 route flush proto 117",
+    "ip route del unreachable 10.77.0.2 metric 4000000000",
+    "ip route flush dev trackway-nc0",
+    "ip route flush table 51932",
+    "ip rule del pref 30576",
+    "ip rule del pref 30577",
+    "ip rule flush; ip rule add pref 32766 table main; ip rule add pref 32767 table default",
+    "ip route add 10.77.0.2/32 via 10.9.1.2",
+    "ip route del 10.77.0.2/32 via 10.9.1.2",
+    "ip route add 10.77.0.2/32 via 10.9.1.2 metric 100",
+    "ip route del 10.77.0.2/32 via 10.9.1.2 metric 100",
+    "ip route replace fd77::2/128 via fd09::2",
+    "ip route del fd77::2/128 via fd09::2",
+    "ip route add 198.51.100.0/24 via 10.9.1.2",
+    "ip rule add pref 31000 to 198.51.100.0/24 table main",
+    "nft flush ruleset",
+    "nft delete table inet trackway_tunnel",
+    "nft flush chain inet trackway_tunnel prerouting",
+    "sysctl -qw net.ipv4.conf.all.rp_filter=1",
+    "sysctl -qw net.ipv4.conf.eth1.rp_filter=1",
+    "sysctl -qw net.ipv4.conf.trackway-nc0.accept_local=0",
+    "sysctl -qw net.ipv6.conf.trackway-nc0.disable_ipv6=1",
+    "sysctl -qw net.ipv6.conf.trackway-nc0.disable_ipv6=1; sysctl -qw net.ipv6.conf.trackway-nc0.disable_ipv6=0",
+    "ip link set eth1 down; ip link set eth1 up; ip address replace fd09::1/64 dev eth1 nodad; \
+     ip route replace default via 10.9.1.2; ip -6 route replace default via fd09::2",
+    "ip link set lo up",
+];
+
+/// What is done to the gateway itself.
+#[derive(Clone, Copy, Debug)]
+enum Blow {
+    Kill,
+    Pause,
+    Reload,
+    DeleteDevice,
+}
+
+impl Net {
+    /// Does something to the host or to the gateway, and says what.
+    fn strike(&mut self, rng: &mut Rng) -> String {
+        let choices = COMMANDS.len() + 4;
+        match rng.below(choices as u64) as usize {
+            at if at < COMMANDS.len() => {
+                for command in COMMANDS[at].split("; ") {
+                    self.try_run(0, command);
+                }
+                COMMANDS[at].to_owned()
+            }
+            at => {
+                let blow = [Blow::Kill, Blow::Pause, Blow::Reload, Blow::DeleteDevice]
+                    [at - COMMANDS.len()];
+                match blow {
+                    Blow::Kill => self.crash_and_start(0),
+                    Blow::Pause => {
+                        self.gateway(0).signal(Signal::SIGSTOP);
+                        thread::sleep(Duration::from_millis(300));
+                        self.gateway(0).signal(Signal::SIGCONT);
+                    }
+                    Blow::Reload => drop(self.try_run(0, &format!("{TRACKWAY} reload"))),
+                    Blow::DeleteDevice => drop(self.try_run(0, "ip link delete trackway-nc0")),
+                }
+                format!("{blow:?}")
+            }
+        }
+    }
+
+    /// What other programs have on the host of gateway 0, but what goes with our device.
+    fn foreign(&self) -> String {
+        let mut foreign = String::new();
+        for version in ["-4", "-6"] {
+            for what in ["route show table all", "rule show"] {
+                let shown = self.run(0, &format!("ip {version} {what}"));
+                let is_ours = |line: &&str| {
+                    [
+                        "proto 117",
+                        "trackway",
+                        "table local",
+                        "proto kernel",
+                        "table 519",
+                        "suppress",
+                    ]
+                    .iter()
+                    .any(|mark| line.contains(mark))
+                };
+                for line in shown.lines().filter(|line| !is_ours(line)) {
+                    let _ = writeln!(foreign, "{}", line.trim_end());
+                }
+            }
+        }
+        foreign
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn whatever_others_do_to_the_host_all_is_there_again_or_named() {
+    let set = |name: &str, default: u64| {
+        env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+    };
+    let (seed, sequences) = (set("TRACKWAY_SEED", 7), set("TRACKWAY_SEQUENCES", 3));
+    let mut net = Net::pair_with_default_routes();
+    net.start_all();
+
+    for sequence in 0..sequences {
+        let mut rng = Rng::stream(seed + sequence, "host storm");
+        let mut done = format!("TRACKWAY_SEED={} TRACKWAY_SEQUENCES=1:\n", seed + sequence);
+        for _ in 0..ACTIONS {
+            let before = net.foreign();
+            let action = net.strike(&mut rng);
+            let _ = writeln!(done, "  {action}");
+            thread::sleep(Duration::from_millis(rng.below(200)));
+            let is_ours = !COMMANDS.contains(&&action[..]);
+            assert!(
+                !is_ours || net.foreign() == before,
+                "{done}before:\n{before}now:\n{}",
+                net.foreign()
+            );
+        }
+        let foreign = net.foreign();
+        thread::sleep(CALM);
+
+        let began = Instant::now();
+        let answers = |address| {
+            let said = net.try_run(0, &format!("ping -c 1 -W 1 {address}"));
+            said.contains(" 0% packet loss")
+        };
+        for address in INSIDE {
+            let comes = wait_until(SOON, || answers(address));
+            assert!(comes, "{address} after\n{done}{}\n{}", net.claimed(0), net.status(0));
+        }
+        eprintln!("sequence {sequence}: answered {:?} after {CALM:?} of calm", began.elapsed());
+        assert_eq!(net.clear((1, "eth0"), &INSIDE), 0, "{done}{}", net.claimed(0));
+        assert_eq!(net.foreign(), foreign, "{done}");
+    }
+
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!((code, net.claimed(0)), (Some(0), String::new()), "{said}");
+}

@@ -1,0 +1,101 @@
+//! Leads packets of other programs to this host, although their addresses are not ours: a table of nftables marks
+//! them, and rules with routes, which somebody may remove, lead marked packets here.
+//!
+//! The table goes with its process, however we end. What a crash leaves is a rule for a mark that nobody sets: the
+//! next start takes it over, and `trackway down` removes it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::Context as _;
+use base::time::Time;
+use host::nft::Nft;
+use host::{Entry, Kept, Lead, Owner};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+
+/// A table, and what it relies on.
+pub(crate) struct Led {
+    lead: Lead,
+    nft: Nft,
+    kept: Kept,
+    /// Becomes ready when `nft` complains, or something on the host has changed.
+    either: Epoll,
+}
+
+impl Led {
+    /// Leads packets of these versions of IP here: first the rules, then by these orders the table that needs them.
+    ///
+    /// # Errors
+    /// When `nft` is missing or refuses, or the kernel takes no rule; `needs` is what the kernel must have.
+    pub(crate) fn start(
+        owner: Owner,
+        lead: Lead,
+        versions: impl Iterator<Item = IpAddr>,
+        family: &str,
+        orders: &[String],
+        needs: &str,
+    ) -> anyhow::Result<Self> {
+        let kept = Kept::open_besides(owner, entries(&lead, versions))
+            .context("no rule for packets that are led here")?;
+        let nft = Nft::start(family, orders, needs)?;
+        let either = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        for fd in [nft.as_fd(), kept.as_fd()] {
+            either.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        }
+        Ok(Self { lead, nft, kept, either })
+    }
+
+    /// Leads packets of these versions here from now on.
+    ///
+    /// # Errors
+    /// When the kernel takes no rule.
+    pub(crate) fn follow(&mut self, versions: impl Iterator<Item = IpAddr>) -> anyhow::Result<()> {
+        self.kept
+            .reconciler()
+            .follow_besides(entries(&self.lead, versions))
+            .context("no rule for packets that are led here")
+    }
+
+    /// The table's program.
+    pub(crate) fn nft(&mut self) -> &mut Nft {
+        &mut self.nft
+    }
+
+    /// When to call [`Self::handle_ready`] at the latest.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.kept.next_timeout()
+    }
+
+    /// Puts back what others have removed, and returns the complaints of `nft`.
+    ///
+    /// # Errors
+    /// When `nft` has ended, and the table with it, or the kernel cannot be asked.
+    pub(crate) fn handle_ready(&mut self, now: Time) -> anyhow::Result<String> {
+        let [nft, kept] = [self.nft.as_fd(), self.kept.as_fd()].map(is_ready);
+        let ready = if kept { PollFlags::POLLIN } else { PollFlags::empty() };
+        self.kept.handle_ready(now, ready)?;
+        if nft { self.nft.complaints() } else { Ok(String::new()) }
+    }
+
+    /// Deviations from what is wanted, in words for an operator.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.kept.faults()
+    }
+}
+
+impl AsFd for Led {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.either.0.as_fd()
+    }
+}
+
+/// A rule, and the route that it leads to, for each version.
+fn entries(lead: &Lead, versions: impl Iterator<Item = IpAddr>) -> BTreeSet<Entry> {
+    versions.flat_map(|version| lead.entries(version.is_ipv6())).collect()
+}
+
+fn is_ready(fd: BorrowedFd<'_>) -> bool {
+    poll(&mut [PollFd::new(fd, PollFlags::POLLIN)], PollTimeout::ZERO).is_ok_and(|count| count > 0)
+}

@@ -1,0 +1,474 @@
+//! What a service may want of the kernel, and how netlink writes it: addresses, routes and rules.
+//!
+//! A route or rule carries the protocol number of the service that made it, which `ip route` and `ip rule` show.
+//! So the kernel itself remembers what is ours, also after a crash.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use base::ip::Prefix;
+use nix::libc;
+use nix::net::if_::if_nametoindex;
+
+use crate::links;
+use crate::netlink::{self, Message, Request};
+
+/// The mark of packets that services send outside: the services' own routes do not apply to them.
+pub const MARK: u32 = 0x7472_776c;
+/// The metric of entries that refuse packets: any other route to the same network is better.
+const METRIC: u32 = 4_000_000_000;
+/// `IP6_RT_PRIO_USER`: the default metric of an IPv6 route; an IPv4 route has 0.
+const METRIC_V6: u32 = 1_024;
+
+/// Octets of the fixed part of a route and of a rule; both have the same layout.
+pub(crate) const FIXED: usize = 12;
+/// `RT_TABLE_MAIN`, as the value of an attribute.
+const MAIN: u32 = 254;
+
+// linux/fib_rules.h
+const FRA_PRIORITY: u16 = 6;
+const FRA_FWMARK: u16 = 10;
+const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
+const FRA_TABLE: u16 = 15;
+const FRA_FWMASK: u16 = 16;
+const FRA_PROTOCOL: u16 = 21;
+const FR_ACT_TO_TBL: u8 = 1;
+const FIB_RULE_INVERT: u32 = 2;
+
+/// Something that a service wants to be in the kernel. The order is that of adding: what refuses packets comes
+/// before what lets them through, and rules that lead packets to a table come last.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Entry {
+    /// A device of ours, of this number, is switched on.
+    Up {
+        /// The number of the device.
+        device: u32,
+    },
+    /// A device of ours has an address, and the network of its prefix.
+    Address {
+        /// The number of the device.
+        device: u32,
+        /// The address and the length of its network's prefix.
+        prefix: Prefix,
+    },
+    /// Packets to a network are refused unless there is a better route.
+    Unreachable {
+        /// The network.
+        to: Prefix,
+        /// Where the route stands.
+        table: Table,
+    },
+    /// Packets to any address are delivered to this host.
+    Here {
+        /// Whether packets of IPv6, or of IPv4.
+        is_v6: bool,
+        /// Where the route stands.
+        table: Table,
+    },
+    /// Packets to a network go into a device.
+    Route {
+        /// The network.
+        to: Prefix,
+        /// Where the route stands.
+        table: Table,
+        /// The number of the device.
+        device: u32,
+    },
+    /// A rule for packets.
+    Rule {
+        /// Whether for packets of IPv6, or of IPv4.
+        is_v6: bool,
+        /// When the kernel looks at the rule: rules of lower numbers come first.
+        priority: u32,
+        /// What the rule does.
+        rule: Rule,
+    },
+}
+
+/// The service that made a route or a rule, and removes it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Owner {
+    /// The encrypted coded tunnel.
+    #[default]
+    Tunnel,
+    /// The IP client of an HF node.
+    IpClient,
+    /// Tunnels of GRE.
+    Gre,
+    /// The diversion of TCP connections for HF-PEP.
+    HfPep,
+    /// The capture of datagrams for S/R.
+    Sar,
+}
+
+/// A table of routes.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Table {
+    /// That of everybody.
+    Main,
+    /// One of our own.
+    Own(u32),
+}
+
+/// What a rule does.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Rule {
+    /// The main table's routes decide that are longer than so many bits.
+    Longer(u8),
+    /// Packets without the mark [`MARK`] go by a table.
+    Unmarked(Table),
+    /// Packets with this mark go by a table.
+    Marked {
+        /// The mark.
+        mark: u32,
+        /// The bits of the mark that count.
+        mask: u32,
+        /// The table.
+        table: Table,
+    },
+}
+
+/// The place of a route, which only one route may have: network, table and metric.
+pub(crate) type Place = (Prefix, Table, u32);
+
+impl Owner {
+    /// All services.
+    pub const ALL: [Self; 5] = [Self::Tunnel, Self::IpClient, Self::Gre, Self::HfPep, Self::Sar];
+
+    /// The number by which `ip route` and `ip rule` show the service: numbers that nobody is known to use.
+    #[must_use]
+    pub fn protocol(self) -> u8 {
+        117 + self.position()
+    }
+
+    /// The service with this protocol number.
+    #[must_use]
+    pub fn of(protocol: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|owner| owner.protocol() == protocol)
+    }
+
+    /// Its place among all.
+    pub(crate) fn position(self) -> u8 {
+        match self {
+            Self::Tunnel => 0,
+            Self::IpClient => 1,
+            Self::Gre => 2,
+            Self::HfPep => 3,
+            Self::Sar => 4,
+        }
+    }
+}
+
+impl Entry {
+    /// The place of a route; `None` for all others.
+    pub(crate) fn place(self) -> Option<Place> {
+        match self {
+            Self::Unreachable { to, table } => Some((to, table, METRIC)),
+            Self::Route { to, table, .. } => Some((to, table, metric(&to))),
+            Self::Here { is_v6, table } => {
+                let all = everything(is_v6);
+                Some((all, table, metric(&all)))
+            }
+            Self::Up { .. } | Self::Address { .. } | Self::Rule { .. } => None,
+        }
+    }
+
+    /// The table of our own that the entry stands in.
+    pub(crate) fn own_table(self) -> Option<u32> {
+        match self.place() {
+            Some((_, Table::Own(number), _)) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// The device without which the kernel does not take the entry.
+    pub(crate) fn device(self) -> Option<u32> {
+        match self {
+            Self::Up { device } | Self::Address { device, .. } | Self::Route { device, .. } => {
+                Some(device)
+            }
+            Self::Unreachable { .. } | Self::Here { .. } | Self::Rule { .. } => None,
+        }
+    }
+
+    /// The order that adds it, in the place of another entry only if `replaces`.
+    pub(crate) fn add(self, owner: Owner, replaces: bool) -> Request {
+        let how = if replaces { libc::NLM_F_REPLACE } else { libc::NLM_F_EXCL };
+        let flags = u16::try_from(libc::NLM_F_CREATE | how).unwrap_or_default();
+        match self {
+            Self::Up { device } => links::up_request(device),
+            Self::Address { device, prefix } => links::address_request(device, prefix),
+            Self::Rule { .. } => self.request(owner, libc::RTM_NEWRULE, flags),
+            Self::Unreachable { .. } | Self::Here { .. } | Self::Route { .. } => {
+                self.request(owner, libc::RTM_NEWROUTE, flags)
+            }
+        }
+    }
+
+    /// The order that removes it; `None` for what goes with its device.
+    pub(crate) fn remove(self, owner: Owner) -> Option<Request> {
+        match self {
+            Self::Up { .. } | Self::Address { .. } => None,
+            Self::Rule { .. } => Some(self.request(owner, libc::RTM_DELRULE, 0)),
+            Self::Unreachable { .. } | Self::Here { .. } | Self::Route { .. } => {
+                Some(self.request(owner, libc::RTM_DELROUTE, 0))
+            }
+        }
+    }
+
+    fn request(self, owner: Owner, kind: u16, flags: u16) -> Request {
+        let Some((to, table, metric)) = self.place() else {
+            return self.rule_request(owner, kind, flags);
+        };
+        let is_v4 = to.address().is_ipv4();
+        let (what, scope) = match self {
+            Self::Here { .. } => (libc::RTN_LOCAL, libc::RT_SCOPE_HOST),
+            Self::Route { .. } if is_v4 => (libc::RTN_UNICAST, libc::RT_SCOPE_LINK),
+            Self::Route { .. } => (libc::RTN_UNICAST, libc::RT_SCOPE_UNIVERSE),
+            _ => (libc::RTN_UNREACHABLE, libc::RT_SCOPE_UNIVERSE),
+        };
+        let mut fixed = [0; FIXED];
+        fixed[0] = netlink::family(to.address());
+        fixed[1] = to.bits();
+        fixed[4] = u8::try_from(table.number()).unwrap_or(libc::RT_TABLE_UNSPEC);
+        fixed[5] = owner.protocol();
+        fixed[6] = if kind == libc::RTM_DELROUTE { libc::RT_SCOPE_NOWHERE } else { scope };
+        fixed[7] = what;
+        let request = Request::set(kind, flags, &fixed)
+            .with_address(libc::RTA_DST, to.address())
+            .with(libc::RTA_TABLE, &table.number().to_ne_bytes());
+        match self {
+            Self::Route { device, .. } => request.with(libc::RTA_OIF, &device.to_ne_bytes()),
+            Self::Here { .. } => request.with(libc::RTA_OIF, &loopback().to_ne_bytes()),
+            _ => request.with(libc::RTA_PRIORITY, &metric.to_ne_bytes()),
+        }
+    }
+
+    fn rule_request(self, owner: Owner, kind: u16, flags: u16) -> Request {
+        let mut fixed = [0; FIXED];
+        fixed[7] = FR_ACT_TO_TBL;
+        let Self::Rule { is_v6, priority, rule } = self else {
+            return Request::set(kind, flags, &fixed);
+        };
+        fixed[0] = family(is_v6);
+        let (table, inverted) = match rule {
+            Rule::Longer(_) => (Table::Main, 0),
+            Rule::Unmarked(table) => (table, FIB_RULE_INVERT),
+            Rule::Marked { table, .. } => (table, 0),
+        };
+        fixed[4] = u8::try_from(table.number()).unwrap_or(libc::RT_TABLE_UNSPEC);
+        fixed[8..].copy_from_slice(&inverted.to_ne_bytes());
+        let request = Request::set(kind, flags, &fixed)
+            .with(FRA_PRIORITY, &priority.to_ne_bytes())
+            .with(FRA_TABLE, &table.number().to_ne_bytes())
+            .with(FRA_PROTOCOL, &[owner.protocol()]);
+        let with_mark = |request: Request, mark: u32, mask: u32| {
+            request.with(FRA_FWMARK, &mark.to_ne_bytes()).with(FRA_FWMASK, &mask.to_ne_bytes())
+        };
+        match rule {
+            Rule::Longer(bits) => {
+                request.with(FRA_SUPPRESS_PREFIXLEN, &u32::from(bits).to_ne_bytes())
+            }
+            Rule::Unmarked(_) => with_mark(request, MARK, u32::MAX),
+            Rule::Marked { mark, mask, .. } => with_mark(request, mark, mask),
+        }
+    }
+
+    /// The route or rule in a message of the kernel, if it belongs to this service.
+    pub(crate) fn parse(owner: Owner, message: Message<'_>) -> Option<Self> {
+        match message.kind {
+            libc::RTM_NEWROUTE | libc::RTM_DELROUTE => Found::parse(message)?.entry(owner),
+            libc::RTM_NEWRULE | libc::RTM_DELRULE => parse_rule(owner, message),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = |is_v6: &bool| if *is_v6 { "IPv6" } else { "IPv4" };
+        match self {
+            Self::Up { device } => write!(f, "{} up", links::name(*device)),
+            Self::Address { device, prefix } => {
+                write!(f, "address {prefix} of {}", links::name(*device))
+            }
+            Self::Unreachable { to, table } => write!(f, "unreachable {to} in table {table}"),
+            Self::Here { is_v6, table } => {
+                write!(f, "local {} in table {table}", everything(*is_v6))
+            }
+            Self::Route { to, table, .. } => write!(f, "route to {to} in table {table}"),
+            Self::Rule { is_v6, priority, rule } => {
+                write!(f, "{} rule {priority}: ", version(is_v6))?;
+                match rule {
+                    Rule::Longer(bits) => write!(f, "main, longer than {bits} bits"),
+                    Rule::Unmarked(table) => write!(f, "unmarked to table {table}"),
+                    Rule::Marked { mark, table, .. } => {
+                        write!(f, "marked {mark:#x} to table {table}")
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Table {
+    fn number(self) -> u32 {
+        match self {
+            Self::Main => MAIN,
+            Self::Own(number) => number,
+        }
+    }
+
+    fn of(number: u32) -> Self {
+        if number == MAIN { Self::Main } else { Self::Own(number) }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Main => f.write_str("main"),
+            Self::Own(number) => number.fmt(f),
+        }
+    }
+}
+
+/// A route in the kernel, of any program.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) to: Prefix,
+    pub(crate) table: Table,
+    pub(crate) protocol: u8,
+    /// `RTN_…`
+    pub(crate) kind: u8,
+    pub(crate) device: Option<u32>,
+    pub(crate) via: Option<IpAddr>,
+    /// The kernel tells none for IPv4 if it is 0.
+    pub(crate) metric: u32,
+}
+
+impl Found {
+    /// The route in a message.
+    pub(crate) fn parse(message: Message<'_>) -> Option<Self> {
+        let fixed = message.fixed::<FIXED>()?;
+        let nowhere: IpAddr = match i32::from(fixed[0]) {
+            libc::AF_INET => Ipv4Addr::UNSPECIFIED.into(),
+            libc::AF_INET6 => Ipv6Addr::UNSPECIFIED.into(),
+            _ => return None,
+        };
+        let (mut to, mut table) = (nowhere, u32::from(fixed[4]));
+        let (mut device, mut via, mut metric) = (None, None, 0);
+        for (kind, value) in message.attributes(FIXED) {
+            match kind {
+                libc::RTA_DST => to = netlink::address(value)?,
+                libc::RTA_TABLE => table = netlink::number(value)?,
+                libc::RTA_OIF => device = netlink::number(value),
+                libc::RTA_GATEWAY => via = netlink::address(value),
+                libc::RTA_PRIORITY => metric = netlink::number(value)?,
+                _ => {}
+            }
+        }
+        let to = Prefix::new(to, fixed[1]).ok()?;
+        let (protocol, kind) = (fixed[5], fixed[7]);
+        Some(Self { to, table: Table::of(table), protocol, kind, device, via, metric })
+    }
+
+    /// The entry that this route is, if a service made it.
+    pub(crate) fn entry(&self, owner: Owner) -> Option<Entry> {
+        let &Self { to, table, .. } = self;
+        match self.kind {
+            _ if self.protocol != owner.protocol() => None,
+            libc::RTN_UNICAST => Some(Entry::Route { to, table, device: self.device? }),
+            libc::RTN_UNREACHABLE => Some(Entry::Unreachable { to, table }),
+            libc::RTN_LOCAL => Some(Entry::Here { is_v6: to.address().is_ipv6(), table }),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        (self.to, self.table, self.metric)
+    }
+}
+
+/// As `ip route` writes it.
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            libc::RTN_BLACKHOLE => "blackhole ",
+            libc::RTN_UNREACHABLE => "unreachable ",
+            libc::RTN_PROHIBIT => "prohibit ",
+            _ => "",
+        })?;
+        write!(f, "{}", self.to)?;
+        if let Some(via) = self.via {
+            write!(f, " via {via}")?;
+        }
+        if let Some(device) = self.device {
+            write!(f, " dev {}", links::name(device))?;
+        }
+        if let Table::Own(number) = self.table {
+            write!(f, " table {number}")?;
+        }
+        // The default metric of the version is not written.
+        if self.metric != 0 {
+            write!(f, " metric {}", self.metric)?;
+        }
+        Ok(())
+    }
+}
+
+fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
+    let fixed = message.fixed::<FIXED>()?;
+    let is_v6 = match i32::from(fixed[0]) {
+        libc::AF_INET => false,
+        libc::AF_INET6 => true,
+        _ => return None,
+    };
+    let (mut priority, mut table) = (0, u32::from(fixed[4]));
+    let (mut mark, mut mask) = (0, u32::MAX);
+    let (mut longer, mut is_ours) = (None, false);
+    for (kind, value) in message.attributes(FIXED) {
+        match kind {
+            FRA_PRIORITY => priority = netlink::number(value)?,
+            FRA_TABLE => table = netlink::number(value)?,
+            FRA_FWMARK => mark = netlink::number(value)?,
+            FRA_FWMASK => mask = netlink::number(value)?,
+            FRA_SUPPRESS_PREFIXLEN => {
+                longer = netlink::number(value).and_then(|bits| u8::try_from(bits).ok());
+            }
+            FRA_PROTOCOL => is_ours = value == [owner.protocol()],
+            _ => {}
+        }
+    }
+    let [.., f0, f1, f2, f3] = *fixed;
+    let is_inverted = u32::from_ne_bytes([f0, f1, f2, f3]) & FIB_RULE_INVERT != 0;
+    let rule = match longer {
+        Some(bits) => Rule::Longer(bits),
+        None if is_inverted => Rule::Unmarked(Table::of(table)),
+        None => Rule::Marked { mark, mask, table: Table::of(table) },
+    };
+    is_ours.then_some(Entry::Rule { is_v6, priority, rule })
+}
+
+/// The metric of a route of ours by a device.
+pub(crate) fn metric(to: &Prefix) -> u32 {
+    if to.address().is_ipv6() { METRIC_V6 } else { 0 }
+}
+
+/// The address family of an order or of a question.
+pub(crate) fn family(is_v6: bool) -> u8 {
+    netlink::family(everything(is_v6).address())
+}
+
+/// The network of all addresses.
+fn everything(is_v6: bool) -> Prefix {
+    let nowhere: IpAddr =
+        if is_v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    Prefix::new(nowhere, 0).expect("no bits fit each address")
+}
+
+/// The number of the loopback interface.
+fn loopback() -> u32 {
+    // Linux gives it this number in each network namespace.
+    if_nametoindex("lo").unwrap_or(1)
+}

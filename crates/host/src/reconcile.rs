@@ -1,0 +1,721 @@
+//! Keeps what a service wants of the host, whoever changes it.
+//!
+//! ```text
+//!   DeviceRoutes, leads ──▶ Reconciler ──▶ plan ──▶ the kernel     a start takes over what a crash has left;
+//!                             ▲      └──▶ faults                   `give_up` removes all after a clean end
+//!                             └── Watch ◀── the kernel: something changed
+//! ```
+//! If another program adds a route to one of our networks, our route moves to a table of its own, which comes
+//! first. So packets still come to us, and nobody fights for the place in the main table.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use base::budget::Budget;
+use base::ip::Prefix;
+use base::time::Time;
+use nix::libc;
+use nix::poll::PollFlags;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use tracing::{debug, info, warn};
+
+use crate::desired::DeviceRoutes;
+use crate::entry::{self, Entry, FIXED, Found, Owner, Table};
+use crate::fence::{self, Fence, Removals};
+use crate::links;
+use crate::netlink::{Message, Monitor, Netlink, Request};
+use crate::plan::{self, Observed, Operation, Plan, Rival};
+use crate::settings::Settings;
+
+/// Datagrams of the kernel's that are read before packets have their turn.
+const READS: usize = 64;
+/// Times in a row that somebody may change what is ours and find it put back at once, and until the next
+/// time after that: whoever removes it again and again is not worth more of the thread.
+const LOOKS: u32 = 10;
+const INTERVAL: Duration = Duration::from_secs(6);
+/// Faults shown to an operator at most; thousands of routes may have faults.
+const FAULTS: usize = 8;
+
+/// Keeps what one service wants of the host.
+pub struct Reconciler {
+    owner: Owner,
+    netlink: Netlink,
+    /// What the service wants: for its devices, and besides.
+    devices: Vec<DeviceRoutes>,
+    besides: BTreeSet<Entry>,
+    wanted: BTreeSet<Entry>,
+    /// What is wanted and not there, and why.
+    missing: BTreeMap<Entry, String>,
+    /// Keeps out what comes otherwise than by the devices in the name of those behind them.
+    fence: Option<Fence>,
+    /// Interfaces of the MANET.
+    radios: BTreeSet<String>,
+    /// Whether routes of ours take the place of others'.
+    precedence: Precedence,
+    /// Changed reverse path filters of interfaces: strict ones would refuse packets whose answers leave by the device.
+    loosened: Settings,
+    /// Routes of other programs added since to our networks, as `ip route` writes them.
+    displacing: BTreeMap<Prefix, String>,
+    /// Whether looking for what is missing is put off, because others change it all the time.
+    is_put_off: bool,
+}
+
+/// Whether new routes of ours take the place of other programs' routes that would win.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Precedence {
+    /// They do.
+    Ours,
+    /// They do not, unless this key of the configuration is set.
+    OursWith(&'static str),
+    /// They do not.
+    Theirs,
+}
+
+/// What came of a look at the kernel.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Outcome {
+    /// Routes, rules and addresses that were put back.
+    pub restored: u64,
+    /// Routes that stand aside now because others' came.
+    pub displaced: u64,
+    /// Whether this host may have other addresses now.
+    pub has_addresses: bool,
+}
+
+/// Something that the kernel refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{entry}: {error}")]
+struct Refused {
+    entry: Entry,
+    error: io::Error,
+}
+
+impl Reconciler {
+    /// Wants nothing yet. `radios` are the interfaces of the MANET, if there is one.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn open(
+        owner: Owner,
+        radios: BTreeSet<String>,
+        precedence: Precedence,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            owner,
+            netlink: Netlink::open().context("cannot ask the kernel")?,
+            devices: Vec::new(),
+            besides: BTreeSet::new(),
+            wanted: BTreeSet::new(),
+            missing: BTreeMap::new(),
+            fence: Fence::new(owner),
+            radios,
+            precedence,
+            loosened: Settings::default(),
+            displacing: BTreeMap::new(),
+            is_put_off: false,
+        })
+    }
+
+    /// From now on these devices lead to the networks behind them; what an earlier run has left is taken over.
+    ///
+    /// # Errors
+    /// When a route is taken or refused, with the remedy. All is as before then.
+    pub fn follow(&mut self, mut devices: Vec<DeviceRoutes>) -> anyhow::Result<()> {
+        for device in &mut devices {
+            let before = self.devices.iter().find(|before| before.device == device.device);
+            let here: BTreeSet<_> = device.networks().collect();
+            device.displaced = before.map(|before| before.displaced.clone()).unwrap_or_default();
+            device.displaced.retain(|network| here.contains(network));
+        }
+        enable_v6(&devices);
+        let observed = self.observe(&devices).context("cannot ask for routes")?;
+        // What was ours before a crash is ours still: who starts anew must not fail for a route that came meanwhile.
+        let left = observed.ours.iter().filter_map(|entry| Some(entry.place()?.0));
+        let before = self.devices.iter().flat_map(DeviceRoutes::networks);
+        let ours: BTreeSet<_> = left.chain(before).collect();
+        let rivals = observed.rivals(&devices);
+        let new = rivals.iter().filter(|(network, _)| !ours.contains(network));
+        self.expect_precedence(&devices, new)?;
+        let displaced = plan::displace(&mut devices, &rivals);
+        self.set(&devices, &self.besides.clone())?;
+        self.displacing
+            .retain(|network, _| devices.iter().any(|it| it.displaced.contains(network)));
+        self.devices = devices;
+        // Where ours takes the place of another's as the configuration says, nobody need be told.
+        self.tell_displaced(displaced.iter().filter(|network| ours.contains(network)), &rivals);
+        self.loosen();
+        if let Some(fence) = &mut self.fence {
+            fence.follow(&self.devices, &self.radios);
+        }
+        Ok(())
+    }
+
+    /// From now on these entries are wanted besides those of devices.
+    ///
+    /// # Errors
+    /// When the kernel takes one of them not. All is as before then.
+    pub fn follow_besides(&mut self, besides: BTreeSet<Entry>) -> anyhow::Result<()> {
+        self.set(&self.devices.clone(), &besides)?;
+        self.besides = besides;
+        Ok(())
+    }
+
+    /// The MANET has these interfaces from now on.
+    pub fn set_radios(&mut self, radios: BTreeSet<String>) {
+        self.radios = radios;
+        if let Some(fence) = &mut self.fence {
+            fence.follow(&self.devices, &self.radios);
+        }
+    }
+
+    /// Packets that came in clear in the name of those behind the devices, and were dropped.
+    #[must_use]
+    pub fn kept_out(&self) -> u64 {
+        self.fence.as_ref().map_or(0, Fence::dropped)
+    }
+
+    /// Where the service sends to.
+    #[must_use]
+    pub fn endpoints(&self) -> BTreeSet<IpAddr> {
+        self.devices.first().map(|device| device.endpoints.clone()).unwrap_or_default()
+    }
+
+    /// The service sends to these.
+    pub fn set_endpoints(&mut self, endpoints: &BTreeSet<IpAddr>) {
+        let mut devices = self.devices.clone();
+        for device in &mut devices {
+            device.endpoints.clone_from(endpoints);
+        }
+        if wanted(&devices, &self.besides) != self.wanted
+            && let Err(why) = self.set(&devices, &self.besides.clone())
+        {
+            warn!(why = %format!("{why:#}"), "routes do not follow the addresses of the peers");
+        }
+        self.devices = devices;
+        self.loosen();
+    }
+
+    /// Deviations from what is wanted, in words for an operator.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let displaced = self.displacing.iter().map(|(network, said)| {
+            format!("{network}: `{said}` came; our route stands aside now, before it")
+        });
+        let missing = &self.missing;
+        let missing_said =
+            missing.iter().map(|(entry, why)| format!("{entry} is not there: {why}"));
+        let mut faults: Vec<_> = missing_said.take(FAULTS).chain(displaced.take(FAULTS)).collect();
+        let more = (missing.len() + self.displacing.len()).saturating_sub(faults.len());
+        if more > 0 {
+            faults.push(format!("{more} more routes"));
+        }
+        faults.extend(self.fence.as_ref().and_then(Fence::fault));
+        faults.extend(self.loosened.faults());
+        if self.is_put_off {
+            faults.push(
+                "others change our routes all the time: they are put back now and then".to_owned(),
+            );
+        }
+        faults
+    }
+
+    /// All addresses of this host, whatever the interface; they change when [`Watch::handle`] says so.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub fn own_addresses(&mut self) -> anyhow::Result<BTreeSet<IpAddr>> {
+        links::own_addresses(&mut self.netlink).context("cannot ask for addresses")
+    }
+
+    /// Makes the kernel have exactly what is wanted; existing entries stay untouched.
+    fn set(&mut self, devices: &[DeviceRoutes], besides: &BTreeSet<Entry>) -> anyhow::Result<()> {
+        let wanted = wanted(devices, besides);
+        let observed = self.observe_for(devices, &wanted).context("cannot ask the kernel")?;
+        let Plan { operations, obstacles } = plan::plan(&wanted, &observed);
+        if let Some((entry, found)) = obstacles.first_key_value() {
+            bail!(
+                "{entry}: another program's route `{found}` has the place: remove it with `ip route delete {found}`"
+            );
+        }
+        let (mut added, mut missing) = (Vec::new(), BTreeMap::new());
+        for operation in operations {
+            match (operation, self.carry_out(operation)) {
+                (Operation::Add(entry) | Operation::TakeOver(entry), Ok(())) => added.push(entry),
+                // It comes when the device is up again.
+                (Operation::Add(entry), Err(error)) if is_down(entry, &error) => {
+                    missing.insert(entry, error.to_string());
+                }
+                (Operation::Add(entry) | Operation::TakeOver(entry), Err(error)) => {
+                    for entry in added.into_iter().rev() {
+                        let _ = self.carry_out(Operation::Remove(entry));
+                    }
+                    return Err(Refused { entry, error }).context("the routes");
+                }
+                (Operation::Remove(_), _) => {}
+            }
+        }
+        self.wanted = wanted;
+        self.note(missing);
+        Ok(())
+    }
+
+    /// Repairs changes made by others, and returns what was repaired.
+    fn look(&mut self) -> anyhow::Result<Outcome> {
+        enable_v6(&self.devices);
+        let mut devices = self.devices.clone();
+        let observed = self.observe(&devices).context("cannot ask for routes")?;
+        let rivals = observed.rivals(&devices);
+        let displaced = plan::displace(&mut devices, &rivals);
+        let wanted = wanted(&devices, &self.besides);
+        let Plan { operations, obstacles } = plan::plan(&wanted, &observed);
+        let taken = |(entry, found): (Entry, Found)| {
+            let why = format!(
+                "another program's route `{found}` has the place: `ip route delete {found}` frees it"
+            );
+            (entry, why)
+        };
+        let mut missing: BTreeMap<_, _> = obstacles.into_iter().map(taken).collect();
+        let mut restored = 0;
+        for operation in operations {
+            match (operation, self.carry_out(operation)) {
+                (Operation::Add(entry) | Operation::TakeOver(entry), Ok(())) => {
+                    // What stands aside for the first time was not gone.
+                    restored += u64::from(self.wanted.contains(&entry));
+                }
+                (Operation::Add(entry) | Operation::TakeOver(entry), Err(error)) => {
+                    missing.insert(entry, error.to_string());
+                }
+                (Operation::Remove(_), _) => {}
+            }
+        }
+        (self.devices, self.wanted) = (devices, wanted);
+        if restored > 0 {
+            warn!(restored, "routes, rules or addresses of ours were gone, and are put back");
+        }
+        self.note(missing);
+        self.tell_displaced(displaced.iter(), &rivals);
+        self.loosen();
+        let is_fenced_again = self.fence.as_mut().is_some_and(Fence::restore);
+        let restored = restored + u64::from(is_fenced_again);
+        Ok(Outcome { restored, displaced: displaced.len() as u64, has_addresses: false })
+    }
+
+    fn tell_displaced<'a>(
+        &mut self,
+        displaced: impl Iterator<Item = &'a Prefix>,
+        rivals: &BTreeMap<Prefix, Rival>,
+    ) {
+        for network in displaced {
+            let said = rivals.get(network).map_or("", |rival| &rival.said);
+            warn!(%network, came = said, "another route to a network of ours: ours stands aside, before it");
+            self.displacing.insert(*network, said.to_owned());
+        }
+    }
+
+    /// Whether the kernel reports that something of ours went, or that a route of others came to the place of ours
+    /// or went from there.
+    fn is_concerned(&self, message: Message<'_>) -> bool {
+        let is_gone =
+            || Entry::parse(self.owner, message).is_some_and(|it| self.wanted.contains(&it));
+        match message.kind {
+            libc::RTM_DELRULE => is_gone(),
+            libc::RTM_DELROUTE => is_gone() || self.is_where_ours_are(message, false),
+            libc::RTM_NEWROUTE => self.is_where_ours_are(message, true),
+            libc::RTM_DELADDR => {
+                links::address_entry(message).is_some_and(|entry| self.wanted.contains(&entry))
+            }
+            // IPv4's routes go without a word when the device goes down.
+            libc::RTM_NEWLINK => links::up(message).is_some_and(|(device, is_up)| {
+                let is_ours = self.devices.iter().any(|it| it.device == device);
+                is_ours && (!is_up || self.missing.keys().any(|it| it.device() == Some(device)))
+            }),
+            // Only of reverse path filters and forwarding, which nobody changes often.
+            links::RTM_NEWNETCONF => self.devices.iter().any(DeviceRoutes::has_rules),
+            _ => false,
+        }
+    }
+
+    /// Whether a message reports a route of others in the place of ours; a route by our devices is no such route
+    /// when it `came`.
+    fn is_where_ours_are(&self, message: Message<'_>, came: bool) -> bool {
+        let Some(Found { to, table, protocol, device, .. }) = Found::parse(message) else {
+            return false;
+        };
+        let route = |device| Entry::Route { to, table, device };
+        let is_here = || {
+            self.wanted.contains(&Entry::Unreachable { to, table })
+                || self.wanted.contains(&Entry::Here { is_v6: to.address().is_ipv6(), table })
+                || self.wanted.range(route(0)..=route(u32::MAX)).next().is_some()
+        };
+        let by_ours = |device| self.devices.iter().any(|it| it.device == device);
+        protocol != self.owner.protocol() && !(came && device.is_some_and(by_ours)) && is_here()
+    }
+
+    fn expect_precedence<'a>(
+        &self,
+        devices: &[DeviceRoutes],
+        mut rivals: impl Iterator<Item = (&'a Prefix, &'a Rival)>,
+    ) -> anyhow::Result<()> {
+        let Some((network, Rival { said, .. })) = rivals.find(|(_, rival)| rival.wins) else {
+            return Ok(());
+        };
+        let remedy = match self.precedence {
+            Precedence::Ours => return Ok(()),
+            Precedence::OursWith(key) => {
+                format!(", or let ours take its place while it is there with {key} = true")
+            }
+            Precedence::Theirs => String::new(),
+        };
+        let mut routes = devices.iter().flat_map(|device| &device.routes);
+        let its = routes.find(|(_, route)| route.network() == *network);
+        let whose = its.map_or("a peer", |(whose, _)| whose);
+        bail!(
+            "the route of {whose} to {network}: there is one already, `{said}`: remove it with \
+             `ip route delete {said}`, add it with a greater metric{remedy}"
+        );
+    }
+
+    /// Where the packets of the peers may come by: without our mark the way back to them is the device,
+    /// and interfaces that filter by the way back would drop them.
+    fn loosen(&mut self) {
+        for device in self.devices.iter().filter(|device| device.speaks) {
+            links::set_sysctl(&device.name, "ipv4", "accept_local", "1");
+        }
+        if !self.devices.iter().any(DeviceRoutes::has_rules) {
+            return;
+        }
+        let of_all = Settings::read("all", "rp_filter").unwrap_or_default();
+        for name in Settings::interfaces() {
+            let its = Settings::read(&name, "rp_filter").unwrap_or_default();
+            let is_ours = self.devices.iter().any(|device| device.name == name);
+            // The greater of both counts.
+            if !is_ours && its.max(of_all.clone()) == "1" {
+                self.loosened.set(&name, "rp_filter", "2");
+            }
+        }
+    }
+
+    /// What there is in the kernel for these devices and what is wanted besides.
+    fn observe(&mut self, devices: &[DeviceRoutes]) -> io::Result<Observed> {
+        let wanted = wanted(devices, &self.besides);
+        self.observe_for(devices, &wanted)
+    }
+
+    fn observe_for(
+        &mut self,
+        devices: &[DeviceRoutes],
+        wanted: &BTreeSet<Entry>,
+    ) -> io::Result<Observed> {
+        let mut observed = Observed::default();
+        if !devices.is_empty() {
+            observed.devices = links::states(&mut self.netlink)?;
+        }
+        let networks: BTreeSet<_> = devices.iter().flat_map(DeviceRoutes::networks).collect();
+        // A network that is displaced later has a table then.
+        let mut tables: BTreeSet<_> = wanted.iter().filter_map(|entry| entry.own_table()).collect();
+        tables.extend(networks.iter().filter_map(|to| {
+            let owner = self.owner;
+            let all = DeviceRoutes { owner, displaced: [*to].into(), ..of_network(*to) };
+            all.entries().into_iter().find_map(Entry::own_table)
+        }));
+        let concerns = |found: &Found| match found.table {
+            Table::Main => networks.contains(&found.to),
+            Table::Own(number) => tables.contains(&number),
+        };
+        let owner = self.owner;
+        for is_v6 in [false, true] {
+            let mut fixed = [0; FIXED];
+            fixed[0] = entry::family(is_v6);
+            let request = Request::dump(libc::RTM_GETROUTE, &fixed);
+            let routes = self.netlink.dump(&request, |message, routes| {
+                let Some(found) = Found::parse(message) else { return };
+                let ours = Entry::parse(owner, message);
+                if ours.is_some() || concerns(&found) {
+                    routes.push((ours, found));
+                }
+            });
+            for (ours, found) in routes.or_else(without_family)? {
+                match ours {
+                    Some(entry) => drop(observed.ours.insert(entry)),
+                    None => observed.others.push(found),
+                }
+            }
+            let request = Request::dump(libc::RTM_GETRULE, &fixed);
+            let rules = self.netlink.dump(&request, |message, rules| {
+                rules.extend(Entry::parse(owner, message));
+            });
+            observed.ours.extend(rules.or_else(without_family)?);
+        }
+        Ok(observed)
+    }
+
+    fn carry_out(&mut self, operation: Operation) -> io::Result<()> {
+        let owner = self.owner;
+        let entry = match operation {
+            Operation::Add(entry) => return self.netlink.ask(&entry.add(owner, false), |_| {}),
+            Operation::TakeOver(entry) => return self.netlink.ask(&entry.add(owner, true), |_| {}),
+            Operation::Remove(entry) => entry,
+        };
+        let Some(request) = entry.remove(owner) else { return Ok(()) };
+        match self.netlink.ask(&request, |_| {}) {
+            Ok(()) => {}
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENOENT)) => {
+                debug!(%entry, "gone already");
+            }
+            Err(error) => warn!(%entry, %error, "not removed"),
+        }
+        Ok(())
+    }
+
+    /// Logs missing entries when they have changed; thousands may go at once.
+    fn note(&mut self, missing: BTreeMap<Entry, String>) {
+        match missing.first_key_value() {
+            _ if missing == self.missing => {}
+            Some((entry, why)) => {
+                warn!(count = missing.len(), first = %entry, why, "routes or rules of ours are not there");
+            }
+            None => info!("all routes and rules of ours are there again"),
+        }
+        self.missing = missing;
+    }
+}
+
+/// All that is wanted.
+fn wanted(devices: &[DeviceRoutes], besides: &BTreeSet<Entry>) -> BTreeSet<Entry> {
+    devices.iter().flat_map(DeviceRoutes::entries).chain(besides.iter().copied()).collect()
+}
+
+fn of_network(network: Prefix) -> DeviceRoutes {
+    DeviceRoutes { routes: vec![(String::new(), network)], ..DeviceRoutes::default() }
+}
+
+/// Lets devices carry IPv6 that lead to networks of it.
+fn enable_v6(devices: &[DeviceRoutes]) {
+    for device in devices {
+        let addresses = device.addresses.iter().map(Prefix::address);
+        let all = device.networks().map(|network| network.address()).chain(addresses);
+        if all.into_iter().any(|address| address.is_ipv6()) {
+            links::enable_v6(&device.name);
+        }
+    }
+}
+
+/// Whether it is something of a device while that is down.
+fn is_down(entry: Entry, error: &io::Error) -> bool {
+    entry.device().is_some() && matches!(error.raw_os_error(), Some(libc::ENETDOWN | libc::ENODEV))
+}
+
+/// A machine without IPv6 has no routes of it, and none of ours.
+fn without_family<T>(error: io::Error) -> io::Result<Vec<T>> {
+    match error.raw_os_error() {
+        Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP) => Ok(Vec::new()),
+        _ => Err(error),
+    }
+}
+
+/// Gives up all that a service has in the kernel, whether it runs or not.
+pub fn give_up(owner: Owner) {
+    let none = |mut it: Reconciler| it.set(&[], &BTreeSet::new());
+    let opened = Reconciler::open(owner, BTreeSet::new(), Precedence::Theirs);
+    if let Err(error) = opened.and_then(none) {
+        warn!(%error, "routes not removed: `trackway down` does it");
+    }
+    fence::give_up(owner);
+}
+
+/// Removes the routes and rules left by any service in this network namespace, and returns the removed ones.
+///
+/// # Errors
+/// When a gateway runs, the kernel does not say what there is, or the right to change it is missing.
+pub fn remove_all() -> anyhow::Result<Vec<String>> {
+    let mut left = Vec::new();
+    for owner in Owner::ALL {
+        let mut its = Reconciler::open(owner, BTreeSet::new(), Precedence::Theirs)?;
+        let found = its.observe(&[]).context("cannot ask the kernel")?.ours;
+        // Routes by the device are there only as long as the device.
+        if found.iter().any(|entry| matches!(entry, Entry::Route { .. })) {
+            bail!(
+                "a gateway runs in this network namespace: end `trackway run`, which removes them"
+            );
+        }
+        left.extend(found.into_iter().rev().map(|entry| (owner, entry)));
+    }
+    let mut netlink = Netlink::open().context("cannot ask the kernel")?;
+    let mut removed = Vec::new();
+    for (owner, entry) in left {
+        let Some(request) = entry.remove(owner) else { continue };
+        match netlink.ask(&request, |_| {}) {
+            Ok(()) => removed.push(entry.to_string()),
+            Err(error) => return Err(Refused { entry, error }.into()),
+        }
+    }
+    Ok(removed)
+}
+
+/// The kernel's notices of changes that may concern a [`Reconciler`].
+pub struct Watch {
+    /// Becomes ready when either source of notices is ready.
+    either: Epoll,
+    monitor: Monitor,
+    /// Notices of nftables, if the kernel has nftables.
+    removals: Option<Removals>,
+    looks: Budget,
+    /// When to look whether all is there, if something may be missing.
+    look_at: Option<Time>,
+}
+
+impl Watch {
+    /// Hears of changes from now on: to be opened before the reconciler, so that nothing is missed between both.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn open() -> anyhow::Result<Self> {
+        let monitor = Monitor::open().context("cannot hear of changes")?;
+        let removals = Removals::open().ok();
+        let either =
+            Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("cannot hear of changes")?;
+        let both = [Some(&monitor), removals.as_ref().map(Removals::monitor)];
+        for it in both.into_iter().flatten() {
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, 0);
+            either.add(it, event).context("cannot hear of changes")?;
+        }
+        let looks = Budget::new(Time::ZERO, LOOKS, INTERVAL);
+        Ok(Self { either, monitor, removals, looks, look_at: None })
+    }
+
+    /// When to call [`Self::handle`] at the latest, whether there is something to read or not.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.look_at
+    }
+
+    /// Whether to call [`Self::handle`].
+    #[must_use]
+    pub fn is_due(&self, now: Time, ready: PollFlags) -> bool {
+        !ready.is_empty() || self.look_at.is_some_and(|at| at <= now)
+    }
+
+    /// Reads notices of changes, and repairs deviations.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub fn handle(&mut self, now: Time, of: &mut Reconciler) -> anyhow::Result<Outcome> {
+        let Self { monitor, removals, .. } = self;
+        let (mut is_concerned, mut addresses, mut links) = (false, false, false);
+        let is_lossy = monitor
+            .read_some(READS, |message| {
+                is_concerned |= of.is_concerned(message);
+                addresses |= matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR);
+                links |= message.kind == libc::RTM_NEWLINK;
+            })
+            .context("cannot hear of changes")?;
+        if links || is_lossy {
+            of.loosen();
+        }
+        if let Some(removals) = removals {
+            is_concerned |= removals.read(READS).context("cannot hear of changes")?;
+        }
+        if is_concerned || is_lossy {
+            self.look_at = Some(now);
+        }
+        let mut outcome = Outcome::default();
+        if self.look_at.is_some_and(|at| at <= now) {
+            if self.looks.spend(now) {
+                outcome = of.look()?;
+                of.is_put_off = false;
+                // What was refused may not be the next time.
+                self.look_at = (!of.missing.is_empty()).then_some(now + 2 * INTERVAL);
+            } else {
+                if !of.is_put_off {
+                    warn!("others change our routes all the time: they are put back now and then");
+                }
+                of.is_put_off = true;
+                self.look_at = Some(now + INTERVAL);
+            }
+        }
+        outcome.has_addresses = addresses || is_lossy;
+        Ok(outcome)
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.either.0.as_fd()
+    }
+}
+
+/// What a single-threaded service wants, kept by the thread of the service.
+pub struct Kept {
+    reconciler: Reconciler,
+    watch: Watch,
+}
+
+impl Kept {
+    /// Keeps these devices and what is behind them; routes of others do not give way.
+    ///
+    /// # Errors
+    /// When a route is taken or refused, with the remedy.
+    pub fn open(devices: Vec<DeviceRoutes>, radios: BTreeSet<String>) -> anyhow::Result<Self> {
+        let owner = devices.first().context("no device leads anywhere")?.owner;
+        let watch = Watch::open()?;
+        let mut reconciler = Reconciler::open(owner, radios, Precedence::Theirs)?;
+        reconciler.follow(devices)?;
+        Ok(Self { reconciler, watch })
+    }
+
+    /// Keeps these entries of a service without devices.
+    ///
+    /// # Errors
+    /// When the kernel refuses one.
+    pub fn open_besides(owner: Owner, entries: BTreeSet<Entry>) -> anyhow::Result<Self> {
+        let watch = Watch::open()?;
+        let mut reconciler = Reconciler::open(owner, BTreeSet::new(), Precedence::Theirs)?;
+        reconciler.follow_besides(entries)?;
+        Ok(Self { reconciler, watch })
+    }
+
+    /// What is kept.
+    pub fn reconciler(&mut self) -> &mut Reconciler {
+        &mut self.reconciler
+    }
+
+    /// When to call [`Self::handle_ready`] at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.watch.next_timeout()
+    }
+
+    /// Puts right what others have changed, if there is something to read or something is due, and returns what
+    /// that was.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub fn handle_ready(&mut self, now: Time, ready: PollFlags) -> anyhow::Result<Outcome> {
+        if !self.watch.is_due(now, ready) {
+            return Ok(Outcome::default());
+        }
+        self.watch.handle(now, &mut self.reconciler)
+    }
+
+    /// As [`Reconciler::faults`].
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        self.reconciler.faults()
+    }
+
+    /// As [`Reconciler::kept_out`].
+    #[must_use]
+    pub fn kept_out(&self) -> u64 {
+        self.reconciler.kept_out()
+    }
+}
+
+impl AsFd for Kept {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.watch.as_fd()
+    }
+}
