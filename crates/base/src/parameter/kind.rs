@@ -1,6 +1,7 @@
 //! The allowed values of a parameter, and how to read them.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::value::{Readable, Value, Written};
@@ -88,6 +89,52 @@ pub const fn names<T, const N: usize>(named: &[(&'static str, T); N]) -> [&'stat
 }
 
 impl Kind {
+    /// A whole number without a unit.
+    #[must_use]
+    pub const fn count(allowed: RangeInclusive<u64>) -> Self {
+        Self::Count { least: *allowed.start(), most: *allowed.end(), unit: "" }
+    }
+
+    /// A list of whole numbers.
+    #[must_use]
+    pub const fn counts(each: RangeInclusive<u64>) -> Self {
+        Self::Counts { least: *each.start(), most: *each.end() }
+    }
+
+    /// Two whole numbers, the least and the most, or one that is both.
+    #[must_use]
+    pub const fn span(each: RangeInclusive<u64>) -> Self {
+        Self::Span { least: *each.start(), most: *each.end(), unit: "" }
+    }
+
+    /// The same numbers with a unit, such as `octets`; other kinds have none.
+    #[must_use]
+    pub const fn of(self, unit: &'static str) -> Self {
+        match self {
+            Self::Count { least, most, .. } => Self::Count { least, most, unit },
+            Self::Span { least, most, .. } => Self::Span { least, most, unit },
+            other => other,
+        }
+    }
+
+    /// A number.
+    #[must_use]
+    pub const fn number(allowed: RangeInclusive<f64>) -> Self {
+        Self::Number { least: *allowed.start(), most: *allowed.end() }
+    }
+
+    /// A number between 0 and 1, also in percent.
+    #[must_use]
+    pub const fn share(allowed: RangeInclusive<f64>) -> Self {
+        Self::Share { least: *allowed.start(), most: *allowed.end() }
+    }
+
+    /// A time with its unit.
+    #[must_use]
+    pub const fn period(allowed: RangeInclusive<Duration>) -> Self {
+        Self::Period { least: *allowed.start(), most: *allowed.end() }
+    }
+
     /// The given value, if allowed.
     ///
     /// # Errors

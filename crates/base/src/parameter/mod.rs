@@ -1,8 +1,8 @@
 //! Declares parameters: each one is a row in the table of its protocol.
 //!
-//! A row gives the name, meaning, allowed values and place of a parameter in the protocol's `Config`; the defaults are
-//! the ones of `Config`. Files, the command line, the documentation and the JSON schema are made from the rows, so a
-//! new parameter is one row more.
+//! A row gives the name, meaning, allowed values and place of a parameter in the protocol's `Config`. Files, the command
+//! line, the documentation and the JSON schema are made from the rows. [`parameters!`](crate::parameters) makes row,
+//! field and default from one declaration, so a new parameter is one declaration more.
 //!
 //! ```text
 //!  Written ──▶ Kind ──▶ Value ──▶ Parameter::set ──▶ Config
@@ -10,10 +10,13 @@
 //!  write it    allowed                                └── Rule: what must hold between several
 //! ```
 
+mod declare;
 mod kind;
+mod settable;
 mod value;
 
 pub use kind::{Kind, names};
+pub use settable::Settable;
 pub use value::{Value, Written, named, word};
 
 /// The parameters of a protocol with the configuration `C`.
@@ -100,6 +103,22 @@ pub struct Row {
     pub condition: Option<&'static str>,
     /// Its default in each profile.
     pub defaults: Vec<Value>,
+}
+
+/// A field's name as users write it: with hyphens.
+///
+/// # Panics
+/// When the length is not the name's, which stops the compilation of a constant.
+#[must_use]
+pub const fn kebab<const N: usize>(snake: &str) -> [u8; N] {
+    let (snake, mut kebab) = (snake.as_bytes(), [0; N]);
+    assert!(snake.len() == N, "the length of the name");
+    let mut at = 0;
+    while at < N {
+        kebab[at] = if snake[at] == b'_' { b'-' } else { snake[at] };
+        at += 1;
+    }
+    kebab
 }
 
 impl<C> Parameter<C> {
@@ -205,47 +224,37 @@ impl<C> Table<C> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::{parameters, words};
 
-    #[derive(Clone, Debug, PartialEq)]
-    struct Config {
-        low: u8,
-        high: u8,
-        loud: bool,
-    }
+    parameters! {
+        static TABLE = "example";
 
-    static TABLE: Table<Config> = Table {
-        name: "example",
-        parameters: &[
-            Parameter::new(
-                "loud",
-                Kind::Flag,
-                "Whether it is heard.",
-                |it| it.loud.into(),
-                |it, to| it.loud = to.flag(),
-            ),
-            Parameter::new(
-                "low",
-                Kind::Count { least: 0, most: 9, unit: "" },
-                "Where it begins.",
-                |it| it.low.into(),
-                |it, to| it.low = to.count(),
-            ),
-            Parameter::<Config>::new(
-                "high",
-                Kind::Count { least: 0, most: 9, unit: "" },
-                "Where it ends.",
-                |it| it.high.into(),
-                |it, to| it.high = to.count(),
-            )
-            .only_with("loud = true", |it| it.loud),
-        ],
-        rules: &[Rule {
+        /// The settings of the example.
+        #[derive(Clone, Debug, PartialEq)]
+        struct Config {
+            /// Whether it is heard.
+            #[allowed(Kind::Flag)]
+            loud: bool;
+
+            /// Where it begins.
+            #[allowed(Kind::count(0..=9))]
+            low: u8;
+
+            /// Where it ends.
+            #[allowed(Kind::count(0..=9))]
+            #[only("loud = true", |it| it.loud)]
+            high: u8;
+        }
+
+        rules [Rule {
             names: &["low", "high"],
             allowed: "low is at most high",
             holds: |it| it.low <= it.high,
-        }],
-    };
+        }]
+    }
 
     const CONFIG: Config = Config { low: 1, high: 5, loud: true };
 
@@ -298,5 +307,118 @@ mod tests {
         let defaults = described.rows.iter().map(|row| row.defaults[0].to_string());
         assert_eq!(defaults.collect::<Vec<_>>(), ["true", "1", "5"]);
         assert_eq!(described.rows[2].condition, Some("loud = true"));
+    }
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Profile {
+        Quick,
+        Thorough,
+    }
+
+    const PROFILES: [(&str, Profile); 2] =
+        [("quick", Profile::Quick), ("thorough", Profile::Thorough)];
+    words!(Profile: PROFILES);
+
+    /// Constants of callers that could be taken for constants of the macro.
+    const NAME: u64 = 9;
+    const SNAKE: u64 = 1;
+
+    parameters! {
+        static ALL = "all";
+
+        /// One of each form that a declaration has.
+        #[derive(Clone, Debug, PartialEq)]
+        struct All from new(profile: Profile, seed: u64) {
+            /// Decides on the
+            /// others.
+            #[allowed(Kind::Word(&names(&PROFILES)))]
+            #[set(|it, to| *it = All::new(named(&PROFILES, to.text()).unwrap_or(it.profile), it.seed))]
+            profile: Profile = profile;
+
+            /// No parameter.
+            seed: u64 = seed;
+
+            /// Its weight.
+            #[allowed(Kind::share(0.1..=0.9))]
+            weight_of_all as "weight": f64 = 0.5, Thorough: 0.25;
+
+            /// How long.
+            timer: struct Timer {
+                /// At first.
+                #[allowed(Kind::period(Duration::ZERO..=Duration::from_secs(9)))]
+                first_wait: Duration = Duration::from_secs(1), Thorough: Duration::from_secs(3);
+
+                /// How often, unless for ever.
+                #[allowed(Kind::count(SNAKE..=NAME).of("times"))]
+                times: Option<u8> = None;
+            }
+
+            /// Bounds.
+            limits: flat struct Limits {
+                /// Packets.
+                #[allowed(Kind::span(1..=99).of("packets"))]
+                packets_held: (u8, u8) = (1, 9);
+            }
+
+            /// Bits a second.
+            #[allowed(Kind::Rate { may_be_unlimited: false })]
+            #[get(|_| Value::Absent)]
+            #[set(|_, _| ())]
+            "rate";
+
+            /// The first wait once more.
+            #[allowed(Kind::period(Duration::ZERO..=Duration::from_secs(9)))]
+            "again" at timer.first_wait;
+        }
+    }
+
+    #[test]
+    fn a_declaration_makes_field_default_and_row() {
+        let quick = All::new(Profile::Quick, 7);
+        let thorough = All::new(Profile::Thorough, 7);
+
+        let rows: Vec<String> = ALL
+            .describe(&[("quick", quick.clone()), ("thorough", thorough)])
+            .rows
+            .iter()
+            .map(|row| {
+                format!(
+                    "{}: {} {} {} {}",
+                    row.name, row.meaning, row.kind, row.defaults[0], row.defaults[1]
+                )
+            })
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                r#"profile: Decides on the others. "quick" or "thorough" "quick" "thorough""#,
+                r#"weight: Its weight. 10% to 90% "50%" "25%""#,
+                r#"timer.first-wait: At first. 0s to 9s "1s" "3s""#,
+                "timer.times: How often, unless for ever. 1 to 9 times none none",
+                "packets-held: Packets. 1 to 99 packets, or [least, most] [1, 9] [1, 9]",
+                "rate: Bits a second. a rate such as 300kbit none none",
+                r#"again: The first wait once more. 0s to 9s "1s" "3s""#,
+            ]
+        );
+
+        let mut config = quick;
+        for (name, written) in [
+            ("profile", Written::Text("thorough")),
+            ("weight", Written::Text("80%")),
+            ("timer.times", Written::Integer(3)),
+            ("packets-held", Written::Integer(5)),
+            ("again", Written::Text("2s")),
+        ] {
+            ALL.apply(&mut config, |it| (it == name).then(|| written.clone())).unwrap();
+        }
+        assert_eq!(
+            config,
+            All {
+                profile: Profile::Thorough,
+                seed: 7,
+                weight_of_all: 0.8,
+                timer: Timer { first_wait: Duration::from_secs(2), times: Some(3) },
+                limits: Limits { packets_held: (5, 5) },
+            }
+        );
     }
 }
