@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use base::ip::protocol;
+use base::parameter::{Kind, Rule, named, names};
 
 use super::wire::MAX_SPAN;
 
@@ -41,13 +42,15 @@ pub enum Redundancy {
     Spare,
 }
 
+base::words!(Profile: Profile::NAMES, Redundancy: Redundancy::NAMES);
+
 impl std::str::FromStr for Redundancy {
     type Err = String;
 
     /// # Errors
     /// When it is none of the three, with what is allowed.
     fn from_str(name: &str) -> Result<Self, String> {
-        base::parameter::named(&Self::NAMES, name)
+        named(&Self::NAMES, name)
             .ok_or_else(|| format!("\"{name}\" is not allowed: \"off\", \"spare\" or \"auto\""))
     }
 }
@@ -92,88 +95,161 @@ impl Redundancy {
     }
 }
 
-/// The parameters of a node's HBH.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// The protocol to run, of the two; both ends of a hop run the same.
-    pub profile: Profile,
-    /// The IP protocol number of HBH packets, 253 unless changed.
-    pub protocol: u8,
-    /// R: how often a hop sends a packet again before it gives up, 0 to 255.
-    pub retries: u8,
-    /// W: bounds on the packets sent and not acknowledged, each 1 to 127. Equal bounds fix it.
-    pub window: (u8, u8),
-    /// When to send again.
-    pub rto: Rto,
-    /// s: packets waiting in a flow's output queue at which its sender is told of congestion.
-    pub congestion: usize,
-    /// Packets waiting at which the sender is told that congestion is over.
-    pub clear: usize,
-    /// L: packets that a flow's output queue holds at most.
-    pub queue: usize,
-    /// p: what the rate of a congested flow gains at each round trip, in bit/s.
-    pub rate_increase: f64,
-    /// q: what it is multiplied by at each congestion notification, below 1.
-    pub rate_decrease: f64,
-    /// How long an acknowledgement waits for a packet to ride on, at most. Three quarters of
-    /// the hop's round trip if that is shorter; up to five times as long where nothing is lost. Only the default profile waits.
-    pub ack_delay: Duration,
-    /// How much of a link's idle time goes into repairs. Only the default profile.
-    pub redundancy: Redundancy,
-    /// How long the last hop keeps a TCP segment back for one before it; zero for not at all.
-    /// Only the default profile.
-    pub hold: Duration,
-    /// Whether a TCP segment that is still on its way is not sent again when TCP repeats it.
-    pub absorb: bool,
-    /// How long a packet may wait in one node; older ones are discarded.
-    pub lifetime: Duration,
-    /// How long a flow without packets is remembered.
-    pub idle: Duration,
-    /// Flows at most, in each direction.
-    pub flows: usize,
-    /// Packets waiting or unacknowledged at most, over all flows.
-    pub packets: usize,
-}
+base::parameters! {
+    /// The table of HBH's parameters. A profile sets all the others, so it is first.
+    ///
+    /// R = 4 and the timer's constants are the paper's, sections III and IV; W, s, L, p and q are not in the paper.
+    pub static PARAMETERS = "hbh";
 
-/// The retransmission timer of a hop: RTO = m * (srtt + n * rttvar).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rto {
-    /// g: weight of a new sample in the mean.
-    pub gain: f64,
-    /// h: weight of a new sample in the deviation.
-    pub deviation_gain: f64,
-    /// n: how many deviations are added to the mean.
-    pub deviations: f64,
-    /// m: what the sum is multiplied by.
-    pub factor: f64,
-    /// What it is multiplied by each time it expires on a packet.
-    pub backoff: f64,
-    /// Before the first sample.
-    pub initial: Duration,
-    /// At least this.
-    pub minimum: Duration,
-    /// At most this.
-    pub maximum: Duration,
+    /// The parameters of a node's HBH.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Config from new(profile: Profile) {
+        /// Which of the two protocols runs, the same at all nodes: ours, or what the paper says and no more.
+        #[allowed(Kind::Word(&names(&Profile::NAMES)))]
+        #[set(|it, to| *it = Config::new(named(&Profile::NAMES, to.text()).unwrap_or_default()))]
+        pub profile: Profile = profile;
+
+        /// The IP protocol number of HBH packets, the same at all nodes.
+        #[allowed(Kind::count(1..=255))]
+        pub protocol: u8 = protocol::EXPERIMENT;
+
+        /// How often a hop sends a packet again before it gives up (R).
+        #[allowed(Kind::count(0..=255))]
+        pub retries: u8 = 15, Paper: 4;
+
+        /// Bounds on the packets of a flow that are sent and not acknowledged (W); one number fixes it.
+        #[allowed(Kind::span(1..=MAX_SPAN as u64).of("packets"))]
+        pub window: (u8, u8) = (16, MAX_SPAN), Paper: (8, 8);
+
+        /// Packets waiting in a flow's output queue at which its sender is told of congestion (s).
+        #[allowed(Kind::count(1..=MOST_PACKETS).of("packets"))]
+        pub congestion: usize = 20;
+
+        /// Packets waiting at which the sender is told that congestion is over.
+        #[allowed(Kind::count(1..=MOST_PACKETS).of("packets"))]
+        pub clear: usize = 10;
+
+        /// Packets that a flow's output queue holds (L).
+        #[allowed(Kind::count(1..=MOST_PACKETS).of("packets"))]
+        // Enough for the packets of a transfer of a hundred kilobytes, so that its last packets
+        // are not refused: no later packet would reveal the loss.
+        pub queue: usize = 200, Paper: 50;
+
+        /// What the rate of a congested flow gains at each round trip (p).
+        // In bit/s.
+        #[allowed(Kind::Rate { may_be_unlimited: false })]
+        pub rate_increase: f64 = 10_000.0;
+
+        /// What the rate of a flow is multiplied by at each congestion notification (q).
+        #[allowed(Kind::share(0.01..=0.99))]
+        // The peer says when congestion is over, so its queue need not empty before.
+        pub rate_decrease: f64 = 0.8, Paper: 0.5;
+
+        /// How long an acknowledgement waits for a packet to ride on; with the default profile only.
+        // At most: three quarters of the hop's round trip if that is shorter, and five times as long where nothing is lost.
+        #[allowed(Kind::period(Duration::ZERO..=Duration::from_secs(10)))]
+        pub ack_delay: Duration = Duration::from_millis(100), Paper: Duration::ZERO;
+
+        /// How much of a link's idle time goes into repairs: as much as keeps delay low, nothing, or less where energy
+        /// or the air counts more; with the default profile only.
+        #[allowed(Kind::Word(&names(&Redundancy::NAMES)))]
+        pub redundancy: Redundancy = Redundancy::Auto;
+
+        /// How long the last hop keeps a TCP segment back for one before it; with the default profile only.
+        #[allowed(Kind::period(Duration::ZERO..=Duration::from_secs(60)))]
+        pub hold: Duration = Duration::from_secs(3), Paper: Duration::ZERO;
+
+        /// Whether a TCP segment that is still on its way is not sent again when TCP repeats it.
+        #[allowed(Kind::Flag)]
+        pub absorb: bool = true, Paper: false;
+
+        /// How long a packet may wait in one node before it is discarded.
+        #[allowed(Kind::period(Duration::from_millis(100)..=DAY))]
+        pub lifetime: Duration = Duration::from_secs(30), Paper: Duration::from_secs(3600);
+
+        /// How long a flow without packets is remembered.
+        #[allowed(Kind::period(Duration::from_secs(1)..=DAY))]
+        pub idle: Duration = Duration::from_secs(60);
+
+        /// Flows in each direction, over all neighbours.
+        #[allowed(Kind::count(1..=1_000_000))]
+        pub flows: usize = 4_096;
+
+        /// Packets waiting or unacknowledged, over all flows.
+        #[allowed(Kind::count(16..=1_000_000))]
+        pub packets: usize = 65_536;
+
+        /// The retransmission timer, if it is always the same.
+        #[allowed(Kind::period(SHORTEST..=HOUR))]
+        #[get(|it| fixed(&it.rto).into())]
+        #[set(|it, to| it.rto = Rto::fixed(to.period()))]
+        "rto.fixed";
+
+        /// The retransmission timer of a hop: RTO = m * (srtt + n * rttvar).
+        pub rto: struct Rto {
+            /// The weight of a new sample in the mean round trip (g).
+            #[allowed(GAIN)]
+            pub gain: f64 = 0.125, Paper: 1.0 / 3.0;
+
+            /// The weight of a new sample in the deviation of the round trip (h).
+            #[allowed(GAIN)]
+            pub deviation_gain: f64 = 0.25, Paper: 1.0 / 3.0;
+
+            /// How many deviations are added to the mean (n).
+            #[allowed(Kind::number(0.0..=1_000.0))]
+            pub deviations: f64 = 4.0, Paper: 10.0;
+
+            /// What the sum of mean and deviations is multiplied by (m).
+            #[allowed(Kind::number(0.1..=1_000.0))]
+            pub factor: f64 = 1.0, Paper: 2.0;
+
+            /// What the timer is multiplied by each time it expires on a packet.
+            #[allowed(Kind::number(1.0..=100.0))]
+            pub backoff: f64 = 1.5, Paper: 1.0;
+
+            /// The timer before the first sample.
+            #[allowed(Kind::period(SHORTEST..=HOUR))]
+            pub initial: Duration = Duration::from_millis(200), Paper: Duration::from_secs(1);
+
+            /// The shortest that the timer gets.
+            #[allowed(Kind::period(SHORTEST..=HOUR))]
+            pub minimum: Duration = Duration::from_millis(2), Paper: Duration::from_millis(1);
+
+            /// The longest that the timer gets.
+            #[allowed(Kind::period(SHORTEST..=HOUR))]
+            pub maximum: Duration = Duration::from_secs(60);
+        }
+    }
+
+    rules [
+        Rule {
+            names: &["clear", "congestion", "queue"],
+            allowed: "clear is at most congestion, which is at most queue",
+            holds: |it| it.clear <= it.congestion && it.congestion <= it.queue,
+        },
+        Rule {
+            names: &["rto.minimum", "rto.maximum"],
+            allowed: "rto.minimum is at most rto.maximum",
+            holds: |it| it.rto.minimum <= it.rto.maximum,
+        },
+    ]
 }
 
 impl Rto {
     /// A timer that never changes.
     #[must_use]
     pub fn fixed(rto: Duration) -> Self {
-        Self { backoff: 1.0, initial: rto, minimum: rto, maximum: rto, ..Config::paper().rto }
+        Self {
+            backoff: 1.0,
+            initial: rto,
+            minimum: rto,
+            maximum: rto,
+            ..Config::new(Profile::Paper).rto
+        }
     }
 }
 
 impl Config {
-    /// The parameters of `profile`.
-    #[must_use]
-    pub fn new(profile: Profile) -> Self {
-        match profile {
-            Profile::Default => Self::ours(),
-            Profile::Paper => Self::paper(),
-        }
-    }
-
     /// How long an acknowledgement waits for a packet to ride on, on a hop with this round trip.
     ///
     /// Where nothing is lost, it may be longer: what answers a packet comes back from the end of the
@@ -185,66 +261,60 @@ impl Config {
             _ => usual,
         }
     }
+}
 
-    fn ours() -> Self {
-        Self {
-            profile: Profile::Default,
-            retries: 15,
-            window: (16, MAX_SPAN),
-            rto: Rto {
-                gain: 0.125,
-                deviation_gain: 0.25,
-                deviations: 4.0,
-                factor: 1.0,
-                backoff: 1.5,
-                initial: Duration::from_millis(200),
-                minimum: Duration::from_millis(2),
-                maximum: Duration::from_secs(60),
-            },
-            ack_delay: Duration::from_millis(100),
-            hold: Duration::from_secs(3),
-            absorb: true,
-            lifetime: Duration::from_secs(30),
-            // Enough for the packets of a transfer of a hundred kilobytes, so that its last packets
-            // are not refused: no later packet would reveal the loss.
-            queue: 200,
-            // The peer says when congestion is over, so its queue need not empty before.
-            rate_decrease: 0.8,
-            ..Self::paper()
-        }
+const MOST_PACKETS: u64 = 100_000;
+const GAIN: Kind = Kind::Share { least: 0.001, most: 1.0 };
+const SHORTEST: Duration = Duration::from_micros(100);
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// The timer, if nothing changes it.
+fn fixed(rto: &Rto) -> Option<Duration> {
+    (*rto == Rto::fixed(rto.initial)).then_some(rto.initial)
+}
+
+#[cfg(test)]
+mod tests {
+    use base::parameter::Written;
+    use harness::prove;
+
+    use super::*;
+
+    #[test]
+    fn each_row_sets_what_it_says() {
+        prove(&PARAMETERS, &Profile::NAMES.map(|(_, profile)| Config::new(profile)));
     }
 
-    /// R = 4 and the timer's constants are the paper's, section III and IV; it does not give W, s,
-    /// L, p and q.
-    fn paper() -> Self {
-        Self {
-            profile: Profile::Paper,
-            protocol: protocol::EXPERIMENT,
-            retries: 4,
-            window: (8, 8),
-            rto: Rto {
-                gain: 1.0 / 3.0,
-                deviation_gain: 1.0 / 3.0,
-                deviations: 10.0,
-                factor: 2.0,
-                backoff: 1.0,
-                initial: Duration::from_secs(1),
-                minimum: Duration::from_millis(1),
-                maximum: Duration::from_secs(60),
-            },
-            congestion: 20,
-            clear: 10,
-            queue: 50,
-            rate_increase: 10_000.0,
-            rate_decrease: 0.5,
-            ack_delay: Duration::ZERO,
-            redundancy: Redundancy::Auto,
-            hold: Duration::ZERO,
-            absorb: false,
-            lifetime: Duration::from_secs(3600),
-            idle: Duration::from_secs(60),
-            flows: 4_096,
-            packets: 65_536,
-        }
+    #[test]
+    fn a_profile_comes_first_whatever_else_is_given() {
+        let mut config = Config { queue: 77, ..Config::new(Profile::Default) };
+
+        let given = |name| match name {
+            "retries" => Some(Written::Integer(9)),
+            "profile" => Some(Written::Text("paper")),
+            _ => None,
+        };
+        PARAMETERS.apply(&mut config, given).unwrap();
+
+        assert_eq!(config, Config { retries: 9, ..Config::new(Profile::Paper) });
+    }
+
+    #[test]
+    fn thresholds_keep_their_order() {
+        let mut config = Config::new(Profile::Default);
+
+        let given = |name| match name {
+            "clear" => Some(Written::Integer(50)),
+            "congestion" => Some(Written::Integer(10)),
+            _ => None,
+        };
+        let refused = PARAMETERS.apply(&mut config, given).unwrap_err();
+
+        assert_eq!(
+            refused.what,
+            "clear = 50, congestion = 10, queue = 200 are not allowed together: clear is at most \
+             congestion, which is at most queue"
+        );
     }
 }
