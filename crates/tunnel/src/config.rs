@@ -2,52 +2,74 @@
 
 use std::time::Duration;
 
+use base::parameter::Kind;
+
 use crate::secure;
 
-/// The parameters of a tunnel.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// Octets of an outer IP packet that is believed to fit the path until it is known, 296 to 16 384:
-    /// the search for the path MTU begins there, and goes below where this does not pass either.
-    pub base_mtu: usize,
-    /// Octets of an outer IP packet that the local interface takes; the search ends there, at 16 384 at
-    /// most.
-    pub max_mtu: usize,
-    /// Octets that the driver adds to a datagram, [`secure::OUTER_V4`] unless it goes by IPv6.
-    pub overhead: usize,
-    /// How long after its first transmission a packet is recovered before it is given up.
-    pub deadline: Duration,
-    /// The delay after which the inner transport retransmits a packet: the minimum RTO of a TCP. The
-    /// longer the round trip is in comparison, the more repairs are sent in advance.
-    pub patience: Duration,
-    /// The capacity of the queue over all flows, in octets.
-    pub queue: usize,
-    /// The most unacknowledged sources, 1 to 8 192.
-    pub window: usize,
-    /// The highest allowed outer rate in bit/s; `None` for no limit.
-    pub max_rate: Option<f64>,
-    /// Whether headers of inner packets are compressed, each way, if the peer does it too.
-    pub compress_headers: bool,
-    /// Whether datagrams carry the DSCP of the packets in them; then only packets of one DSCP share a datagram.
-    pub copy_dscp: bool,
-    /// The longest silence of a peer that was sent something, before the path counts as down.
-    pub dead_after: Duration,
+base::parameters! {
+    /// Parameters of a tunnel to one peer.
+    pub static PARAMETERS = "tunnel";
+
+    /// The parameters of a tunnel.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Config from default() {
+        /// The outer rate that is never exceeded; without, the tunnel finds out.
+        // In bit/s.
+        #[allowed(Kind::Rate { may_be_unlimited: false })]
+        pub max_rate: Option<f64> = None;
+
+        /// An outer packet that is believed to pass until the search for the path's MTU knows; it begins there, and
+        /// goes below where this does not pass either.
+        // Octets of an outer IP packet.
+        #[allowed(Kind::count(576..=1_500).of("octets"))]
+        pub base_mtu: usize = 1_280;
+
+        /// How long a packet is worth recovering after it was sent first.
+        #[allowed(Kind::period(Duration::from_millis(50)..=Duration::from_secs(60)))]
+        pub deadline: Duration = Duration::from_secs(2);
+
+        /// How much delay a packet bears before the transport inside sends it again; the longer the round trip is
+        /// beside it, the more is repaired in advance.
+        // The minimum RTO of a TCP.
+        #[allowed(Kind::period(Duration::from_millis(1)..=Duration::from_secs(60)))]
+        pub patience: Duration = Duration::from_millis(200);
+
+        /// What waits to be sent, over all flows.
+        #[allowed(Kind::count(65_536..=1 << 30).of("octets"))]
+        pub queue: usize = 8 << 20;
+
+        /// Whether headers of the packets inside are compressed, both ways, if the peer does it too.
+        #[allowed(Kind::Flag)]
+        pub compress_headers: bool = true;
+
+        /// Whether the outer packets carry the DSCP of those inside, which shows it to everybody on the way.
+        // Only packets of one DSCP then share a datagram.
+        #[allowed(Kind::Flag)]
+        pub copy_dscp: bool = false;
+
+        /// How long the peer may be silent, though it was sent something, until the path is down.
+        #[allowed(Kind::period(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
+        pub dead_after: Duration = Duration::from_secs(10);
+
+        /// Octets of an outer IP packet that the local interface takes; the search ends there, at 16 384 at most.
+        pub max_mtu: usize = 1_500;
+
+        /// Octets that the driver adds to a datagram, [`secure::OUTER_V4`] unless it goes by IPv6.
+        pub overhead: usize = secure::OUTER_V4;
+
+        /// The most unacknowledged sources, 1 to 8 192.
+        pub window: usize = 8_192;
+    }
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            base_mtu: 1_280,
-            max_mtu: 1_500,
-            overhead: secure::OUTER_V4,
-            deadline: Duration::from_secs(2),
-            patience: Duration::from_millis(200),
-            queue: 8 << 20,
-            window: 8_192,
-            max_rate: None,
-            compress_headers: true,
-            copy_dscp: false,
-            dead_after: Duration::from_secs(10),
-        }
+#[cfg(test)]
+mod tests {
+    use harness::prove;
+
+    use super::*;
+
+    #[test]
+    fn each_row_sets_what_it_says() {
+        prove(&PARAMETERS, &[Config::default()]);
     }
 }

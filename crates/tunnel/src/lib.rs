@@ -23,7 +23,6 @@ mod loss;
 mod mtu;
 mod order;
 mod outlet;
-mod parameters;
 mod parts;
 mod pool;
 mod probes;
@@ -45,7 +44,6 @@ mod tunnel;
 mod understanding;
 mod wire;
 
-pub use config::Config;
-pub use parameters::PARAMETERS;
+pub use config::{Config, PARAMETERS};
 pub use stats::{Estimates, Stats};
 pub use tunnel::{Event, Transmit, Tunnel};
