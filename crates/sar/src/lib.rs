@@ -29,7 +29,6 @@ mod finished;
 mod incoming;
 mod message;
 mod outgoing;
-mod parameters;
 mod peers;
 mod polls;
 mod receiver;
@@ -43,14 +42,13 @@ mod tests;
 mod waiting;
 pub mod wire;
 
-pub use config::{Config, Flow, Limits, Profile, Retries, Times};
+pub use config::{Config, Flow, Limits, PARAMETERS, Profile, Retries, Times};
 pub use endpoint::Sar;
 pub use finished::{Ending, Remembered};
 pub use message::{
     Arrival, Delivered, Event, Failure, Message, MessageId, NotTaken, Options, Outcome, Precedence,
     Resume, Transmit,
 };
-pub use parameters::PARAMETERS;
 pub use shares::Source;
 pub use stats::Stats;
 pub use wire::Ports;
