@@ -24,7 +24,6 @@ mod neighbours;
 mod node;
 mod outbox;
 mod own;
-mod parameters;
 mod replies;
 mod requests;
 mod seen;
@@ -34,9 +33,10 @@ mod table;
 mod tests;
 pub mod wire;
 
-pub use config::{Bounds, Config, Hello, Hellos, Internet, Profile, Ring, Unidirectional};
+pub use config::{
+    Bounds, Config, Hello, Hellos, Internet, PARAMETERS, Profile, Ring, Unidirectional,
+};
 pub use node::Aodv;
-pub use parameters::PARAMETERS;
 pub use stats::{Dropped, Received, Sent, Stats};
 
 /// The UDP port of AODV (RFC 3561, 6).

@@ -10,7 +10,6 @@
 //! `docs/protocols/manet.md` says what it does where descriptions leave a choice.
 
 mod config;
-mod parameters;
 mod router;
 mod stats;
 mod table;
@@ -18,8 +17,7 @@ mod table;
 mod tests;
 pub mod wire;
 
-pub use config::Config;
-pub use parameters::PARAMETERS;
+pub use config::{Config, PARAMETERS};
 pub use router::Dsdv;
 pub use stats::Stats;
 

@@ -21,7 +21,6 @@ mod mpr;
 mod neighbourhood;
 mod numbers;
 mod outbox;
-mod parameters;
 mod router;
 mod routes;
 mod soft;
@@ -31,8 +30,7 @@ mod tests;
 mod topology;
 pub mod wire;
 
-pub use config::{Bounds, Config, Hysteresis, TcRedundancy};
-pub use parameters::PARAMETERS;
+pub use config::{Bounds, Config, Hysteresis, PARAMETERS, TcRedundancy};
 pub use router::Olsr;
 pub use stats::{Counter, Stats};
 

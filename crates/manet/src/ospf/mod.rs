@@ -23,7 +23,6 @@ mod greeting;
 mod neighbour;
 mod origin;
 mod own;
-mod parameters;
 mod router;
 mod spf;
 mod stats;
@@ -32,9 +31,8 @@ mod tests;
 mod transmit;
 pub mod wire;
 
-pub use config::{Bounds, Config};
+pub use config::{Bounds, Config, PARAMETERS};
 pub use neighbour::State;
-pub use parameters::PARAMETERS;
 pub use router::Ospf;
 pub use stats::{Counter, Stats};
 
