@@ -2,255 +2,335 @@
 
 use std::time::Duration;
 
+use base::parameter::{Kind, Rule, Value, names};
+
+use super::adaptive_pacing::{self, parameters as tcp_ap};
 use super::algorithm::Algorithm;
+use super::spelling::{
+    GROWTH, INITIAL_WINDOW, LIMIT, LIMIT_AFTER_R1, algorithm, set_growth, shown_growth,
+};
+use super::vegas::{self, parameters as of_vegas};
 
-/// The parameters of a connection; the default is what current RFCs ask for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// Octets of the longest IP packet that the local link carries, headers included; 68 to
-    /// 65,535 (RFC 9293, 3.7.1).
-    pub mtu: usize,
-    /// The MSS to announce and never exceed, in octets, TCP options included (so with timestamps
-    /// a segment carries 12 octets fewer); `None` derives it from `mtu` (RFC 9293, 3.7.1).
-    pub mss: Option<u16>,
-    /// Octets that `write` may run ahead of the peer's acknowledgements; at least 1.
-    pub send_buffer: usize,
-    /// Octets that may wait for `read`, out-of-order ones included; 1 to 2^30 (RFC 7323, 2.3).
-    pub receive_buffer: usize,
-    /// Holes kept among out-of-order octets; a segment that would make one more is dropped and
-    /// counted, to be sent again; at least 1.
-    pub max_holes: usize,
-    /// Extensions of TCP offered to the peer.
-    pub offer: Offer,
-    /// Nagle's algorithm: no small segment while any data is unacknowledged (RFC 9293, 3.7.4).
-    pub nagle: bool,
-    /// When to acknowledge (RFC 5681, 4.2).
-    pub delayed_ack: DelayedAck,
-    /// The retransmission timer (RFC 6298).
-    pub rto: Rto,
-    /// The congestion window.
-    pub congestion: Congestion,
-    /// How losses are found and repaired.
-    pub recovery: LossRecovery,
-    /// When to warn the application that the peer does not answer (R1; RFC 1122, 4.2.3.5: at
-    /// least 3 retransmissions).
-    pub r1: Limit,
-    /// When to give up (R2; RFC 1122, 4.2.3.5: at least 100 s).
-    pub r2: Limit,
-    /// When to give up opening a connection (R2 for SYN; RFC 1122, 4.2.3.5: at least 3 minutes).
-    pub r2_syn: Limit,
-    /// How long a closed connection keeps its ports: twice the maximum segment lifetime
-    /// (RFC 9293, 3.4.2).
-    pub time_wait: Duration,
-    /// Probes of an idle peer (RFC 9293, 3.8.4); off unless asked for.
-    pub keep_alive: Option<KeepAlive>,
-    /// Answers per second to segments that may be forged (RFC 5961, 7); at least 1.
-    pub challenge_acks_per_s: u32,
-    /// IP header fields of our packets.
-    pub ip: IpFields,
-}
+base::parameters! {
+    /// The settings of TCP.
+    pub static PARAMETERS = "tcp";
 
-/// Extensions of TCP offered to the peer; an extension is used if both ends offer it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Offer {
-    /// Window scaling (RFC 7323, 2).
-    pub window_scaling: bool,
-    /// Timestamps, for round-trip times and against wrapped sequence numbers (RFC 7323, 3 to 5).
-    pub timestamps: bool,
-    /// The tick of the timestamps clock, 1 ms to 1 s by RFC 7323, 5.4; at least 1 microsecond.
-    pub timestamp_tick: Duration,
-    /// Selective acknowledgements (RFC 2018) and recovery by them (RFC 6675); without, NewReno
-    /// (RFC 6582).
-    pub sack: bool,
-    /// Duplicate SACK: tell the sender what came twice (RFC 2883).
-    pub duplicate_sack: bool,
-    /// ECN (RFC 3168).
-    pub ecn: bool,
-}
+    /// The parameters of a connection; the default is what current RFCs ask for.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Config from default() {
+        /// The MSS to announce and never exceed, TCP options included, so with timestamps a segment carries 12 fewer;
+        /// without, what the MTU of the local link leaves (RFC 9293, 3.7.1).
+        #[allowed(Kind::count(32..=65_535).of("octets"))]
+        pub mss: Option<u16> = None;
 
-/// How large the congestion window is, and how it changes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Congestion {
-    /// Which congestion control.
-    pub algorithm: Algorithm,
-    /// The window to start with (RFC 6928, 2; RFC 5681, 3.1).
-    pub initial_window: InitialWindow,
-    /// The window to start with when the handshake lost a segment (RFC 5681, 3.1).
-    pub window_after_syn_loss: InitialWindow,
-    /// The slow-start threshold to start with, in octets; `None` is without limit (RFC 5681, 3.1).
-    pub initial_ssthresh: Option<u64>,
-    /// Whether an idle time of one RTO sets the window back (RFC 5681, 4.1).
-    pub restart_after_idle: bool,
-    /// Whether the window stops growing while something else holds the sender (RFC 7661).
-    pub validate_window: bool,
-}
+        /// What the application may write ahead of the acknowledgements of the peer.
+        #[allowed(Kind::count(1..=1 << 30).of("octets"))]
+        pub send_buffer: usize = 131_072;
 
-/// How losses are found and repaired.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct LossRecovery {
-    /// Duplicate acknowledgements that mean a loss; 3 in RFC 5681, 3.2; at least 1.
-    pub duplicate_threshold: u32,
-    /// Send new data on the first duplicate acknowledgements (RFC 3042).
-    pub limited_transmit: bool,
-    /// Restart the retransmission timer only on the first partial acknowledgement, "impatient"
-    /// (RFC 6582, 4); without SACK only.
-    pub impatient: bool,
-    /// Whether a timeout is undone when the first acknowledgement after it echoes a timestamp from
-    /// before it: nothing was lost (RFC 3522), so the window is as before (RFC 4015); with
-    /// timestamps only.
-    pub undo_timeouts: bool,
-    /// How the window leaves fast recovery without SACK (RFC 6582, 3.2, step 3).
-    pub full_ack: FullAck,
-    /// Whether a repair counts as lost after later segments have arrived, as in RFC 8985; in RFC 6675 only a timeout
-    /// detects the loss; with SACK only.
-    pub lost_repairs: bool,
-}
+        /// What may wait for the application, out-of-order data included.
+        #[allowed(Kind::count(1..=1 << 30).of("octets"))]
+        pub receive_buffer: usize = 131_072;
 
-/// IP header fields of our packets.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct IpFields {
-    /// The TTL or hop limit of our packets.
-    pub ttl: u8,
-    /// The six DSCP bits of our packets, 0 to 63 (RFC 2474).
-    pub dscp: u8,
-    /// Whether IPv4 routers may not fragment our packets (RFC 1191).
-    pub dont_fragment: bool,
-}
+        /// Holes kept among out-of-order data; a segment that would make one more is dropped.
+        // Counted, to be sent again.
+        #[allowed(Kind::count(1..=1_000_000))]
+        pub max_holes: usize = 256;
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            mtu: 1_500,
-            mss: None,
-            send_buffer: 131_072,
-            receive_buffer: 131_072,
-            max_holes: 256,
-            offer: Offer::default(),
-            nagle: true,
-            delayed_ack: DelayedAck::default(),
-            rto: Rto::default(),
-            congestion: Congestion::default(),
-            recovery: LossRecovery::default(),
-            r1: Limit::Retransmissions(3),
-            r2: Limit::Retransmissions(15),
-            r2_syn: Limit::Elapsed(Duration::from_secs(180)),
-            time_wait: Duration::from_secs(60),
-            keep_alive: None,
-            challenge_acks_per_s: 10,
-            ip: IpFields::default(),
+        /// Extensions of TCP offered to the peer; an extension is used if both ends offer it.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub offer: flat struct Offer {
+            /// Window scaling (RFC 7323, 2).
+            #[allowed(Kind::Flag)]
+            pub window_scaling: bool = true;
+
+            /// Timestamps, for round-trip times and against wrapped sequence numbers (RFC 7323, 3 to 5).
+            #[allowed(Kind::Flag)]
+            pub timestamps: bool = true;
+
+            /// The tick of the timestamps clock (RFC 7323, 5.4).
+            #[allowed(Kind::period(Duration::from_micros(1)..=SECOND))]
+            pub timestamp_tick: Duration = Duration::from_millis(1);
+
+            /// Selective acknowledgements (RFC 2018) and recovery by them (RFC 6675); without, NewReno (RFC 6582).
+            #[allowed(Kind::Flag)]
+            pub sack: bool = true;
+
+            /// Telling the sender what came twice (RFC 2883).
+            #[allowed(Kind::Flag)]
+            pub duplicate_sack: bool = true;
+
+            /// Explicit congestion notification (RFC 3168).
+            #[allowed(Kind::Flag)]
+            pub ecn: bool = false;
         }
-    }
-}
 
-impl Default for Offer {
-    fn default() -> Self {
-        Self {
-            window_scaling: true,
-            timestamps: true,
-            timestamp_tick: Duration::from_millis(1),
-            sack: true,
-            duplicate_sack: true,
-            ecn: false,
+        /// No small segment while any data is unacknowledged (RFC 9293, 3.7.4).
+        #[allowed(Kind::Flag)]
+        pub nagle: bool = true;
+
+        /// When data that came in order is acknowledged; everything else is at once (RFC 5681, 4.2).
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub delayed_ack: struct DelayedAck {
+            /// At every how many segments an acknowledgement goes out, at the latest (RFC 5681, 4.2: 2).
+            #[allowed(Kind::count(1..=1_000))]
+            pub segments: u32 = 2;
+
+            /// How long an acknowledgement may wait (RFC 5681, 4.2: below 500 ms); 0 acknowledges at once.
+            #[allowed(Kind::period(Duration::ZERO..=MINUTE))]
+            pub delay: Duration = Duration::from_millis(200);
         }
-    }
-}
 
-impl Default for Congestion {
-    fn default() -> Self {
-        Self {
-            algorithm: Algorithm::default(),
-            initial_window: InitialWindow::Rfc6928,
-            window_after_syn_loss: InitialWindow::Segments(1),
-            initial_ssthresh: None,
-            restart_after_idle: true,
-            validate_window: true,
+        /// The retransmission timer: RTO = SRTT + max(G, K * RTTVAR) (RFC 6298, 2).
+        pub rto: struct Rto {
+            /// The retransmission timeout for data before the first round-trip time is known (RFC 6298, 2.1).
+            #[allowed(Kind::period(SHORTEST..=DAY))]
+            pub initial: Duration = Duration::from_secs(1);
+
+            /// The same for the first SYN or SYN-ACK (RFC 6298, 2.1).
+            #[allowed(Kind::period(SHORTEST..=DAY))]
+            pub syn: Duration = Duration::from_secs(1);
+
+            /// The least for the first data when the handshake timed out (RFC 6298, 5.7).
+            #[allowed(Kind::period(SHORTEST..=DAY))]
+            pub after_syn_timeout: Duration = Duration::from_secs(3);
+
+            /// The shortest timeout (RFC 6298, 2.4).
+            #[allowed(Kind::period(Duration::ZERO..=DAY))]
+            pub min: Duration = Duration::from_secs(1);
+
+            /// The longest timeout, also when backed off (RFC 6298, 2.5).
+            #[allowed(Kind::period(SHORTEST..=DAY))]
+            pub max: Duration = Duration::from_secs(60);
+
+            /// The gain of the mean round-trip time (RFC 6298, 2.3).
+            #[allowed(Kind::share(0.0..=1.0))]
+            pub alpha: f64 = 0.125;
+
+            /// The gain of its deviation (RFC 6298, 2.3).
+            #[allowed(Kind::share(0.0..=1.0))]
+            pub beta: f64 = 0.25;
+
+            /// The coefficient of the deviation (RFC 6298, 2.2).
+            #[allowed(Kind::number(0.0..=1_000.0))]
+            pub k: f64 = 4.0;
+
+            /// The granularity of the clock, G (RFC 6298, 2).
+            #[allowed(Kind::period(Duration::ZERO..=MINUTE))]
+            pub granularity: Duration = Duration::from_millis(1);
+
+            /// What the timeout is multiplied by each time it expires (RFC 6298, 5.5).
+            #[allowed(Kind::number(1.0..=100.0))]
+            pub backoff: f64 = 2.0;
+
+            /// Whether timestamps time segments that were sent again too (RFC 7323, 4.1).
+            // Only if the echo belongs to the last copy, because another may be as old as the segment.
+            #[allowed(Kind::Flag)]
+            pub time_repeats: bool = true;
+
+            /// Whether any acknowledgement of new data ends backing off, not only one that gives a round-trip time (RFC
+            /// 6298, 5.7).
+            #[allowed(Kind::Flag)]
+            pub forgive: bool = false;
         }
-    }
-}
 
-impl Default for LossRecovery {
-    fn default() -> Self {
-        Self {
-            duplicate_threshold: 3,
-            limited_transmit: true,
-            impatient: true,
-            undo_timeouts: false,
-            full_ack: FullAck::Flight,
-            lost_repairs: false,
+        /// How large the congestion window is, and how it changes.
+        pub congestion: flat struct Congestion {
+            /// Which congestion control: RFC 5681, RFC 9438 with all that its RFCs recommend, BBR version 1, TCP with
+            /// adaptive pacing, or TCP Vegas.
+            #[allowed(Kind::Word(&["new-reno", "cubic", "bbr", "tcp-ap", "vegas"]))]
+            #[get(|it| algorithm(it.congestion.algorithm))]
+            #[set(|it, to| {
+                it.congestion.algorithm = match to.text() {
+                    "bbr" => Algorithm::Bbr,
+                    "cubic" => Algorithm::CUBIC,
+                    "tcp-ap" => Algorithm::TcpAp(adaptive_pacing::Config::default()),
+                    "vegas" => Algorithm::Vegas(vegas::Config::default()),
+                    _ => Algorithm::default(),
+                }
+            })]
+            pub algorithm: Algorithm = Algorithm::default();
+
+            /// How the window grows: by one segment an acknowledgement, or by what is acknowledged, at most so many
+            /// segments each time (RFC 3465).
+            #[allowed(GROWTH)]
+            #[only("algorithm = \"new-reno\" or \"tcp-ap\"", |it| {
+                matches!(it.congestion.algorithm, Algorithm::NewReno { .. } | Algorithm::TcpAp(_))
+            })]
+            #[get(|it| shown_growth(it.congestion.algorithm))]
+            #[set(|it, to| set_growth(it, &to))]
+            "growth";
+
+            /// Whether a flow that lost ground gives way to newer ones (RFC 9438, 4.7).
+            #[allowed(Kind::Flag)]
+            #[only(CUBIC, is_cubic)]
+            #[get(|it| match it.congestion.algorithm {
+                Algorithm::Cubic { fast_convergence, .. } => fast_convergence.into(),
+                _ => Value::Absent,
+            })]
+            #[set(|it, to| {
+                if let Algorithm::Cubic { fast_convergence, .. } = &mut it.congestion.algorithm {
+                    *fast_convergence = to.flag();
+                }
+            })]
+            "fast-convergence";
+
+            /// Whether the first slow start ends when the round-trip time grows (RFC 9406).
+            #[allowed(Kind::Flag)]
+            #[only(CUBIC, is_cubic)]
+            #[get(|it| match it.congestion.algorithm {
+                Algorithm::Cubic { hystart, .. } => hystart.into(),
+                _ => Value::Absent,
+            })]
+            #[set(|it, to| {
+                if let Algorithm::Cubic { hystart, .. } = &mut it.congestion.algorithm {
+                    *hystart = to.flag();
+                }
+            })]
+            "hystart";
+
+            use of_vegas::VARIANT;
+            use of_vegas::ALPHA;
+            use of_vegas::BETA;
+            use of_vegas::GAMMA;
+            use of_vegas::REBASE;
+            use tcp_ap::VARIANT;
+            use tcp_ap::HOPS;
+            use tcp_ap::HOP_COUNT_MODE;
+            use tcp_ap::WIRED_HOPS;
+            use tcp_ap::REACH;
+            use tcp_ap::SHORT_PATH;
+            use tcp_ap::INITIAL_INTERVAL;
+            use tcp_ap::ALPHA;
+            use tcp_ap::HISTORY;
+            use tcp_ap::VARIATION;
+            use tcp_ap::DELAY_BOUND;
+            use tcp_ap::LINK_RATE;
+            use tcp_ap::OVERHEAD;
+            /// The window to start with (RFC 6928, 2; RFC 5681, 3.1).
+            #[allowed(INITIAL_WINDOW)]
+            pub initial_window: InitialWindow = InitialWindow::Rfc6928;
+
+            /// The window to start with when the handshake lost a segment (RFC 5681, 3.1).
+            #[allowed(INITIAL_WINDOW)]
+            pub window_after_syn_loss as "initial-window-after-syn-loss": InitialWindow = InitialWindow::Segments(1);
+
+            /// The slow-start threshold to start with; without, there is no limit (RFC 5681, 3.1).
+            #[allowed(Kind::count(0..=1 << 40).of("octets"))]
+            pub initial_ssthresh: Option<u64> = None;
+
+            /// Whether an idle time of one timeout sets the window back (RFC 5681, 4.1).
+            #[allowed(Kind::Flag)]
+            pub restart_after_idle: bool = true;
+
+            /// Whether the window stops growing while something else holds the sender (RFC 7661).
+            #[allowed(Kind::Flag)]
+            pub validate_window: bool = true;
+
         }
-    }
-}
 
-impl Default for IpFields {
-    fn default() -> Self {
-        Self { ttl: 64, dscp: 0, dont_fragment: true }
-    }
-}
+        /// How losses are found and repaired.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub recovery: flat struct LossRecovery {
+            /// Whether a timeout is undone when timestamps show that nothing was lost (RFC 3522, RFC 4015).
+            // The first acknowledgement after the timeout echoes a timestamp from before it. With timestamps only.
+            #[allowed(Kind::Flag)]
+            pub undo_timeouts: bool = false;
 
-/// When data that came in order is acknowledged; everything else is at once (RFC 5681, 4.2).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct DelayedAck {
-    /// At every how many segments, at the latest; 1 acknowledges each, RFC 5681 allows up to 2.
-    pub segments: u32,
-    /// How long an acknowledgement may wait; below 500 ms by RFC 5681; zero acknowledges at once.
-    pub delay: Duration,
-}
+            /// Duplicate acknowledgements that mean a loss (RFC 5681, 3.2).
+            #[allowed(Kind::count(1..=1_000))]
+            pub duplicate_threshold: u32 = 3;
 
-impl Default for DelayedAck {
-    fn default() -> Self {
-        Self { segments: 2, delay: Duration::from_millis(200) }
-    }
-}
+            /// New data on the first duplicate acknowledgements (RFC 3042).
+            #[allowed(Kind::Flag)]
+            pub limited_transmit: bool = true;
 
-/// The retransmission timer: RTO = SRTT + max(G, K * RTTVAR) (RFC 6298, 2).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rto {
-    /// Before the first round-trip time is known, for data (RFC 6298, 2.1: 1 s).
-    pub initial: Duration,
-    /// For the first SYN or SYN-ACK (RFC 6298, 2.1: 1 s).
-    pub syn: Duration,
-    /// For the first data when the handshake timed out and gave no round-trip time: at least
-    /// this (RFC 6298, 5.7: 3 s).
-    pub after_syn_timeout: Duration,
-    /// Never below (RFC 6298, 2.4: 1 s).
-    pub min: Duration,
-    /// Never above, also when backed off (RFC 6298, 2.5: at least 60 s).
-    pub max: Duration,
-    /// The gain of the mean, 0 to 1 (RFC 6298, 2.3: 1/8).
-    pub alpha: f64,
-    /// The gain of the deviation, 0 to 1 (RFC 6298, 2.3: 1/4).
-    pub beta: f64,
-    /// The coefficient of the deviation, at least 0 (RFC 6298, 2.2: 4).
-    pub k: f64,
-    /// The granularity of the clock, G (RFC 6298, 2).
-    pub granularity: Duration,
-    /// The factor for the RTO at each expiry; at least 1, which means no back-off (RFC 6298, 5.5: 2).
-    pub backoff: f64,
-    /// Whether timestamps also time retransmitted segments (RFC 7323, 4.1); only if the echo belongs to the last copy,
-    /// because another may be as old as the segment.
-    pub time_repeats: bool,
-    /// Whether any acknowledgement of new data ends backing off, as some TCPs do, not only one
-    /// that gives a round-trip time (RFC 6298, 5.7).
-    pub forgive: bool,
-}
+            /// Whether only the first partial acknowledgement restarts the timer (RFC 6582, 4); without SACK.
+            #[allowed(Kind::Flag)]
+            pub impatient: bool = true;
 
-impl Default for Rto {
-    fn default() -> Self {
-        Self {
-            initial: Duration::from_secs(1),
-            syn: Duration::from_secs(1),
-            after_syn_timeout: Duration::from_secs(3),
-            min: Duration::from_secs(1),
-            max: Duration::from_secs(60),
-            alpha: 0.125,
-            beta: 0.25,
-            k: 4.0,
-            granularity: Duration::from_millis(1),
-            backoff: 2.0,
-            time_repeats: true,
-            forgive: false,
+            /// How the window leaves fast recovery without SACK: without a burst, or at the slow-start threshold (RFC
+            /// 6582, 3.2).
+            #[allowed(Kind::Word(&names(&FULL_ACK)))]
+            pub full_ack: FullAck = FullAck::Flight;
+
+            /// Whether what was sent after a repair tells that it was lost (as RFC 8985); with SACK.
+            // In RFC 6675 only a timeout detects the loss of a repair.
+            #[allowed(Kind::Flag)]
+            pub lost_repairs: bool = false;
         }
+
+        /// When to warn the application that the peer does not answer (RFC 1122, 4.2.3.5).
+        #[allowed(LIMIT)]
+        pub r1: Limit = Limit::Retransmissions(3);
+
+        /// When to give up (RFC 1122, 4.2.3.5).
+        #[allowed(LIMIT_AFTER_R1)]
+        pub r2: Limit = Limit::Retransmissions(15);
+
+        /// When to give up opening a connection (RFC 1122, 4.2.3.5).
+        #[allowed(LIMIT_AFTER_R1)]
+        pub r2_syn: Limit = Limit::Elapsed(Duration::from_secs(180));
+
+        /// How long a closed connection keeps its ports (RFC 9293, 3.4.2).
+        // Twice the maximum segment lifetime.
+        #[allowed(Kind::period(Duration::ZERO..=DAY))]
+        pub time_wait: Duration = Duration::from_secs(60);
+
+        /// Silence before the first probe; any of the three asks for probes, with 2 hours, 75 s and 9 unless given (RFC
+        /// 1122, 4.2.3.6).
+        #[allowed(Kind::period(SHORTEST..=DAY))]
+        #[get(|it| it.keep_alive.map(|it| it.idle).into())]
+        #[set(|it, to| it.keep_alive.get_or_insert(KEEP_ALIVE).idle = to.period())]
+        "keep-alive.idle";
+
+        /// The time between probes.
+        #[allowed(Kind::period(SHORTEST..=DAY))]
+        #[get(|it| it.keep_alive.map(|it| it.interval).into())]
+        #[set(|it, to| it.keep_alive.get_or_insert(KEEP_ALIVE).interval = to.period())]
+        "keep-alive.interval";
+
+        /// Probes that go unanswered before the connection is given up.
+        #[allowed(Kind::count(1..=1_000))]
+        #[get(|it| it.keep_alive.map(|it| it.probes).into())]
+        #[set(|it, to| it.keep_alive.get_or_insert(KEEP_ALIVE).probes = to.count())]
+        "keep-alive.probes";
+
+        /// Answers a second to segments that may be forged (RFC 5961, 7).
+        #[allowed(Kind::count(1..=1_000_000))]
+        pub challenge_acks_per_s: u32 = 10;
+
+        /// IP header fields of our packets.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub ip: flat struct IpFields {
+            /// The TTL or hop limit of packets.
+            #[allowed(Kind::count(1..=255))]
+            pub ttl: u8 = 64;
+
+            /// The code point of packets (RFC 2474).
+            #[allowed(Kind::count(0..=63))]
+            pub dscp: u8 = 0;
+
+            /// Whether IPv4 routers may not fragment packets (RFC 1191).
+            #[allowed(Kind::Flag)]
+            pub dont_fragment: bool = true;
+        }
+
+        /// Octets of the longest IP packet that the local link carries, headers included; 68 to 65,535 (RFC 9293,
+        /// 3.7.1).
+        pub mtu: usize = 1_500;
+
+        /// Probes of an idle peer (RFC 9293, 3.8.4); off unless asked for.
+        pub keep_alive: Option<KeepAlive> = None;
     }
+
+    rules [
+        Rule {
+            names: &["rto.min", "rto.max"],
+            allowed: "rto.min is at most rto.max",
+            holds: |it| it.rto.min <= it.rto.max,
+        },
+        of_vegas::BOUNDS,
+    ]
 }
 
 /// A window to start with, where S is the octets of a full segment.
@@ -312,4 +392,56 @@ pub enum FullAck {
     Flight,
     /// ssthresh.
     Ssthresh,
+}
+
+base::words!(FullAck: FULL_ACK);
+
+const CUBIC: &str = "algorithm = \"cubic\"";
+const FULL_ACK: [(&str, FullAck); 2] =
+    [("flight", FullAck::Flight), ("ssthresh", FullAck::Ssthresh)];
+/// RFC 1122, 4.2.3.6, and what is usual.
+const KEEP_ALIVE: KeepAlive =
+    KeepAlive { idle: Duration::from_secs(7_200), interval: Duration::from_secs(75), probes: 9 };
+const SHORTEST: Duration = Duration::from_micros(1);
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn is_cubic(config: &Config) -> bool {
+    matches!(config.congestion.algorithm, Algorithm::Cubic { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use base::parameter::Written;
+    use harness::prove;
+
+    use super::*;
+
+    #[test]
+    fn each_row_sets_what_it_says() {
+        let mut cubic = Config::default();
+        cubic.congestion.algorithm = Algorithm::CUBIC;
+        let mut vegas = Config::default();
+        vegas.congestion.algorithm = Algorithm::Vegas(vegas::Config::default());
+        let mut pacing = Config::default();
+        pacing.congestion.algorithm = Algorithm::TcpAp(adaptive_pacing::Config::default());
+
+        prove(&PARAMETERS, &[Config::default(), cubic, vegas, pacing]);
+    }
+
+    #[test]
+    fn an_algorithm_has_parameters_of_its_own() {
+        let mut config = Config::default();
+
+        let given = |name| match name {
+            "algorithm" => Some(Written::Text("cubic")),
+            "growth" => Some(Written::Text("per-ack")),
+            _ => None,
+        };
+        let refused = PARAMETERS.apply(&mut config, given).unwrap_err();
+
+        assert_eq!(refused.what, "it is for algorithm = \"new-reno\" or \"tcp-ap\"");
+        assert_eq!(refused.names, ["growth"]);
+    }
 }

@@ -34,7 +34,6 @@ mod input;
 mod newreno;
 mod offered;
 mod output;
-mod parameters;
 mod queue;
 mod reaction;
 mod reassembly;
@@ -59,13 +58,12 @@ pub mod vegas;
 pub use algorithm::{Algorithm, Finding};
 pub use config::{
     Config, Congestion, DelayedAck, FullAck, InitialWindow, IpFields, KeepAlive, Limit,
-    LossRecovery, Offer, Rto,
+    LossRecovery, Offer, PARAMETERS, Rto,
 };
 pub use congestion::{Ack, CongestionControl, Delivery, Duplicate, Growth, Head, Verdict, Window};
 pub use connection::Connection;
 pub use cubic::Cubic;
 pub use event::{Event, State, TimedOut};
 pub use newreno::NewReno;
-pub use parameters::PARAMETERS;
 pub use rtt::Estimator;
 pub use stats::Stats;

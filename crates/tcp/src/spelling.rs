@@ -1,6 +1,6 @@
 //! The written form of algorithms, windows and limits.
 
-use base::parameter::{Kind, Value};
+use base::parameter::{Kind, Settable, Value};
 use base::quantity::Span;
 
 use super::algorithm::Algorithm;
@@ -85,7 +85,7 @@ pub(super) fn shown_growth(algorithm: Algorithm) -> Value {
     })
 }
 
-pub(super) fn window(text: &str) -> Option<InitialWindow> {
+fn window(text: &str) -> Option<InitialWindow> {
     match (text, text.strip_suffix("octets")) {
         ("rfc5681", _) => Some(InitialWindow::Rfc5681),
         ("rfc6928", _) => Some(InitialWindow::Rfc6928),
@@ -94,16 +94,22 @@ pub(super) fn window(text: &str) -> Option<InitialWindow> {
     }
 }
 
-pub(super) fn shown_window(window: InitialWindow) -> Value {
-    Value::Text(match window {
-        InitialWindow::Octets(octets) => format!("{octets} octets"),
-        InitialWindow::Rfc5681 => "rfc5681".to_owned(),
-        InitialWindow::Rfc6928 => "rfc6928".to_owned(),
-        InitialWindow::Segments(segments) => segments.to_string(),
-    })
+impl Settable for InitialWindow {
+    fn to_value(&self, _: &Kind) -> Value {
+        Value::Text(match self {
+            Self::Octets(octets) => format!("{octets} octets"),
+            Self::Rfc5681 => "rfc5681".to_owned(),
+            Self::Rfc6928 => "rfc6928".to_owned(),
+            Self::Segments(segments) => segments.to_string(),
+        })
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        window(value.text())
+    }
 }
 
-pub(super) fn limit(text: &str) -> Option<Limit> {
+fn limit(text: &str) -> Option<Limit> {
     match (text, text.parse()) {
         ("never", _) => Some(Limit::Never),
         (_, Ok(times)) => Some(Limit::Retransmissions(times)),
@@ -112,7 +118,7 @@ pub(super) fn limit(text: &str) -> Option<Limit> {
 }
 
 /// A limit that may begin with R1: that of R2.
-pub(super) fn limit_after_r1(text: &str) -> Option<Limit> {
+fn limit_after_r1(text: &str) -> Option<Limit> {
     match text.strip_suffix(AFTER_R1) {
         Some(time) => time.trim().parse().ok().map(|Span(time)| Limit::ElapsedSinceR1(time)),
         None => limit(text),
@@ -123,18 +129,18 @@ pub(super) fn limit_after_r1(text: &str) -> Option<Limit> {
 const AFTER_R1: &str = " after r1";
 
 /// What no text stands for is not shown.
-pub(super) fn shown_limit(limit: Limit) -> Value {
-    match limit {
-        Limit::ElapsedSinceR1(_) => Value::Absent,
-        limit => shown_limit_after_r1(limit),
+impl Settable for Limit {
+    fn to_value(&self, kind: &Kind) -> Value {
+        let value = Value::Text(match self {
+            Self::Elapsed(time) => Span(*time).to_string(),
+            Self::ElapsedSinceR1(time) => format!("{}{AFTER_R1}", Span(*time)),
+            Self::Never => "never".to_owned(),
+            Self::Retransmissions(times) => times.to_string(),
+        });
+        if kind.allows(&value) { value } else { Value::Absent }
     }
-}
 
-pub(super) fn shown_limit_after_r1(limit: Limit) -> Value {
-    Value::Text(match limit {
-        Limit::Elapsed(time) => Span(time).to_string(),
-        Limit::ElapsedSinceR1(time) => format!("{}{AFTER_R1}", Span(time)),
-        Limit::Never => "never".to_owned(),
-        Limit::Retransmissions(times) => times.to_string(),
-    })
+    fn from_value(value: &Value) -> Option<Self> {
+        limit_after_r1(value.text())
+    }
 }

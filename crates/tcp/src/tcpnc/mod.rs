@@ -19,7 +19,6 @@ mod decoder;
 pub mod framing;
 mod layer;
 mod loss;
-mod parameters;
 mod receiver;
 pub mod redundancy;
 mod sender;
@@ -28,10 +27,9 @@ mod stats;
 mod tests;
 pub mod wire;
 
-pub use config::Config;
+pub use config::{Config, PARAMETERS};
 pub use layer::Layer;
 pub use loss::Estimator;
-pub use parameters::PARAMETERS;
 pub use stats::Stats;
 
 /// The IP protocol number of the layer's packets: for experiments (RFC 3692).
