@@ -29,7 +29,7 @@ use base::keys::GroupSecret;
 use base::parameter::{Description, Written};
 use hf::ipclient::CLASS;
 use hf::s5066::cas::Access;
-use hf::s5066::parameters::SLOT;
+use hf::s5066::node::SLOT;
 use hf::s5066::{Address, node};
 use settings::{Complaint, Entry, Section, Source};
 
@@ -310,7 +310,7 @@ pub fn parameters() -> Vec<Description> {
         hf::hfpep::PARAMETERS.describe(&[("[hfpep]", hf::hfpep::Config::default())]),
         bearer::PARAMETERS.describe(&[("[hfpep.bearer]", bearer::Bearer::default())]),
         hf::slep::PARAMETERS.describe(&[("[hfpep]", hf::slep::Config::default())]),
-        hf::s5066::parameters::PARAMETERS
+        hf::s5066::node::PARAMETERS
             .describe(&[("[s5066]", gateway.clone()), ("[[hf]]", simulated)]),
         sar::SERVICE.describe(&[("[sar]", sar::Service::default())]),
         SLOT.describe(&[("slot", node::Config { access: slotted, ..gateway })]),

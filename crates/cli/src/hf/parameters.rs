@@ -3,7 +3,7 @@
 use base::parameter::{Kind, Parameter, Refused, Written};
 use clap::{Arg, ArgMatches, Command, Error};
 use hf::s5066::node::Config;
-use hf::s5066::parameters::PARAMETERS;
+use hf::s5066::node::PARAMETERS;
 
 /// What the options say of the nodes, by name.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use hf::s5066::Address;
 use hf::s5066::cas::Access;
 use hf::s5066::node::{self, Rate};
-use hf::s5066::parameters::{PARAMETERS, SLOT};
+use hf::s5066::node::{PARAMETERS, SLOT};
 use settings::{Complaint, Entry, Section};
 
 use super::{either, some};

@@ -14,7 +14,6 @@ mod config;
 mod datagrams;
 mod event;
 pub mod flows;
-mod parameters;
 mod pep;
 mod session;
 pub mod stats;
@@ -23,9 +22,8 @@ mod tests;
 pub mod wire;
 
 pub use answer::Answer;
-pub use config::Config;
+pub use config::{Config, PARAMETERS};
 pub use event::Event;
-pub use parameters::PARAMETERS;
 pub use pep::{HfPep, MAX_OPENING, has_share};
 pub use session::{Phase, SessionId, Status};
 pub use stats::Stats;

@@ -16,7 +16,6 @@
 mod client;
 mod config;
 pub mod headers;
-mod parameters;
 mod pending;
 mod queue;
 mod released;
@@ -27,7 +26,6 @@ mod tcp;
 mod tests;
 
 pub use client::{Event, IpClient};
-pub use config::{Class, Config, Override};
-pub use parameters::{CLASS, PARAMETERS};
+pub use config::{CLASS, Class, Config, Override, PARAMETERS};
 pub use route::Route;
 pub use stats::Stats;

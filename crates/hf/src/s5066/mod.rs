@@ -13,7 +13,6 @@ mod address;
 pub mod cas;
 pub mod dts;
 pub mod node;
-pub mod parameters;
 pub mod seal;
 pub mod service;
 pub mod sis;

@@ -3,107 +3,112 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use base::parameter::Kind;
+
 use crate::s5066::seal;
 use crate::s5066::sis::{Mode, Sap, Service};
 
-/// The parameters of a SLEP.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// The access point, the same at every end.
-    pub sap: Sap,
-    /// How important it is to its node, 0 to 15.
-    pub rank: u8,
-    /// Octets of a U_PDU at most; less if the node says so.
-    pub mtu: u16,
-    /// Parts of a stream the other end may send ahead of the user's reading here.
-    pub window: u16,
-    /// Octets that the node has without having confirmed them: at least and at most.
-    pub node_window: (usize, usize),
-    /// How long the node's backlog may last: the node gets as many octets as it confirms in this time.
-    pub horizon: Duration,
-    /// Head start in octets: a stream that was idle sends this many before other streams of its priority.
-    pub interactive: usize,
-    /// What is kept at most.
-    pub limits: Limits,
-    /// How long is waited for what.
-    pub times: Times,
-    /// The group that other ends are to be members of; `None` for everybody.
-    pub group: Option<seal::Config>,
-}
+base::parameters! {
+    /// What users may set of SLEP.
+    pub static PARAMETERS = "slep";
 
-/// What is kept at most.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Limits {
-    /// Streams in all.
-    pub streams: usize,
-    /// Streams with one other node.
-    pub streams_of_peer: usize,
-    /// Other nodes that are remembered.
-    pub peers: usize,
-    /// Streams that are over and remembered, with one other node.
-    pub closed: usize,
-    /// Octets that a stream takes from its user before they are sent.
-    pub unsent: usize,
-    /// Octets of all streams waiting to be sent or to be acknowledged by the other end.
-    pub sent: usize,
-    /// Octets of all streams that arrived and were not read.
-    pub received: usize,
-    /// Octets from one other node that arrived before the first part of their stream.
-    pub early: usize,
-    /// Octets of datagrams: one limit for outgoing ones until sent or acknowledged, the same for received ones until
-    /// taken.
-    pub datagrams: usize,
-}
+    /// The parameters of a SLEP.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Config from default() {
+        /// The access point of both ends.
+        #[allowed(Kind::count(0..=15))]
+        pub sap: Sap = Sap::new(13);
 
-/// How long is waited for what.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Times {
-    /// Without a word about a stream that is idle, until the other end is asked.
-    pub keep_alive: Duration,
-    /// Without a word about a stream that cannot go on without, until the other end is asked.
-    pub ask_after: Duration,
-    /// Without any sign of another node, until what waits for it is given up.
-    pub give_up: Duration,
-    /// How long what arrived before the first part of its stream is kept.
-    pub early: Duration,
-    /// Until another node that did not answer is tried again: at first and at most.
-    pub retry: (Duration, Duration),
-    /// Until a client that was refused or unbound tries again: at first and at most.
-    pub rebind: (Duration, Duration),
-}
+        /// Against other clients of the same node: a higher rank takes the access point from a lower.
+        #[allowed(Kind::count(0..=14))]
+        pub rank: u8 = 0;
 
-impl Default for Config {
-    fn default() -> Self {
-        let seconds = Duration::from_secs;
-        Self {
-            sap: Sap::new(13),
-            rank: 0,
-            mtu: 2_048,
-            window: 4_096,
-            node_window: (4 << 10, 4 << 20),
-            horizon: seconds(150),
-            interactive: 4_096,
-            limits: Limits {
-                streams: 16_384,
-                streams_of_peer: 16_384,
-                peers: 1_024,
-                closed: 1_024,
-                unsent: 256 << 10,
-                sent: 128 << 20,
-                received: 64 << 20,
-                early: 256 << 10,
-                datagrams: 1 << 20,
-            },
-            times: Times {
-                keep_alive: seconds(900),
-                ask_after: seconds(120),
-                give_up: seconds(900),
-                early: seconds(300),
-                retry: (seconds(5), seconds(120)),
-                rebind: (seconds(1), seconds(60)),
-            },
-            group: None,
+        /// The longest U_PDU; the node may say less.
+        #[allowed(Kind::count(128..=2_048).of("octets"))]
+        pub mtu: u16 = 2_048;
+
+        /// How many of a stream may come before the user here has read the first.
+        #[allowed(Kind::count(4..=16_384).of("U_PDUs"))]
+        pub window: u16 = 4_096;
+
+        /// The first octets of a stream that was idle, which go before others of its priority.
+        #[allowed(Kind::count(0..=1_048_576).of("octets"))]
+        pub interactive: usize = 4_096;
+
+        /// What is kept at most.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub limits: flat struct Limits {
+            /// Streams at a time.
+            #[allowed(Kind::count(1..=1_000_000))]
+            pub streams: usize = 16_384;
+
+            /// Streams at a time with one other node.
+            #[allowed(Kind::count(1..=32_768))]
+            pub streams_of_peer: usize = 16_384;
+
+            /// What a stream takes from its user before it is sent.
+            #[allowed(Kind::count(4_096..=67_108_864).of("octets"))]
+            pub unsent as "send-buffer": usize = 256 << 10;
+
+            /// What waits in all streams to be sent, or for the other end to say that it has it.
+            #[allowed(Kind::count(65_536..=4_294_967_296).of("octets"))]
+            pub sent: usize = 128 << 20;
+
+            /// What arrived in all streams and was not read; more is dropped and sent again.
+            #[allowed(Kind::count(65_536..=4_294_967_296).of("octets"))]
+            pub received: usize = 64 << 20;
+
+            /// Other nodes that are remembered.
+            pub peers: usize = 1_024;
+
+            /// Streams that are over and remembered, with one other node.
+            pub closed: usize = 1_024;
+
+            /// Octets from one other node that arrived before the first part of their stream.
+            pub early: usize = 256 << 10;
+
+            /// Octets of datagrams: one limit for outgoing ones until sent or acknowledged, the same for received ones
+            /// until taken.
+            pub datagrams: usize = 1 << 20;
         }
+
+        /// How long is waited for what.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub times: flat struct Times {
+            /// How long a stream may be idle until the other end is asked whether it still has it.
+            #[allowed(Kind::period(Duration::from_secs(10)..=LONGEST))]
+            pub keep_alive: Duration = Duration::from_secs(900);
+
+            /// How long a stream that needs a word of the other end waits until it asks; twice as long each time.
+            #[allowed(Kind::period(Duration::from_secs(1)..=LONGEST))]
+            pub ask_after: Duration = Duration::from_secs(120);
+
+            /// How long without any sign of another node until what waits for it is given up.
+            #[allowed(Kind::period(Duration::from_secs(10)..=LONGEST))]
+            pub give_up: Duration = Duration::from_secs(900);
+
+            /// Until another node that did not answer is tried again, at first; it doubles, up to 120 s.
+            #[allowed(Kind::period(Duration::from_secs(1)..=Duration::from_secs(120)))]
+            "retry" at retry.0;
+
+            /// How long what arrived before the first part of its stream is kept.
+            pub early: Duration = Duration::from_secs(300);
+
+            /// Until another node that did not answer is tried again: at first and at most.
+            pub retry: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(120));
+
+            /// Until a client that was refused or unbound tries again: at first and at most.
+            pub rebind: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+        }
+
+        /// Octets that the node has without having confirmed them: at least and at most.
+        pub node_window: (usize, usize) = (4 << 10, 4 << 20);
+
+        /// How long the node's backlog may last: the node gets as many octets as it confirms in this time.
+        pub horizon: Duration = Duration::from_secs(150);
+
+        /// The group that other ends are to be members of; `None` for everybody.
+        pub group: Option<seal::Config> = None;
     }
 }
 
@@ -149,5 +154,20 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self { priority: 4, ttl: None, is_compressed: false, source: Source::NOBODY }
+    }
+}
+
+/// A week: longer than any link is away.
+const LONGEST: Duration = Duration::from_secs(604_800);
+
+#[cfg(test)]
+mod tests {
+    use harness::prove;
+
+    use super::*;
+
+    #[test]
+    fn each_row_sets_what_it_says() {
+        prove(&PARAMETERS, &[Config::default()]);
     }
 }

@@ -5,7 +5,7 @@ use std::ops::RangeFrom;
 use base::parameter::Value;
 use hf::ipclient;
 use hf::s5066::cas::Access;
-use hf::s5066::parameters::PARAMETERS;
+use hf::s5066::node::PARAMETERS;
 use hf::s5066::{Address, node};
 use serde::Serialize;
 use settings::{Complaint, Section};

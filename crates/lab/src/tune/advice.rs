@@ -97,7 +97,7 @@ fn gateway(name: &str) -> Option<(&'static str, &str)> {
         "olsr" => ("routing", has(&olsr::PARAMETERS, rest.1)),
         "ipclient" => ("ipclient", has(&ipclient::PARAMETERS, rest.1)),
         "sar" => ("sar", has(&sar::PARAMETERS, rest.1)),
-        "hf" => ("s5066", has(&s5066::parameters::PARAMETERS, rest.1)),
+        "hf" => ("s5066", has(&s5066::node::PARAMETERS, rest.1)),
         "node" => {
             let inner = rest.1.split_once(".hbh.")?.1;
             return has(&hbh::PARAMETERS, inner).then_some(("hbh", inner));

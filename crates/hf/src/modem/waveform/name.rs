@@ -65,6 +65,8 @@ impl fmt::Display for Waveform {
     }
 }
 
+base::texts!(Waveform);
+
 impl FromStr for Waveform {
     type Err = NotAWaveform;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base::parameter::{Kind, Rule, Value};
+
 use super::super::cas::{self, Access};
 use super::super::dts::policy;
 use super::super::dts::wire::Extensions as Profiles;
@@ -13,51 +15,148 @@ use crate::modem::Waveform;
 /// fills its buffers first.
 const MODEM_START: Duration = Duration::from_millis(500);
 
-/// The configuration of a node.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// The node's address.
-    pub address: Address,
-    /// The waveform that it transmits with, at least until the data rate changes.
-    pub waveform: Waveform,
-    /// How the data rate changes.
-    pub rate: Rate,
-    /// The configuration of the interface for clients.
-    pub sis: sis::Config,
-    /// The timeouts and retries of links.
-    pub link: cas::link::Config,
-    /// How it shares the frequency.
-    pub access: Access,
-    /// The most links at a time; further ones are refused.
-    pub links: usize,
-    /// The most stations that are remembered. Beyond it, the station that was silent for longest and
-    /// has no link is forgotten.
-    pub peers: usize,
-    /// The delay of an answer after a reception, so that applications' own answers go along with it.
-    pub gather: Duration,
-    /// The time that the modem needs to switch between receiving and transmitting.
-    pub switching: Duration,
-    /// The time from the end of a block until the modem has decoded it.
-    pub decoding: Duration,
-    /// The longest transmission, up to 127.5 s.
-    pub longest: Duration,
-    /// How long two stations may answer each other with data while others wait; a station that has
-    /// transmitted after that only answers. Also the longest transmission meanwhile.
-    pub exchange: Duration,
-    /// The longest transmission while this station sends or receives more urgent messages.
-    pub longest_beside_urgent: Duration,
-    /// How many copies of an acknowledgement one transmission has, at least 1.
-    pub ack_copies: u8,
-    /// The number of successive unanswered transmissions after which a link is lost, at least 1.
-    pub silences: u32,
-    /// The least octets of the two addresses in a frame, 1 to 7; longer addresses take more.
-    pub address_octets: u8,
-    /// The most unacknowledged segments with long sequence numbers, up to 32,768.
-    pub long_window: u32,
-    /// The most unacknowledged segments with short sequence numbers, up to 128.
-    pub short_window: u32,
-    /// Extensions of Edition 3 used with stations that announce the same.
-    pub extensions: Extensions,
+/// The longest random wait for the frequency unless told otherwise: some slots of the slowest
+/// waveforms.
+pub const JITTER: Duration = Duration::from_secs(5);
+
+base::parameters! {
+    /// Parameters of a node that users may set.
+    pub static PARAMETERS = "s5066";
+
+    /// The configuration of a node.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Config from new(address: Address, waveform: Waveform) {
+        /// Rate and interleaver that the node transmits with, or begins with.
+        #[allowed(Kind::Text {
+            allowed: "rate and interleaver, such as \"9600/short\"",
+            check: |text| match text.parse::<Waveform>() {
+                Ok(_) => Ok(()),
+                Err(why) => Err(format!("{text:?} is not allowed: {why}")),
+            },
+            examples: &["75/long", "9600/short"],
+        })]
+        pub waveform: Waveform = waveform;
+
+        /// How stations share the frequency: two that alternate, a random wait, or slots.
+        #[allowed(Kind::Word(&["point-to-point", "jitter", "slotted"]))]
+        #[get(|it| access(it.access))]
+        #[set(|it, to| {
+            it.access = match to.text() {
+                "jitter" => Access::Jitter { limit: JITTER },
+                "slotted" => Access::Slotted { position: 0, stations: 2 },
+                _ => Access::PointToPoint,
+            }
+        })]
+        pub access: Access = Access::default();
+
+        /// The longest random wait, 5 s unless given.
+        #[allowed(Kind::period(Duration::ZERO..=Duration::from_secs(600)))]
+        #[only("access = \"jitter\"", |it| matches!(it.access, Access::Jitter { .. }))]
+        #[get(|it| match it.access {
+            Access::Jitter { limit } => limit.into(),
+            Access::PointToPoint | Access::Slotted { .. } => Value::Absent,
+        })]
+        #[set(|it, to| it.access = Access::Jitter { limit: to.period() })]
+        "jitter";
+
+        /// The longest transmission.
+        #[allowed(Kind::period(Duration::from_secs(1)..=policy::MAX_TRANSMISSION))]
+        #[set(|it, to| {
+            it.longest = to.period();
+            // The default must fit.
+            it.longest_beside_urgent = it.longest_beside_urgent.min(it.longest);
+        })]
+        pub longest: Duration = policy::MAX_TRANSMISSION;
+
+        /// How long stations may answer each other with data while others wait, and their longest transmission then.
+        #[allowed(Kind::period(Duration::from_secs(5)..=Duration::from_secs(600)))]
+        pub exchange: Duration = Duration::from_secs(60);
+
+        /// The longest transmission while something more urgent goes to or comes from the station.
+        #[allowed(Kind::period(Duration::from_secs(1)..=policy::MAX_TRANSMISSION))]
+        pub longest_beside_urgent: Duration = Duration::from_secs(15);
+
+        /// How long the modem takes from the command to transmit to its preamble.
+        #[allowed(Kind::period(Duration::ZERO..=Duration::from_secs(10)))]
+        pub switching: Duration = Duration::from_millis(100);
+
+        /// Requests for a link before a call fails.
+        #[allowed(Kind::count(1..=20))]
+        "calls" at link.calls;
+
+        /// How long a soft link stays up without data.
+        #[allowed(Kind::period(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
+        "idle" at link.idle;
+
+        /// How often an acknowledgement is sent in one transmission.
+        #[allowed(Kind::count(1..=5))]
+        pub ack_copies: u8 = 2;
+
+        /// Clients that may be connected at a time.
+        #[allowed(Kind::count(1..=256))]
+        "clients" at sis.limits.max_clients;
+
+        /// Whether the node sends without acknowledgement only, and makes no links.
+        #[allowed(Kind::Flag)]
+        "broadcast-only" at sis.is_broadcast_only;
+
+        /// Whether the node does nothing beyond Edition 3 of the standard.
+        #[allowed(Kind::Flag)]
+        #[get(|it| (it.extensions == Extensions::NONE && !it.sis.has_messages).into())]
+        #[set(|it, to| {
+            if to.flag() {
+                it.extensions = Extensions::NONE;
+                it.sis.has_messages = false;
+            }
+        })]
+        "edition-3";
+
+        /// The node's address.
+        pub address: Address = address;
+
+        /// How the data rate changes.
+        pub rate: Rate = Rate::default();
+
+        /// The configuration of the interface for clients.
+        pub sis: sis::Config = sis::Config::default();
+
+        /// The timeouts and retries of links.
+        pub link: cas::link::Config = cas::link::Config::default();
+
+        /// The most links at a time; further ones are refused.
+        pub links: usize = 16;
+
+        /// The most stations that are remembered. Beyond it, the station that was silent for longest and has no link is
+        /// forgotten.
+        pub peers: usize = 64;
+
+        /// The delay of an answer after a reception, so that applications' own answers go along with it.
+        pub gather: Duration = Duration::from_millis(100);
+
+        /// The time from the end of a block until the modem has decoded it.
+        pub decoding: Duration = Duration::from_millis(50);
+
+        /// The number of successive unanswered transmissions after which a link is lost, at least 1.
+        pub silences: u32 = 8;
+
+        /// The least octets of the two addresses in a frame, 1 to 7; longer addresses take more.
+        pub address_octets: u8 = 1;
+
+        /// The most unacknowledged segments with long sequence numbers, up to 32,768.
+        pub long_window: u32 = 32_768;
+
+        /// The most unacknowledged segments with short sequence numbers, up to 128.
+        pub short_window: u32 = 128;
+
+        /// Extensions of Edition 3 used with stations that announce the same.
+        pub extensions: Extensions = Extensions::ALL;
+    }
+
+    rules [Rule {
+        names: &["longest-beside-urgent", "longest"],
+        allowed: "longest-beside-urgent is at most longest",
+        holds: |it| it.longest_beside_urgent <= it.longest,
+    }]
 }
 
 /// How the data rate changes.
@@ -133,33 +232,6 @@ impl Extensions {
 }
 
 impl Config {
-    /// A node with a modem that transmits at once, and one other station on its frequency.
-    #[must_use]
-    pub fn new(address: Address, waveform: Waveform) -> Self {
-        Self {
-            address,
-            waveform,
-            rate: Rate::default(),
-            sis: sis::Config::default(),
-            link: cas::link::Config::default(),
-            access: Access::default(),
-            links: 16,
-            peers: 64,
-            gather: Duration::from_millis(100),
-            switching: Duration::from_millis(100),
-            decoding: Duration::from_millis(50),
-            longest: policy::MAX_TRANSMISSION,
-            exchange: Duration::from_secs(60),
-            longest_beside_urgent: Duration::from_secs(15),
-            ack_copies: 2,
-            silences: 8,
-            address_octets: 1,
-            long_window: 32_768,
-            short_window: 128,
-            extensions: Extensions::ALL,
-        }
-    }
-
     /// This configuration with a modem behind TCP, which starts slowly, delivers whole blocks, and
     /// whose waveform only its operator can change.
     #[must_use]
@@ -232,3 +304,115 @@ const ASSUMED_OTHERS: u32 = 8;
 const RECOGNITION: Duration = Duration::from_millis(300);
 /// A margin for propagation and for inaccurate clocks.
 const MARGIN: Duration = Duration::from_millis(200);
+
+base::parameters! {
+    /// The slot of a station among the stations with slots; a simulated station has the place given in its file.
+    pub static SLOT: Config = "s5066-slot" {
+        /// How many stations have slots, 2 unless given.
+        #[allowed(Kind::count(2..=64))]
+        #[only(SLOTTED, is_slotted)]
+        #[get(|it| slot(it.access).map(|(_, stations)| stations).into())]
+        #[set(|it, to| {
+            if let Access::Slotted { stations, .. } = &mut it.access {
+                *stations = to.count();
+            }
+        })]
+        "stations";
+
+        /// The slot of this station, from 1; it has to be given.
+        #[allowed(Kind::count(1..=64))]
+        #[only(SLOTTED, is_slotted)]
+        #[get(|it| slot(it.access).map(|(slot, _)| slot).into())]
+        #[set(|it, to| {
+            if let Access::Slotted { position, .. } = &mut it.access {
+                *position = to.count::<u8>().saturating_sub(1);
+            }
+        })]
+        "slot";
+    }
+
+    rules [Rule {
+        names: &["slot", "stations"],
+        allowed: "slot is at most stations",
+        holds: |it| slot(it.access).is_none_or(|(slot, stations)| slot <= stations),
+    }]
+}
+
+const SLOTTED: &str = "access = \"slotted\"";
+
+fn is_slotted(config: &Config) -> bool {
+    slot(config.access).is_some()
+}
+
+/// The slot, from 1, and how many there are.
+fn slot(access: Access) -> Option<(u8, u8)> {
+    match access {
+        Access::Slotted { position, stations } => Some((position + 1, stations)),
+        Access::Jitter { .. } | Access::PointToPoint => None,
+    }
+}
+
+fn access(access: Access) -> Value {
+    let name = match access {
+        Access::Jitter { .. } => "jitter",
+        Access::PointToPoint => "point-to-point",
+        Access::Slotted { .. } => "slotted",
+    };
+    Value::Text(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use base::parameter::Written;
+    use harness::prove;
+
+    use super::*;
+
+    fn node(access: Access) -> Config {
+        Config { access, ..Config::new(Address::node(1), "9600/short".parse().unwrap()) }
+    }
+
+    #[test]
+    fn each_row_sets_what_it_says() {
+        let jitter = node(Access::Jitter { limit: JITTER });
+        let slotted = node(Access::Slotted { position: 0, stations: 2 });
+
+        prove(&PARAMETERS, &[node(Access::PointToPoint), jitter]);
+        prove(&SLOT, &[slotted]);
+    }
+
+    #[test]
+    fn a_short_longest_transmission_is_so_beside_urgent_traffic_too() {
+        let mut config = node(Access::PointToPoint);
+
+        let given = |name| (name == "longest").then_some(Written::Text("3s"));
+        PARAMETERS.apply(&mut config, given).unwrap();
+
+        assert_eq!(config.longest_beside_urgent, Duration::from_secs(3));
+    }
+
+    #[test]
+    fn what_is_not_allowed_is_said_with_what_is() {
+        let refused = |given: &[(&str, Written<'static>)]| {
+            let given = |name| given.iter().find(|it| it.0 == name).map(|it| it.1.clone());
+            PARAMETERS.apply(&mut node(Access::PointToPoint), given).unwrap_err().what
+        };
+
+        for (name, written, expected) in [
+            ("ack-copies", Written::Integer(257), "257 is not allowed: 1 to 5"),
+            ("calls", Written::Integer(-1), "-1 is not allowed: 1 to 20"),
+            ("exchange", Written::Text("4.9s"), "\"4.9s\" is not allowed: 5s to 10min"),
+            ("longest", Written::Text("127501ms"), "\"127501ms\" is not allowed: 1s to 127.5s"),
+            ("jitter", Written::Text("1s"), "it is for access = \"jitter\""),
+        ] {
+            assert_eq!(refused(&[(name, written)]), expected);
+        }
+        let both =
+            [("longest", Written::Text("9s")), ("longest-beside-urgent", Written::Text("9.001s"))];
+        assert_eq!(
+            refused(&both),
+            "longest-beside-urgent = \"9.001s\", longest = \"9s\" are not allowed together: \
+             longest-beside-urgent is at most longest"
+        );
+    }
+}

@@ -48,7 +48,7 @@ use super::sis::{self, ClientId, NodeStatus, Sap, UnavailableReason};
 use super::{Address, dts::policy};
 use crate::modem::{self, Waveform};
 
-pub use config::{Config, Extensions, Rate};
+pub use config::{Config, Extensions, JITTER, PARAMETERS, Rate, SLOT};
 pub use record::{FrameKind, Record};
 pub use sis::server::Event;
 pub use stats::{ByKind, Stats, Tally};

@@ -40,6 +40,8 @@ pub use ttd::Ttd;
 
 use std::fmt;
 
+use base::parameter::{Kind, Settable, Value};
+
 /// A subnetwork access point: what a port is to TCP, 0 to 15.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Sap(u8);
@@ -63,6 +65,16 @@ impl Sap {
     /// The access point in the high half of an octet.
     const fn high(octet: u8) -> Self {
         Self(octet >> 4)
+    }
+}
+
+impl Settable for Sap {
+    fn to_value(&self, kind: &Kind) -> Value {
+        self.0.to_value(kind)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        u8::from_value(value).map(Self::new)
     }
 }
 

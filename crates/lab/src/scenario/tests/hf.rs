@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hf::s5066::cas::Access;
-use hf::s5066::parameters::JITTER;
+use hf::s5066::node::JITTER;
 use hf::s5066::{Address, node};
 
 use super::parse;
