@@ -14,7 +14,6 @@
 
 mod flow;
 mod fragments;
-mod parameters;
 mod ports;
 mod rule;
 mod selector;
@@ -23,8 +22,7 @@ mod table;
 mod tests;
 
 pub use flow::Flow;
-pub use parameters::PARAMETERS;
 pub use ports::{NoPorts, PortRange, Ports};
-pub use rule::{Action, Handshake, NAME, Options, Refusal, Rule, Service, is_name};
+pub use rule::{Action, Handshake, NAME, Options, PARAMETERS, Refusal, Rule, Service, is_name};
 pub use selector::{Field, Impossible, NoProtocol, Protocol, Selector};
 pub use table::{Cause, Config, Counters, Decision, Explanation, Stats, Table, Verdict};

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use base::parameter::{Kind, Rule as Condition, named, names, word};
+use hf::s5066::service::MAX_PRIORITY;
+
 use super::selector::Selector;
 
 /// A rule.
@@ -37,27 +40,62 @@ pub enum Refusal {
     Silent,
 }
 
-/// How a service carries flows.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Options {
-    /// Which service; `None` for the automatic choice.
-    pub service: Option<Service>,
-    /// Whether streams are compressed; `None` for the service's own way.
-    pub compression: Option<bool>,
-    /// Against other traffic, 0 to 15, the highest; `None` for the service's own way.
-    pub priority: Option<u8>,
-    /// How long a packet, and the U_PDU that it becomes, is of use, waiting included: zero is for
-    /// ever, `None` for the service's own way.
-    pub ttl: Option<Duration>,
-    /// The TLS profile that ends TLS here; `None` for none.
-    pub tls: Option<String>,
-    /// When the handshake of TCP with a client that HF-PEP carries is complete; `None` for the service's
-    /// own way.
-    pub handshake: Option<Handshake>,
-    /// Whether a client that HF-PEP carries is told an end that follows its own only when the target has all
-    /// that it said; `None` for the service's own way.
-    pub confirm_close: Option<bool>,
+base::parameters! {
+    /// What a rule may say of the flows that it passes.
+    pub static PARAMETERS = "rule";
+
+    /// How a service carries flows; `None` leaves it to the service.
+    #[derive(Clone, Debug, Eq, PartialEq)]
+    pub struct Options from default() {
+        /// Which service carries it; `auto` is the choice for what no rule matches.
+        #[allowed(Kind::Word(&names(&SERVICES)))]
+        #[get(|it| word(&SERVICES, &it.service))]
+        #[set(|it, to| it.service = named(&SERVICES, to.text()).flatten())]
+        pub service: Option<Service> = None;
+
+        /// Whether streams and datagrams are compressed, where that makes them shorter; without, as the service has it.
+        #[allowed(Kind::Flag)]
+        pub compression: Option<bool> = None;
+
+        /// Against other traffic, 15 is the highest; without, as the service has it.
+        #[allowed(Kind::count(0..=MAX_PRIORITY as u64))]
+        pub priority: Option<u8> = None;
+
+        /// How long a packet or U_PDU is worth sending, waiting included; 0 is for ever, without, as the service has it.
+        #[allowed(Kind::period(Duration::ZERO..=LONGEST))]
+        pub ttl: Option<Duration> = None;
+
+        /// The TLS profile by which TLS is ended here; without, TLS passes as it is.
+        #[allowed(Kind::Text { allowed: NAME, check, examples: &["office"] })]
+        pub tls: Option<String> = None;
+
+        /// When HF-PEP answers a client's SYN: `local`, at once; `end-to-end`, when the far end says that the target
+        /// accepts; without, as the service has it.
+        #[allowed(Kind::Word(&names(&Handshake::NAMES)))]
+        pub handshake: Option<Handshake> = None;
+
+        /// Whether HF-PEP tells a client that has ended the end of the answer only when the target has all that the
+        /// client said; without, as the service has it, and always with `end-to-end`.
+        #[allowed(Kind::Flag)]
+        pub confirm_close: Option<bool> = None;
+    }
+
+    rules [
+        Condition {
+            names: &["tls", "service"],
+            allowed: "tls is not for service = \"ipclient\", which carries packets as they are",
+            holds: |it| it.tls.is_none() || it.service != Some(Service::IpClient),
+        },
+        Condition {
+            names: &["handshake", "tls"],
+            allowed: "end-to-end is not where TLS ends here: whom a client wants is known only behind its TCP \
+                      handshake",
+            holds: |it| it.tls.is_none() || it.handshake != Some(Handshake::EndToEnd),
+        },
+    ]
 }
+
+base::words!(Handshake: Handshake::NAMES);
 
 /// When a gateway that ends TCP completes the handshake with a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -139,4 +177,28 @@ pub const NAME: &str = "1 to 32 letters, digits and -";
 pub fn is_name(text: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
     (1..=32).contains(&text.len()) && text.chars().all(is_plain)
+}
+
+const SERVICES: [(&str, Option<Service>); 3] = [
+    ("auto", None),
+    (Service::HfPep.name(), Some(Service::HfPep)),
+    (Service::IpClient.name(), Some(Service::IpClient)),
+];
+/// As long as a U_PDU can live: the field has 20 bits of 2 s.
+const LONGEST: Duration = Duration::from_secs(1_296_000);
+
+fn check(name: &str) -> Result<(), String> {
+    if is_name(name) { Ok(()) } else { Err(format!("{name:?} is not allowed: {NAME}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use harness::prove;
+
+    use super::*;
+
+    #[test]
+    fn each_row_sets_what_it_says() {
+        prove(&PARAMETERS, &[Options::default()]);
+    }
 }
