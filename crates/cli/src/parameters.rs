@@ -78,18 +78,18 @@ fn tables() -> Vec<Description> {
 /// Parameters that only scenarios have.
 #[cfg(feature = "laboratory")]
 fn of_scenarios() -> Vec<Description> {
-    use ::lab::scenario::{link, motion, tactical};
-    use ::sim::mobility::waypoint::Waypoint;
-    use ::sim::{cnr, radio};
+    use ::lab::scenario::tactical;
+    use ::sim::mobility::waypoint;
+    use ::sim::{INTERFACE, InterfaceConfig, channel, cnr, radio};
     use tcp::tcpnc;
 
     let presets = cnr::Preset::NAMES.map(|(name, preset)| (name, cnr::Config::new(preset)));
     vec![
-        link::PARAMETERS.describe(&[("link", link::Direction::default())]),
+        channel::PARAMETERS.describe(&[("link", channel::Config::default())]),
         tactical::BGP.describe(&[("bgp", tactical::Bgp::default())]),
         tactical::MESSAGES.describe(&[("messages", tactical::Messages::default())]),
-        link::INTERFACE.describe(&[("interface", ::sim::InterfaceConfig::default())]),
-        motion::PARAMETERS.describe(&[("random-waypoint", Waypoint::default())]),
+        INTERFACE.describe(&[("interface", InterfaceConfig::default())]),
+        waypoint::PARAMETERS.describe(&[("random-waypoint", waypoint::Waypoint::default())]),
         cnr::PARAMETERS.describe(&presets),
         radio::PARAMETERS.describe(&[("radio", radio::Config::default())]),
         tcp::PARAMETERS.describe(&[("tcp", tcp::Config::default())]),

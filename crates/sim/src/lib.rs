@@ -39,7 +39,7 @@ pub use medium::radio;
 pub use medium::wire::channel;
 pub use node::service;
 pub use node::service::tunnel::{TunnelCounters, TunnelReport};
-pub use node::{CodingReport, InterfaceConfig, NextHop, PassiveOpens, QueueDiscipline};
+pub use node::{CodingReport, INTERFACE, InterfaceConfig, NextHop, PassiveOpens, QueueDiscipline};
 pub use quantiles::Quantiles;
 pub use route_log::RouteRecord;
 pub use summary::Summary;

@@ -8,8 +8,8 @@
 //! ```
 
 mod hf;
-pub mod link;
-pub mod motion;
+mod link;
+mod motion;
 mod names;
 mod net;
 mod network;

@@ -7,13 +7,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base::parameter::{Kind, Parameter, Rule, Table, Value, Written, named, names, word};
+use base::parameter::{Kind, Value, Written};
 use base::quantity::Span;
 use base::rng::Rng;
 use base::time::Time;
 use settings::{Complaint, Entry, Section};
 use sim::mobility::trace::{MAX_COORDINATE, MAX_OCTETS, MAX_SPEED};
-use sim::mobility::waypoint::{Speeds, Waypoint};
+use sim::mobility::waypoint::{PARAMETERS, Waypoint};
 use sim::mobility::{self, Import, Motion, Position, Trace};
 
 /// How a node moves.
@@ -52,62 +52,11 @@ pub struct Leg {
     pub speed: f64,
 }
 
-const SPEEDS: [(&str, Speeds); 2] =
-    [("uniform", Speeds::Uniform), ("clipped-normal", Speeds::ClippedNormal)];
 const MODELS: [(&str, ()); 1] = [("random-waypoint", ())];
 const COORDINATE: Kind = Kind::Number { least: -MAX_COORDINATE, most: MAX_COORDINATE };
 const SPEED: Kind = Kind::Number { least: 0.001, most: MAX_SPEED };
 /// A node may set out this often.
 const MAX_LEGS: usize = 100_000;
-
-/// Parameters of random waypoint other than its area.
-pub static PARAMETERS: Table<Waypoint> = Table {
-    name: "random-waypoint",
-    parameters: &[
-        Parameter::new(
-            "slowest",
-            Kind::Number { least: 1e-3, most: 1e6 },
-            "Metres a second at least.",
-            |it| it.slowest.into(),
-            |it, to| it.slowest = to.number(),
-        ),
-        Parameter::new(
-            "fastest",
-            Kind::Number { least: 1e-3, most: 1e6 },
-            "Metres a second at most.",
-            |it| it.fastest.into(),
-            |it, to| it.fastest = to.number(),
-        ),
-        Parameter::new(
-            "speeds",
-            Kind::Word(&names(&SPEEDS)),
-            "How speeds between these are drawn; the normal distribution has them two standard \
-             deviations from its middle, as in version 2 of ns-2's `setdest`.",
-            |it| word(&SPEEDS, &it.speeds),
-            |it, to| it.speeds = named(&SPEEDS, to.text()).unwrap_or_default(),
-        ),
-        Parameter::new(
-            "pause",
-            Kind::Period { least: Duration::ZERO, most: Duration::from_secs(86_400) },
-            "How long a node rests when it arrives.",
-            |it| it.pause.into(),
-            |it, to| it.pause = to.period(),
-        ),
-        Parameter::new(
-            "steady",
-            Kind::Flag,
-            "Whether the motion begins as it goes on; otherwise with a rest at a random place, and \
-             faster than later.",
-            |it| it.is_steady.into(),
-            |it, to| it.is_steady = to.flag(),
-        ),
-    ],
-    rules: &[Rule {
-        names: &["slowest", "fastest"],
-        allowed: "`slowest` is at most `fastest`",
-        holds: |it| it.slowest <= it.fastest,
-    }],
-};
 
 /// Files of motion, each read once.
 #[derive(Debug)]

@@ -11,9 +11,9 @@ use settings::{Complaint, Section};
 use sim::channel::Outages;
 use sim::mobility::{Motion, statistics};
 use sim::radio::{self, StationId};
-use sim::{Change, InterfaceConfig, NodeId, PortId, QueueDiscipline, RadioId, World};
+use sim::{Change, INTERFACE, InterfaceConfig, NodeId, PortId, QueueDiscipline, RadioId, World};
 
-use super::link::{self, INTERFACE};
+use super::link;
 use super::motion::{Movement, Traces};
 use super::names::{self, Reader};
 use super::plan::{Node, Plan, Radio, Routing, Station};

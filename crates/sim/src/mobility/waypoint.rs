@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use base::parameter::{Kind, Rule, names};
 use base::rng::Rng;
 use base::time::Time;
 
@@ -15,23 +16,47 @@ use super::motion::{Motion, Position};
 /// A motion may have this many legs.
 pub const MAX_LEGS: u32 = 1_000_000;
 
-/// The model and its parameters.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Waypoint {
-    /// The corner of the area with the least coordinates.
-    pub corner: Position,
-    /// Metres of the area from west to east, and from south to north.
-    pub area: [f64; 2],
-    /// How speeds are drawn.
-    pub speeds: Speeds,
-    /// Metres a second at least; above 0, as nodes would come to a halt with time.
-    pub slowest: f64,
-    /// Metres a second at most.
-    pub fastest: f64,
-    /// How long a node rests between two legs.
-    pub pause: Duration,
-    /// Whether the motion begins as it goes on. Otherwise a node begins at a random place with a rest.
-    pub is_steady: bool,
+base::parameters! {
+    /// Parameters of random waypoint other than its area.
+    pub static PARAMETERS = "random-waypoint";
+
+    /// The model and its parameters.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Waypoint from default() {
+        /// Metres a second at least.
+        // Above 0, as nodes would come to a halt with time.
+        #[allowed(Kind::number(1e-3..=1e6))]
+        pub slowest: f64 = 1.0;
+
+        /// Metres a second at most.
+        #[allowed(Kind::number(1e-3..=1e6))]
+        pub fastest: f64 = 20.0;
+
+        /// How speeds between these are drawn; the normal distribution has them two standard deviations from its
+        /// middle, as in version 2 of ns-2's `setdest`.
+        #[allowed(Kind::Word(&names(&SPEEDS)))]
+        pub speeds: Speeds = Speeds::default();
+
+        /// How long a node rests when it arrives.
+        #[allowed(Kind::period(Duration::ZERO..=Duration::from_secs(86_400)))]
+        pub pause: Duration = Duration::from_secs(5);
+
+        /// Whether the motion begins as it goes on; otherwise with a rest at a random place, and faster than later.
+        #[allowed(Kind::Flag)]
+        pub is_steady as "steady": bool = true;
+
+        /// The corner of the area with the least coordinates.
+        pub corner: Position = Position::default();
+
+        /// Metres of the area from west to east, and from south to north.
+        pub area: [f64; 2] = [1000.0, 1000.0];
+    }
+
+    rules [Rule {
+        names: &["slowest", "fastest"],
+        allowed: "`slowest` is at most `fastest`",
+        holds: |it| it.slowest <= it.fastest,
+    }]
 }
 
 /// How speeds are drawn.
@@ -44,6 +69,11 @@ pub enum Speeds {
     #[default]
     Uniform,
 }
+
+base::words!(Speeds: SPEEDS);
+
+const SPEEDS: [(&str, Speeds); 2] =
+    [("uniform", Speeds::Uniform), ("clipped-normal", Speeds::ClippedNormal)];
 
 /// Why parameters of the model make no motion.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -60,21 +90,6 @@ pub enum Impossible {
     /// The range of speeds.
     #[error("speeds are 0.001 to 1000000 m/s, and the slowest is at most the fastest")]
     Speed,
-}
-
-impl Default for Waypoint {
-    /// 1000 m × 1000 m, 1 to 20 m/s, rests of 5 s.
-    fn default() -> Self {
-        Self {
-            corner: Position::default(),
-            area: [1000.0, 1000.0],
-            speeds: Speeds::default(),
-            slowest: 1.0,
-            fastest: 20.0,
-            pause: Duration::from_secs(5),
-            is_steady: true,
-        }
-    }
 }
 
 impl Waypoint {

@@ -2,46 +2,63 @@
 
 use std::net::IpAddr;
 
+use base::parameter::{Kind, names};
+
 use super::queue::{Limits, Queue, QueueDiscipline, Queued, Waiting};
 use crate::engine::Engine;
 use crate::ids::PortId;
 use crate::medium::{LinkAddress, Room};
 
-/// What can be set on an interface.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct InterfaceConfig {
-    /// Octets of the longest IP packet.
-    pub mtu: usize,
-    /// Packets that may wait while one is sent.
-    pub queue_packets: usize,
-    /// Most octets in the queue, if octets are limited too.
-    pub queue_octets: Option<usize>,
-    /// HBH packets that are moved to the queue ahead of time.
-    ///
-    /// With 0 HBH decides what to send when the interface can send it. More gives what a queue
-    /// between HBH and the network card does: acknowledgements and repeats wait behind packets.
-    pub hop_backlog: usize,
-    /// The discipline of the queue: the packet to send first, and the packet to drop if full.
-    pub queue_discipline: QueueDiscipline,
-    /// How many waiting packets have one that comes marked, if it speaks ECN (RFC 3168, 5).
-    pub mark_at: Option<usize>,
-    /// Whether a TCP acknowledgement replaces an older queued acknowledgement of the same flow.
-    pub thins_acks: bool,
-}
+base::parameters! {
+    /// Parameters of the interfaces of a link or of a radio.
+    pub static INTERFACE = "interface";
 
-impl Default for InterfaceConfig {
-    fn default() -> Self {
-        Self {
-            mtu: 1500,
-            queue_packets: 50,
-            queue_octets: None,
-            hop_backlog: 0,
-            queue_discipline: QueueDiscipline::DropTail,
-            mark_at: None,
-            thins_acks: false,
-        }
+    /// What can be set on an interface.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub struct InterfaceConfig from default() {
+        /// Packets that may wait before the link or radio.
+        #[allowed(Kind::count(0..=1_000_000).of("packets"))]
+        pub queue_packets as "queue": usize = 50;
+
+        /// Octets that may wait before the link or radio, where that is limited too.
+        #[allowed(Kind::count(0..=1 << 40).of("octets"))]
+        pub queue_octets: Option<usize> = None;
+
+        /// The longest IP packet.
+        #[allowed(Kind::count(576..=65_535).of("octets"))]
+        pub mtu: usize = 1500;
+
+        /// HBH packets that are handed to the queue ahead of time.
+        // With 0 HBH decides what to send when the interface can send it. More gives what a queue between HBH and the network
+        // card does: acknowledgements and repeats wait behind packets.
+        #[allowed(Kind::count(0..=1_000_000).of("packets"))]
+        pub hop_backlog: usize = 0;
+
+        /// Which packet leaves first: the one that came first, messages of routing protocols, or behind these one flow
+        /// after the other. Radios below a routing protocol have `routing-first` unless they say otherwise.
+        #[allowed(Kind::Word(&names(&DISCIPLINES)))]
+        pub queue_discipline: QueueDiscipline = QueueDiscipline::DropTail;
+
+        /// How many waiting packets have one that comes and speaks ECN marked, as RFC 3168 lets routers; none is marked
+        /// unless given.
+        #[allowed(Kind::count(1..=1_000_000).of("packets"))]
+        pub mark_at: Option<usize> = None;
+
+        /// Whether a TCP acknowledgement takes the place of an older one of its connection that waits.
+        #[allowed(Kind::Flag)]
+        pub thins_acks as "thin-acks": bool = false;
     }
 }
+
+base::words!(QueueDiscipline: DISCIPLINES);
+
+/// What files call the disciplines. Of flows in turns, each sends a packet of Ethernet's length or more
+/// short ones.
+const DISCIPLINES: [(&str, QueueDiscipline); 3] = [
+    ("drop-tail", QueueDiscipline::DropTail),
+    ("routing-first", QueueDiscipline::RoutingFirst),
+    ("fair", QueueDiscipline::Fair { quantum: 1_500 }),
+];
 
 /// An interface at work.
 #[derive(Debug)]

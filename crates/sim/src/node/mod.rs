@@ -36,7 +36,7 @@ use crate::ids::{NodeId, PortId};
 use crate::medium::LinkAddress;
 pub use endpoint::CodingReport;
 pub(crate) use interface::Interface;
-pub use interface::InterfaceConfig;
+pub use interface::{INTERFACE, InterfaceConfig};
 pub use queue::QueueDiscipline;
 pub(crate) use service::Service;
 use services::Services;

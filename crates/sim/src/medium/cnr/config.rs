@@ -2,82 +2,183 @@
 
 use std::time::Duration;
 
+use base::parameter::{Kind, Rule, named, names};
 use base::quantity::BitRate;
+
+use super::airtime::{AirTime, MOST_INFORMATION};
+use super::hearing::MOST_HOPS;
 
 /// A station, identified by its index in the net.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct StationId(pub usize);
 
-/// The properties of a net and its stations.
-///
-/// `docs/protocols/channels.md` says where each default comes from and how sure it is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// Which radio the other defaults describe.
-    pub preset: Preset,
-    /// Bits a second on the air.
-    pub rate: BitRate,
-    /// Timing of the equipment.
-    pub timing: Timing,
-    /// Error protection of the frames in a transmission.
-    pub coding: Coding,
-    /// Bits of the transmission header, its own protection included.
-    pub header_bits: u32,
-    /// When a station may transmit.
-    pub access: AccessMethod,
-    /// Expected traffic mix for [`AccessMethod::Hybrid`].
-    pub hybrid: HybridShares,
-    /// How [`AccessMethod::RadioEmbedded`] schedules.
-    pub scheduling: Scheduling,
-    /// How packets to one station are acknowledged.
-    pub link_type: LinkType,
-    /// How often a frame without an acknowledgement is sent again.
-    pub retries: u8,
-    /// How long an acknowledgement of type 4 is waited for.
-    pub ack_timer: Duration,
-    /// Frames of type 4 that may be on their way unacknowledged.
-    pub window: u8,
-    /// Octets of packets up to which frames share a transmission.
-    pub concatenate: u32,
-    /// The probability of losing a frame at a station without any interference.
-    pub loss: f64,
-    /// Packets of each precedence that may wait in a station.
-    pub queue: usize,
-    /// The longest IP packet.
-    pub mtu: usize,
-    /// How many hops a packet may take.
-    pub max_hops: u8,
-    /// The least time between two topology updates of a station; zero for no updates.
-    pub topology_spacing: Duration,
-    /// Metres up to which stations with positions hear each other.
-    pub range: f64,
-    /// How many dB a transmission must be above another to survive it, where stations have places.
-    pub capture: f64,
-}
+base::parameters! {
+    /// Parameters of a combat net. The preset comes first, as it sets all others.
+    pub static PARAMETERS = "net";
 
-/// Timing of the equipment.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Timing {
-    /// From the decision to transmit to the first bit (EPRE).
-    pub key_up: Duration,
-    /// Bits before the transmission header by which receivers get into step (PHASING).
-    pub phasing: Duration,
-    /// Delay of bits from entering the sender to leaving a receiver, caused by equipment (ELAG).
-    pub lag: Duration,
-    /// From receiving to transmitting and back (TURN).
-    pub turn: Duration,
-    /// From the end of a frame to its packet at the receiver's network layer (DTEPROC).
-    pub dte_processing: Duration,
-    /// What a terminal needs to acknowledge (DTEACK).
-    pub dte_ack: Duration,
-    /// What a terminal needs to turn round (DTETURN).
-    pub dte_turn: Duration,
-    /// The inexactness of clocks (TOL).
-    pub tolerance: Duration,
-    /// When a radio notices that another transmits, after its begin; unless it follows from the others.
-    pub busy_detect: Option<Duration>,
-    /// Whether the channel between radio and terminal is synchronous.
-    pub is_synchronous: bool,
+    /// The properties of a net and its stations.
+    ///
+    /// `docs/protocols/channels.md` says where each default comes from and how sure it is.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Config from new(preset: Preset) {
+        /// Which radio; it decides on the rate.
+        #[allowed(Kind::Word(&names(&Preset::NAMES)))]
+        #[set(|it, to| *it = Config::new(named(&Preset::NAMES, to.text()).unwrap_or_default()))]
+        pub preset: Preset = preset;
+
+        /// Bits a second on the air.
+        #[allowed(Kind::Rate { may_be_unlimited: false })]
+        pub rate: BitRate = bits_per_s(16_000), Sincgars1200: bits_per_s(1_200), Sincgars4800: bits_per_s(4_800);
+
+        /// Timing of the equipment.
+        pub timing: flat struct Timing {
+            /// From the decision to transmit to the first bit (EPRE).
+            #[allowed(Kind::period(Duration::ZERO..=TEN_SECONDS))]
+            pub key_up: Duration = Duration::from_millis(200);
+
+            /// Bits before the transmission header by which receivers get into step (PHASING).
+            #[allowed(Kind::period(Duration::ZERO..=TEN_SECONDS))]
+            pub phasing: Duration = Duration::from_millis(40);
+
+            /// By how much bits leave a receiver later than they entered the sender (ELAG).
+            #[allowed(Kind::period(Duration::ZERO..=TEN_SECONDS))]
+            pub lag: Duration = Duration::from_millis(10);
+
+            /// What a radio needs between receiving and transmitting (TURN).
+            #[allowed(Kind::period(Duration::ZERO..=TEN_SECONDS))]
+            pub turn: Duration = Duration::from_millis(50);
+
+            /// From the end of a frame to the arrival of its packet (DTEPROC).
+            #[allowed(Kind::period(Duration::ZERO..=TEN_SECONDS))]
+            pub dte_processing: Duration = Duration::from_millis(10);
+
+            /// What a terminal needs before it acknowledges at once (DTEACK).
+            #[allowed(Kind::period(Duration::ZERO..=TEN_SECONDS))]
+            pub dte_ack: Duration = Duration::from_millis(20);
+
+            /// By how much the slots behind the second are further apart (DTETURN).
+            #[allowed(Kind::period(Duration::ZERO..=TEN_SECONDS))]
+            pub dte_turn: Duration = Duration::from_millis(10);
+
+            /// The inexactness of clocks that waits allow for (TOL).
+            #[allowed(Kind::period(Duration::ZERO..=TEN_SECONDS))]
+            pub tolerance: Duration = Duration::from_millis(10);
+
+            /// When a radio notices that another transmits, after it began (NBDT); unless given, that follows from
+            /// key-up, phasing, lag and the rate.
+            #[allowed(Kind::period(Duration::from_millis(1)..=TEN_SECONDS))]
+            pub busy_detect: Option<Duration> = None;
+
+            /// Whether the channel between radio and terminal is synchronous, which halves the bits that a busy net is
+            /// noticed by.
+            #[allowed(Kind::Flag)]
+            pub is_synchronous as "synchronous": bool = true;
+        }
+
+        /// What protects frames: nothing, the Golay code of half rate, or that interleaved.
+        #[allowed(Kind::Word(&names(&CODINGS)))]
+        pub coding: Coding = Coding::Interleaved;
+
+        /// The transmission header with its own protection.
+        #[allowed(Kind::count(0..=10_000).of("bits"))]
+        pub header_bits: u32 = 192;
+
+        /// The network access delay: as the radio has it, at random, by the rank of stations, at random within a band
+        /// of the precedence, or in a rotation.
+        #[allowed(Kind::Word(&names(&METHODS)))]
+        pub access: AccessMethod = AccessMethod::RadioEmbedded;
+
+        /// Traffic mix expected by H-NAD.
+        pub hybrid: struct HybridShares {
+            /// The share of urgent frames that H-NAD expects.
+            #[allowed(Kind::share(0.0..=1.0))]
+            #[only("access = \"h-nad\"", |it| it.access == AccessMethod::Hybrid)]
+            pub urgent: f64 = 0.1;
+
+            /// The share of frames with priority that H-NAD expects.
+            #[allowed(Kind::share(0.0..=1.0))]
+            #[only("access = \"h-nad\"", |it| it.access == AccessMethod::Hybrid)]
+            pub priority: f64 = 0.3;
+
+            /// By which the bands of H-NAD are wider than the number of stations asks for.
+            #[allowed(Kind::number(0.1..=10.0))]
+            #[only("access = \"h-nad\"", |it| it.access == AccessMethod::Hybrid)]
+            pub load_factor: f64 = 1.0;
+        }
+
+        /// How RE-NAD schedules.
+        pub scheduling: struct Scheduling {
+            /// The longest interval of RE-NAD, in transmissions of all stations at full load (k).
+            #[allowed(Kind::number(0.0..=10.0))]
+            #[only("access = \"re-nad\"", |it| it.access == AccessMethod::RadioEmbedded)]
+            pub factor: f64 = 0.5;
+
+            /// The probability that a radio takes a slot of RE-NAD (p).
+            #[allowed(Kind::share(0.001..=1.0))]
+            #[only("access = \"re-nad\"", |it| it.access == AccessMethod::RadioEmbedded)]
+            pub persistence: f64 = 0.25;
+
+            /// Over which time RE-NAD averages the load.
+            #[allowed(Kind::period(Duration::from_secs(1)..=Duration::from_secs(3_600)))]
+            #[only("access = \"re-nad\"", |it| it.access == AccessMethod::RadioEmbedded)]
+            pub memory: Duration = Duration::from_secs(30);
+        }
+
+        /// How packets to one station are acknowledged: not at all (type 1), at once behind the transmission (type 3),
+        /// or each by a frame of its own (type 4).
+        #[allowed(Kind::Word(&names(&LINK_TYPES)))]
+        pub link_type as "acknowledgement": LinkType = LinkType::Unacknowledged;
+
+        /// How often a frame that is not acknowledged is sent again.
+        #[allowed(Kind::count(0..=20))]
+        pub retries: u8 = 2;
+
+        /// How long an acknowledgement of type 4 is waited for.
+        #[allowed(Kind::period(Duration::from_millis(100)..=Duration::from_secs(600)))]
+        pub ack_timer: Duration = Duration::from_secs(20);
+
+        /// Frames of type 4 that a station may have sent and not had acknowledged.
+        #[allowed(Kind::count(1..=16).of("frames"))]
+        pub window: u8 = 7;
+
+        /// Packets that share a transmission have so many octets together at most; with 0 each has its own.
+        #[allowed(Kind::count(0..=65_535).of("octets"))]
+        pub concatenate: u32 = 1_500;
+
+        /// The probability that a station does not get a frame that no other transmission disturbed.
+        #[allowed(Kind::share(0.0..=1.0))]
+        pub loss: f64 = 0.02;
+
+        /// Packets of each precedence that may wait in a station.
+        #[allowed(Kind::count(1..=100_000).of("packets"))]
+        pub queue: usize = 50;
+
+        /// The longest IP packet.
+        #[allowed(Kind::count(576..=MOST_MTU).of("octets"))]
+        pub mtu: usize = 576;
+
+        /// How many hops a packet may take, relays included.
+        #[allowed(Kind::count(1..=MOST_HOPS as u64).of("hops"))]
+        pub max_hops: u8 = 6;
+
+        /// The least time between two topology updates of a station; with 0s there are none.
+        #[allowed(Kind::period(Duration::ZERO..=Duration::from_secs(7_200)))]
+        pub topology_spacing: Duration = Duration::from_mins(2);
+
+        /// Metres up to which stations with places hear each other.
+        #[allowed(Kind::number(1.0..=1e6))]
+        pub range: f64 = 8_000.0;
+
+        /// How many dB a transmission must be above another to survive it, where stations have places.
+        #[allowed(Kind::number(0.0..=100.0))]
+        pub capture: f64 = 6.0;
+    }
+
+    rules [Rule {
+        names: &["hybrid.urgent", "hybrid.priority"],
+        allowed: "`hybrid.urgent` and `hybrid.priority` are at most 1 together",
+        holds: |it: &Config| it.hybrid.urgent + it.hybrid.priority <= 1.0,
+    }]
 }
 
 /// When a station may transmit.
@@ -120,28 +221,6 @@ pub enum Coding {
     Plain,
 }
 
-/// Traffic mix expected by H-NAD.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HybridShares {
-    /// The share of urgent frames.
-    pub urgent: f64,
-    /// The share of frames with priority.
-    pub priority: f64,
-    /// Factor on the width of all bands: 1.2 for heavy, 0.8 for light load.
-    pub load_factor: f64,
-}
-
-/// How RE-NAD schedules.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scheduling {
-    /// The longest interval, in transmissions of all stations at full load (k).
-    pub factor: f64,
-    /// The probability that a radio takes a slot.
-    pub persistence: f64,
-    /// Over which time the load is averaged.
-    pub memory: Duration,
-}
-
 /// Radios with known figures.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Preset {
@@ -163,55 +242,7 @@ impl Preset {
     ];
 }
 
-impl Config {
-    /// Creates the configuration for a net of such radios.
-    #[must_use]
-    pub fn new(preset: Preset) -> Self {
-        let bits_per_s = match preset {
-            Preset::Sincgars1200 => 1_200,
-            Preset::Sincgars16k => 16_000,
-            Preset::Sincgars4800 => 4_800,
-        };
-        let millis = Duration::from_millis;
-        Self {
-            preset,
-            rate: BitRate::from_bits_per_s(bits_per_s).expect("it is more than 0"),
-            timing: Timing {
-                key_up: millis(200),
-                phasing: millis(40),
-                lag: millis(10),
-                turn: millis(50),
-                dte_processing: millis(10),
-                dte_ack: millis(20),
-                dte_turn: millis(10),
-                tolerance: millis(10),
-                busy_detect: None,
-                is_synchronous: true,
-            },
-            coding: Coding::Interleaved,
-            header_bits: 192,
-            access: AccessMethod::RadioEmbedded,
-            hybrid: HybridShares { urgent: 0.1, priority: 0.3, load_factor: 1.0 },
-            scheduling: Scheduling {
-                factor: 0.5,
-                persistence: 0.25,
-                memory: Duration::from_secs(30),
-            },
-            link_type: LinkType::Unacknowledged,
-            retries: 2,
-            ack_timer: Duration::from_secs(20),
-            window: 7,
-            concatenate: 1_500,
-            loss: 0.02,
-            queue: 50,
-            mtu: 576,
-            max_hops: 6,
-            topology_spacing: Duration::from_mins(2),
-            range: 8_000.0,
-            capture: 6.0,
-        }
-    }
-}
+impl Config {}
 
 impl Default for Config {
     fn default() -> Self {
@@ -296,3 +327,31 @@ impl Stats {
         self.busy += other.busy;
     }
 }
+
+base::words!(AccessMethod: METHODS, Coding: CODINGS, LinkType: LINK_TYPES, Preset: Preset::NAMES);
+
+const METHODS: [(&str, AccessMethod); 5] = [
+    ("re-nad", AccessMethod::RadioEmbedded),
+    ("r-nad", AccessMethod::Random),
+    ("p-nad", AccessMethod::Prioritised),
+    ("h-nad", AccessMethod::Hybrid),
+    ("dap-nad", AccessMethod::DeterministicAdaptive),
+];
+
+const CODINGS: [(&str, Coding); 3] =
+    [("none", Coding::Plain), ("golay", Coding::Golay), ("golay-tdc", Coding::Interleaved)];
+
+const LINK_TYPES: [(&str, LinkType); 3] = [
+    ("none", LinkType::Unacknowledged),
+    ("coupled", LinkType::Coupled),
+    ("decoupled", LinkType::Decoupled),
+];
+
+fn bits_per_s(bits: u64) -> BitRate {
+    BitRate::from_bits_per_s(bits).expect("it is more than 0")
+}
+
+/// What the information field has room for behind the longest intranet header.
+const MOST_MTU: u64 = (MOST_INFORMATION - AirTime::MOST_INTRANET) as u64;
+
+const TEN_SECONDS: Duration = Duration::from_secs(10);

@@ -26,7 +26,6 @@ mod link;
 mod medium;
 mod net;
 mod outbox;
-mod parameters;
 mod station;
 #[cfg(test)]
 mod tests;
@@ -34,11 +33,10 @@ mod topology;
 
 pub use airtime::AirTime;
 pub use config::{
-    AccessMethod, Coding, Config, HybridShares, LinkType, NoSuchHearing, Preset, Scheduling,
-    StationId, Stats, Timing,
+    AccessMethod, Coding, Config, HybridShares, LinkType, NoSuchHearing, PARAMETERS, Preset,
+    Scheduling, StationId, Stats, Timing,
 };
 pub use frame::{Event, Frame, Precedence, Targets, Transmission, TransmissionKind};
 pub use hearing::Hearing;
 pub use medium::Medium;
 pub(crate) use net::Net;
-pub use parameters::PARAMETERS;

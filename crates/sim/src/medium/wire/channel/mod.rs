@@ -19,6 +19,7 @@ mod tests;
 
 use std::time::Duration;
 
+use base::parameter::Kind;
 use base::rng::Rng;
 use base::time::{Time, nanos};
 
@@ -29,36 +30,72 @@ use base::quantity::{BitRate, Span, bit_nanos};
 use jitter::Jitter;
 use loss::LossProcess;
 
-/// Configuration of a link in one direction: delay, loss and other impairments, none by default.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Config {
-    /// How fast packets are put on the link.
-    pub rate: BitRate,
-    /// How long a packet travels once sent.
-    pub delay: Duration,
-    /// The delay varies by this much either way; its mean stays. At most the [delay](Config::check).
-    pub jitter: Duration,
-    /// Whether jitter may let a packet overtake another.
-    pub reorder: bool,
-    /// Which packets do not arrive.
-    pub loss: Loss,
-    /// Whether a lost packet is sent again at once until it arrives. The link never loses but is slower,
-    /// as if the far end reported each loss for free and without delay.
-    ///
-    /// Each try draws anew from `loss`; the last of [`MAX_TRIES`] always arrives. Outages still
-    /// lose.
-    pub repeat_at_once: bool,
-    /// Octets added to each packet while it is sent: headers, preambles, gaps.
-    pub framing: usize,
-    /// Octets of a packet per frame, if packets are cut into several frames: `framing` is added to
-    /// every frame.
-    pub frame: Option<usize>,
-    /// Time between slots of the link, as with TDMA. On an idle link a packet waits for the next slot; on a
-    /// busy link it follows at once. `rate` is the rate that the slots add up to.
-    pub slots: Duration,
-    /// When the link is down.
-    pub outages: Outages,
+base::parameters! {
+    /// Parameters of a link, of one direction, or of all links.
+    pub static PARAMETERS = "link";
+
+    /// Configuration of a link in one direction: delay, loss and other impairments, none by default.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Config from default() {
+        /// Bits a second.
+        #[allowed(Kind::Rate { may_be_unlimited: true })]
+        pub rate: BitRate = BitRate::default();
+
+        /// How long a packet travels.
+        #[allowed(Kind::period(Duration::ZERO..=DAY))]
+        pub delay: Duration = Duration::ZERO;
+
+        /// The delay varies by this much either way, at most by itself; its mean stays.
+        // At most the [delay](Config::check).
+        #[allowed(Kind::period(Duration::ZERO..=DAY))]
+        pub jitter: Duration = Duration::ZERO;
+
+        /// Whether jitter may let packets overtake.
+        #[allowed(Kind::Flag)]
+        pub reorder: bool = false;
+
+        /// Which packets do not arrive.
+        #[allowed(LOSS)]
+        pub loss: Loss = Loss::default();
+
+        /// Whether what would be lost is sent again at once, as often as it takes: a link that never loses but is
+        /// slower.
+        // As if the far end reported each loss for free and without delay. Each try draws anew from `loss`; the last of
+        // [`MAX_TRIES`] always arrives. Outages still lose.
+        #[allowed(Kind::Flag)]
+        pub repeat_at_once: bool = false;
+
+        /// What is added to each packet on the link.
+        // Headers, preambles, gaps.
+        #[allowed(Kind::count(0..=65_535).of("octets"))]
+        pub framing: usize = 0;
+
+        /// What goes into one frame, where packets are cut into several and each has the framing.
+        #[allowed(Kind::count(1..=65_535).of("octets"))]
+        pub frame: Option<usize> = None;
+
+        /// From one slot of the link to the next: a packet that finds it idle waits for a slot.
+        // As with TDMA. On a busy link a packet follows at once. `rate` is the rate that the slots add up to.
+        #[allowed(Kind::period(Duration::ZERO..=DAY))]
+        pub slots: Duration = Duration::ZERO;
+
+        /// When the link is down.
+        pub outages: Outages = Outages::default();
+    }
 }
+
+base::texts!(Loss);
+
+const DAY: Duration = Duration::from_secs(86_400);
+const LOSS: Kind = Kind::Text {
+    allowed: "`none`, `5%`, `gilbert-elliott(mean=5%,burst=4)`, `gilbert-elliott(p=1%,r=25%,h=0,k=1)`, \
+              `fades(mean=5%,length=20ms)`, `trace(00010)`",
+    check: |text| match text.parse::<Loss>() {
+        Ok(_) => Ok(()),
+        Err(why) => Err(why.to_string()),
+    },
+    examples: &["none", "5%"],
+};
 
 /// Why a direction of a link cannot be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
