@@ -4,38 +4,40 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use base::ip::Prefix;
-use base::parameter::{Kind, Parameter, Table};
+use base::parameter::Kind;
 use settings::{Complaint, Section};
 
 use super::{either, ipclient, s5066, some};
 
-/// How connections go to other gateways, and come from them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Bearer {
-    /// Where other gateways connect to; `None` if none does.
-    pub listen: Option<SocketAddr>,
-    /// Which addresses may connect there.
-    pub from: Vec<Prefix>,
-    /// The kernel's congestion control, such as `bbr`.
-    pub congestion_control: String,
-    /// Spare connections to each gateway, ready for the next connections of programs.
-    pub spare: usize,
-    /// Connections of programs at a time.
-    pub sessions: usize,
-    /// Octets that the kernel may hold of a connection in each direction.
-    pub buffer: usize,
-}
+base::parameters! {
+    /// The numeric parameters of the section.
+    pub static PARAMETERS = "hfpep-bearer";
 
-impl Default for Bearer {
-    fn default() -> Self {
-        Self {
-            listen: None,
-            from: Vec::new(),
-            congestion_control: CONGESTION_CONTROL.to_owned(),
-            spare: 8,
-            sessions: 10_000,
-            buffer: 16 << 20,
-        }
+    /// How connections go to other gateways, and come from them.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Bearer from default() {
+        /// Connections to each gateway that are open before they are needed: each saves a new connection of a program
+        /// one round trip.
+        #[allowed(Kind::count(0..=256))]
+        pub spare: usize = 8;
+
+        /// Connections of programs at a time, also those that other gateways open.
+        #[allowed(Kind::count(1..=100_000))]
+        pub sessions: usize = 10_000;
+
+        /// What the kernel may hold of a connection between gateways in each direction: at least the rate of one
+        /// connection times the round trip.
+        #[allowed(Kind::count(65_536..=1_073_741_824).of("octets"))]
+        pub buffer: usize = 16 << 20;
+
+        /// Where other gateways connect to; `None` if none does.
+        pub listen: Option<SocketAddr> = None;
+
+        /// Which addresses may connect there.
+        pub from: Vec<Prefix> = Vec::new();
+
+        /// The kernel's congestion control, such as `bbr`.
+        pub congestion_control: String = CONGESTION_CONTROL.to_owned();
     }
 }
 
@@ -45,37 +47,6 @@ impl Bearer {
         self.from.iter().any(|from| from.overlaps(network))
     }
 }
-
-/// The numeric parameters of the section.
-pub static PARAMETERS: Table<Bearer> = Table {
-    name: "hfpep-bearer",
-    parameters: &[
-        Parameter::new(
-            "spare",
-            Kind::Count { least: 0, most: 256, unit: "" },
-            "Connections to each gateway that are open before they are needed: each saves a new \
-             connection of a program one round trip.",
-            |it| it.spare.into(),
-            |it, to| it.spare = to.count(),
-        ),
-        Parameter::new(
-            "sessions",
-            Kind::Count { least: 1, most: 100_000, unit: "" },
-            "Connections of programs at a time, also those that other gateways open.",
-            |it| it.sessions.into(),
-            |it, to| it.sessions = to.count(),
-        ),
-        Parameter::new(
-            "buffer",
-            Kind::Count { least: 65_536, most: 1_073_741_824, unit: "octets" },
-            "What the kernel may hold of a connection between gateways in each direction: at least \
-             the rate of one connection times the round trip.",
-            |it| it.buffer.into(),
-            |it, to| it.buffer = to.count(),
-        ),
-    ],
-    rules: &[],
-};
 
 /// Does not take each loss for congestion, as long paths lose for other reasons too.
 const CONGESTION_CONTROL: &str = "bbr";

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use base::parameter::{Kind, Parameter, Rule, Table, Value};
+use base::parameter::{Kind, Rule};
 use hbh::neighbours::HOLD_INTERVALS;
 use settings::{Complaint, Section};
 
@@ -18,69 +18,49 @@ const MAX_INTERFACES: usize = 16;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// What a gateway's HBH has besides the parameters of the protocol.
-pub static PARAMETERS: Table<Config> = Table {
-    name: "hbh-gateway",
-    parameters: &[
-        Parameter::new(
-            "hello.interval",
-            Kind::Period { least: SHORTEST, most: LONGEST },
-            "Between two hellos.",
-            |it| it.hello.interval.into(),
-            |it, to| {
-                it.hello.interval = to.period();
-                it.hello.hold = it.hello.interval * HOLD_INTERVALS;
-            },
-        ),
-        Parameter::new(
-            "hello.hold",
-            Kind::Period { least: SHORTEST, most: Duration::from_secs(12_000) },
-            "Silence after which a neighbour is forgotten, ten intervals unless given.",
-            |it| it.hello.hold.into(),
-            |it, to| it.hello.hold = to.period(),
-        ),
-        Parameter::new(
-            "intercept.plain-protocols",
-            Kind::Counts { least: 0, most: 255 },
-            "IP protocols that stay plain: what neighbours say to each other.",
-            |it| Value::Counts(it.plain.protocols.iter().map(|it| (*it).into()).collect()),
-            |it, to| it.plain.protocols = to.counts(),
-        ),
-        Parameter::new(
-            "intercept.plain-udp",
-            Kind::Counts { least: 1, most: 65_535 },
-            "UDP ports that stay plain, as source or destination.",
-            |it| Value::Counts(it.plain.udp.iter().map(|it| (*it).into()).collect()),
-            |it, to| it.plain.udp = to.counts(),
-        ),
-        Parameter::new(
-            "intercept.clamp-mss",
-            Kind::Flag,
-            "Whether the segment size that TCP asks for is lowered to what fits, see MTU.",
-            |it| it.clamp_mss.into(),
-            |it, to| it.clamp_mss = to.flag(),
-        ),
-        Parameter::new(
-            "limits.neighbours",
-            Kind::Count { least: 1, most: 4_096, unit: "" },
-            "Neighbours at most; further ones stay plain, see Neighbours.",
-            |it| it.neighbour_limit.into(),
-            |it, to| it.neighbour_limit = to.count(),
-        ),
-        Parameter::new(
-            "limits.send-buffer",
-            Kind::Count { least: 4_096, most: 4_194_304, unit: "octets" },
-            "What waits in a device before it counts as busy.",
-            |it| it.send_buffer.into(),
-            |it, to| it.send_buffer = to.count(),
-        ),
-    ],
-    rules: &[Rule {
+base::parameters! {
+    /// What a gateway's HBH has besides the parameters of the protocol.
+    pub static PARAMETERS: Config = "hbh-gateway" {
+        /// Between two hellos.
+        #[allowed(Kind::period(SHORTEST..=LONGEST))]
+        #[get(|it| it.hello.interval.into())]
+        #[set(|it, to| {
+            it.hello.interval = to.period();
+            it.hello.hold = it.hello.interval * HOLD_INTERVALS;
+        })]
+        "hello.interval";
+
+        /// Silence after which a neighbour is forgotten, ten intervals unless given.
+        #[allowed(Kind::period(SHORTEST..=Duration::from_secs(12_000)))]
+        "hello.hold" at hello.hold;
+
+        /// IP protocols that stay plain: what neighbours say to each other.
+        #[allowed(Kind::counts(0..=255))]
+        "intercept.plain-protocols" at plain.protocols;
+
+        /// UDP ports that stay plain, as source or destination.
+        #[allowed(Kind::counts(1..=65_535))]
+        "intercept.plain-udp" at plain.udp;
+
+        /// Whether the segment size that TCP asks for is lowered to what fits, see MTU.
+        #[allowed(Kind::Flag)]
+        "intercept.clamp-mss" at clamp_mss;
+
+        /// Neighbours at most; further ones stay plain, see Neighbours.
+        #[allowed(Kind::count(1..=4_096))]
+        "limits.neighbours" at neighbour_limit;
+
+        /// What waits in a device before it counts as busy.
+        #[allowed(Kind::count(4_096..=4_194_304).of("octets"))]
+        "limits.send-buffer" at send_buffer;
+    }
+
+    rules [Rule {
         names: &["hello.hold", "hello.interval"],
         allowed: "hello.hold is at least twice hello.interval",
         holds: |it| it.hello.hold >= it.hello.interval * 2,
-    }],
-};
+    }]
+}
 
 /// Reads the section.
 pub(super) fn read(

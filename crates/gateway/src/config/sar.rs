@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::sar::PARAMETERS;
 use base::ip::Prefix;
-use base::parameter::{Kind, Parameter, Table};
+use base::parameter::Kind;
 use settings::{Complaint, Entry, Section};
 
 use super::{either, ipclient, some};
@@ -81,109 +81,47 @@ pub struct Carry {
     pub lifetime: Duration,
 }
 
-/// What is kept for programs at most.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Service {
-    /// Octets of the store.
-    pub store_octets: u64,
-    /// Programs that are connected.
-    pub clients: usize,
-    /// Messages that a program may have without having taken them.
-    pub window: usize,
-    /// Messages that have arrived and were not taken.
-    pub inbox: usize,
-    /// Their octets.
-    pub inbox_octets: usize,
-    /// Messages whose outcomes are known.
-    pub outcomes: usize,
-    /// How long they are known.
-    pub outcomes_kept: Duration,
-    /// How long a message is tried whose program does not say.
-    pub lifetime: Duration,
-}
+base::parameters! {
+    /// The numeric parameters of the service.
+    pub static SERVICE = "sar-service";
 
-impl Default for Service {
-    fn default() -> Self {
-        Self {
-            store_octets: 1 << 30,
-            clients: 64,
-            window: 64,
-            inbox: 10_000,
-            inbox_octets: 64 << 20,
-            outcomes: 100_000,
-            outcomes_kept: Duration::from_secs(86_400),
-            lifetime: Duration::from_secs(86_400),
-        }
+    /// What is kept for programs at most.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub struct Service from default() {
+        /// The store at most; beyond, programs are refused, and what arrives is not taken.
+        #[allowed(Kind::count(32 << 20..=1 << 40).of("octets"))]
+        pub store_octets: u64 = 1 << 30;
+
+        /// Programs that are connected to the Unix socket at a time, and as many addresses that use the UDP port.
+        #[allowed(Kind::count(1..=1_000))]
+        pub clients: usize = 64;
+
+        /// What a program may have received without having taken it.
+        #[allowed(Kind::count(1..=10_000).of("messages"))]
+        pub window: usize = 64;
+
+        /// What has arrived and was not taken; beyond, nothing is received.
+        #[allowed(Kind::count(1..=10_000_000).of("messages"))]
+        pub inbox: usize = 10_000;
+
+        /// Their octets.
+        #[allowed(Kind::count(4_096..=1 << 40).of("octets"))]
+        pub inbox_octets: usize = 64 << 20;
+
+        /// Messages whose outcomes can be asked for after their end; beyond, the oldest are forgotten.
+        #[allowed(Kind::count(1..=10_000_000).of("messages"))]
+        pub outcomes: usize = 100_000;
+
+        /// How long they can be asked for.
+        #[allowed(Kind::period(Duration::from_secs(1)..=Duration::from_secs(31 * 86_400)))]
+        pub outcomes_kept: Duration = Duration::from_secs(86_400);
+
+        /// How long a message is tried whose program does not say; by profile `default` nothing else ends it while its
+        /// destination does not answer.
+        #[allowed(Kind::period(Duration::from_millis(1)..=Duration::from_secs(31 * 86_400)))]
+        pub lifetime: Duration = Duration::from_secs(86_400);
     }
 }
-
-/// The numeric parameters of the service.
-pub static SERVICE: Table<Service> = Table {
-    name: "sar-service",
-    parameters: &[
-        Parameter::new(
-            "store-octets",
-            Kind::Count { least: 32 << 20, most: 1 << 40, unit: "octets" },
-            "The store at most; beyond, programs are refused, and what arrives is not taken.",
-            |it| it.store_octets.into(),
-            |it, to| it.store_octets = to.count(),
-        ),
-        Parameter::new(
-            "clients",
-            Kind::Count { least: 1, most: 1_000, unit: "" },
-            "Programs that are connected to the Unix socket at a time, and as many addresses that use the UDP port.",
-            |it| it.clients.into(),
-            |it, to| it.clients = to.count(),
-        ),
-        Parameter::new(
-            "window",
-            Kind::Count { least: 1, most: 10_000, unit: "messages" },
-            "What a program may have received without having taken it.",
-            |it| it.window.into(),
-            |it, to| it.window = to.count(),
-        ),
-        Parameter::new(
-            "inbox",
-            Kind::Count { least: 1, most: 10_000_000, unit: "messages" },
-            "What has arrived and was not taken; beyond, nothing is received.",
-            |it| it.inbox.into(),
-            |it, to| it.inbox = to.count(),
-        ),
-        Parameter::new(
-            "inbox-octets",
-            Kind::Count { least: 4_096, most: 1 << 40, unit: "octets" },
-            "Their octets.",
-            |it| it.inbox_octets.into(),
-            |it, to| it.inbox_octets = to.count(),
-        ),
-        Parameter::new(
-            "outcomes",
-            Kind::Count { least: 1, most: 10_000_000, unit: "messages" },
-            "Messages whose outcomes can be asked for after their end; beyond, the oldest are forgotten.",
-            |it| it.outcomes.into(),
-            |it, to| it.outcomes = to.count(),
-        ),
-        Parameter::new(
-            "outcomes-kept",
-            Kind::Period { least: Duration::from_secs(1), most: Duration::from_secs(31 * 86_400) },
-            "How long they can be asked for.",
-            |it| it.outcomes_kept.into(),
-            |it, to| it.outcomes_kept = to.period(),
-        ),
-        Parameter::new(
-            "lifetime",
-            Kind::Period {
-                least: Duration::from_millis(1),
-                most: Duration::from_secs(31 * 86_400),
-            },
-            "How long a message is tried whose program does not say; by profile `default` nothing else ends it while its \
-             destination does not answer.",
-            |it| it.lifetime.into(),
-            |it, to| it.lifetime = to.period(),
-        ),
-    ],
-    rules: &[],
-};
 
 /// Where programs connect, unless a configuration says otherwise.
 pub const SOCKET: &str = "/run/trackway/sar.sock";
