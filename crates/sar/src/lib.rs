@@ -17,12 +17,9 @@
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 
-mod alone;
 mod answers;
-mod asking;
 mod config;
 mod deadlines;
-mod destination;
 mod endpoint;
 mod estimate;
 mod finished;
@@ -30,7 +27,6 @@ mod incoming;
 mod message;
 mod outgoing;
 mod peers;
-mod polls;
 mod receiver;
 mod repair;
 mod sender;

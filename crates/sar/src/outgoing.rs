@@ -6,21 +6,18 @@
 //!  D2         = = . . = =
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::time::Time;
 
-use super::alone::Alone;
 use super::config::{Config, Profile};
-use super::destination::Destination;
 use super::message::{Message, MessageId, Options, Precedence, Resume};
-use super::polls::Polls;
 use super::repair::MOST_SPAN;
 use super::waiting::{To, Turn, Waiting};
-use super::wire::{Cover, Mask, Place, Ports};
+use super::wire::{Cover, LONGEST_MASK, Mask, Place, Ports};
 
 /// Times that a destination may begin anew after forgetting its segments.
 const MOST_RESTARTS: u8 = 3;
@@ -33,7 +30,7 @@ pub(super) struct Outgoing {
     pub(super) precedence: Precedence,
     pub(super) is_acknowledged: bool,
     /// An earlier process may have sent the whole message.
-    pub(super) is_resumed: bool,
+    is_resumed: bool,
     pub(super) via: Option<IpAddr>,
     pub(super) destinations: Vec<Destination>,
     /// The active destinations, for the list in datagrams to a group.
@@ -42,7 +39,7 @@ pub(super) struct Outgoing {
     /// State of each segment sent so far, from segment 1 on.
     sent: Vec<SentSegment>,
     /// Transmissions so far.
-    pub(super) transmissions: u32,
+    transmissions: u32,
     /// Those to be sent again.
     again: BTreeSet<u16>,
     /// Repairs to be sent instead.
@@ -305,7 +302,7 @@ impl Outgoing {
         self.last_sent() == self.content.last
     }
 
-    pub(super) fn has_repeats(&self) -> bool {
+    fn has_repeats(&self) -> bool {
         self.asks || self.alone.next().is_some() || self.repairs.is_some() || !self.again.is_empty()
     }
 
@@ -320,7 +317,7 @@ impl Outgoing {
     }
 
     /// Whether a segment that was never sent may go now, with so many outstanding at most.
-    pub(super) fn may_go_on(&self, config: &Config, window: u16) -> bool {
+    fn may_go_on(&self, config: &Config, window: u16) -> bool {
         if self.fruitless > 0 {
             return false;
         }
@@ -614,5 +611,292 @@ impl Outgoing {
             is_asked && destination.lacks(*number)
         });
         u16::try_from(lacked.count()).unwrap_or(u16::MAX)
+    }
+}
+
+// Decides which destinations of a transfer to ask for an answer: all of them, or single ones.
+
+impl Outgoing {
+    /// A question went out.
+    pub(super) fn handle_asked(&mut self, now: Time, next: Next, load: u64) {
+        // Answers of several destinations are spread in time, so they prove nothing about distance.
+        let is_clean = self.timing.timeouts == 0 && !self.is_shared();
+        if is_clean {
+            self.timing.asked_at = Some(now);
+        }
+        let number = match next {
+            Next::Segment { place, .. } => Some(place.number()),
+            Next::Ask | Next::AskOne(_) | Next::Repair(_) => None,
+        };
+        if number.is_none() {
+            self.polls.clear();
+        }
+        let is_first = self.polls.is_empty();
+        let transmission = self.transmissions;
+        self.polls.push(Poll { transmission, number, at: now, load, is_clean });
+        if is_first {
+            self.expect_answers();
+        }
+    }
+
+    /// The first question waits for its answer.
+    fn expect_answers(&mut self) {
+        for destination in self.destinations.iter_mut().filter(|it| it.is_active) {
+            destination.requests = destination.requests.saturating_add(1);
+            destination.has_answered = false;
+            destination.asked_alone = None;
+        }
+        self.alone.clear();
+    }
+
+    /// Whether several destinations share what is sent.
+    pub(super) fn is_shared(&self) -> bool {
+        self.active().nth(1).is_some()
+    }
+
+    /// Destinations of the question in flight.
+    pub(super) fn asked(&self) -> impl Iterator<Item = &Destination> {
+        let all = self.destinations.iter().enumerate();
+        all.filter(|(index, it)| it.is_active && self.alone.concerns(*index)).map(|(_, it)| it)
+    }
+
+    /// A question went out to a single destination; the answers of the others count.
+    pub(super) fn handle_asked_one(&mut self, now: Time, index: usize) {
+        let destination = &mut self.destinations[index];
+        // The group was asked once, and now it.
+        destination.asked_alone = (destination.requests == 1).then_some(now);
+        destination.requests = destination.requests.saturating_add(1);
+        self.polls.blur();
+    }
+}
+
+// Tracks the questions of a transfer that still lack an answer.
+//
+// An answer does not name its question. But a segment that asked has arrived before its answer is written, so an
+// answer without this segment belongs to an earlier question. Several questions may therefore be in flight to a single
+// destination, and the window moves on while answers come.
+
+/// Questions, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Polls {
+    all: VecDeque<Poll>,
+}
+
+/// A question.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Poll {
+    /// The transmission that asked.
+    transmission: u32,
+    /// The segment that asked, if any.
+    number: Option<u16>,
+    pub(super) at: Time,
+    /// Octets of all transfers in flight.
+    pub(super) load: u64,
+    /// Whether it was asked once, so that the answer tells the round trip (Karn's rule).
+    pub(super) is_clean: bool,
+}
+
+/// Questions to a single destination at a time.
+const MOST: usize = 8;
+
+impl Polls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    fn is_full(&self) -> bool {
+        self.all.len() >= MOST
+    }
+
+    pub(super) fn first(&self) -> Option<&Poll> {
+        self.all.front()
+    }
+
+    pub(super) fn last(&self) -> Option<&Poll> {
+        self.all.back()
+    }
+
+    fn push(&mut self, poll: Poll) {
+        self.all.push_back(poll);
+    }
+
+    fn pop(&mut self) -> Option<Poll> {
+        self.all.pop_front()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+    }
+
+    /// The question was put again in other words.
+    fn blur(&mut self) {
+        if let Some(poll) = self.all.front_mut() {
+            (poll.is_clean, poll.number) = (false, None);
+        }
+    }
+
+    /// Handles a partial acknowledgement. The last question answered by it becomes the first in the list; false if no
+    /// question is answered.
+    pub(super) fn settle(&mut self, mask: &Mask<'_>) -> bool {
+        match self.all.iter().rposition(|poll| poll.is_answered_by(mask)) {
+            Some(index) => _ = self.all.drain(..index),
+            None => return self.all.is_empty(),
+        }
+        true
+    }
+}
+
+impl Poll {
+    fn is_answered_by(&self, mask: &Mask<'_>) -> bool {
+        self.number.is_none_or(|number| {
+            let is_in_reach = number.saturating_sub(mask.start()) < LONGEST_MASK;
+            mask.start() > number || !is_in_reach || mask.arrived().any(|it| it == number)
+        })
+    }
+}
+
+// Destinations to ask one by one, because they stayed silent while others of their group answered.
+
+/// A question to some destinations only, sent to a few at a time.
+#[derive(Debug, Default)]
+pub(super) struct Alone {
+    asked: Vec<usize>,
+    /// Destinations that have not been sent the question yet.
+    unsent: Vec<usize>,
+}
+
+/// Destinations that are asked at a time: on a radio channel many answers at once destroy each other.
+const AT_ONCE: usize = 3;
+
+impl Alone {
+    /// Plans questions to some silent destinations, the least asked first.
+    pub(super) fn plan(&mut self, destinations: &[Destination]) {
+        let silent = destinations.iter().enumerate().filter(|(_, it)| it.is_silent());
+        let mut silent: Vec<(u8, usize)> = silent.map(|(index, it)| (it.requests, index)).collect();
+        silent.sort_unstable();
+        silent.truncate(AT_ONCE);
+        self.asked = silent.into_iter().map(|(_, index)| index).collect();
+        self.unsent.clone_from(&self.asked);
+    }
+
+    fn clear(&mut self) {
+        self.asked.clear();
+        self.unsent.clear();
+    }
+
+    /// Nobody is asked alone: the question is for all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.asked.is_empty()
+    }
+
+    /// Whether the question is for this destination.
+    pub(super) fn concerns(&self, index: usize) -> bool {
+        self.is_empty() || self.asked.contains(&index)
+    }
+
+    /// Whether all who were asked have answered.
+    pub(super) fn is_done(&self, destinations: &[Destination]) -> bool {
+        let is_done = |index: &usize| !destinations[*index].is_silent();
+        self.unsent.is_empty() && !self.is_empty() && self.asked.iter().all(is_done)
+    }
+
+    /// Whom to send the question next.
+    fn next(&self) -> Option<usize> {
+        self.unsent.last().copied()
+    }
+
+    fn pop(&mut self) {
+        self.unsent.pop();
+    }
+
+    /// Drops destinations that have answered from the list to ask.
+    fn prune(&mut self, destinations: &[Destination]) {
+        self.unsent.retain(|index| destinations[*index].is_silent());
+    }
+}
+
+// The state of each destination of a transfer: its received segments and its answers.
+
+/// A destination of a transfer.
+#[derive(Debug)]
+pub(super) struct Destination {
+    pub(super) address: IpAddr,
+    is_active: bool,
+    /// The destination is silent, and the message waits for it: the rounds of the others go on without it.
+    is_parked: bool,
+    /// It has all segments below.
+    low: u16,
+    /// Those that it has above.
+    above: BTreeSet<u16>,
+    /// Questions without an answer (RFARC).
+    pub(super) requests: u8,
+    pub(super) has_answered: bool,
+    /// When the destination alone was asked; `None` unless asked exactly once.
+    pub(super) asked_alone: Option<Time>,
+    restarts: u8,
+}
+
+impl Destination {
+    fn new(address: IpAddr) -> Self {
+        Self {
+            address,
+            is_active: true,
+            is_parked: false,
+            low: 1,
+            above: BTreeSet::new(),
+            requests: 0,
+            has_answered: false,
+            asked_alone: None,
+            restarts: 0,
+        }
+    }
+
+    /// Whether the destination still has to answer.
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_active && !self.has_answered
+    }
+
+    /// It has no outcome yet.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_active || self.is_parked
+    }
+
+    /// Excludes the destination until it is heard.
+    pub(super) fn park(&mut self) {
+        (self.is_active, self.is_parked) = (false, true);
+    }
+
+    /// It takes part again.
+    fn unpark(&mut self) {
+        if self.is_parked {
+            (self.is_active, self.is_parked, self.has_answered) = (true, false, false);
+        }
+    }
+
+    /// It may be there again: questions count anew.
+    fn rouse(&mut self) {
+        self.unpark();
+        (self.requests, self.restarts, self.asked_alone) = (0, 0, None);
+    }
+
+    /// Ends the destination's part for good.
+    pub(super) fn close(&mut self) {
+        (self.is_active, self.is_parked) = (false, false);
+    }
+
+    fn lacks(&self, number: u16) -> bool {
+        number >= self.low && !self.above.contains(&number)
+    }
+
+    /// Raises `low` over all segments present without a gap.
+    fn advance(&mut self) {
+        while let Some(next) = self.above.first().copied()
+            && next <= self.low
+        {
+            self.above.pop_first();
+            if next == self.low {
+                self.low = self.low.saturating_add(1);
+            }
+        }
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Receiver {
 }
 
 /// Names a transfer: originator, serial number and ports. A forger must guess the ports to interfere.
-pub(super) type Key = (IpAddr, u16, Ports);
+type Key = (IpAddr, u16, Ports);
 
 /// A segment as it arrived.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,6 @@
 //! The sending half: queues messages, runs transfers, and reports outcomes.
 
-mod admission;
-mod answered;
 mod room;
-mod transmit;
-
-pub(super) use answered::Answered;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -17,12 +12,17 @@ use room::Room;
 use super::answers::{About, Answer, Answers, Say};
 use super::config::{Config, Profile};
 use super::deadlines::Deadlines;
-use super::message::{Event, Failure, MessageId, Outcome, Precedence};
-use super::outgoing::{Next, Outgoing, Ready};
+use super::message::{
+    Arrival, Event, Failure, Message, MessageId, NotTaken, Options, Outcome, Precedence, Resume,
+    Transmit,
+};
+use super::outgoing::{Next, Outgoing, Poll, Ready, Worth};
 use super::peers::Peers;
+use super::repair;
 use super::serials::Serials;
 use super::stats::{self, Messages, Sent};
-use super::waiting::{Queue, Turn, Waiting};
+use super::waiting::{Queue, To, Turn, Waiting};
+use super::wire::{Body, Mask, Pdu, Ports, REPAIR_HEADER};
 
 /// All messages to others.
 #[derive(Debug)]
@@ -469,5 +469,649 @@ impl Sender {
             None => {}
         }
         transfer.timing.ready = ready;
+    }
+}
+
+// Accepts messages from programs, and starts each in turn.
+
+/// Most transfers waiting for their first transmission. Other messages wait in the queue, so that a more urgent
+/// message, or one to a responsive destination, can overtake.
+const READY: usize = 64;
+
+impl Sender {
+    /// Takes a message.
+    pub(crate) fn submit(
+        &mut self,
+        now: Time,
+        config: &Config,
+        message: &Message,
+        destinations: &[IpAddr],
+        options: Options,
+    ) -> Result<MessageId, NotTaken> {
+        let admitted = self.admit(config, message, destinations, options);
+        let parts = match admitted {
+            Ok(parts) => parts,
+            Err(why) => {
+                match why {
+                    NotTaken::Full { .. } => self.messages.full += 1,
+                    _ => self.messages.refused += 1,
+                }
+                return Err(why);
+            }
+        };
+        self.messages.taken += 1;
+        let id = MessageId(self.next_id);
+        let expires = options.lifetime.map(|lifetime| now + lifetime);
+        for to in parts {
+            let turn = Turn::new(options.precedence, self.next_id);
+            self.next_id += 1;
+            let message = message.clone();
+            let waiting = Waiting { id, message, to, options, expires, parked: None };
+            self.queue.push(turn, waiting);
+        }
+        self.start(now, config);
+        Ok(id)
+    }
+
+    /// The transfers that a message becomes.
+    fn admit(
+        &mut self,
+        config: &Config,
+        message: &Message,
+        destinations: &[IpAddr],
+        options: Options,
+    ) -> Result<Vec<To>, NotTaken> {
+        let limits = &config.limits;
+        let segment = options.resume.map_or(config.segment, |resume| resume.segment).max(1);
+        let most = (limits.message as usize).min(usize::from(u16::MAX) * usize::from(segment));
+        let have = message.data.len();
+        if have == 0 {
+            return Err(NotTaken::Empty);
+        }
+        if have > most {
+            return Err(NotTaken::TooLarge { have, most });
+        }
+        let different: BTreeSet<IpAddr> = destinations.iter().copied().collect();
+        let count = different.len();
+        if count == 0 {
+            return Err(NotTaken::NoDestination);
+        }
+        if count > limits.destinations {
+            return Err(NotTaken::TooManyDestinations { have: count, most: limits.destinations });
+        }
+        let parts: Vec<To> = match options.via {
+            Some(_) if count > 1 => vec![To::Several(different.into_iter().collect())],
+            _ => different.into_iter().map(To::Single).collect(),
+        };
+        let waiting = self.queue.len();
+        let octets = self.queue.octets() + have * parts.len();
+        if waiting + parts.len() > limits.waiting || octets > limits.waiting_octets {
+            return Err(NotTaken::Full { waiting });
+        }
+        if let Some(Resume { serial, .. }) = options.resume {
+            if parts.len() > 1 {
+                return Err(NotTaken::TooManyDestinations { have: parts.len(), most: 1 });
+            }
+            if !self.serials.take_again(serial) {
+                return Err(NotTaken::SerialInUse { serial });
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Starts messages in turn, as long as room lasts.
+    fn start(&mut self, now: Time, config: &Config) {
+        self.start_at = None;
+        while let Some((turn, waiting)) = self.queue.first() {
+            let ready = self.new.range(..(turn, 0)).take(READY).count();
+            if ready == READY || !self.has_room(config, turn.precedence()) {
+                return;
+            }
+            let addresses = waiting.to.addresses();
+            let is_full = |it: &&IpAddr| !self.peers.has_room(config, **it);
+            // Responsive members of a group do not wait for the others.
+            let busy = addresses.iter().filter(is_full).find(|it| !self.peers.is_silent(**it));
+            let silent = addresses.first().filter(|_| addresses.iter().all(|it| is_full(&it)));
+            if let Some(address) = busy.or(silent).copied() {
+                self.queue.park(turn, address);
+                self.peers.park(address, turn);
+                continue;
+            }
+            let resume = match waiting.options.resume {
+                Some(resume) => resume,
+                None => match self.serials.take(now) {
+                    Some(serial) => Resume { serial, segment: config.segment },
+                    None => return,
+                },
+            };
+            let Some(waiting) = self.queue.remove(turn) else { return };
+            self.begin(now, config, turn, waiting, resume);
+        }
+    }
+
+    /// Whether one more transfer of a precedence may be under way.
+    fn has_room(&self, config: &Config, precedence: Precedence) -> bool {
+        let at_least = &self.counts[usize::from(precedence.level())..];
+        at_least.iter().sum::<u32>() < u32::from(config.flow.transfers)
+    }
+
+    fn begin(&mut self, now: Time, config: &Config, turn: Turn, waiting: Waiting, resume: Resume) {
+        let destination = match &waiting.to {
+            To::Several(_) => None,
+            To::Single(address) => Some(*address),
+        };
+        self.counts[usize::from(turn.precedence().level())] += 1;
+        for address in waiting.to.addresses() {
+            self.peers.begin(now, config, *address);
+        }
+        if waiting.options.resume.is_none() {
+            self.events.push_back(Event::Started { id: waiting.id, destination, resume });
+        }
+        let mut transfer = Outgoing::new(turn, waiting, resume.segment);
+        if transfer.persists(config) {
+            transfer.set_apart(|address| self.peers.is_silent(address));
+        }
+        self.transfers.insert(resume.serial, transfer);
+        self.refresh(config, resume.serial);
+    }
+}
+
+// Chooses the next segment: highest precedence first, retransmissions before new data.
+
+/// The factor between a round trip and the timeout of S/R Basic.
+const BASIC_PATIENCE: f64 = 2.2;
+/// When messages may start for which sending another one made room: at once, but not in the same
+/// breath, because the driver stores what has started before it is sent.
+const SOON: Duration = Duration::from_nanos(1);
+
+impl Sender {
+    /// Puts the next PDU into `out`.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        now: Time,
+        config: &Config,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if self.paced_until.is_some_and(|until| until > now) {
+            return None;
+        }
+        let (_, serial) = self.choose()?;
+        let is_held = !self.has_queue(serial, 2);
+        let mut transfer = self.transfers.remove(&serial)?;
+        let window = self.window(config, &transfer);
+        let Some(next) = transfer.next(config, window) else {
+            self.transfers.insert(serial, transfer);
+            return None;
+        };
+        let asks = transfer.handle_sent(config, (window, is_held), next);
+        let polls = asks && config.profile.polls();
+        out.clear();
+        emit(&transfer, serial, next, polls, out);
+        match next {
+            Next::Ask | Next::AskOne(_) => self.sent.requests += 1,
+            Next::Repair(_) => self.sent.repairs += 1,
+            Next::Segment { is_again: true, .. } => self.sent.again += 1,
+            Next::Segment { is_again: false, .. } => self.sent.segments += 1,
+        }
+        self.sent.octets += out.len() as u64;
+        if asks {
+            transfer.handle_asked(now, next, self.in_flight);
+            transfer.timing.answer_by = Some(now + self.patience(config, &transfer));
+        }
+        if let Next::AskOne(index) = next {
+            transfer.handle_asked_one(now, index);
+            transfer.timing.answer_by = Some(now + self.patience(config, &transfer));
+        }
+        if config.flow.spacing > Duration::ZERO {
+            self.paced_until = Some(now + config.flow.spacing);
+        }
+        let transmit = addressed(&transfer, next);
+        let is_done = !transfer.is_acknowledged && transfer.has_sent_all();
+        let count = transfer.destinations.len();
+        self.transfers.insert(serial, transfer);
+        if is_done {
+            for index in 0..count {
+                self.conclude(now, config, serial, index, Outcome::Sent);
+            }
+            self.finish(now, config, serial);
+            self.start_at = self.queue.first().map(|_| now + SOON);
+        } else {
+            self.refresh(config, serial);
+            if self.new.len() == READY / 2 {
+                self.start_at = self.queue.first().map(|_| now + SOON);
+            }
+        }
+        Some(transmit)
+    }
+
+    /// Chooses the transfer whose turn has come.
+    fn choose(&self) -> Option<(Turn, u16)> {
+        let again = self.again.first().copied();
+        let new = self.new.first().copied().filter(|(_, serial)| self.has_queue(*serial, 1));
+        again.into_iter().chain(new).min()
+    }
+
+    /// Whether so many more segments of a transfer may be under way.
+    fn has_queue(&self, serial: u16, segments: u64) -> bool {
+        let Some(transfer) = self.transfers.get(&serial) else { return false };
+        let queue = u64::from(self.room.octets());
+        let most = match transfer.precedence >= Precedence::IMMEDIATE {
+            true => queue,
+            false => queue - queue / 4,
+        };
+        let more = segments * u64::from(transfer.segment_octets());
+        let is_first = segments == 1 && self.in_flight == 0;
+        !transfer.is_acknowledged || is_first || self.in_flight + more <= most
+    }
+
+    /// How long answers are waited for.
+    fn patience(&self, config: &Config, transfer: &Outgoing) -> Duration {
+        let times = &config.times;
+        let timing = &transfer.timing;
+        if config.profile == Profile::Basic {
+            let trip = match (timing.rounds, timing.largest) {
+                (0, _) => times.round_trip,
+                (_, None) => times.round_trip * u32::from(config.flow.credit),
+                (_, Some(largest)) => largest,
+            };
+            return trip.mul_f64(BASIC_PATIENCE).min(times.most_timeout);
+        }
+        let is_retry = timing.timeouts > 0;
+        let timeouts = transfer.asked().map(|destination| {
+            let address = destination.address;
+            let timeout = self.peers.timeout(config, address, transfer.outstanding, is_retry);
+            let factor = self.peers.get(address).map_or(1.0, |it| it.burden(self.in_flight));
+            match config.profile {
+                Profile::Default => timeout.mul_f64(factor).min(times.most_timeout),
+                _ => timeout,
+            }
+        });
+        let is_spread =
+            config.profile.slides() && transfer.is_shared() && transfer.alone.is_empty();
+        let spread = if is_spread { times.spread } else { Duration::ZERO };
+        timeouts.max().unwrap_or_default() + spread
+    }
+}
+
+fn emit(transfer: &Outgoing, serial: u16, next: Next, polls: bool, out: &mut Vec<u8>) {
+    let symbol;
+    let body = match next {
+        Next::Ask | Next::AskOne(_) => Body::AckRequest { last_sent: transfer.last_sent() },
+        Next::Repair(cover) => {
+            let (data, segment) = transfer.content();
+            let mut sum = Vec::with_capacity(REPAIR_HEADER + segment);
+            repair::encode(serial, &cover, data, segment, &mut sum);
+            symbol = sum;
+            Body::Repair { polls, cover, symbol: &symbol }
+        }
+        Next::Segment { place, .. } => {
+            let is_acknowledged = transfer.is_acknowledged;
+            Body::Data { is_acknowledged, polls, place, data: transfer.segment(place) }
+        }
+    };
+    Pdu { ports: transfer.ports, serial, body }.emit(out);
+}
+
+/// To the group while it is for several.
+fn addressed(transfer: &Outgoing, next: Next) -> Transmit {
+    if let Next::AskOne(index) = next {
+        let (to, precedence) = (transfer.destinations[index].address, transfer.precedence);
+        return Transmit { to, precedence, listed: None };
+    }
+    let mut active = transfer.active().map(|destination| destination.address);
+    let (first, second) = (active.next(), active.next());
+    let precedence = transfer.precedence;
+    match (transfer.via, first, second) {
+        (Some(to), _, Some(_)) => Transmit { to, precedence, listed: transfer.listed.clone() },
+        // An existing transfer always has an active destination.
+        (_, first, _) => {
+            let to = first.unwrap_or(transfer.destinations[0].address);
+            Transmit { to, precedence, listed: None }
+        }
+    }
+}
+
+// Handles answers of destinations, and missing answers.
+
+/// Doublings of the pause before what is not taken is tried again, at most.
+const MOST_PAUSE: u8 = 16;
+
+/// An answer as it arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered {
+    pub(crate) arrival: Arrival,
+    pub(crate) ports: Ports,
+    pub(crate) serial: u16,
+}
+
+impl Sender {
+    /// A partial acknowledgement arrived.
+    pub(crate) fn handle_partial(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        from: Answered,
+        (mask, is_final): (&Mask<'_>, bool),
+    ) {
+        self.answered.partial += 1;
+        let serial = from.serial;
+        let Some(index) = self.destination(&from) else {
+            if self.transfers.contains_key(&serial) {
+                self.answered.forged += 1;
+                return;
+            }
+            self.answered.unknown += 1;
+            // Whoever still waits for more of a transfer that is over should not.
+            let Arrival { from: peer, precedence, .. } = from.arrival;
+            let about = About { peer, serial, is_ours: true };
+            let ports = from.ports.swapped();
+            let answer = Answer { say: Say::AbortRequest, ports, is_final: false, precedence };
+            let is_known = self.has_answered(peer);
+            answers.owe_stranger(now, config, about, answer, (is_known, false));
+            return;
+        };
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        let had_answered = transfer.destinations[index].has_answered;
+        // A receiver's unsolicited report may be older than the question.
+        let is_answer = !config.profile.polls() || is_final && transfer.polls.settle(mask);
+        match transfer.handle_mask(index, mask, is_answer) {
+            Worth::Forged => {
+                self.answered.forged += 1;
+                return;
+            }
+            Worth::Forgotten => self.answered.forgotten += 1,
+            Worth::Nothing => return,
+            Worth::Taken => {}
+        }
+        transfer.list();
+        let poll = transfer.polls.first().copied();
+        self.set_quiet(serial, false);
+        self.revive(now, config, from.arrival.from);
+        if let Some(transfer) = self.transfers.get_mut(&serial).filter(|it| it.persists(config)) {
+            // Those that are known not to answer are not waited for.
+            transfer.set_apart(|address| self.peers.is_silent(address));
+        }
+        if is_answer && !had_answered {
+            self.measure(now, config, from, poll);
+        }
+        self.advance(now, config, answers, serial);
+    }
+
+    /// A complete acknowledgement arrived.
+    pub(crate) fn handle_complete(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        from: Answered,
+    ) {
+        self.answered.complete += 1;
+        let serial = from.serial;
+        let Some(index) = self.destination(&from) else {
+            match self.transfers.contains_key(&serial) {
+                true => self.answered.forged += 1,
+                false => self.answered.unknown += 1,
+            }
+            return;
+        };
+        let transfer = self.transfers.get(&serial).filter(|transfer| transfer.may_be_complete());
+        let Some(transfer) = transfer else {
+            self.answered.forged += 1;
+            return;
+        };
+        let poll = transfer.polls.last().copied();
+        self.measure(now, config, from, poll);
+        self.set_quiet(serial, false);
+        self.revive(now, config, from.arrival.from);
+        if let Some(peer) = self.peers.get_mut(from.arrival.from) {
+            peer.reward(1, (1, config.flow.most_credit), false);
+        }
+        self.conclude(now, config, serial, index, Outcome::Delivered);
+        self.advance(now, config, answers, serial);
+    }
+
+    /// Handles a destination that gives up; false if the transfer is unknown.
+    pub(crate) fn handle_abort(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        from: Answered,
+    ) -> bool {
+        let Some(index) = self.destination(&from) else { return false };
+        self.answered.aborts += 1;
+        self.set_quiet(from.serial, false);
+        self.revive(now, config, from.arrival.from);
+        let outcome = Outcome::Failed(Failure::Aborted);
+        self.conclude(now, config, from.serial, index, outcome);
+        self.advance(now, config, answers, from.serial);
+        true
+    }
+
+    /// Whether ports have changed places, as in an answer of ours.
+    pub(crate) fn is_answer(&self, from: &Answered) -> bool {
+        self.transfers.get(&from.serial).is_some_and(|it| it.ports == from.ports.swapped())
+    }
+
+    /// Finds the transfer and destination of an answer, if any matches. The standard does not say whether ports change
+    /// places in an answer; both orders are accepted.
+    fn destination(&self, from: &Answered) -> Option<usize> {
+        let transfer = self.transfers.get(&from.serial)?;
+        let has_ports = [from.ports, from.ports.swapped()].contains(&transfer.ports);
+        let is_known = has_ports && transfer.is_acknowledged && transfer.last_sent() > 0;
+        transfer.find(from.arrival.from).filter(|_| is_known)
+    }
+
+    /// The answer to a question that was asked once tells the round trip.
+    fn measure(&mut self, now: Time, config: &Config, from: Answered, poll: Option<Poll>) {
+        let Answered { arrival: Arrival { from: address, .. }, serial, .. } = from;
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        transfer.timing.timeouts = 0;
+        let place = transfer.find(address);
+        let alone = place.and_then(|index| transfer.destinations[index].asked_alone.take());
+        if let (Some(at), Some(Poll { load, .. })) = (alone, poll) {
+            _ = self.peers.measure(now, config, address, (now.since(at), load));
+            return;
+        }
+        let Some(Poll { at, load, is_clean, .. }) = poll else { return };
+        let trip = now.since(at);
+        if !is_clean {
+            if let Some(first) = transfer.timing.asked_at {
+                self.peers.measure_repeated(now, config, address, (now.since(first), load));
+            }
+            return;
+        }
+        if transfer.timing.rounds > 0 {
+            let largest = transfer.timing.largest.unwrap_or_default();
+            transfer.timing.largest = Some(largest.max(trip));
+        }
+        let arrived = transfer.timing.octets;
+        if let Some(trip) = self.peers.measure(now, config, address, (trip, load)) {
+            self.room.handle_trip(now, config, trip, (load, arrived));
+        }
+        for turn in self.peers.take_parked(now, config, address) {
+            self.queue.unpark(turn);
+        }
+    }
+
+    /// Goes on after an answer.
+    fn advance(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+        if let Some(transfer) = self.transfers.get_mut(&serial) {
+            let before = transfer.outstanding;
+            transfer.count_outstanding();
+            transfer.prune();
+            let arrived = before.saturating_sub(transfer.outstanding);
+            if !transfer.polls.is_empty() && !transfer.is_over() && transfer.is_answered() {
+                self.complete_round(now, config, answers, (serial, arrived));
+            } else if transfer.alone.is_done(&transfer.destinations) {
+                transfer.alone.plan(&transfer.destinations);
+            }
+        }
+        if self.transfers.get(&serial).is_some_and(Outgoing::has_only_parked) {
+            self.wait_for(now, config, answers, serial);
+        } else if !self.finish(now, config, serial) {
+            self.refresh(config, serial);
+        }
+        self.start(now, config);
+    }
+
+    /// Ends a round: all destinations have answered, the last with so many segments arrived, and missing segments are
+    /// sent again.
+    fn complete_round(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        (serial, arrived): (u16, u16),
+    ) {
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        transfer.timing.rounds += 1;
+        for destination in transfer.active() {
+            let Some(peer) = self.peers.get_mut(destination.address) else { continue };
+            let flow = &config.flow;
+            let lacked = transfer.lacked(destination);
+            match u32::from(lacked) * 3 > u32::from(peer.credit()) {
+                true => peer.punish(flow.credit),
+                false => peer.reward(arrived, (flow.ask_at, flow.most_credit), lacked > 0),
+            }
+        }
+        self.repeat(now, config, answers, serial);
+    }
+
+    /// Schedules retransmissions of missing segments, and gives up on destinations that lack one too often.
+    fn repeat(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        let hopeless = transfer.plan(config);
+        if !hopeless.is_empty() && transfer.persists(config) {
+            let times = transfer.stall();
+            let waits = transfer.active().map(|it| {
+                let timeout = self.peers.timeout(config, it.address, 0, false);
+                timeout.saturating_mul(1 << times.min(MOST_PAUSE))
+            });
+            let pause = waits.max().unwrap_or_default().min(config.times.most_timeout);
+            transfer.timing.resume_at = Some(now + pause);
+            transfer.count_outstanding();
+            self.set_quiet(serial, true);
+            return;
+        }
+        for index in hopeless {
+            let outcome = Outcome::Failed(Failure::Lost);
+            self.abandon(now, config, answers, (serial, index), outcome);
+        }
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        transfer.count_outstanding();
+        transfer.prune();
+        transfer.plan_repairs(config);
+    }
+
+    /// Not all destinations have answered in time.
+    fn handle_silence(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+        self.sent.timeouts += 1;
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        if !transfer.is_quiet {
+            // Whoever has been dead for long tells nothing of the way to others.
+            self.room.handle_silence(config);
+        }
+        transfer.timing.timeouts += 1;
+        transfer.timing.answer_by = None;
+        // Group members that have the whole message have answered too.
+        let is_any_done = config.profile == Profile::Default
+            && transfer.is_shared()
+            && transfer.destinations.iter().any(|destination| !destination.is_open());
+        let is_any_answered =
+            is_any_done || transfer.active().any(|destination| destination.has_answered);
+        let most = config.retries.requests;
+        // Answers of many destinations collide, so silence of one destination proves nothing.
+        let is_telling = !transfer.is_shared() || !transfer.alone.is_empty() || transfer.is_quiet;
+        let mut silent = Vec::new();
+        for (index, destination) in transfer.destinations.iter().enumerate() {
+            if !destination.is_silent() || !transfer.alone.concerns(index) {
+                continue;
+            }
+            if let Some(peer) = self.peers.get_mut(destination.address)
+                && (is_telling || config.profile != Profile::Default)
+            {
+                peer.back_off(now, config.flow.credit);
+            }
+            if destination.requests >= most {
+                silent.push(index);
+            }
+            let asked_at = transfer.polls.first().map(|poll| poll.at);
+            if transfer.persists(config)
+                && asked_at.is_some_and(|at| self.peers.is_unheard(destination.address, at))
+            {
+                self.missing.insert(destination.address);
+            }
+        }
+        if !silent.is_empty() && transfer.persists(config) {
+            let mut fallen = Vec::new();
+            for index in silent {
+                let address = transfer.destinations[index].address;
+                if self.peers.silence(address) {
+                    fallen.push(address);
+                }
+                transfer.destinations[index].park();
+            }
+            transfer.list();
+            let is_waiting = transfer.has_only_parked();
+            for address in fallen {
+                self.leave_to(now, config, serial, address);
+            }
+            if is_waiting {
+                self.wait_for(now, config, answers, serial);
+                return;
+            }
+        } else {
+            for index in silent {
+                let outcome = Outcome::Failed(Failure::Silent);
+                self.abandon(now, config, answers, (serial, index), outcome);
+            }
+        }
+        if self.finish(now, config, serial) {
+            return;
+        }
+        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+        transfer.count_outstanding();
+        if transfer.is_answered() {
+            self.complete_round(now, config, answers, (serial, 0));
+        } else if is_any_answered && config.profile == Profile::Default {
+            // A short question finds the missing segments, instead of sending everything again.
+            transfer.alone.plan(&transfer.destinations);
+        } else if is_any_answered {
+            self.repeat(now, config, answers, serial);
+        } else {
+            // Resending a message of one segment is as quick as asking for an answer.
+            let is_quick = config.profile == Profile::Default && transfer.is_single();
+            transfer.polls.clear();
+            match config.profile == Profile::Seed || is_quick {
+                true => transfer.plan_all(),
+                false => transfer.asks = true,
+            }
+        }
+        // Those that were left may have been given up just now.
+        if !self.finish(now, config, serial) {
+            self.refresh(config, serial);
+        }
+    }
+
+    /// Gives up on all destinations that are left.
+    fn abandon_all(
+        &mut self,
+        now: Time,
+        config: &Config,
+        answers: &mut Answers,
+        serial: u16,
+        outcome: Outcome,
+    ) {
+        let count = self.transfers.get(&serial).map_or(0, |it| it.destinations.len());
+        for index in 0..count {
+            let is_open =
+                self.transfers.get(&serial).is_some_and(|it| it.destinations[index].is_open());
+            if is_open {
+                self.abandon(now, config, answers, (serial, index), outcome);
+            }
+        }
+        self.finish(now, config, serial);
     }
 }

@@ -41,7 +41,7 @@ pub(super) enum Fate {
 }
 
 /// Decides the fate of what a node sends to another.
-pub(super) type Air = Box<dyn FnMut(usize, usize, &Pdu<'_>) -> Fate>;
+type Air = Box<dyn FnMut(usize, usize, &Pdu<'_>) -> Fate>;
 
 pub(super) struct Net {
     pub(super) now: Time,
