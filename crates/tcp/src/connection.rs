@@ -3,21 +3,18 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use base::ip::icmp;
+use base::ip::{V4_HEADER, V6_HEADER, ecn, icmp};
 use base::rng::Rng;
-use base::tcp::Segment;
-use base::time::Time;
+use base::serial;
+use base::tcp::{Flags, HEADER, MAX_SACK_BLOCKS, Options, SackBlocks, Segment, Timestamps};
+use base::time::{Time, earliest};
 
-use super::agreed::{Agreed, default_mss};
-use super::clock::Clock;
-use super::config::{Config, Limit};
+use super::config::{Config, KeepAlive, Limit};
 use super::event::{Event, Events, State, TimedOut};
-use super::receiver::{Due, Receiver};
-use super::recovery::{Acknowledgement, Progress};
-use super::sender::Sender;
+use super::receiver::{Due, MAX_SHIFT, Receiver};
+use super::sender::{Acknowledgement, Kind, Next, Plan, Progress, Sender, Wait};
 use super::seq::Seq;
 use super::stats::Stats;
-use super::timers::Timers;
 
 /// One end of a TCP connection (RFC 9293): a core in the sense of [`base::contract`].
 ///
@@ -33,26 +30,26 @@ use super::timers::Timers;
 /// - Getters: all others.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    pub(super) config: Config,
-    pub(super) local: SocketAddr,
-    pub(super) remote: SocketAddr,
-    pub(super) state: State,
-    pub(super) agreed: Agreed,
+    config: Config,
+    local: SocketAddr,
+    remote: SocketAddr,
+    state: State,
+    agreed: Agreed,
     pub(super) sender: Sender,
-    pub(super) receiver: Receiver,
-    pub(super) timers: Timers,
-    pub(super) events: Events,
-    pub(super) stats: Stats,
-    pub(super) path_mtu: usize,
-    pub(super) peer_mss: u16,
+    receiver: Receiver,
+    timers: Timers,
+    events: Events,
+    stats: Stats,
+    path_mtu: usize,
+    peer_mss: u16,
     pub(super) clock: Clock,
     /// `close` was called before the handshake was over.
-    pub(super) is_close_pending: bool,
-    pub(super) due: Special,
+    is_close_pending: bool,
+    due: Special,
     /// Our SYN was lost, or its answer was.
-    pub(super) is_syn_repeated: bool,
+    is_syn_repeated: bool,
     /// The peer shall know that we reduced the window.
-    pub(super) reduced: bool,
+    reduced: bool,
     /// `write` refused octets.
     is_write_blocked: bool,
     challenges: Challenges,
@@ -60,12 +57,12 @@ pub struct Connection {
 
 /// Segments that are due besides data and acknowledgements.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Special {
+struct Special {
     /// A SYN or SYN-ACK.
-    pub(super) syn: bool,
+    syn: bool,
     /// A reset due: its sequence number, and its acknowledgement number.
-    pub(super) reset: Option<(u32, Option<u32>)>,
-    pub(super) probe: Option<Probe>,
+    reset: Option<(u32, Option<u32>)>,
+    probe: Option<Probe>,
 }
 
 /// Challenge ACKs (RFC 5961, 7).
@@ -78,7 +75,7 @@ struct Challenges {
 
 /// A segment to send only to hear from the peer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Probe {
+enum Probe {
     Idle,
     Window,
 }
@@ -351,7 +348,7 @@ impl Connection {
     }
 
     /// Our SYN is acknowledged and so is the peer's: data may flow.
-    pub(super) fn establish(&mut self, now: Time) {
+    fn establish(&mut self, now: Time) {
         self.state = State::Established;
         self.events.connected = true;
         self.due.syn = false;
@@ -369,7 +366,7 @@ impl Connection {
     }
 
     /// Hands an acknowledgement to the send side, and sets the retransmission timer by it.
-    pub(super) fn take_ack(&mut self, now: Time, report: &Acknowledgement, echo: Option<u32>) {
+    fn take_ack(&mut self, now: Time, report: &Acknowledgement, echo: Option<u32>) {
         let clock = self.clock;
         let is_echoed = |at: Time| echo == Some(clock.show(at));
         let progress = self.sender.handle_ack(now, report, is_echoed, &mut self.stats.feedback);
@@ -393,7 +390,7 @@ impl Connection {
     }
 
     /// The connection is over.
-    pub(super) fn end(&mut self, event: Event) {
+    fn end(&mut self, event: Event) {
         self.state = State::Closed;
         self.timers.stop();
         self.sender.discard();
@@ -405,7 +402,7 @@ impl Connection {
     }
 
     /// We gave up.
-    pub(super) fn give_up(&mut self) {
+    fn give_up(&mut self) {
         let reason = match self.state {
             State::SynReceived | State::SynSent => TimedOut::Connecting,
             _ => TimedOut::Data,
@@ -415,7 +412,7 @@ impl Connection {
     }
 
     /// The peer shall hear that the connection is over.
-    pub(super) fn owe_reset(&mut self) {
+    fn owe_reset(&mut self) {
         let ack = (self.state != State::SynSent).then(|| self.receiver.next().wire());
         if ack.is_some() {
             self.due.reset = Some((self.sender.max.wire(), ack));
@@ -424,7 +421,7 @@ impl Connection {
 
     /// Schedules a challenge acknowledgement for a possibly forged or stray segment, within the rate limit (RFC 5961,
     /// 7).
-    pub(super) fn challenge(&mut self, now: Time) {
+    fn challenge(&mut self, now: Time) {
         let Challenges { since, count } = self.challenges;
         let is_over = now.since(since) >= Duration::from_secs(1);
         let (since, count) = if is_over { (now, 0) } else { (since, count) };
@@ -438,17 +435,918 @@ impl Connection {
     }
 
     /// Whether a limit is reached after so many retransmissions.
-    pub(super) fn is_reached(limit: Limit, retransmissions: u32) -> bool {
+    fn is_reached(limit: Limit, retransmissions: u32) -> bool {
         matches!(limit, Limit::Retransmissions(most) if retransmissions >= most)
     }
 
     /// Whether our FIN and all before it are acknowledged.
-    pub(super) fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.sender.is_fin_acked()
     }
 
     /// The sequence number of a received segment, as a full number.
-    pub(super) fn place(&self, segment: &Segment<'_>) -> Seq {
+    fn place(&self, segment: &Segment<'_>) -> Seq {
         self.receiver.next().nearest(segment.seq)
+    }
+}
+
+// Handles each received segment of a connection (RFC 9293, 3.10.7).
+
+impl Connection {
+    /// Handles a segment of this connection.
+    pub fn handle_segment(&mut self, now: Time, segment: &Segment<'_>) {
+        self.stats.received.segments += 1;
+        match self.state {
+            State::Closed => self.refuse(segment),
+            State::SynSent => self.handle_in_syn_sent(now, segment),
+            State::CloseWait
+            | State::Closing
+            | State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::LastAck
+            | State::SynReceived
+            | State::TimeWait => self.handle_synchronized(now, segment),
+        }
+    }
+
+    /// RFC 9293, 3.10.7.3.
+    fn handle_in_syn_sent(&mut self, now: Time, segment: &Segment<'_>) {
+        let flags = segment.flags;
+        let ack = self.sender.una.nearest(segment.ack);
+        let is_acked = flags.has(Flags::ACK) && ack > self.sender.una && ack <= self.sender.max;
+        if flags.has(Flags::ACK) && !is_acked {
+            self.stats.received.bad_acks += 1;
+            self.refuse(segment);
+            return;
+        }
+        if flags.has(Flags::RST) {
+            if is_acked {
+                self.end(Event::Reset);
+            } else {
+                self.stats.received.ignored_resets += 1;
+            }
+            return;
+        }
+        if !flags.has(Flags::SYN) {
+            return;
+        }
+
+        self.take_syn(now, segment);
+        if !is_acked {
+            // Both ends opened at once: our SYN goes again, now with an acknowledgement.
+            self.state = State::SynReceived;
+            self.due.syn = true;
+            return;
+        }
+        self.take_segment_ack(now, segment, ack, false);
+        self.establish(now);
+        self.receiver.due = Due::Now;
+        let after_syn = self.receiver.next();
+        self.take_payload(now, segment, after_syn);
+    }
+
+    /// RFC 9293, 3.10.7.4: every state from SYN-RECEIVED on.
+    fn handle_synchronized(&mut self, now: Time, segment: &Segment<'_>) {
+        let flags = segment.flags;
+        let mut seq = self.place(segment);
+        let mut len = u64::from(segment.len());
+        // Our SYN-ACK was lost, or both ends opened at once.
+        let is_first_syn = flags.has(Flags::SYN)
+            && self.state == State::SynReceived
+            && seq + 1 == self.receiver.next();
+        if is_first_syn {
+            if !flags.has(Flags::ACK) {
+                self.due.syn = true;
+                self.is_syn_repeated = true;
+            }
+            seq += 1;
+            len -= 1;
+        }
+        if !self.is_timely(now, segment) || !self.is_in_window(now, segment, seq, len) {
+            return;
+        }
+        if flags.has(Flags::RST) {
+            self.handle_reset(now, seq);
+            return;
+        }
+        if flags.has(Flags::SYN) && !is_first_syn {
+            // RFC 5961, 4.
+            self.challenge(now);
+            return;
+        }
+        if !flags.has(Flags::ACK) {
+            return;
+        }
+
+        if let Some(timestamps) = segment.options.timestamps.filter(|_| self.agreed.timestamps) {
+            self.receiver.take_timestamp(now, seq, timestamps.value);
+        }
+        if self.state != State::TimeWait {
+            self.timers.heard(now, self.config.keep_alive);
+        }
+        if self.take_acknowledgement(now, segment, seq) {
+            if is_first_syn {
+                self.receiver.due = Due::Now;
+            }
+            self.take_payload(now, segment, seq);
+        }
+    }
+
+    /// PAWS (RFC 7323, 5.3), and the presence of agreed options (3.2).
+    fn is_timely(&mut self, now: Time, segment: &Segment<'_>) -> bool {
+        if !self.agreed.timestamps || segment.flags.has(Flags::RST) {
+            return true;
+        }
+        let Some(timestamps) = segment.options.timestamps else {
+            self.stats.received.missing_timestamps += 1;
+            return false;
+        };
+        if self.receiver.is_old(now, timestamps.value) {
+            self.stats.received.paws_drops += 1;
+            if segment.payload.is_empty() {
+                // Most likely an acknowledgement that another overtook.
+                self.receiver.due = Due::Now;
+            } else {
+                self.receiver.owe_duplicate();
+            }
+            return false;
+        }
+        true
+    }
+
+    /// First check of RFC 9293, 3.10.7.4: where the segment lies.
+    fn is_in_window(&mut self, now: Time, segment: &Segment<'_>, seq: Seq, len: u64) -> bool {
+        if self.receiver.is_acceptable(seq, len) {
+            return true;
+        }
+        // A closed window stops data, not the rest of the segment.
+        let is_closed = self.receiver.window() == 0 && seq == self.receiver.next();
+        let flags = segment.flags;
+        if is_closed && !flags.has(Flags::SYN) {
+            if len > 0 && !flags.has(Flags::RST) {
+                self.stats.received.out_of_window += 1;
+                self.receiver.due = Due::Now;
+            }
+            return true;
+        }
+
+        if flags.has(Flags::RST) {
+            self.stats.received.ignored_resets += 1;
+            return false;
+        }
+        if self.state == State::TimeWait && flags.has(Flags::FIN) {
+            self.timers.time_wait = Some(now + self.config.time_wait);
+        }
+        if segment.payload.is_empty() || seq >= self.receiver.edge() {
+            self.stats.received.out_of_window += 1;
+            self.challenge(now);
+        } else {
+            // All of it was there: report it (RFC 2883).
+            self.receiver.take(now, &self.config, seq, segment.payload, &mut self.stats.received);
+        }
+        false
+    }
+
+    /// RFC 5961, 3.2.
+    fn handle_reset(&mut self, now: Time, seq: Seq) {
+        if seq != self.receiver.next() {
+            self.stats.received.ignored_resets += 1;
+            self.challenge(now);
+            return;
+        }
+        match self.state {
+            State::Closing | State::LastAck | State::TimeWait => self.end(Event::Closed),
+            State::CloseWait
+            | State::Closed
+            | State::Established
+            | State::FinWait1
+            | State::FinWait2
+            | State::SynReceived
+            | State::SynSent => self.end(Event::Reset),
+        }
+    }
+
+    /// Fifth check: the acknowledgement. Returns whether the payload is to be looked at.
+    fn take_acknowledgement(&mut self, now: Time, segment: &Segment<'_>, seq: Seq) -> bool {
+        let ack = self.sender.una.nearest(segment.ack);
+        if self.state == State::SynReceived {
+            if ack <= self.sender.una || ack > self.sender.max {
+                self.stats.received.bad_acks += 1;
+                self.refuse(segment);
+                return false;
+            }
+            self.take_segment_ack(now, segment, ack, false);
+            self.establish(now);
+        } else if ack > self.sender.max || ack + self.sender.offered.max_wnd < self.sender.una {
+            // RFC 5961, 5.
+            self.stats.received.bad_acks += 1;
+            self.challenge(now);
+            return false;
+        } else if ack >= self.sender.una {
+            let wnd = u64::from(segment.window) << self.agreed.peer_shift;
+            let is_new_window = self.sender.set_window(seq, ack, wnd);
+            let is_bare =
+                !is_new_window && segment.payload.is_empty() && !segment.flags.has(Flags::FIN);
+            self.take_segment_ack(now, segment, ack, is_bare);
+            if self.sender.is_probing() || self.sender.offered.wnd == 0 {
+                // The peer lives, its window is closed: no reason to give up (RFC 1122, 4.2.2.17).
+                self.timers.patience.reset(now);
+            }
+        }
+        if segment.flags.has(Flags::ECE) && self.agreed.ecn && self.sender.handle_echo(now) {
+            self.stats.feedback.ecn_reductions += 1;
+            self.reduced = true;
+        }
+        self.step_by_fin_ack(now);
+        self.state != State::Closed
+    }
+
+    fn take_segment_ack(&mut self, now: Time, segment: &Segment<'_>, ack: Seq, is_bare: bool) {
+        if self.state == State::SynReceived || self.state == State::SynSent {
+            let is_scaled = !segment.flags.has(Flags::SYN);
+            let shift = if is_scaled { self.agreed.peer_shift } else { 0 };
+            let seq = self.receiver.next();
+            self.sender.offered.start(seq, ack, u64::from(segment.window) << shift);
+        }
+        let timestamps = segment.options.timestamps.filter(|_| self.agreed.timestamps);
+        // A timestamp from the future is no echo of ours.
+        let echo = timestamps.and_then(|it| Some((it.echo, self.clock.age(now, it.echo)?)));
+        let sack = if self.agreed.sack { segment.options.sack } else { SackBlocks::default() };
+        let report = Acknowledgement {
+            ack,
+            is_bare,
+            sack,
+            ttl: segment.ttl,
+            echo_age: echo.map(|(_, age)| age),
+        };
+        self.take_ack(now, &report, echo.map(|(value, _)| value));
+    }
+
+    /// Changes the state after the acknowledgement of our FIN.
+    fn step_by_fin_ack(&mut self, now: Time) {
+        if !self.is_finished() {
+            return;
+        }
+        match self.state {
+            State::FinWait1 => self.state = State::FinWait2,
+            State::Closing => self.rest(now),
+            State::LastAck => self.end(Event::Closed),
+            State::CloseWait
+            | State::Closed
+            | State::Established
+            | State::FinWait2
+            | State::SynReceived
+            | State::SynSent
+            | State::TimeWait => {}
+        }
+    }
+
+    /// Seventh and eighth check: payload and FIN. URG is taken as ordinary data (RFC 6093).
+    fn take_payload(&mut self, now: Time, segment: &Segment<'_>, seq: Seq) {
+        let flags = segment.flags;
+        if self.agreed.ecn {
+            if flags.has(Flags::CWR) {
+                self.receiver.echo = false;
+            }
+            if segment.is_congestion_marked() {
+                self.stats.received.ecn_marks += 1;
+                self.receiver.echo = true;
+            }
+        }
+        let is_open = matches!(self.state, State::Established | State::FinWait1 | State::FinWait2);
+        if !is_open {
+            if flags.has(Flags::FIN) {
+                self.receiver.due = Due::Now;
+                if self.state == State::TimeWait {
+                    self.timers.time_wait = Some(now + self.config.time_wait);
+                }
+            }
+            return;
+        }
+        let is_closed = self.receiver.window() == 0;
+        if !segment.payload.is_empty() && !is_closed {
+            let octets = self.receiver.take(
+                now,
+                &self.config,
+                seq,
+                segment.payload,
+                &mut self.stats.received,
+            );
+            self.events.readable |= octets > 0;
+        }
+        if flags.has(Flags::FIN) && !is_closed {
+            self.receiver.take_fin(seq + segment.payload.len() as u64);
+        }
+        if self.receiver.reach_fin() {
+            self.events.peer_closed = true;
+            match self.state {
+                State::Established => self.state = State::CloseWait,
+                State::FinWait1 => self.state = State::Closing,
+                State::FinWait2 => self.rest(now),
+                State::CloseWait
+                | State::Closed
+                | State::Closing
+                | State::LastAck
+                | State::SynReceived
+                | State::SynSent
+                | State::TimeWait => {}
+            }
+        }
+    }
+
+    /// Both directions are closed: the ports rest (RFC 9293, 3.6.1).
+    fn rest(&mut self, now: Time) {
+        self.state = State::TimeWait;
+        self.timers.stop();
+        if self.config.time_wait.is_zero() {
+            let due = (self.receiver.due, self.receiver.duplicates_due);
+            self.end(Event::Closed);
+            (self.receiver.due, self.receiver.duplicates_due) = due;
+        } else {
+            self.timers.time_wait = Some(now + self.config.time_wait);
+        }
+    }
+
+    /// Answers a segment that belongs to no connection.
+    fn refuse(&mut self, segment: &Segment<'_>) {
+        if let Some(reset) = segment.reset_for() {
+            let ack = reset.flags.has(Flags::ACK).then_some(reset.ack);
+            self.due.reset = Some((reset.seq, ack));
+        }
+    }
+}
+
+// Decides which segment to send, and when.
+
+impl Connection {
+    /// Puts the next whole IP packet in place of what `out` holds; false when there is none.
+    ///
+    /// The choice is made now, so ask only while the bearer has room.
+    #[must_use]
+    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        if let Some((seq, ack)) = self.due.reset.take() {
+            self.emit_reset(seq, ack, out);
+            return true;
+        }
+        match self.state {
+            State::SynReceived | State::SynSent if self.due.syn => {
+                self.emit_syn(now, out);
+                true
+            }
+            State::SynSent => false,
+            State::CloseWait
+            | State::Closing
+            | State::Established
+            | State::FinWait1
+            | State::LastAck => self.poll_data(now, out),
+            State::Closed | State::FinWait2 | State::SynReceived | State::TimeWait => {
+                self.poll_ack(now, out)
+            }
+        }
+    }
+
+    fn poll_data(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        if self.receiver.duplicates_due > 0 {
+            self.emit_ack(now, out);
+            return true;
+        }
+        let extra = self.sack_len();
+        if self.due.probe == Some(Probe::Window) {
+            self.due.probe = None;
+            if let Some(plan) = self.sender.probe(extra) {
+                self.emit_data(now, plan, out);
+                return true;
+            }
+        }
+        self.sender.restart_if_idle(now);
+        self.timers.pace = None;
+        match self.sender.next(now, extra) {
+            Next::Send(plan) => {
+                self.emit_data(now, plan, out);
+                return true;
+            }
+            Next::Wait(Wait::Peer) => {
+                if !self.sender.is_outstanding() && self.timers.persist.is_none() {
+                    let interval = self.sender.probe_interval(self.timers.probes);
+                    self.timers.persist = Some(now + interval);
+                }
+            }
+            Next::Wait(Wait::Pace(at)) => {
+                self.timers.stop_probing();
+                self.timers.pace = Some(at);
+            }
+            Next::Wait(Wait::Acks | Wait::Data) => self.timers.stop_probing(),
+        }
+        self.poll_ack(now, out)
+    }
+
+    fn poll_ack(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        let receiver = &self.receiver;
+        let is_due = receiver.duplicates_due > 0
+            || receiver.due == Due::Now
+            || (self.takes_data() && receiver.has_news());
+        if is_due {
+            self.emit_ack(now, out);
+            return true;
+        }
+        if self.due.probe.take() == Some(Probe::Idle) {
+            self.emit_idle_probe(now, out);
+            return true;
+        }
+        false
+    }
+
+    fn takes_data(&self) -> bool {
+        matches!(self.state, State::Established | State::FinWait1 | State::FinWait2)
+    }
+
+    fn emit_syn(&mut self, now: Time, out: &mut Vec<u8>) {
+        self.due.syn = false;
+        let is_answer = self.state == State::SynReceived;
+        let agreed = self.agreed;
+        // A peer or a box between may choke on ECN: only the first SYN asks (RFC 3168, 6.1.1.1).
+        let ecn = agreed.ecn && (is_answer || !self.is_syn_repeated);
+        if !ecn {
+            self.agreed.ecn = false;
+        }
+        let flags = Flags::SYN
+            .with(Flags::ACK, is_answer)
+            .with(Flags::ECE, ecn)
+            .with(Flags::CWR, ecn && !is_answer);
+        let shift = super::receiver::Receiver::shift_for(&self.config);
+        let options = Options {
+            mss: Some(self.announced_mss()),
+            window_scale: agreed.scaling.then_some(shift),
+            sack_permitted: agreed.sack,
+            timestamps: agreed.timestamps.then(|| self.timestamps(now)),
+            ..Options::default()
+        };
+        let window = u16::try_from(self.config.receive_buffer).unwrap_or(u16::MAX);
+        let ack = if is_answer { self.receiver.next().wire() } else { 0 };
+        let seq = self.sender.iss().wire();
+        self.stats.sent.data_segments += 1;
+        self.stats.sent.retransmissions += u64::from(self.is_syn_repeated);
+        self.send(Segment { seq, ack, flags, window, options, ..self.blank() }, out);
+        self.sender.sent_syn(now);
+        self.timers.rto.get_or_insert(now + self.sender.rtt.rto());
+        if is_answer {
+            self.receiver.acked();
+        }
+    }
+
+    fn emit_data(&mut self, now: Time, plan: Plan, out: &mut Vec<u8>) {
+        let is_new = plan.seq >= self.sender.max;
+        let is_last = plan.seq + plan.len as u64 == self.sender.data_end();
+        let flags = Flags::ACK
+            .with(Flags::PSH, is_last && plan.len > 0)
+            .with(Flags::FIN, plan.fin)
+            .with(Flags::CWR, self.reduced && is_new)
+            .with(Flags::ECE, self.receiver.echo);
+        // Neither retransmissions nor probes are marked (RFC 3168, 6.1.5 and 6.1.6).
+        let is_marked = self.agreed.ecn && is_new && plan.len > 0 && plan.kind == Kind::New;
+        if is_new {
+            self.reduced = false;
+        }
+        let options = self.options(now);
+        let segment = Segment {
+            seq: plan.seq.wire(),
+            ack: self.receiver.next().wire(),
+            flags,
+            window: self.receiver.advertise(),
+            options,
+            traffic_class: self.config.ip.dscp << 2 | if is_marked { ecn::ECT_0 } else { 0 },
+            ..self.blank()
+        };
+        let (front, back) = self.sender.payload(plan);
+        segment.emit_with(plan.len, out, |out| {
+            out.extend_from_slice(front);
+            out.extend_from_slice(back);
+        });
+        self.stats.sent.segments += 1;
+        self.stats.sent.data_segments += 1;
+        self.stats.sent.rescue_retransmissions += u64::from(plan.kind == Kind::Rescue);
+        self.receiver.acked();
+        self.sender.sent(now, plan, &mut self.stats.sent);
+        if self.sender.is_outstanding() {
+            self.timers.stop_probing();
+            self.timers.rto.get_or_insert(now + self.sender.rtt.rto());
+        }
+    }
+
+    fn emit_ack(&mut self, now: Time, out: &mut Vec<u8>) {
+        self.receiver.duplicates_due = self.receiver.duplicates_due.saturating_sub(1);
+        self.stats.sent.acks += 1;
+        let seq = self.sender.nxt.wire();
+        self.emit_bare(now, seq, out);
+        self.receiver.acked();
+    }
+
+    /// A segment before the window, that the peer must answer (RFC 9293, 3.8.4).
+    fn emit_idle_probe(&mut self, now: Time, out: &mut Vec<u8>) {
+        self.stats.sent.keep_alive_probes += 1;
+        let seq = (self.sender.una - 1).wire();
+        self.emit_bare(now, seq, out);
+    }
+
+    fn emit_bare(&mut self, now: Time, seq: u32, out: &mut Vec<u8>) {
+        let options = self.options(now);
+        let segment = Segment {
+            seq,
+            ack: self.receiver.next().wire(),
+            flags: Flags::ACK.with(Flags::ECE, self.receiver.echo),
+            window: self.receiver.advertise(),
+            options,
+            ..self.blank()
+        };
+        self.send(segment, out);
+    }
+
+    fn emit_reset(&mut self, seq: u32, ack: Option<u32>, out: &mut Vec<u8>) {
+        self.stats.sent.resets += 1;
+        let flags = Flags::RST.with(Flags::ACK, ack.is_some());
+        self.send(Segment { seq, ack: ack.unwrap_or(0), flags, ..self.blank() }, out);
+    }
+
+    fn send(&mut self, segment: Segment<'_>, out: &mut Vec<u8>) {
+        self.stats.sent.segments += 1;
+        segment.emit(out);
+    }
+
+    /// The options of a segment after the handshake.
+    fn options(&mut self, now: Time) -> Options {
+        let timestamps = self.agreed.timestamps.then(|| self.timestamps(now));
+        let sack = if self.agreed.sack && self.receiver.reassembly.has_blocks() {
+            let room = self.sack_room();
+            self.receiver.reassembly.sack_blocks(room, self.config.offer.duplicate_sack)
+        } else {
+            base::tcp::SackBlocks::default()
+        };
+        Options { timestamps, sack, ..Options::default() }
+    }
+
+    fn sack_room(&self) -> usize {
+        if self.agreed.timestamps { MAX_SACK_BLOCKS - 1 } else { MAX_SACK_BLOCKS }
+    }
+
+    /// Most octets for SACK blocks in the next segment.
+    fn sack_len(&self) -> u64 {
+        if !self.agreed.sack || !self.receiver.reassembly.has_blocks() {
+            return 0;
+        }
+        4 + 8 * self.sack_room() as u64
+    }
+
+    fn timestamps(&self, now: Time) -> Timestamps {
+        Timestamps { value: self.clock.show(now), echo: self.receiver.recent() }
+    }
+
+    fn blank(&self) -> Segment<'static> {
+        Segment {
+            source: self.local,
+            destination: self.remote,
+            seq: 0,
+            ack: 0,
+            flags: Flags::default(),
+            window: 0,
+            urgent: 0,
+            options: Options::default(),
+            payload: &[],
+            ttl: self.config.ip.ttl,
+            traffic_class: self.config.ip.dscp << 2,
+            dont_fragment: self.config.ip.dont_fragment,
+        }
+    }
+}
+
+// Handles the deadlines of a connection.
+
+impl Connection {
+    /// When to call `handle_timeout` at the latest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let timers = &self.timers;
+        let delayed = match self.receiver.due {
+            Due::Later(at) => Some(at),
+            Due::Never | Due::Now => None,
+        };
+        [
+            timers.persist,
+            timers.pace,
+            timers.time_wait,
+            timers.keep_alive,
+            timers.patience.give_up_at,
+            delayed,
+        ]
+        .into_iter()
+        .fold(timers.rto, earliest)
+    }
+
+    /// Whether the connection rests until its program or its peer acts: all data is acknowledged, and no timer runs
+    /// except the timers of TIME-WAIT and of keep-alive probes.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let timers = &self.timers;
+        let acting = [timers.rto, timers.persist, timers.pace, timers.patience.give_up_at];
+        acting.iter().all(Option::is_none) && matches!(self.receiver.due, Due::Never)
+    }
+
+    /// Acts on what is due. Early and repeated calls do nothing.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        if is_due(self.timers.time_wait) {
+            self.end(Event::Closed);
+            return;
+        }
+        if is_due(self.timers.patience.give_up_at) {
+            self.give_up();
+            return;
+        }
+        if matches!(self.receiver.due, Due::Later(at) if at <= now) {
+            self.receiver.due = Due::Now;
+        }
+        if is_due(self.timers.pace) {
+            self.timers.pace = None;
+        }
+        if is_due(self.timers.rto) {
+            self.handle_rto(now);
+        }
+        if is_due(self.timers.persist) {
+            self.handle_persist(now);
+        }
+        if is_due(self.timers.keep_alive) {
+            self.handle_keep_alive(now);
+        }
+    }
+
+    fn handle_rto(&mut self, now: Time) {
+        self.timers.rto = None;
+        if self.is_patience_over(now) {
+            self.give_up();
+            return;
+        }
+        self.stats.feedback.timeouts += 1;
+        self.sender.handle_timeout(now, self.timers.patience.retransmissions == 1);
+        self.timers.rto = Some(now + self.sender.rtt.rto());
+        if matches!(self.state, State::SynReceived | State::SynSent) {
+            self.due.syn = true;
+            self.is_syn_repeated = true;
+        }
+    }
+
+    fn handle_persist(&mut self, now: Time) {
+        self.timers.persist = None;
+        if self.is_patience_over(now) {
+            self.give_up();
+            return;
+        }
+        self.timers.probes = self.timers.probes.saturating_add(1);
+        self.timers.persist = Some(now + self.sender.probe_interval(self.timers.probes));
+        self.due.probe = Some(Probe::Window);
+    }
+
+    fn handle_keep_alive(&mut self, now: Time) {
+        self.timers.keep_alive = None;
+        let Some(keep_alive) = self.config.keep_alive else { return };
+        if self.sender.is_outstanding() || self.sender.is_probing() {
+            // R2 watches over that.
+            self.timers.heard(now, Some(keep_alive));
+            return;
+        }
+        if self.timers.keep_alive_probes >= keep_alive.probes.max(1) {
+            self.owe_reset();
+            self.end(Event::TimedOut(TimedOut::KeepAlive));
+            return;
+        }
+        self.timers.keep_alive_probes += 1;
+        self.timers.keep_alive = Some(now + at_least(keep_alive.interval));
+        self.due.probe = Some(Probe::Idle);
+    }
+
+    /// A timer expired without an answer: counts it, warns at R1, and says whether R2 is reached.
+    fn is_patience_over(&mut self, now: Time) -> bool {
+        let is_opening = matches!(self.state, State::SynReceived | State::SynSent);
+        let r2 = if is_opening { self.config.r2_syn } else { self.config.r2 };
+        let r1 = self.config.r1;
+        let patience = &mut self.timers.patience;
+        if Self::is_reached(r2, patience.retransmissions) {
+            return true;
+        }
+        patience.retransmissions += 1;
+
+        let since = self.sender.flight.since().unwrap_or(now).max(patience.progress_at);
+        let has_elapsed = matches!(r1, Limit::Elapsed(limit) if now.since(since) >= limit);
+        let is_r1 = has_elapsed || Self::is_reached(r1, patience.retransmissions);
+        if is_r1 && !patience.is_warned {
+            patience.is_warned = true;
+            self.events.unresponsive = true;
+            if let Limit::ElapsedSinceR1(limit) = r2 {
+                patience.give_up_at = Some(now + limit);
+            }
+        }
+        if let Limit::Elapsed(limit) = r2 {
+            patience.give_up_at = Some(since + limit);
+        }
+        patience.give_up_at.is_some_and(|at| at <= now)
+    }
+}
+
+// Handles the peer's SYN, and calculates how long segments may be.
+
+/// Smaller segments would be mostly header; a peer or router that asks for less gets this.
+const MIN_MSS: usize = 64;
+/// The maximum of the length field in an IP header.
+const MAX_PACKET: usize = 65_535;
+/// Octets of the timestamps option in each segment.
+const TIMESTAMPS_LEN: usize = 12;
+
+impl Connection {
+    /// Handles the peer's SYN: the initial sequence number and the offered options.
+    fn take_syn(&mut self, now: Time, syn: &Segment<'_>) {
+        let options = &syn.options;
+        let agreed = &mut self.agreed;
+        agreed.timestamps &= options.timestamps.is_some();
+        agreed.sack &= options.sack_permitted;
+        agreed.scaling &= options.window_scale.is_some();
+        agreed.ecn &= if syn.flags.has(Flags::ACK) {
+            syn.flags.has(Flags::ECE) && !syn.flags.has(Flags::CWR)
+        } else {
+            syn.flags.has(Flags::ECE | Flags::CWR)
+        };
+        let scale = options.window_scale.filter(|_| agreed.scaling);
+        agreed.peer_shift = scale.unwrap_or(0).min(MAX_SHIFT);
+        let shift = if agreed.scaling { Receiver::shift_for(&self.config) } else { 0 };
+        self.sender.sack = agreed.sack;
+        self.peer_mss = options.mss.unwrap_or(self.peer_mss);
+        let mss = self.payload_limit();
+        self.receiver = Receiver::new(&self.config, syn.seq, shift, mss);
+        if let Some(timestamps) = options.timestamps.filter(|_| self.agreed.timestamps) {
+            self.receiver.take_timestamp(now, self.receiver.next(), timestamps.value);
+        }
+        // The window of a SYN is never scaled.
+        let seq = self.receiver.next();
+        self.sender.offered.start(seq, self.sender.una, u64::from(syn.window));
+    }
+
+    /// Octets that a segment can carry to the peer, timestamps counted off.
+    fn payload_limit(&self) -> u64 {
+        let path = self.path_mtu.min(MAX_PACKET).saturating_sub(self.headers());
+        let own = self.config.mss.map_or(usize::MAX, usize::from);
+        let mss = path.min(own).min(usize::from(self.peer_mss)).max(MIN_MSS);
+        let options = if self.agreed.timestamps { TIMESTAMPS_LEN } else { 0 };
+        (mss - options) as u64
+    }
+
+    /// The MSS that we announce.
+    fn announced_mss(&self) -> u16 {
+        let derived = self.config.mtu.saturating_sub(self.headers()).max(MIN_MSS);
+        self.config.mss.unwrap_or(u16::try_from(derived).unwrap_or(u16::MAX))
+    }
+
+    fn headers(&self) -> usize {
+        HEADER + if self.local.is_ipv4() { V4_HEADER } else { V6_HEADER }
+    }
+}
+
+// The deadlines of a connection.
+
+/// The deadlines of a connection, but for the delayed acknowledgement's.
+#[derive(Clone, Debug)]
+struct Timers {
+    /// Retransmission.
+    rto: Option<Time>,
+    /// The next window probe, and how many there were.
+    persist: Option<Time>,
+    probes: u32,
+    /// The controller's pace holds data until then.
+    pace: Option<Time>,
+    time_wait: Option<Time>,
+    keep_alive: Option<Time>,
+    keep_alive_probes: u32,
+    patience: Patience,
+}
+
+/// How long the peer has not answered what we send again (R1 and R2; RFC 1122, 4.2.3.5).
+#[derive(Clone, Debug)]
+struct Patience {
+    /// Retransmissions since the peer last made progress.
+    retransmissions: u32,
+    /// When it did.
+    progress_at: Time,
+    give_up_at: Option<Time>,
+    is_warned: bool,
+}
+
+impl Patience {
+    /// The peer answered.
+    fn reset(&mut self, now: Time) {
+        *self = Self { retransmissions: 0, progress_at: now, give_up_at: None, is_warned: false };
+    }
+}
+
+impl Timers {
+    fn new(now: Time) -> Self {
+        Self {
+            rto: None,
+            persist: None,
+            probes: 0,
+            pace: None,
+            time_wait: None,
+            keep_alive: None,
+            keep_alive_probes: 0,
+            patience: Patience {
+                retransmissions: 0,
+                progress_at: now,
+                give_up_at: None,
+                is_warned: false,
+            },
+        }
+    }
+
+    /// The peer was heard.
+    fn heard(&mut self, now: Time, keep_alive: Option<KeepAlive>) {
+        self.keep_alive_probes = 0;
+        self.keep_alive = keep_alive.map(|keep_alive| now + at_least(keep_alive.idle));
+    }
+
+    /// The window is open: no more probes.
+    fn stop_probing(&mut self) {
+        self.persist = None;
+        self.probes = 0;
+    }
+
+    fn stop(&mut self) {
+        *self = Self::new(self.patience.progress_at);
+    }
+}
+
+/// A timer of zero would make a driver spin.
+fn at_least(duration: Duration) -> Duration {
+    duration.max(Duration::from_millis(1))
+}
+
+// Options that the two SYNs agree on.
+
+/// The payload that every host takes when it does not say (RFC 9293, 3.7.1).
+const DEFAULT_MSS_V4: u16 = 536;
+const DEFAULT_MSS_V6: u16 = 1_220;
+
+/// What the two SYNs agreed on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Agreed {
+    timestamps: bool,
+    sack: bool,
+    ecn: bool,
+    /// The shift of the peer's window field.
+    peer_shift: u8,
+    scaling: bool,
+}
+
+impl Agreed {
+    /// What our SYN asks for.
+    fn offered(config: &Config) -> Self {
+        Self {
+            timestamps: config.offer.timestamps,
+            sack: config.offer.sack,
+            ecn: config.offer.ecn,
+            peer_shift: 0,
+            scaling: config.offer.window_scaling,
+        }
+    }
+}
+
+/// The payload that the peer takes when it does not say.
+fn default_mss(local: SocketAddr) -> u16 {
+    if local.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 }
+}
+
+// The clock behind our timestamps (RFC 7323, 5.4).
+
+/// It ticks from a random value on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// The clock's value at the epoch.
+    base: u32,
+    tick: Duration,
+}
+
+impl Clock {
+    fn new(base: u32, tick: Duration) -> Self {
+        Self { base, tick: tick.max(Duration::from_micros(1)) }
+    }
+
+    /// The clock's value at a time.
+    pub(super) fn show(self, at: Time) -> u32 {
+        let nanos = u64::try_from(self.tick.as_nanos()).unwrap_or(u64::MAX);
+        let ticks = at.as_nanos() / nanos;
+        self.base.wrapping_add(serial::low32(ticks))
+    }
+
+    /// How long ago it showed `value`, in whole ticks; `None` for what lies in the future.
+    fn age(self, now: Time, value: u32) -> Option<Duration> {
+        let ticks = self.show(now).wrapping_sub(value);
+        let ticks = u32::try_from(ticks.cast_signed()).ok()?;
+        Some(self.tick.saturating_mul(ticks))
     }
 }

@@ -12,16 +12,14 @@
 //! connection with [`Segment::reset_for`](base::tcp::Segment::reset_for). After each `handle_*`, and after `write`,
 //! `read`, `close` and `abort`, it asks `poll_event`, `poll_transmit` and `next_timeout`.
 //!
-//! Inside, `sender` and `receiver` are the two halves; `recovery` handles acknowledgements for the first, `reassembly`
-//! handles payload for the second; `input`, `output` and `timeouts` are the state machine around them.
+//! Inside, `sender` and `receiver` are the two halves, and `connection` is the state machine around them. The sender
+//! counts on `scoreboard`, `flight` and `controller`, the receiver on `reassembly`.
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 
 pub mod adaptive_pacing;
-mod agreed;
 mod algorithm;
 pub mod bbr;
-mod clock;
 mod config;
 mod congestion;
 mod connection;
@@ -30,15 +28,10 @@ mod cubic;
 mod event;
 mod flight;
 mod hystart;
-mod input;
 mod newreno;
-mod offered;
-mod output;
 mod queue;
-mod reaction;
 mod reassembly;
 mod receiver;
-mod recovery;
 mod resent;
 mod ring;
 mod rtt;
@@ -47,12 +40,9 @@ mod sender;
 mod seq;
 mod spelling;
 pub mod stats;
-mod syn;
 pub mod tcpnc;
 #[cfg(test)]
 mod tests;
-mod timeouts;
-mod timers;
 pub mod vegas;
 
 pub use algorithm::{Algorithm, Finding};

@@ -21,7 +21,7 @@ pub(super) struct Receiver {
     buffer: u64,
     mss: u64,
     /// Bits by which our window field is shifted.
-    pub(super) shift: u8,
+    shift: u8,
     /// Beyond the last octet that we ever allowed the peer to send.
     edge: Seq,
     /// The window at the last acknowledgement.

@@ -41,7 +41,7 @@ pub(super) enum Own {
 /// A decoded packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Delivery {
-    pub(super) number: u64,
+    number: u64,
     pub(super) seq: u32,
     pub(super) len: usize,
 }

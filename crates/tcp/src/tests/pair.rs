@@ -12,7 +12,7 @@ use base::time::{Time, earliest};
 use crate::{Config, Connection, Event, State};
 
 /// What becomes of a packet: the delays after which copies of it arrive, none for a loss.
-pub(super) type Fate = Vec<Duration>;
+type Fate = Vec<Duration>;
 
 /// Decides about a packet: its side, how many that side sent before, the segment.
 type Decide = dyn FnMut(Side, u64, &Segment<'_>) -> Fate;
@@ -41,9 +41,9 @@ pub(super) enum Side {
 /// One end with its application.
 #[derive(Default)]
 pub(super) struct End {
-    pub(super) tcp: Option<Connection>,
+    tcp: Option<Connection>,
     pub(super) to_write: Vec<u8>,
-    pub(super) written: usize,
+    written: usize,
     pub(super) received: Vec<u8>,
     pub(super) events: Vec<Event>,
     /// Close when all is written.
