@@ -10,7 +10,7 @@ use base::time::Time;
 
 use super::config::Config;
 use super::message::Precedence;
-use super::shares::{Place, Shares, Source};
+use super::shares::{EntryId, Shares, Source};
 use super::wire::Ports;
 
 /// A transfer: of the other node to us, or ours to it.
@@ -40,10 +40,10 @@ pub(super) struct Answer {
     pub(super) precedence: Precedence,
 }
 
-/// All that are owed.
+/// All answers that wait for their time or for the bearer.
 #[derive(Debug)]
 pub(super) struct Answers {
-    all: BTreeMap<About, Owed>,
+    all: BTreeMap<About, Scheduled>,
     due: BTreeSet<(Time, About)>,
     shares: Shares<About>,
     /// The common budget for answers to unknown nodes about unknown transfers.
@@ -55,16 +55,16 @@ pub(super) struct Answers {
     rng: Rng,
     /// The time of the last call, before which nothing is due any more.
     seen: Time,
-    pub(super) full: u64,
-    pub(super) limited: u64,
+    full: u64,
+    limited: u64,
 }
 
 /// An answer that waits.
 #[derive(Clone, Copy, Debug)]
-struct Owed {
+struct Scheduled {
     at: Time,
     answer: Answer,
-    place: Place,
+    place: EntryId,
 }
 
 /// Nodes that are known and have a budget of their own, at most.
@@ -91,7 +91,7 @@ impl Answers {
 
     /// Schedules an answer; with a random delay if many other nodes answer too. An answer about the same transfer is
     /// replaced if it says less, and keeps its time.
-    pub(super) fn owe(
+    pub(super) fn schedule(
         &mut self,
         now: Time,
         config: &Config,
@@ -99,12 +99,12 @@ impl Answers {
         answer: Answer,
         is_group: bool,
     ) {
-        if let Some(Owed { answer: owed, .. }) = self.all.get_mut(&about) {
-            let is_final = owed.is_final || answer.is_final;
-            if owed.say <= answer.say {
-                *owed = answer;
+        if let Some(Scheduled { answer: waiting, .. }) = self.all.get_mut(&about) {
+            let is_final = waiting.is_final || answer.is_final;
+            if waiting.say <= answer.say {
+                *waiting = answer;
             }
-            owed.is_final = is_final;
+            waiting.is_final = is_final;
             return;
         }
         let at = if is_group { now + self.rng.within(config.times.spread) } else { now };
@@ -112,7 +112,7 @@ impl Answers {
     }
 
     /// Schedules an answer for this time, unless an answer about the same transfer is waiting already.
-    pub(super) fn owe_at(&mut self, config: &Config, at: Time, about: About, answer: Answer) {
+    pub(super) fn schedule_at(&mut self, config: &Config, at: Time, about: About, answer: Answer) {
         if !self.all.contains_key(&about) {
             self.insert(config, at, about, answer);
         }
@@ -128,12 +128,12 @@ impl Answers {
             self.take(first);
         }
         let place = self.shares.insert(Source::of(about.peer), about, 1);
-        self.all.insert(about, Owed { at, answer, place });
+        self.all.insert(about, Scheduled { at, answer, place });
         self.due.insert((at, about));
     }
 
     fn take(&mut self, about: About) -> Option<Answer> {
-        let Owed { at, answer, place } = self.all.remove(&about)?;
+        let Scheduled { at, answer, place } = self.all.remove(&about)?;
         self.due.remove(&(at, about));
         self.shares.remove(place);
         Some(answer)
@@ -141,7 +141,7 @@ impl Answers {
 
     /// Schedules an answer about an unknown transfer, unless the budget of this node, or of all unknown nodes, is used
     /// up.
-    pub(super) fn owe_stranger(
+    pub(super) fn schedule_stray(
         &mut self,
         now: Time,
         config: &Config,
@@ -150,7 +150,7 @@ impl Answers {
         (is_known, is_group): (bool, bool),
     ) {
         if self.all.contains_key(&about) || self.spends(now, config, about.peer, is_known) {
-            self.owe(now, config, about, answer, is_group);
+            self.schedule(now, config, about, answer, is_group);
         } else {
             self.limited += 1;
         }
@@ -193,6 +193,16 @@ impl Answers {
         }
         let later = (self.seen + Duration::from_nanos(1), LEAST);
         self.due.range(later..).next().map(|(at, _)| *at)
+    }
+
+    /// Answers that gave way because there was no room.
+    pub(super) fn full(&self) -> u64 {
+        self.full
+    }
+
+    /// Answers about unknown transfers that no budget allowed.
+    pub(super) fn limited(&self) -> u64 {
+        self.limited
     }
 
     pub(super) fn len(&self) -> usize {

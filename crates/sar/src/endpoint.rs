@@ -12,7 +12,7 @@ use super::config::Config;
 use super::finished::{Ending, Remembered};
 use super::message::{Arrival, Event, Message, MessageId, NotTaken, Options, Precedence, Transmit};
 use super::receiver::{Receiver, Segment};
-use super::sender::{Answered, Sender};
+use super::sender::{AnswerFrom, Sender};
 use super::stats::{Levels, Stats};
 use super::wire::{Body, Malformed, Pdu, Ports};
 
@@ -79,7 +79,7 @@ impl Sar {
     pub fn announce(&mut self, now: Time, peers: impl IntoIterator<Item = IpAddr>) {
         let mut at = now;
         for (count, peer) in peers.into_iter().enumerate() {
-            let known = self.receiver.finished.newest_of(peer);
+            let known = self.receiver.finished().newest_of(peer);
             let known = known.filter(|known| known.ending == Ending::Delivered);
             let (serial, ports) =
                 known.map_or((0, Ports::default()), |known| (known.serial, known.ports));
@@ -89,7 +89,7 @@ impl Sar {
             let about = About { peer, serial, is_ours: false };
             let (ports, precedence) = (ports.swapped(), Precedence::ROUTINE);
             let answer = Answer { say: Say::Complete, ports, is_final: false, precedence };
-            self.answers.owe_at(&self.config, at, about, answer);
+            self.answers.schedule_at(&self.config, at, about, answer);
         }
     }
 
@@ -112,7 +112,7 @@ impl Sar {
 
     /// Finished transfers still remembered, for a later process to take over.
     pub fn remembered(&self) -> impl Iterator<Item = &Remembered> {
-        self.receiver.finished.iter()
+        self.receiver.finished().iter()
     }
 
     /// Takes a datagram that came to port 1624.
@@ -128,7 +128,7 @@ impl Sar {
         let pdu = Pdu::parse(octets).inspect_err(|_| self.malformed += 1)?;
         let Pdu { ports, serial, body } = pdu;
         let Self { config, sender, receiver, answers, .. } = self;
-        let answered = Answered { arrival, ports, serial };
+        let answered = AnswerFrom { arrival, ports, serial };
         match body {
             Body::AbortConfirm { .. } => {}
             Body::AbortRequest { polls } => self.handle_abort(now, answered, polls),
@@ -153,9 +153,9 @@ impl Sar {
     }
 
     /// An abort comes from a destination of ours with its ports first, or from an originator with its.
-    fn handle_abort(&mut self, now: Time, from: Answered, polls: bool) {
+    fn handle_abort(&mut self, now: Time, from: AnswerFrom, polls: bool) {
         let Self { config, sender, receiver, answers, .. } = self;
-        let Answered { arrival, ports, serial } = from;
+        let AnswerFrom { arrival, ports, serial } = from;
         let key = (arrival.from, serial, ports);
         let is_meant = sender.is_answer(&from) && sender.handle_abort(now, config, answers, from)
             || receiver.handle_abort(now, config, key)
@@ -167,11 +167,11 @@ impl Sar {
         let (say, ports) = (Say::AbortConfirm, ports.swapped());
         let answer = Answer { say, ports, is_final: true, precedence: arrival.precedence };
         match is_meant {
-            true => answers.owe(now, config, about, answer, false),
+            true => answers.schedule(now, config, about, answer, false),
             false => {
-                let is_known =
-                    receiver.finished.has_source(arrival.from) || sender.has_answered(arrival.from);
-                answers.owe_stranger(now, config, about, answer, (is_known, false));
+                let is_known = receiver.finished().has_source(arrival.from)
+                    || sender.has_answered(arrival.from);
+                answers.schedule_stray(now, config, about, answer, (is_known, false));
             }
         }
     }
@@ -186,8 +186,7 @@ impl Sar {
 
     /// What the driver should know.
     pub fn poll_event(&mut self) -> Option<Event> {
-        let event = self.sender.events.pop_front();
-        event.or_else(|| self.receiver.events.pop_front())
+        self.sender.poll_event().or_else(|| self.receiver.poll_event())
     }
 
     /// Writes the next PDU to `out`, replacing its content, and returns its destination. Answers go first.
@@ -233,11 +232,12 @@ impl Sar {
         let Self { sender, receiver, answers, .. } = self;
         let (waiting, waiting_octets) = sender.waiting();
         let (in_flight, room) = sender.in_flight();
+        let (messages, sent, answered) = sender.stats();
         let mut stats = Stats {
-            messages: sender.messages,
-            sent: sender.sent,
-            answered: sender.answered,
-            received: receiver.stats,
+            messages,
+            sent,
+            answered,
+            received: receiver.stats(),
             levels: Levels {
                 waiting: waiting as u64,
                 waiting_octets: waiting_octets as u64,
@@ -246,7 +246,7 @@ impl Sar {
                 room: room.into(),
                 reassemblies: receiver.len() as u64,
                 reassembly_octets: receiver.octets() as u64,
-                remembered: receiver.finished.len() as u64,
+                remembered: receiver.finished().len() as u64,
                 peers: sender.peers() as u64,
                 answers: answers.len() as u64,
             },
@@ -254,8 +254,8 @@ impl Sar {
         stats.received.malformed = self.malformed;
         stats.sent.answers = self.answers_sent.0;
         stats.sent.octets += self.answers_sent.1;
-        stats.sent.answers_full = answers.full;
-        stats.sent.answers_limited = answers.limited;
+        stats.sent.answers_full = answers.full();
+        stats.sent.answers_limited = answers.limited();
         stats
     }
 }

@@ -13,13 +13,13 @@ use super::shares;
 use super::wire::{Cover, MaskBuffer, PARTIAL_HEADER, Place, WORD};
 
 /// The factor between the gap that is expected and how long Basic waits: SRCL's maximum, and jitter.
-const BASIC_PATIENCE: f64 = 5.0 * 2.2;
+const BASIC_GAP_FACTOR: f64 = 5.0 * 2.2;
 
 /// A transfer being received: the segments that have arrived.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    pub(super) last: u16,
-    pub(super) precedence: Precedence,
+    last: u16,
+    precedence: Precedence,
     /// Those that have arrived.
     segments: BTreeMap<u16, Box<[u8]>>,
     /// All below have arrived.
@@ -30,19 +30,19 @@ pub(super) struct Incoming {
     tail: Option<usize>,
     solver: Solver,
     /// Segments since the last answer.
-    pub(super) unanswered: u16,
+    unanswered: u16,
     /// Whether its originator asks for answers by P.
-    pub(super) is_polled: bool,
-    /// Partial acknowledgements sent unasked in a row.
-    pub(super) reminders: u8,
+    is_polled: bool,
+    /// Unsolicited partial acknowledgements sent in a row.
+    unsolicited: u8,
     started: Time,
     arrived: Time,
     gap: Filter,
     largest_gap: Duration,
     /// The deadline as noted in the common list.
-    pub(super) due: Option<Time>,
+    due: Option<Time>,
     /// The position in the list of all transfers, and the weight there.
-    pub(super) place: Option<(Stage, shares::Place)>,
+    place: Option<(Stage, shares::EntryId)>,
     /// Octets received from the originator, less octets answered. Answers never exceed it, so a forged source address
     /// gains no amplification.
     credit: usize,
@@ -79,7 +79,7 @@ impl Incoming {
             solver: Solver::default(),
             unanswered: 0,
             is_polled: false,
-            reminders: 0,
+            unsolicited: 0,
             started: now,
             arrived: now,
             gap: Filter::new(config.times.gap),
@@ -95,6 +95,48 @@ impl Incoming {
             0 | 1 => Stage::Begun,
             _ => Stage::Growing,
         }
+    }
+
+    /// The number of its last segment.
+    pub(super) fn last(&self) -> u16 {
+        self.last
+    }
+
+    pub(super) fn precedence(&self) -> Precedence {
+        self.precedence
+    }
+
+    /// The deadline as noted in the common list.
+    pub(super) fn noted_due(&mut self) -> &mut Option<Time> {
+        &mut self.due
+    }
+
+    /// Notes the position in the list of all transfers; returns the one before.
+    pub(super) fn note_place(
+        &mut self,
+        place: Option<(Stage, shares::EntryId)>,
+    ) -> Option<(Stage, shares::EntryId)> {
+        std::mem::replace(&mut self.place, place)
+    }
+
+    /// The originator asked for an answer by P, or by an acknowledgement request.
+    pub(super) fn handle_poll(&mut self) {
+        self.is_polled = true;
+    }
+
+    /// Whether at least `most` segments have arrived since the last answer.
+    pub(super) fn has_unanswered(&self, most: u16) -> bool {
+        self.unanswered >= most
+    }
+
+    /// An answer is scheduled.
+    pub(super) fn handle_answer(&mut self) {
+        self.unanswered = 0;
+    }
+
+    /// An unsolicited partial acknowledgement is scheduled.
+    pub(super) fn handle_report(&mut self) {
+        self.unsolicited += 1;
     }
 
     /// Counts a received datagram of so many octets as credit for answers.
@@ -122,6 +164,7 @@ impl Incoming {
         self.solver.substitute(number, data, &mut solved);
         self.store(number, data.into());
         self.store_solved(solved);
+        self.unanswered += 1;
         Taken::Stored
     }
 
@@ -180,13 +223,13 @@ impl Incoming {
             self.largest_gap = self.largest_gap.max(gap);
         }
         self.arrived = now;
-        self.reminders = 0;
+        self.unsolicited = 0;
     }
 
     /// Notes a sign of life of the originator without news.
     pub(super) fn touch(&mut self, now: Time) {
         self.arrived = now;
-        self.reminders = 0;
+        self.unsolicited = 0;
     }
 
     /// When to act unless another segment comes.
@@ -194,34 +237,34 @@ impl Incoming {
         let times = &config.times;
         match config.profile {
             Profile::Early | Profile::Seed => {
-                self.started + times.gap * (u32::from(self.reminders) + 1)
+                self.started + times.gap * (u32::from(self.unsolicited) + 1)
             }
             Profile::Basic if self.largest_gap == Duration::ZERO => {
-                self.arrived + times.gap.mul_f64(BASIC_PATIENCE)
+                self.arrived + times.gap.mul_f64(BASIC_GAP_FACTOR)
             }
             Profile::Basic => {
-                let patience = self.largest_gap.max(times.gap).mul_f64(BASIC_PATIENCE);
-                self.arrived + patience.min(times.most_gap)
+                let wait = self.largest_gap.max(times.gap).mul_f64(BASIC_GAP_FACTOR);
+                self.arrived + wait.min(times.most_gap)
             }
             // The originator asks when it wants an answer.
             Profile::Default if self.is_polled => self.arrived + times.most_gap,
             Profile::Default | Profile::Enhanced => {
                 // Segments that arrive in one burst would show no gap at all.
-                let patience = (self.gap.relaxed() * self.missing()).max(times.gap);
-                let patience = patience.min(times.most_gap);
-                self.arrived + patience * (u32::from(self.reminders) + 1)
+                let wait = (self.gap.relaxed() * self.missing()).max(times.gap);
+                let wait = wait.min(times.most_gap);
+                self.arrived + wait * (u32::from(self.unsolicited) + 1)
             }
         }
     }
 
-    /// Whether the originator is told once more what is missing before it is given up.
-    pub(super) fn reminds(&self, config: &Config) -> bool {
-        let is_patient = match config.profile {
+    /// Whether to send one more unsolicited partial acknowledgement before the transfer is given up.
+    pub(super) fn may_report(&self, config: &Config) -> bool {
+        let may = match config.profile {
             Profile::Basic => false,
             Profile::Default => !self.is_polled,
             Profile::Early | Profile::Enhanced | Profile::Seed => true,
         };
-        is_patient && self.reminders < config.retries.assembly
+        may && self.unsolicited < config.retries.assembly
     }
 
     fn missing(&self) -> u32 {
@@ -256,8 +299,9 @@ impl Incoming {
         all
     }
 
-    /// What is told to the originator.
+    /// The mask of a partial acknowledgement that is sent now.
     pub(super) fn mask(&mut self) -> MaskBuffer {
+        self.unanswered = 0;
         let mut mask = MaskBuffer::new(self.next);
         // A mask longer than the received octets is cut: the originator learns of the rest later.
         let octets = self.credit / WORD * WORD;

@@ -11,30 +11,30 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::time::Time;
+use base::time::{Time, earliest};
 
 use super::config::{Config, Profile};
-use super::message::{Message, MessageId, Options, Precedence, Resume};
-use super::repair::MOST_SPAN;
+use super::message::{Message, MessageId, Options, Precedence, Resume, Transmit};
+use super::repair::{self, MOST_SPAN};
 use super::waiting::{To, Turn, Waiting};
-use super::wire::{Cover, LONGEST_MASK, Mask, Place, Ports};
+use super::wire::{Body, Cover, LONGEST_MASK, Mask, Pdu, Place, Ports, REPAIR_HEADER};
 
 /// Times that a destination may begin anew after forgetting its segments.
 const MOST_RESTARTS: u8 = 3;
 
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    pub(super) id: MessageId,
-    pub(super) turn: Turn,
-    pub(super) ports: Ports,
-    pub(super) precedence: Precedence,
-    pub(super) is_acknowledged: bool,
+    id: MessageId,
+    turn: Turn,
+    ports: Ports,
+    precedence: Precedence,
+    is_acknowledged: bool,
     /// An earlier process may have sent the whole message.
     is_resumed: bool,
-    pub(super) via: Option<IpAddr>,
-    pub(super) destinations: Vec<Destination>,
+    via: Option<IpAddr>,
+    destinations: Vec<Destination>,
     /// The active destinations, for the list in datagrams to a group.
-    pub(super) listed: Option<Arc<[IpAddr]>>,
+    listed: Option<Arc<[IpAddr]>>,
     content: Content,
     /// State of each segment sent so far, from segment 1 on.
     sent: Vec<SentSegment>,
@@ -46,16 +46,16 @@ pub(super) struct Outgoing {
     repairs: Option<Repairs>,
     repair_number: u16,
     /// Segments that some active destination lacks.
-    pub(super) outstanding: u16,
+    outstanding: u16,
     /// A question that waits to be sent to all.
-    pub(super) asks: bool,
+    asks: bool,
     /// Whom the question is for, if not for all.
-    pub(super) alone: Alone,
-    pub(super) polls: Polls,
-    pub(super) timing: Timing,
+    alone: Alone,
+    polls: Polls,
+    timing: Timing,
     /// Whether all that are left do not answer, or do not take it: it has nothing under way then, but for a
     /// question now and then.
-    pub(super) is_quiet: bool,
+    is_quiet: bool,
     /// Rounds in a row that brought nothing, though segments were sent as often as allowed.
     fruitless: u8,
 }
@@ -70,27 +70,27 @@ struct Content {
 
 /// What timers need.
 #[derive(Debug, Default)]
-pub(super) struct Timing {
+struct Timing {
     /// When the lifetime ends.
-    pub(super) expires: Option<Time>,
+    expires: Option<Time>,
     /// When the question was asked for the first time.
-    pub(super) asked_at: Option<Time>,
+    asked_at: Option<Time>,
     /// Nothing is sent before.
-    pub(super) resume_at: Option<Time>,
+    resume_at: Option<Time>,
     /// When the question has waited long enough.
-    pub(super) answer_by: Option<Time>,
+    answer_by: Option<Time>,
     /// The deadline as noted in the common list.
-    pub(super) due: Option<Time>,
+    due: Option<Time>,
     /// Octets in flight, as noted in the common sum.
-    pub(super) octets: u32,
+    octets: u32,
     /// Whether the transfer is noted as having something to send: retransmissions, or new segments.
-    pub(super) ready: Option<Ready>,
+    ready: Option<Ready>,
     /// The largest round trip after the first, as Basic measures it.
-    pub(super) largest: Option<Duration>,
+    largest: Option<Duration>,
     /// Questions answered by all.
-    pub(super) rounds: u32,
+    rounds: u32,
     /// Timeouts since the last answer.
-    pub(super) timeouts: u32,
+    timeouts: u32,
 }
 
 /// What there is to send.
@@ -112,6 +112,28 @@ struct Repairs {
     first: u16,
     span: u16,
     left: u16,
+}
+
+/// What an answer tells about the round trip; `load` is the octets in flight when the question was asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Timed {
+    /// The destination alone was asked, once.
+    Alone {
+        trip: Duration,
+        load: u64,
+    },
+    /// The question was asked once. `octets` of the transfer were in flight.
+    Clean {
+        trip: Duration,
+        load: u64,
+        octets: u32,
+    },
+    Nothing,
+    /// The question was asked more than once; `most` is the time since the first.
+    Repeated {
+        most: Duration,
+        load: u64,
+    },
 }
 
 /// What an answer was worth.
@@ -176,9 +198,268 @@ impl Outgoing {
     }
 
     /// Notes the active destinations for datagrams to a group.
-    pub(super) fn list(&mut self) {
+    fn list(&mut self) {
         if self.via.is_some() {
             self.listed = Some(self.active().map(|destination| destination.address).collect());
+        }
+    }
+
+    pub(super) fn id(&self) -> MessageId {
+        self.id
+    }
+
+    pub(super) fn turn(&self) -> Turn {
+        self.turn
+    }
+
+    pub(super) fn ports(&self) -> Ports {
+        self.ports
+    }
+
+    pub(super) fn precedence(&self) -> Precedence {
+        self.precedence
+    }
+
+    /// Whether destinations acknowledge the message.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        self.is_acknowledged
+    }
+
+    /// All destinations, those with an outcome included.
+    pub(super) fn destinations(&self) -> &[Destination] {
+        &self.destinations
+    }
+
+    /// Destinations without an outcome.
+    pub(super) fn open(&self) -> impl Iterator<Item = &Destination> {
+        self.destinations.iter().filter(|it| it.is_open())
+    }
+
+    pub(super) fn address(&self, index: usize) -> IpAddr {
+        self.destinations[index].address
+    }
+
+    /// Ends a destination's part for good.
+    pub(super) fn close(&mut self, index: usize) {
+        self.destinations[index].close();
+        self.list();
+    }
+
+    /// Excludes a destination until it is heard.
+    pub(super) fn park(&mut self, index: usize) {
+        self.destinations[index].park();
+        self.list();
+    }
+
+    /// Whether the transfer has nothing in flight while its destinations do not answer.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// Returns whether that is a change.
+    pub(super) fn set_quiet(&mut self, is_quiet: bool) -> bool {
+        std::mem::replace(&mut self.is_quiet, is_quiet) != is_quiet
+    }
+
+    /// The deadline as noted in the common list.
+    pub(super) fn noted_due(&mut self) -> &mut Option<Time> {
+        &mut self.timing.due
+    }
+
+    /// Whether the transfer was noted as having something to send; notes `ready` instead.
+    pub(super) fn note_ready(&mut self, ready: Option<Ready>) -> Option<Ready> {
+        std::mem::replace(&mut self.timing.ready, ready)
+    }
+
+    /// Octets in flight as noted in the common sum.
+    pub(super) fn noted_octets(&self) -> u32 {
+        self.timing.octets
+    }
+
+    /// Notes the octets in flight; returns them.
+    pub(super) fn note_octets(&mut self) -> u32 {
+        self.timing.octets = self.octets();
+        self.timing.octets
+    }
+
+    /// The next deadline: a missing answer, the end of the lifetime, or the end of a pause.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let Timing { expires, resume_at, answer_by, .. } = self.timing;
+        let answer_by = answer_by.filter(|_| !self.polls.is_empty());
+        earliest(earliest(answer_by, expires), resume_at)
+    }
+
+    /// Ends a pause that is over; returns whether one was.
+    pub(super) fn resume(&mut self, now: Time) -> bool {
+        self.timing.resume_at.take_if(|at| *at <= now).is_some()
+    }
+
+    /// Sends nothing before.
+    pub(super) fn pause_until(&mut self, at: Time) {
+        self.timing.resume_at = Some(at);
+    }
+
+    /// Whether the lifetime has ended.
+    pub(super) fn has_expired(&self, now: Time) -> bool {
+        self.timing.expires.is_some_and(|at| at <= now)
+    }
+
+    /// Expects the answers to the question in flight by then.
+    pub(super) fn expect_answers_by(&mut self, at: Time) {
+        self.timing.answer_by = Some(at);
+    }
+
+    /// Whether the question in flight has waited long enough.
+    pub(super) fn is_answer_late(&self, now: Time) -> bool {
+        self.timing.answer_by.is_some_and(|at| at <= now)
+    }
+
+    /// The question in flight was not answered in time.
+    pub(super) fn handle_silence(&mut self) {
+        self.timing.timeouts += 1;
+        self.timing.answer_by = None;
+    }
+
+    /// Whether a question has timed out since the last answer.
+    pub(super) fn is_retry(&self) -> bool {
+        self.timing.timeouts > 0
+    }
+
+    /// How long S/R Basic waits for answers, before jitter.
+    pub(super) fn basic_round_trip(&self, config: &Config) -> Duration {
+        match (self.timing.rounds, self.timing.largest) {
+            (0, _) => config.times.round_trip,
+            (_, None) => config.times.round_trip * u32::from(config.flow.credit),
+            (_, Some(largest)) => largest,
+        }
+    }
+
+    /// A round ended: all destinations have answered.
+    pub(super) fn finish_round(&mut self) {
+        self.timing.rounds += 1;
+    }
+
+    /// Segments that some active destination lacks.
+    pub(super) fn outstanding(&self) -> u16 {
+        self.outstanding
+    }
+
+    /// The oldest question without an answer.
+    pub(super) fn oldest_poll(&self) -> Option<Poll> {
+        self.polls.first().copied()
+    }
+
+    /// When the oldest question without an answer was asked.
+    pub(super) fn polled_at(&self) -> Option<Time> {
+        self.polls.first().map(|poll| poll.at)
+    }
+
+    /// The latest question without an answer.
+    pub(super) fn latest_poll(&self) -> Option<Poll> {
+        self.polls.last().copied()
+    }
+
+    /// Whether a mask answers a question, and drops the questions before it.
+    pub(super) fn settle(&mut self, mask: &Mask<'_>) -> bool {
+        self.polls.settle(mask)
+    }
+
+    /// Whether the question in flight is for all destinations.
+    pub(super) fn is_asked_together(&self) -> bool {
+        self.alone.is_empty()
+    }
+
+    /// Destinations of the question in flight that have not answered, by index.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = (usize, &Destination)> {
+        let all = self.destinations.iter().enumerate();
+        all.filter(|(index, it)| it.is_silent() && self.alone.concerns(*index))
+    }
+
+    /// Asks the destinations that have not answered, one by one.
+    pub(super) fn ask_alone(&mut self) {
+        self.alone.plan(&self.destinations);
+    }
+
+    /// Asks all destinations.
+    pub(super) fn ask_all(&mut self) {
+        self.polls.clear();
+        self.asks = true;
+    }
+
+    /// Takes an answer of `address` to `poll` as a measurement of the round trip.
+    pub(super) fn time_answer(&mut self, now: Time, address: IpAddr, poll: Option<Poll>) -> Timed {
+        self.timing.timeouts = 0;
+        let place = self.find(address);
+        let alone = place.and_then(|index| self.destinations[index].asked_alone.take());
+        let Some(Poll { at, load, is_clean, .. }) = poll else { return Timed::Nothing };
+        if let Some(at) = alone {
+            return Timed::Alone { trip: now.since(at), load };
+        }
+        if !is_clean {
+            return match self.timing.asked_at {
+                Some(first) => Timed::Repeated { most: now.since(first), load },
+                None => Timed::Nothing,
+            };
+        }
+        let trip = now.since(at);
+        if self.timing.rounds > 0 {
+            self.timing.largest = self.timing.largest.max(Some(trip));
+        }
+        Timed::Clean { trip, load, octets: self.timing.octets }
+    }
+
+    /// Goes on after an answer: if it completes a round, returns how many segments arrived; otherwise asks the next
+    /// destinations.
+    pub(super) fn handle_answered(&mut self) -> Option<u16> {
+        let before = self.outstanding;
+        self.count_outstanding();
+        self.prune();
+        let arrived = before.saturating_sub(self.outstanding);
+        if !self.polls.is_empty() && !self.is_over() && self.is_answered() {
+            return Some(arrived);
+        }
+        if self.alone.is_done(&self.destinations) {
+            self.ask_alone();
+        }
+        None
+    }
+
+    /// Writes the PDU of a transmission.
+    pub(super) fn emit(&self, serial: u16, next: Next, polls: bool, out: &mut Vec<u8>) {
+        let symbol;
+        let body = match next {
+            Next::Ask | Next::AskOne(_) => Body::AckRequest { last_sent: self.last_sent() },
+            Next::Repair(cover) => {
+                let Content { data, segment, .. } = &self.content;
+                let segment = usize::from(*segment);
+                let mut sum = Vec::with_capacity(REPAIR_HEADER + segment);
+                repair::encode(serial, &cover, data, segment, &mut sum);
+                symbol = sum;
+                Body::Repair { polls, cover, symbol: &symbol }
+            }
+            Next::Segment { place, .. } => {
+                let is_acknowledged = self.is_acknowledged;
+                Body::Data { is_acknowledged, polls, place, data: self.segment(place) }
+            }
+        };
+        Pdu { ports: self.ports, serial, body }.emit(out);
+    }
+
+    /// Where a transmission goes: to the group while it is for several.
+    pub(super) fn addressed(&self, next: Next) -> Transmit {
+        let precedence = self.precedence;
+        if let Next::AskOne(index) = next {
+            return Transmit { to: self.address(index), precedence, listed: None };
+        }
+        let mut active = self.active().map(|destination| destination.address);
+        let (first, second) = (active.next(), active.next());
+        match (self.via, first, second) {
+            (Some(to), _, Some(_)) => Transmit { to, precedence, listed: self.listed.clone() },
+            // An existing transfer always has an active destination.
+            (_, first, _) => {
+                let to = first.unwrap_or(self.destinations[0].address);
+                Transmit { to, precedence, listed: None }
+            }
         }
     }
 
@@ -281,7 +562,7 @@ impl Outgoing {
     }
 
     /// Octets under way.
-    pub(super) fn octets(&self) -> u32 {
+    fn octets(&self) -> u32 {
         if self.is_quiet {
             return 0;
         }
@@ -306,14 +587,10 @@ impl Outgoing {
         self.asks || self.alone.next().is_some() || self.repairs.is_some() || !self.again.is_empty()
     }
 
-    pub(super) fn segment(&self, place: Place) -> &[u8] {
+    fn segment(&self, place: Place) -> &[u8] {
         let start = (usize::from(place.number()) - 1) * usize::from(self.content.segment);
         let end = (start + usize::from(self.content.segment)).min(self.content.data.len());
         &self.content.data[start..end]
-    }
-
-    pub(super) fn content(&self) -> (&[u8], usize) {
-        (&self.content.data, self.content.segment.into())
     }
 
     /// Whether a segment that was never sent may go now, with so many outstanding at most.
@@ -472,11 +749,11 @@ impl Outgoing {
             self.fruitless = 0;
             self.sent.iter_mut().for_each(|sent| sent.retries = 0);
         }
-        match (has_lost, is_answer || is_progress) {
-            (true, _) => Worth::Forgotten,
-            (false, true) => Worth::Taken,
-            (false, false) => Worth::Nothing,
+        if !has_lost && !is_answer && !is_progress {
+            return Worth::Nothing;
         }
+        self.list();
+        if has_lost { Worth::Forgotten } else { Worth::Taken }
     }
 
     /// Counts what is outstanding.
@@ -678,7 +955,7 @@ impl Outgoing {
 
 /// Questions, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Polls {
+struct Polls {
     all: VecDeque<Poll>,
 }
 
@@ -689,18 +966,18 @@ pub(super) struct Poll {
     transmission: u32,
     /// The segment that asked, if any.
     number: Option<u16>,
-    pub(super) at: Time,
+    at: Time,
     /// Octets of all transfers in flight.
-    pub(super) load: u64,
+    load: u64,
     /// Whether it was asked once, so that the answer tells the round trip (Karn's rule).
-    pub(super) is_clean: bool,
+    is_clean: bool,
 }
 
 /// Questions to a single destination at a time.
 const MOST: usize = 8;
 
 impl Polls {
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
@@ -708,11 +985,11 @@ impl Polls {
         self.all.len() >= MOST
     }
 
-    pub(super) fn first(&self) -> Option<&Poll> {
+    fn first(&self) -> Option<&Poll> {
         self.all.front()
     }
 
-    pub(super) fn last(&self) -> Option<&Poll> {
+    fn last(&self) -> Option<&Poll> {
         self.all.back()
     }
 
@@ -724,7 +1001,7 @@ impl Polls {
         self.all.pop_front()
     }
 
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.all.clear();
     }
 
@@ -737,7 +1014,7 @@ impl Polls {
 
     /// Handles a partial acknowledgement. The last question answered by it becomes the first in the list; false if no
     /// question is answered.
-    pub(super) fn settle(&mut self, mask: &Mask<'_>) -> bool {
+    fn settle(&mut self, mask: &Mask<'_>) -> bool {
         match self.all.iter().rposition(|poll| poll.is_answered_by(mask)) {
             Some(index) => _ = self.all.drain(..index),
             None => return self.all.is_empty(),
@@ -759,7 +1036,7 @@ impl Poll {
 
 /// A question to some destinations only, sent to a few at a time.
 #[derive(Debug, Default)]
-pub(super) struct Alone {
+struct Alone {
     asked: Vec<usize>,
     /// Destinations that have not been sent the question yet.
     unsent: Vec<usize>,
@@ -770,7 +1047,7 @@ const AT_ONCE: usize = 3;
 
 impl Alone {
     /// Plans questions to some silent destinations, the least asked first.
-    pub(super) fn plan(&mut self, destinations: &[Destination]) {
+    fn plan(&mut self, destinations: &[Destination]) {
         let silent = destinations.iter().enumerate().filter(|(_, it)| it.is_silent());
         let mut silent: Vec<(u8, usize)> = silent.map(|(index, it)| (it.requests, index)).collect();
         silent.sort_unstable();
@@ -785,17 +1062,17 @@ impl Alone {
     }
 
     /// Nobody is asked alone: the question is for all.
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.asked.is_empty()
     }
 
     /// Whether the question is for this destination.
-    pub(super) fn concerns(&self, index: usize) -> bool {
+    fn concerns(&self, index: usize) -> bool {
         self.is_empty() || self.asked.contains(&index)
     }
 
     /// Whether all who were asked have answered.
-    pub(super) fn is_done(&self, destinations: &[Destination]) -> bool {
+    fn is_done(&self, destinations: &[Destination]) -> bool {
         let is_done = |index: &usize| !destinations[*index].is_silent();
         self.unsent.is_empty() && !self.is_empty() && self.asked.iter().all(is_done)
     }
@@ -820,7 +1097,7 @@ impl Alone {
 /// A destination of a transfer.
 #[derive(Debug)]
 pub(super) struct Destination {
-    pub(super) address: IpAddr,
+    address: IpAddr,
     is_active: bool,
     /// The destination is silent, and the message waits for it: the rounds of the others go on without it.
     is_parked: bool,
@@ -829,14 +1106,27 @@ pub(super) struct Destination {
     /// Those that it has above.
     above: BTreeSet<u16>,
     /// Questions without an answer (RFARC).
-    pub(super) requests: u8,
-    pub(super) has_answered: bool,
+    requests: u8,
+    has_answered: bool,
     /// When the destination alone was asked; `None` unless asked exactly once.
-    pub(super) asked_alone: Option<Time>,
+    asked_alone: Option<Time>,
     restarts: u8,
 }
 
 impl Destination {
+    pub(super) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
+    /// Questions without an answer (RFARC).
+    pub(super) fn requests(&self) -> u8 {
+        self.requests
+    }
+
     fn new(address: IpAddr) -> Self {
         Self {
             address,
@@ -852,7 +1142,7 @@ impl Destination {
     }
 
     /// Whether the destination still has to answer.
-    pub(super) fn is_silent(&self) -> bool {
+    fn is_silent(&self) -> bool {
         self.is_active && !self.has_answered
     }
 
@@ -862,7 +1152,7 @@ impl Destination {
     }
 
     /// Excludes the destination until it is heard.
-    pub(super) fn park(&mut self) {
+    fn park(&mut self) {
         (self.is_active, self.is_parked) = (false, true);
     }
 
@@ -880,7 +1170,7 @@ impl Destination {
     }
 
     /// Ends the destination's part for good.
-    pub(super) fn close(&mut self) {
+    fn close(&mut self) {
         (self.is_active, self.is_parked) = (false, false);
     }
 

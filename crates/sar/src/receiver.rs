@@ -23,13 +23,13 @@ pub(super) struct Receiver {
     begun: Shares<Key>,
     /// Transfers with more segments; each weighs its octets.
     growing: Shares<Key>,
-    pub(super) finished: Finished,
+    finished: Finished,
     deadlines: Deadlines<Key>,
     /// What the driver has not taken.
-    pub(super) events: VecDeque<Event>,
+    events: VecDeque<Event>,
     /// What all transfers keep.
     octets: usize,
-    pub(super) stats: Received,
+    stats: Received,
 }
 
 /// Names a transfer: originator, serial number and ports. A forger must guess the ports to interfere.
@@ -76,7 +76,7 @@ impl Receiver {
         let Segment { ports, serial, is_acknowledged, polls, place, data } = segment;
         let key = (arrival.from, serial, ports);
         let reply = Reply { now, config, arrival, ports, serial };
-        if self.all.get(&key).is_some_and(|it| it.last != place.last() && it.is_doubtful()) {
+        if self.all.get(&key).is_some_and(|it| it.last() != place.last() && it.is_doubtful()) {
             // If two transfers contradict each other, the later one counts, as long as neither has more segments.
             self.stats.odd += 1;
             self.remove(key);
@@ -87,7 +87,7 @@ impl Receiver {
                 Some(Recognised::Late(Ending::Aborted)) => {
                     self.stats.late += 1;
                     if polls {
-                        self.owe_stranger(&reply, answers, Say::AbortRequest, false);
+                        self.schedule_stray(&reply, answers, Say::AbortRequest, false);
                     }
                     return;
                 }
@@ -95,7 +95,7 @@ impl Receiver {
                     self.stats.late += 1;
                     // Without P the last segment of a message that is sent again stands for the whole.
                     if polls || is_acknowledged && place.is_last() {
-                        reply.owe(answers, Say::Complete, polls);
+                        reply.schedule(answers, Say::Complete, polls);
                     }
                     return;
                 }
@@ -113,7 +113,7 @@ impl Receiver {
             return;
         }
         let Some(incoming) = self.all.get_mut(&key) else { return };
-        if incoming.last != place.last() {
+        if incoming.last() != place.last() {
             self.stats.odd += 1;
             return;
         }
@@ -128,7 +128,7 @@ impl Receiver {
                 self.stats.again += 1;
                 self.touch(&reply);
                 if polls {
-                    reply.owe(answers, Say::Partial, true);
+                    reply.schedule(answers, Say::Partial, true);
                 }
                 return;
             }
@@ -137,7 +137,7 @@ impl Receiver {
                 // What differs from the others may be forged: only the standard's profiles break off.
                 if matches!(config.profile, Profile::Basic | Profile::Enhanced) {
                     self.give_up(now, key, Ending::Aborted);
-                    reply.owe(answers, Say::AbortRequest, false);
+                    reply.schedule(answers, Say::AbortRequest, false);
                 } else if self.all.get(&key).is_some_and(Incoming::is_doubtful) {
                     // The earlier transfer may be forged as well.
                     self.remove(key);
@@ -146,7 +146,6 @@ impl Receiver {
             }
             Taken::Stored => {}
         }
-        incoming.unanswered += 1;
         self.octets = (self.octets + incoming.octets()).saturating_sub(before);
         self.rank(key);
         self.settle(answers, &reply, polls, is_acknowledged);
@@ -170,7 +169,7 @@ impl Receiver {
         };
         self.deliver(now, identity, arrival.precedence, data.to_vec());
         if is_acknowledged || polls {
-            reply.owe(answers, Say::Complete, polls);
+            reply.schedule(answers, Say::Complete, polls);
         }
     }
 
@@ -197,7 +196,7 @@ impl Receiver {
                 Some(Recognised::Late(Ending::Delivered)) => {
                     self.stats.late += 1;
                     if polls {
-                        reply.owe(answers, Say::Complete, true);
+                        reply.schedule(answers, Say::Complete, true);
                     }
                     return;
                 }
@@ -244,7 +243,7 @@ impl Receiver {
         if is_late_entry && matches!(config.profile, Profile::Basic | Profile::Enhanced) {
             self.stats.stray += 1;
             if polls {
-                self.owe_stranger(reply, answers, Say::AbortRequest, false);
+                self.schedule_stray(reply, answers, Say::AbortRequest, false);
             }
             return false;
         }
@@ -259,7 +258,7 @@ impl Receiver {
         let key = (arrival.from, serial, ports);
         let mut incoming = Incoming::new(now, config, place.last(), arrival.precedence);
         let due = incoming.deadline(config);
-        self.deadlines.set(&mut incoming.due, Some(due), key);
+        self.deadlines.set(incoming.noted_due(), Some(due), key);
         self.octets += incoming.octets();
         self.all.insert(key, incoming);
         self.rank(key);
@@ -311,7 +310,7 @@ impl Receiver {
     fn rank(&mut self, key: Key) {
         let Some(incoming) = self.all.get_mut(&key) else { return };
         let (stage, source) = (incoming.stage(), Source::of(key.0));
-        match incoming.place.take() {
+        match incoming.note_place(None) {
             Some((Stage::Begun, place)) => self.begun.remove(place),
             Some((Stage::Growing, place)) => self.growing.remove(place),
             None => {}
@@ -320,13 +319,13 @@ impl Receiver {
             Stage::Begun => self.begun.insert(source, key, 1),
             Stage::Growing => self.growing.insert(source, key, incoming.octets() as u64),
         };
-        incoming.place = Some((stage, place));
+        incoming.note_place(Some((stage, place)));
     }
 
-    /// Owes an answer about a transfer that is not known.
-    fn owe_stranger(&self, reply: &Reply<'_>, answers: &mut Answers, say: Say, is_final: bool) {
+    /// Schedules an answer about a transfer that is not known.
+    fn schedule_stray(&self, reply: &Reply<'_>, answers: &mut Answers, say: Say, is_final: bool) {
         let is_known = self.finished.has_source(reply.arrival.from);
-        reply.owe_stranger(answers, say, is_final, is_known);
+        reply.schedule_stray(answers, say, is_final, is_known);
     }
 
     /// Delivers a transfer that is complete, answers, and sets its deadline.
@@ -342,24 +341,26 @@ impl Receiver {
         if incoming.is_complete() {
             self.complete(reply);
             if is_acknowledged || polls {
-                reply.owe(answers, Say::Complete, polls);
+                reply.schedule(answers, Say::Complete, polls);
             }
             return;
         }
-        incoming.is_polled |= polls;
+        if polls {
+            incoming.handle_poll();
+        }
         let unasked = reply.config.flow.unasked;
-        if polls || is_acknowledged && unasked > 0 && incoming.unanswered >= unasked {
-            incoming.unanswered = 0;
-            reply.owe(answers, Say::Partial, polls);
+        if polls || is_acknowledged && unasked > 0 && incoming.has_unanswered(unasked) {
+            incoming.handle_answer();
+            reply.schedule(answers, Say::Partial, polls);
         }
         let due = incoming.deadline(reply.config);
-        self.deadlines.set(&mut incoming.due, Some(due), key);
+        self.deadlines.set(incoming.noted_due(), Some(due), key);
     }
 
     fn complete(&mut self, reply: &Reply<'_>) {
         let key = reply.key();
         let Some(incoming) = self.remove(key) else { return };
-        let precedence = incoming.precedence.max(reply.arrival.precedence);
+        let precedence = incoming.precedence().max(reply.arrival.precedence);
         let identity = remembered(key, &incoming, Ending::Delivered);
         self.deliver(reply.now, identity, precedence, incoming.data());
     }
@@ -381,6 +382,19 @@ impl Receiver {
         }
     }
 
+    /// Finished transfers that are remembered.
+    pub(super) fn finished(&self) -> &Finished {
+        &self.finished
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(super) fn stats(&self) -> Received {
+        self.stats
+    }
+
     /// The originator asks what has arrived.
     pub(super) fn handle_request(
         &mut self,
@@ -394,20 +408,20 @@ impl Receiver {
         let reply = Reply { now, config, arrival, ports, serial };
         if let Some(incoming) = self.all.get_mut(&reply.key()) {
             incoming.earn(REQUEST);
-            incoming.is_polled = true;
+            incoming.handle_poll();
             self.touch(&reply);
-            reply.owe(answers, Say::Partial, true);
+            reply.schedule(answers, Say::Partial, true);
             return;
         }
         let known = self.finished.get(now, (arrival.from, serial));
         match known.filter(|known| known.ports == ports) {
             Some(Remembered { ending: Ending::Delivered, .. }) => {
-                reply.owe(answers, Say::Complete, true);
+                reply.schedule(answers, Say::Complete, true);
             }
             Some(Remembered { ending: Ending::Aborted, .. }) => {
-                self.owe_stranger(&reply, answers, Say::AbortRequest, false);
+                self.schedule_stray(&reply, answers, Say::AbortRequest, false);
             }
-            None => self.owe_stranger(&reply, answers, Say::Partial, true),
+            None => self.schedule_stray(&reply, answers, Say::Partial, true),
         }
     }
 
@@ -417,7 +431,7 @@ impl Receiver {
         let Some(incoming) = self.all.get_mut(&key) else { return };
         incoming.touch(reply.now);
         let due = incoming.deadline(reply.config);
-        self.deadlines.set(&mut incoming.due, Some(due), key);
+        self.deadlines.set(incoming.noted_due(), Some(due), key);
     }
 
     /// Handles an originator that gives up; false if the transfer is unknown.
@@ -439,10 +453,7 @@ impl Receiver {
     /// The mask of arrived segments; an unknown transfer has none.
     pub(super) fn mask(&mut self, key: Key) -> MaskBuffer {
         match self.all.get_mut(&key) {
-            Some(incoming) => {
-                incoming.unanswered = 0;
-                incoming.mask()
-            }
+            Some(incoming) => incoming.mask(),
             None => MaskBuffer::new(1),
         }
     }
@@ -450,23 +461,24 @@ impl Receiver {
     pub(super) fn handle_timeout(&mut self, now: Time, config: &Config, answers: &mut Answers) {
         while let Some(key) = self.deadlines.take(now) {
             let Some(incoming) = self.all.get_mut(&key) else { continue };
-            incoming.due = None;
-            let arrival = Arrival { from: key.0, is_group: false, precedence: incoming.precedence };
+            *incoming.noted_due() = None;
+            let arrival =
+                Arrival { from: key.0, is_group: false, precedence: incoming.precedence() };
             let reply = Reply { now, config, arrival, ports: key.2, serial: key.1 };
-            if incoming.reminds(config) {
-                incoming.reminders += 1;
-                // A late reminder counts from the time at which it was due.
+            if incoming.may_report(config) {
+                incoming.handle_report();
+                // A late report counts from the time at which it was due.
                 let next = incoming.deadline(config).max(now + config.times.least_timeout);
-                self.deadlines.set(&mut incoming.due, Some(next), key);
+                self.deadlines.set(incoming.noted_due(), Some(next), key);
                 // No received segment calls for this answer, so invented transfers must not get three of them.
-                self.owe_stranger(&reply, answers, Say::Partial, false);
+                self.schedule_stray(&reply, answers, Say::Partial, false);
                 continue;
             }
             self.stats.given_up += 1;
             match config.profile {
                 Profile::Basic | Profile::Enhanced => {
                     self.give_up(now, key, Ending::Aborted);
-                    self.owe_stranger(&reply, answers, Say::AbortRequest, false);
+                    self.schedule_stray(&reply, answers, Say::AbortRequest, false);
                 }
                 // Its originator may still come back to it, and then begins anew.
                 Profile::Default | Profile::Early | Profile::Seed => _ = self.remove(key),
@@ -495,8 +507,8 @@ impl Receiver {
 
     fn remove(&mut self, key: Key) -> Option<Incoming> {
         let mut incoming = self.all.remove(&key)?;
-        self.deadlines.set(&mut incoming.due, None, key);
-        match incoming.place.take() {
+        self.deadlines.set(incoming.noted_due(), None, key);
+        match incoming.note_place(None) {
             Some((Stage::Begun, place)) => self.begun.remove(place),
             Some((Stage::Growing, place)) => self.growing.remove(place),
             None => {}
@@ -511,7 +523,7 @@ const REQUEST: usize = 12;
 
 fn remembered((source, serial, ports): Key, incoming: &Incoming, ending: Ending) -> Remembered {
     let fingerprint = incoming.first().map_or(0, fingerprint);
-    Remembered { source, serial, ports, last: incoming.last, fingerprint, ending }
+    Remembered { source, serial, ports, last: incoming.last(), fingerprint, ending }
 }
 
 /// What an answer follows from.
@@ -529,15 +541,15 @@ impl Reply<'_> {
         (self.arrival.from, self.serial, self.ports)
     }
 
-    fn owe(&self, answers: &mut Answers, say: Say, is_final: bool) {
+    fn schedule(&self, answers: &mut Answers, say: Say, is_final: bool) {
         let (about, answer) = self.answer(say, is_final);
-        answers.owe(self.now, self.config, about, answer, self.arrival.is_group);
+        answers.schedule(self.now, self.config, about, answer, self.arrival.is_group);
     }
 
-    fn owe_stranger(&self, answers: &mut Answers, say: Say, is_final: bool, is_known: bool) {
+    fn schedule_stray(&self, answers: &mut Answers, say: Say, is_final: bool, is_known: bool) {
         let (about, answer) = self.answer(say, is_final);
         let who = (is_known, self.arrival.is_group);
-        answers.owe_stranger(self.now, self.config, about, answer, who);
+        answers.schedule_stray(self.now, self.config, about, answer, who);
     }
 
     fn answer(&self, say: Say, is_final: bool) -> (About, Answer) {

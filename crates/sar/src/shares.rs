@@ -45,7 +45,7 @@ pub(super) struct Shares<K> {
 
 /// Names an entry until it is touched or removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Place {
+pub(super) struct EntryId {
     source: Source,
     age: u64,
 }
@@ -65,7 +65,7 @@ impl<K> Default for Shares<K> {
 
 impl<K: Copy> Shares<K> {
     /// Adds an entry, the youngest of all.
-    pub(super) fn insert(&mut self, source: Source, key: K, weight: u64) -> Place {
+    pub(super) fn insert(&mut self, source: Source, key: K, weight: u64) -> EntryId {
         let age = self.next;
         self.next += 1;
         self.entries.insert((source, age), (key, weight));
@@ -73,12 +73,12 @@ impl<K: Copy> Shares<K> {
         self.total += weight;
         let before = self.weights.get(&source).copied().unwrap_or(0);
         self.weigh(source, before, before + weight);
-        Place { source, age }
+        EntryId { source, age }
     }
 
     /// Removes an entry.
-    pub(super) fn remove(&mut self, place: Place) {
-        let Place { source, age } = place;
+    pub(super) fn remove(&mut self, place: EntryId) {
+        let EntryId { source, age } = place;
         let Some((_, weight)) = self.entries.remove(&(source, age)) else { return };
         self.by_age.remove(&age);
         self.total -= weight;

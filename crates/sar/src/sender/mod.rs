@@ -16,13 +16,12 @@ use super::message::{
     Arrival, Event, Failure, Message, MessageId, NotTaken, Options, Outcome, Precedence, Resume,
     Transmit,
 };
-use super::outgoing::{Next, Outgoing, Poll, Ready, Worth};
+use super::outgoing::{Destination, Next, Outgoing, Poll, Ready, Timed, Worth};
 use super::peers::Peers;
-use super::repair;
 use super::serials::Serials;
 use super::stats::{self, Messages, Sent};
 use super::waiting::{Queue, To, Turn, Waiting};
-use super::wire::{Body, Mask, Pdu, Ports, REPAIR_HEADER};
+use super::wire::{Mask, Ports};
 
 /// All messages to others.
 #[derive(Debug)]
@@ -52,10 +51,10 @@ pub(super) struct Sender {
     /// When to start messages that found no room before.
     start_at: Option<Time>,
     next_id: u64,
-    pub(super) events: VecDeque<Event>,
-    pub(super) messages: Messages,
-    pub(super) sent: Sent,
-    pub(super) answered: stats::Answered,
+    events: VecDeque<Event>,
+    messages: Messages,
+    sent: Sent,
+    answered: stats::Answered,
 }
 
 /// The shortest time that a serial number rests.
@@ -104,15 +103,14 @@ impl Sender {
         }
         while let Some(serial) = self.deadlines.take(now) {
             let Some(transfer) = self.transfers.get_mut(&serial) else { continue };
-            transfer.timing.due = None;
-            if transfer.timing.resume_at.is_some_and(|at| at <= now) {
-                transfer.timing.resume_at = None;
+            *transfer.noted_due() = None;
+            if transfer.resume(now) {
                 self.set_quiet(serial, false);
             }
             let Some(transfer) = self.transfers.get(&serial) else { continue };
-            if transfer.timing.expires.is_some_and(|at| at <= now) {
+            if transfer.has_expired(now) {
                 self.abandon_all(now, config, answers, serial, Outcome::Expired);
-            } else if transfer.timing.answer_by.is_some_and(|at| at <= now) {
+            } else if transfer.is_answer_late(now) {
                 self.handle_silence(now, config, answers, serial);
             } else {
                 self.refresh(config, serial);
@@ -135,7 +133,7 @@ impl Sender {
                 self.drop_waiting(now, config, turn, &waiting, Outcome::Cancelled);
             }
         }
-        let under_way = self.transfers.iter().filter(|(_, transfer)| transfer.id == id);
+        let under_way = self.transfers.iter().filter(|(_, transfer)| transfer.id() == id);
         for serial in under_way.map(|(serial, _)| *serial).collect::<Vec<_>>() {
             self.abandon_all(now, config, answers, serial, Outcome::Cancelled);
         }
@@ -216,7 +214,7 @@ impl Sender {
         let mut of_it: Vec<u16> = of_it.map(|(_, serial)| *serial).collect();
         if self.missing.remove(&address) {
             let late = self.transfers.iter().filter(|(_, transfer)| {
-                !transfer.is_quiet && transfer.persists(config) && transfer.is_late_at(address)
+                !transfer.is_quiet() && transfer.persists(config) && transfer.is_late_at(address)
             });
             of_it.extend(late.map(|(serial, _)| *serial));
         }
@@ -245,14 +243,13 @@ impl Sender {
     /// A transfer has nothing under way while its destinations do not answer.
     fn set_quiet(&mut self, serial: u16, is_quiet: bool) {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
-        if transfer.is_quiet == is_quiet {
+        if !transfer.set_quiet(is_quiet) {
             return;
         }
-        transfer.is_quiet = is_quiet;
-        let count = &mut self.counts[usize::from(transfer.precedence.level())];
+        let count = &mut self.counts[usize::from(transfer.precedence().level())];
         *count = if is_quiet { *count - 1 } else { *count + 1 };
-        for destination in &transfer.destinations {
-            let key = (destination.address, serial);
+        for destination in transfer.destinations() {
+            let key = (destination.address(), serial);
             match is_quiet && destination.is_open() {
                 true => self.quiet.insert(key),
                 false => self.quiet.remove(&key),
@@ -268,8 +265,8 @@ impl Sender {
             return;
         }
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
-        let mut left = transfer.destinations.iter().filter(|it| it.is_open());
-        let crowded = left.find(|it| self.peers.transfers(it.address) > 1).map(|it| it.address);
+        let is_crowded = |address: &IpAddr| self.peers.transfers(*address) > 1;
+        let crowded = transfer.open().map(Destination::address).find(is_crowded);
         if let Some(address) = crowded {
             self.suspend(now, config, serial, address);
             return;
@@ -292,11 +289,11 @@ impl Sender {
     /// A transfer waits in the queue until there are fewer to a destination.
     fn suspend(&mut self, now: Time, config: &Config, serial: u16, address: IpAddr) {
         let Some(transfer) = self.take_out(serial) else { return };
-        let turn = transfer.turn;
-        for destination in transfer.destinations.iter().filter(|it| it.is_open()) {
-            self.peers.end(now, destination.address);
-            if destination.address != address {
-                for turn in self.peers.take_parked(now, config, destination.address) {
+        let turn = transfer.turn();
+        for other in transfer.open().map(Destination::address) {
+            self.peers.end(now, other);
+            if other != address {
+                for turn in self.peers.take_parked(now, config, other) {
                     self.queue.unpark(turn);
                 }
             }
@@ -311,10 +308,10 @@ impl Sender {
     fn take_out(&mut self, serial: u16) -> Option<Outgoing> {
         self.set_quiet(serial, false);
         let mut transfer = self.transfers.remove(&serial)?;
-        self.deadlines.set(&mut transfer.timing.due, None, serial);
+        self.deadlines.set(transfer.noted_due(), None, serial);
         self.note_ready(&mut transfer, None, serial);
-        self.in_flight -= u64::from(transfer.timing.octets);
-        self.counts[usize::from(transfer.precedence.level())] -= 1;
+        self.in_flight -= u64::from(transfer.noted_octets());
+        self.counts[usize::from(transfer.precedence().level())] -= 1;
         Some(transfer)
     }
 
@@ -333,6 +330,15 @@ impl Sender {
 
     pub(super) fn peers(&self) -> usize {
         self.peers.len()
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Counters: of messages, of transmissions, and of answers.
+    pub(super) fn stats(&self) -> (Messages, Sent, stats::Answered) {
+        (self.messages, self.sent, self.answered)
     }
 
     fn tell(&mut self, id: MessageId, destination: IpAddr, outcome: Outcome) {
@@ -360,12 +366,10 @@ impl Sender {
         outcome: Outcome,
     ) {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
-        let destination = &mut transfer.destinations[index];
-        destination.close();
-        self.missing.remove(&destination.address);
-        self.quiet.remove(&(destination.address, serial));
-        let (id, address) = (transfer.id, destination.address);
-        transfer.list();
+        transfer.close(index);
+        let (id, address) = (transfer.id(), transfer.address(index));
+        self.missing.remove(&address);
+        self.quiet.remove(&(address, serial));
         self.tell(id, address, outcome);
         self.peers.end(now, address);
         for turn in self.peers.take_parked(now, config, address) {
@@ -383,12 +387,12 @@ impl Sender {
         outcome: Outcome,
     ) {
         let Some(transfer) = self.transfers.get(&serial) else { return };
-        let peer = transfer.destinations[index].address;
+        let peer = transfer.address(index);
         if transfer.last_sent() > 0 {
             let about = About { peer, serial, is_ours: true };
-            let (ports, precedence) = (transfer.ports, transfer.precedence);
+            let (ports, precedence) = (transfer.ports(), transfer.precedence());
             let answer = Answer { say: Say::AbortRequest, ports, is_final: false, precedence };
-            answers.owe(now, config, about, answer, false);
+            answers.schedule(now, config, about, answer, false);
         }
         self.conclude(now, config, serial, index, outcome);
     }
@@ -401,14 +405,14 @@ impl Sender {
         }
         let Some(transfer) = self.take_out(serial) else { return false };
         let timeouts = transfer
-            .destinations
+            .destinations()
             .iter()
-            .map(|destination| self.peers.timeout(config, destination.address, 0, false));
+            .map(|destination| self.peers.timeout(config, destination.address(), 0, false));
         let longest = timeouts.max().unwrap_or_default();
         let most = config.times.serial_rest;
         let rest = (longest * REST).max(LEAST_REST).min(most);
         // A message that was not acknowledged tells nothing of how long its segments are under way.
-        let rest = if transfer.is_acknowledged { rest } else { rest.max(LEAST_REST) };
+        let rest = if transfer.is_acknowledged() { rest } else { rest.max(LEAST_REST) };
         self.serials.release(now, serial, rest);
         true
     }
@@ -418,8 +422,8 @@ impl Sender {
         if config.profile != Profile::Default {
             return config.flow.credit;
         }
-        let credits = transfer.active().filter_map(|it| self.peers.get(it.address));
-        if transfer.active().any(|it| self.peers.is_silent(it.address)) {
+        let credits = transfer.active().filter_map(|it| self.peers.get(it.address()));
+        if transfer.active().any(|it| self.peers.is_silent(it.address())) {
             // One segment suffices to test whether the destination is back.
             return 1;
         }
@@ -435,7 +439,7 @@ impl Sender {
         let window = self.window(config, &transfer);
         let mut next = transfer.next(config, window);
         if next.is_none() && transfer.is_stuck() {
-            transfer.asks = true;
+            transfer.ask_all();
             next = Some(Next::Ask);
         }
         let ready = next.map(|next| match next {
@@ -443,22 +447,20 @@ impl Sender {
             Next::Ask | Next::AskOne(_) | Next::Repair(_) | Next::Segment { .. } => Ready::Again,
         });
         self.note_ready(&mut transfer, ready, serial);
-        let octets = transfer.octets();
-        self.in_flight = self.in_flight + u64::from(octets) - u64::from(transfer.timing.octets);
-        transfer.timing.octets = octets;
-        let answer_by = transfer.timing.answer_by.filter(|_| !transfer.polls.is_empty());
-        let due = earliest(answer_by, transfer.timing.expires);
-        let due = earliest(due, transfer.timing.resume_at);
-        self.deadlines.set(&mut transfer.timing.due, due, serial);
+        self.in_flight -= u64::from(transfer.noted_octets());
+        self.in_flight += u64::from(transfer.note_octets());
+        let due = transfer.deadline();
+        self.deadlines.set(transfer.noted_due(), due, serial);
         self.transfers.insert(serial, transfer);
     }
 
     fn note_ready(&mut self, transfer: &mut Outgoing, ready: Option<Ready>, serial: u16) {
-        if transfer.timing.ready == ready {
+        let before = transfer.note_ready(ready);
+        if before == ready {
             return;
         }
-        let key = (transfer.turn, serial);
-        match transfer.timing.ready {
+        let key = (transfer.turn(), serial);
+        match before {
             Some(Ready::Again) => _ = self.again.remove(&key),
             Some(Ready::New) => _ = self.new.remove(&key),
             None => {}
@@ -468,7 +470,6 @@ impl Sender {
             Some(Ready::New) => _ = self.new.insert(key),
             None => {}
         }
-        transfer.timing.ready = ready;
     }
 }
 
@@ -619,7 +620,7 @@ impl Sender {
 // Chooses the next segment: highest precedence first, retransmissions before new data.
 
 /// The factor between a round trip and the timeout of S/R Basic.
-const BASIC_PATIENCE: f64 = 2.2;
+const BASIC_TIMEOUT_FACTOR: f64 = 2.2;
 /// When messages may start for which sending another one made room: at once, but not in the same
 /// breath, because the driver stores what has started before it is sent.
 const SOON: Duration = Duration::from_nanos(1);
@@ -646,7 +647,7 @@ impl Sender {
         let asks = transfer.handle_sent(config, (window, is_held), next);
         let polls = asks && config.profile.polls();
         out.clear();
-        emit(&transfer, serial, next, polls, out);
+        transfer.emit(serial, next, polls, out);
         match next {
             Next::Ask | Next::AskOne(_) => self.sent.requests += 1,
             Next::Repair(_) => self.sent.repairs += 1,
@@ -656,18 +657,18 @@ impl Sender {
         self.sent.octets += out.len() as u64;
         if asks {
             transfer.handle_asked(now, next, self.in_flight);
-            transfer.timing.answer_by = Some(now + self.patience(config, &transfer));
+            transfer.expect_answers_by(now + self.answer_timeout(config, &transfer));
         }
         if let Next::AskOne(index) = next {
             transfer.handle_asked_one(now, index);
-            transfer.timing.answer_by = Some(now + self.patience(config, &transfer));
+            transfer.expect_answers_by(now + self.answer_timeout(config, &transfer));
         }
         if config.flow.spacing > Duration::ZERO {
             self.paced_until = Some(now + config.flow.spacing);
         }
-        let transmit = addressed(&transfer, next);
-        let is_done = !transfer.is_acknowledged && transfer.has_sent_all();
-        let count = transfer.destinations.len();
+        let transmit = transfer.addressed(next);
+        let is_done = !transfer.is_acknowledged() && transfer.has_sent_all();
+        let count = transfer.destinations().len();
         self.transfers.insert(serial, transfer);
         if is_done {
             for index in 0..count {
@@ -695,31 +696,26 @@ impl Sender {
     fn has_queue(&self, serial: u16, segments: u64) -> bool {
         let Some(transfer) = self.transfers.get(&serial) else { return false };
         let queue = u64::from(self.room.octets());
-        let most = match transfer.precedence >= Precedence::IMMEDIATE {
+        let most = match transfer.precedence() >= Precedence::IMMEDIATE {
             true => queue,
             false => queue - queue / 4,
         };
         let more = segments * u64::from(transfer.segment_octets());
         let is_first = segments == 1 && self.in_flight == 0;
-        !transfer.is_acknowledged || is_first || self.in_flight + more <= most
+        !transfer.is_acknowledged() || is_first || self.in_flight + more <= most
     }
 
-    /// How long answers are waited for.
-    fn patience(&self, config: &Config, transfer: &Outgoing) -> Duration {
+    /// How long to wait for answers to a question that is sent now.
+    fn answer_timeout(&self, config: &Config, transfer: &Outgoing) -> Duration {
         let times = &config.times;
-        let timing = &transfer.timing;
         if config.profile == Profile::Basic {
-            let trip = match (timing.rounds, timing.largest) {
-                (0, _) => times.round_trip,
-                (_, None) => times.round_trip * u32::from(config.flow.credit),
-                (_, Some(largest)) => largest,
-            };
-            return trip.mul_f64(BASIC_PATIENCE).min(times.most_timeout);
+            let trip = transfer.basic_round_trip(config);
+            return trip.mul_f64(BASIC_TIMEOUT_FACTOR).min(times.most_timeout);
         }
-        let is_retry = timing.timeouts > 0;
+        let is_retry = transfer.is_retry();
         let timeouts = transfer.asked().map(|destination| {
-            let address = destination.address;
-            let timeout = self.peers.timeout(config, address, transfer.outstanding, is_retry);
+            let address = destination.address();
+            let timeout = self.peers.timeout(config, address, transfer.outstanding(), is_retry);
             let factor = self.peers.get(address).map_or(1.0, |it| it.burden(self.in_flight));
             match config.profile {
                 Profile::Default => timeout.mul_f64(factor).min(times.most_timeout),
@@ -727,47 +723,9 @@ impl Sender {
             }
         });
         let is_spread =
-            config.profile.slides() && transfer.is_shared() && transfer.alone.is_empty();
+            config.profile.slides() && transfer.is_shared() && transfer.is_asked_together();
         let spread = if is_spread { times.spread } else { Duration::ZERO };
         timeouts.max().unwrap_or_default() + spread
-    }
-}
-
-fn emit(transfer: &Outgoing, serial: u16, next: Next, polls: bool, out: &mut Vec<u8>) {
-    let symbol;
-    let body = match next {
-        Next::Ask | Next::AskOne(_) => Body::AckRequest { last_sent: transfer.last_sent() },
-        Next::Repair(cover) => {
-            let (data, segment) = transfer.content();
-            let mut sum = Vec::with_capacity(REPAIR_HEADER + segment);
-            repair::encode(serial, &cover, data, segment, &mut sum);
-            symbol = sum;
-            Body::Repair { polls, cover, symbol: &symbol }
-        }
-        Next::Segment { place, .. } => {
-            let is_acknowledged = transfer.is_acknowledged;
-            Body::Data { is_acknowledged, polls, place, data: transfer.segment(place) }
-        }
-    };
-    Pdu { ports: transfer.ports, serial, body }.emit(out);
-}
-
-/// To the group while it is for several.
-fn addressed(transfer: &Outgoing, next: Next) -> Transmit {
-    if let Next::AskOne(index) = next {
-        let (to, precedence) = (transfer.destinations[index].address, transfer.precedence);
-        return Transmit { to, precedence, listed: None };
-    }
-    let mut active = transfer.active().map(|destination| destination.address);
-    let (first, second) = (active.next(), active.next());
-    let precedence = transfer.precedence;
-    match (transfer.via, first, second) {
-        (Some(to), _, Some(_)) => Transmit { to, precedence, listed: transfer.listed.clone() },
-        // An existing transfer always has an active destination.
-        (_, first, _) => {
-            let to = first.unwrap_or(transfer.destinations[0].address);
-            Transmit { to, precedence, listed: None }
-        }
     }
 }
 
@@ -778,7 +736,7 @@ const MOST_PAUSE: u8 = 16;
 
 /// An answer as it arrived.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answered {
+pub(crate) struct AnswerFrom {
     pub(crate) arrival: Arrival,
     pub(crate) ports: Ports,
     pub(crate) serial: u16,
@@ -791,7 +749,7 @@ impl Sender {
         now: Time,
         config: &Config,
         answers: &mut Answers,
-        from: Answered,
+        from: AnswerFrom,
         (mask, is_final): (&Mask<'_>, bool),
     ) {
         self.answered.partial += 1;
@@ -808,13 +766,13 @@ impl Sender {
             let ports = from.ports.swapped();
             let answer = Answer { say: Say::AbortRequest, ports, is_final: false, precedence };
             let is_known = self.has_answered(peer);
-            answers.owe_stranger(now, config, about, answer, (is_known, false));
+            answers.schedule_stray(now, config, about, answer, (is_known, false));
             return;
         };
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
-        let had_answered = transfer.destinations[index].has_answered;
+        let had_answered = transfer.destinations()[index].has_answered();
         // A receiver's unsolicited report may be older than the question.
-        let is_answer = !config.profile.polls() || is_final && transfer.polls.settle(mask);
+        let is_answer = !config.profile.polls() || is_final && transfer.settle(mask);
         match transfer.handle_mask(index, mask, is_answer) {
             Worth::Forged => {
                 self.answered.forged += 1;
@@ -824,8 +782,7 @@ impl Sender {
             Worth::Nothing => return,
             Worth::Taken => {}
         }
-        transfer.list();
-        let poll = transfer.polls.first().copied();
+        let poll = transfer.oldest_poll();
         self.set_quiet(serial, false);
         self.revive(now, config, from.arrival.from);
         if let Some(transfer) = self.transfers.get_mut(&serial).filter(|it| it.persists(config)) {
@@ -844,7 +801,7 @@ impl Sender {
         now: Time,
         config: &Config,
         answers: &mut Answers,
-        from: Answered,
+        from: AnswerFrom,
     ) {
         self.answered.complete += 1;
         let serial = from.serial;
@@ -860,7 +817,7 @@ impl Sender {
             self.answered.forged += 1;
             return;
         };
-        let poll = transfer.polls.last().copied();
+        let poll = transfer.latest_poll();
         self.measure(now, config, from, poll);
         self.set_quiet(serial, false);
         self.revive(now, config, from.arrival.from);
@@ -877,7 +834,7 @@ impl Sender {
         now: Time,
         config: &Config,
         answers: &mut Answers,
-        from: Answered,
+        from: AnswerFrom,
     ) -> bool {
         let Some(index) = self.destination(&from) else { return false };
         self.answered.aborts += 1;
@@ -890,45 +847,38 @@ impl Sender {
     }
 
     /// Whether ports have changed places, as in an answer of ours.
-    pub(crate) fn is_answer(&self, from: &Answered) -> bool {
-        self.transfers.get(&from.serial).is_some_and(|it| it.ports == from.ports.swapped())
+    pub(crate) fn is_answer(&self, from: &AnswerFrom) -> bool {
+        self.transfers.get(&from.serial).is_some_and(|it| it.ports() == from.ports.swapped())
     }
 
     /// Finds the transfer and destination of an answer, if any matches. The standard does not say whether ports change
     /// places in an answer; both orders are accepted.
-    fn destination(&self, from: &Answered) -> Option<usize> {
+    fn destination(&self, from: &AnswerFrom) -> Option<usize> {
         let transfer = self.transfers.get(&from.serial)?;
-        let has_ports = [from.ports, from.ports.swapped()].contains(&transfer.ports);
-        let is_known = has_ports && transfer.is_acknowledged && transfer.last_sent() > 0;
+        let has_ports = [from.ports, from.ports.swapped()].contains(&transfer.ports());
+        let is_known = has_ports && transfer.is_acknowledged() && transfer.last_sent() > 0;
         transfer.find(from.arrival.from).filter(|_| is_known)
     }
 
     /// The answer to a question that was asked once tells the round trip.
-    fn measure(&mut self, now: Time, config: &Config, from: Answered, poll: Option<Poll>) {
-        let Answered { arrival: Arrival { from: address, .. }, serial, .. } = from;
+    fn measure(&mut self, now: Time, config: &Config, from: AnswerFrom, poll: Option<Poll>) {
+        let AnswerFrom { arrival: Arrival { from: address, .. }, serial, .. } = from;
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
-        transfer.timing.timeouts = 0;
-        let place = transfer.find(address);
-        let alone = place.and_then(|index| transfer.destinations[index].asked_alone.take());
-        if let (Some(at), Some(Poll { load, .. })) = (alone, poll) {
-            _ = self.peers.measure(now, config, address, (now.since(at), load));
-            return;
-        }
-        let Some(Poll { at, load, is_clean, .. }) = poll else { return };
-        let trip = now.since(at);
-        if !is_clean {
-            if let Some(first) = transfer.timing.asked_at {
-                self.peers.measure_repeated(now, config, address, (now.since(first), load));
+        match transfer.time_answer(now, address, poll) {
+            Timed::Alone { trip, load } => {
+                _ = self.peers.measure(now, config, address, (trip, load));
+                return;
             }
-            return;
-        }
-        if transfer.timing.rounds > 0 {
-            let largest = transfer.timing.largest.unwrap_or_default();
-            transfer.timing.largest = Some(largest.max(trip));
-        }
-        let arrived = transfer.timing.octets;
-        if let Some(trip) = self.peers.measure(now, config, address, (trip, load)) {
-            self.room.handle_trip(now, config, trip, (load, arrived));
+            Timed::Nothing => return,
+            Timed::Repeated { most, load } => {
+                self.peers.measure_repeated(now, config, address, (most, load));
+                return;
+            }
+            Timed::Clean { trip, load, octets } => {
+                if let Some(trip) = self.peers.measure(now, config, address, (trip, load)) {
+                    self.room.handle_trip(now, config, trip, (load, octets));
+                }
+            }
         }
         for turn in self.peers.take_parked(now, config, address) {
             self.queue.unpark(turn);
@@ -937,16 +887,9 @@ impl Sender {
 
     /// Goes on after an answer.
     fn advance(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
-        if let Some(transfer) = self.transfers.get_mut(&serial) {
-            let before = transfer.outstanding;
-            transfer.count_outstanding();
-            transfer.prune();
-            let arrived = before.saturating_sub(transfer.outstanding);
-            if !transfer.polls.is_empty() && !transfer.is_over() && transfer.is_answered() {
-                self.complete_round(now, config, answers, (serial, arrived));
-            } else if transfer.alone.is_done(&transfer.destinations) {
-                transfer.alone.plan(&transfer.destinations);
-            }
+        let arrived = self.transfers.get_mut(&serial).and_then(Outgoing::handle_answered);
+        if let Some(arrived) = arrived {
+            self.complete_round(now, config, answers, (serial, arrived));
         }
         if self.transfers.get(&serial).is_some_and(Outgoing::has_only_parked) {
             self.wait_for(now, config, answers, serial);
@@ -966,9 +909,9 @@ impl Sender {
         (serial, arrived): (u16, u16),
     ) {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
-        transfer.timing.rounds += 1;
+        transfer.finish_round();
         for destination in transfer.active() {
-            let Some(peer) = self.peers.get_mut(destination.address) else { continue };
+            let Some(peer) = self.peers.get_mut(destination.address()) else { continue };
             let flow = &config.flow;
             let lacked = transfer.lacked(destination);
             match u32::from(lacked) * 3 > u32::from(peer.credit()) {
@@ -986,11 +929,11 @@ impl Sender {
         if !hopeless.is_empty() && transfer.persists(config) {
             let times = transfer.stall();
             let waits = transfer.active().map(|it| {
-                let timeout = self.peers.timeout(config, it.address, 0, false);
+                let timeout = self.peers.timeout(config, it.address(), 0, false);
                 timeout.saturating_mul(1 << times.min(MOST_PAUSE))
             });
             let pause = waits.max().unwrap_or_default().min(config.times.most_timeout);
-            transfer.timing.resume_at = Some(now + pause);
+            transfer.pause_until(now + pause);
             transfer.count_outstanding();
             self.set_quiet(serial, true);
             return;
@@ -1009,51 +952,46 @@ impl Sender {
     fn handle_silence(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
         self.sent.timeouts += 1;
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
-        if !transfer.is_quiet {
+        if !transfer.is_quiet() {
             // Whoever has been dead for long tells nothing of the way to others.
             self.room.handle_silence(config);
         }
-        transfer.timing.timeouts += 1;
-        transfer.timing.answer_by = None;
+        transfer.handle_silence();
         // Group members that have the whole message have answered too.
         let is_any_done = config.profile == Profile::Default
             && transfer.is_shared()
-            && transfer.destinations.iter().any(|destination| !destination.is_open());
-        let is_any_answered =
-            is_any_done || transfer.active().any(|destination| destination.has_answered);
+            && transfer.destinations().iter().any(|destination| !destination.is_open());
+        let is_any_answered = is_any_done || transfer.active().any(Destination::has_answered);
         let most = config.retries.requests;
         // Answers of many destinations collide, so silence of one destination proves nothing.
-        let is_telling = !transfer.is_shared() || !transfer.alone.is_empty() || transfer.is_quiet;
+        let is_telling =
+            !transfer.is_shared() || !transfer.is_asked_together() || transfer.is_quiet();
         let mut silent = Vec::new();
-        for (index, destination) in transfer.destinations.iter().enumerate() {
-            if !destination.is_silent() || !transfer.alone.concerns(index) {
-                continue;
-            }
-            if let Some(peer) = self.peers.get_mut(destination.address)
+        for (index, destination) in transfer.unanswered() {
+            if let Some(peer) = self.peers.get_mut(destination.address())
                 && (is_telling || config.profile != Profile::Default)
             {
                 peer.back_off(now, config.flow.credit);
             }
-            if destination.requests >= most {
+            if destination.requests() >= most {
                 silent.push(index);
             }
-            let asked_at = transfer.polls.first().map(|poll| poll.at);
+            let asked_at = transfer.polled_at();
             if transfer.persists(config)
-                && asked_at.is_some_and(|at| self.peers.is_unheard(destination.address, at))
+                && asked_at.is_some_and(|at| self.peers.is_unheard(destination.address(), at))
             {
-                self.missing.insert(destination.address);
+                self.missing.insert(destination.address());
             }
         }
         if !silent.is_empty() && transfer.persists(config) {
             let mut fallen = Vec::new();
             for index in silent {
-                let address = transfer.destinations[index].address;
+                let address = transfer.address(index);
                 if self.peers.silence(address) {
                     fallen.push(address);
                 }
-                transfer.destinations[index].park();
+                transfer.park(index);
             }
-            transfer.list();
             let is_waiting = transfer.has_only_parked();
             for address in fallen {
                 self.leave_to(now, config, serial, address);
@@ -1077,16 +1015,15 @@ impl Sender {
             self.complete_round(now, config, answers, (serial, 0));
         } else if is_any_answered && config.profile == Profile::Default {
             // A short question finds the missing segments, instead of sending everything again.
-            transfer.alone.plan(&transfer.destinations);
+            transfer.ask_alone();
         } else if is_any_answered {
             self.repeat(now, config, answers, serial);
         } else {
             // Resending a message of one segment is as quick as asking for an answer.
             let is_quick = config.profile == Profile::Default && transfer.is_single();
-            transfer.polls.clear();
             match config.profile == Profile::Seed || is_quick {
                 true => transfer.plan_all(),
-                false => transfer.asks = true,
+                false => transfer.ask_all(),
             }
         }
         // Those that were left may have been given up just now.
@@ -1104,10 +1041,10 @@ impl Sender {
         serial: u16,
         outcome: Outcome,
     ) {
-        let count = self.transfers.get(&serial).map_or(0, |it| it.destinations.len());
+        let count = self.transfers.get(&serial).map_or(0, |it| it.destinations().len());
         for index in 0..count {
             let is_open =
-                self.transfers.get(&serial).is_some_and(|it| it.destinations[index].is_open());
+                self.transfers.get(&serial).is_some_and(|it| it.destinations()[index].is_open());
             if is_open {
                 self.abandon(now, config, answers, (serial, index), outcome);
             }
