@@ -10,8 +10,10 @@ use base::tcp::{Flags, HEADER, MAX_SACK_BLOCKS, Options, SackBlocks, Segment, Ti
 use base::time::{Time, earliest};
 
 use super::config::{Config, KeepAlive, Limit};
-use super::event::{Event, Events, State, TimedOut};
-use super::receiver::{Due, MAX_SHIFT, Receiver};
+#[cfg(test)]
+use super::congestion::Window;
+use super::event::{Event, State, TimedOut};
+use super::receiver::{MAX_SHIFT, Receiver};
 use super::sender::{Acknowledgement, Kind, Next, Plan, Progress, Sender, Wait};
 use super::seq::Seq;
 use super::stats::Stats;
@@ -35,14 +37,14 @@ pub struct Connection {
     remote: SocketAddr,
     state: State,
     agreed: Agreed,
-    pub(super) sender: Sender,
+    sender: Sender,
     receiver: Receiver,
     timers: Timers,
     events: Events,
     stats: Stats,
     path_mtu: usize,
     peer_mss: u16,
-    pub(super) clock: Clock,
+    clock: Clock,
     /// `close` was called before the handshake was over.
     is_close_pending: bool,
     due: Special,
@@ -165,8 +167,8 @@ impl Connection {
     /// unreachable refuses one still opening.
     pub fn handle_icmp(&mut self, now: Time, error: icmp::Error, seq: u32) {
         self.stats.received.icmp_errors += 1;
-        let place = self.sender.una.nearest(seq);
-        if place < self.sender.una || place >= self.sender.max {
+        let place = self.sender.una().nearest(seq);
+        if place < self.sender.una() || place >= self.sender.max() {
             return;
         }
         match error {
@@ -203,7 +205,7 @@ impl Connection {
 
     /// Takes octets that arrived; returns how many there were.
     pub fn read(&mut self, buffer: &mut [u8]) -> usize {
-        self.receiver.reassembly.read(buffer)
+        self.receiver.read(buffer)
     }
 
     /// Sends no more after what is written; reading goes on until the peer closes too.
@@ -231,7 +233,7 @@ impl Connection {
             | State::FinWait2
             | State::SynReceived
             | State::Closing
-            | State::LastAck => self.owe_reset(),
+            | State::LastAck => self.schedule_reset(),
             State::Closed | State::SynSent | State::TimeWait => {}
         }
         if self.state != State::Closed {
@@ -278,49 +280,49 @@ impl Connection {
     /// The congestion window, in octets.
     #[must_use]
     pub fn cwnd(&self) -> u64 {
-        self.sender.window.cwnd
+        self.sender.window().cwnd
     }
 
     /// The slow-start threshold, in octets.
     #[must_use]
     pub fn ssthresh(&self) -> u64 {
-        self.sender.window.ssthresh
+        self.sender.window().ssthresh
     }
 
     /// Octets of payload in a full segment.
     #[must_use]
     pub fn mss(&self) -> u64 {
-        self.sender.window.mss
+        self.sender.window().mss
     }
 
     /// The window that the peer offers, in octets.
     #[must_use]
     pub fn peer_window(&self) -> u64 {
-        self.sender.offered.wnd
+        self.sender.peer_window()
     }
 
     /// The smoothed round-trip time, once known.
     #[must_use]
     pub fn srtt(&self) -> Option<Duration> {
-        self.sender.rtt.srtt()
+        self.sender.rtt().srtt()
     }
 
     /// The smoothed deviation of the round-trip time, once known.
     #[must_use]
     pub fn rttvar(&self) -> Option<Duration> {
-        self.sender.rtt.rttvar()
+        self.sender.rtt().rttvar()
     }
 
     /// The present retransmission timeout, including back-off.
     #[must_use]
     pub fn rto(&self) -> Duration {
-        self.sender.rtt.rto()
+        self.sender.rtt().rto()
     }
 
     /// Places of the sequence space that are sent and not acknowledged.
     #[must_use]
     pub fn flight_size(&self) -> u64 {
-        self.sender.max.since(self.sender.una)
+        self.sender.max().since(self.sender.una())
     }
 
     /// Octets, and FIN, that are queued and were never sent.
@@ -338,13 +340,24 @@ impl Connection {
     /// Octets that `read` would give.
     #[must_use]
     pub fn readable(&self) -> usize {
-        self.receiver.reassembly.readable()
+        self.receiver.readable()
+    }
+
+    #[cfg(test)]
+    pub(super) fn window_mut(&mut self) -> &mut Window {
+        self.sender.window_mut()
+    }
+
+    /// Our timestamp at a time.
+    #[cfg(test)]
+    pub(super) fn timestamp(&self, at: Time) -> u32 {
+        self.clock.show(at)
     }
 
     /// Whether a loss detected by acknowledgements is being repaired.
     #[must_use]
     pub fn is_recovering(&self) -> bool {
-        self.sender.reaction.is_repairing()
+        self.sender.is_repairing()
     }
 
     /// Our SYN is acknowledged and so is the peer's: data may flow.
@@ -370,34 +383,38 @@ impl Connection {
         let clock = self.clock;
         let is_echoed = |at: Time| echo == Some(clock.show(at));
         let progress = self.sender.handle_ack(now, report, is_echoed, &mut self.stats.feedback);
-        self.stats.finding = self.sender.controller.finding();
+        self.stats.finding = self.sender.finding();
         match progress {
             Progress::Acked { restarts_timer } => {
-                self.timers.patience.reset(now);
+                self.timers.retries.reset(now);
                 if !self.sender.is_outstanding() {
                     self.timers.rto = None;
                 } else if restarts_timer {
-                    self.timers.rto = Some(now + self.sender.rtt.rto());
+                    self.timers.rto = Some(now + self.sender.rtt().rto());
                 }
                 if self.is_write_blocked && self.sender.free() > 0 {
                     self.is_write_blocked = false;
                     self.events.writable = true;
                 }
             }
-            Progress::Lost => self.timers.rto = Some(now + self.sender.rtt.rto()),
+            Progress::Lost => self.timers.rto = Some(now + self.sender.rtt().rto()),
             Progress::None => {}
         }
     }
 
     /// The connection is over.
     fn end(&mut self, event: Event) {
+        self.end_after_acks(event);
+        self.receiver.cancel_acks();
+    }
+
+    /// The connection is over, but for acknowledgements that are due.
+    fn end_after_acks(&mut self, event: Event) {
         self.state = State::Closed;
         self.timers.stop();
         self.sender.discard();
         self.due.syn = false;
         self.due.probe = None;
-        self.receiver.due = Due::Never;
-        self.receiver.duplicates_due = 0;
         self.events.end.get_or_insert(event);
     }
 
@@ -407,15 +424,15 @@ impl Connection {
             State::SynReceived | State::SynSent => TimedOut::Connecting,
             _ => TimedOut::Data,
         };
-        self.owe_reset();
+        self.schedule_reset();
         self.end(Event::TimedOut(reason));
     }
 
     /// The peer shall hear that the connection is over.
-    fn owe_reset(&mut self) {
+    fn schedule_reset(&mut self) {
         let ack = (self.state != State::SynSent).then(|| self.receiver.next().wire());
         if ack.is_some() {
-            self.due.reset = Some((self.sender.max.wire(), ack));
+            self.due.reset = Some((self.sender.max().wire(), ack));
         }
     }
 
@@ -428,7 +445,7 @@ impl Connection {
         if count < self.config.challenge_acks_per_s.max(1) {
             self.challenges = Challenges { since, count: count + 1 };
             self.stats.sent.challenge_acks += 1;
-            self.receiver.due = Due::Now;
+            self.receiver.schedule_ack();
         } else {
             self.stats.sent.challenge_acks_held += 1;
         }
@@ -473,8 +490,8 @@ impl Connection {
     /// RFC 9293, 3.10.7.3.
     fn handle_in_syn_sent(&mut self, now: Time, segment: &Segment<'_>) {
         let flags = segment.flags;
-        let ack = self.sender.una.nearest(segment.ack);
-        let is_acked = flags.has(Flags::ACK) && ack > self.sender.una && ack <= self.sender.max;
+        let ack = self.sender.una().nearest(segment.ack);
+        let is_acked = flags.has(Flags::ACK) && ack > self.sender.una() && ack <= self.sender.max();
         if flags.has(Flags::ACK) && !is_acked {
             self.stats.received.bad_acks += 1;
             self.refuse(segment);
@@ -501,7 +518,7 @@ impl Connection {
         }
         self.take_segment_ack(now, segment, ack, false);
         self.establish(now);
-        self.receiver.due = Due::Now;
+        self.receiver.schedule_ack();
         let after_syn = self.receiver.next();
         self.take_payload(now, segment, after_syn);
     }
@@ -547,7 +564,7 @@ impl Connection {
         }
         if self.take_acknowledgement(now, segment, seq) {
             if is_first_syn {
-                self.receiver.due = Due::Now;
+                self.receiver.schedule_ack();
             }
             self.take_payload(now, segment, seq);
         }
@@ -566,9 +583,9 @@ impl Connection {
             self.stats.received.paws_drops += 1;
             if segment.payload.is_empty() {
                 // Most likely an acknowledgement that another overtook.
-                self.receiver.due = Due::Now;
+                self.receiver.schedule_ack();
             } else {
-                self.receiver.owe_duplicate();
+                self.receiver.schedule_duplicate();
             }
             return false;
         }
@@ -586,7 +603,7 @@ impl Connection {
         if is_closed && !flags.has(Flags::SYN) {
             if len > 0 && !flags.has(Flags::RST) {
                 self.stats.received.out_of_window += 1;
-                self.receiver.due = Due::Now;
+                self.receiver.schedule_ack();
             }
             return true;
         }
@@ -629,29 +646,31 @@ impl Connection {
 
     /// Fifth check: the acknowledgement. Returns whether the payload is to be looked at.
     fn take_acknowledgement(&mut self, now: Time, segment: &Segment<'_>, seq: Seq) -> bool {
-        let ack = self.sender.una.nearest(segment.ack);
+        let ack = self.sender.una().nearest(segment.ack);
         if self.state == State::SynReceived {
-            if ack <= self.sender.una || ack > self.sender.max {
+            if ack <= self.sender.una() || ack > self.sender.max() {
                 self.stats.received.bad_acks += 1;
                 self.refuse(segment);
                 return false;
             }
             self.take_segment_ack(now, segment, ack, false);
             self.establish(now);
-        } else if ack > self.sender.max || ack + self.sender.offered.max_wnd < self.sender.una {
+        } else if ack > self.sender.max()
+            || ack + self.sender.largest_peer_window() < self.sender.una()
+        {
             // RFC 5961, 5.
             self.stats.received.bad_acks += 1;
             self.challenge(now);
             return false;
-        } else if ack >= self.sender.una {
+        } else if ack >= self.sender.una() {
             let wnd = u64::from(segment.window) << self.agreed.peer_shift;
             let is_new_window = self.sender.set_window(seq, ack, wnd);
             let is_bare =
                 !is_new_window && segment.payload.is_empty() && !segment.flags.has(Flags::FIN);
             self.take_segment_ack(now, segment, ack, is_bare);
-            if self.sender.is_probing() || self.sender.offered.wnd == 0 {
+            if self.sender.is_probing() || self.sender.peer_window() == 0 {
                 // The peer lives, its window is closed: no reason to give up (RFC 1122, 4.2.2.17).
-                self.timers.patience.reset(now);
+                self.timers.retries.reset(now);
             }
         }
         if segment.flags.has(Flags::ECE) && self.agreed.ecn && self.sender.handle_echo(now) {
@@ -667,7 +686,7 @@ impl Connection {
             let is_scaled = !segment.flags.has(Flags::SYN);
             let shift = if is_scaled { self.agreed.peer_shift } else { 0 };
             let seq = self.receiver.next();
-            self.sender.offered.start(seq, ack, u64::from(segment.window) << shift);
+            self.sender.start_window(seq, ack, u64::from(segment.window) << shift);
         }
         let timestamps = segment.options.timestamps.filter(|_| self.agreed.timestamps);
         // A timestamp from the future is no echo of ours.
@@ -706,18 +725,14 @@ impl Connection {
     fn take_payload(&mut self, now: Time, segment: &Segment<'_>, seq: Seq) {
         let flags = segment.flags;
         if self.agreed.ecn {
-            if flags.has(Flags::CWR) {
-                self.receiver.echo = false;
-            }
-            if segment.is_congestion_marked() {
-                self.stats.received.ecn_marks += 1;
-                self.receiver.echo = true;
-            }
+            let is_marked = segment.is_congestion_marked();
+            self.stats.received.ecn_marks += u64::from(is_marked);
+            self.receiver.take_ecn(flags.has(Flags::CWR), is_marked);
         }
         let is_open = matches!(self.state, State::Established | State::FinWait1 | State::FinWait2);
         if !is_open {
             if flags.has(Flags::FIN) {
-                self.receiver.due = Due::Now;
+                self.receiver.schedule_ack();
                 if self.state == State::TimeWait {
                     self.timers.time_wait = Some(now + self.config.time_wait);
                 }
@@ -760,9 +775,7 @@ impl Connection {
         self.state = State::TimeWait;
         self.timers.stop();
         if self.config.time_wait.is_zero() {
-            let due = (self.receiver.due, self.receiver.duplicates_due);
-            self.end(Event::Closed);
-            (self.receiver.due, self.receiver.duplicates_due) = due;
+            self.end_after_acks(Event::Closed);
         } else {
             self.timers.time_wait = Some(now + self.config.time_wait);
         }
@@ -808,7 +821,7 @@ impl Connection {
     }
 
     fn poll_data(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
-        if self.receiver.duplicates_due > 0 {
+        if self.receiver.has_duplicate_due() {
             self.emit_ack(now, out);
             return true;
         }
@@ -844,9 +857,7 @@ impl Connection {
 
     fn poll_ack(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         let receiver = &self.receiver;
-        let is_due = receiver.duplicates_due > 0
-            || receiver.due == Due::Now
-            || (self.takes_data() && receiver.has_news());
+        let is_due = receiver.is_ack_due() || (self.takes_data() && receiver.has_news());
         if is_due {
             self.emit_ack(now, out);
             return true;
@@ -875,7 +886,7 @@ impl Connection {
             .with(Flags::ACK, is_answer)
             .with(Flags::ECE, ecn)
             .with(Flags::CWR, ecn && !is_answer);
-        let shift = super::receiver::Receiver::shift_for(&self.config);
+        let shift = Receiver::shift_for(&self.config);
         let options = Options {
             mss: Some(self.announced_mss()),
             window_scale: agreed.scaling.then_some(shift),
@@ -890,20 +901,20 @@ impl Connection {
         self.stats.sent.retransmissions += u64::from(self.is_syn_repeated);
         self.send(Segment { seq, ack, flags, window, options, ..self.blank() }, out);
         self.sender.sent_syn(now);
-        self.timers.rto.get_or_insert(now + self.sender.rtt.rto());
+        self.timers.rto.get_or_insert(now + self.sender.rtt().rto());
         if is_answer {
             self.receiver.acked();
         }
     }
 
     fn emit_data(&mut self, now: Time, plan: Plan, out: &mut Vec<u8>) {
-        let is_new = plan.seq >= self.sender.max;
+        let is_new = plan.seq >= self.sender.max();
         let is_last = plan.seq + plan.len as u64 == self.sender.data_end();
         let flags = Flags::ACK
             .with(Flags::PSH, is_last && plan.len > 0)
             .with(Flags::FIN, plan.fin)
             .with(Flags::CWR, self.reduced && is_new)
-            .with(Flags::ECE, self.receiver.echo);
+            .with(Flags::ECE, self.receiver.echo());
         // Neither retransmissions nor probes are marked (RFC 3168, 6.1.5 and 6.1.6).
         let is_marked = self.agreed.ecn && is_new && plan.len > 0 && plan.kind == Kind::New;
         if is_new {
@@ -931,22 +942,21 @@ impl Connection {
         self.sender.sent(now, plan, &mut self.stats.sent);
         if self.sender.is_outstanding() {
             self.timers.stop_probing();
-            self.timers.rto.get_or_insert(now + self.sender.rtt.rto());
+            self.timers.rto.get_or_insert(now + self.sender.rtt().rto());
         }
     }
 
     fn emit_ack(&mut self, now: Time, out: &mut Vec<u8>) {
-        self.receiver.duplicates_due = self.receiver.duplicates_due.saturating_sub(1);
         self.stats.sent.acks += 1;
-        let seq = self.sender.nxt.wire();
+        let seq = self.sender.nxt().wire();
         self.emit_bare(now, seq, out);
-        self.receiver.acked();
+        self.receiver.sent_pure_ack();
     }
 
     /// A segment before the window, that the peer must answer (RFC 9293, 3.8.4).
     fn emit_idle_probe(&mut self, now: Time, out: &mut Vec<u8>) {
         self.stats.sent.keep_alive_probes += 1;
-        let seq = (self.sender.una - 1).wire();
+        let seq = (self.sender.una() - 1).wire();
         self.emit_bare(now, seq, out);
     }
 
@@ -955,7 +965,7 @@ impl Connection {
         let segment = Segment {
             seq,
             ack: self.receiver.next().wire(),
-            flags: Flags::ACK.with(Flags::ECE, self.receiver.echo),
+            flags: Flags::ACK.with(Flags::ECE, self.receiver.echo()),
             window: self.receiver.advertise(),
             options,
             ..self.blank()
@@ -977,9 +987,9 @@ impl Connection {
     /// The options of a segment after the handshake.
     fn options(&mut self, now: Time) -> Options {
         let timestamps = self.agreed.timestamps.then(|| self.timestamps(now));
-        let sack = if self.agreed.sack && self.receiver.reassembly.has_blocks() {
+        let sack = if self.agreed.sack && self.receiver.has_blocks() {
             let room = self.sack_room();
-            self.receiver.reassembly.sack_blocks(room, self.config.offer.duplicate_sack)
+            self.receiver.sack_blocks(room, self.config.offer.duplicate_sack)
         } else {
             base::tcp::SackBlocks::default()
         };
@@ -992,7 +1002,7 @@ impl Connection {
 
     /// Most octets for SACK blocks in the next segment.
     fn sack_len(&self) -> u64 {
-        if !self.agreed.sack || !self.receiver.reassembly.has_blocks() {
+        if !self.agreed.sack || !self.receiver.has_blocks() {
             return 0;
         }
         4 + 8 * self.sack_room() as u64
@@ -1027,17 +1037,13 @@ impl Connection {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
         let timers = &self.timers;
-        let delayed = match self.receiver.due {
-            Due::Later(at) => Some(at),
-            Due::Never | Due::Now => None,
-        };
         [
             timers.persist,
             timers.pace,
             timers.time_wait,
             timers.keep_alive,
-            timers.patience.give_up_at,
-            delayed,
+            timers.retries.give_up_at,
+            self.receiver.ack_at(),
         ]
         .into_iter()
         .fold(timers.rto, earliest)
@@ -1048,8 +1054,8 @@ impl Connection {
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let timers = &self.timers;
-        let acting = [timers.rto, timers.persist, timers.pace, timers.patience.give_up_at];
-        acting.iter().all(Option::is_none) && matches!(self.receiver.due, Due::Never)
+        let acting = [timers.rto, timers.persist, timers.pace, timers.retries.give_up_at];
+        acting.iter().all(Option::is_none) && !self.receiver.has_ack_scheduled()
     }
 
     /// Acts on what is due. Early and repeated calls do nothing.
@@ -1059,13 +1065,11 @@ impl Connection {
             self.end(Event::Closed);
             return;
         }
-        if is_due(self.timers.patience.give_up_at) {
+        if is_due(self.timers.retries.give_up_at) {
             self.give_up();
             return;
         }
-        if matches!(self.receiver.due, Due::Later(at) if at <= now) {
-            self.receiver.due = Due::Now;
-        }
+        self.receiver.handle_timeout(now);
         if is_due(self.timers.pace) {
             self.timers.pace = None;
         }
@@ -1082,13 +1086,13 @@ impl Connection {
 
     fn handle_rto(&mut self, now: Time) {
         self.timers.rto = None;
-        if self.is_patience_over(now) {
+        if self.are_retries_over(now) {
             self.give_up();
             return;
         }
         self.stats.feedback.timeouts += 1;
-        self.sender.handle_timeout(now, self.timers.patience.retransmissions == 1);
-        self.timers.rto = Some(now + self.sender.rtt.rto());
+        self.sender.handle_timeout(now, self.timers.retries.retransmissions == 1);
+        self.timers.rto = Some(now + self.sender.rtt().rto());
         if matches!(self.state, State::SynReceived | State::SynSent) {
             self.due.syn = true;
             self.is_syn_repeated = true;
@@ -1097,7 +1101,7 @@ impl Connection {
 
     fn handle_persist(&mut self, now: Time) {
         self.timers.persist = None;
-        if self.is_patience_over(now) {
+        if self.are_retries_over(now) {
             self.give_up();
             return;
         }
@@ -1115,7 +1119,7 @@ impl Connection {
             return;
         }
         if self.timers.keep_alive_probes >= keep_alive.probes.max(1) {
-            self.owe_reset();
+            self.schedule_reset();
             self.end(Event::TimedOut(TimedOut::KeepAlive));
             return;
         }
@@ -1125,30 +1129,30 @@ impl Connection {
     }
 
     /// A timer expired without an answer: counts it, warns at R1, and says whether R2 is reached.
-    fn is_patience_over(&mut self, now: Time) -> bool {
+    fn are_retries_over(&mut self, now: Time) -> bool {
         let is_opening = matches!(self.state, State::SynReceived | State::SynSent);
         let r2 = if is_opening { self.config.r2_syn } else { self.config.r2 };
         let r1 = self.config.r1;
-        let patience = &mut self.timers.patience;
-        if Self::is_reached(r2, patience.retransmissions) {
+        let retries = &mut self.timers.retries;
+        if Self::is_reached(r2, retries.retransmissions) {
             return true;
         }
-        patience.retransmissions += 1;
+        retries.retransmissions += 1;
 
-        let since = self.sender.flight.since().unwrap_or(now).max(patience.progress_at);
+        let since = self.sender.oldest_sent_at().unwrap_or(now).max(retries.progress_at);
         let has_elapsed = matches!(r1, Limit::Elapsed(limit) if now.since(since) >= limit);
-        let is_r1 = has_elapsed || Self::is_reached(r1, patience.retransmissions);
-        if is_r1 && !patience.is_warned {
-            patience.is_warned = true;
+        let is_r1 = has_elapsed || Self::is_reached(r1, retries.retransmissions);
+        if is_r1 && !retries.is_warned {
+            retries.is_warned = true;
             self.events.unresponsive = true;
             if let Limit::ElapsedSinceR1(limit) = r2 {
-                patience.give_up_at = Some(now + limit);
+                retries.give_up_at = Some(now + limit);
             }
         }
         if let Limit::Elapsed(limit) = r2 {
-            patience.give_up_at = Some(since + limit);
+            retries.give_up_at = Some(since + limit);
         }
-        patience.give_up_at.is_some_and(|at| at <= now)
+        retries.give_up_at.is_some_and(|at| at <= now)
     }
 }
 
@@ -1177,7 +1181,7 @@ impl Connection {
         let scale = options.window_scale.filter(|_| agreed.scaling);
         agreed.peer_shift = scale.unwrap_or(0).min(MAX_SHIFT);
         let shift = if agreed.scaling { Receiver::shift_for(&self.config) } else { 0 };
-        self.sender.sack = agreed.sack;
+        self.sender.set_sack(agreed.sack);
         self.peer_mss = options.mss.unwrap_or(self.peer_mss);
         let mss = self.payload_limit();
         self.receiver = Receiver::new(&self.config, syn.seq, shift, mss);
@@ -1186,7 +1190,7 @@ impl Connection {
         }
         // The window of a SYN is never scaled.
         let seq = self.receiver.next();
-        self.sender.offered.start(seq, self.sender.una, u64::from(syn.window));
+        self.sender.start_window(seq, self.sender.una(), u64::from(syn.window));
     }
 
     /// Octets that a segment can carry to the peer, timestamps counted off.
@@ -1209,6 +1213,33 @@ impl Connection {
     }
 }
 
+/// Events not yet fetched: at most one per kind, so memory stays bounded.
+#[derive(Clone, Copy, Debug, Default)]
+struct Events {
+    connected: bool,
+    readable: bool,
+    writable: bool,
+    unresponsive: bool,
+    soft_error: Option<icmp::Error>,
+    peer_closed: bool,
+    end: Option<Event>,
+}
+
+impl Events {
+    /// The next event, in the order in which events can have happened.
+    fn pop(&mut self) -> Option<Event> {
+        let mut take =
+            |flag: fn(&mut Self) -> &mut bool, event| std::mem::take(flag(self)).then_some(event);
+        take(|events| &mut events.connected, Event::Connected)
+            .or_else(|| take(|events| &mut events.readable, Event::Readable))
+            .or_else(|| take(|events| &mut events.writable, Event::Writable))
+            .or_else(|| take(|events| &mut events.unresponsive, Event::Unresponsive))
+            .or_else(|| take(|events| &mut events.peer_closed, Event::PeerClosed))
+            .or_else(|| self.soft_error.take().map(Event::SoftError))
+            .or_else(|| self.end.take())
+    }
+}
+
 // The deadlines of a connection.
 
 /// The deadlines of a connection, but for the delayed acknowledgement's.
@@ -1224,12 +1255,12 @@ struct Timers {
     time_wait: Option<Time>,
     keep_alive: Option<Time>,
     keep_alive_probes: u32,
-    patience: Patience,
+    retries: Retries,
 }
 
 /// How long the peer has not answered what we send again (R1 and R2; RFC 1122, 4.2.3.5).
 #[derive(Clone, Debug)]
-struct Patience {
+struct Retries {
     /// Retransmissions since the peer last made progress.
     retransmissions: u32,
     /// When it did.
@@ -1238,7 +1269,7 @@ struct Patience {
     is_warned: bool,
 }
 
-impl Patience {
+impl Retries {
     /// The peer answered.
     fn reset(&mut self, now: Time) {
         *self = Self { retransmissions: 0, progress_at: now, give_up_at: None, is_warned: false };
@@ -1255,7 +1286,7 @@ impl Timers {
             time_wait: None,
             keep_alive: None,
             keep_alive_probes: 0,
-            patience: Patience {
+            retries: Retries {
                 retransmissions: 0,
                 progress_at: now,
                 give_up_at: None,
@@ -1277,7 +1308,7 @@ impl Timers {
     }
 
     fn stop(&mut self) {
-        *self = Self::new(self.patience.progress_at);
+        *self = Self::new(self.retries.progress_at);
     }
 }
 
@@ -1325,7 +1356,7 @@ fn default_mss(local: SocketAddr) -> u16 {
 
 /// It ticks from a random value on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+struct Clock {
     /// The clock's value at the epoch.
     base: u32,
     tick: Duration,
@@ -1337,7 +1368,7 @@ impl Clock {
     }
 
     /// The clock's value at a time.
-    pub(super) fn show(self, at: Time) -> u32 {
+    fn show(self, at: Time) -> u32 {
         let nanos = u64::try_from(self.tick.as_nanos()).unwrap_or(u64::MAX);
         let ticks = at.as_nanos() / nanos;
         self.base.wrapping_add(serial::low32(ticks))

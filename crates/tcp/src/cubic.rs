@@ -36,7 +36,7 @@ pub struct Cubic {
     epoch: Option<Epoch>,
     last_ack_at: Option<Time>,
     /// Growth of the window still below one octet.
-    owed: f64,
+    below_octet: f64,
 }
 
 /// A stage of congestion avoidance.
@@ -61,7 +61,7 @@ impl Cubic {
             cwnd_prior: 0.0,
             epoch: None,
             last_ack_at: None,
-            owed: 0.0,
+            below_octet: 0.0,
         }
     }
 
@@ -96,9 +96,9 @@ impl Cubic {
             let target = epoch.w_cubic(age + rtt).clamp(cwnd, 1.5 * cwnd);
             acked * (target - cwnd) / cwnd
         };
-        self.owed += growth * mss;
-        let whole = octets(self.owed);
-        self.owed -= whole as f64;
+        self.below_octet += growth * mss;
+        let whole = octets(self.below_octet);
+        self.below_octet -= whole as f64;
         window.cwnd += whole;
     }
 
@@ -111,7 +111,7 @@ impl Cubic {
         self.w_max = Some(cwnd * give_way);
         self.cwnd_prior = cwnd;
         self.epoch = None;
-        self.owed = 0.0;
+        self.below_octet = 0.0;
         // After one recovery by SACK, what is in flight can be far more than the window.
         octets(flight.min(window.cwnd) as f64 * BETA)
     }

@@ -60,30 +60,3 @@ pub enum TimedOut {
     /// The peer did not answer keep-alive probes.
     KeepAlive,
 }
-
-/// Events not yet fetched: at most one per kind, so memory stays bounded.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Events {
-    pub(super) connected: bool,
-    pub(super) readable: bool,
-    pub(super) writable: bool,
-    pub(super) unresponsive: bool,
-    pub(super) soft_error: Option<icmp::Error>,
-    pub(super) peer_closed: bool,
-    pub(super) end: Option<Event>,
-}
-
-impl Events {
-    /// The next event, in the order in which events can have happened.
-    pub(super) fn pop(&mut self) -> Option<Event> {
-        let mut take =
-            |flag: fn(&mut Self) -> &mut bool, event| std::mem::take(flag(self)).then_some(event);
-        take(|events| &mut events.connected, Event::Connected)
-            .or_else(|| take(|events| &mut events.readable, Event::Readable))
-            .or_else(|| take(|events| &mut events.writable, Event::Writable))
-            .or_else(|| take(|events| &mut events.unresponsive, Event::Unresponsive))
-            .or_else(|| take(|events| &mut events.peer_closed, Event::PeerClosed))
-            .or_else(|| self.soft_error.take().map(Event::SoftError))
-            .or_else(|| self.end.take())
-    }
-}

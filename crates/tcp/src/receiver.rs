@@ -1,5 +1,6 @@
 //! The receive side: calculates the window, and decides when to acknowledge.
 
+use base::tcp::SackBlocks;
 use base::time::Time;
 
 use super::config::Config;
@@ -17,7 +18,7 @@ const TIMESTAMP_LIFE: std::time::Duration = std::time::Duration::from_secs(24 * 
 /// The receive side of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
-    pub(super) reassembly: Reassembly,
+    reassembly: Reassembly,
     buffer: u64,
     mss: u64,
     /// Bits by which our window field is shifted.
@@ -35,16 +36,16 @@ pub(super) struct Receiver {
     /// Segments in order since the last acknowledgement.
     unacked: u32,
     /// An acknowledgement is due.
-    pub(super) due: Due,
+    due: Due,
     /// Acknowledgements due that must not ride on data, because only pure ones count as duplicates.
-    pub(super) duplicates_due: u32,
+    duplicates_due: u32,
     /// Congestion was experienced, and the peer does not know yet.
-    pub(super) echo: bool,
+    echo: bool,
 }
 
 /// When an acknowledgement is due.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Due {
+enum Due {
     Later(Time),
     Never,
     Now,
@@ -138,7 +139,7 @@ impl Receiver {
         match self.reassembly.insert(seq, &payload[..len]) {
             Arrival::Duplicate => {
                 stats.duplicates += 1;
-                self.owe_duplicate();
+                self.schedule_duplicate();
                 0
             }
             Arrival::InOrder { octets, filled } => {
@@ -154,19 +155,54 @@ impl Receiver {
             }
             Arrival::OutOfOrder => {
                 stats.out_of_order += 1;
-                self.owe_duplicate();
+                self.schedule_duplicate();
                 0
             }
             Arrival::Refused => {
                 stats.too_many_holes += 1;
-                self.owe_duplicate();
+                self.schedule_duplicate();
                 0
             }
         }
     }
 
-    /// Owes an acknowledgement that the peer shall count.
-    pub(super) fn owe_duplicate(&mut self) {
+    /// Moves octets in order out; returns how many.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> usize {
+        self.reassembly.read(buffer)
+    }
+
+    /// Octets that can be read now.
+    pub(super) fn readable(&self) -> usize {
+        self.reassembly.readable()
+    }
+
+    /// The SACK blocks to report, at most `room`.
+    pub(super) fn sack_blocks(&mut self, room: usize, report_twice: bool) -> SackBlocks {
+        self.reassembly.sack_blocks(room, report_twice)
+    }
+
+    /// Whether there is anything for `sack_blocks` to report.
+    pub(super) fn has_blocks(&self) -> bool {
+        self.reassembly.has_blocks()
+    }
+
+    /// Takes the ECN field and CWR of a segment (RFC 3168, 6.1.3).
+    pub(super) fn take_ecn(&mut self, is_reduced: bool, is_marked: bool) {
+        self.echo = is_marked || self.echo && !is_reduced;
+    }
+
+    /// Whether to echo congestion by ECE.
+    pub(super) fn echo(&self) -> bool {
+        self.echo
+    }
+
+    /// Makes an acknowledgement due now.
+    pub(super) fn schedule_ack(&mut self) {
+        self.due = Due::Now;
+    }
+
+    /// Makes a pure acknowledgement due, because only such counts as a duplicate.
+    pub(super) fn schedule_duplicate(&mut self) {
         self.duplicates_due = (self.duplicates_due + 1).min(MAX_DUPLICATES_DUE);
     }
 
@@ -213,6 +249,47 @@ impl Receiver {
         // A smaller step could vanish in the shift.
         let step = self.mss.min(self.buffer / 2).max(1 << self.shift);
         if free.since(self.edge) >= step { free } else { self.edge }
+    }
+
+    /// Whether an acknowledgement is due now, without one that may wait.
+    pub(super) fn is_ack_due(&self) -> bool {
+        self.has_duplicate_due() || self.due == Due::Now
+    }
+
+    /// Whether an acknowledgement is due that must not ride on data.
+    pub(super) fn has_duplicate_due(&self) -> bool {
+        self.duplicates_due > 0
+    }
+
+    /// Whether the next data or timeout brings an acknowledgement along.
+    pub(super) fn has_ack_scheduled(&self) -> bool {
+        self.due != Due::Never
+    }
+
+    /// When a delayed acknowledgement becomes due.
+    pub(super) fn ack_at(&self) -> Option<Time> {
+        match self.due {
+            Due::Later(at) => Some(at),
+            Due::Never | Due::Now => None,
+        }
+    }
+
+    /// Acts on a delayed acknowledgement that is due.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        if self.ack_at().is_some_and(|at| at <= now) {
+            self.due = Due::Now;
+        }
+    }
+
+    /// Drops all acknowledgements that are due.
+    pub(super) fn cancel_acks(&mut self) {
+        (self.due, self.duplicates_due) = (Due::Never, 0);
+    }
+
+    /// A pure acknowledgement was sent.
+    pub(super) fn sent_pure_ack(&mut self) {
+        self.duplicates_due = self.duplicates_due.saturating_sub(1);
+        self.acked();
     }
 
     /// An acknowledgement was sent.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use base::tcp::SackBlocks;
 use base::time::Time;
 
+use super::algorithm::Finding;
 use super::config::{Config, FullAck};
 use super::congestion::{Ack, Delivery, Duplicate, Verdict, Window};
 use super::controller::Controller;
@@ -29,23 +30,23 @@ pub(super) struct Sender {
     config: Config,
     iss: Seq,
     /// The oldest unacknowledged place.
-    pub(super) una: Seq,
+    una: Seq,
     /// The next place to send; below `max` it is sent again.
-    pub(super) nxt: Seq,
+    nxt: Seq,
     /// Beyond everything ever sent.
-    pub(super) max: Seq,
+    max: Seq,
     /// What was written and is not acknowledged.
     queue: Queue,
-    pub(super) offered: Offered,
+    offered: Offered,
 
     /// Whether the peer sends SACK.
-    pub(super) sack: bool,
+    sack: bool,
     board: Scoreboard,
-    pub(super) flight: Flight,
-    pub(super) rtt: Estimator,
-    pub(super) window: Window,
-    pub(super) controller: Controller,
-    pub(super) reaction: Reaction,
+    flight: Flight,
+    rtt: Estimator,
+    window: Window,
+    controller: Controller,
+    reaction: Reaction,
     /// The segment at `una` is to be sent again, whatever the window.
     head_due: bool,
     /// The octet at `una` is probing a closed window.
@@ -369,6 +370,71 @@ impl Sender {
     /// The octets of a planned segment, in two pieces.
     pub(super) fn payload(&self, plan: Plan) -> (&[u8], &[u8]) {
         self.queue.slices(plan.seq, plan.len)
+    }
+
+    /// SND.UNA: the oldest unacknowledged place.
+    pub(super) fn una(&self) -> Seq {
+        self.una
+    }
+
+    /// SND.NXT: the next place to send.
+    pub(super) fn nxt(&self) -> Seq {
+        self.nxt
+    }
+
+    /// Beyond everything ever sent.
+    pub(super) fn max(&self) -> Seq {
+        self.max
+    }
+
+    /// The congestion window.
+    pub(super) fn window(&self) -> &Window {
+        &self.window
+    }
+
+    #[cfg(test)]
+    pub(super) fn window_mut(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
+    /// SND.WND: the window that the peer offers.
+    pub(super) fn peer_window(&self) -> u64 {
+        self.offered.wnd
+    }
+
+    /// The largest window that the peer has offered so far.
+    pub(super) fn largest_peer_window(&self) -> u64 {
+        self.offered.max_wnd
+    }
+
+    /// Takes the window of the handshake, which is never compared with an older one.
+    pub(super) fn start_window(&mut self, seq: Seq, ack: Seq, wnd: u64) {
+        self.offered.start(seq, ack, wnd);
+    }
+
+    /// Whether the peer sends SACK.
+    pub(super) fn set_sack(&mut self, sack: bool) {
+        self.sack = sack;
+    }
+
+    /// The round-trip times and the retransmission timeout.
+    pub(super) fn rtt(&self) -> &Estimator {
+        &self.rtt
+    }
+
+    /// What the congestion controller has found out.
+    pub(super) fn finding(&self) -> Finding {
+        self.controller.finding()
+    }
+
+    /// Whether a loss detected by acknowledgements is being repaired.
+    pub(super) fn is_repairing(&self) -> bool {
+        self.reaction.is_repairing()
+    }
+
+    /// When the oldest segment in flight was first sent.
+    pub(super) fn oldest_sent_at(&self) -> Option<Time> {
+        self.flight.since()
     }
 
     /// Beyond the last octet written.
@@ -889,7 +955,7 @@ impl Sender {
 
 /// The sender's recovery state, and what it remembers of earlier losses.
 #[derive(Clone, Debug)]
-pub(super) struct Reaction {
+struct Reaction {
     recovery: Option<Recovery>,
     /// What that sent again.
     resent: Resent,
@@ -922,7 +988,7 @@ impl Reaction {
     }
 
     /// Whether a loss was found that is not yet repaired.
-    pub(super) fn is_repairing(&self) -> bool {
+    fn is_repairing(&self) -> bool {
         self.recovery.is_some() || self.repairs
     }
 }
@@ -953,11 +1019,11 @@ struct Undo {
 
 /// How much the peer takes.
 #[derive(Clone, Debug)]
-pub(super) struct Offered {
+struct Offered {
     /// Octets from the oldest unacknowledged place on.
-    pub(super) wnd: u64,
+    wnd: u64,
     /// The largest window offered so far.
-    pub(super) max_wnd: u64,
+    max_wnd: u64,
     /// The segment that last set `wnd`: its sequence number and its acknowledgement number.
     wl: (Seq, Seq),
 }
@@ -969,7 +1035,7 @@ impl Offered {
     }
 
     /// Takes the first window, which is never compared with an older one.
-    pub(super) fn start(&mut self, seq: Seq, ack: Seq, wnd: u64) {
+    fn start(&mut self, seq: Seq, ack: Seq, wnd: u64) {
         self.wl = (seq, ack);
         self.wnd = wnd;
         self.max_wnd = self.max_wnd.max(wnd);

@@ -25,11 +25,11 @@ pub(super) const LIMIT: Kind = Kind::Text {
     check: |text| read(text, limit, LIMITS),
     examples: &["15", "100s", "never"],
 };
-const PATIENCE: &str = "a number of retransmissions, a time such as \"100s\", one that begins with \
+const LIMIT_FORMS: &str = "a number of retransmissions, a time such as \"100s\", one that begins with \
     R1 such as \"80s after r1\", or \"never\"";
 pub(super) const LIMIT_AFTER_R1: Kind = Kind::Text {
-    allowed: PATIENCE,
-    check: |text| read(text, limit_after_r1, PATIENCE),
+    allowed: LIMIT_FORMS,
+    check: |text| read(text, limit_after_r1, LIMIT_FORMS),
     examples: &["15", "100s", "80s after r1", "never"],
 };
 

@@ -271,7 +271,7 @@ impl Sender {
         self.flush_at = Some(now + self.config.flush_after);
         let last = self.windows.len() - 1;
         self.windows[last].end = number + 1;
-        self.owe(last, 1);
+        self.schedule_window(last, 1);
         if offset(number + 1, self.windows[last].first) >= self.windows[last].size {
             self.close(stats);
         }
@@ -287,7 +287,7 @@ impl Sender {
         window.is_open = false;
         let extra = window.extra;
         stats.redundant_sent += extra as u64;
-        self.owe(last, extra);
+        self.schedule_window(last, extra);
     }
 
     /// TCP sent octets again that are numbered already.
@@ -328,7 +328,7 @@ impl Sender {
             1
         };
         stats.resent += count as u64;
-        self.owe(place, count);
+        self.schedule_window(place, count);
     }
 
     /// Resends what is known to be missing from closed coding windows.
@@ -342,7 +342,7 @@ impl Sender {
             }
             let count = self.repair(place, window.first.max(self.base), missing, stats);
             stats.resent += count as u64;
-            self.owe(place, count);
+            self.schedule_window(place, count);
         }
     }
 
@@ -374,7 +374,7 @@ impl Sender {
     }
 
     /// Schedules combinations of a whole coding window in its present extent.
-    fn owe(&mut self, place: usize, count: usize) {
+    fn schedule_window(&mut self, place: usize, count: usize) {
         let window = &mut self.windows[place];
         for _ in 0..count {
             window.last_id = self.next_id;

@@ -96,7 +96,7 @@ impl Victim {
         let timestamps = from.timestamps.map(|(value, echo)| Timestamps {
             // The peer's clock counts milliseconds, as ours does.
             value: milliseconds(self.now).wrapping_add_signed(value),
-            echo: self.tcp.clock.show(self.now).wrapping_add_signed(echo),
+            echo: self.tcp.timestamp(self.now).wrapping_add_signed(echo),
         });
         let payload = vec![9; from.len];
         let segment = Segment {

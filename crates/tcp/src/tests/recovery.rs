@@ -90,7 +90,7 @@ fn a_timeout_that_was_needless_is_undone() {
             offer: Offer { timestamps: true, ..plain().offer },
             ..plain()
         });
-        let sent_at = script.tcp.clock.show(script.now);
+        let sent_at = script.tcp.timestamp(script.now);
         let _ = script.write(9_000);
         let before = script.tcp.cwnd();
         assert_eq!(script.wait(1_000).len(), 1, "the first segment again");

@@ -89,7 +89,7 @@ impl Script {
         let mut script = Self::connect(config);
         let _ = script.sent();
         script.skip(100);
-        let echo = script.tcp.clock.show(script.start);
+        let echo = script.tcp.timestamp(script.start);
         script.options = Options {
             mss: Some(config.mss.unwrap_or(1_460)),
             window_scale: config.offer.window_scaling.then_some(0),

@@ -256,7 +256,7 @@ fn timestamps_measure_what_was_sent_twice() {
     assert_eq!(script.tcp.mss(), 988);
     let _ = script.write(500);
     assert_eq!(script.wait(1_000), ["1000: . 1+500 ack 1"]);
-    let echo = script.tcp.clock.show(script.now);
+    let echo = script.tcp.timestamp(script.now);
     script.skip(300);
 
     script.options.timestamps = Some(Timestamps { value: 2, echo });
@@ -275,7 +275,7 @@ fn an_echo_of_an_earlier_copy_gives_no_time() {
     let _ = script.write(988);
     script.skip(10);
     let _ = script.write(988);
-    let echo = script.tcp.clock.show(script.now);
+    let echo = script.tcp.timestamp(script.now);
     assert_eq!(script.wait(1_000), ["990: . 1+988 ack 1"]);
 
     script.options.timestamps = Some(Timestamps { value: 2, echo });
@@ -358,11 +358,11 @@ fn ecn_is_agreed_on_echoed_and_answered_once_a_window() {
 fn a_controller_that_paces_holds_new_data_and_not_what_is_lost() {
     let mut script = Script::open(plain());
     assert_eq!(script.write(3_000).len(), 3);
-    script.tcp.sender.window.next_send = Some(script.now + Duration::from_millis(30));
+    script.tcp.window_mut().next_send = Some(script.now + Duration::from_millis(30));
 
     assert_eq!(script.write(1_000), NOTHING);
     assert_eq!(script.wait(100), ["30: . 3001+1000 ack 1"]);
-    script.tcp.sender.window.next_send = Some(script.now + Duration::from_secs(5));
+    script.tcp.window_mut().next_send = Some(script.now + Duration::from_secs(5));
     assert_eq!(script.write(1_000), NOTHING);
     assert_eq!(script.wait(1_000), ["900: . 1+1000 ack 1"]);
 }
@@ -455,7 +455,7 @@ fn fin_does_not_wait_for_a_recovery() {
     let _ = script.peer_sacks(1, &[(1_001, 2_001)]);
     let _ = script.peer_sacks(1, &[(1_001, 3_001)]);
     assert_eq!(script.peer_sacks(1, &[(1_001, 4_001)]), [". 1+1000 ack 1"]);
-    script.tcp.sender.window.cwnd = 1_000;
+    script.tcp.window_mut().cwnd = 1_000;
 
     assert_eq!(script.close(), ["F. 4001+0 ack 1"]);
 }

@@ -13,17 +13,17 @@
 //! 1995; and the implementation in the simulator ns-2.35, which differs in many points.
 
 mod base_rtt;
-mod epoch;
 mod fine;
 pub(super) mod parameters;
+mod rounds;
 
 use std::time::Duration;
 
 use base::time::Time;
 
 use self::base_rtt::Base;
-use self::epoch::{Epoch, Round};
 use self::fine::FineTimer;
+use self::rounds::{Round, Rounds};
 use super::congestion::{Ack, CongestionControl, Duplicate, Head, Verdict, Window};
 
 /// The settings of Vegas.
@@ -100,7 +100,7 @@ pub struct Finding {
 pub struct Vegas {
     config: Config,
     base: Base,
-    epoch: Epoch,
+    rounds: Rounds,
     fine: FineTimer,
     growth: Growth,
     /// Slow start grows only in every other round trip.
@@ -137,7 +137,7 @@ impl Vegas {
         Self {
             config,
             base: Base::new(config.rebase),
-            epoch: Epoch::default(),
+            rounds: Rounds::default(),
             fine: FineTimer::new(config.variant),
             growth: match config.variant {
                 Variant::Ns2 => Growth::Held,
@@ -294,13 +294,13 @@ impl CongestionControl for Vegas {
             Variant::Published => (ack.rtt, ack.flight),
         };
         self.base.take_ttl(ack.ttl);
-        let round = self.epoch.advance(now, ack.octets, in_flight);
+        let round = self.rounds.advance(now, ack.octets, in_flight);
         if let Some(round) = round.filter(|_| !ack.in_recovery) {
             self.end_round(window, round, expected as f64);
         }
         // The measurement of this acknowledgement belongs to the new round trip.
         if let Some(rtt) = rtt.filter(|rtt| !rtt.is_zero()) {
-            self.epoch.sample(rtt);
+            self.rounds.sample(rtt);
             self.base.sample(rtt);
             self.fine.sample(rtt);
         }
@@ -380,7 +380,7 @@ impl CongestionControl for Vegas {
     }
 
     fn on_sent(&mut self, now: Time, _window: &mut Window, _octets: u64) {
-        self.epoch.begin(now);
+        self.rounds.begin(now);
     }
 }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use base::time::Time;
 
-/// The round trip that is under way. Places are octets since the connection began.
+/// The round trip in progress. Places are octets since the connection began.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Epoch {
+pub(super) struct Rounds {
     /// Octets acknowledged so far.
     acked: u64,
     /// The place of the segment whose acknowledgement ends the round trip.
@@ -25,7 +25,7 @@ pub(super) struct Round {
     pub(super) sent: u64,
 }
 
-impl Epoch {
+impl Rounds {
     /// Something was sent: the first round trip begins with the first.
     pub(super) fn begin(&mut self, now: Time) {
         self.started_at.get_or_insert(now);
