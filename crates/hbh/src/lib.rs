@@ -14,12 +14,10 @@
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 
-mod arrivals;
 pub mod auth;
 mod config;
 mod egress;
 pub mod hello;
-mod intake;
 mod link;
 pub mod neighbours;
 pub mod orphans;
@@ -35,9 +33,6 @@ mod sender;
 pub mod stats;
 #[cfg(test)]
 mod tests;
-mod transmit;
-mod unsent;
-mod upkeep;
 mod window;
 pub mod wire;
 

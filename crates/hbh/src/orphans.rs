@@ -21,7 +21,7 @@ use super::neighbours::Place;
 use super::{Peer, TCP_LIFETIME};
 
 /// How long a packet waits for a way; routing daemons need a second or a few.
-const PATIENCE: Duration = Duration::from_secs(5);
+const HELD_FOR: Duration = Duration::from_secs(5);
 /// Packets that wait at most; beyond, the oldest goes on as it is.
 const MOST_WAITING: usize = 4_096;
 /// Segments kept at most, for as long as TCP would send them; beyond, the oldest is forgotten.
@@ -67,7 +67,7 @@ impl Orphans {
     ) -> Result<(), Refused> {
         let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
         let (flow, _) = FlowKey::of(&header, packet);
-        let until = now + PATIENCE;
+        let until = now + HELD_FOR;
         self.waiting.push_back(Orphan { packet: packet.to_vec(), flow, from, silent, until });
         Ok(())
     }
@@ -159,9 +159,9 @@ mod tests {
 
         assert_eq!(orphans.settle(Time::ZERO, |_| false), 0);
         assert_eq!(orphans.poll(), None);
-        assert_eq!(orphans.next_timeout(), Some(Time::ZERO + PATIENCE));
+        assert_eq!(orphans.next_timeout(), Some(Time::ZERO + HELD_FOR));
 
-        assert_eq!(orphans.settle(Time::ZERO + PATIENCE, |_| false), 1);
+        assert_eq!(orphans.settle(Time::ZERO + HELD_FOR, |_| false), 1);
         assert_eq!(orphans.poll().map(|orphan| orphan.packet), Some(packet(protocol::UDP)));
         assert_eq!((orphans.waiting(), orphans.kept()), (0, 0));
     }
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_segment_goes_out_once_more_when_its_neighbour_is_back() {
         let mut orphans = with(&[packet(protocol::TCP)]);
-        let late = Time::ZERO + PATIENCE;
+        let late = Time::ZERO + HELD_FOR;
         orphans.settle(late, |_| false);
         assert!(orphans.poll().is_some());
 
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_segment_is_not_kept_for_longer_than_tcp_sends_it() {
         let mut orphans = with(&[packet(protocol::TCP)]);
-        let late = Time::ZERO + PATIENCE;
+        let late = Time::ZERO + HELD_FOR;
         orphans.settle(late, |_| false);
         orphans.poll();
 

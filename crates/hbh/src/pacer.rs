@@ -123,7 +123,7 @@ impl Pacer {
 
     /// λ in bit/s, while there is one.
     #[cfg(test)]
-    pub(super) fn rate(&self) -> Option<f64> {
+    fn rate(&self) -> Option<f64> {
         self.limit.as_ref().map(|limit| limit.rate)
     }
 

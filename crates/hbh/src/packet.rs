@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use base::ip::protocol;
+use base::ip::{protocol, rewrite_v4_checksum};
 use base::tcp::Peek;
 use base::time::Time;
 
@@ -43,5 +43,19 @@ impl Packet {
     pub(super) fn is_expired(&self, now: Time, lifetime: Duration) -> bool {
         let most = if self.tcp.is_some() { lifetime.max(TCP_LIFETIME) } else { lifetime };
         now.since(self.taken_at) > most
+    }
+}
+
+/// Makes `packet`, whose IP header has `header_len` octets, one of `protocol` with its length.
+pub(super) fn write_ip_header(packet: &mut [u8], header_len: usize, protocol: u8) {
+    let len = u16::try_from(packet.len()).unwrap_or(u16::MAX);
+    if packet[0] >> 4 == 4 {
+        packet[2..4].copy_from_slice(&len.to_be_bytes());
+        packet[9] = protocol;
+        rewrite_v4_checksum(&mut packet[..header_len]);
+    } else {
+        let payload = len.saturating_sub(u16::try_from(header_len).unwrap_or(0));
+        packet[4..6].copy_from_slice(&payload.to_be_bytes());
+        packet[6] = protocol;
     }
 }

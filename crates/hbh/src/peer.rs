@@ -1,13 +1,10 @@
-//! A node's state of a neighbour, and of the link to the neighbour.
-
-use std::collections::VecDeque;
+//! What is known of the path to a neighbour: its round trip, its loss, and whether it answers.
 
 use base::time::Time;
 
 use super::config::{Config, Profile};
-use super::link::{LinkReport, Peer, PeerConfig};
+use super::link::{LinkReport, PeerConfig};
 use super::rtt::Estimator;
-use super::wire::FlowId;
 
 /// After so many silences in a row a peer is taken to be away: it is sent nothing but a probe now
 /// and then, and what is not acknowledged does not count as tried.
@@ -17,43 +14,23 @@ const LEAST_LOSS: f64 = 0.01;
 /// So many packets must have arrived before a link is taken for one that loses nothing.
 const KNOWN: f64 = 32.0;
 
+/// What is known of the path to a neighbour.
 #[derive(Debug)]
-pub(super) struct PeerState {
-    pub(super) config: PeerConfig,
-    pub(super) rtt: Estimator,
-    pub(super) loss: Loss,
-    pub(super) next_flow: FlowId,
-    /// Flows from the peer to which an acknowledgement is owed, oldest first.
-    pub(super) owed: VecDeque<FlowId>,
-    /// Whether an owed acknowledgement may wait no longer.
-    pub(super) is_overdue: bool,
-    /// The deadline in the node's timers for them.
-    pub(super) ack_timer: Option<Time>,
-    /// Packets that the link layer gave up since it was heard last, and until when it is left alone for
-    /// them.
-    pub(super) unsent: u8,
-    pub(super) unsent_at: Time,
-    pub(super) paused_until: Option<Time>,
-    /// Silences since it was heard last.
-    pub(super) silences: u8,
+pub(super) struct PeerPath {
+    config: PeerConfig,
+    rtt: Estimator,
+    loss: Loss,
+    /// Silences since the neighbour was heard last.
+    silences: u8,
     /// When it may be probed next, while it is silent.
-    pub(super) probe_at: Time,
+    probe_at: Time,
     /// From when on another silence counts.
     next_silence_at: Time,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct LinkState {
-    pub(super) peers: Vec<Peer>,
-    /// Flows that may have something to send, in turn.
-    pub(super) turns: VecDeque<(Peer, FlowId)>,
-    /// Flows that may use idle time, in turn.
-    pub(super) spares: VecDeque<(Peer, FlowId)>,
-}
-
 /// How much of what is sent to a peer is lost; recent transmissions count most.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Loss {
+struct Loss {
     lost: f64,
     sent: f64,
     /// Losses observed one by one, and the runs in which they came.
@@ -82,23 +59,59 @@ const MOST_REPAIRS: usize = 32;
 /// The same for each packet under way: a link that loses nearly all is not filled for one packet.
 const MOST_REPAIRS_EACH: usize = 4;
 
-impl PeerState {
-    pub(super) fn new(config: PeerConfig, parameters: &Config, first: FlowId) -> Self {
+impl PeerPath {
+    pub(super) fn new(config: PeerConfig, parameters: &Config) -> Self {
         Self {
             config,
             rtt: Estimator::new(parameters.rto, parameters.profile),
             loss: Loss::UNKNOWN,
-            next_flow: first,
-            owed: VecDeque::new(),
-            is_overdue: false,
-            ack_timer: None,
-            unsent: 0,
-            unsent_at: Time::ZERO,
-            paused_until: None,
             silences: 0,
             probe_at: Time::ZERO,
             next_silence_at: Time::ZERO,
         }
+    }
+
+    pub(super) fn config(&self) -> &PeerConfig {
+        &self.config
+    }
+
+    pub(super) fn set_config(&mut self, config: PeerConfig) {
+        self.config = config;
+    }
+
+    pub(super) fn rtt(&self) -> &Estimator {
+        &self.rtt
+    }
+
+    pub(super) fn rtt_mut(&mut self) -> &mut Estimator {
+        &mut self.rtt
+    }
+
+    /// Takes what the driver knows of the link.
+    pub(super) fn learn_from_report(&mut self, report: LinkReport) {
+        self.loss.learn_from_report(report);
+        self.rtt.learn_from_report(report);
+    }
+
+    /// Takes what an acknowledgement or a silence taught.
+    pub(super) fn learn(&mut self, learned: Learned) {
+        self.loss.learn(learned);
+    }
+
+    /// An acknowledgement came from it; returns whether it was silent.
+    pub(super) fn handle_heard(&mut self) -> bool {
+        let was_silent = self.is_silent();
+        self.silences = 0;
+        was_silent
+    }
+
+    /// When it may be probed next, while it is silent.
+    pub(super) fn probe_at(&self) -> Time {
+        self.probe_at
+    }
+
+    pub(super) fn set_probe_at(&mut self, at: Time) {
+        self.probe_at = at;
     }
 
     /// Whether nothing has been heard from it for long.
@@ -195,7 +208,7 @@ impl Loss {
     /// and on many radios go to everyone, at another rate and without acknowledgement.
     const WEIGHT_OF_REPORT: f64 = 4.0;
 
-    pub(super) fn learn_from_report(&mut self, report: LinkReport) {
+    fn learn_from_report(&mut self, report: LinkReport) {
         if !self.is_reported {
             return;
         }
@@ -209,7 +222,7 @@ impl Loss {
         }
     }
 
-    pub(super) fn learn(&mut self, learned: Learned) {
+    fn learn(&mut self, learned: Learned) {
         self.is_reported = false;
         self.delivered += f64::from(learned.delivered);
         let recovered = learned.recovered.min(learned.delivered);
@@ -229,7 +242,7 @@ impl Loss {
     }
 
     /// 0 to 1.
-    pub(super) fn rate(self) -> f64 {
+    fn rate(self) -> f64 {
         self.lost / self.sent
     }
 

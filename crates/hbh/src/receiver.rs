@@ -18,27 +18,31 @@ use super::wire::{
 /// An acknowledgement waits for no more than this many packets.
 const PACKETS_PER_ACK: u8 = 16;
 
+/// Packets that a flow may bring without one of them coming back, before it is taken to leave HBH
+/// here after all.
+const UNRETURNED: u16 = 64;
+
 /// Holes that are remembered until the packet behind them goes on.
 const HOLES: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Receiver {
     /// The addresses and ports of its packets, once one has come.
-    pub(super) key: Option<FlowKey>,
+    key: Option<FlowKey>,
     /// The flow on its next hop, when it goes on through HBH.
-    pub(super) downstream: Option<(Peer, FlowId)>,
+    downstream: Option<(Peer, FlowId)>,
     /// Packets restored since one came back to be sent on.
-    pub(super) unreturned: u16,
-    pub(super) used_at: Time,
-    pub(super) decoder: Decoder,
+    unreturned: u16,
+    used_at: Time,
+    decoder: Decoder,
     id: FlowId,
     /// The lowest number that has not arrived and may still come.
     next: Seq,
     /// Bit `i`: number `next + i` has arrived (ooList).
     arrived: u128,
     last: Option<Arrival>,
-    /// When the acknowledgement that is owed must go out.
-    owed_at: Option<Time>,
+    /// When the next acknowledgement must go out.
+    ack_at: Option<Time>,
     unacknowledged: u8,
     /// Whether the sender was told of congestion and not yet of its end.
     told_congested: bool,
@@ -72,7 +76,7 @@ impl Receiver {
             next,
             arrived: 0,
             last: None,
-            owed_at: None,
+            ack_at: None,
             unacknowledged: 0,
             told_congested: false,
             recovered: 0,
@@ -82,14 +86,14 @@ impl Receiver {
 
     /// Takes a packet; returns whether it is new.
     ///
-    /// Its acknowledgement may wait for the first of `patience`, for the second while something is
+    /// Its acknowledgement may wait for the first of `wait`, for the second while something is
     /// missing. `window` is the seed's W, because a number `n` proves that the sender is done with
     /// `n - W`.
     pub(super) fn handle_data(
         &mut self,
         now: Time,
         data: &Data<'_>,
-        patience: (Duration, Duration),
+        wait: (Duration, Duration),
         window: u8,
         profile: Profile,
         pool: &mut Pool,
@@ -111,19 +115,91 @@ impl Receiver {
             Profile::Default if !is_new && !data.wants_ack => {}
             Profile::Default => {
                 let is_urgent = data.wants_ack || self.unacknowledged >= PACKETS_PER_ACK;
-                let patience = if self.arrived == 0 { patience.0 } else { patience.1 };
-                self.owe(if is_urgent { now } else { now + patience });
+                let wait = if self.arrived == 0 { wait.0 } else { wait.1 };
+                self.schedule_ack(if is_urgent { now } else { now + wait });
             }
-            Profile::Paper if data.wants_ack => self.owe(now),
+            Profile::Paper if data.wants_ack => self.schedule_ack(now),
             Profile::Paper => {}
         }
         is_new
     }
 
-    /// Takes note that a repair arrived.
-    pub(super) fn handle_repair(&mut self, now: Time, repair: &Repair<'_>) {
+    /// Takes a repair.
+    pub(super) fn handle_repair(&mut self, now: Time, repair: &Repair<'_>, pool: &mut Pool) {
         self.used_at = now;
         self.last = Some(Arrival { of: Transmission::Repair { id: repair.id }, at: now });
+        let mut decoder = std::mem::take(&mut self.decoder);
+        decoder.handle_repair(repair, |seq| self.has_arrived(seq), pool);
+        self.decoder = decoder;
+    }
+
+    /// Whether `repair` covers a packet that has not arrived.
+    pub(super) fn needs(&self, repair: &Repair<'_>) -> bool {
+        repair.mask.iter().any(|offset| !self.has_arrived(repair.first.plus(offset)))
+    }
+
+    /// Keeps a packet that arrived for the repairs that may cover it.
+    pub(super) fn keep(
+        &mut self,
+        seq: Seq,
+        packet: &[u8],
+        header_len: usize,
+        has_hole: bool,
+        pool: &mut Pool,
+    ) {
+        self.decoder.handle_packet(seq, packet, header_len, has_hole, pool);
+    }
+
+    /// Forgets all packets kept for repairs.
+    pub(super) fn drop_kept(&mut self) {
+        self.decoder = Decoder::default();
+    }
+
+    /// The next packet that repairs recover, whether it has a hole before it, and whether it is new; `header` is the
+    /// IP header of a packet of the flow.
+    pub(super) fn poll_recovered(
+        &mut self,
+        header: &[u8],
+        protocol: u8,
+        pool: &mut Pool,
+    ) -> Option<(Vec<u8>, bool, bool)> {
+        let (seq, packet, has_hole) = self.decoder.poll_recovered(header, protocol, pool)?;
+        self.decoder.handle_packet(seq, &packet, header.len(), has_hole, pool);
+        Some((packet, has_hole, self.handle_recovered(seq)))
+    }
+
+    /// The addresses and ports of its packets, once one has come.
+    pub(super) fn key(&self) -> Option<FlowKey> {
+        self.key
+    }
+
+    /// Notes the addresses and ports of its packets; returns those before.
+    pub(super) fn set_key(&mut self, key: FlowKey) -> Option<FlowKey> {
+        self.key.replace(key)
+    }
+
+    /// The flow on its next hop, when it goes on through HBH.
+    pub(super) fn downstream(&self) -> Option<(Peer, FlowId)> {
+        self.downstream
+    }
+
+    /// A packet was restored. After many of which none came back, the flow is taken to leave HBH here.
+    pub(super) fn handle_restored(&mut self) {
+        self.unreturned = self.unreturned.saturating_add(1);
+        if self.unreturned > UNRETURNED {
+            self.downstream = None;
+        }
+    }
+
+    /// A packet came back to go on by the flow `downstream`; returns whether that was not known.
+    pub(super) fn handle_returned(&mut self, downstream: (Peer, FlowId)) -> bool {
+        self.unreturned = 0;
+        self.downstream.replace(downstream).is_none()
+    }
+
+    /// When the flow last brought something.
+    pub(super) fn used_at(&self) -> Time {
+        self.used_at
     }
 
     /// Takes note of a packet that did not come by itself; returns whether it is new.
@@ -150,7 +226,7 @@ impl Receiver {
     }
 
     /// Whether the packet of this number has arrived, or will not come any more.
-    pub(super) fn has_arrived(&self, seq: Seq) -> bool {
+    fn has_arrived(&self, seq: Seq) -> bool {
         match u32::try_from(seq.since(self.next)) {
             Ok(ahead) => self.arrived >> ahead & 1 == 1,
             Err(_) => true,
@@ -158,13 +234,13 @@ impl Receiver {
     }
 
     /// An acknowledgement must go out at `at` or before.
-    pub(super) fn owe(&mut self, at: Time) {
-        self.owed_at = Some(self.owed_at.map_or(at, |owed| owed.min(at)));
+    pub(super) fn schedule_ack(&mut self, at: Time) {
+        self.ack_at = Some(self.ack_at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// When the acknowledgement that is owed must go out.
-    pub(super) fn owed_at(&self) -> Option<Time> {
-        self.owed_at
+    /// When the next acknowledgement must go out.
+    pub(super) fn ack_at(&self) -> Option<Time> {
+        self.ack_at
     }
 
     /// Whether the sender has been told of congestion and not of its end.
@@ -203,7 +279,7 @@ impl Receiver {
         Ack { flow, next, is_congested, recovered, echo, intervals, is_followed }.emit(out);
 
         self.told_congested = is_congested;
-        self.owed_at = None;
+        self.ack_at = None;
         self.unacknowledged = 0;
     }
 

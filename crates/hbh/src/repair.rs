@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 
 use base::ip::{V4_HEADER, V6_HEADER};
 
+use super::packet::write_ip_header;
 use super::pool::Pool;
 use super::wire::{Repair, Seq};
 
@@ -294,7 +295,7 @@ fn restore(octets: &[u8], header: &[u8], protocol: u8, pool: &mut Pool) -> Optio
         packet[7] = e;
     }
     packet.extend_from_slice(payload);
-    super::transmit::seal(&mut packet, header.len(), protocol);
+    write_ip_header(&mut packet, header.len(), protocol);
     Some((packet, len & HOLE != 0))
 }
 
@@ -315,7 +316,7 @@ mod tests {
         packet.extend_from_slice(payload);
         if is_v4 {
             packet[8] = ttl;
-            super::super::transmit::seal(&mut packet, V4_HEADER, protocol::TCP);
+            write_ip_header(&mut packet, V4_HEADER, protocol::TCP);
         } else {
             packet[7] = ttl;
         }

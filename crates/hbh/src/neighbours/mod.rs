@@ -17,31 +17,24 @@
 //! A recorded hello proves nothing: each hello of a boot counts once and in order, and another boot
 //! takes the place of a neighbour that is up only when it repeats our current session.
 
-mod admission;
-mod claims;
-mod hellos;
-mod neighbour;
 mod reception;
-mod sessions;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::hash::Hasher as _;
+use std::net::{AddrParseError, IpAddr};
+use std::str::FromStr;
 use std::time::Duration;
 
-use base::ethernet::Mac;
+use base::ethernet::{Mac, NoMac};
 use base::rng::Rng;
 use base::time::{Time, earliest};
+use reception::{Arrivals, Departures};
 use serde::Serialize;
+use siphasher::sip::SipHasher24;
 
 use super::auth::End;
-use super::hello::{Heard, Hello, MAX_NEIGHBOURS};
-use super::{LinkReport, Peer, Profile};
-
-pub use claims::{Listed, NotListed};
-
-use neighbour::Neighbour;
-use reception::Departures;
-use sessions::Sessions;
+use super::hello::{Heard, Hello, MAX_NEIGHBOURS, Reception};
+use super::{LinkReport, Peer, Profile, TCP_LIFETIME};
 
 /// Between two hellos, unless given.
 pub const HELLO_INTERVAL: Duration = Duration::from_secs(2);
@@ -433,3 +426,469 @@ fn places_on(interface: usize) -> std::ops::RangeInclusive<Place> {
 
 #[cfg(test)]
 mod tests;
+
+// Composes hellos, and schedules them.
+
+/// Neighbours that a hello to everyone names, in turn: more of them would fill a slow radio.
+const LISTED: usize = 8;
+/// Intervals grow with the neighbours, so many times at most: well below what neighbours wait.
+const MOST_CROWDED: u32 = 4;
+
+impl Neighbours {
+    /// The next hello to send on an interface, and to whom.
+    fn next_hello(&mut self, now: Time, interface: usize) -> Option<(Mac, Hello)> {
+        if !self.interfaces.get(interface).is_some_and(|interface| interface.is_running) {
+            return None;
+        }
+        if self.interfaces[interface].hello_at.is_some_and(|at| at <= now) {
+            let interval = if self.is_eager(now, interface) {
+                EAGER_INTERVAL.min(self.config.interval)
+            } else {
+                self.config.interval
+            };
+            let interval = interval * self.crowd(interface);
+            // Jitter keeps gateways that started together apart.
+            let next = now + interval.mul_f64(0.75) + self.rng.within(interval / 2);
+            let wants_answer = self.known.range(places_on(interface)).next().is_none();
+            let (neighbours, is_partial) = self.heard(now, interface);
+            let number = self.interfaces[interface].departures.number(now);
+            let hello = self.hello(interface, wants_answer, is_partial, neighbours);
+            let hello = Hello { number, ..hello };
+            self.interfaces[interface].hello_at = Some(next);
+            self.stats.hellos_sent += 1;
+            return Some((Mac::EVERYONE, hello));
+        }
+        if let Some(question) = self.question(now, interface) {
+            return Some((Mac::EVERYONE, question));
+        }
+        let (&place, neighbour) = self
+            .known
+            .range_mut(places_on(interface))
+            .find(|(_, neighbour)| neighbour.answer_at.is_some_and(|at| at <= now))?;
+        neighbour.answer_at = None;
+        neighbour.answered = now;
+        let challenger = neighbour.challenger.take();
+        let wants_answer = neighbour.peer.is_none() || challenger.is_some();
+        let neighbours = challenger.into_iter().chain([neighbour.as_heard(now)]).collect();
+        self.stats.hellos_sent += 1;
+        Some((place.1, self.hello(interface, wants_answer, true, neighbours)))
+    }
+
+    /// Asks the neighbours that are missed whether they are there, if it is time to.
+    ///
+    /// The question goes to everyone: a radio would repeat it again and again for who is gone.
+    fn question(&mut self, now: Time, interface: usize) -> Option<Hello> {
+        let crowd = self.crowd(interface);
+        let after = |neighbour: &Neighbour| match neighbour.peer {
+            Some(_) => DOUBT_INTERVAL * crowd,
+            None => DOUBT_INTERVAL.max(self.config.interval / 4) * crowd,
+        };
+        let is_due = |neighbour: &Neighbour, by: Time| {
+            neighbour.is_doubted && neighbour.answer_at.is_some_and(|at| at <= by)
+        };
+        if !self.known.range(places_on(interface)).any(|(_, it)| is_due(it, now)) {
+            return None;
+        }
+        let mut named = Vec::new();
+        let known = self.known.range_mut(places_on(interface)).map(|(_, neighbour)| neighbour);
+        // Those who will be asked soon are asked by the same question.
+        let asked = known.filter(|neighbour| is_due(neighbour, now + after(neighbour) / 2));
+        for neighbour in asked.take(LISTED) {
+            neighbour.answer_at = Some(now + after(neighbour));
+            neighbour.answered = now;
+            named.push(neighbour.as_heard(now));
+        }
+        self.stats.hellos_sent += 1;
+        Some(self.hello(interface, true, true, named))
+    }
+
+    /// How many times as long intervals are: where many talk at the same place, each talks less.
+    fn crowd(&self, interface: usize) -> u32 {
+        let times = self.known.range(places_on(interface)).count() / LISTED;
+        u32::try_from(times).unwrap_or(u32::MAX).clamp(1, MOST_CROWDED)
+    }
+
+    /// Whether a neighbour was heard a moment ago that is not up yet, or nobody was.
+    fn is_eager(&self, now: Time, interface: usize) -> bool {
+        self.known.range(places_on(interface)).any(|(_, neighbour)| {
+            neighbour.peer.is_none() && now.since(neighbour.first_heard) < EAGER_FOR
+        })
+    }
+
+    /// Those who are named in the next hello to everyone, and whether there are others.
+    fn heard(&mut self, now: Time, interface: usize) -> (Vec<Heard>, bool) {
+        let state = &mut self.interfaces[interface];
+        let all = || self.known.range(places_on(interface));
+        let named = state.named.take();
+        let later = all().filter(|((_, mac), _)| named.is_some_and(|named| *mac > named));
+        let earlier = all().filter(|((_, mac), _)| named.is_none_or(|named| *mac <= named));
+        let listed: Vec<_> = later.chain(earlier).take(LISTED).collect();
+        let is_partial = all().nth(LISTED).is_some();
+        if is_partial {
+            state.named = listed.last().map(|((_, mac), _)| *mac);
+        }
+        (listed.into_iter().map(|(_, neighbour)| neighbour.as_heard(now)).collect(), is_partial)
+    }
+
+    /// A hello to one station.
+    fn hello(
+        &mut self,
+        interface: usize,
+        wants_answer: bool,
+        is_partial: bool,
+        neighbours: Vec<Heard>,
+    ) -> Hello {
+        self.counter += 1;
+        let Interface { station, addresses, .. } = &self.interfaces[interface];
+        Hello {
+            profile: self.config.profile,
+            boot: self.boot,
+            counter: self.counter,
+            wants_answer,
+            is_goodbye: false,
+            is_partial,
+            number: 0,
+            station: *station,
+            addresses: addresses.clone(),
+            neighbours,
+        }
+    }
+}
+
+// Decides which stations become neighbours, and which have to go.
+
+impl Neighbours {
+    /// Whether a hello is the newest of its boot; the boot must be known at `place` already, or
+    /// become known now.
+    fn is_counted(&mut self, now: Time, place: Place, hello: &Hello, us: Option<Heard>) -> bool {
+        let session = self.sessions.number(place, hello.boot);
+        let is_fresh = us.is_some_and(|us| us.echo == session);
+        match self.known.get_mut(&place) {
+            Some(known) if known.boot == hello.boot => {
+                let is_newer = hello.counter > known.counter;
+                self.stats.hellos_stale += u64::from(!is_newer);
+                return is_newer;
+            }
+            // It may have been recorded before the one that is up started.
+            Some(known) if known.peer.is_some() && !is_fresh => {
+                let echo = us.map_or(0, |us| us.session);
+                let reception = Reception::default();
+                known.challenger = Some(Heard { boot: hello.boot, session, echo, reception });
+                known.answer_at = Some(known.may_answer_at(now) + self.rng.within(ANSWER_SPREAD));
+                return false;
+            }
+            Some(known) if known.peer.is_some() => self.forget(now, place),
+            Some(_) => {
+                self.known.remove(&place);
+            }
+            None => {}
+        }
+        self.make_room();
+        self.known.insert(place, Neighbour::new(now, hello.boot, session));
+        true
+    }
+
+    /// If too many stations are merely heard, forgets the one silent for longest.
+    fn make_room(&mut self) {
+        if self.known.len() - self.places.len() < self.config.limit {
+            return;
+        }
+        let heard = self.known.iter().filter(|(_, neighbour)| neighbour.peer.is_none());
+        if let Some((&oldest, _)) = heard.min_by_key(|(_, neighbour)| neighbour.heard) {
+            self.known.remove(&oldest);
+            self.stats.neighbours_evicted += 1;
+        }
+    }
+
+    /// A goodbye counts when it belongs to the conversation that we have.
+    fn handle_goodbye(&mut self, now: Time, place: Place, hello: &Hello, us: Option<Heard>) {
+        let Some(known) = self.known.get(&place) else { return };
+        let is_ours = us.is_some_and(|us| us.echo == known.session);
+        if known.boot == hello.boot && hello.counter > known.counter && is_ours {
+            self.forget(now, place);
+        } else {
+            self.stats.hellos_stale += 1;
+        }
+    }
+
+    fn refuse(&mut self, place: Place, unfounded: Unfounded) {
+        match unfounded {
+            Unfounded::Disputed => {
+                self.stats.hellos_disputed += 1;
+                self.events.push_back(Event::Disputed(place));
+            }
+            Unfounded::Misplaced => {
+                self.stats.hellos_misplaced += 1;
+                self.events.push_back(Event::Misplaced(place));
+            }
+            Unfounded::Unlisted => self.stats.hellos_unlisted += 1,
+        }
+    }
+
+    fn bring_up(&mut self, now: Time, place: Place, addresses_changed: bool) {
+        let is_new = self.known.get(&place).is_some_and(|known| known.peer.is_none());
+        if is_new && self.places.len() >= self.config.limit && !self.displace(now) {
+            self.stats.hellos_full += 1;
+            return;
+        }
+        let Some(neighbour) = self.known.get_mut(&place) else { return };
+        let peer = match neighbour.peer {
+            Some(_) if !addresses_changed => return,
+            Some(peer) => peer,
+            None => {
+                let peer = Peer(self.next_peer);
+                self.next_peer = self.next_peer.wrapping_add(1);
+                neighbour.peer = Some(peer);
+                neighbour.used = now;
+                self.places.insert(peer, place);
+                self.stats.neighbours_up += 1;
+                peer
+            }
+        };
+        self.by_address.retain(|_, of| *of != peer);
+        for &address in &neighbour.addresses {
+            self.by_address.insert((place.0, address), peer);
+        }
+        self.events.push_back(Event::Up(place, peer));
+    }
+
+    /// Makes room for one more neighbour: forgets the neighbour to which no packet was sent for
+    /// longest, if the time is long. False when no neighbour can go.
+    fn displace(&mut self, now: Time) -> bool {
+        let up = self.known.iter().filter(|(_, neighbour)| neighbour.peer.is_some());
+        let Some((&place, idle)) = up.min_by_key(|(_, neighbour)| neighbour.used) else {
+            return false;
+        };
+        if now.since(idle.used) < self.config.hold {
+            return false;
+        }
+        self.forget(now, place);
+        true
+    }
+
+    /// Ends the conversation with a neighbour, if there is one; the next conversation has another
+    /// number, so that messages of the old one do not count.
+    fn take_down(&mut self, now: Time, place: Place) {
+        let Some(neighbour) = self.known.get_mut(&place) else { return };
+        if let Some(peer) = neighbour.peer.take() {
+            self.sessions.renew(now);
+            neighbour.session = self.sessions.number(place, neighbour.boot);
+            self.places.remove(&peer);
+            self.by_address.retain(|_, of| *of != peer);
+            self.stats.neighbours_down += 1;
+            self.events.push_back(Event::Down(place, peer));
+        }
+    }
+
+    fn forget(&mut self, now: Time, place: Place) {
+        self.take_down(now, place);
+        self.known.remove(&place);
+        // The session number that the station last heard from us must bring nobody up again.
+        self.sessions.renew(now);
+    }
+}
+
+// Decides which station may have which address.
+
+/// A neighbour that HBH may be spoken with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Listed {
+    /// An address that it has.
+    pub address: IpAddr,
+    /// The only station that may have the address; if absent, the first station to claim the
+    /// address, while up.
+    pub station: Option<Mac>,
+}
+
+/// Why a text names no neighbour.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NotListed {
+    /// What should be an IP address is none.
+    #[error("{0}")]
+    Address(#[from] AddrParseError),
+    /// What should be a hardware address is none.
+    #[error("{0}")]
+    Station(#[from] NoMac),
+}
+
+impl FromStr for Listed {
+    type Err = NotListed;
+
+    /// Reads `10.0.0.2` or `10.0.0.2 at 02:11:22:33:44:55`.
+    fn from_str(text: &str) -> Result<Self, NotListed> {
+        Ok(match text.split_once(" at ") {
+            None => Self { address: text.trim().parse()?, station: None },
+            Some((address, station)) => {
+                let station = Some(station.trim().parse()?);
+                Self { address: address.trim().parse()?, station }
+            }
+        })
+    }
+}
+
+/// Why a station may not have the addresses that it claims.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Unfounded {
+    /// A neighbour that is up has one of the addresses.
+    Disputed,
+    /// The configuration gives one of the addresses to another station.
+    Misplaced,
+    /// None of the addresses is on the list.
+    Unlisted,
+}
+
+impl Neighbours {
+    fn judge(&self, place: Place, addresses: &[IpAddr]) -> Result<(), Unfounded> {
+        if let Some(only) = &self.config.only {
+            let of = |address: IpAddr| only.iter().filter(move |listed| listed.address == address);
+            if !addresses.iter().any(|address| of(*address).next().is_some()) {
+                return Err(Unfounded::Unlisted);
+            }
+            let is_misplaced = |address: &IpAddr| {
+                let mut stations = of(*address).filter_map(|listed| listed.station).peekable();
+                stations.peek().is_some() && stations.all(|station| station != place.1)
+            };
+            if addresses.iter().any(is_misplaced) {
+                return Err(Unfounded::Misplaced);
+            }
+        }
+        let is_held = |address: &IpAddr| {
+            let holder = self.by_address.get(&(place.0, *address));
+            holder.and_then(|peer| self.places.get(peer)).is_some_and(|holder| *holder != place)
+        };
+        if addresses.iter().any(is_held) { Err(Unfounded::Disputed) } else { Ok(()) }
+    }
+}
+
+// The state of one station that says hello.
+
+/// Answers to one neighbour are no more frequent than this.
+const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
+/// A neighbour that was asked may be silent for a third of the usual time.
+const DOUBT_HOLD: u32 = 3;
+
+/// A station that says hello.
+#[derive(Debug)]
+struct Neighbour {
+    boot: u64,
+    /// The counter of the last hello we accepted.
+    counter: u64,
+    addresses: Vec<IpAddr>,
+    session: u32,
+    its_session: u32,
+    peer: Option<Peer>,
+    first_heard: Time,
+    heard: Time,
+    /// When a packet was last sent there.
+    used: Time,
+    is_doubted: bool,
+    answered: Time,
+    answer_at: Option<Time>,
+    /// Another boot at the same place, not yet proven to hear us now.
+    challenger: Option<Heard>,
+    arrivals: Arrivals,
+}
+
+impl Neighbour {
+    fn new(now: Time, boot: u64, session: u32) -> Self {
+        Self {
+            boot,
+            counter: 0,
+            addresses: Vec::new(),
+            session,
+            its_session: 0,
+            peer: None,
+            first_heard: now,
+            heard: now,
+            used: now,
+            is_doubted: false,
+            answered: now - ANSWER_INTERVAL,
+            answer_at: None,
+            challenger: None,
+            arrivals: Arrivals::default(),
+        }
+    }
+
+    /// When an answer may go there, at the earliest.
+    fn may_answer_at(&self, now: Time) -> Time {
+        now.max(self.answered + ANSWER_INTERVAL)
+    }
+
+    /// Evaluates what the station's hello says about us; an answer, if needed, is due `at`.
+    fn take(&mut self, at: Time, us: Option<Heard>, is_partial: bool, wants_answer: bool) {
+        let is_agreed = us.is_some_and(|us| us.echo == self.session)
+            || (us.is_none() && is_partial && self.peer.is_some());
+        if wants_answer || !is_agreed {
+            self.answer_at = Some(at);
+        }
+    }
+
+    /// When it has been silent for too long to be up, or to be remembered.
+    fn expires_at(&self, hold: Duration) -> Time {
+        let silence = match (self.is_doubted, self.peer) {
+            (true, Some(_)) => hold / DOUBT_HOLD,
+            // It was up, and is asked whether it is back.
+            (true, None) => TCP_LIFETIME,
+            _ => hold,
+        };
+        self.heard + silence
+    }
+
+    /// Whether packets go there, and nothing comes.
+    fn is_missed(&self) -> bool {
+        self.is_doubted && self.peer.is_some()
+    }
+
+    fn as_heard(&self, now: Time) -> Heard {
+        Heard {
+            boot: self.boot,
+            session: self.session,
+            echo: self.its_session,
+            reception: self.arrivals.reception(now),
+        }
+    }
+}
+
+// Numbers our conversations without remembering to whom each number was told.
+//
+// A number is a function of the station, its boot and an epoch, under a key that is drawn at each
+// start. So a station that we forgot after telling it the number, because too many others said hello,
+// still proves with the number that it hears us. A new epoch begins when a neighbour is forgotten and
+// after some time, and no number is used for two conversations.
+
+#[derive(Debug)]
+struct Sessions {
+    key: (u64, u64),
+    epoch: u64,
+    since: Time,
+}
+
+impl Sessions {
+    fn new(rng: &mut Rng) -> Self {
+        Self { key: (rng.bits(), rng.bits()), epoch: 0, since: Time::ZERO }
+    }
+
+    /// Our number of a conversation with the station at `place` that started as `boot`: never 0.
+    fn number(&self, (interface, station): Place, boot: u64) -> u32 {
+        let mut hasher = SipHasher24::new_with_keys(self.key.0, self.key.1);
+        hasher.write(&self.epoch.to_be_bytes());
+        hasher.write(&(interface as u64).to_be_bytes());
+        hasher.write(&station.0);
+        hasher.write(&boot.to_be_bytes());
+        let [a, b, c, d, ..] = hasher.finish().to_be_bytes();
+        u32::from_be_bytes([a, b, c, d]).max(1)
+    }
+
+    /// Begins a new epoch: numbers told before prove nothing any more.
+    fn renew(&mut self, now: Time) {
+        self.epoch += 1;
+        self.since = now;
+    }
+
+    /// Begins a new epoch if this one has lasted for so long.
+    fn renew_after(&mut self, now: Time, time: Duration) {
+        if now.since(self.since) >= time {
+            self.renew(now);
+        }
+    }
+}

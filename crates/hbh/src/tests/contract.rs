@@ -7,7 +7,7 @@ use crate::LinkReport;
 
 /// What happens to a node.
 #[derive(Clone, Debug)]
-pub(crate) enum Input {
+enum Input {
     /// An HBH packet from nowhere.
     Message(Vec<u8>),
     Packet(Vec<u8>),

@@ -50,7 +50,7 @@ pub(super) struct Sent {
     /// Which one, counted over all nodes.
     pub(super) number: usize,
     pub(super) from: usize,
-    pub(super) to: usize,
+    to: usize,
     pub(super) at: Time,
     /// Packets that waited at `from` when it was sent.
     pub(super) backlog: usize,
@@ -73,7 +73,7 @@ pub(super) struct Line {
     pub(super) delivered: Vec<Vec<u8>>,
     pub(super) delivered_at: Vec<Duration>,
     /// Packets that each node restored.
-    pub(super) restored: Vec<u64>,
+    restored: Vec<u64>,
     /// Packets that a node in the middle could not send on.
     pub(super) refused: u64,
     restarts: u64,
@@ -201,8 +201,8 @@ impl Line {
     }
 
     /// Packets that wait at a node, not counting those that were sent.
-    pub(super) fn backlog(&self, node: usize) -> usize {
-        self.relays[node].senders.values().map(|sender| sender.backlog()).sum()
+    fn backlog(&self, node: usize) -> usize {
+        self.relays[node].backlog()
     }
 
     /// Packets that a node has: those that wait or are not acknowledged, and at

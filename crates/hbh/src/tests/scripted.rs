@@ -7,8 +7,9 @@ use base::ip::{Header, Spec, protocol};
 use base::rng::Rng;
 use base::time::{Time, earliest};
 
+use super::super::packet::write_ip_header;
 use super::super::wire::{self, Ack, Data, Echo, FlowId, Mask, Message, Repair, Seq, Transmission};
-use super::super::{Config, Link, Peer, Relay, repair, transmit};
+use super::super::{Config, Link, Peer, Relay, repair};
 use super::line::peer_config;
 use super::packets::seq_of;
 
@@ -90,7 +91,7 @@ impl Arrivals {
     }
 
     fn take(&mut self, mut message: Vec<u8>) {
-        transmit::seal(&mut message, 20, protocol::EXPERIMENT);
+        write_ip_header(&mut message, 20, protocol::EXPERIMENT);
         self.relay.handle_message(self.now, Peer(0), &message);
     }
 }
@@ -209,6 +210,6 @@ fn ham(flow: FlowId, next: Seq, of: Transmission, is_congested: bool) -> Vec<u8>
     let echo = Some(Echo { of, delay: Some(Duration::ZERO) });
     let ack = Ack { is_congested, echo, ..Ack::new(flow, next) };
     ack.emit(&mut message);
-    transmit::seal(&mut message, 20, protocol::EXPERIMENT);
+    write_ip_header(&mut message, 20, protocol::EXPERIMENT);
     message
 }
