@@ -15,9 +15,7 @@
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 
 mod config;
-mod cutting;
 pub mod headers;
-mod lengths;
 mod liveness;
 mod loss;
 mod mtu;
@@ -39,7 +37,6 @@ mod silence;
 pub mod stats;
 #[cfg(test)]
 mod tests;
-mod transmit;
 mod tunnel;
 mod understanding;
 mod wire;

@@ -27,7 +27,7 @@ const SIZES: [usize; 16] = [
 const SHORT_SIZES: [usize; 4] = [LEAST, 576, 768, 1_006];
 /// The shortest packet that a path has to carry: a report alone fits it. RFC 1191, 7.1, has no other
 /// size between this one and 68 octets.
-pub(super) const LEAST: usize = 296;
+const LEAST: usize = 296;
 /// Between sizes that paths are not known for the search ends at this difference.
 const STEP: usize = 8;
 /// A size does not pass when so many probes were not answered. A third may be lost by chance.
@@ -37,7 +37,7 @@ const TRIES: u8 = 6;
 /// shortest probe had replies, so that loss is not taken for a short path.
 const HASTE: u8 = 3;
 /// A path that is new is asked about all short packets from this round on; one in doubt at once.
-const PATIENCE: u8 = 2;
+const BROAD_FROM: u8 = 2;
 /// Between two probes while the round trip is not known.
 const UNKNOWN_INTERVAL: Duration = Duration::from_millis(250);
 const MIN_INTERVAL: Duration = Duration::from_millis(20);
@@ -145,7 +145,7 @@ impl Search {
         self.confirmed = self.base;
         self.failed = self.ceiling + 1;
         self.raise_at = None;
-        self.probe(now, self.ceiling, Some(PATIENCE));
+        self.probe(now, self.ceiling, Some(BROAD_FROM));
     }
 
     /// Anything came from the peer.

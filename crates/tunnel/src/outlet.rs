@@ -82,7 +82,7 @@ impl Outlet {
 
     /// How many packets were joined from their parts, and how many of which one did not come.
     pub(super) fn joined_and_broken(&self) -> (u64, u64) {
-        (self.parts.joined, self.parts.broken)
+        self.parts.joined_and_broken()
     }
 
     /// The next packet to release, in place of what `out` holds.

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use super::record::{PART_HEADER, Part, fill_part_header};
 
 /// The most parts of a packet.
-pub(super) const MAX_PARTS: u8 = 128;
+const MAX_PARTS: u8 = 128;
 /// A part is at least as long, unless it is the last one.
 pub(super) const LEAST_PART: usize = 64;
 /// Octets of packets that are not complete yet: more are not kept.
@@ -29,9 +29,9 @@ const MAX_PACKET: usize = 16_383;
 pub(super) struct Cut {
     packet: Vec<u8>,
     /// The packet's flow, as the queue tells flows apart.
-    pub(super) flow: u32,
+    flow: u32,
     /// Its six DSCP bits.
-    pub(super) dscp: u8,
+    dscp: u8,
     sent: usize,
     index: u8,
 }
@@ -44,9 +44,9 @@ pub(super) struct Parts {
     /// Packets that begin before this source were forgotten for lack of room.
     evicted_before: u64,
     /// Packets with a missing part, and packets that were too long.
-    pub(super) broken: u64,
+    broken: u64,
     /// Packets joined.
-    pub(super) joined: u64,
+    joined: u64,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +58,16 @@ struct Begun {
 impl Cut {
     pub(super) fn new(packet: Vec<u8>, flow: u32, dscp: u8) -> Self {
         Self { packet, flow, dscp, sent: 0, index: 0 }
+    }
+
+    /// The packet's flow, as the queue tells flows apart.
+    pub(super) fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    /// Its six DSCP bits.
+    pub(super) fn dscp(&self) -> u8 {
+        self.dscp
     }
 
     /// Octets that are still to be sent.
@@ -123,6 +133,11 @@ impl Parts {
             self.broken += 1;
         }
         None
+    }
+
+    /// How many packets were joined from their parts, and how many lack a part or were too long.
+    pub(super) fn joined_and_broken(&self) -> (u64, u64) {
+        (self.joined, self.broken)
     }
 
     /// All sources before `number` are there or given up, and what they carry is released.

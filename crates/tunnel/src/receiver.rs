@@ -35,14 +35,14 @@ pub(super) struct Receiver {
     /// The capacity in sources, from the first missing one on.
     window: u64,
     /// How long to wait for a missing source.
-    patience: Duration,
+    give_up_after: Duration,
     /// The number of the first slot.
     base: u64,
     slots: VecDeque<Slot>,
     /// Missing sources that are not given up, and the times when they were first known to be missing.
     missing: BTreeMap<u64, Time>,
     equations: Equations,
-    pub(super) outlet: Outlet,
+    outlet: Outlet,
     /// Octets of the longest symbol.
     longest: usize,
     /// Octets of memory that the slots take, and may take.
@@ -84,11 +84,11 @@ pub(super) struct Holes {
 
 impl Receiver {
     /// `longest`: octets of the longest symbol that some path takes.
-    pub(super) fn new(window: usize, patience: Duration, longest: usize) -> Self {
+    pub(super) fn new(window: usize, give_up_after: Duration, longest: usize) -> Self {
         let kept = index(KEPT);
         Self {
             window: window as u64,
-            patience,
+            give_up_after,
             base: 0,
             slots: VecDeque::new(),
             missing: BTreeMap::new(),
@@ -221,10 +221,30 @@ impl Receiver {
         self.trim(stats);
     }
 
+    /// Puts the next packet to release in place of what `out` holds; false when there is none.
+    pub(super) fn poll_packet(&mut self, out: &mut Vec<u8>) -> bool {
+        self.outlet.poll_packet(out)
+    }
+
+    /// Header contexts to tell the peer, at most so many.
+    pub(super) fn poll_told(&mut self, most: usize) -> Vec<(u8, u64)> {
+        self.outlet.poll_told(most)
+    }
+
+    /// How many packets were joined from their parts, and how many of which one did not come.
+    pub(super) fn joined_and_broken(&self) -> (u64, u64) {
+        self.outlet.joined_and_broken()
+    }
+
+    /// How many compressed headers were restored, and how many had an unknown context.
+    pub(super) fn headers_restored_and_unknown(&self) -> (u64, u64) {
+        self.outlet.counts()
+    }
+
     /// Gives up what has been missing for too long.
     pub(super) fn handle_timeout(&mut self, now: Time, stats: &mut Received) {
         while let Some((&number, &since)) = self.missing.first_key_value() {
-            if since + self.patience > now {
+            if since + self.give_up_after > now {
                 break;
             }
             self.give_up(number, stats);
@@ -233,7 +253,7 @@ impl Receiver {
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.missing.first_key_value().map(|(_, &since)| since + self.patience)
+        self.missing.first_key_value().map(|(_, &since)| since + self.give_up_after)
     }
 
     /// One past the newest known source.
@@ -277,7 +297,7 @@ impl Receiver {
     fn lateness(&self, now: Time) -> Duration {
         let (late, learnt) = self.lateness;
         let halvings = now.since(learnt).as_secs_f64() / REORDERING_HALF_LIFE.as_secs_f64();
-        late.mul_f64(libm::exp2(-halvings)).min(self.patience / 4)
+        late.mul_f64(libm::exp2(-halvings)).min(self.give_up_after / 4)
     }
 
     /// Makes room up to `number`; false if it is too far away.

@@ -31,7 +31,7 @@ pub(super) struct Recorder {
     order: FlowOrder,
     compressor: Compressor,
     /// The packet of which some parts were sent.
-    pub(super) cut: Option<Cut>,
+    cut: Option<Cut>,
     /// Memory for the start of a record.
     start: Vec<u8>,
 }
@@ -85,6 +85,21 @@ impl Recorder {
         }
     }
 
+    /// Sends `packet` in parts from now on; there is no other such packet.
+    pub(super) fn begin_cut(&mut self, packet: Cut) {
+        self.cut = Some(packet);
+    }
+
+    /// The packet of which some parts were sent.
+    pub(super) fn cut(&self) -> Option<&Cut> {
+        self.cut.as_ref()
+    }
+
+    /// Drops the rest of the packet that is cut; returns whether there was one.
+    pub(super) fn drop_cut(&mut self) -> bool {
+        self.cut.take().is_some()
+    }
+
     /// Appends the next part of the packet that is cut to `symbol`, of at most `max` octets; false when
     /// there is too little room.
     pub(super) fn push_part(
@@ -96,7 +111,7 @@ impl Recorder {
         let room = max - symbol.len();
         let cut = self.cut.take_if(|cut| room >= PART_HEADER + LEAST_PART.min(cut.left()));
         let Some(mut cut) = cut else { return false };
-        let wait = self.order.push(cut.flow, number, floor);
+        let wait = self.order.push(cut.flow(), number, floor);
         let is_whole = cut.push_part(room, wait, symbol);
         // The other end would take no more of the packet. With all MTUs in use this never happens.
         if !is_whole && !cut.is_too_long() {

@@ -26,7 +26,7 @@ pub(super) struct Reported {
     runs: u64,
     /// The same two without probes that were too long for the path: these count as received.
     counted: (u64, u64),
-    pub(super) probes: Probes,
+    probes: Probes,
     /// The first source that the peer misses.
     first_missing: u64,
     /// The time since which the first missing source has not changed although sources were sent.
@@ -45,6 +45,16 @@ impl Reported {
             first_missing: 0,
             stuck_since: now,
         }
+    }
+
+    /// A probe of so many octets was sent; more than `passing` are not known to pass.
+    pub(super) fn handle_probe_sent(&mut self, number: u64, size: usize, passing: usize) {
+        self.probes.handle_sent(number, size, passing);
+    }
+
+    /// A probe of this size was answered.
+    pub(super) fn handle_probe_reply(&mut self, size: usize) {
+        self.probes.handle_reply(size);
     }
 
     /// Takes a report about the datagrams up to `newest` on a path that takes packets of `passing` octets;

@@ -31,11 +31,11 @@ pub(super) struct Hash([u64; 4]);
 
 /// How far the TCP segments of a bucket have come: whose, and their greatest sequence number.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress(Option<(Tag, u32)>);
+pub(super) struct TcpProgress(Option<(Tag, u32)>);
 
 impl Kind {
     /// What the TCP segment in a packet is, if there is one.
-    pub(super) fn of(segment: Option<Peek>, tag: Tag, progress: &mut Progress) -> Self {
+    pub(super) fn of(segment: Option<Peek>, tag: Tag, progress: &mut TcpProgress) -> Self {
         let Some(segment) = segment else { return Self::Other };
         let end = segment.seq.wrapping_add(segment.len);
         if segment.is_syn() {
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-impl Progress {
+impl TcpProgress {
     /// Returns whether `end` is news.
     fn reach(&mut self, tag: Tag, end: u32) -> bool {
         if let Some((known, newest)) = self.0

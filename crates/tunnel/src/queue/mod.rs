@@ -11,7 +11,6 @@
 
 mod classify;
 mod codel;
-mod store;
 #[cfg(test)]
 mod tests;
 
@@ -23,10 +22,8 @@ use base::ip::{self, FlowKey, Header};
 use base::rng::Rng;
 use base::tcp::Peek;
 use base::time::Time;
-
-use self::classify::{Hash, Kind, Progress};
-use self::codel::{Codel, Law, Leaving};
-use self::store::{Chain, Note, Store};
+use classify::{Hash, Kind, TcpProgress};
+use codel::{Codel, Law, Leaving};
 
 /// Buckets of flows (RFC 8290, 5.2).
 const FLOWS: usize = 1_024;
@@ -52,7 +49,7 @@ pub(super) struct Queue {
     old: VecDeque<usize>,
     packets: usize,
     octets: usize,
-    stats: Stats,
+    stats: Counters,
 }
 
 /// A packet that left.
@@ -72,7 +69,7 @@ pub(super) struct Popped {
 
 /// What the queue counts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Stats {
+pub(super) struct Counters {
     /// Packets marked with congestion experienced.
     pub(super) marked: u64,
     /// Packets dropped because their flow queued for too long.
@@ -82,7 +79,7 @@ pub(super) struct Stats {
     /// Packets thrown away by `clear`.
     pub(super) cleared: u64,
     /// Flows that wait now.
-    pub(super) flows: usize,
+    flows: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,7 +89,7 @@ struct Flow {
     /// The rest of the flow's turn.
     credit: isize,
     codel: Codel,
-    progress: Progress,
+    progress: TcpProgress,
 }
 
 impl Queue {
@@ -110,7 +107,7 @@ impl Queue {
             old: VecDeque::with_capacity(FLOWS),
             packets: 0,
             octets: 0,
-            stats: Stats::default(),
+            stats: Counters::default(),
         }
     }
 
@@ -246,7 +243,7 @@ impl Queue {
     }
 
     /// The counters.
-    pub(super) fn stats(&self) -> Stats {
+    pub(super) fn stats(&self) -> Counters {
         self.stats
     }
 
@@ -295,5 +292,81 @@ impl Queue {
             self.longest = (index, longest);
         }
         self.longest.0
+    }
+}
+
+// Packets in linked lists, in buffers that are reused: a steady flow allocates nothing.
+
+/// How many buffers are kept; more are freed.
+const KEPT: usize = 1_024;
+
+/// The packets of all flows.
+#[derive(Debug, Default)]
+struct Store {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+}
+
+/// A packet that waits.
+#[derive(Debug)]
+struct Slot {
+    octets: Vec<u8>,
+    note: Note,
+    next: Option<usize>,
+}
+
+/// What is known about a packet.
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    arrived: Time,
+    kind: Kind,
+    /// Octets of the packet's flow queued when the packet arrived.
+    ahead: usize,
+}
+
+/// Where a chain of packets starts and ends.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    first: usize,
+    last: usize,
+}
+
+impl Store {
+    /// Puts a packet at the end of a chain.
+    fn append(&mut self, chain: &mut Option<Chain>, octets: &[u8], note: Note) {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.slots.push(Slot { octets: Vec::new(), note, next: None });
+                self.slots.len() - 1
+            }
+        };
+        let slot = &mut self.slots[index];
+        slot.octets.clear();
+        slot.octets.extend_from_slice(octets);
+        (slot.note, slot.next) = (note, None);
+        match chain {
+            Some(chain) => {
+                self.slots[chain.last].next = Some(index);
+                chain.last = index;
+            }
+            None => *chain = Some(Chain { first: index, last: index }),
+        }
+    }
+
+    /// The first packet of a chain.
+    fn first(&mut self, chain: Chain) -> &mut Slot {
+        &mut self.slots[chain.first]
+    }
+
+    /// Takes the first packet off a chain.
+    fn remove_first(&mut self, chain: &mut Option<Chain>) {
+        let Some(Chain { first, last }) = *chain else { return };
+        let slot = &mut self.slots[first];
+        *chain = slot.next.take().map(|first| Chain { first, last });
+        if self.free.len() >= KEPT {
+            slot.octets = Vec::new();
+        }
+        self.free.push(first);
     }
 }

@@ -26,10 +26,10 @@ const SAME: f64 = 0.8;
 pub(super) struct Cause {
     /// The newest number, the count of received datagrams and the queue of the last report.
     last: Option<(u64, u64, f64)>,
-    all: Tally,
+    all: LossCount,
     /// The tallies of datagrams that met a short queue, and no queue.
-    short: Tally,
-    empty: Tally,
+    short: LossCount,
+    empty: LossCount,
     /// The first two moments of the queue that datagrams met.
     first: f64,
     second: f64,
@@ -40,12 +40,12 @@ pub(super) struct Cause {
 
 /// Datagrams, and how many of them were lost.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+struct LossCount {
     sent: f64,
     lost: f64,
 }
 
-impl Tally {
+impl LossCount {
     fn add(&mut self, sent: f64, lost: f64) {
         self.sent += sent;
         self.lost += lost;

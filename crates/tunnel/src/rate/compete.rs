@@ -19,6 +19,10 @@ const FAIR: f64 = 1.15;
 const LEAST_RTO: f64 = 0.2;
 /// The part of a new interval between losses in their mean.
 const INTERVAL: f64 = 0.25;
+/// Round trips between checks whether the queue is ours.
+const LOOK: u32 = 48;
+/// The same after a check that found it to be.
+const LOOK_SOON: u32 = 4;
 
 /// The state since the last sign of congestion.
 #[derive(Clone, Copy, Debug)]
@@ -30,13 +34,13 @@ pub(super) struct Compete {
     /// The window that a Reno flow would have.
     reno: f64,
     /// Whether congestion at the bottleneck shows by loss alone, without a queue.
-    pub(super) is_by_loss: bool,
+    is_by_loss: bool,
     /// The number of successive round trips with a short queue.
-    pub(super) quiet: u32,
+    quiet: u32,
     /// Round trips until the next check whether the queue is ours.
-    pub(super) look_in: u32,
+    look_in: u32,
     /// The number of successive checks that found the queue to be ours.
-    pub(super) own: u32,
+    own: u32,
     /// Datagrams sent from a sign of congestion to the next: in the mean, and since the last one.
     interval: f64,
     open: f64,
@@ -58,6 +62,42 @@ impl Compete {
             interval: 0.0,
             open: 0.0,
         }
+    }
+
+    /// Congestion at the bottleneck shows by loss alone, without a queue.
+    pub(super) fn by_loss(self) -> Self {
+        Self { is_by_loss: true, ..self }
+    }
+
+    pub(super) fn is_by_loss(&self) -> bool {
+        self.is_by_loss
+    }
+
+    /// Takes whether a round trip was quiet; returns how many were in a row.
+    pub(super) fn note_quiet(&mut self, is_quiet: bool) -> u32 {
+        self.quiet = if is_quiet { self.quiet + 1 } else { 0 };
+        self.quiet
+    }
+
+    /// A check found the queue to be ours, or not; the next one is due after so many round trips.
+    pub(super) fn note_check(&mut self, is_own: bool) {
+        self.own = if is_own { self.own + 1 } else { 0 };
+        self.look_in = if is_own { LOOK_SOON } else { LOOK };
+    }
+
+    /// A round trip has ended.
+    pub(super) fn end_round(&mut self) {
+        self.look_in = self.look_in.saturating_sub(1);
+    }
+
+    /// Whether the next check whether the queue is ours is due.
+    pub(super) fn is_check_due(&self) -> bool {
+        self.look_in == 0
+    }
+
+    /// Whether enough checks in a row found the queue to be ours.
+    pub(super) fn is_alone(&self) -> bool {
+        self.own >= if self.is_by_loss { 8 } else { 4 }
     }
 
     /// Returns the window after a sign of congestion, reduced to `part` of its size.

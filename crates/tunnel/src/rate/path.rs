@@ -6,30 +6,28 @@ use base::time::{Time, nanos};
 
 use super::bias::Bias;
 use super::delay::{Least, Recent};
-use super::delivery::Delivery;
 
 /// The measurements of the path.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
-    pub(super) rtt: Rtt,
+    rtt: Rtt,
     /// The round-trip time without what reports waited on their way: that of the window.
-    pub(super) turn: Rtt,
+    turn: Rtt,
     rtt_least: Least,
     /// The one-way delay to the peer by two clocks, of which only differences have a meaning.
     delay: Least,
     recent: Recent,
     /// The one-way delay of reports, by the two clocks.
     back: Least,
-    pub(super) delivery: Delivery,
     /// The part of the delay that looks like a queue and is none.
-    pub(super) bias: Bias,
+    bias: Bias,
 }
 
 /// Round-trip times in seconds, as RFC 6298 smooths them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rtt {
-    pub(super) smoothed: f64,
-    pub(super) variation: f64,
+struct Rtt {
+    smoothed: f64,
+    variation: f64,
 }
 
 impl Path {
@@ -68,7 +66,6 @@ impl Path {
         self.delay = Least::default();
         self.back = Least::default();
         self.recent = Recent::default();
-        self.delivery.clear();
     }
 
     /// The queue before the bottleneck, in seconds.
@@ -87,6 +84,30 @@ impl Path {
         if let Some(wait) = self.wait() {
             self.bias.handle_report(newest, single, wait);
         }
+    }
+
+    /// The smoothed round-trip time, in seconds; zero before the first report.
+    pub(super) fn rtt(&self) -> f64 {
+        self.rtt.smoothed
+    }
+
+    /// The mean deviation of the round-trip time, in seconds.
+    pub(super) fn rtt_variation(&self) -> f64 {
+        self.rtt.variation
+    }
+
+    /// The smoothed round-trip time without what reports waited on their way, in seconds.
+    pub(super) fn turn(&self) -> f64 {
+        self.turn.smoothed
+    }
+
+    /// The part of the delay that looks like a queue and is none.
+    pub(super) fn bias(&self) -> &Bias {
+        &self.bias
+    }
+
+    pub(super) fn bias_mut(&mut self) -> &mut Bias {
+        &mut self.bias
     }
 
     /// The minimum round-trip time of the last seconds.

@@ -22,7 +22,7 @@ const BLOCK: f64 = 50.0;
 pub(super) struct Round {
     from: Option<(u64, u64)>,
     /// The longest queue in this round trip, in seconds.
-    pub(super) queue: f64,
+    queue: f64,
 }
 
 /// A round trip that has ended.
@@ -43,11 +43,11 @@ struct Block {
 /// The usual loss, which is no sign of congestion.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ambient {
-    pub(super) mean: f64,
+    mean: f64,
     /// The number of datagrams in the mean, while they are few.
     counted: f64,
     /// The recent loss, whatever its cause.
-    pub(super) recent: f64,
+    recent: f64,
     /// The mean deviation of a round trip's loss from it, relative to that of independent losses.
     spread: f64,
     /// The evidence that losses have become more.
@@ -57,6 +57,16 @@ pub(super) struct Ambient {
 }
 
 impl Round {
+    /// Takes a sample of the queue, in seconds.
+    pub(super) fn note_queue(&mut self, queue: f64) {
+        self.queue = self.queue.max(queue);
+    }
+
+    /// The longest queue in this round trip, in seconds.
+    pub(super) fn queue(&self) -> f64 {
+        self.queue
+    }
+
     /// The round trip ends with `report`, and the next one begins.
     pub(super) fn end(&mut self, report: &Feedback) -> Option<Ended> {
         let queue = self.queue;
@@ -75,6 +85,26 @@ impl Round {
 }
 
 impl Ambient {
+    /// The usual loss of the path.
+    pub(super) fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// The recent loss, whatever its cause.
+    pub(super) fn recent(&self) -> f64 {
+        self.recent
+    }
+
+    /// A test found this loss to be usual.
+    pub(super) fn set_mean(&mut self, loss: f64) {
+        self.mean = loss;
+    }
+
+    /// The usual loss is at most this.
+    pub(super) fn limit_mean(&mut self, loss: f64) {
+        self.mean = self.mean.min(loss);
+    }
+
     /// Takes the loss of a round trip with or without congestion.
     pub(super) fn note(&mut self, round: &Ended) {
         if round.sent >= 1.0 {

@@ -3,9 +3,9 @@
 /// A cut, and the measurements since.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    pub(super) purpose: Purpose,
+    purpose: Purpose,
     /// The window before, during and after the cut.
-    pub(super) before: f64,
+    before: f64,
     low: f64,
     after: f64,
     /// The expected reduction of the queue if all of it is ours, in seconds.
@@ -61,6 +61,15 @@ impl Step {
             low_from: None,
             until: None,
         }
+    }
+
+    pub(super) fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// The window before the cut.
+    pub(super) fn before(&self) -> f64 {
+        self.before
     }
 
     /// Takes the newest number that the peer has, and the next number to be sent.

@@ -64,7 +64,7 @@ impl Activity {
     }
 
     /// Whether data came after the last that was sent.
-    pub(super) fn owes_a_sign(&self) -> bool {
+    pub(super) fn has_unanswered_data(&self) -> bool {
         self.heard_data.load(Relaxed) > self.sent.load(Relaxed)
     }
 }

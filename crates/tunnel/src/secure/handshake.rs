@@ -6,7 +6,7 @@ use base::rng::Rng;
 use base::time::Time;
 
 use super::guard;
-use super::noise::{INITIATION, Initiation};
+use super::noise::{INITIATION, Initiation, Keys, PAYLOAD, RESPONSE};
 use super::wire::{Call, Index, MAC};
 
 /// Between a call and its repetition, at first.
@@ -25,15 +25,15 @@ const RENEW_AFTER: Duration = Duration::from_secs(30);
 
 /// A call that waits for its answer.
 pub(super) struct Handshake {
-    pub(super) index: Index,
-    pub(super) initiation: Initiation,
+    index: Index,
+    initiation: Initiation,
     noise: [u8; INITIATION],
-    pub(super) mac1: [u8; MAC],
+    mac1: [u8; MAC],
     began: Time,
     resend_at: Time,
     tries: u32,
     /// Times that the peer said that our timestamp is stale, since the last answer.
-    pub(super) stale: u32,
+    stale: u32,
     has_cookie: bool,
     /// The peer was here just now, and may have started anew.
     is_urgent: bool,
@@ -63,6 +63,29 @@ impl Handshake {
         };
         let datagram = call.datagram(mac_key, cookie);
         (call, datagram)
+    }
+
+    pub(super) fn index(&self) -> Index {
+        self.index
+    }
+
+    /// The MAC of the call's latest datagram, which a cookie is bound to.
+    pub(super) fn mac1(&self) -> &[u8; MAC] {
+        &self.mac1
+    }
+
+    /// Reads the noise of an answer; `None` when it is forged.
+    pub(super) fn hear(&mut self, noise: &[u8; RESPONSE]) -> Option<(Keys, [u8; PAYLOAD])> {
+        self.initiation.hear(noise)
+    }
+
+    /// Times that the peer said that our timestamp is stale, since the last answer.
+    pub(super) fn stale(&self) -> u32 {
+        self.stale
+    }
+
+    pub(super) fn set_stale(&mut self, times: u32) {
+        self.stale = times;
     }
 
     /// A cookie has come: the call is repeated with it soon, once.

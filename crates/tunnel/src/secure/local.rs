@@ -120,20 +120,20 @@ impl Event {
 
 /// What every peer's part needs of the gateway.
 pub(super) struct Local {
-    pub(super) private_key: PrivateKey,
-    pub(super) mac_key: [u8; 32],
-    pub(super) table: Arc<Table>,
-    pub(super) rng: Rng,
-    pub(super) entropy: Box<dyn Entropy>,
+    private_key: PrivateKey,
+    mac_key: [u8; 32],
+    table: Arc<Table>,
+    rng: Rng,
+    entropy: Box<dyn Entropy>,
     started: Time,
     unix: Duration,
     /// What the wall clock said was the time at [`Time::ZERO`], when it was last asked.
     epoch: Option<Duration>,
-    pub(super) outgoing: VecDeque<Outgoing>,
-    pub(super) events: VecDeque<Event>,
+    outgoing: VecDeque<Outgoing>,
+    events: VecDeque<Event>,
     room: usize,
     /// Datagrams and events for which there was none.
-    pub(super) overflow: u64,
+    overflow: u64,
 }
 
 impl Local {
@@ -167,6 +167,51 @@ impl Local {
         let epoch = unix.saturating_sub(now.since(Time::ZERO));
         let before = self.epoch.replace(epoch);
         before.is_some_and(|before| before.abs_diff(epoch) >= JUMP)
+    }
+
+    pub(super) fn private_key(&self) -> &PrivateKey {
+        &self.private_key
+    }
+
+    /// The private key, and the source of randomness for what is made with it.
+    pub(super) fn private_key_and_entropy(&mut self) -> (&PrivateKey, &mut dyn Entropy) {
+        (&self.private_key, &mut *self.entropy)
+    }
+
+    /// The key of the MAC over what comes to us.
+    pub(super) fn mac_key(&self) -> &[u8; 32] {
+        &self.mac_key
+    }
+
+    /// The receive keys of all sessions.
+    pub(super) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    pub(super) fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    pub(super) fn entropy(&mut self) -> &mut dyn Entropy {
+        &mut *self.entropy
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(super) fn poll_transmit(&mut self) -> Option<Outgoing> {
+        self.outgoing.pop_front()
+    }
+
+    /// Drops the events about a peer.
+    pub(super) fn drop_events(&mut self, peer: PeerId) {
+        self.events.retain(|event| event.peer() != Some(peer));
+    }
+
+    /// Datagrams and events for which there was no room.
+    pub(super) fn overflow(&self) -> u64 {
+        self.overflow
     }
 
     /// Makes room for one more peer.

@@ -285,7 +285,7 @@ impl Cipher for Aead {
     }
 
     fn set(&mut self, key: &[u8; 32]) {
-        Self::set(self, key);
+        self.replace_key(key);
     }
 
     fn encrypt(&self, number: u64, said: &[u8], content: &[u8], out: &mut [u8]) -> usize {

@@ -225,7 +225,7 @@ impl Table {
 /// One session's key for what we receive.
 pub(super) struct ReceiveKey {
     key: SessionKey,
-    pub(super) index: Index,
+    index: Index,
     peer: PeerId,
     inbound: Arc<Inbound>,
     is_confirmed: AtomicBool,
@@ -252,6 +252,10 @@ impl ReceiveKey {
             next_keepalive: AtomicU32::new(0),
             expires,
         })
+    }
+
+    pub(super) fn index(&self) -> Index {
+        self.index
     }
 
     /// The session has ended: nothing is opened any more, and the key is overwritten.
@@ -281,7 +285,7 @@ impl std::fmt::Debug for ReceiveKey {
 /// The state of reception from one life of a peer, under any keys.
 #[derive(Debug)]
 pub(super) struct Inbound {
-    pub(super) incarnation: Incarnation,
+    incarnation: Incarnation,
     heard: Mutex<HeardOf>,
     activity: Arc<Activity>,
 }
@@ -302,6 +306,11 @@ impl Inbound {
         let heard = HeardOf { window: Window::new(), hint: 0, endpoint: None, data_at: None };
         let heard = Mutex::new(heard);
         Arc::new(Self { incarnation, heard, activity })
+    }
+
+    /// The life of the peer that it is about.
+    pub(super) fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
     /// The peer says that its datagrams go on with this number.

@@ -9,28 +9,26 @@
 //! A session that we asked for is current at once: our next datagram confirms its keys to the other
 //! side. Older sessions are opened until they end, so that nothing in flight is lost.
 
-mod called;
-mod calling;
-mod sessions;
-
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::budget::Budget;
+use base::entropy::draw;
 use base::time::{Time, earliest};
 
-use self::called::Called;
-use self::calling::Calling;
 use super::activity::Activity;
-use super::guard;
+use super::guard::{self, COOKIE_LIFE};
 use super::handshake::Handshake;
 use super::keys::{PresharedKey, PublicKey};
-use super::local::Local;
-use super::open::{Heard, Inbound, ReceiveKey};
+use super::local::{Event, Fresh, Local, Trouble};
+use super::noise::{self, Keys};
+use super::open::{Heard, Inbound, ReceiveKey, SLOT_BITS, SLOTS_PER_PEER};
 use super::seal::{Outbound, Sealer, SendKey};
-use super::stats::Stats;
-use super::wire::Index;
-use super::{Incarnation, PeerId};
+use super::stats::{Dropped, Stats};
+use super::wire::{Answer, Call, Cookie, Hello, Index, MAC, Reply};
+use super::{Incarnation, PeerId, mac};
 
 /// Jitter added to the age at which a session is replaced, so that both sides do not ask at once.
 const REKEY_JITTER: Duration = Duration::from_secs(5);
@@ -132,7 +130,7 @@ impl Remote {
     /// Takes news of a session that came with a datagram, and says whether timers may have changed.
     pub(super) fn handle_heard(&mut self, now: Time, heard: Heard, local: &mut Local) -> bool {
         let Some(session) =
-            self.sessions.iter_mut().find(|session| session.receive.index == heard.index)
+            self.sessions.iter_mut().find(|session| session.receive.index() == heard.index)
         else {
             return false;
         };
@@ -187,7 +185,7 @@ impl Remote {
         }
         let current = self.current;
         let current =
-            self.sessions.iter_mut().find(|session| Some(session.receive.index) == current);
+            self.sessions.iter_mut().find(|session| Some(session.receive.index()) == current);
         let Some(current) = current else { return };
         if current.rekey_at.is_some_and(|due| due <= now) {
             current.rekey_at = None;
@@ -204,7 +202,7 @@ impl Remote {
         let mut next = earliest(handshake, self.check_due());
         for session in &self.sessions {
             next = earliest(next, Some(session.expires));
-            if Some(session.receive.index) == self.current {
+            if Some(session.receive.index()) == self.current {
                 next = earliest(next, earliest(session.rekey_at, Some(self.check_at)));
             }
         }
@@ -248,7 +246,7 @@ impl Remote {
         }
         let silent_for = now.since(self.activity.last_sent());
         let is_due = self.keepalive.is_some_and(|interval| silent_for >= interval);
-        if is_due || self.activity.owes_a_sign() {
+        if is_due || self.activity.has_unanswered_data() {
             self.send_keepalive(now, local);
         }
         let next = now + self.check_interval();
@@ -270,6 +268,726 @@ impl Remote {
             self.activity.sent_keepalive(now);
             self.stats.keepalives += 1;
         }
+    }
+}
+
+// Our calls to a peer, and what it answers.
+
+/// The age of a session at which its initiator asks for the next.
+const REKEY_AFTER: Duration = Duration::from_secs(120);
+/// Calls unanswered for this long are reported.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
+/// Calls to a peer of which we only learnt the address end after so long.
+const STOP_AFTER: Duration = Duration::from_secs(120);
+/// After calls in vain for so long every other one leaves from a fresh port, and after as long again from another.
+const FRESH_AFTER: Duration = Duration::from_secs(30);
+/// Answers looked at in a second.
+const ANSWERS: u32 = 20;
+/// Between calls of a peer that is silent.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Calls to the address that a session is with before others have their turns.
+const STEADY: usize = 4;
+/// Times in a row that we believe that our timestamp is stale.
+const MAX_STALE: u32 = 3;
+/// Addresses that a peer is asked for in a row, because it seems to have moved there, and between more of them.
+const CHECKS: u32 = 4;
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Calls to such an address.
+const CHECK_CALLS: u32 = 6;
+
+/// How calling a peer stands.
+struct Calling {
+    /// The call that waits for its answer.
+    handshake: Option<Handshake>,
+    /// The peer was heard from elsewhere, and is asked whether it is there.
+    check: Option<Check>,
+    /// How many more addresses may be asked.
+    checks: Budget,
+    /// Since when calls are unanswered, and whether that was told.
+    failing: Option<(Time, bool)>,
+    /// Where the last call went.
+    called: Option<SocketAddr>,
+    /// How many datagrams were sent since calls are unanswered: addresses have their turns by it.
+    turn: usize,
+    /// When the last one was that the peer's silence was the reason for.
+    urgent_at: Option<Time>,
+    /// The configured addresses are newer than where the peer was heard last.
+    is_configured_new: bool,
+    /// Reasons for failing calls reported since the last call that succeeded.
+    told: BTreeSet<Trouble>,
+    cookie: Option<([u8; MAC], Time)>,
+    /// The last timestamp that we said to the peer.
+    said_timestamp: u64,
+    /// How many answers may still be looked at.
+    answers: Budget,
+}
+
+/// A separate call to an address from which the peer was heard: whoever answers has received the call there, or was
+/// told of the call by somebody who has.
+struct Check {
+    endpoint: SocketAddr,
+    handshake: Handshake,
+    calls: u32,
+}
+
+impl Calling {
+    fn new(now: Time) -> Self {
+        Self {
+            handshake: None,
+            check: None,
+            checks: Budget::new(now, CHECKS, CHECK_INTERVAL),
+            failing: None,
+            called: None,
+            turn: 0,
+            urgent_at: None,
+            is_configured_new: false,
+            told: BTreeSet::new(),
+            cookie: None,
+            said_timestamp: 0,
+            answers: Budget::per_second(now, ANSWERS),
+        }
+    }
+}
+
+impl Calling {
+    /// The peer is there: that needs to be asked no more.
+    fn has_found(&mut self, endpoint: SocketAddr) {
+        self.check.take_if(|check| check.endpoint == endpoint);
+    }
+
+    /// No call that was made by now counts.
+    fn forget(&mut self) {
+        (self.handshake, self.check) = (None, None);
+    }
+
+    /// The indexes of calls that wait for answers.
+    fn indexes(&self) -> impl Iterator<Item = Index> {
+        let check = self.check.as_ref().map(|check| &check.handshake);
+        self.handshake.iter().chain(check).map(|call| call.index())
+    }
+}
+
+impl Remote {
+    /// Takes the answer to a call.
+    pub(in crate::secure) fn handle_answer(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        answer: &Answer<'_>,
+        local: &mut Local,
+    ) -> Result<(), Dropped> {
+        // Where the call went that this answers, if it went nowhere else.
+        let mut asked = None;
+        let mut handshake = self.calling.handshake.as_mut();
+        if let Some(check) = &mut self.calling.check
+            && check.handshake.index() == answer.index
+        {
+            asked = Some(check.endpoint);
+            handshake = Some(&mut check.handshake);
+        }
+        let Some(handshake) = handshake.filter(|call| call.index() == answer.index) else {
+            return Err(Dropped::Unknown);
+        };
+        if !mac::is_mac(local.mac_key(), answer.before_mac1, answer.mac1) {
+            return Err(Dropped::NotForUs);
+        }
+        if !self.calling.answers.spend(now) {
+            return Err(Dropped::Busy);
+        }
+        let Some((keys, payload)) = handshake.hear(answer.noise) else {
+            self.stats.bad_answers += 1;
+            self.trouble(from, Trouble::Unreadable, local);
+            return Err(Dropped::Forged);
+        };
+        let (index, stale) = (handshake.index(), handshake.stale());
+        match Reply::parse(payload) {
+            None => {
+                self.stats.bad_answers += 1;
+                Err(Dropped::Malformed)
+            }
+            Some(Reply::Stale { timestamp }) => {
+                self.stats.answers_stale += 1;
+                self.trouble(from, Trouble::Clock, local);
+                self.calling.said_timestamp = self.calling.said_timestamp.max(timestamp);
+                if asked.is_some() {
+                    self.end_check();
+                } else if stale < MAX_STALE {
+                    self.calling.handshake = None;
+                    self.call(now, local);
+                    if let Some(handshake) = &mut self.calling.handshake {
+                        handshake.set_stale(stale + 1);
+                    }
+                }
+                Ok(())
+            }
+            Some(Reply::Taken { incarnation, next_number }) => {
+                self.stats.answers_received += 1;
+                // What an answer says of where it comes from may be false. That the call arrived is true.
+                let is_known = self.endpoints().any(|it| it == from);
+                let endpoint =
+                    asked.or(is_known.then_some(from)).or(self.calling.called).unwrap_or(from);
+                let inbound = self.inbound(incarnation);
+                inbound.expect(next_number);
+                inbound.set_endpoint(endpoint);
+                let rekey_at = now + REKEY_AFTER + local.rng().within(REKEY_JITTER);
+                let indexes = (index, answer.sender);
+                self.add_session(now, indexes, keys, inbound, true, rekey_at, local);
+                self.establish(now, index, endpoint, local);
+                self.send_keepalive(now, local);
+                if asked.is_none() {
+                    self.consider(now, from, local);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a cookie: the peer is busy.
+    pub(in crate::secure) fn handle_cookie(
+        &mut self,
+        now: Time,
+        cookie: &Cookie<'_>,
+        local: &mut Local,
+    ) -> Result<(), Dropped> {
+        let check = self.calling.check.as_mut().map(|check| &mut check.handshake);
+        let mut calls = self.calling.handshake.as_mut().into_iter().chain(check);
+        let Some(handshake) = calls.find(|call| call.index() == cookie.index) else {
+            return Err(Dropped::Unknown);
+        };
+        let opened = guard::open_cookie(&self.public_key, handshake.mac1(), cookie);
+        self.calling.cookie = Some((opened.ok_or(Dropped::Forged)?, now));
+        self.stats.cookies_received += 1;
+        handshake.handle_cookie(now, local.rng());
+        Ok(())
+    }
+
+    /// Calls the peer, unless it is being called or nobody knows where it is.
+    pub(in crate::secure) fn call(&mut self, now: Time, local: &mut Local) {
+        if self.calling.handshake.is_none() {
+            self.make_call(now, local);
+        }
+    }
+
+    /// The peer is silent: it is called at once and often, for it may have started anew.
+    pub(in crate::secure) fn call_urgently(&mut self, now: Time, local: &mut Local) {
+        let is_early = self.calling.urgent_at.is_some_and(|at| now.since(at) < AGAIN_AFTER);
+        if self.calling.handshake.is_none() && !is_early {
+            self.calling.urgent_at = Some(now);
+            self.make_call(now, local);
+        }
+        if self.current.is_some()
+            && let Some(handshake) = &mut self.calling.handshake
+        {
+            handshake.hurry(now, local.rng());
+        }
+    }
+
+    /// The peer was heard from this address, which anybody could have written into a datagram: before it counts, the peer
+    /// has to answer a call that is sent there alone.
+    fn consider(&mut self, now: Time, endpoint: SocketAddr, local: &mut Local) {
+        if self.endpoint == Some(endpoint) {
+            self.calling.check = None;
+            return;
+        }
+        if self.calling.check.as_ref().is_some_and(|check| check.endpoint == endpoint) {
+            return;
+        }
+        if !self.calling.checks.spend(now) {
+            self.stats.moves_unchecked += 1;
+            if self.calling.check.is_none() {
+                self.end_check();
+            }
+            return;
+        }
+        self.calling.check = None;
+        let Some((mut handshake, datagram)) = self.new_call(now, local) else { return };
+        handshake.hurry(now, local.rng());
+        self.calling.check = Some(Check { endpoint, handshake, calls: 1 });
+        self.stats.moves_checked += 1;
+        self.stats.calls_sent += 1;
+        local.send(endpoint, datagram);
+    }
+
+    /// Where the peer is asked whether it has moved there.
+    pub(in crate::secure) fn asked(&self) -> Option<SocketAddr> {
+        self.calling.check.as_ref().map(|check| check.endpoint)
+    }
+
+    /// The time to ask again at the address from which the peer was heard.
+    fn check_due(&self) -> Option<Time> {
+        self.calling.check.as_ref().map(|check| check.handshake.resend_at())
+    }
+
+    /// Asks at the address again, or gives the address up.
+    fn check_again(&mut self, now: Time, local: &mut Local) {
+        let cookie = self.fresh_cookie(now);
+        match &mut self.calling.check {
+            Some(check) if check.calls < CHECK_CALLS => {
+                check.calls += 1;
+                self.stats.calls_sent += 1;
+                let mac_key = &self.mac_key;
+                let datagram = check.handshake.repeat(now, mac_key, cookie.as_ref(), local.rng());
+                local.send(check.endpoint, datagram);
+            }
+            Some(_) | None => self.end_check(),
+        }
+    }
+
+    /// Nobody is asked any more whether the peer has moved; if it is heard from elsewhere again, that is news.
+    fn end_check(&mut self) {
+        self.calling.check = None;
+        if let (Some(session), Some(endpoint)) = (self.current_session(), self.endpoint) {
+            session.inbound.set_endpoint(endpoint);
+        }
+    }
+
+    /// Tells why calls come to nothing, each reason once.
+    fn trouble(&mut self, from: SocketAddr, what: Trouble, local: &mut Local) {
+        if self.calling.told.insert(what) {
+            local.tell(Event::Trouble { peer: self.id, from, what });
+        }
+    }
+
+    /// Makes a call in place of the one before, and says whether it could.
+    fn make_call(&mut self, now: Time, local: &mut Local) -> bool {
+        if self.calling.failing.is_none() {
+            self.calling.turn = 0;
+        }
+        let Some(target) = self.target() else { return false };
+        let Some((mut handshake, datagram)) = self.new_call(now, local) else { return false };
+        if let Some(previous) = &self.calling.handshake {
+            handshake.go_on_from(now, previous, local.rng());
+        }
+        self.calling.handshake = Some(handshake);
+        self.calling.failing.get_or_insert((now, false));
+        self.send_call(now, target, datagram, local);
+        true
+    }
+
+    /// A call like no other, and the datagram to send; `None` without randomness.
+    fn new_call(&mut self, now: Time, local: &mut Local) -> Option<(Handshake, Vec<u8>)> {
+        let timestamp = local.timestamp(now).max(self.calling.said_timestamp.saturating_add(1));
+        let next_number = self.life.as_ref().map_or(0, |life| life.outbound.next_number());
+        let incarnation = self.own_incarnation(local)?;
+        let hello = Hello { timestamp, incarnation, next_number };
+        let (private_key, entropy) = local.private_key_and_entropy();
+        let message = noise::call(
+            private_key,
+            &self.public_key,
+            &self.preshared_key,
+            &hello.emit(),
+            entropy,
+        )?;
+        self.calling.said_timestamp = timestamp;
+        let index = self.free_index(local);
+        let cookie = self.fresh_cookie(now);
+        Some(Handshake::new(now, index, message, &self.mac_key, cookie.as_ref(), local.rng()))
+    }
+
+    fn call_again(&mut self, now: Time, local: &mut Local) {
+        let failing_for =
+            self.calling.failing.map_or(Duration::ZERO, |(since, _)| now.since(since));
+        let target = self.target();
+        if failing_for >= GIVE_UP_AFTER
+            && let Some((_, is_told @ false)) = &mut self.calling.failing
+        {
+            *is_told = true;
+            self.stats.gave_up += 1;
+            if let Some(endpoint) = target {
+                local.tell(Event::GaveUp { peer: self.id, endpoint });
+            }
+        }
+        if self.configured.is_empty() && failing_for >= STOP_AFTER {
+            self.calling.handshake = None;
+            self.calling.failing = None;
+            return;
+        }
+        if self.calling.handshake.as_ref().is_some_and(|call| call.is_old(now))
+            && self.make_call(now, local)
+        {
+            return;
+        }
+        let (target, cookie) = (self.target(), self.fresh_cookie(now));
+        let Some(handshake) = &mut self.calling.handshake else { return };
+        let datagram = handshake.repeat(now, &self.mac_key, cookie.as_ref(), local.rng());
+        if let Some(target) = target {
+            self.send_call(now, target, datagram, local);
+        }
+    }
+
+    fn send_call(&mut self, now: Time, to: SocketAddr, datagram: Vec<u8>, local: &mut Local) {
+        self.calling.called = Some(to);
+        let fresh = self.fresh(now);
+        self.calling.turn += 1;
+        self.stats.calls_sent += 1;
+        self.stats.calls_fresh += u64::from(fresh.is_some());
+        local.send_from(fresh, to, datagram);
+    }
+
+    /// Which fresh port the next call is to leave from. All addresses have their turns from the usual port, then all from
+    /// a fresh one.
+    fn fresh(&self, now: Time) -> Option<Fresh> {
+        let (since, _) = self.calling.failing?;
+        let number = now.since(since).as_secs() / FRESH_AFTER.as_secs();
+        let cycle = self.endpoints().count().max(1);
+        let is_its_turn = number > 0 && self.calling.turn / cycle % 2 == 1;
+        is_its_turn.then_some(Fresh { peer: self.id, number })
+    }
+
+    /// The address to call: the address where the peer was heard last; if calls there are in vain, the
+    /// addresses where the peer should be take turns, including the last one heard.
+    fn target(&self) -> Option<SocketAddr> {
+        let Calling { turn, is_configured_new, .. } = self.calling;
+        let count = self.configured.len();
+        if count == 0 {
+            return self.endpoint;
+        }
+        let has_given_up = matches!(self.calling.failing, Some((_, true)));
+        let place = self.configured.iter().position(|it| Some(*it) == self.endpoint);
+        match (self.endpoint, place) {
+            // A call that is lost is no reason to leave an address that works.
+            (Some(endpoint), Some(_))
+                if self.current.is_some() && !is_configured_new && turn < STEADY =>
+            {
+                Some(endpoint)
+            }
+            (_, Some(place)) => Some(self.configured[(place + turn) % count]),
+            (Some(heard), None) if !is_configured_new && !has_given_up => Some(heard),
+            (heard, None) => match turn % (count + usize::from(heard.is_some())) {
+                turn if turn < count => Some(self.configured[turn]),
+                _ => heard,
+            },
+        }
+    }
+
+    fn fresh_cookie(&self, now: Time) -> Option<[u8; MAC]> {
+        self.calling
+            .cookie
+            .filter(|(_, since)| now.since(*since) < COOKIE_LIFE)
+            .map(|(cookie, _)| cookie)
+    }
+}
+
+// The calls of a peer, and what we answer.
+
+/// A session's age at which who was asked for it asks for the next, should the other side not.
+const OTHERS_REKEY_AFTER: Duration = Duration::from_secs(165);
+/// Calls of each kind that are answered in a second.
+const CALLS: u32 = 5;
+/// Unconfirmed answers, which may be slow or lost, are reported after this long.
+const UNCONFIRMED: Duration = Duration::from_secs(20);
+
+/// How answering a peer stands.
+struct Called {
+    /// The last timestamp that the peer said.
+    heard_timestamp: u64,
+    answered: Option<Answered>,
+    /// The time since which no answer was confirmed.
+    unconfirmed_since: Option<Time>,
+    /// The remaining budgets for new calls, stale calls and repeated calls.
+    new: Budget,
+    stale: Budget,
+    repeated: Budget,
+}
+
+/// The last call that was answered. The answer is kept until the peer has it.
+struct Answered {
+    mac1: [u8; MAC],
+    answer: Option<Vec<u8>>,
+    /// The first destination of the answer: the holder of the keys was there. Later repetitions prove nothing
+    /// about their destinations.
+    to: SocketAddr,
+}
+
+impl Called {
+    fn new(now: Time) -> Self {
+        let budget = Budget::per_second(now, CALLS);
+        Self {
+            heard_timestamp: 0,
+            answered: None,
+            unconfirmed_since: None,
+            new: budget,
+            stale: budget,
+            repeated: budget,
+        }
+    }
+}
+
+impl Remote {
+    /// Takes a call from the peer, new or old.
+    pub(in crate::secure) fn handle_call(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        call: &Call<'_>,
+        heard: noise::Call,
+        hello: Hello,
+        local: &mut Local,
+    ) -> Result<(), Dropped> {
+        if hello.timestamp <= self.called.heard_timestamp {
+            self.stats.calls_stale += 1;
+            // Replayed, or the peer's clock went back. Only the peer can read our reply, and only
+            // while waiting for the answer to this call; so nothing else comes of a replay.
+            if self.called.stale.spend(now) {
+                let reply = Reply::Stale { timestamp: self.called.heard_timestamp };
+                if let Some((_, noise)) = heard.answer(&self.preshared_key, &reply.emit()) {
+                    self.send_answer(from, call.sender, Index::new(0), &noise, local);
+                }
+            }
+            return Err(Dropped::Stale);
+        }
+        if !self.called.new.spend(now) {
+            self.stats.calls_busy += 1;
+            return Err(Dropped::Busy);
+        }
+        self.stats.calls_received += 1;
+        if self.called.answered.as_ref().is_some_and(|answered| answered.answer.is_some()) {
+            self.stats.answers_unconfirmed += 1;
+        }
+        self.note_unconfirmed(now, from, local);
+        let inbound = self.inbound(hello.incarnation);
+        let next_number = match &self.life {
+            Some(life) if life.inbound.incarnation() == hello.incarnation => {
+                life.outbound.next_number()
+            }
+            Some(_) | None => 0,
+        };
+        let incarnation = self.own_incarnation(local).ok_or(Dropped::Busy)?;
+        let reply = Reply::Taken { incarnation, next_number };
+        let Some((keys, noise)) = heard.answer(&self.preshared_key, &reply.emit()) else {
+            return Err(Dropped::Busy);
+        };
+        self.called.heard_timestamp = hello.timestamp;
+        inbound.expect(hello.next_number);
+        // Only one session waits to be confirmed, so that calls alone never push out others.
+        self.remove_sessions(local, |session| !session.is_confirmed);
+        let index = self.free_index(local);
+        let rekey_at = now + OTHERS_REKEY_AFTER + local.rng().within(REKEY_JITTER);
+        self.add_session(now, (index, call.sender), keys, inbound, false, rekey_at, local);
+        let answer = self.send_answer(from, call.sender, index, &noise, local);
+        self.called.answered = Some(Answered { mac1: *call.mac1, answer: Some(answer), to: from });
+        self.stats.calls_answered += 1;
+        Ok(())
+    }
+
+    /// The mac of the last call that was answered.
+    pub(in crate::secure) fn answered(&self) -> Option<&[u8; MAC]> {
+        self.called.answered.as_ref().map(|answered| &answered.mac1)
+    }
+
+    /// The peer has the last answer, which it shows by its keys: where that was sent, and where the peer is.
+    fn confirm_answer(&mut self) -> Option<SocketAddr> {
+        let answered = self.called.answered.as_mut()?;
+        answered.answer = None;
+        Some(answered.to)
+    }
+
+    /// The call that was answered last has come again.
+    pub(in crate::secure) fn repeat_answer(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        local: &mut Local,
+    ) -> Result<(), Dropped> {
+        let answer = self.called.answered.as_ref().and_then(|answered| answered.answer.clone());
+        let answer = answer.ok_or(Dropped::Replayed)?;
+        self.stats.calls_repeated += 1;
+        self.note_unconfirmed(now, from, local);
+        if !self.called.repeated.spend(now) {
+            self.stats.calls_busy += 1;
+            return Err(Dropped::Busy);
+        }
+        local.send(from, answer);
+        self.stats.calls_answered += 1;
+        Ok(())
+    }
+
+    /// The peer calls though it was answered, or for the first time.
+    fn note_unconfirmed(&mut self, now: Time, from: SocketAddr, local: &mut Local) {
+        let since = *self.called.unconfirmed_since.get_or_insert(now);
+        if now.since(since) >= UNCONFIRMED {
+            self.trouble(from, Trouble::Unconfirmed, local);
+        }
+    }
+
+    fn send_answer(
+        &mut self,
+        to: SocketAddr,
+        caller: Index,
+        index: Index,
+        noise: &[u8; noise::RESPONSE],
+        local: &mut Local,
+    ) -> Vec<u8> {
+        let mut answer = Answer::begin(caller, index, noise);
+        guard::append_mac1(&self.mac_key, &mut answer);
+        local.send(to, answer.clone());
+        answer
+    }
+}
+
+// A peer's sessions: begun, current, ended.
+
+impl Remote {
+    /// The state of reception from this life of the peer, which may be new.
+    fn inbound(&self, incarnation: Incarnation) -> Arc<Inbound> {
+        let of_sessions = self.sessions.iter().map(|session| &session.inbound);
+        let known = of_sessions.chain(self.life.as_ref().map(|life| &life.inbound));
+        known
+            .into_iter()
+            .find(|inbound| inbound.incarnation() == incarnation)
+            .map_or_else(|| Inbound::new(incarnation, Arc::clone(&self.activity)), Arc::clone)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "it is what a session is made of")]
+    fn add_session(
+        &mut self,
+        now: Time,
+        (index, remote_index): (Index, Index),
+        keys: Keys,
+        inbound: Arc<Inbound>,
+        is_confirmed: bool,
+        rekey_at: Time,
+        local: &Local,
+    ) {
+        let expires = now + REJECT_AFTER;
+        while self.sessions.len() >= MAX_SESSIONS {
+            let current = self.current;
+            let oldest =
+                self.sessions.iter().position(|session| Some(session.receive.index()) != current);
+            let removed = self.sessions.remove(oldest.unwrap_or(0));
+            local.table().remove(removed.receive.index());
+        }
+        let receive =
+            ReceiveKey::new(keys.open, index, self.id, Arc::clone(&inbound), is_confirmed, expires);
+        local.table().put(&receive);
+        let send = SendKey::new(keys.seal, remote_index, expires);
+        let rekey_at = Some(rekey_at);
+        self.sessions.push(Session { send, receive, inbound, is_confirmed, rekey_at, expires });
+    }
+
+    /// The session is the one to use from now on. The peer is known to be at `from`.
+    fn establish(&mut self, now: Time, index: Index, from: SocketAddr, local: &mut Local) {
+        let Some(session) = self.sessions.iter().find(|session| session.receive.index() == index)
+        else {
+            return;
+        };
+        let (send, inbound) = (Arc::clone(&session.send), Arc::clone(&session.inbound));
+        let incarnation = inbound.incarnation();
+        let is_new =
+            self.life.as_ref().is_none_or(|life| life.inbound.incarnation() != incarnation);
+        if is_new {
+            self.remove_sessions(local, |session| session.inbound.incarnation() != incarnation);
+            if let Some(life) = &self.life {
+                life.outbound.supersede();
+            }
+            let outbound = Outbound::new(Arc::clone(&self.activity));
+            self.life = Some(Life { inbound, outbound });
+            self.stats.incarnations += 1;
+        }
+        self.current = Some(index);
+        self.calling.handshake = None;
+        self.calling.has_found(from);
+        self.calling.failing = None;
+        self.calling.is_configured_new = false;
+        self.calling.told.clear();
+        self.called.unconfirmed_since = None;
+        self.established_at = Some(now);
+        self.activity.heard(now, false);
+        self.activity.forget_unanswered();
+        self.check_at = now + self.check_interval();
+        self.stats.sessions += 1;
+        if let Some(life) = &self.life {
+            life.outbound.set_key(Some(send));
+            life.outbound.set_endpoint(from);
+        }
+        let has_moved = self.endpoint.replace(from) != Some(from);
+        local.tell(Event::Established { peer: self.id, incarnation, is_new });
+        if has_moved {
+            self.stats.moves += 1;
+            local.tell(Event::EndpointChanged { peer: self.id, endpoint: from });
+        }
+    }
+
+    /// Ends the sessions that are too old.
+    fn end_sessions(&mut self, now: Time, local: &mut Local) {
+        self.remove_sessions(local, |session| session.expires <= now);
+        let Some(current) = self.current else { return };
+        if self.sessions.iter().any(|session| session.receive.index() == current) {
+            return;
+        }
+        self.current = None;
+        if let Some(life) = &self.life {
+            life.outbound.set_key(None);
+        }
+        self.stats.expired += 1;
+        if let Some(handshake) = &mut self.calling.handshake {
+            handshake.relax();
+        }
+        local.tell(Event::Expired { peer: self.id });
+        if !self.configured.is_empty() {
+            self.call(now, local);
+        }
+    }
+
+    /// Ends all that was agreed on: another life of this program begins.
+    pub(in crate::secure) fn begin_life(&mut self, now: Time, local: &mut Local) {
+        self.end(local);
+        self.life = None;
+        self.own_incarnation = None;
+        self.calling.forget();
+        self.called.answered = None;
+        if self.current.take().is_some() {
+            local.tell(Event::Expired { peer: self.id });
+        }
+        self.call(now, local);
+    }
+
+    /// The incarnation that we tell the peer. Each peer is told its own: when all state of a peer is
+    /// forgotten, its numbers begin anew, and only another incarnation tells the peer so. `None` without
+    /// randomness.
+    fn own_incarnation(&mut self, local: &mut Local) -> Option<Incarnation> {
+        if self.own_incarnation.is_none() {
+            let drawn = draw(local.entropy()).ok()?;
+            self.own_incarnation = Some(Incarnation(u64::from_be_bytes(drawn)));
+        }
+        self.own_incarnation
+    }
+
+    /// The session that seals.
+    fn current_session(&self) -> Option<&Session> {
+        self.sessions.iter().find(|session| Some(session.receive.index()) == self.current)
+    }
+
+    /// Ends all that there is with the peer.
+    pub(in crate::secure) fn end(&mut self, local: &Local) {
+        self.remove_sessions(local, |_| true);
+        if let Some(life) = &self.life {
+            life.outbound.supersede();
+        }
+    }
+
+    fn remove_sessions(&mut self, local: &Local, is_gone: impl Fn(&Session) -> bool) {
+        self.sessions.retain(|session| {
+            let is_gone = is_gone(session);
+            if is_gone {
+                local.table().remove(session.receive.index());
+            }
+            !is_gone
+        });
+    }
+
+    /// An index that no session and no handshake of the peer has: its place in the table, and
+    /// random bits, so that datagrams of an ended session are not taken for datagrams of the next.
+    fn free_index(&self, local: &mut Local) -> Index {
+        let base = u32::from(self.id.0) * SLOTS_PER_PEER;
+        let mask = (1 << SLOT_BITS) - 1;
+        let taken = |place: u32| {
+            let sessions = self.sessions.iter().map(|session| session.receive.index());
+            sessions.chain(self.calling.indexes()).any(|index| index.bits() & mask == place)
+        };
+        let place = (base..base + SLOTS_PER_PEER).find(|place| !taken(*place));
+        let random = u32::try_from(local.rng().below(1 << (24 - SLOT_BITS))).expect("11 bits");
+        Index::new(place.unwrap_or(base) | random << SLOT_BITS)
     }
 }
 

@@ -96,7 +96,7 @@ impl Peers {
         }
         let guard = Guard::new(now, &private_key.public_key(), &mut *entropy)?;
         let local = Local::new(now, unix, private_key, rng, entropy);
-        let opener = Opener::new(Arc::clone(&local.table));
+        let opener = Opener::new(Arc::clone(local.table()));
         let mut all = Self {
             local,
             guard,
@@ -124,7 +124,7 @@ impl Peers {
         let free = self.remotes.iter().position(Option::is_none);
         let position = free.unwrap_or(self.remotes.len());
         let id = PeerId::new(position).ok_or(Unusable::TooMany(position + 1))?;
-        if peer.public_key == self.local.private_key.public_key() {
+        if peer.public_key == self.local.private_key().public_key() {
             return Err(Unusable::OwnKey(position));
         }
         if self.by_key.contains_key(&peer.public_key) {
@@ -150,7 +150,7 @@ impl Peers {
         self.by_key.retain(|_, id| *id != peer);
         self.answered.retain(|_, id| *id != peer);
         self.sealers[peer.index()] = None;
-        self.local.events.retain(|event| event.peer() != Some(peer));
+        self.local.drop_events(peer);
         self.note_timeout();
     }
 
@@ -268,13 +268,13 @@ impl Peers {
 
     /// What the driver should know.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.local.events.pop_front()
+        self.local.poll_event()
     }
 
     /// The next handshake message or keepalive to send.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing> {
         let _ = now;
-        self.local.outgoing.pop_front()
+        self.local.poll_transmit()
     }
 
     /// When to call [`Peers::handle_timeout`] at the latest.
@@ -340,8 +340,8 @@ impl Peers {
     #[must_use]
     pub fn totals(&self) -> Totals {
         let mut totals = self.totals;
-        totals.add(&self.local.table.totals());
-        totals.overflow += self.local.overflow;
+        totals.add(&self.local.table().totals());
+        totals.overflow += self.local.overflow();
         totals
     }
 
@@ -367,7 +367,7 @@ impl Peers {
     }
 
     fn handle_call(&mut self, now: Time, from: SocketAddr, call: &Call<'_>) -> Result<(), Dropped> {
-        if !mac::is_mac(&self.local.mac_key, call.before_mac1, call.mac1) {
+        if !mac::is_mac(self.local.mac_key(), call.before_mac1, call.mac1) {
             self.strangers.tell(now, from, None, &mut self.local);
             return Err(Dropped::NotForUs);
         }
@@ -375,7 +375,7 @@ impl Peers {
         if let Some(remote) = answered.and_then(|peer| self.remotes[peer.index()].as_mut()) {
             return remote.repeat_answer(now, from, &mut self.local);
         }
-        match self.guard.judge(now, from, call, &mut *self.local.entropy) {
+        match self.guard.judge(now, from, call, self.local.entropy()) {
             Verdict::Admit => {}
             Verdict::Refuse => return Err(Dropped::Busy),
             Verdict::SendCookie(cookie) => {
@@ -384,8 +384,8 @@ impl Peers {
                 return Err(Dropped::Busy);
             }
         }
-        let heard = noise::hear(&self.local.private_key, call.noise, &mut *self.local.entropy)
-            .ok_or(Dropped::Forged)?;
+        let (private_key, entropy) = self.local.private_key_and_entropy();
+        let heard = noise::hear(private_key, call.noise, entropy).ok_or(Dropped::Forged)?;
         let Some(peer) = self.by_key.get(&heard.from) else {
             self.strangers.tell(now, from, Some(heard.from), &mut self.local);
             return Err(Dropped::UnknownKey);

@@ -137,7 +137,7 @@ pub(super) struct SendKey {
     key: SessionKey,
     receiver: Index,
     keepalives: AtomicU32,
-    pub(super) expires: Time,
+    expires: Time,
 }
 
 impl SendKey {

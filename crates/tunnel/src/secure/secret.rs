@@ -43,7 +43,7 @@ impl Aead {
     }
 
     /// Takes another key in place of the one before.
-    pub(super) fn set(&mut self, key: &[u8; 32]) {
+    pub(super) fn replace_key(&mut self, key: &[u8; 32]) {
         replace(&mut self.0, key);
     }
 

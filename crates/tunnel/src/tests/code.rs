@@ -11,7 +11,7 @@ use crate::record::fill_record_header;
 use crate::stats::Received;
 
 const NOW: Time = Time::ZERO;
-const PATIENCE: Duration = Duration::from_secs(2);
+const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
 
 #[test]
 fn a_repair_makes_one_loss_good_and_the_order_is_kept() {
@@ -101,7 +101,7 @@ fn what_is_given_up_holds_nothing_back() {
 
     end.receiver.handle_floor(NOW, 2, &mut end.stats);
     assert_eq!(end.released(), ["2"]);
-    end.receiver.handle_timeout(NOW + PATIENCE, &mut end.stats);
+    end.receiver.handle_timeout(NOW + GIVE_UP_AFTER, &mut end.stats);
 
     assert_eq!(end.released(), ["4"]);
     assert_eq!(end.receiver.holes(NOW).0.missing, 0);
@@ -159,7 +159,7 @@ fn a_source_that_is_too_far_ahead_is_where_it_goes_on() {
 
 #[test]
 fn a_repair_over_more_than_any_end_sends_is_refused() {
-    let mut end = End { receiver: Receiver::new(8_192, PATIENCE, 1_500), ..End::new() };
+    let mut end = End { receiver: Receiver::new(8_192, GIVE_UP_AFTER, 1_500), ..End::new() };
 
     end.receiver.handle_repair(NOW, 7, (0, 1_025), &[1; 100], &mut end.stats);
     assert_eq!((end.stats.malformed, end.receiver.end()), (1, 0));
@@ -208,7 +208,7 @@ struct End {
 
 impl End {
     fn new() -> Self {
-        Self { receiver: Receiver::new(64, PATIENCE, 1_500), stats: Received::default() }
+        Self { receiver: Receiver::new(64, GIVE_UP_AFTER, 1_500), stats: Received::default() }
     }
 
     fn source(&mut self, number: usize, sources: &[Vec<u8>]) {
@@ -229,7 +229,7 @@ impl End {
     fn released(&mut self) -> Vec<String> {
         let mut names = Vec::new();
         let mut packet = Vec::new();
-        while self.receiver.outlet.poll_packet(&mut packet) {
+        while self.receiver.poll_packet(&mut packet) {
             names.push(String::from_utf8(packet.clone()).unwrap());
         }
         names

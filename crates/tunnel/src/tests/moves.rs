@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::secure;
-use crate::understanding::Understanding;
 
 #[test]
 fn the_loss_of_another_path_is_measured_anew() {
@@ -91,7 +90,7 @@ fn the_first_link_of_another_path_has_its_own_mtu_and_headers() {
 #[test]
 fn an_older_peer_that_moves_is_sent_no_packet_that_would_have_to_be_cut() {
     let mut path = Path::new(15, Config::default());
-    path.ends[1].understanding = Understanding::new(path.now, 0);
+    path.ends[1].forget_understanding(path.now, 0);
     path.feed(0, 100, 100, 20 * MILLISECOND);
     path.run(secs(3));
     assert_eq!((path.ends[0].mtu(), path.ends[0].whole()), (1_438, 1_438));

@@ -1,6 +1,6 @@
 //! Paths that swallow what is longer than they take, down to less than an inner packet.
 
-use super::super::understanding::{COMPRESSED_HEADERS, PARTS, Understanding};
+use super::super::understanding::{COMPRESSED_HEADERS, PARTS};
 use super::*;
 
 /// Octets of an IPv4 and UDP header.
@@ -120,7 +120,7 @@ fn an_older_peer_is_sent_no_parts_once_it_had_the_room_to_show_that_it_joins_non
     for own in [0, COMPRESSED_HEADERS] {
         let mut path = Path::new(11, Config { max_mtu: 1_000, ..Config::default() });
         path.mtu = 1_000;
-        path.ends[1].understanding = Understanding::new(path.now, own);
+        path.ends[1].forget_understanding(path.now, own);
         // Its first reports may go with probes, which have no room.
         path.feed(0, 100, 100, 20 * MILLISECOND);
         path.run(secs(3));
@@ -141,6 +141,6 @@ fn an_older_peer_is_sent_no_parts_once_it_had_the_room_to_show_that_it_joins_non
         let Stats { inner, .. } = path.stats(0);
         assert_eq!((inner.packets_cut, inner.refused_uncut), (cut, 1), "{own}: {inner:?}");
         // What it sends is joined all the same: whoever shows nothing may still know more than it says.
-        assert!(!path.ends[1].understanding.is_strange(PARTS), "{own}");
+        assert!(!path.ends[1].understanding().is_strange(PARTS), "{own}");
     }
 }

@@ -57,14 +57,14 @@ impl Path {
 }
 
 /// Who sends, from when until when.
-pub(super) struct Flow {
-    pub(super) sender: Sender,
-    pub(super) from: f64,
-    pub(super) until: f64,
+struct Flow {
+    sender: Sender,
+    from: f64,
+    until: f64,
     /// Octets that left the bottleneck, by tenths of a second.
-    pub(super) carried: Vec<f64>,
+    carried: Vec<f64>,
     /// Octets received, by tenths of a second.
-    pub(super) received: Vec<f64>,
+    received: Vec<f64>,
 }
 
 pub(super) enum Sender {
@@ -77,8 +77,8 @@ pub(super) enum Sender {
 
 /// Both ends of a tunnel's direction.
 pub(super) struct Peer {
-    pub(super) rate: Rate,
-    pub(super) octets: usize,
+    rate: Rate,
+    octets: usize,
     next: u64,
     wake: Time,
     heard: Time,
@@ -147,8 +147,8 @@ enum Event {
 /// The run.
 pub(super) struct World {
     path: Path,
-    pub(super) flows: Vec<Flow>,
-    pub(super) now: Time,
+    flows: Vec<Flow>,
+    now: Time,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     order: u64,
     rng: Rng,
@@ -158,7 +158,7 @@ pub(super) struct World {
     backlog: f64,
     last_arrival: Time,
     /// Seconds of queue that each datagram met, and when.
-    pub(super) queues: Vec<(f64, f64)>,
+    queues: Vec<(f64, f64)>,
     pub(super) drops: u64,
 }
 

@@ -159,8 +159,7 @@ fn a_tcp_with_a_few_segments_in_flight_is_left_its_share_of_a_small_buffer() {
 
 #[test]
 fn the_window_is_hardly_above_that_of_a_tcp_with_as_many_losses() {
-    let mut compete = Compete::new(Time::ZERO, 1e6, 1e6);
-    compete.is_by_loss = true;
+    let mut compete = Compete::new(Time::ZERO, 1e6, 1e6).by_loss();
     let grown =
         |compete: &mut Compete| compete.grow(Time::ZERO, 1e6, 1e5, 80 * MS, 1_500.0) / 1_500.0;
     assert!(grown(&mut compete) > 600.0, "nothing was lost yet");
