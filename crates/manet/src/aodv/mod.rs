@@ -17,20 +17,13 @@
 
 mod config;
 mod discovery;
-mod errors;
-mod hellos;
 mod internet;
 mod neighbours;
 mod node;
 mod outbox;
-mod own;
-mod replies;
 mod requests;
-mod seen;
 mod stats;
 mod table;
-#[cfg(test)]
-mod tests;
 pub mod wire;
 
 pub use config::{

@@ -35,7 +35,7 @@ pub(super) enum Room {
 
 /// What a neighbour says, hellos aside.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Said {
+pub(super) enum MessageKind {
     Request,
     Reply,
     Error,
@@ -148,9 +148,9 @@ impl Neighbours {
 
     /// Whether one more message of a kind is taken from a neighbour now.
     #[must_use]
-    pub(super) fn may_say(&mut self, now: Time, neighbour: Neighbour, said: Said) -> bool {
+    pub(super) fn may_send(&mut self, now: Time, neighbour: Neighbour, kind: MessageKind) -> bool {
         let Some(state) = self.known.get_mut(&neighbour) else { return false };
-        let allowance = &mut state.allowances[said as usize];
+        let allowance = &mut state.allowances[kind as usize];
         let may = allowance.budget.spend(now);
         if !may {
             allowance.exceeded_at = Some(now);
@@ -159,9 +159,9 @@ impl Neighbours {
     }
 
     /// Whether more messages of a kind came in a neighbour's name lately than any node sends: somebody makes them up.
-    pub(super) fn floods(&self, now: Time, neighbour: Neighbour, said: Said) -> bool {
+    pub(super) fn floods(&self, now: Time, neighbour: Neighbour, kind: MessageKind) -> bool {
         let state = self.known.get(&neighbour);
-        state.is_some_and(|state| state.allowances[said as usize].is_exceeded(now))
+        state.is_some_and(|state| state.allowances[kind as usize].is_exceeded(now))
     }
 
     /// Whether a neighbour says hello.

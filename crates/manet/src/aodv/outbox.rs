@@ -18,13 +18,13 @@ pub(super) struct Outbox {
 #[derive(Debug, Default)]
 struct Queue {
     /// Delayed messages, ordered by time, then in the order of writing.
-    delayed: BTreeMap<(Time, u64), Letter>,
+    delayed: BTreeMap<(Time, u64), Queued>,
     /// Those that wait for room.
-    ready: VecDeque<Letter>,
+    ready: VecDeque<Queued>,
 }
 
 #[derive(Debug)]
-struct Letter {
+struct Queued {
     sending: Sending,
     octets: Vec<u8>,
 }
@@ -47,13 +47,13 @@ impl Outbox {
         if queue.delayed.len() + queue.ready.len() >= self.most {
             return false;
         }
-        let letter = Letter { sending, octets };
+        let queued = Queued { sending, octets };
         match at {
             Some(at) => {
-                queue.delayed.insert((at, self.next), letter);
+                queue.delayed.insert((at, self.next), queued);
                 self.next += 1;
             }
-            None => queue.ready.push_back(letter),
+            None => queue.ready.push_back(queued),
         }
         true
     }
@@ -75,10 +75,10 @@ impl Outbox {
     }
 
     pub(super) fn poll(&mut self, interface: usize, out: &mut Vec<u8>) -> Option<Sending> {
-        let letter = self.queues.get_mut(&interface)?.ready.pop_front()?;
+        let queued = self.queues.get_mut(&interface)?.ready.pop_front()?;
         out.clear();
-        out.extend_from_slice(&letter.octets);
-        Some(letter.sending)
+        out.extend_from_slice(&queued.octets);
+        Some(queued.sending)
     }
 
     /// Forgets all messages on an interface.

@@ -1,187 +1,129 @@
-//! Sends route requests, and relays requests of others (RFC 3561, 6.3 and 6.5).
+//! Remembers requests, so that each is handled only once (RFC 3561, 6.5).
 
+use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use base::serial::replaces;
 use base::time::Time;
 
-use super::super::{Arrival, Neighbour};
-use super::Aodv;
-use super::config::Hellos;
-use super::neighbours::Said;
-use super::node::is_usable;
-use super::seen::Sight;
-use super::table::{Offer, Taken};
-use super::wire::{Message, Request};
+use super::wire::Request;
 
-impl Aodv {
-    /// Asks all for a route, so far.
-    pub(super) fn ask(&mut self, now: Time, destination: Ipv4Addr, ttl: u8) {
-        if !self.request_limit.spend(now) {
-            return;
-        }
-        let id = self.next_request();
-        let originator_sequence = self.next_sequence();
-        let interfaces: Vec<(usize, Ipv4Addr)> =
-            self.links.iter().map(|(&index, link)| (index, link.address)).collect();
-        for (interface, originator) in interfaces {
-            let request = Request {
-                join: false,
-                repair: false,
-                gratuitous: self.config.gratuitous,
-                destination_only: self.config.destination_only,
-                hops: 0,
-                id,
-                destination,
-                destination_sequence: self.table.get(destination).and_then(|entry| entry.sequence),
-                originator,
-                originator_sequence,
-            };
-            self.own.make(now, &request);
-            let is_sent = self.broadcast(now, interface, ttl, &Message::Request(request));
-            self.stats.sent.requests += u64::from(is_sent);
-        }
+/// Requests of the last `PATH_DISCOVERY_TIME`.
+#[derive(Debug)]
+pub(super) struct SeenRequests {
+    most: usize,
+    age: Duration,
+    requests: BTreeSet<(Ipv4Addr, u32)>,
+    /// Expiry times, ascending.
+    order: VecDeque<(Time, (Ipv4Addr, u32))>,
+}
+
+/// What a request is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Sight {
+    First,
+    /// The request is new, and the oldest one was forgotten for it: a repetition of the oldest may be handled again.
+    FirstInPlace,
+    Repeated,
+}
+
+impl SeenRequests {
+    pub(super) fn new(most: usize, age: Duration) -> Self {
+        Self { most, age, requests: BTreeSet::new(), order: VecDeque::new() }
     }
 
-    pub(super) fn handle_request(&mut self, now: Time, arrival: &Arrival, request: Request) {
-        self.stats.received.requests += 1;
-        let from = arrival.from;
-        let Request { originator, destination, .. } = request;
-        if self.is_own(originator) {
-            self.stats.dropped.own += 1;
-            if !self.own.may_have_made(now, &request) {
-                self.dispute(originator, from);
-            }
-            self.raise(now, request.originator_sequence);
-            return;
+    /// Whether a request comes for the first time; it is remembered.
+    pub(super) fn look(&mut self, now: Time, originator: Ipv4Addr, id: u32) -> Sight {
+        self.forget(now);
+        let request = (originator, id);
+        if self.requests.contains(&request) {
+            return Sight::Repeated;
         }
-        // Who has come no hop is the neighbour itself.
-        let is_first = request.hops == 0;
-        if !is_usable(originator)
-            || !is_usable(destination)
-            || originator == destination
-            || is_first != (originator == from.address)
-        {
-            self.stats.dropped.forged += 1;
-            return;
-        }
-        if self.neighbours.is_ignored(now, from) {
-            self.stats.dropped.blacklisted += 1;
-            return;
-        }
-        // Whoever floods is no way to others.
-        if !self.neighbours.may_say(now, from, Said::Request)
-            || !is_first && self.neighbours.floods(now, from, Said::Request)
-        {
-            self.stats.dropped.flooded += 1;
-            return;
-        }
-        self.offer_neighbour(now, from);
-        match self.seen.look(now, originator, request.id) {
-            Sight::First => {}
-            Sight::FirstInPlace => self.stats.dropped.full += 1,
-            Sight::Repeated => {
-                self.stats.dropped.repeated += 1;
-                return;
-            }
-        }
-        let Some(hops) = request.hops.checked_add(1) else {
-            self.stats.dropped.expired += 1;
-            return;
+        let forgotten = match self.requests.len() >= self.most {
+            true => self.order.pop_front(),
+            false => None,
         };
-        let request = Request { hops, ..request };
-        if self.learn_way_back(now, from, &request) {
-            self.answer_or_forward(now, arrival, request);
+        if let Some((_, oldest)) = forgotten {
+            self.requests.remove(&oldest);
         }
+        self.requests.insert(request);
+        self.order.push_back((now + self.age, request));
+        if forgotten.is_some() { Sight::FirstInPlace } else { Sight::First }
     }
 
-    /// Learns the way back to the originator; whether there is one.
-    fn learn_way_back(&mut self, now: Time, from: Neighbour, request: &Request) -> bool {
-        let Request { originator, hops, originator_sequence, .. } = *request;
-        let there_and_back = 2 * self.config.net_traversal_time();
-        let travelled = 2 * self.config.node_traversal_time * u32::from(hops);
-        let minimal = now + there_and_back.saturating_sub(travelled);
-        let until = self.table.valid(originator).map_or(minimal, |entry| entry.until.max(minimal));
-        let sequence = Some(originator_sequence);
-        match self.offer(now, originator, Offer { sequence, hops, next: from, until }) {
-            Taken::Full => return false,
-            Taken::Stale => self.table.extend_valid(originator, minimal),
-            Taken::Updated | Taken::UpdatedInPlace => {}
-        }
-        let is_known = self.table.valid(originator).is_some();
-        if !is_known {
-            // It is older than what ended the last route to the originator. Either a newer request has overtaken it, or
-            // the originator does not know the number that the network has for it, and is told.
-            self.stats.dropped.stale += 1;
-            if let Some(number) = self.table.get(originator).and_then(|entry| entry.sequence) {
-                self.tell_number(now, from, originator, number);
-            }
-        }
-        is_known
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
     }
 
-    fn answer_or_forward(&mut self, now: Time, arrival: &Arrival, request: Request) {
-        let from = arrival.from;
-        if self.is_own(request.destination) {
-            self.answer(now, from, &request);
-        } else if self.config.internet.gateway && self.is_internet(request.destination) {
-            self.answer_for_internet(now, from, &request);
-        } else if self.is_waiting(now) {
-            self.stats.dropped.waiting += 1;
-        } else if self.knows(from, &request) {
-            self.answer_for_another(now, from, &request);
-        } else {
-            self.forward_request(now, arrival, request);
+    fn forget(&mut self, now: Time) {
+        while let Some((_, request)) = self.order.pop_front_if(|(until, _)| *until <= now) {
+            self.requests.remove(&request);
         }
     }
+}
 
-    /// Whether this node may answer for the destination (RFC 3561, 6.6).
-    fn knows(&self, from: Neighbour, request: &Request) -> bool {
-        if request.destination_only || self.is_internet(request.destination) {
-            return false;
-        }
-        let Some(entry) = self.table.valid(request.destination) else { return false };
-        let Some(known) = entry.sequence else { return false };
-        let is_new = request.destination_sequence.is_none_or(|wanted| !replaces(wanted, known));
-        // A route to the destination must not lead through the asking node. The RFC does not say so: it relies on the
-        // asker's memory, which may be lost.
-        let leads_back = entry.next == from || entry.next.address == request.originator;
-        is_new && !leads_back
+// Remembers this node's recent RREQs, to tell their echoes from the requests of another node with its address.
+
+/// This node's requests of the last `PATH_DISCOVERY_TIME`.
+#[derive(Debug)]
+pub(super) struct OwnRequests {
+    most: usize,
+    age: Duration,
+    made: VecDeque<Made>,
+    /// Until when nothing is certain: first because of messages written before a restart, later because of echoes of
+    /// forgotten requests.
+    unsure_until: Time,
+}
+
+#[derive(Debug)]
+struct Made {
+    until: Time,
+    id: u32,
+    destination: Ipv4Addr,
+    originator_sequence: u32,
+}
+
+impl OwnRequests {
+    pub(super) fn new(most: usize, age: Duration) -> Self {
+        Self { most, age, made: VecDeque::new(), unsure_until: Time::ZERO }
     }
 
-    fn forward_request(&mut self, now: Time, arrival: &Arrival, request: Request) {
-        if arrival.ttl <= 1 {
-            self.stats.dropped.expired += 1;
-            return;
+    /// Until when echoes of messages from before the start may arrive.
+    pub(super) fn start(&mut self, until: Time) {
+        self.unsure_until = until;
+    }
+
+    /// The node makes a request.
+    pub(super) fn make(&mut self, now: Time, request: &Request) {
+        while self.made.pop_front_if(|made| made.until <= now).is_some() {}
+        if self.made.len() >= self.most
+            && let Some(forgotten) = self.made.pop_front()
+        {
+            self.unsure_until = self.unsure_until.max(forgotten.until);
         }
-        let is_known =
-            self.config.hello.mode == Hellos::Off || self.neighbours.says_hello(arrival.from);
-        if !self.forwards[usize::from(is_known)].spend(now) {
-            self.stats.dropped.flooded += 1;
-            return;
-        }
-        let ttl = (arrival.ttl - 1).min(self.config.net_diameter);
-        let known = self.table.get(request.destination).and_then(|entry| entry.sequence);
-        let destination_sequence = match (request.destination_sequence, known) {
-            (Some(wanted), Some(known)) if replaces(known, wanted) => Some(known),
-            (wanted, known) => wanted.or(known),
+        let Request { id, destination, originator_sequence, .. } = *request;
+        let until = now + self.age;
+        self.made.push_back(Made { until, id, destination, originator_sequence });
+    }
+
+    /// The id and the originator's number of the last request.
+    #[cfg(test)]
+    pub(super) fn last(&self) -> Option<(u32, u32)> {
+        self.made.back().map(|made| (made.id, made.originator_sequence))
+    }
+
+    /// Whether it is too early to tell.
+    pub(super) fn is_unsure(&self, now: Time) -> bool {
+        now < self.unsure_until
+    }
+
+    /// Whether this node may have made a request with its own address as originator.
+    pub(super) fn may_have_made(&self, now: Time, request: &Request) -> bool {
+        let is_it = |made: &Made| {
+            (made.id, made.destination, made.originator_sequence)
+                == (request.id, request.destination, request.originator_sequence)
         };
-        let message = Message::Request(Request { destination_sequence, ..request });
-        let interfaces: Vec<usize> = self.links.keys().copied().collect();
-        for interface in interfaces {
-            // Relayed requests leave room for this node's own messages.
-            if self.outbox.waiting(interface) >= self.config.bounds.messages.div_ceil(2) {
-                self.stats.dropped.unsent += 1;
-                continue;
-            }
-            let is_sent = self.broadcast(now, interface, ttl, &message);
-            self.stats.sent.requests_forwarded += u64::from(is_sent);
-        }
-    }
-
-    /// The remaining lifetime of a new route, for the node that hears of it.
-    pub(super) fn remaining(&self, now: Time, destination: Ipv4Addr) -> Duration {
-        self.table.valid(destination).map_or(Duration::ZERO, |entry| entry.until.since(now))
+        self.is_unsure(now) || self.made.iter().any(is_it)
     }
 }

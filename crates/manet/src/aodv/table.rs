@@ -38,7 +38,7 @@ pub(super) struct Entry {
     /// Since when the route leads by its next hop.
     pub(super) since: Time,
     /// Whether the route was used or heard again since its last turn for eviction.
-    pub(super) is_used: bool,
+    is_used: bool,
     /// Neighbours that use the route and are told when it ends.
     pub(super) precursors: BTreeSet<Neighbour>,
 }

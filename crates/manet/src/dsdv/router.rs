@@ -22,7 +22,7 @@ pub struct Dsdv {
     rng: Rng,
     /// Our own sequence number: even.
     number: u32,
-    links: BTreeMap<usize, Link>,
+    ports: BTreeMap<usize, Port>,
     /// When each neighbour was last heard.
     neighbours: BTreeMap<Neighbour, Time>,
     table: Table,
@@ -40,12 +40,12 @@ pub struct Dsdv {
 
 /// An interface, and what is still to be sent on it.
 #[derive(Debug)]
-struct Link {
+struct Port {
     interface: Interface,
     /// Whether our own entry is due.
-    owes_own: bool,
+    is_own_due: bool,
     /// Destinations due in the next update.
-    owed: BTreeSet<Ipv4Addr>,
+    due: BTreeSet<Ipv4Addr>,
 }
 
 impl Dsdv {
@@ -57,7 +57,7 @@ impl Dsdv {
             config,
             rng,
             number: 0,
-            links: BTreeMap::new(),
+            ports: BTreeMap::new(),
             neighbours: BTreeMap::new(),
             table: Table::default(),
             full_at: None,
@@ -160,52 +160,36 @@ impl Dsdv {
 
     /// When the next triggered update is due.
     fn trigger_at(&self) -> Option<Time> {
-        if self.links.is_empty() {
+        if self.ports.is_empty() {
             return None;
         }
-        let first = self.table.iter().filter_map(|(_, known)| known.told_at).min()?;
-        Some((first + self.lag).max(self.trigger_from))
+        Some((self.table.next_change()? + self.lag).max(self.trigger_from))
     }
 
-    /// Has all that is settled told on all interfaces.
+    /// Advertises all settled routes on all interfaces.
     fn update_fully(&mut self, now: Time) {
         self.stats.full_updates += 1;
         self.number = self.number.wrapping_add(2);
-        let patience = self.config.patience();
-        let mut owed = BTreeSet::new();
-        for (destination, known) in self.table.values_mut() {
-            // Who has not heard of a break by then has given the neighbour up.
-            let is_past = known.way.is_none() && now.since(known.broken_at) > patience;
-            if known.settled_at <= now {
-                let was_asked = known.told_at.take().is_some();
-                if !is_past || was_asked {
-                    owed.insert(destination);
-                }
-            }
-        }
-        self.owe(now, &owed);
+        let settled = self.table.take_settled(now, self.config.patience());
+        self.schedule_update(now, &settled);
         let interval = self.config.update_interval;
         let certain = interval.mul_f64(1.0 - self.config.update_spread);
         let random = self.rng.within(interval.mul_f64(self.config.update_spread));
         self.full_at = Some(now + certain + random + self.lag);
     }
 
-    /// Has told what has changed and is settled.
+    /// Advertises the settled changes.
     fn update_changes(&mut self, now: Time) {
         self.stats.triggered_updates += 1;
-        let mut owed = BTreeSet::new();
-        for (destination, known) in self.table.values_mut() {
-            if known.told_at.take_if(|at| *at <= now).is_some() {
-                owed.insert(destination);
-            }
-        }
-        self.owe(now, &owed);
+        let changes = self.table.take_changes(now);
+        self.schedule_update(now, &changes);
     }
 
-    fn owe(&mut self, now: Time, owed: &BTreeSet<Ipv4Addr>) {
-        for link in self.links.values_mut() {
-            link.owes_own = true;
-            link.owed.extend(owed);
+    /// Puts destinations into the next update of every interface, beside our own entry.
+    fn schedule_update(&mut self, now: Time, destinations: &BTreeSet<Ipv4Addr>) {
+        for port in self.ports.values_mut() {
+            port.is_own_due = true;
+            port.due.extend(destinations);
         }
         self.trigger_from = now + self.config.trigger_spacing;
         self.lag = self.rng.within(self.config.jitter);
@@ -213,7 +197,7 @@ impl Dsdv {
 
     fn is_own(&self, destination: Ipv4Addr) -> bool {
         destination.is_unspecified() && self.config.is_gateway
-            || self.links.values().any(|link| link.interface.address == destination)
+            || self.ports.values().any(|port| port.interface.address == destination)
     }
 }
 
@@ -223,13 +207,13 @@ impl Router for Dsdv {
     }
 
     fn handle_interface(&mut self, now: Time, index: usize, interface: Option<&Interface>) {
-        if self.links.get(&index).map(|link| &link.interface) == interface {
+        if self.ports.get(&index).map(|port| &port.interface) == interface {
             return;
         }
-        let address = self.links.get(&index).map(|link| link.interface.address);
+        let address = self.ports.get(&index).map(|port| port.interface.address);
         if interface.is_none() || interface.map(|interface| interface.address) != address {
             self.lose(now, |neighbour| neighbour.interface == index);
-            if let Some(gone) = self.links.remove(&index) {
+            if let Some(gone) = self.ports.remove(&index) {
                 // Others are told, since our word of the other addresses goes on.
                 self.table.renounce(now, &self.config, gone.interface.address, self.number);
             }
@@ -237,20 +221,20 @@ impl Router for Dsdv {
         if let Some(interface) = interface {
             self.table.remove(interface.address);
             let fresh =
-                Link { interface: interface.clone(), owes_own: false, owed: BTreeSet::new() };
-            self.links.entry(index).or_insert(fresh).interface = interface.clone();
+                Port { interface: interface.clone(), is_own_due: false, due: BTreeSet::new() };
+            self.ports.entry(index).or_insert(fresh).interface = interface.clone();
             let first = now + self.rng.within(self.config.start_jitter);
             self.full_at = earliest(self.full_at, Some(first));
             self.is_known_by.get_or_insert(now + self.config.patience());
         }
-        if self.links.is_empty() {
+        if self.ports.is_empty() {
             self.full_at = None;
         }
     }
 
     fn handle_message(&mut self, now: Time, arrival: &Arrival, payload: &[u8]) {
         let from = arrival.from;
-        if !self.links.contains_key(&from.interface)
+        if !self.ports.contains_key(&from.interface)
             || self.is_own(from.address)
             || !is_host(from.address)
         {
@@ -309,30 +293,30 @@ impl Router for Dsdv {
         interface: usize,
         out: &mut Vec<u8>,
     ) -> Option<Sending> {
-        let room = self.links.get(&interface)?.interface.room / ENTRY;
-        let mut own: Vec<Ipv4Addr> = self.links.values().map(|it| it.interface.address).collect();
+        let room = self.ports.get(&interface)?.interface.room / ENTRY;
+        let mut own: Vec<Ipv4Addr> = self.ports.values().map(|it| it.interface.address).collect();
         own.extend(self.config.is_gateway.then_some(Ipv4Addr::UNSPECIFIED));
         let number = self.number;
-        let link = self.links.get_mut(&interface)?;
+        let port = self.ports.get_mut(&interface)?;
         if room == 0 {
             // Not even one entry fits: the interface is of no use.
-            link.owes_own = false;
-            link.owed.clear();
+            port.is_own_due = false;
+            port.due.clear();
         }
 
         out.clear();
-        if std::mem::take(&mut link.owes_own) {
+        if std::mem::take(&mut port.is_own_due) {
             // The address of this link goes first: neighbours know us by it.
-            let here = link.interface.address;
+            let here = port.interface.address;
             own.sort_by_key(|address| *address != here);
             for destination in own.into_iter().take(room) {
                 Entry { destination, hops: 0, number }.emit(out);
             }
         }
         while out.len() < room * ENTRY
-            && let Some(destination) = link.owed.pop_first()
+            && let Some(destination) = port.due.pop_first()
         {
-            if let Some(entry) = self.table.tell(destination) {
+            if let Some(entry) = self.table.advertise(destination) {
                 entry.emit(out);
             }
         }

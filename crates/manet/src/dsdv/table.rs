@@ -14,14 +14,14 @@ use crate::{Event, Neighbour, Route};
 
 /// The entry of one destination.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) number: u32,
+struct Known {
+    number: u32,
     /// The way there; `None` when it broke.
-    pub(super) way: Option<Way>,
+    way: Option<Way>,
     /// When neighbours may be told: a better route may still come before that.
-    pub(super) settled_at: Time,
+    settled_at: Time,
     /// When neighbours are to be told of a change, without waiting for the next full update.
-    pub(super) told_at: Option<Time>,
+    advertise_at: Option<Time>,
     /// When the first news with this number came.
     first_at: Time,
     /// When the way was last changed for a better one.
@@ -29,9 +29,9 @@ pub(super) struct Known {
     /// How long the best news usually comes after the first.
     settling: Duration,
     /// The hops that neighbours were last told.
-    told_hops: Option<u8>,
+    advertised_hops: Option<u8>,
     /// When the route broke, if ever.
-    pub(super) broken_at: Time,
+    broken_at: Time,
 }
 
 /// A way to a destination.
@@ -98,7 +98,7 @@ impl Table {
         } else if known.number == news.number {
             known.compare(now, news)
         } else if known.way.is_none() && news.way.is_some() {
-            known.told_at.get_or_insert(now);
+            known.advertise_at.get_or_insert(now);
             Outcome::Stale
         } else {
             Outcome::Heard
@@ -152,9 +152,9 @@ impl Table {
     }
 
     /// Returns the entry to send to neighbours, and marks the destination as sent now.
-    pub(super) fn tell(&mut self, destination: Ipv4Addr) -> Option<wire::Entry> {
+    pub(super) fn advertise(&mut self, destination: Ipv4Addr) -> Option<wire::Entry> {
         let known = self.known.get_mut(&destination)?;
-        known.told_hops = Some(known.hops());
+        known.advertised_hops = Some(known.hops());
         let (hops, number) = (known.hops().into(), known.number);
         Some(wire::Entry { destination, hops, number })
     }
@@ -172,12 +172,30 @@ impl Table {
         ways.map(|(destination, way)| (prefix(destination), way.route())).collect()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Ipv4Addr, &Known)> {
-        self.known.iter().map(|(destination, known)| (*destination, known))
+    /// When the first change is due to be advertised.
+    pub(super) fn next_change(&self) -> Option<Time> {
+        self.known.values().filter_map(|known| known.advertise_at).min()
     }
 
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = (Ipv4Addr, &mut Known)> {
-        self.known.iter_mut().map(|(destination, known)| (*destination, known))
+    /// Takes the destinations whose changes are due to be advertised now.
+    pub(super) fn take_changes(&mut self, now: Time) -> BTreeSet<Ipv4Addr> {
+        let known = self.known.iter_mut();
+        let due = known.filter_map(|(destination, known)| {
+            known.advertise_at.take_if(|at| *at <= now).map(|_| *destination)
+        });
+        due.collect()
+    }
+
+    /// Takes the destinations of a full update: all settled ones. A route that broke more than `patience` ago is left
+    /// out, unless it is due for another reason: neighbours that have not heard of the break have given us up.
+    pub(super) fn take_settled(&mut self, now: Time, patience: Duration) -> BTreeSet<Ipv4Addr> {
+        let settled = self.known.iter_mut().filter(|(_, known)| known.settled_at <= now);
+        let advertised = settled.filter_map(|(destination, known)| {
+            let is_past = known.way.is_none() && now.since(known.broken_at) > patience;
+            let is_due = known.advertise_at.take().is_some();
+            (!is_past || is_due).then_some(*destination)
+        });
+        advertised.collect()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -196,11 +214,11 @@ impl Known {
             number,
             way,
             settled_at: now,
-            told_at: Some(now),
+            advertise_at: Some(now),
             first_at: now,
             best_at: now,
             settling: config.settling,
-            told_hops: None,
+            advertised_hops: None,
             broken_at: now,
         }
     }
@@ -226,7 +244,7 @@ impl Known {
         self.way = Some(way);
         if was_broken {
             self.settled_at = now;
-            self.told_at = Some(now);
+            self.advertise_at = Some(now);
         } else {
             self.settle(now);
         }
@@ -260,21 +278,21 @@ impl Known {
         self.broken_at = now;
         // A broken route is announced without delay.
         self.settled_at = now;
-        self.told_at = Some(now);
+        self.advertise_at = Some(now);
     }
 
     /// Decides when neighbours learn the route: a route of unchanged length needs no update of its own.
     fn settle(&mut self, now: Time) {
-        if self.told_at.is_some_and(|_| self.settled_at <= now) {
+        if self.advertise_at.is_some_and(|_| self.settled_at <= now) {
             // An announcement is due already, of a new destination, for example.
             return;
         }
-        if self.told_hops == Some(self.hops()) {
+        if self.advertised_hops == Some(self.hops()) {
             self.settled_at = now;
-            self.told_at = None;
+            self.advertise_at = None;
         } else {
             self.settled_at = (self.first_at + self.settling * 2).max(now);
-            self.told_at = Some(self.settled_at);
+            self.advertise_at = Some(self.settled_at);
         }
     }
 

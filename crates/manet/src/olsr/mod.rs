@@ -8,15 +8,12 @@
 //!            TC: who chose me · MID: my other addresses · HNA: networks behind me
 //!
 //!  HELLO ──▶ Neighbourhood ──▶ mpr: whom to choose ─┐
-//!  TC ─────▶ Topology ────┐                         ├──▶ HELLO, TC (emission) ──▶ Outbox
+//!  TC ─────▶ Topology ────┐                         ├──▶ HELLO, TC ──▶ Outbox
 //!  MID, HNA ▶ tables ─────┴──▶ routes ──▶ Event     ┘     forwarded messages ──▶
 //! ```
 
 mod advert;
 mod config;
-mod emission;
-mod intake;
-mod link;
 mod mpr;
 mod neighbourhood;
 mod numbers;
@@ -25,8 +22,6 @@ mod router;
 mod routes;
 mod soft;
 mod stats;
-#[cfg(test)]
-mod tests;
 mod topology;
 pub mod wire;
 

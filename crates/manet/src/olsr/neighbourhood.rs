@@ -3,16 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
-use base::time::Time;
+use base::time::{Time, earliest};
 
-use super::config::Config;
+use super::config::{Config, Hysteresis};
 use super::is_node;
-use super::link::{Link, Said};
 use super::mpr::{self, Candidate};
 use super::soft::{Renewed, Soft};
 use super::stats::{Counter, Stats};
-use super::wire::{self, Hello, LinkCode, Seq};
+use super::wire::{self, Hello, LinkCode, LinkType, NeighbourType, Seq};
 use crate::Neighbour;
 
 /// State of all neighbours.
@@ -102,7 +102,7 @@ impl Neighbourhood {
         let new = || Link::new(main, until, greeting.seq, &config.hysteresis);
         let link = self.links.entry(from).or_insert_with(new);
         link.main = main;
-        link.handle_hello(until, said_of(here, hello), config.neighbour_hold);
+        link.handle_hello(until, report_on(here, hello), config.neighbour_hold);
         link.handle_interval(now, hello.interval.duration());
         let same_node = self.links.values_mut().filter(|link| link.main == main);
         same_node.for_each(|link| link.willingness = hello.willingness.min(mpr::ALWAYS));
@@ -123,7 +123,7 @@ impl Neighbourhood {
         for block in greeting.hello.blocks() {
             for address in block.addresses.iter() {
                 let key = (main, address);
-                if block.code.neighbour == wire::Neighbourhood::Not {
+                if block.code.neighbour == NeighbourType::Not {
                     self.changes.is_reach |= self.two_hop.remove(&key);
                     continue;
                 }
@@ -144,7 +144,7 @@ impl Neighbourhood {
     }
 
     fn take_selection(&mut self, until: Time, greeting: &Greeting<'_>, config: &Config) {
-        let is_relay = |code: LinkCode| code.neighbour == wire::Neighbourhood::Mpr;
+        let is_relay = |code: LinkCode| code.neighbour == NeighbourType::Mpr;
         let mut chosen = greeting
             .hello
             .blocks()
@@ -252,19 +252,19 @@ impl Neighbourhood {
         }
         told.extend(rest.into_iter().map(|main| {
             let neighbour = self.neighbourhood(main);
-            (LinkCode { link: wire::Link::Unspecified, neighbour }, main)
+            (LinkCode { link: LinkType::Unspecified, neighbour }, main)
         }));
         told.sort_unstable();
         told
     }
 
-    fn neighbourhood(&self, main: Ipv4Addr) -> wire::Neighbourhood {
+    fn neighbourhood(&self, main: Ipv4Addr) -> NeighbourType {
         if !self.symmetric.contains_key(&main) {
-            wire::Neighbourhood::Not
+            NeighbourType::Not
         } else if self.relays.contains(&main) {
-            wire::Neighbourhood::Mpr
+            NeighbourType::Mpr
         } else {
-            wire::Neighbourhood::Symmetric
+            NeighbourType::Symmetric
         }
     }
 
@@ -319,21 +319,191 @@ impl Neighbourhood {
 }
 
 /// The state of the link to the interface with this address, according to a HELLO.
-fn said_of(here: Ipv4Addr, hello: &Hello<'_>) -> Said {
-    let mut said = Said::Nothing;
+fn report_on(here: Ipv4Addr, hello: &Hello<'_>) -> Report {
+    let mut report = Report::Nothing;
     for block in hello.blocks() {
         if block.addresses.iter().any(|address| address == here) {
             match block.code.link {
-                wire::Link::Asymmetric | wire::Link::Symmetric => return Said::Heard,
-                wire::Link::Lost => said = Said::Lost,
-                wire::Link::Unspecified => {}
+                LinkType::Asymmetric | LinkType::Symmetric => return Report::Heard,
+                LinkType::Lost => report = Report::Lost,
+                LinkType::Unspecified => {}
             }
         }
     }
-    said
+    report
 }
 
 /// All that a node said.
 pub(super) fn all_of(node: Ipv4Addr) -> std::ops::RangeInclusive<(Ipv4Addr, Ipv4Addr)> {
     (node, Ipv4Addr::UNSPECIFIED)..=(node, Ipv4Addr::BROADCAST)
+}
+
+// A link to a neighbour: the state heard in HELLOs, and the quality (RFC 3626, 7.1 and 14).
+
+/// Most packets in a row counted as lost, and the greatest age of a packet: numbers farther away come from a restarted
+/// neighbour.
+const MOST_MISSING: u16 = 32;
+
+/// A link from an interface to a neighbour's.
+#[derive(Clone, Debug)]
+struct Link {
+    /// The neighbour's main address.
+    main: Ipv4Addr,
+    /// How willing it is to carry for others.
+    willingness: u8,
+    /// Until when the link counts as symmetric, and as heard.
+    symmetric: Option<Time>,
+    heard: Option<Time>,
+    /// Until when it is remembered.
+    until: Time,
+    quality: Option<Quality>,
+}
+
+/// The state of the link as the neighbour reports it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Report {
+    /// It hears this node.
+    Heard,
+    /// It does not any more.
+    Lost,
+    /// Nothing.
+    Nothing,
+}
+
+/// The quality of a link: the part of the neighbour's packets that arrives.
+#[derive(Clone, Debug)]
+struct Quality {
+    /// The mean over packets: 1 for each received, 0 for each lost.
+    mean: f64,
+    /// Whether it was not good enough yet.
+    is_pending: bool,
+    /// Until when the link counts as lost.
+    lost: Option<Time>,
+    /// Sequence number of the neighbour's latest packet.
+    seq: Seq,
+    /// How often it says HELLO, and when the next one is overdue.
+    interval: Duration,
+    overdue: Time,
+}
+
+impl Link {
+    /// A link on which a HELLO came in a packet with this number.
+    fn new(main: Ipv4Addr, until: Time, seq: Seq, hysteresis: &Hysteresis) -> Self {
+        let quality = hysteresis.is_on.then_some(Quality {
+            mean: hysteresis.scaling,
+            is_pending: true,
+            lost: None,
+            seq,
+            interval: Duration::MAX,
+            overdue: Time::MAX,
+        });
+        Self { main, willingness: 0, symmetric: None, heard: None, until, quality }
+    }
+
+    /// Takes a HELLO that holds until `until`.
+    fn handle_hello(&mut self, until: Time, report: Report, hold: Duration) {
+        self.heard = Some(until);
+        match report {
+            Report::Heard => {
+                self.symmetric = Some(until);
+                self.until = until + hold;
+            }
+            Report::Lost => self.symmetric = None,
+            Report::Nothing => {}
+        }
+        self.until = self.until.max(until);
+    }
+
+    /// Learns after what time the next HELLO comes.
+    fn handle_interval(&mut self, now: Time, interval: Duration) {
+        if let Some(quality) = &mut self.quality {
+            quality.interval = interval;
+            quality.overdue = now + interval + interval / 2;
+        }
+    }
+
+    /// Counts a received packet with this number.
+    fn handle_packet(&mut self, now: Time, seq: Seq, hysteresis: &Hysteresis, hold: Duration) {
+        let until = self.until.min(now + hold);
+        let Some(quality) = &mut self.quality else { return };
+        let (ahead, behind) =
+            (seq.0.wrapping_sub(quality.seq.0), quality.seq.0.wrapping_sub(seq.0));
+        if behind <= MOST_MISSING {
+            return;
+        }
+        if ahead <= MOST_MISSING {
+            quality.lose(u32::from(ahead) - 1, hysteresis, until);
+        }
+        quality.seq = seq;
+        quality.mean += hysteresis.scaling * (1.0 - quality.mean);
+        if quality.mean > hysteresis.high {
+            (quality.is_pending, quality.lost) = (false, None);
+        }
+    }
+
+    /// Learns that the link layer did not reach the neighbour.
+    fn handle_break(&mut self, now: Time, hold: Duration) {
+        (self.symmetric, self.heard) = (None, None);
+        self.until = now + hold;
+        if let Some(quality) = &mut self.quality {
+            (quality.mean, quality.is_pending) = (0.0, true);
+            quality.lost = Some(now + hold);
+        }
+    }
+
+    /// Acts on what is due; whether the link is still to be remembered.
+    fn expire(&mut self, now: Time, hysteresis: &Hysteresis, hold: Duration) -> bool {
+        self.symmetric.take_if(|until| *until <= now);
+        self.heard.take_if(|until| *until <= now);
+        if self.until <= now {
+            return false;
+        }
+        let until = self.until.min(now + hold);
+        if let Some(quality) = &mut self.quality {
+            quality.lost.take_if(|until| *until <= now);
+            if quality.overdue <= now {
+                let missed = now.since(quality.overdue).as_nanos() / quality.interval.as_nanos();
+                let missed = u32::try_from(missed).unwrap_or(u32::MAX).saturating_add(1);
+                quality.overdue += quality.interval.saturating_mul(missed);
+                quality.lose(missed, hysteresis, until);
+            }
+        }
+        true
+    }
+
+    /// Whether packets go over it: both hear each other well enough.
+    fn is_symmetric(&self) -> bool {
+        let is_good = |quality: &Quality| !quality.is_pending && quality.lost.is_none();
+        self.symmetric.is_some() && self.quality.as_ref().is_none_or(is_good)
+    }
+
+    /// What HELLOs say of it; `None` if nothing.
+    fn state(&self) -> Option<LinkType> {
+        match &self.quality {
+            Some(Quality { lost: Some(_), .. }) => Some(LinkType::Lost),
+            Some(Quality { is_pending: true, .. }) => None,
+            Some(_) | None if self.symmetric.is_some() => Some(LinkType::Symmetric),
+            Some(_) | None if self.heard.is_some() => Some(LinkType::Asymmetric),
+            Some(_) | None => Some(LinkType::Lost),
+        }
+    }
+
+    fn next_timeout(&self) -> Time {
+        let quality = self.quality.as_ref();
+        let quality = quality.and_then(|it| earliest(it.lost, Some(it.overdue)));
+        let state = earliest(self.symmetric, self.heard);
+        earliest(state, quality).map_or(self.until, |due| due.min(self.until))
+    }
+}
+
+impl Quality {
+    /// Counts lost packets; the link is lost until `until` if they were too many.
+    fn lose(&mut self, packets: u32, hysteresis: &Hysteresis, until: Time) {
+        let packets = i32::try_from(packets).unwrap_or(i32::MAX);
+        self.mean *= libm::pow(1.0 - hysteresis.scaling, f64::from(packets));
+        if self.mean < hysteresis.low && !self.is_pending {
+            self.is_pending = true;
+            self.lost = Some(until);
+        }
+    }
 }

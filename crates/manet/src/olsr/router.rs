@@ -1,7 +1,11 @@
 //! The OLSR router: the calls of the driver, and the results for the driver.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::ip::Prefix;
@@ -10,17 +14,20 @@ use base::serial::low16;
 use base::time::Time;
 
 use super::advert::Advert;
-use super::config::Config;
-use super::neighbourhood::Neighbourhood;
+use super::config::{Config, TcRedundancy};
+use super::neighbourhood::{Greeting, Neighbourhood};
 use super::numbers::Numbers;
-use super::outbox::Outbox;
+use super::outbox::{Outbox, Refused};
 use super::routes::{self, Own};
 use super::stats::{Counter, Stats};
 use super::topology::Topology;
-use super::wire::Seq;
+use super::wire::{
+    ADDRESS, Addresses, BLOCK_HEADER, HELLO_HEADER, Header, Hello, Hna, Interval, Kind, LinkCode,
+    MESSAGE_HEADER, Malformed, Message, PACKET_HEADER, Packet, Seq, TC_HEADER, Tc,
+};
 use super::{PORT, is_node};
 use crate::notices::Notices;
-use crate::{Arrival, Carrier, Event, Interface, Neighbour, Route, Router, Sending};
+use crate::{Arrival, Carrier, Event, Interface, Neighbour, Notice, Route, Router, Sending};
 
 /// Octets of the longest UDP payload over IPv4.
 const MOST_ROOM: usize = 65_507;
@@ -28,47 +35,47 @@ const MOST_ROOM: usize = 65_507;
 /// OLSR on a node.
 #[derive(Debug)]
 pub struct Olsr {
-    pub(super) config: Config,
-    pub(super) rng: Rng,
-    pub(super) own: Identity,
-    pub(super) ports: BTreeMap<usize, Port>,
-    pub(super) hood: Neighbourhood,
-    pub(super) topology: Topology,
-    pub(super) advert: Advert,
-    pub(super) numbers: Numbers,
-    pub(super) notices: Notices,
+    config: Config,
+    rng: Rng,
+    own: Identity,
+    ports: BTreeMap<usize, Port>,
+    hood: Neighbourhood,
+    topology: Topology,
+    advert: Advert,
+    numbers: Numbers,
+    notices: Notices,
     /// When to announce the other addresses, and the networks.
-    pub(super) mid_at: Option<Time>,
-    pub(super) hna_at: Option<Time>,
+    mid_at: Option<Time>,
+    hna_at: Option<Time>,
     /// Whether the routes may be others than the last that were calculated.
-    pub(super) are_routes_stale: bool,
+    are_routes_stale: bool,
     routes: BTreeMap<Prefix, Route>,
     events: VecDeque<Event>,
-    pub(super) stats: Stats,
+    stats: Stats,
 }
 
 /// The addresses of the node.
 #[derive(Debug, Default)]
-pub(super) struct Identity {
+struct Identity {
     /// The interface with the main address, and the main address itself, which stays when the interface goes down.
     main: Option<(usize, Ipv4Addr)>,
     /// All, the main one too.
-    pub(super) addresses: BTreeSet<Ipv4Addr>,
+    addresses: BTreeSet<Ipv4Addr>,
 }
 
 /// An interface that is up.
 #[derive(Debug)]
-pub(super) struct Port {
-    pub(super) interface: Interface,
-    pub(super) outbox: Outbox,
+struct Port {
+    interface: Interface,
+    outbox: Outbox,
     /// When the next HELLO is due, and whether one is owed that the interface had no room for.
-    pub(super) hello_at: Time,
-    pub(super) owes_hello: bool,
+    hello_at: Time,
+    is_hello_due: bool,
 }
 
 impl Identity {
     /// The main address of this node, once known.
-    pub(super) fn main(&self) -> Option<Ipv4Addr> {
+    fn main(&self) -> Option<Ipv4Addr> {
         self.main.map(|(_, address)| address)
     }
 }
@@ -114,7 +121,7 @@ impl Olsr {
     }
 
     /// Draws how much earlier or later something happens than it might.
-    pub(super) fn jitter(&mut self) -> Duration {
+    fn jitter(&mut self) -> Duration {
         self.rng.within(self.config.max_jitter)
     }
 
@@ -195,7 +202,7 @@ impl Router for Olsr {
                 interface: interface.clone(),
                 outbox,
                 hello_at,
-                owes_hello: false,
+                is_hello_due: false,
             });
             let dropped = port.outbox.shrink(interface.room);
             self.stats.add(Counter::MessagesTooBig, dropped as u64);
@@ -266,4 +273,357 @@ impl Router for Olsr {
 /// Sets a wanted deadline if unset, and clears an unwanted one.
 fn schedule(deadline: &mut Option<Time>, is_wanted: bool, at: impl FnOnce() -> Time) {
     *deadline = if is_wanted { deadline.or_else(|| Some(at())) } else { None };
+}
+
+// Handles received packets: reads their messages and decides which to forward (RFC 3626, 3.4).
+
+impl Olsr {
+    /// Takes a packet of a neighbour.
+    fn take_packet(&mut self, now: Time, from: Neighbour, octets: &[u8]) {
+        let is_own = self.own.addresses.contains(&from.address);
+        if is_own || !is_node(from.address) || !self.ports.contains_key(&from.interface) {
+            self.stats.count(Counter::PacketsStray);
+            return;
+        }
+        let Ok(packet) = Packet::parse(octets) else {
+            self.stats.count(Counter::PacketsMalformed);
+            return;
+        };
+        self.stats.count(Counter::PacketsReceived);
+        self.hood.handle_packet(now, from, packet.seq, &self.config);
+        for message in packet.messages() {
+            let originator = message.as_ref().map_or(from.address, |it| it.header.originator);
+            let strange = self.stats.of(Counter::EntriesStrange);
+            let taken = message.and_then(|message| self.take(now, from, packet.seq, &message));
+            if taken.is_err() {
+                self.stats.count(Counter::PacketsMalformed);
+            }
+            if taken.is_err() || self.stats.of(Counter::EntriesStrange) > strange {
+                self.notices.add(Notice::Unreadable { from, originator });
+            }
+        }
+    }
+
+    fn take(
+        &mut self,
+        now: Time,
+        from: Neighbour,
+        seq: Seq,
+        message: &Message<'_>,
+    ) -> Result<(), Malformed> {
+        let header = &message.header;
+        let refused =
+            if self.own.addresses.contains(&header.originator) || !is_node(header.originator) {
+                self.take_own(now, from, message);
+                Some(Counter::MessagesOwn)
+            } else if header.ttl == 0 {
+                Some(Counter::MessagesExpired)
+            } else if header.kind == Kind::HELLO {
+                return self.take_hello(now, from, seq, message);
+            } else if self.hood.symmetric_at(from).is_none() {
+                Some(Counter::MessagesStrange)
+            } else {
+                None
+            };
+        if let Some(counter) = refused {
+            self.stats.count(counter);
+            return Ok(());
+        }
+
+        let taken = if self.topology.is_duplicate(header.originator, header.seq) {
+            self.stats.count(Counter::MessagesDuplicate);
+            Ok(())
+        } else {
+            self.take_body(now, message)
+        };
+        // Forwarding needs only the header: others may understand a message unknown to this node (RFC 3626, 3.4.1).
+        self.forward(now, from, message);
+        taken
+    }
+
+    /// Handles a message with one of our addresses as its originator: an echo of our own, or a message of another node.
+    /// We contradict content that others would believe for longer than our own messages.
+    fn take_own(&mut self, now: Time, from: Neighbour, message: &Message<'_>) {
+        let header = &message.header;
+        let is_ours = self.own.addresses.contains(&header.originator);
+        if !is_ours || self.numbers.may_be_ours(now, header.seq) {
+            return;
+        }
+        self.stats.count(Counter::MessagesDisputed);
+        self.notices.add(Notice::AddressDisputed { address: header.originator, from });
+        self.numbers.overtake(header.seq);
+        if header.kind == Kind::TC
+            && let Ok(tc) = Tc::parse(message.body)
+        {
+            let early = now + self.jitter();
+            self.advert.overtake(now, tc.ansn, early, &self.config);
+        }
+    }
+
+    fn take_hello(
+        &mut self,
+        now: Time,
+        from: Neighbour,
+        seq: Seq,
+        message: &Message<'_>,
+    ) -> Result<(), Malformed> {
+        // A HELLO from farther away would describe links of another node.
+        if message.header.hops > 0 {
+            self.stats.count(Counter::HellosForwarded);
+            return Ok(());
+        }
+        let hello = &Hello::parse(message.body)?;
+        let Some(port) = self.ports.get(&from.interface) else { return Ok(()) };
+        let greeting = Greeting {
+            from,
+            seq,
+            header: &message.header,
+            hello,
+            here: port.interface.address,
+            own: &self.own.addresses,
+        };
+        self.hood.handle_hello(now, &greeting, &self.config, &mut self.stats);
+        Ok(())
+    }
+
+    /// Handles the content of a flooded message of a known kind.
+    fn take_body(&mut self, now: Time, message: &Message<'_>) -> Result<(), Malformed> {
+        let (header, body, stats) = (&message.header, message.body, &mut self.stats);
+        let (until, originator) = (now + header.validity(), header.originator);
+        let is_changed = match header.kind {
+            Kind::TC => self.topology.handle_tc(until, originator, &Tc::parse(body)?, stats),
+            Kind::MID => {
+                let is_known = |address| {
+                    self.own.addresses.contains(&address)
+                        || self.hood.symmetric().contains_key(&address)
+                };
+                let addresses = Addresses::parse(body);
+                let is_changed =
+                    self.topology.handle_mid(until, originator, &addresses, is_known, stats);
+                if is_changed {
+                    self.hood.handle_names();
+                }
+                is_changed
+            }
+            Kind::HNA => self.topology.handle_hna(until, originator, &Hna::parse(body), stats),
+            Kind(_) => false,
+        };
+        self.are_routes_stale |= is_changed;
+        Ok(())
+    }
+
+    /// Forwards a message by the rules for all, of kinds that are unknown too (RFC 3626, 3.4.1).
+    fn forward(&mut self, now: Time, from: Neighbour, message: &Message<'_>) {
+        let header = &message.header;
+        let sender = self.hood.symmetric_at(from);
+        let is_asked = header.ttl > 1 && sender.is_some_and(|main| self.hood.is_selector(main));
+        let until = now + self.config.duplicate_hold;
+        let name = (header.originator, header.seq);
+        if !self.topology.remember(until, name, from.interface, is_asked, &mut self.stats) {
+            return;
+        }
+        self.stats.count(Counter::MessagesForwarded);
+        let due = now + self.jitter();
+        let octets: Arc<[u8]> = message.relayed().into();
+        for port in self.ports.values_mut() {
+            let (room, most) = (port.interface.room, self.config.bounds.queue);
+            match port.outbox.forward(due, octets.clone(), room, most) {
+                Ok(()) => {}
+                Err(Refused::Full) => self.stats.count(Counter::MessagesFull),
+                Err(Refused::TooBig) => self.stats.count(Counter::MessagesTooBig),
+            }
+        }
+    }
+}
+
+// Makes a node's own messages, and decides when they are due (RFC 3626, 5.2, 6.2, 9.2 and 12.2).
+
+impl Olsr {
+    /// Recalculates the set of neighbours that TC messages announce.
+    fn advertise(&mut self, now: Time) {
+        let mut neighbours: BTreeSet<Ipv4Addr> = self.hood.selectors().collect();
+        match self.config.tc_redundancy {
+            TcRedundancy::Selectors => {}
+            TcRedundancy::Relays => neighbours.extend(self.hood.relays()),
+            TcRedundancy::All => neighbours = self.hood.symmetric().keys().copied().collect(),
+        }
+        if neighbours != *self.advert.neighbours() {
+            let early = now + self.jitter();
+            self.advert.set(now, neighbours, early, &self.config);
+        }
+    }
+
+    /// The node's addresses without the main one.
+    fn other_addresses(&self) -> Vec<Ipv4Addr> {
+        let main = self.own.main();
+        self.own.addresses.iter().copied().filter(|address| Some(*address) != main).collect()
+    }
+
+    /// The networks of IPv4 behind the node.
+    fn networks(&self) -> Vec<(Ipv4Addr, u8)> {
+        let attached = self.config.attached.iter().map(|prefix| prefix.network());
+        let networks = attached.filter_map(|prefix| match prefix.address() {
+            IpAddr::V4(address) => Some((address, prefix.bits())),
+            IpAddr::V6(_) => None,
+        });
+        networks.collect()
+    }
+
+    /// Makes the messages that are due.
+    fn originate(&mut self, now: Time) {
+        for port in self.ports.values_mut() {
+            if port.hello_at <= now {
+                port.is_hello_due = true;
+                let jitter = self.rng.within(self.config.max_jitter);
+                port.hello_at = now + self.config.hello_interval.saturating_sub(jitter);
+            }
+        }
+        if self.advert.is_due(now) {
+            self.originate_tc(now);
+        }
+        if self.mid_at.is_some_and(|due| due <= now) {
+            self.mid_at = Some(self.after(now, self.config.mid_interval));
+            let addresses = self.other_addresses();
+            let hold = self.config.mid_hold;
+            let form = Form { kind: Kind::MID, hold, header: 0, entry: ADDRESS };
+            let sent = self.flood(now, &form, &addresses, Addresses::emit);
+            self.stats.add(Counter::MidSent, sent);
+        }
+        if self.hna_at.is_some_and(|due| due <= now) {
+            self.hna_at = Some(self.after(now, self.config.hna_interval));
+            let networks = self.networks();
+            let hold = self.config.hna_hold;
+            let form = Form { kind: Kind::HNA, hold, header: 0, entry: 2 * ADDRESS };
+            let sent = self.flood(now, &form, &networks, Hna::emit);
+            self.stats.add(Counter::HnaSent, sent);
+        }
+        self.ports.values_mut().for_each(|port| port.outbox.handle_timeout(now));
+    }
+
+    fn originate_tc(&mut self, now: Time) {
+        let next = self.after(now, self.config.tc_interval);
+        let Some((ansn, neighbours)) = self.advert.take(now, next) else { return };
+        let hold = self.config.topology_hold;
+        let form = Form { kind: Kind::TC, hold, header: TC_HEADER, entry: ADDRESS };
+        let sent = self.flood(now, &form, &neighbours, |part, out| Tc::emit(ansn, part, out));
+        self.stats.add(Counter::TcSent, sent);
+    }
+
+    /// When a message sent once per `interval` is due again.
+    fn after(&mut self, now: Time, interval: Duration) -> Time {
+        now + interval.saturating_sub(self.jitter())
+    }
+
+    /// Floods messages: as many as needed for each to fit a packet on each interface. Returns their number.
+    fn flood<T>(
+        &mut self,
+        now: Time,
+        form: &Form,
+        entries: &[T],
+        emit: impl Fn(&[T], &mut Vec<u8>),
+    ) -> u64 {
+        let Some(originator) = self.own.main().filter(|_| !self.ports.is_empty()) else { return 0 };
+        self.ports.values_mut().for_each(|port| port.outbox.withdraw(form.kind));
+        let room = self.ports.values().map(|port| port.interface.room).min().unwrap_or_default();
+        let room = room.saturating_sub(PACKET_HEADER + MESSAGE_HEADER + form.header);
+        let most = room / form.entry;
+        if most == 0 {
+            self.stats.count(Counter::MessagesTooBig);
+            return 0;
+        }
+
+        let nothing = entries.is_empty().then_some(entries);
+        let parts = entries.chunks(most).chain(nothing);
+        let mut sent = 0;
+        for part in parts {
+            let header = Header {
+                kind: form.kind,
+                validity: Interval::at_least(form.hold),
+                originator,
+                ttl: u8::MAX,
+                hops: 0,
+                seq: self.numbers.give(now),
+            };
+            let mut octets = Vec::new();
+            header.emit(&mut octets, |out| emit(part, out));
+            let octets: Arc<[u8]> = octets.into();
+            self.ports.values_mut().for_each(|port| {
+                port.outbox.push_own(now, form.kind, octets.clone());
+            });
+            sent += 1;
+        }
+        sent
+    }
+
+    /// Makes the HELLO due on an interface: as many messages as needed for each to fit a packet.
+    fn greet(&mut self, now: Time, interface: usize) {
+        let (Some(originator), Some(port)) = (self.own.main(), self.ports.get_mut(&interface))
+        else {
+            return;
+        };
+        if !std::mem::take(&mut port.is_hello_due) {
+            return;
+        }
+        port.outbox.withdraw(Kind::HELLO);
+        let room = port.interface.room;
+        let room = room.saturating_sub(PACKET_HEADER + MESSAGE_HEADER + HELLO_HEADER);
+        if room < BLOCK_HEADER + ADDRESS {
+            self.stats.count(Counter::MessagesTooBig);
+            return;
+        }
+
+        let told = self.hood.told(interface);
+        let interval = Interval::at_least(self.config.hello_interval);
+        let willingness = self.config.willingness;
+        for part in split(&told, room) {
+            let header = Header {
+                kind: Kind::HELLO,
+                validity: Interval::at_least(self.config.neighbour_hold),
+                originator,
+                ttl: 1,
+                hops: 0,
+                seq: self.numbers.give(now),
+            };
+            let mut octets = Vec::new();
+            header.emit(&mut octets, |out| Hello::emit(interval, willingness, part, out));
+            if let Some(port) = self.ports.get_mut(&interface) {
+                port.outbox.push_own(now, Kind::HELLO, octets.into());
+            }
+            self.stats.count(Counter::HellosSent);
+        }
+    }
+}
+
+/// The layout of messages of one kind.
+struct Form {
+    kind: Kind,
+    /// How long receivers keep the content.
+    hold: Duration,
+    /// Octets before the first entry, and of each.
+    header: usize,
+    entry: usize,
+}
+
+/// Splits the neighbours into HELLOs with `room` octets for blocks each; one empty part if there are no neighbours.
+fn split(told: &[(LinkCode, Ipv4Addr)], room: usize) -> Vec<&[(LinkCode, Ipv4Addr)]> {
+    let (mut parts, mut rest) = (Vec::new(), told);
+    loop {
+        let (mut len, mut count) = (0, 0);
+        let mut last = None;
+        for (code, _) in rest {
+            let block = if last == Some(*code) { 0 } else { BLOCK_HEADER };
+            if len + block + ADDRESS > room {
+                break;
+            }
+            len += block + ADDRESS;
+            count += 1;
+            last = Some(*code);
+        }
+        let (part, others) = rest.split_at(count);
+        parts.push(part);
+        rest = others;
+        if rest.is_empty() {
+            return parts;
+        }
+    }
 }

@@ -28,7 +28,7 @@ pub(super) struct Topology {
 
 /// What was done with a message.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Copies {
+struct Copies {
     /// The interfaces on which copies came in.
     interfaces: BTreeSet<usize>,
     is_forwarded: bool,

@@ -26,9 +26,9 @@ pub(super) struct Entry {
     /// Time at which the age in the header was right.
     since: Time,
     /// When it came from a neighbour; `None` of the router's own.
-    pub(super) came_at: Option<Time>,
+    came_at: Option<Time>,
     /// When we last sent the LSA back to a neighbour with an older one.
-    pub(super) returned_at: Option<Time>,
+    returned_at: Option<Time>,
 }
 
 impl Entry {
@@ -59,8 +59,22 @@ impl Database {
         self.entries.get(key)
     }
 
-    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Entry> {
-        self.entries.get_mut(key)
+    /// When an LSA came from a neighbour.
+    pub(super) fn came_at(&self, key: &Key) -> Option<Time> {
+        self.entries.get(key)?.came_at
+    }
+
+    /// Whether to send an LSA back to a neighbour with an older instance: not again within `least`, and not while its
+    /// sequence numbers are about to begin from the first again.
+    pub(super) fn may_return(&mut self, now: Time, key: &Key, least: Duration) -> bool {
+        let Some(entry) = self.entries.get_mut(key) else { return false };
+        let header = entry.header(now);
+        let is_wrapping = header.is_over() && header.number == Header::LAST;
+        if is_wrapping || entry.returned_at.is_some_and(|at| now.since(at) < least) {
+            return false;
+        }
+        entry.returned_at = Some(now);
+        true
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {

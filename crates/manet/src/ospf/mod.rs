@@ -8,32 +8,22 @@
 //!  └────────┘ ◀─ request, update ─────────▶ └────────┘  until both know the same: Full
 //!             ◀─ update, acknowledgement ─▶             every change goes to all, hop by hop
 //!
-//!  packet ──▶ greeting ──▶ Neighbour ─┐
-//!         ──▶ exchange ──▶ Neighbour ─┼──▶ origin: own LSA ──▶ Database ──▶ spf ──▶ Event
-//!         ──▶ flooding ───────────────┴─────────────────────────────────▲  └──▶ transmit
+//!  packet ──▶ hello ─────▶ Peer ─┐
+//!         ──▶ exchange ──▶ Peer ─┼──▶ own LSA ──▶ Database ──▶ spf ──▶ Event
+//!         ──▶ flooding ──────────┴───────────────────▲  └──▶ packets to neighbours
 //! ```
 //!
 //! `docs/protocols/manet.md` lists the parts left out.
 
 mod config;
 mod database;
-mod exchange;
-mod flooding;
-mod greeting;
-mod neighbour;
-mod origin;
-mod own;
 mod router;
 mod spf;
 mod stats;
-#[cfg(test)]
-mod tests;
-mod transmit;
 pub mod wire;
 
 pub use config::{Bounds, Config, PARAMETERS};
-pub use neighbour::State;
-pub use router::Ospf;
+pub use router::{Ospf, State};
 pub use stats::{Counter, Stats};
 
 use std::net::Ipv4Addr;

@@ -7,14 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use base::ip::Prefix;
-use base::time::Time;
 
-use super::greeting::mask;
-use super::neighbour::State;
-use super::router::Ospf;
-use super::stats::Counter;
-use super::wire::{RouterLsa, kind, link};
-use crate::{Event, Neighbour, Route};
+use super::wire::{RouterLsa, link, mask};
+use crate::{Neighbour, Route};
 
 /// A way to a router; the less, the better.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -24,54 +19,16 @@ pub(super) struct Way {
     pub(super) next: Neighbour,
 }
 
-impl Ospf {
-    /// Finds the routes anew where the database has changed.
-    pub(super) fn calculate(&mut self, now: Time) {
-        if !std::mem::take(&mut self.is_outdated) {
-            return;
-        }
-        self.stats.count(Counter::Calculations);
-        let after = routes(self, now);
-        let before = std::mem::replace(&mut self.routes, after);
-        for prefix in before.keys().filter(|it| !self.routes.contains_key(it)) {
-            self.events.push_back(Event::Route(*prefix, None));
-        }
-        for (prefix, route) in &self.routes {
-            if before.get(prefix) != Some(route) {
-                self.events.push_back(Event::Route(*prefix, Some(*route)));
-            }
-        }
-    }
-}
-
-/// The routes that the database of a router says are best.
-fn routes(ospf: &Ospf, now: Time) -> BTreeMap<Prefix, Route> {
-    let Some(own) = ospf.id else { return BTreeMap::new() };
-    let lsas = ospf.database.iter().filter(|(key, entry)| {
-        key.kind == kind::ROUTER && key.id == key.router && !entry.header(now).is_over()
-    });
-    let routers: BTreeMap<Ipv4Addr, RouterLsa> = lsas
-        .filter_map(|(key, entry)| Some((key.router, RouterLsa::parse(entry.body()).ok()?)))
-        .collect();
-    let full = ospf.links.iter().filter_map(|(interface, link)| {
-        let peer = link.neighbour.as_ref().filter(|peer| peer.state == State::Full)?;
-        let next = Neighbour { interface: *interface, address: peer.address };
-        Some((peer.id, Way { cost: ospf.config.cost.into(), hops: 1, next }))
-    });
-    let tree = tree(own, full.collect(), &routers);
-
-    let network = |address: Ipv4Addr, bits| {
-        Prefix::new(IpAddr::V4(address), bits).ok().map(|prefix| prefix.network())
-    };
-    let links = ospf.links.values().flat_map(|link| {
-        let address = link.interface.address;
-        [network(address, ospf.config.link_bits), network(address, 32)]
-    });
-    let here: BTreeSet<Prefix> =
-        links.flatten().chain(ospf.config.attached.iter().map(Prefix::network)).collect();
-
+/// The best routes to the networks that routers announce, for the router `own` with these first hops. `here` are the
+/// networks of the router itself.
+pub(super) fn routes(
+    own: Ipv4Addr,
+    first: Vec<(Ipv4Addr, Way)>,
+    routers: &BTreeMap<Ipv4Addr, RouterLsa>,
+    here: &BTreeSet<Prefix>,
+) -> BTreeMap<Prefix, Route> {
     let mut best: BTreeMap<Prefix, Way> = BTreeMap::new();
-    for (router, way) in &tree {
+    for (router, way) in &tree(own, first, routers) {
         let Some(lsa) = routers.get(router) else { continue };
         for stub in lsa.links.iter().filter(|it| it.kind == link::STUB) {
             let bits = u8::try_from(stub.data.leading_ones()).unwrap_or(32);
@@ -88,6 +45,11 @@ fn routes(ospf: &Ospf, now: Time) -> BTreeMap<Prefix, Route> {
     }
     let route = |way: Way| Route { next: way.next, hops: way.hops, gateway: None };
     best.into_iter().map(|(prefix, way)| (prefix, route(way))).collect()
+}
+
+/// The network of an address; `None` if there are no such prefixes.
+pub(super) fn network(address: Ipv4Addr, bits: u8) -> Option<Prefix> {
+    Prefix::new(IpAddr::V4(address), bits).ok().map(|prefix| prefix.network())
 }
 
 /// The best routes to all routers, from a router with these first hops. A link counts only if both ends announce it.

@@ -44,14 +44,14 @@ pub struct Block<'a> {
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct LinkCode {
     /// Type of the link to the neighbour on the interface.
-    pub link: Link,
+    pub link: LinkType,
     /// Of the neighbour, whatever the interface.
-    pub neighbour: Neighbourhood,
+    pub neighbour: NeighbourType,
 }
 
 /// What a link is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Link {
+pub enum LinkType {
     /// Nothing is said of it.
     Unspecified,
     /// The neighbour is heard.
@@ -64,7 +64,7 @@ pub enum Link {
 
 /// What a neighbour is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Neighbourhood {
+pub enum NeighbourType {
     /// The neighbour has no symmetric link.
     Not,
     /// The neighbour has a symmetric link.
@@ -78,19 +78,19 @@ impl LinkCode {
     #[must_use]
     pub fn parse(octet: u8) -> Option<Self> {
         let link = match octet & 3 {
-            0 => Link::Unspecified,
-            1 => Link::Asymmetric,
-            2 => Link::Symmetric,
-            _ => Link::Lost,
+            0 => LinkType::Unspecified,
+            1 => LinkType::Asymmetric,
+            2 => LinkType::Symmetric,
+            _ => LinkType::Lost,
         };
         let neighbour = match octet >> 2 {
-            0 => Neighbourhood::Not,
-            1 => Neighbourhood::Symmetric,
-            2 => Neighbourhood::Mpr,
+            0 => NeighbourType::Not,
+            1 => NeighbourType::Symmetric,
+            2 => NeighbourType::Mpr,
             _ => return None,
         };
         // A symmetric link is to a symmetric neighbour.
-        let contradicts = (link, neighbour) == (Link::Symmetric, Neighbourhood::Not);
+        let contradicts = (link, neighbour) == (LinkType::Symmetric, NeighbourType::Not);
         (!contradicts).then_some(Self { link, neighbour })
     }
 
@@ -98,15 +98,15 @@ impl LinkCode {
     #[must_use]
     pub fn octet(self) -> u8 {
         let link = match self.link {
-            Link::Unspecified => 0,
-            Link::Asymmetric => 1,
-            Link::Symmetric => 2,
-            Link::Lost => 3,
+            LinkType::Unspecified => 0,
+            LinkType::Asymmetric => 1,
+            LinkType::Symmetric => 2,
+            LinkType::Lost => 3,
         };
         let neighbour = match self.neighbour {
-            Neighbourhood::Not => 0,
-            Neighbourhood::Symmetric => 1,
-            Neighbourhood::Mpr => 2,
+            NeighbourType::Not => 0,
+            NeighbourType::Symmetric => 1,
+            NeighbourType::Mpr => 2,
         };
         neighbour << 2 | link
     }

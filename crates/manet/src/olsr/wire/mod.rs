@@ -26,7 +26,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 pub use body::{Addresses, Hna, TC_HEADER, Tc};
-pub use hello::{BLOCK_HEADER, Block, HELLO_HEADER, Hello, Link, LinkCode, Neighbourhood};
+pub use hello::{BLOCK_HEADER, Block, HELLO_HEADER, Hello, LinkCode, LinkType, NeighbourType};
 pub use interval::Interval;
 
 /// Octets of a packet's header.

@@ -19,7 +19,7 @@ fn address(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, last)
 }
 
-fn code(link: Link, neighbour: Neighbourhood) -> LinkCode {
+fn code(link: LinkType, neighbour: NeighbourType) -> LinkCode {
     LinkCode { link, neighbour }
 }
 
@@ -42,9 +42,9 @@ fn a_packet_by_hand_is_read_and_written() {
     assert_eq!(
         neighbours,
         [
-            (code(Link::Symmetric, Neighbourhood::Symmetric), address(2)),
-            (code(Link::Symmetric, Neighbourhood::Symmetric), address(3)),
-            (code(Link::Symmetric, Neighbourhood::Mpr), address(4)),
+            (code(LinkType::Symmetric, NeighbourType::Symmetric), address(2)),
+            (code(LinkType::Symmetric, NeighbourType::Symmetric), address(3)),
+            (code(LinkType::Symmetric, NeighbourType::Mpr), address(4)),
         ]
     );
     assert_eq!((tc.header.originator, tc.header.hops, tc_body.ansn), (address(9), 1, Seq(0xabcd)));
@@ -113,7 +113,7 @@ fn codes_without_a_meaning_are_left_out() {
 
     assert_eq!(hello.strange(), 2);
     let codes: Vec<LinkCode> = hello.blocks().map(|block| block.code).collect();
-    assert_eq!(codes, [code(Link::Asymmetric, Neighbourhood::Symmetric)]);
+    assert_eq!(codes, [code(LinkType::Asymmetric, NeighbourType::Symmetric)]);
 }
 
 #[test]

@@ -292,3 +292,9 @@ impl Description {
         self.headers.iter().for_each(|header| header.emit(out));
     }
 }
+
+/// The network mask with this many bits.
+#[must_use]
+pub fn mask(bits: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0)
+}

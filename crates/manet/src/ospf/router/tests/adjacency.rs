@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{Net, config, line, secs};
+use super::{Net, config, line, secs};
 use crate::ospf::wire::{Body, Header, Key};
 use crate::ospf::{Config, Counter, State};
 
@@ -125,7 +125,7 @@ fn an_exchange_survives_the_loss_of_any_of_its_packets() {
 fn a_router_that_asks_for_what_is_not_there_is_told_to_begin_anew() {
     let mut net = Net::new(2, &line(2));
     net.run(secs(20));
-    let stranger = Key { kind: 1, id: super::bench::id(9), router: super::bench::id(9) };
+    let stranger = Key { kind: 1, id: super::id(9), router: super::id(9) };
     let request = Body::Request(vec![stranger]);
 
     say(&mut net, request);
@@ -197,13 +197,13 @@ fn acks(net: &Net) -> Vec<Header> {
 
 /// What router 1 says of itself, as router 0 knows it.
 pub(super) fn own_lsa(net: &Net) -> crate::ospf::wire::Lsa {
-    let key = Key::of_router(super::bench::id(1));
+    let key = Key::of_router(super::id(1));
     net.nodes[0].ospf.database.get(&key).unwrap().lsa(net.now)
 }
 
 /// Router 1 says something to router 0.
 pub(super) fn say(net: &mut Net, body: Body) {
-    let packet = crate::ospf::wire::Packet { router: super::bench::id(1), area: 0, body };
+    let packet = crate::ospf::wire::Packet { router: super::id(1), area: 0, body };
     let mut octets = Vec::new();
     packet.emit(&mut octets);
     net.inject((0, 0), std::net::Ipv4Addr::new(10, 0, 0, 2), &octets);

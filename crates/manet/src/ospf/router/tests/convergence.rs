@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::bench::{Net, config, grid, host, id, line, ring, secs};
+use super::{Net, config, grid, host, id, line, ring, secs};
 use crate::ospf::{Config, Counter, State};
 use crate::{Neighbour, Router as _};
 

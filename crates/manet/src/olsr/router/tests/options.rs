@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::ip::Prefix;
 
-use super::bench::{self, Net, main, secs};
+use super::{Net, main, secs};
 use crate::olsr::advert::Advert;
 use crate::olsr::numbers::Numbers;
 use crate::olsr::wire::{Kind, Packet, Seq, Tc};
@@ -24,7 +24,7 @@ fn way(net: &Net, node: usize, network: &str) -> Option<(usize, u8)> {
 
 #[test]
 fn a_network_is_reached_by_the_nearest_gateway_and_then_by_the_other_one() {
-    let mut net = Net::new(6, &bench::line(6), &Config::default());
+    let mut net = Net::new(6, &super::line(6), &Config::default());
     for (gateway, attached) in [(0, &["0.0.0.0/0", "10.9.0.0/16"][..]), (5, &["0.0.0.0/0"])] {
         let attached = attached.iter().map(|it| prefix(it)).collect();
         net.start(gateway, Config { attached, ..Config::default() }, &[0], 1);
@@ -71,7 +71,7 @@ fn reached_by_both_ends(net: &Net, node: usize) -> usize {
 #[test]
 fn daemons_that_need_both_ends_of_a_link_find_all_nodes_with_redundancy_2_only() {
     let reached = |config: Config| {
-        let mut net = Net::new(9, &bench::grid(3), &config);
+        let mut net = Net::new(9, &super::grid(3), &config);
         net.run_until(secs(40.0));
         assert_eq!(net.faults(), [""; 0]);
         (0..9).map(|node| reached_by_both_ends(&net, node)).min()
@@ -86,7 +86,7 @@ fn tc_messages_tell_of_whom_the_redundancy_says() {
     // 1 carries for 0 and 2; 0 and 2 carry for nobody.
     let told = |tc_redundancy| {
         let config = Config { tc_redundancy, ..Config::default() };
-        let mut net = Net::new(4, &bench::line(4), &config);
+        let mut net = Net::new(4, &super::line(4), &config);
         net.run_until(secs(40.0));
         let told = |node| net.olsr(3).topology.told_by(main(node)).count();
         [told(0), told(1), told(2)]
@@ -164,7 +164,7 @@ fn a_coverage_of_two_chooses_a_second_relay() {
 
 #[test]
 fn numbers_wrap_unnoticed() {
-    let mut net = Net::new(5, &bench::line(5), &Config::default());
+    let mut net = Net::new(5, &super::line(5), &Config::default());
     for node in net.nodes.iter_mut().flatten() {
         node.olsr.numbers = Numbers::new(Seq(65_500), Config::default().duplicate_hold);
         node.olsr.advert = Advert::new(Seq(65_533));
@@ -189,7 +189,7 @@ fn a_link_that_loses_half_is_used_without_hysteresis_only() {
     let used = |is_on: bool| {
         let hysteresis = Hysteresis { is_on, ..Hysteresis::default() };
         let config = Config { hysteresis, ..Config::default() };
-        let mut net = Net::new(2, &bench::line(2), &config).with_loss(0.6);
+        let mut net = Net::new(2, &super::line(2), &config).with_loss(0.6);
         let mut used = 0;
         for second in 20..320 {
             net.run_until(secs(f64::from(second)));
@@ -206,7 +206,7 @@ fn a_link_that_loses_half_is_used_without_hysteresis_only() {
 fn hysteresis_waits_for_three_packets_and_gives_up_after_two_lost() {
     let hysteresis = Hysteresis { is_on: true, ..Hysteresis::default() };
     let config = Config { hysteresis, ..Config::default() };
-    let mut net = Net::new(3, &bench::line(3), &config);
+    let mut net = Net::new(3, &super::line(3), &config);
     let took = net.converge(25.0);
     assert!(took > 4.0, "{took} s: 0.5, 0.75, 0.875");
     net.run_until(secs(30.0));

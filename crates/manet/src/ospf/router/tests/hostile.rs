@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::adjacency::say;
-use super::bench::{Net, id, line, secs};
+use super::{Net, id, line, secs};
 use crate::ospf::wire::{Body, Hello, Key, Lsa, Packet, Point, RouterLsa, link};
 use crate::ospf::{Counter, State};
 use crate::{Interface, Router as _};
@@ -95,6 +95,6 @@ fn a_link_with_hardly_any_room_is_none() {
     for room in [0, 60, 127] {
         let interface = Interface { address: [10, 9, 9, 1].into(), room };
         net.nodes[0].ospf.handle_interface(secs(1), 0, Some(&interface));
-        assert_eq!(net.nodes[0].ospf.links.len(), 0, "{room}");
+        assert_eq!(net.nodes[0].ospf.ports.len(), 0, "{room}");
     }
 }

@@ -3,14 +3,14 @@
 use base::ip::Prefix;
 use proptest::prelude::*;
 
-use super::bench::{self, Net, ROOM, address, main, secs};
+use super::{Net, ROOM, address, main, secs};
 use crate::Interface;
-use crate::olsr::wire::{Kind, Link, Packet};
+use crate::olsr::wire::{Kind, LinkType, Packet};
 use crate::olsr::{Config, Counter};
 
 #[test]
 fn a_line_of_five_converges_within_15_s() {
-    let mut net = Net::new(5, &bench::line(5), &Config::default());
+    let mut net = Net::new(5, &super::line(5), &Config::default());
 
     let took = net.converge(15.0);
 
@@ -28,7 +28,7 @@ fn a_line_of_five_converges_within_15_s() {
 
 #[test]
 fn stars_and_grids_converge_within_20_s() {
-    for (count, links) in [(12, bench::star(12)), (25, bench::grid(5))] {
+    for (count, links) in [(12, super::star(12)), (25, super::grid(5))] {
         let mut net = Net::new(count, &links, &Config::default());
 
         net.converge(20.0);
@@ -37,7 +37,7 @@ fn stars_and_grids_converge_within_20_s() {
 
 #[test]
 fn a_ring_heals_within_12_s_of_a_silent_cut() {
-    let mut net = Net::new(8, &bench::ring(8), &Config::default());
+    let mut net = Net::new(8, &super::ring(8), &Config::default());
     net.converge(20.0);
     net.run_until(secs(60.0));
 
@@ -49,7 +49,7 @@ fn a_ring_heals_within_12_s_of_a_silent_cut() {
 
 #[test]
 fn a_break_that_the_link_layer_reports_is_healed_at_once_by_the_node() {
-    let mut net = Net::new(3, &bench::ring(3), &Config::default());
+    let mut net = Net::new(3, &super::ring(3), &Config::default());
     net.run_until(secs(20.0));
 
     net.cut((0, 0), (1, 0));
@@ -63,7 +63,7 @@ fn a_break_that_the_link_layer_reports_is_healed_at_once_by_the_node() {
 
 #[test]
 fn a_node_that_goes_is_forgotten_and_found_when_it_is_back() {
-    let mut net = Net::new(4, &bench::line(4), &Config::default());
+    let mut net = Net::new(4, &super::line(4), &Config::default());
     net.converge(20.0);
 
     net.stop(2);
@@ -76,7 +76,7 @@ fn a_node_that_goes_is_forgotten_and_found_when_it_is_back() {
 
 #[test]
 fn a_link_that_ended_is_told_as_lost_for_its_hold_time() {
-    let mut net = Net::new(2, &bench::line(2), &Config::default());
+    let mut net = Net::new(2, &super::line(2), &Config::default());
     net.run_until(secs(20.0));
     let told = |net: &Net| net.olsr(0).hood.told(0).into_iter().map(|it| it.0.link).next();
 
@@ -86,12 +86,12 @@ fn a_link_that_ended_is_told_as_lost_for_its_hold_time() {
     let lost = told(&net);
     net.run_until(secs(33.0));
 
-    assert_eq!((before, lost, told(&net)), (Some(Link::Symmetric), Some(Link::Lost), None));
+    assert_eq!((before, lost, told(&net)), (Some(LinkType::Symmetric), Some(LinkType::Lost), None));
 }
 
 #[test]
 fn a_link_that_is_heard_in_one_direction_is_not_used() {
-    let mut net = Net::new(4, &bench::line(4), &Config::default());
+    let mut net = Net::new(4, &super::line(4), &Config::default());
     net.hears.insert(((0, 0), (3, 0)));
 
     net.run_until(secs(40.0));
@@ -103,7 +103,7 @@ fn a_link_that_is_heard_in_one_direction_is_not_used() {
 
 #[test]
 fn a_grid_converges_though_a_tenth_of_all_packets_is_lost() {
-    let mut net = Net::new(16, &bench::grid(4), &Config::default()).with_loss(0.1);
+    let mut net = Net::new(16, &super::grid(4), &Config::default()).with_loss(0.1);
 
     let took = net.converge(40.0);
 
@@ -153,7 +153,7 @@ fn two_links_to_a_neighbour_are_one_and_the_second_takes_over() {
 
 #[test]
 fn an_interface_that_is_gone_takes_its_routes_with_it() {
-    let mut net = Net::new(3, &bench::line(3), &Config::default());
+    let mut net = Net::new(3, &super::line(3), &Config::default());
     net.converge(20.0);
 
     net.interface(0, 0, None);
@@ -168,7 +168,7 @@ fn an_interface_that_is_gone_takes_its_routes_with_it() {
 fn all_that_is_due_rides_in_one_packet_and_nothing_longer_than_an_interface_has_room() {
     // Room for HELLOs and TC messages with three addresses.
     let room = 4 + 12 + 4 + 4 + 3 * 4;
-    let mut net = Net::new(12, &bench::star(12), &Config::default());
+    let mut net = Net::new(12, &super::star(12), &Config::default());
     for node in 0..12 {
         net.interface(node, 0, Some(&Interface { address: main(node), room }));
     }
@@ -185,7 +185,7 @@ fn all_that_is_due_rides_in_one_packet_and_nothing_longer_than_an_interface_has_
     };
     let split = sent.iter().filter(|(_, at, octets)| at.0 == 0 && kinds(octets) == [Kind::TC]);
     assert!(split.count() > 4, "the TC messages of the centre fill packets");
-    let mut net = Net::new(9, &bench::grid(3), &Config::default());
+    let mut net = Net::new(9, &super::grid(3), &Config::default());
     net.sent = Some(Vec::new());
     net.run_until(secs(60.0));
     let sent = net.sent.take().unwrap();
@@ -201,7 +201,7 @@ proptest! {
         further in 0_usize..40,
         seed: u64,
     ) {
-        let mut net = Net::new(count, &bench::random(count, further, seed), &Config::default());
+        let mut net = Net::new(count, &super::random(count, further, seed), &Config::default());
 
         net.run_until(secs(45.0));
 

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 
-use super::bench::{self, Net, main, secs};
+use super::{Net, main, secs};
 use crate::olsr::Config;
 use crate::olsr::mpr::{ALWAYS, Candidate, select};
 
@@ -112,7 +112,7 @@ proptest! {
         further in 0_usize..30,
         seed: u64,
     ) {
-        let mut net = Net::new(count, &bench::random(count, further, seed), &Config::default());
+        let mut net = Net::new(count, &super::random(count, further, seed), &Config::default());
 
         net.run_until(secs(20.0));
 

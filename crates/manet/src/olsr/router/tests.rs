@@ -1,4 +1,11 @@
-//! A network of cores: whoever hears whom gets what is sent a millisecond later.
+//! Networks of nodes, and what they come to.
+
+mod contract;
+mod convergence;
+mod hostile;
+mod olsrd;
+mod options;
+mod relays;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -8,58 +15,58 @@ use base::ip::Prefix;
 use base::rng::Rng;
 use base::time::Time;
 
-use crate::olsr::{Config, Counter, Olsr};
+use super::{Config, Counter, Olsr};
 use crate::{Arrival, Event, Interface, Neighbour, Notice, Route, Router};
 
 /// How long a packet is under way.
 const LATENCY: Duration = Duration::from_millis(1);
 /// What an interface has room for unless a test says otherwise.
-pub(crate) const ROOM: usize = 1_472;
+const ROOM: usize = 1_472;
 
 /// An interface of a node.
-pub(crate) type At = (usize, usize);
+type At = (usize, usize);
 
 /// Nodes, and who hears whom.
-pub(crate) struct Net {
-    pub(crate) nodes: Vec<Option<Node>>,
+struct Net {
+    nodes: Vec<Option<Node>>,
     /// From the sender's interface to the hearer's.
-    pub(crate) hears: BTreeSet<(At, At)>,
-    pub(crate) now: Time,
+    hears: BTreeSet<(At, At)>,
+    now: Time,
     /// What is under way: when it arrives, where, from whom.
     under_way: VecDeque<(Time, At, Ipv4Addr, Vec<u8>)>,
     /// Every packet that was sent, if a test wants them.
-    pub(crate) sent: Option<Vec<(Time, At, Vec<u8>)>>,
+    sent: Option<Vec<(Time, At, Vec<u8>)>>,
     loss: f64,
     rng: Rng,
 }
 
 /// A node and its forwarding table.
-pub(crate) struct Node {
-    pub(crate) olsr: Olsr,
-    pub(crate) table: BTreeMap<Prefix, Route>,
+struct Node {
+    olsr: Olsr,
+    table: BTreeMap<Prefix, Route>,
     /// How many routes it was told of.
-    pub(crate) events: usize,
-    pub(crate) notices: Vec<Notice>,
+    events: usize,
+    notices: Vec<Notice>,
 }
 
 /// The address of a node's interface.
-pub(crate) fn address((node, interface): At) -> Ipv4Addr {
+fn address((node, interface): At) -> Ipv4Addr {
     let [high, low] = u16::try_from(node + 1).unwrap().to_be_bytes();
     Ipv4Addr::new(10, u8::try_from(interface).unwrap(), high, low)
 }
 
 /// The main address of a node.
-pub(crate) fn main(node: usize) -> Ipv4Addr {
+fn main(node: usize) -> Ipv4Addr {
     address((node, 0))
 }
 
-pub(crate) fn secs(seconds: f64) -> Time {
+fn secs(seconds: f64) -> Time {
     Time::ZERO + Duration::from_secs_f64(seconds)
 }
 
 impl Net {
     /// Nodes of one interface each, with links in both directions.
-    pub(crate) fn new(count: usize, links: &[(usize, usize)], config: &Config) -> Self {
+    fn new(count: usize, links: &[(usize, usize)], config: &Config) -> Self {
         let mut net = Self {
             nodes: Vec::new(),
             hears: BTreeSet::new(),
@@ -79,13 +86,13 @@ impl Net {
         net
     }
 
-    pub(crate) fn with_loss(mut self, loss: f64) -> Self {
+    fn with_loss(mut self, loss: f64) -> Self {
         self.loss = loss;
         self
     }
 
     /// Turns a node on that was off, or anew.
-    pub(crate) fn start(&mut self, node: usize, config: Config, interfaces: &[usize], boot: u64) {
+    fn start(&mut self, node: usize, config: Config, interfaces: &[usize], boot: u64) {
         let rng = Rng::stream(boot, &format!("node {node}"));
         let olsr = Olsr::new(config, rng);
         let fresh = Node { olsr, table: BTreeMap::new(), events: 0, notices: Vec::new() };
@@ -96,28 +103,28 @@ impl Net {
         }
     }
 
-    pub(crate) fn stop(&mut self, node: usize) {
+    fn stop(&mut self, node: usize) {
         self.nodes[node] = None;
     }
 
-    pub(crate) fn link(&mut self, a: At, b: At) {
+    fn link(&mut self, a: At, b: At) {
         self.hears.extend([(a, b), (b, a)]);
     }
 
-    pub(crate) fn cut(&mut self, a: At, b: At) {
+    fn cut(&mut self, a: At, b: At) {
         self.hears.remove(&(a, b));
         self.hears.remove(&(b, a));
     }
 
-    pub(crate) fn olsr(&self, node: usize) -> &Olsr {
+    fn olsr(&self, node: usize) -> &Olsr {
         &self.nodes[node].as_ref().unwrap().olsr
     }
 
-    pub(crate) fn count(&self, node: usize, counter: Counter) -> u64 {
+    fn count(&self, node: usize, counter: Counter) -> u64 {
         self.olsr(node).stats().of(counter)
     }
 
-    pub(crate) fn interface(&mut self, node: usize, index: usize, it: Option<&Interface>) {
+    fn interface(&mut self, node: usize, index: usize, it: Option<&Interface>) {
         let now = self.now;
         let Some(core) = &mut self.nodes[node] else { return };
         core.olsr.handle_interface(now, index, it);
@@ -125,7 +132,7 @@ impl Net {
     }
 
     /// The link layer of a node could not reach an interface.
-    pub(crate) fn broken(&mut self, (node, interface): At, address: Ipv4Addr) {
+    fn broken(&mut self, (node, interface): At, address: Ipv4Addr) {
         let now = self.now;
         let Some(core) = &mut self.nodes[node] else { return };
         core.olsr.handle_break(now, Neighbour { interface, address });
@@ -133,7 +140,7 @@ impl Net {
     }
 
     /// Hands a node a packet as if a neighbour had sent it.
-    pub(crate) fn inject(&mut self, (node, interface): At, from: Ipv4Addr, payload: &[u8]) {
+    fn inject(&mut self, (node, interface): At, from: Ipv4Addr, payload: &[u8]) {
         let now = self.now;
         let Some(core) = &mut self.nodes[node] else { return };
         let from = Neighbour { interface, address: from };
@@ -143,7 +150,7 @@ impl Net {
     }
 
     /// Lets things happen until then.
-    pub(crate) fn run_until(&mut self, end: Time) {
+    fn run_until(&mut self, end: Time) {
         loop {
             let due = |node: &Option<Node>| node.as_ref()?.olsr.next_timeout();
             let timer = self.nodes.iter().enumerate().filter_map(|(at, it)| Some((due(it)?, at)));
@@ -214,7 +221,7 @@ impl Net {
 
     /// Hops on the shortest way from a node to each other one that is on, over links that are heard
     /// in both directions.
-    pub(crate) fn distances(&self, from: usize) -> BTreeMap<usize, u8> {
+    fn distances(&self, from: usize) -> BTreeMap<usize, u8> {
         let mut found = BTreeMap::from([(from, 0)]);
         let mut edge = VecDeque::from([from]);
         while let Some(node) = edge.pop_front() {
@@ -231,7 +238,7 @@ impl Net {
     }
 
     /// Hops from a node to an address by the forwarding tables; `None` if packets do not arrive.
-    pub(crate) fn walk(&self, from: usize, to: Ipv4Addr) -> Option<u8> {
+    fn walk(&self, from: usize, to: Ipv4Addr) -> Option<u8> {
         let mut node = from;
         for hops in 0..=u8::MAX {
             let is_there = (0..4).any(|interface| address((node, interface)) == to);
@@ -249,7 +256,7 @@ impl Net {
 
     /// What is wrong with the routes: every node that is on reaches every other one over as few hops
     /// as possible, and says so, and has no route to others.
-    pub(crate) fn faults(&self) -> Vec<String> {
+    fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (from, node) in self.nodes.iter().enumerate() {
             let Some(Node { table, .. }) = node else { continue };
@@ -269,7 +276,7 @@ impl Net {
     ///
     /// # Panics
     /// When they are not after so many seconds.
-    pub(crate) fn converge(&mut self, within: f64) -> f64 {
+    fn converge(&mut self, within: f64) -> f64 {
         let start = self.now;
         loop {
             let faults = self.faults();
@@ -284,22 +291,22 @@ impl Net {
 }
 
 /// The links of a line.
-pub(crate) fn line(count: usize) -> Vec<(usize, usize)> {
+fn line(count: usize) -> Vec<(usize, usize)> {
     (1..count).map(|node| (node - 1, node)).collect()
 }
 
 /// The links of a ring.
-pub(crate) fn ring(count: usize) -> Vec<(usize, usize)> {
+fn ring(count: usize) -> Vec<(usize, usize)> {
     (0..count).map(|node| (node, (node + 1) % count)).collect()
 }
 
 /// The links of a star around node 0.
-pub(crate) fn star(count: usize) -> Vec<(usize, usize)> {
+fn star(count: usize) -> Vec<(usize, usize)> {
     (1..count).map(|node| (0, node)).collect()
 }
 
 /// The links of a square.
-pub(crate) fn grid(side: usize) -> Vec<(usize, usize)> {
+fn grid(side: usize) -> Vec<(usize, usize)> {
     let mut links = Vec::new();
     for node in 0..side * side {
         if node % side + 1 < side {
@@ -313,7 +320,7 @@ pub(crate) fn grid(side: usize) -> Vec<(usize, usize)> {
 }
 
 /// The links of a connected network, as chance has it: a tree, and so many further links.
-pub(crate) fn random(count: usize, further: usize, seed: u64) -> Vec<(usize, usize)> {
+fn random(count: usize, further: usize, seed: u64) -> Vec<(usize, usize)> {
     let mut rng = Rng::stream(seed, "links");
     let mut below = |bound: usize| usize::try_from(rng.below(bound as u64)).unwrap();
     let mut links: BTreeSet<(usize, usize)> = (1..count).map(|node| (below(node), node)).collect();

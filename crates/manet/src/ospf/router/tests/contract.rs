@@ -135,11 +135,14 @@ impl Core for Node {
 
     fn check(&self) -> Result<(), TestCaseError> {
         prop_assert!(self.ospf.lsas() <= MOST + 1, "{}", self.ospf.lsas());
-        for link in self.ospf.links.values() {
-            prop_assert!(link.acks.delayed.len() <= MOST && link.acks.owed.len() <= 2 * MOST);
+        for link in self.ospf.ports.values() {
+            prop_assert!(link.acks.delayed.len() <= MOST && link.acks.ready.len() <= 2 * MOST);
             let Some(peer) = &link.neighbour else { continue };
-            prop_assert!(peer.wanted.lsas.len() <= MOST + 1);
-            prop_assert!(peer.owed.lsas.len() <= 2 * MOST && peer.owed.answers.len() <= 2 * MOST);
+            prop_assert!(peer.requests.lsas.len() <= MOST + 1);
+            prop_assert!(
+                peer.retransmissions.lsas.len() <= 2 * MOST
+                    && peer.retransmissions.answers.len() <= 2 * MOST
+            );
         }
         Ok(())
     }

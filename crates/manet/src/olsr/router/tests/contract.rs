@@ -7,7 +7,7 @@ use base::time::Time;
 use harness::{Core, Pair, Peer};
 use proptest::prelude::*;
 
-use super::bench::main;
+use super::main;
 use crate::olsr::wire::{Header, Hello, Interval, Kind, LinkCode, Packet, Seq};
 use crate::olsr::{Bounds, Config, Hysteresis, Olsr, TcRedundancy};
 use crate::{Arrival, Interface, Neighbour, Router};

@@ -1,48 +1,67 @@
-//! A network of cores in virtual time, with the stack that a driver has around each.
+//! Networks of cores over links that the tests make and break.
+
+mod bounds;
+mod contract;
+mod discovery;
+mod errors;
+mod gateway;
+mod hello;
+mod hostile;
+mod loops;
+mod restart;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::time::Duration;
 
-use super::super::super::{Route, Sending};
+use base::rng::Rng;
+use base::time::Time;
+use proptest::prelude::*;
+
+use super::super::{Bounds, Hello, Internet, Sent, Unidirectional};
 use super::*;
+use crate::{
+    Arrival, Demand, Event, Interface, Neighbour, Notice, Passage, Route, Router, Sending,
+};
 
 /// How long a message or packet takes for a hop.
 const HOP: Duration = Duration::from_millis(1);
 
 /// Nodes 0, 1, ... and the links between them.
 #[derive(Debug)]
-pub(super) struct Net {
-    pub(super) now: Time,
-    pub(super) nodes: Vec<Node>,
+struct Net {
+    now: Time,
+    nodes: Vec<Node>,
     /// In which directions there is a link.
-    pub(super) links: BTreeSet<(usize, usize)>,
+    links: BTreeSet<(usize, usize)>,
     /// Whether cores are told of what could not be brought to a neighbour.
-    pub(super) has_feedback: bool,
+    has_feedback: bool,
     /// How likely messages and packets are lost, and messages to arrive twice.
-    pub(super) loss: f64,
-    pub(super) double: f64,
+    loss: f64,
+    double: f64,
     /// How much longer messages may take.
-    pub(super) delay: Duration,
+    delay: Duration,
     /// What was sent and what became known, unless it is too much to keep.
-    pub(super) story: Option<Vec<String>>,
+    story: Option<Vec<String>>,
     /// Whether routes are checked for circles after each event.
-    pub(super) is_checked: bool,
-    pub(super) circles: Vec<String>,
+    is_checked: bool,
+    circles: Vec<String>,
     rng: Rng,
     under_way: BTreeMap<(Time, u64), Flight>,
     number: u64,
 }
 
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) core: Aodv,
+struct Node {
+    core: Aodv,
     /// The forwarding table.
-    pub(super) routes: BTreeMap<Ipv4Addr, Route>,
+    routes: BTreeMap<Ipv4Addr, Route>,
     /// Destinations of packets that wait.
-    pub(super) waiting: BTreeSet<Ipv4Addr>,
-    pub(super) unreachable: Vec<Ipv4Addr>,
-    pub(super) notices: Vec<Notice>,
+    waiting: BTreeSet<Ipv4Addr>,
+    unreachable: Vec<Ipv4Addr>,
+    notices: Vec<Notice>,
     /// Packets that arrived: their sources.
-    pub(super) arrived: Vec<Ipv4Addr>,
+    arrived: Vec<Ipv4Addr>,
     restarts: u64,
 }
 
@@ -53,7 +72,7 @@ enum Flight {
     Broken { node: usize, neighbour: usize },
 }
 
-pub(super) fn node(index: usize) -> Ipv4Addr {
+fn node(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, u8::try_from(index + 1).unwrap())
 }
 
@@ -65,11 +84,11 @@ fn index(address: Ipv4Addr) -> usize {
     }
 }
 
-pub(super) fn at(millis: u64) -> Time {
+fn at(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)
 }
 
-pub(super) fn millis(millis: u64) -> Duration {
+fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
@@ -79,7 +98,7 @@ fn neighbour(index: usize) -> Neighbour {
 
 impl Net {
     /// So many nodes without links.
-    pub(super) fn new(nodes: usize, seed: u64, config: impl Fn(usize) -> Config) -> Self {
+    fn new(nodes: usize, seed: u64, config: impl Fn(usize) -> Config) -> Self {
         let mut net = Self {
             now: Time::ZERO,
             nodes: Vec::new(),
@@ -111,14 +130,14 @@ impl Net {
     }
 
     /// Nodes in a line.
-    pub(super) fn line(nodes: usize, config: impl Fn(usize) -> Config) -> Self {
+    fn line(nodes: usize, config: impl Fn(usize) -> Config) -> Self {
         let mut net = Self::new(nodes, 1, config);
         (1..nodes).for_each(|index| net.link(index - 1, index, true));
         net
     }
 
     /// Makes or breaks a link, in both directions.
-    pub(super) fn link(&mut self, one: usize, other: usize, is_up: bool) {
+    fn link(&mut self, one: usize, other: usize, is_up: bool) {
         for ends in [(one, other), (other, one)] {
             if is_up {
                 self.links.insert(ends);
@@ -129,7 +148,7 @@ impl Net {
     }
 
     /// A node restarts, and has forgotten all.
-    pub(super) fn restart(&mut self, index: usize) {
+    fn restart(&mut self, index: usize) {
         let config = self.nodes[index].core.config().clone();
         let restarts = self.nodes[index].restarts + 1;
         let rng = Rng::stream(restarts, "restarted");
@@ -148,31 +167,19 @@ impl Net {
     }
 
     /// A node's own packet; it waits if there is no route.
-    pub(super) fn send(&mut self, from: usize, destination: Ipv4Addr) {
+    fn send(&mut self, from: usize, destination: Ipv4Addr) {
         self.route(from, node(from), destination, None, 64);
     }
 
     /// A message that somebody writes himself.
-    pub(super) fn inject(
-        &mut self,
-        from: Ipv4Addr,
-        to: usize,
-        is_unicast: bool,
-        message: &Message,
-    ) {
+    fn inject(&mut self, from: Ipv4Addr, to: usize, is_unicast: bool, message: &Message) {
         let mut octets = Vec::new();
         message.emit(&mut octets);
         self.inject_octets(from, to, is_unicast, &octets);
     }
 
     /// The same, whatever the octets are.
-    pub(super) fn inject_octets(
-        &mut self,
-        from: Ipv4Addr,
-        to: usize,
-        is_unicast: bool,
-        octets: &[u8],
-    ) {
+    fn inject_octets(&mut self, from: Ipv4Addr, to: usize, is_unicast: bool, octets: &[u8]) {
         let from = Neighbour { interface: 0, address: from };
         let arrival = Arrival { from, is_unicast, ttl: 30 };
         self.nodes[to].core.handle_message(self.now, &arrival, octets);
@@ -180,7 +187,7 @@ impl Net {
     }
 
     /// Time passes.
-    pub(super) fn run(&mut self, duration: Duration) {
+    fn run(&mut self, duration: Duration) {
         let end = self.now + duration;
         loop {
             let flight = self.under_way.first_key_value().map(|(&(at, _), _)| at);
@@ -208,17 +215,17 @@ impl Net {
     }
 
     /// What happened since the last time this was asked.
-    pub(super) fn story(&mut self) -> Vec<String> {
+    fn story(&mut self) -> Vec<String> {
         self.story.replace(Vec::new()).unwrap_or_default()
     }
 
     /// The hops of a node's route.
-    pub(super) fn hops(&self, from: usize, to: usize) -> Option<u8> {
+    fn hops(&self, from: usize, to: usize) -> Option<u8> {
         self.nodes[from].routes.get(&node(to)).map(|route| route.hops)
     }
 
     /// What a node counted.
-    pub(super) fn stats(&self, index: usize) -> Stats {
+    fn stats(&self, index: usize) -> Stats {
         self.nodes[index].core.stats()
     }
 
@@ -410,5 +417,20 @@ fn brief(message: &Message) -> String {
             format!("errs {}", lost.join(","))
         }
         Message::Acknowledgement => "acknowledges".into(),
+    }
+}
+
+impl Aodv {
+    /// The node's sequence number, and what it knows of a destination: the sequence number, the hops
+    /// and whether the route is valid.
+    fn known(&self, destination: Ipv4Addr) -> Option<(Option<u32>, u8, bool)> {
+        let entry = self.table.get(destination)?;
+        Some((entry.sequence, entry.hops, entry.is_valid))
+    }
+
+    /// How much it remembers.
+    fn sizes(&self) -> [usize; 5] {
+        let (seen, neighbours) = (self.seen_requests.len(), self.neighbours.len());
+        [self.table.len(), seen, neighbours, self.discoveries.len(), self.hosts.len()]
     }
 }

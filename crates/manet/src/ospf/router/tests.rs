@@ -1,4 +1,11 @@
-//! A network of cores with wires between them, which may lose packets and let them overtake.
+//! Networks of routers, and what they come to.
+
+mod adjacency;
+mod contract;
+mod convergence;
+mod hostile;
+mod lsas;
+mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -8,63 +15,63 @@ use base::ip::Prefix;
 use base::rng::Rng;
 use base::time::Time;
 
+use super::{Config, Counter, Ospf, State};
 use crate::ospf::wire::Packet;
-use crate::ospf::{Config, Counter, Ospf, State};
 use crate::{Arrival, Event, Interface, Neighbour, Route, Router};
 
-pub(super) const ROOM: usize = 556;
+const ROOM: usize = 556;
 
 /// Routers and wires. Router 0 has the lowest number.
-pub(super) struct Net {
-    pub(super) nodes: Vec<Node>,
+struct Net {
+    nodes: Vec<Node>,
     /// Of each wire: its ends, each a router and an interface, and whether it works.
     wires: Vec<([(usize, usize); 2], bool)>,
-    pub(super) now: Time,
+    now: Time,
     /// What is under way: when it arrives, in which order it was sent, by which wire to which of its ends.
     under_way: BTreeMap<(Time, u64), (usize, usize, Vec<u8>)>,
     sent: u64,
     /// The share of packets that are lost.
-    pub(super) loss: f64,
+    loss: f64,
     /// How long packets are under way at most.
-    pub(super) latency: Duration,
+    latency: Duration,
     rng: Rng,
     /// Every packet that was sent, if a test wants them.
-    pub(super) heard: Vec<(Time, usize, Packet)>,
-    pub(super) listens: bool,
+    heard: Vec<(Time, usize, Packet)>,
+    listens: bool,
 }
 
-pub(super) struct Node {
-    pub(super) ospf: Ospf,
-    pub(super) table: BTreeMap<Prefix, Route>,
+struct Node {
+    ospf: Ospf,
+    table: BTreeMap<Prefix, Route>,
 }
 
 /// The number of a router, and the host that it announces.
-pub(super) fn id(node: usize) -> Ipv4Addr {
+fn id(node: usize) -> Ipv4Addr {
     let [high, low] = u16::try_from(node + 1).unwrap().to_be_bytes();
     Ipv4Addr::new(172, 16, high, low)
 }
 
-pub(super) fn host(node: usize) -> Prefix {
+fn host(node: usize) -> Prefix {
     Prefix::host(id(node).into())
 }
 
-pub(super) fn config(node: usize) -> Config {
+fn config(node: usize) -> Config {
     Config { router_id: Some(id(node)), attached: vec![host(node)], ..Config::default() }
 }
 
-pub(super) fn secs(seconds: u64) -> Time {
+fn secs(seconds: u64) -> Time {
     Time::ZERO + Duration::from_secs(seconds)
 }
 
-pub(super) fn line(count: usize) -> Vec<(usize, usize)> {
+fn line(count: usize) -> Vec<(usize, usize)> {
     (1..count).map(|node| (node - 1, node)).collect()
 }
 
-pub(super) fn ring(count: usize) -> Vec<(usize, usize)> {
+fn ring(count: usize) -> Vec<(usize, usize)> {
     (0..count).map(|node| (node, (node + 1) % count)).collect()
 }
 
-pub(super) fn grid(columns: usize, rows: usize) -> Vec<(usize, usize)> {
+fn grid(columns: usize, rows: usize) -> Vec<(usize, usize)> {
     let mut wires = Vec::new();
     for row in 0..rows {
         for column in 0..columns {
@@ -87,15 +94,11 @@ fn address(wire: usize, end: usize) -> Ipv4Addr {
 }
 
 impl Net {
-    pub(super) fn new(count: usize, wires: &[(usize, usize)]) -> Self {
+    fn new(count: usize, wires: &[(usize, usize)]) -> Self {
         Self::with(count, wires, config)
     }
 
-    pub(super) fn with(
-        count: usize,
-        wires: &[(usize, usize)],
-        config: impl Fn(usize) -> Config,
-    ) -> Self {
+    fn with(count: usize, wires: &[(usize, usize)], config: impl Fn(usize) -> Config) -> Self {
         let mut interfaces = vec![0; count];
         let mut next = |node: usize| {
             interfaces[node] += 1;
@@ -124,7 +127,7 @@ impl Net {
     }
 
     /// Starts a router anew: it knows nothing.
-    pub(super) fn restart(&mut self, node: usize, config: Config) {
+    fn restart(&mut self, node: usize, config: Config) {
         self.nodes[node] = fresh(config, node + 1_000);
         self.plug(node);
     }
@@ -150,26 +153,26 @@ impl Net {
     }
 
     /// Lets a wire work or not; nobody is told.
-    pub(super) fn set(&mut self, a: usize, b: usize, works: bool) {
+    fn set(&mut self, a: usize, b: usize, works: bool) {
         let wire = self.wire(a, b);
         self.wires[wire].1 = works;
     }
 
-    pub(super) fn state(&self, a: usize, b: usize) -> Option<State> {
+    fn state(&self, a: usize, b: usize) -> Option<State> {
         let ends = self.wires[self.wire(a, b)].0;
         let (node, interface) = if ends[0].0 == a { ends[0] } else { ends[1] };
         self.nodes[node].ospf.state(interface)
     }
 
-    pub(super) fn count(&self, node: usize, counter: Counter) -> u64 {
+    fn count(&self, node: usize, counter: Counter) -> u64 {
         self.nodes[node].ospf.stats().of(counter)
     }
 
-    pub(super) fn total(&self, counter: Counter) -> u64 {
+    fn total(&self, counter: Counter) -> u64 {
         (0..self.nodes.len()).map(|node| self.count(node, counter)).sum()
     }
 
-    pub(super) fn run(&mut self, end: Time) {
+    fn run(&mut self, end: Time) {
         loop {
             let timer = |(at, node): (usize, &Node)| Some((node.ospf.next_timeout()?, at));
             let timer = self.nodes.iter().enumerate().filter_map(timer).min();
@@ -191,7 +194,7 @@ impl Net {
         self.now = end;
     }
 
-    pub(super) fn inject(&mut self, (node, interface): (usize, usize), from: Ipv4Addr, it: &[u8]) {
+    fn inject(&mut self, (node, interface): (usize, usize), from: Ipv4Addr, it: &[u8]) {
         let from = Neighbour { interface, address: from };
         let arrival = Arrival { from, is_unicast: false, ttl: 1 };
         self.nodes[node].ospf.handle_message(self.now, &arrival, it);
@@ -242,7 +245,7 @@ impl Net {
     }
 
     /// Hops from a router to all others over wires that work.
-    pub(super) fn distances(&self, from: usize) -> BTreeMap<usize, u8> {
+    fn distances(&self, from: usize) -> BTreeMap<usize, u8> {
         let mut found = BTreeMap::from([(from, 0)]);
         let mut edge = BTreeSet::from([(0, from)]);
         while let Some((hops, node)) = edge.pop_first() {
@@ -259,7 +262,7 @@ impl Net {
     }
 
     /// Hops from a router to the host of another by the tables; `None` if packets do not arrive.
-    pub(super) fn walk(&self, from: usize, to: usize) -> Option<u8> {
+    fn walk(&self, from: usize, to: usize) -> Option<u8> {
         let mut node = from;
         for hops in 0..=u8::try_from(self.nodes.len()).unwrap() {
             if node == to {
@@ -278,7 +281,7 @@ impl Net {
 
     /// What is wrong: every router reaches the hosts of all others that there is a way to, by the
     /// fewest hops, and has no way to others.
-    pub(super) fn faults(&self) -> Vec<String> {
+    fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for from in 0..self.nodes.len() {
             let distances = self.distances(from);
@@ -293,7 +296,7 @@ impl Net {
     }
 
     /// Runs until all is right; how long that took, in seconds.
-    pub(super) fn converge(&mut self, within: u64) -> f64 {
+    fn converge(&mut self, within: u64) -> f64 {
         let start = self.now;
         for _ in 0..within * 10 {
             self.run(self.now + Duration::from_millis(100));

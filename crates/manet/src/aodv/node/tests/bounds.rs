@@ -155,7 +155,7 @@ fn a_node_says_that_another_one_has_its_address() {
     net.run(Duration::from_secs(60));
     net.send(0, node(30));
     net.run(Duration::from_secs(3));
-    let (id, originator_sequence) = net.nodes[0].core.own.last().expect("it asked");
+    let (id, originator_sequence) = net.nodes[0].core.own_requests.last().expect("it asked");
     let echo = Request { originator_sequence, ..request(node(0), node(30), id) };
     assert!(net.stats(0).dropped.own > 0, "node 1 passes on what it hears");
     net.inject(node(1), 0, false, &Message::Request(echo));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::ip::Prefix;
 
 use super::adjacency::{own_lsa, say};
-use super::bench::{Net, config, host, id, line, secs};
+use super::{Net, config, host, id, line, secs};
 use crate::Router as _;
 use crate::ospf::wire::{Body, Header, Key, Lsa, RouterLsa};
 use crate::ospf::{Bounds, Config, Counter, State};

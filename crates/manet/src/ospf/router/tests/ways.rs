@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 
-use super::bench::id;
+use super::id;
 use crate::Neighbour;
 use crate::ospf::spf::{Way, tree};
 use crate::ospf::wire::{Point, RouterLsa, link};

@@ -7,10 +7,10 @@ use std::time::Duration;
 use base::rng::Rng;
 use base::time::Time;
 
-use super::bench::ROOM;
+use super::ROOM;
 use crate::olsr::wire::{
-    Header, Hello, Interval, Kind, Link, LinkCode, Message, Neighbourhood, PACKET_HEADER, Packet,
-    Seq,
+    Header, Hello, Interval, Kind, LinkCode, LinkType, Message, NeighbourType, PACKET_HEADER,
+    Packet, Seq,
 };
 use crate::olsr::{Config, Counter, Olsr};
 use crate::{Arrival, Event, Interface, Neighbour, Notice, Router};
@@ -181,7 +181,7 @@ fn choice(number: u16) -> Vec<u8> {
         hops: 0,
         seq: Seq(number),
     };
-    let code = LinkCode { link: Link::Symmetric, neighbour: Neighbourhood::Mpr };
+    let code = LinkCode { link: LinkType::Symmetric, neighbour: NeighbourType::Mpr };
     let mut octets = vec![0; PACKET_HEADER];
     let interval = Interval::at_least(Duration::from_secs(2));
     header.emit(&mut octets, |out| Hello::emit(interval, 3, &[(code, node(2))], out));

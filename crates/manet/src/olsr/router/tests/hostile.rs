@@ -3,10 +3,10 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::bench::{self, Net, main, secs};
+use super::{Net, main, secs};
 use crate::olsr::wire::{
-    Addresses, Header, Hello, Hna, Interval, Kind, Link, LinkCode, Neighbourhood, PACKET_HEADER,
-    Packet, Seq, Tc,
+    Addresses, Header, Hello, Hna, Interval, Kind, LinkCode, LinkType, NeighbourType,
+    PACKET_HEADER, Packet, Seq, Tc,
 };
 use crate::olsr::{Bounds, Config, Counter, TcRedundancy};
 use crate::{Interface, Neighbour, Notice, Router};
@@ -39,12 +39,13 @@ fn made_up(number: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x1400_0000 + number)
 }
 
-const SYMMETRIC: LinkCode = LinkCode { link: Link::Symmetric, neighbour: Neighbourhood::Symmetric };
-const MPR: LinkCode = LinkCode { link: Link::Symmetric, neighbour: Neighbourhood::Mpr };
+const SYMMETRIC: LinkCode =
+    LinkCode { link: LinkType::Symmetric, neighbour: NeighbourType::Symmetric };
+const MPR: LinkCode = LinkCode { link: LinkType::Symmetric, neighbour: NeighbourType::Mpr };
 
 /// A line of three that knows its ways; node 0 hears what the tests make up as from node 1.
 fn settled(bounds: Bounds) -> Net {
-    let mut net = Net::new(3, &bench::line(3), &Config { bounds, ..Config::default() });
+    let mut net = Net::new(3, &super::line(3), &Config { bounds, ..Config::default() });
     net.run_until(secs(20.0));
     assert_eq!(net.faults(), [""; 0]);
     net
@@ -136,8 +137,8 @@ fn a_strange_entry_costs_no_other_and_the_message_goes_on_as_it_came() {
 fn a_node_says_that_another_one_has_its_address() {
     // Nodes 0 and 6 of a line have one main address. All nodes tell all of their neighbours.
     let config = Config { tc_redundancy: TcRedundancy::All, ..Config::default() };
-    let mut net = Net::new(7, &bench::line(7), &config);
-    let interface = Interface { address: main(0), room: bench::ROOM };
+    let mut net = Net::new(7, &super::line(7), &config);
+    let interface = Interface { address: main(0), room: super::ROOM };
     net.interface(6, 0, Some(&interface));
 
     net.run_until(secs(200.0));
@@ -156,7 +157,7 @@ fn a_node_says_that_another_one_has_its_address() {
 #[test]
 fn what_is_forged_in_a_nodes_name_is_contradicted_within_two_seconds() {
     let config = Config { tc_redundancy: TcRedundancy::All, ..Config::default() };
-    let mut net = Net::new(4, &bench::line(4), &config);
+    let mut net = Net::new(4, &super::line(4), &config);
     net.run_until(secs(60.0));
     assert_eq!(net.faults(), [""; 0]);
     // Node 3 is said to have other neighbours, under ANSNs around the circle; and its next numbers are used.
@@ -180,7 +181,7 @@ fn what_is_forged_in_a_nodes_name_is_contradicted_within_two_seconds() {
 
 #[test]
 fn echoes_of_own_messages_are_no_other_nodes() {
-    let mut net = Net::new(5, &bench::line(5), &Config::default());
+    let mut net = Net::new(5, &super::line(5), &Config::default());
     net.run_until(secs(300.0));
     net.start(2, Config::default(), &[0], 2);
     net.run_until(secs(600.0));
@@ -324,7 +325,7 @@ fn an_interface_that_was_full_for_long_gets_the_latest_of_each_message_only() {
 
 #[test]
 fn an_old_number_is_ignored_and_a_forged_one_blocks_no_longer_than_it_holds() {
-    let mut net = Net::new(4, &bench::line(4), &Config::default());
+    let mut net = Net::new(4, &super::line(4), &Config::default());
     net.run_until(secs(20.0));
     let ansn = |net: &Net| {
         let sent = net.sent.as_ref().unwrap();
