@@ -1,7 +1,7 @@
 //! Events that an HF-PEP reports to its driver.
 
 use super::flows::FlowId;
-use super::session::SessionId;
+use super::pep::SessionId;
 use super::wire::Opening;
 use crate::s5066::Address;
 use crate::s5066::seal::Trouble;

@@ -11,11 +11,9 @@
 
 pub mod answer;
 mod config;
-mod datagrams;
 mod event;
 pub mod flows;
 mod pep;
-mod session;
 pub mod stats;
 #[cfg(test)]
 mod tests;
@@ -24,7 +22,6 @@ pub mod wire;
 pub use answer::Answer;
 pub use config::{Config, PARAMETERS};
 pub use event::Event;
-pub use pep::{HfPep, MAX_OPENING, has_share};
-pub use session::{Phase, SessionId, Status};
+pub use pep::{HfPep, MAX_OPENING, Phase, SessionId, Status, has_share};
 pub use stats::Stats;
 pub use wire::{Opening, Target, Tls};

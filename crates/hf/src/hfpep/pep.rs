@@ -1,7 +1,5 @@
 //! The performance enhancing proxy itself.
 
-mod confirm;
-
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -9,16 +7,19 @@ use std::time::Duration;
 use base::rng::Rng;
 use base::time::{Time, earliest};
 
+use super::answer::{ANSWER, Answer};
 use super::config::Config;
 use super::event::Event;
-use super::flows::Flows;
-use super::session::{Phase, Session, SessionId, Stage, Status};
+use super::flows::wire::ADDRESSES;
+use super::flows::{self, Arrived, Client, FlowId, Flows, NotCarried, Outgoing};
 use super::stats::Stats;
 use super::wire::{MAX_NAME, Opening};
 use crate::s5066::Address;
 use crate::s5066::sis::stream::Unreadable;
+use crate::slep::wire::DATAGRAM;
 use crate::slep::{
-    self, Addresses, Break, NotOpened, Options, Read, Reason, Slep, Source, StreamId,
+    self, Addresses, Break, Datagram, Delivery, NotOpened, Options, Read, Reason, Slep, Source,
+    StreamId,
 };
 
 /// Octets of an opening at most: head, IPv6 addresses, ports, name and protocol.
@@ -50,9 +51,9 @@ pub fn has_share(its: usize, free: usize) -> bool {
 /// - Getters: all others.
 #[derive(Debug)]
 pub struct HfPep {
-    pub(super) config: Config,
-    pub(super) slep: Slep,
-    pub(super) flows: Flows,
+    config: Config,
+    slep: Slep,
+    flows: Flows,
     sessions: BTreeMap<SessionId, Session>,
     of_stream: BTreeMap<StreamId, SessionId>,
     /// The number of connections from each source.
@@ -61,8 +62,8 @@ pub struct HfPep {
     /// longer.
     waiting: BTreeSet<(Time, SessionId)>,
     next: u64,
-    pub(super) events: VecDeque<Event>,
-    pub(super) stats: Stats,
+    events: VecDeque<Event>,
+    stats: Stats,
 }
 
 impl HfPep {
@@ -153,7 +154,7 @@ impl HfPep {
     }
 
     /// Whether a source may have another connection.
-    pub(super) fn check_room(&mut self, source: Source) -> Result<(), NotOpened> {
+    fn check_room(&mut self, source: Source) -> Result<(), NotOpened> {
         let free = self.config.slep.limits.streams.saturating_sub(self.sessions.len());
         if free == 0 {
             return Err(NotOpened::Full);
@@ -394,7 +395,7 @@ impl HfPep {
                 }
                 slep::Event::Unbound(reason) => self.events.push_back(Event::Unbound(reason)),
                 slep::Event::Opened { stream, from, addresses } => {
-                    let is_confirmed = addresses == confirm::ADDRESSES;
+                    let is_confirmed = addresses == CONFIRMED;
                     if is_confirmed || addresses == Addresses::default() {
                         if self.config.confirms_ends {
                             self.slep.hold_end(stream);
@@ -609,5 +610,309 @@ impl HfPep {
     pub fn stats(&self) -> Stats {
         let sessions = self.sessions.len() as u64;
         Stats { sessions, flows: self.flows.stats(), ..self.stats }
+    }
+}
+
+// Connections whose initiator first waits for the far end to confirm the target.
+//
+// ```text
+//  initiator                                      responder
+//     opening, at once, to an address of its own ─▶  connects to the target
+//     octets, both ways            ◀─ answer: it is there, or a reset: why it is not
+// ```
+
+/// The addresses to which such streams are opened: an end without this service answers "no service".
+const CONFIRMED: Addresses = Addresses { to: 1, from: 0 };
+
+impl HfPep {
+    /// Opens a connection that carries octets only when the far end has said that the target is
+    /// there: [`Event::Accepted`], or [`Event::Reset`] with the reason why not. Its stream is opened at
+    /// once.
+    ///
+    /// # Errors
+    /// When there are too many, in all or of its source.
+    pub fn open_confirmed(
+        &mut self,
+        now: Time,
+        peer: Address,
+        opening: Opening,
+        options: Options,
+    ) -> Result<SessionId, NotOpened> {
+        self.check_room(options.source)?;
+        let mut head = Vec::new();
+        opening.emit(self.config.magic, &mut head);
+        let stream = self.slep.open(now, peer, CONFIRMED, options)?;
+        if self.slep.write(stream, &head) < head.len() {
+            self.slep.reset(stream, Reason::NO_ROOM);
+            return Err(NotOpened::Full);
+        }
+        let session = self.add(Session {
+            peer,
+            is_initiator: true,
+            is_confirmed: true,
+            opening: Some(opening),
+            stage: Stage::Confirming { stream, answer: Vec::new() },
+            has_heard_end: false,
+            has_said: false,
+            broken: None,
+            since: now,
+            source: options.source,
+        });
+        self.of_stream.insert(stream, session);
+        self.stats.sessions_opened += 1;
+        Ok(session)
+    }
+
+    /// Tells the other end that the connection is there; false if there is no room to say so.
+    fn confirm(&mut self, stream: StreamId) -> bool {
+        let answer = Answer::Accepted.octets(self.config.magic);
+        self.slep.write(stream, &answer) == ANSWER
+    }
+
+    /// Reads what the other end says before all octets.
+    fn hear_answer(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Stage::Confirming { stream, answer } = &mut session.stage else { return };
+        let stream = *stream;
+        let read = self.slep.read(stream, answer, ANSWER - answer.len());
+        let said = match answer.first_chunk() {
+            Some(octets) => Answer::parse(self.config.magic, *octets).ok(),
+            None if !read.is_end => return,
+            None => None,
+        };
+        match said {
+            Some(Answer::Accepted) => {
+                session.stage = Stage::Open { stream, data: Vec::new() };
+                self.stats.sessions_confirmed += 1;
+                self.events.push_back(Event::Accepted(id));
+                if read.is_end || self.slep.is_readable(stream) {
+                    self.events.push_back(Event::Readable(id));
+                }
+            }
+            Some(Answer::Refused(reason)) => self.break_off(id, stream, reason),
+            None => {
+                self.stats.answers_malformed += 1;
+                self.break_off(id, stream, Reason::PROTOCOL_ERROR);
+            }
+        }
+    }
+
+    /// Breaks a connection off that the user knows of.
+    fn break_off(&mut self, id: SessionId, stream: StreamId, reason: Reason) {
+        self.of_stream.remove(&stream);
+        self.slep.reset(stream, reason);
+        self.stats.sessions_reset += 1;
+        self.end(id, Event::Reset(id, Break { reason, in_doubt: 0 }));
+    }
+}
+
+// A connection that is carried.
+
+/// Names a connection within this process; never used again.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct SessionId(pub u64);
+
+#[derive(Debug)]
+struct Session {
+    peer: Address,
+    /// Whether it was opened here.
+    is_initiator: bool,
+    /// Whether the responder says first that the target is there.
+    is_confirmed: bool,
+    /// Whom the connection is for, once this is known.
+    opening: Option<Opening>,
+    stage: Stage,
+    /// Whether the user here was told the end of what the other end says.
+    has_heard_end: bool,
+    /// Whether the user here has said anything, be it that it says no more.
+    has_said: bool,
+    /// How its stream broke, if what came behind the opening is still to be read.
+    broken: Option<Break>,
+    since: Time,
+    /// Whose it is.
+    source: Source,
+}
+
+/// How a connection is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Status {
+    /// Which.
+    pub session: SessionId,
+    /// The node at its other end.
+    pub peer: Address,
+    /// Whether it was opened here.
+    pub is_initiator: bool,
+    /// Whom it is for; `None` until the opening has arrived.
+    pub opening: Option<Opening>,
+    /// How far it is.
+    pub phase: Phase,
+    /// How old it is.
+    pub age: Duration,
+    /// Its stream; `None` until there is one.
+    pub stream: Option<slep::Status>,
+}
+
+/// How far a connection is.
+#[derive(Debug)]
+enum Stage {
+    /// Opened here; its stream waits for the first data.
+    Gathering { options: Options, until: Time },
+    /// Opened by the other end, whose opening is not whole yet.
+    Arriving { stream: StreamId, head: Vec<u8>, until: Time },
+    /// Opened here; the other end has not said yet whether the target is there. Its answer is kept as far as received.
+    Confirming { stream: StreamId, answer: Vec<u8> },
+    /// Opened by the other end; the user is connecting to the target. What came behind the opening
+    /// is kept; it may be all, and the stream has said so.
+    Connecting { stream: StreamId, data: Vec<u8>, is_all: bool },
+    /// It carries octets. What came behind the opening and was not read yet goes first.
+    Open { stream: StreamId, data: Vec<u8> },
+    /// Its stream is over, and the user has not read to the end.
+    Over { data: Vec<u8> },
+}
+
+/// How far a connection is, for who looks at it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Phase {
+    /// It waits for the first data, which goes with the opening.
+    Gathering,
+    /// The opening has not arrived as a whole.
+    Arriving,
+    /// The other end makes the connection to the target, and will say so.
+    Confirming,
+    /// The connection to the target is being made.
+    Connecting,
+    /// It carries octets.
+    Open,
+}
+
+impl Session {
+    fn stream(&self) -> Option<StreamId> {
+        match self.stage {
+            Stage::Gathering { .. } | Stage::Over { .. } => None,
+            Stage::Arriving { stream, .. }
+            | Stage::Confirming { stream, .. }
+            | Stage::Connecting { stream, .. }
+            | Stage::Open { stream, .. } => Some(stream),
+        }
+    }
+
+    /// The deadline for the first data, or for the rest of the opening.
+    fn waits_until(&self) -> Option<Time> {
+        match self.stage {
+            Stage::Gathering { until, .. } | Stage::Arriving { until, .. } => Some(until),
+            Stage::Confirming { .. }
+            | Stage::Connecting { .. }
+            | Stage::Open { .. }
+            | Stage::Over { .. } => None,
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        match self.stage {
+            Stage::Gathering { .. } => Phase::Gathering,
+            Stage::Arriving { .. } => Phase::Arriving,
+            Stage::Confirming { .. } => Phase::Confirming,
+            Stage::Connecting { .. } => Phase::Connecting,
+            Stage::Open { .. } | Stage::Over { .. } => Phase::Open,
+        }
+    }
+}
+
+// Flows of UDP over the datagrams of SLEP.
+
+impl HfPep {
+    /// Sends a client's datagram to its target behind another node.
+    ///
+    /// # Errors
+    /// When it is not carried.
+    pub fn send_datagram(
+        &mut self,
+        now: Time,
+        client: Client,
+        delivery: Delivery,
+        data: &[u8],
+    ) -> Result<(), NotCarried> {
+        let most = self.datagram_room();
+        self.flows.send(now, client, delivery, most, data)?;
+        self.post(now)
+    }
+
+    /// Sends a target's answer to the client of a flow that another node has opened.
+    ///
+    /// # Errors
+    /// When it is not carried.
+    pub fn answer(&mut self, now: Time, flow: FlowId, data: &[u8]) -> Result<(), NotCarried> {
+        let most = self.datagram_room();
+        self.flows.answer(now, flow, most, data)?;
+        self.post(now)
+    }
+
+    /// A flow that another node has opened is not carried, and is no more.
+    pub fn refuse(&mut self, now: Time, flow: FlowId, reason: Reason) {
+        self.flows.refuse(flow, reason);
+        // Without room for it the other end asks again.
+        let _ = self.post(now);
+    }
+
+    /// The next datagram for a client or target here.
+    pub fn poll_datagram(&mut self, now: Time) -> Option<Arrived> {
+        while let Some(Datagram { from, addresses, data }) = self.slep.poll_datagram() {
+            if addresses != ADDRESSES {
+                self.stats.datagrams_unwanted += 1;
+                continue;
+            }
+            let arrived = self.flows.handle_message(now, from, &data);
+            let _ = self.post(now);
+            self.tell_ended();
+            if arrived.is_some() {
+                return arrived;
+            }
+        }
+        None
+    }
+
+    /// How each flow of UDP is.
+    pub fn flows(&self, now: Time) -> impl Iterator<Item = flows::Status> {
+        self.flows.status(now)
+    }
+
+    /// Octets of a message about a flow at most.
+    fn datagram_room(&self) -> usize {
+        usize::from(self.slep.mtu()).saturating_sub(DATAGRAM)
+    }
+
+    /// Hands to SLEP what flows have to say.
+    fn post(&mut self, now: Time) -> Result<(), NotCarried> {
+        let mut outcome = Ok(());
+        while let Some(Outgoing { flow, delivery, octets }) = self.flows.poll() {
+            let (len, most) = (octets.len(), self.config.flows.queue);
+            let slep = &mut self.slep;
+            let queue = self.flows.queue_mut(flow);
+            let has_room = queue.is_none_or(|it| it.has_room(len, most, |id| slep.is_waiting(id)));
+            let sent = if has_room {
+                slep.send_datagram(now, flow.peer, ADDRESSES, delivery, &octets).ok()
+            } else {
+                None
+            };
+            if let Some(id) = sent {
+                if let Some(queue) = self.flows.queue_mut(flow) {
+                    queue.note(id, len);
+                }
+            } else {
+                self.flows.handle_dropped();
+                outcome = Err(NotCarried::Full);
+            }
+        }
+        outcome
+    }
+
+    fn expire_flows(&mut self, now: Time) {
+        self.flows.handle_timeout(now);
+        self.tell_ended();
+    }
+
+    fn tell_ended(&mut self) {
+        let ended = std::iter::from_fn(|| self.flows.poll_ended());
+        self.events.extend(ended.map(Event::FlowEnded));
     }
 }

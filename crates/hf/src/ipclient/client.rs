@@ -1,25 +1,24 @@
 //! The IP client itself.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use base::backoff::Backoff;
+use base::budget::Budget;
 use base::ip::icmp::Error;
-use base::ip::{Header, check_source, fragment};
+use base::ip::{FlowKey, Header, check_source, fragment};
 use base::time::{Time, earliest};
 
 use super::config::{Config, Override};
 use super::headers::{self, Headers};
-use super::pending::{Handed, Pending};
 use super::queue::{Item, Pushed, Queue};
-use super::released::Released;
 use super::route::{Route, is_multicast};
 use super::stats::Stats;
 use super::tcp::{self, Tcp};
 use crate::s5066::Address;
 use crate::s5066::seal::{Sealing, Trouble};
-use crate::s5066::sis::client::{self, Client, Fault, Send, SendId};
+use crate::s5066::sis::client::{self, Client, Fault, Send, SendId, Share, Window};
 use crate::s5066::sis::primitive::Arrival;
 use crate::s5066::sis::stream::Unreadable;
 use crate::s5066::sis::{
@@ -59,8 +58,6 @@ pub struct IpClient {
     is_radio_off: bool,
     rebind_at: Option<Time>,
     patience: Backoff,
-    /// Why the node was left, until it has bound the client again.
-    fault: Option<Fault>,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -115,7 +112,6 @@ impl IpClient {
             is_radio_off: false,
             rebind_at: None,
             patience: Backoff::new(config.rebind),
-            fault: None,
             events: VecDeque::new(),
             stats: Stats::default(),
             config,
@@ -237,14 +233,12 @@ impl IpClient {
         match event {
             client::Event::Bound { .. } => {
                 self.stats.handed.binds += 1;
-                self.fault = None;
                 self.headers.handle_bound(now);
                 self.patience.succeed();
                 self.events.push_back(Event::Bound { mtu: self.mtu() });
             }
             client::Event::Close(fault) => {
                 self.forsake();
-                self.fault = Some(fault);
                 self.events.push_back(Event::Close(fault));
             }
             client::Event::Confirmed(id) => {
@@ -532,7 +526,7 @@ impl IpClient {
     /// Why the node was left, until it has bound the client again.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
-        self.fault
+        self.client.fault()
     }
 
     /// What the node said that could not be read, and was passed over; the last since this was asked
@@ -564,4 +558,185 @@ fn least_mtu(config: &Config) -> u16 {
     let has_v6 = config.addresses.iter().any(IpAddr::is_ipv6)
         || config.routes.iter().any(|route| route.prefix.address().is_ipv6());
     if has_v6 { 1_280 } else { 576 }
+}
+
+// Keeps track of datagrams handed to the node and not confirmed yet.
+
+/// Octets of datagrams that were confirmed and are remembered.
+const REMEMBERED: usize = 64 << 10;
+
+#[derive(Debug)]
+struct Pending {
+    window: Window,
+    handed: BTreeMap<SendId, Handed>,
+    /// The last acknowledgement of each flow that the node has.
+    acks: BTreeMap<FlowKey, SendId>,
+    /// Datagrams that were confirmed lately: their node may still say that nobody took them.
+    confirmed: VecDeque<Handed>,
+    confirmed_octets: usize,
+}
+
+/// A datagram that the node has, or had.
+#[derive(Debug)]
+struct Handed {
+    packet: Vec<u8>,
+    /// What the node was given, if it was not the packet.
+    compressed: Option<Vec<u8>>,
+    tcp: Option<Tcp>,
+    share: Option<Share>,
+}
+
+impl Handed {
+    fn new(packet: Vec<u8>, compressed: Option<Vec<u8>>, tcp: Option<Tcp>) -> Self {
+        Self { packet, compressed, tcp, share: None }
+    }
+
+    fn u_pdu(&self) -> &[u8] {
+        self.compressed.as_ref().unwrap_or(&self.packet)
+    }
+
+    /// What it takes here.
+    fn octets(&self) -> usize {
+        self.packet.len() + self.compressed.as_ref().map_or(0, Vec::len)
+    }
+}
+
+impl Pending {
+    fn new(bounds: (usize, usize), horizon: Duration) -> Self {
+        Self {
+            window: Window::new(bounds, horizon),
+            handed: BTreeMap::new(),
+            acks: BTreeMap::new(),
+            confirmed: VecDeque::new(),
+            confirmed_octets: 0,
+        }
+    }
+
+    fn handle_sent(&mut self, now: Time, id: SendId, priority: u8, handed: Handed) {
+        let share = Some(self.window.handle_sent(now, priority, handed.u_pdu().len()));
+        if let Some(Tcp::Ack { flow, .. }) = handed.tcp {
+            self.acks.insert(flow, id);
+        }
+        self.handed.insert(id, Handed { share, ..handed });
+    }
+
+    /// Takes the confirmation of a datagram; returns the TCP segment in it, if any.
+    fn handle_confirmed(&mut self, now: Time, id: SendId) -> Option<Option<Tcp>> {
+        let mut handed = self.remove(id)?;
+        if let Some(share) = handed.share.take() {
+            self.window.handle_confirmed(now, share);
+        }
+        let tcp = handed.tcp;
+        self.confirmed_octets += handed.octets();
+        self.confirmed.push_back(handed);
+        while self.confirmed_octets > REMEMBERED
+            && let Some(oldest) = self.confirmed.pop_front()
+        {
+            self.confirmed_octets -= oldest.octets();
+        }
+        Some(tcp)
+    }
+
+    /// The datagram that begins like this and was confirmed.
+    fn take_confirmed(&mut self, start: &[u8]) -> Option<Vec<u8>> {
+        let at = self.confirmed.iter().position(|handed| handed.u_pdu().starts_with(start))?;
+        let handed = self.confirmed.remove(at)?;
+        self.confirmed_octets -= handed.octets();
+        Some(handed.packet)
+    }
+
+    /// The acknowledgement at the node that a newer one replaces.
+    fn replaced(&self, tcp: Option<Tcp>) -> Option<SendId> {
+        let Some(Tcp::Ack { flow, .. }) = tcp else { return None };
+        let id = *self.acks.get(&flow)?;
+        let older = self.handed.get(&id)?.tcp;
+        tcp.filter(|newer| newer.replaces(older)).map(|_| id)
+    }
+
+    fn take(&mut self, id: SendId) -> Option<Handed> {
+        let mut handed = self.remove(id)?;
+        if let Some(share) = handed.share.take() {
+            self.window.handle_gone(share);
+        }
+        Some(handed)
+    }
+
+    fn remove(&mut self, id: SendId) -> Option<Handed> {
+        let handed = self.handed.remove(&id)?;
+        if let Some(Tcp::Ack { flow, .. }) = handed.tcp
+            && self.acks.get(&flow) == Some(&id)
+        {
+            self.acks.remove(&flow);
+        }
+        Some(handed)
+    }
+
+    /// Takes all: none will be confirmed.
+    fn take_all(&mut self) -> impl Iterator<Item = Handed> {
+        self.acks.clear();
+        let handed = std::mem::take(&mut self.handed);
+        let shares = handed.values().filter_map(|handed| handed.share);
+        shares.for_each(|share| self.window.handle_gone(share));
+        handed.into_values()
+    }
+
+    fn has_room(&self, priority: u8) -> bool {
+        self.window.has_room(priority)
+    }
+
+    fn octets(&self) -> usize {
+        self.window.octets()
+    }
+
+    fn window(&self) -> usize {
+        self.window.size()
+    }
+}
+
+// Output to the stack: received datagrams, and errors about the stack's own datagrams.
+
+/// Errors in a row at most, ...
+const BURST: u32 = 20;
+/// ... and how long until there may be one more.
+const SPACING: Duration = Duration::from_millis(100);
+
+/// Packets that wait for the stack.
+#[derive(Debug)]
+struct Released {
+    packets: VecDeque<Vec<u8>>,
+    octets: usize,
+    /// Octets at most.
+    limit: usize,
+    /// Errors that may be told now.
+    errors: Budget,
+}
+
+impl Released {
+    fn new(now: Time, limit: usize) -> Self {
+        let errors = Budget::new(now, BURST, SPACING);
+        Self { packets: VecDeque::new(), octets: 0, limit, errors }
+    }
+
+    /// Takes a packet; false if there is no room.
+    #[must_use]
+    fn push(&mut self, packet: Vec<u8>) -> bool {
+        let has_room = self.octets + packet.len() <= self.limit;
+        if has_room {
+            self.octets += packet.len();
+            self.packets.push_back(packet);
+        }
+        has_room
+    }
+
+    /// Takes an error; false if there is no room, or may be none now.
+    #[must_use]
+    fn push_error(&mut self, now: Time, packet: Vec<u8>) -> bool {
+        self.octets + packet.len() <= self.limit && self.errors.spend(now) && self.push(packet)
+    }
+
+    fn pop(&mut self) -> Option<Vec<u8>> {
+        let packet = self.packets.pop_front()?;
+        self.octets -= packet.len();
+        Some(packet)
+    }
 }

@@ -16,9 +16,7 @@
 mod client;
 mod config;
 pub mod headers;
-mod pending;
 mod queue;
-mod released;
 mod route;
 pub mod stats;
 mod tcp;

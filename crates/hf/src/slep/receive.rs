@@ -246,7 +246,7 @@ impl Receiving {
     }
 
     /// Whether all has come.
-    pub(super) fn is_complete(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.last.is_some_and(|last| self.next > last)
     }
 

@@ -86,7 +86,7 @@ pub(super) struct Opening {
     /// The only process allowed to take the first part.
     pub(super) guard: Option<u16>,
     /// Whether any process may have taken it, and may be gone.
-    pub(super) is_doubtful: bool,
+    is_doubtful: bool,
     /// Whether any process may still take it: the node with the part was lost.
     pub(super) may_come: bool,
     /// Whether a process at the other end has said that it does not know the stream.

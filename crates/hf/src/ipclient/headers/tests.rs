@@ -4,8 +4,8 @@ use base::ip::{Header, Prefix, Spec, protocol, rewrite_v4_checksum, udp};
 use base::tcp::{Flags, Options, Segment, Timestamps};
 use proptest::prelude::*;
 
-use super::announcement::{Announcement, Malformed};
 use super::table::NoTable;
+use super::{Announcement, Malformed};
 use super::{Context, Table, Undone};
 use crate::ipclient::Route;
 use crate::s5066::Address;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::time::Time;
 
-use super::bench::{Bench, config, udp};
+use super::{Bench, config, udp};
 use crate::ipclient::{Config, Event, Route};
 use crate::s5066::service::Outcome;
 use crate::s5066::sis::client::Fault;

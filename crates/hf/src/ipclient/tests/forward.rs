@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use base::ip::{BadSources, Header, Spec, protocol, rewrite_v4_checksum};
 
-use super::bench::{Bench, FAR, config, icmp, tell, u_pdu, udp};
+use super::{Bench, FAR, config, icmp, tell, u_pdu, udp};
 use crate::ipclient::Event;
 use crate::s5066::Address;
 use crate::s5066::service::{Failure, Mode, Outcome};

@@ -2,7 +2,7 @@
 
 use base::ip::protocol::ICMP;
 
-use super::bench::{Bench, FAR, NEAR, OTHER, config, icmp, tell, u_pdu, udp};
+use super::{Bench, FAR, NEAR, OTHER, config, icmp, tell, u_pdu, udp};
 use crate::ipclient::{Config, Event};
 use crate::s5066::Address;
 use crate::s5066::seal::{Envelope, Member, Notice, OVERHEAD, Refusal, Trouble, behind};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::ip::{Prefix, udp};
 
-use super::bench::{Bench, FAR, config, icmp, u_pdu};
+use super::{Bench, FAR, config, icmp, u_pdu};
 use crate::ipclient::{Config, Route};
 use crate::s5066::service::{Mode, Outcome};
 
@@ -316,7 +316,7 @@ fn whatever_others_say_few_announcements_are_sent() {
 #[test]
 fn groups_get_datagrams_as_they_are() {
     let mut bench = Bench::new(Config { compress_headers: true, ..config() });
-    bench.send(&super::bench::udp([239, 1, 0, 1], 0, 100));
+    bench.send(&super::udp([239, 1, 0, 1], 0, 100));
 
     let requests = bench.requests();
 

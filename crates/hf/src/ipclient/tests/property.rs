@@ -8,7 +8,7 @@ use base::time::{Time, earliest};
 use harness::Core;
 use proptest::prelude::*;
 
-use super::bench::{Bench, config, tcp, udp};
+use super::{Bench, config, tcp, udp};
 use crate::ipclient::stats::{Handed, Taken};
 use crate::ipclient::{Config, Stats};
 use crate::s5066::service::{Failure, Outcome, Request};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::tcp::{Flags, Options, SackBlocks};
 
-use super::bench::{Bench, config, tcp, tcp_with, tell, u_pdu, udp};
+use super::{Bench, config, tcp, tcp_with, tell, u_pdu, udp};
 use crate::ipclient::Config;
 use crate::s5066::service::{Mode, Outcome, Request};
 use crate::s5066::sis;

@@ -7,7 +7,7 @@ use base::ip::{Header, protocol};
 use base::tcp::{Flags, Options, Segment};
 use base::time::Time;
 
-use super::bench::{Bench, config, icmp, tell, udp};
+use super::{Bench, config, icmp, tell, udp};
 use crate::ipclient::{Config, IpClient, Override};
 
 const TO: [u8; 4] = [10, 0, 2, 9];

@@ -67,7 +67,7 @@ pub enum Event {
 
 /// A C_PDU that must be sent to the peer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Owed {
+pub struct Outgoing {
     /// The C_PDU.
     pub c_pdu: Cpdu<'static>,
     /// The number of the frame, if relevant: repetitions of a call keep their number.
@@ -76,7 +76,7 @@ pub struct Owed {
 
 /// One end of a link: it takes C_PDUs and missing answers, and gives C_PDUs and events.
 ///
-/// After each call ask [`PhysicalLink::poll_event`] until it is `None`. Ask [`PhysicalLink::poll_owed`]
+/// After each call ask [`PhysicalLink::poll_event`] until it is `None`. Ask [`PhysicalLink::poll_outgoing`]
 /// only when its C_PDU is sent at once, because it counts as a try.
 #[derive(Clone, Debug)]
 pub struct PhysicalLink {
@@ -86,7 +86,7 @@ pub struct PhysicalLink {
     in_doubt: bool,
     /// The number of the last request that was accepted.
     accepted: Option<u16>,
-    owed: VecDeque<Owed>,
+    outgoing: VecDeque<Outgoing>,
     events: VecDeque<Event>,
 }
 
@@ -119,7 +119,7 @@ enum State {
 }
 
 /// The most C_PDUs that wait: a peer that asks faster than we may transmit is answered once.
-const MAX_OWED: usize = 4;
+const MAX_OUTGOING: usize = 4;
 
 impl PhysicalLink {
     /// A link that is down.
@@ -130,7 +130,7 @@ impl PhysicalLink {
             state: State::Down,
             in_doubt: false,
             accepted: None,
-            owed: VecDeque::new(),
+            outgoing: VecDeque::new(),
             events: VecDeque::new(),
         }
     }
@@ -148,7 +148,7 @@ impl PhysicalLink {
             State::Up { .. } | State::Calling { .. } => return,
             State::Breaking { .. } | State::Down => {}
         }
-        self.owed.clear();
+        self.outgoing.clear();
         let left = calls.unwrap_or(u32::MAX).min(self.config.calls);
         let was_up = self.is_up();
         let in_doubt = self.in_doubt;
@@ -162,12 +162,12 @@ impl PhysicalLink {
             State::Up { is_exclusive, .. } => {
                 self.events.push_back(Event::Broken { is_exclusive });
                 self.state = State::Breaking { is_exclusive, reason, sent: 0 };
-                self.owed.clear();
+                self.outgoing.clear();
                 self.owe(Cpdu::Break(reason), None);
             }
             State::Calling { is_exclusive, sent, .. } => {
                 self.state = State::Down;
-                self.owed.clear();
+                self.outgoing.clear();
                 // The peer may have accepted it, and would keep other stations out.
                 if is_exclusive && sent > 0 {
                     self.state = State::Breaking { is_exclusive, reason, sent: 0 };
@@ -190,7 +190,7 @@ impl PhysicalLink {
             self.events.push_back(Event::Broken { is_exclusive });
         }
         self.state = State::Down;
-        self.owed.clear();
+        self.outgoing.clear();
     }
 
     /// Takes a C_PDU of the peer. `id` is the number of its frame, `is_long` tells whether the peer
@@ -217,7 +217,7 @@ impl PhysicalLink {
             Cpdu::Rejected(reason) => {
                 if let State::Calling { .. } = self.state {
                     self.state = State::Down;
-                    self.owed.clear();
+                    self.outgoing.clear();
                     self.events.push_back(Event::Refused(reason));
                 }
             }
@@ -235,7 +235,7 @@ impl PhysicalLink {
                 if let State::Breaking { .. } = self.state {
                     self.state = State::Down;
                     self.in_doubt = false;
-                    self.owed.clear();
+                    self.outgoing.clear();
                 }
             }
             Cpdu::Data(_) => self.handle_use(now),
@@ -260,7 +260,7 @@ impl PhysicalLink {
             State::Calling { sent, left, .. } if sent > 0 => {
                 if sent >= left {
                     self.state = State::Down;
-                    self.owed.clear();
+                    self.outgoing.clear();
                     self.events.push_back(Event::Unanswered);
                 } else {
                     self.owe_request();
@@ -269,7 +269,7 @@ impl PhysicalLink {
             State::Breaking { sent, reason, .. } if sent > 0 => {
                 if sent >= self.config.breaks {
                     self.state = State::Down;
-                    self.owed.clear();
+                    self.outgoing.clear();
                 } else {
                     self.owe(Cpdu::Break(reason), None);
                 }
@@ -285,10 +285,10 @@ impl PhysicalLink {
         }
     }
 
-    /// The next C_PDU that is owed, as it is about to be sent.
-    pub fn poll_owed(&mut self) -> Option<Owed> {
-        let owed = self.owed.pop_front()?;
-        match (&mut self.state, owed.c_pdu) {
+    /// The next C_PDU, which the caller sends at once.
+    pub fn poll_outgoing(&mut self) -> Option<Outgoing> {
+        let outgoing = self.outgoing.pop_front()?;
+        match (&mut self.state, outgoing.c_pdu) {
             (State::Calling { sent, .. }, Cpdu::Request { .. }) => {
                 *sent += 1;
                 self.in_doubt = true;
@@ -296,7 +296,7 @@ impl PhysicalLink {
             (State::Breaking { sent, .. }, Cpdu::Break(_)) => *sent += 1,
             _ => {}
         }
-        Some(owed)
+        Some(outgoing)
     }
 
     /// The next event.
@@ -315,8 +315,8 @@ impl PhysicalLink {
 
     /// The next C_PDU to be sent.
     #[must_use]
-    pub fn owed(&self) -> Option<Owed> {
-        self.owed.front().copied()
+    pub fn outgoing(&self) -> Option<Outgoing> {
+        self.outgoing.front().copied()
     }
 
     /// Whether it is up.
@@ -396,7 +396,7 @@ impl PhysicalLink {
             State::Breaking { .. } | State::Down | State::Up { .. } => None,
         };
         let is_long = is_long && crossed.unwrap_or(true);
-        self.owed.clear();
+        self.outgoing.clear();
         self.owe(Cpdu::Accepted, None);
         self.state = State::Up { id: Some(id), is_exclusive, is_long, used_at: now };
         let is_caller = crossed.is_some();
@@ -411,7 +411,7 @@ impl PhysicalLink {
             return;
         };
         let is_long = is_long && is_wanted;
-        self.owed.clear();
+        self.outgoing.clear();
         self.state = State::Up { id: None, is_exclusive, is_long, used_at: now };
         self.events.push_back(Event::Made { is_exclusive, is_caller: true, is_long, in_doubt });
     }
@@ -422,9 +422,9 @@ impl PhysicalLink {
     }
 
     fn owe(&mut self, c_pdu: Cpdu<'static>, id: Option<u16>) {
-        let owed = Owed { c_pdu, id };
-        if self.owed.len() < MAX_OWED && !self.owed.contains(&owed) {
-            self.owed.push_back(owed);
+        let outgoing = Outgoing { c_pdu, id };
+        if self.outgoing.len() < MAX_OUTGOING && !self.outgoing.contains(&outgoing) {
+            self.outgoing.push_back(outgoing);
         }
     }
 }

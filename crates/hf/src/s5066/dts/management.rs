@@ -57,7 +57,7 @@ pub struct Messages {
     open: Option<OpenMessage>,
     next_id: u8,
     heard: Option<u8>,
-    owed: Option<u8>,
+    answer_due: Option<u8>,
     sent: VecDeque<Sent>,
     stats: Stats,
 }
@@ -80,7 +80,7 @@ impl Messages {
             open: None,
             next_id: 0,
             heard: None,
-            owed: None,
+            answer_due: None,
             sent: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -116,7 +116,7 @@ impl Messages {
         if !management.is_valid || management.is_ack {
             return None;
         }
-        self.owed = Some(management.id);
+        self.answer_due = Some(management.id);
         if self.heard == Some(management.id) {
             self.stats.repeats += 1;
             return None;
@@ -140,7 +140,7 @@ impl Messages {
 
     /// The next frame for a transmission; a returned frame counts as sent.
     pub fn poll(&mut self) -> Option<ManagementFrame<'_>> {
-        if let Some(id) = self.owed.take() {
+        if let Some(id) = self.answer_due.take() {
             let (is_valid, is_ack) = (false, true);
             let management = wire::Management { is_valid, is_ack, id, extended: None };
             return Some(ManagementFrame { eow: None, management });
@@ -173,7 +173,7 @@ impl Messages {
     #[must_use]
     pub fn is_due(&self) -> bool {
         let is_open_due = self.open.as_ref().map(|open| open.is_due);
-        self.owed.is_some() || is_open_due.unwrap_or(!self.waiting.is_empty())
+        self.answer_due.is_some() || is_open_due.unwrap_or(!self.waiting.is_empty())
     }
 
     /// Counts since the start.

@@ -49,7 +49,7 @@ pub struct Resets {
     has_failed: bool,
     /// The last request of the other end.
     heard: Option<u8>,
-    owed: Option<u8>,
+    answer_due: Option<u8>,
     stats: Stats,
 }
 
@@ -73,7 +73,7 @@ impl Resets {
             open: None,
             has_failed: false,
             heard: None,
-            owed: None,
+            answer_due: None,
             stats: Stats::default(),
         }
     }
@@ -105,7 +105,7 @@ impl Resets {
         if !(reset.is_full || reset.is_rx_command || reset.is_tx_request) {
             return action;
         }
-        self.owed = Some(reset.id);
+        self.answer_due = Some(reset.id);
         if self.heard == Some(reset.id) {
             self.stats.repeats += 1;
             return action;
@@ -141,7 +141,7 @@ impl Resets {
 
     /// The next frame for a transmission; a returned frame counts as sent.
     pub fn poll(&mut self) -> Option<Reset> {
-        if let Some(id) = self.owed.take() {
+        if let Some(id) = self.answer_due.take() {
             return Some(Reset { is_ack: true, id, ..Reset::default() });
         }
         let open = self.open.as_mut().filter(|open| open.is_due)?;
@@ -153,7 +153,7 @@ impl Resets {
     /// Whether there is something to be sent.
     #[must_use]
     pub fn is_due(&self) -> bool {
-        self.owed.is_some() || self.open.is_some_and(|open| open.is_due)
+        self.answer_due.is_some() || self.open.is_some_and(|open| open.is_due)
     }
 
     /// Whether data and acknowledgements must wait.

@@ -13,7 +13,7 @@ use super::super::service::{Command, Failure, Indication, LinkEvent, Mode, Outco
 use super::super::sis::PeerState;
 use super::super::sis::server::Known;
 use super::super::sis::spdu::SPdu;
-use super::peer::Peer;
+use super::Peer;
 use super::{Address, Node};
 
 impl Node {
@@ -256,7 +256,7 @@ impl Node {
         if let Ok(SPdu::Data(data)) = SPdu::parse(s_pdu)
             && let Some(peer) = self.peers.get_mut(&arrived.from)
         {
-            peer.lately.received.note(now, data.priority);
+            peer.recent_urgent.received.note(now, data.priority);
         }
         let (errored, missing) = (inside(&arrived.errored), inside(&arrived.missing));
         let Arrived { from, to, is_expedited, .. } = *arrived;

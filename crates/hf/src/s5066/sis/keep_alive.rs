@@ -7,7 +7,7 @@ use base::time::{Time, earliest};
 /// An answer that cannot be sent within this time is not sent.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// Least time between two to the same destination.
-pub(super) const SPACING: Duration = Duration::from_secs(120);
+const SPACING: Duration = Duration::from_secs(120);
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug)]

@@ -80,8 +80,6 @@ pub struct Slep {
     bulk: Option<StreamId>,
     rebind_at: Option<Time>,
     patience: Backoff,
-    /// Why the node was left, until it has bound the client again.
-    fault: Option<Fault>,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -232,7 +230,6 @@ impl Slep {
             bulk: None,
             rebind_at: None,
             patience: Backoff::new(config.times.rebind),
-            fault: None,
             events: VecDeque::new(),
             stats: Stats::default(),
             config,
@@ -281,14 +278,12 @@ impl Slep {
             match event {
                 client::Event::Bound { .. } => {
                     self.stats.handed.binds += 1;
-                    self.fault = None;
                     self.patience.succeed();
                     self.events.push_back(Event::Bound);
                     self.ask_all(now);
                 }
                 client::Event::Close(fault) => {
                     self.forsake(now);
-                    self.fault = Some(fault);
                     self.events.push_back(Event::Close(fault));
                 }
                 client::Event::Confirmed(id) => self.handle_confirmed(now, id),
@@ -371,7 +366,7 @@ impl Slep {
     /// Why the node was left, until it has bound the client again.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
-        self.fault
+        self.client.fault()
     }
 
     /// The last message from the node skipped as unreadable since

@@ -24,7 +24,7 @@ const STATE: usize = 9;
 const RECEIPT: usize = 3;
 
 /// Streams that have state for compression at most, some 270 kB each.
-pub(super) const MOST_CODERS: usize = 128;
+const MOST_CODERS: usize = 128;
 
 impl Slep {
     /// Hands to the node what it may have.

@@ -5,7 +5,7 @@ use harness::{Core, Pair, Peer};
 use proptest::prelude::*;
 
 use super::super::{Dce, Dte};
-use super::pair::{config, waveform};
+use super::{config, waveform};
 use crate::modem::Event;
 
 /// One end of a session.

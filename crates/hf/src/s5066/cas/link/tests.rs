@@ -10,8 +10,9 @@ fn link() -> PhysicalLink {
 }
 
 fn story(link: &mut PhysicalLink) -> Vec<String> {
-    let owed = std::iter::from_fn(|| link.poll_owed()).map(|it| format!("send {:?}", it.c_pdu));
-    let mut story: Vec<String> = owed.collect();
+    let outgoing =
+        std::iter::from_fn(|| link.poll_outgoing()).map(|it| format!("send {:?}", it.c_pdu));
+    let mut story: Vec<String> = outgoing.collect();
     story.extend(std::iter::from_fn(|| link.poll_event()).map(|it| format!("{it:?}")));
     story
 }

@@ -19,18 +19,14 @@
 //! all others may have been delivered.
 
 mod acknowledgement;
-mod outgoing;
-mod queue;
 mod receiver;
 mod sender;
 #[cfg(test)]
 mod tests;
-mod window;
 
 pub use acknowledgement::Acknowledgement;
-pub use outgoing::{Acked, ArqBacklog, ArqPdu, DataFrame, Repeat, SenderStats};
 pub use receiver::{Delivered, Receiver, ReceiverStats, Verdict};
-pub use sender::Sender;
+pub use sender::{Acked, ArqBacklog, ArqPdu, DataFrame, Repeat, Sender, SenderStats};
 
 /// The most octets of a C_PDU: an S_PDU for the largest MTU, and headers.
 pub const MAX_C_PDU: usize = 4_096 + 16;

@@ -1,12 +1,13 @@
 //! The sending end: chooses the frames of a transmission, and reports the outcomes of C_PDUs.
 
-use base::time::Time;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
-use super::outgoing::{Acked, ArqBacklog, ArqPdu, DataFrame, Repeat, SenderStats};
-use super::queue::{Pending, Progress, Queue};
-use super::window::{Launch, Window};
+use base::time::{Time, earliest};
+
+use super::super::wire::{CpduSegment, Data, MAX_SEGMENT, Numbers, Report};
 use super::{MAX_C_PDU, OutOfSync};
-use crate::s5066::dts::wire::{CpduSegment, Data, MAX_SEGMENT, Numbers, Report};
 use crate::s5066::service::{Failure, Outcome, RequestId};
 
 /// Octets that may wait or be unacknowledged.
@@ -383,5 +384,729 @@ impl Sender {
             segment: CpduSegment::new(octets.unwrap_or_default()),
         };
         DataFrame { data, is_repeat }
+    }
+}
+
+// Input and output of the ARQ sender: C_PDUs, frames, and backlog.
+
+/// A C_PDU to be sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ArqPdu {
+    /// The number that the outcome will have.
+    pub id: RequestId,
+    /// The C_PDU.
+    pub octets: Vec<u8>,
+    /// Whether the C_PDU waits at the receiver for earlier ones.
+    pub in_order: bool,
+    /// 0 to 15, the highest: the C_PDU overtakes less urgent ones.
+    pub priority: u8,
+    /// The time after which the C_PDU is useless.
+    pub expires: Option<Time>,
+    /// Whether it stays when all others fail, unless it may have arrived.
+    pub is_retried: bool,
+}
+
+/// A frame to be sent now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DataFrame<'a> {
+    /// The contents of the frame.
+    pub data: Data<'a>,
+    /// Whether it was sent before.
+    pub is_repeat: bool,
+}
+
+/// News from an acknowledgement.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Acked {
+    /// Frames that arrived.
+    pub arrived: u32,
+    /// Octets of their segments.
+    pub arrived_octets: u64,
+    /// Frames that were lost.
+    pub lost: u32,
+    /// Octets of their segments.
+    pub lost_octets: u64,
+}
+
+/// The amount of data waiting to be sent.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ArqBacklog {
+    /// Octets of C_PDUs that no frame has carried yet.
+    pub unsent: usize,
+    /// C_PDUs with such octets.
+    pub unsent_c_pdus: usize,
+    /// Frames that have a number and are due, most of them again.
+    pub due: usize,
+    /// Octets of their segments.
+    pub due_octets: usize,
+    /// Frames that were sent and not heard of.
+    pub unanswered: usize,
+    /// New frames that the window has room for.
+    pub window: usize,
+}
+
+impl ArqBacklog {
+    /// Whether nothing can be sent now.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        self.due == 0 && (self.unsent_c_pdus == 0 || self.window == 0)
+    }
+}
+
+/// The frames to send again when no answer came.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Repeat {
+    /// All that is unanswered.
+    All,
+    /// The oldest frame and the newest: enough to be told of all.
+    Probe,
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct SenderStats {
+    /// Frames sent for the first time.
+    pub frames: u64,
+    /// Frames sent again.
+    pub repeats: u64,
+    /// Frames reported lost.
+    pub lost: u64,
+    /// C_PDUs that the peer has.
+    pub done: u64,
+    /// C_PDUs given up because their time was over.
+    pub expired: u64,
+    /// C_PDUs that a reset left unknown.
+    pub unknown: u64,
+    /// C_PDUs that were begun anew after a reset.
+    pub begun_anew: u64,
+    /// Resets.
+    pub resets: u64,
+}
+
+// C_PDUs that are not finished, and how they are cut into segments (Annex C, section 3.3).
+
+/// The shortest piece that is cut only because a transmission ends.
+const MIN_PIECE: usize = 32;
+
+/// The C_PDUs of a sender, the oldest first.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    c_pdus: VecDeque<Pending>,
+    /// The serial number of the first of `c_pdus`.
+    first: u64,
+    /// The serial number of the C_PDU that is cut next.
+    cutting: u64,
+    /// C_PDUs not wholly cut into pieces, and their remaining octets.
+    uncut: usize,
+    unsent: usize,
+    held: usize,
+    /// No C_PDU expires before.
+    expires: Option<Time>,
+    outcomes: VecDeque<(RequestId, Outcome)>,
+}
+
+/// A C_PDU that is not finished.
+#[derive(Clone, Debug)]
+struct Pending {
+    c_pdu: ArqPdu,
+    /// Octets of each piece but the last; 0 before the first is cut.
+    piece: usize,
+    /// Octets that are cut.
+    cut: usize,
+    /// The frame with its first piece, and the transmission that first had it, if one had.
+    first_frame: u64,
+    first_turn: u64,
+    /// Frames without acknowledgement, and frames never sent.
+    outstanding: u32,
+    fresh: u32,
+    progress: Progress,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Progress {
+    /// All pieces are acknowledged, but not those of all C_PDUs before it.
+    Arrived,
+    /// All pieces are cut.
+    Cut,
+    /// Pieces are left.
+    Cutting,
+    /// Given up, and all frames are cut.
+    Dropped,
+    /// Given up while pieces were left: a frame must still tell its end.
+    Dropping,
+    /// Its outcome is told, and nothing of it is left to be acknowledged.
+    Over,
+}
+
+/// A piece of a C_PDU, carried by one frame.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// The serial number of the C_PDU.
+    c_pdu: u64,
+    priority: u8,
+    offset: u32,
+    len: u16,
+    is_end: bool,
+}
+
+impl Pending {
+    fn new(c_pdu: ArqPdu) -> Self {
+        Self {
+            c_pdu,
+            piece: 0,
+            cut: 0,
+            first_frame: 0,
+            first_turn: 0,
+            outstanding: 0,
+            fresh: 0,
+            progress: Progress::Cutting,
+        }
+    }
+
+    /// Whether each piece was sent once at least.
+    fn is_sent_whole(&self) -> bool {
+        matches!(self.progress, Progress::Arrived | Progress::Cut) && self.fresh == 0
+    }
+
+    /// Whether the receiver is to forget it.
+    fn is_dropped(&self) -> bool {
+        matches!(self.progress, Progress::Dropped | Progress::Dropping)
+    }
+}
+
+impl Queue {
+    /// Takes a C_PDU to be cut from its beginning.
+    fn push(&mut self, c_pdu: ArqPdu) {
+        self.held += c_pdu.octets.len();
+        self.unsent += c_pdu.octets.len();
+        self.uncut += 1;
+        self.expires = earliest(self.expires, c_pdu.expires);
+        self.c_pdus.push_back(Pending::new(c_pdu));
+    }
+
+    /// Takes everything out but the outcomes.
+    fn clear(&mut self) -> VecDeque<Pending> {
+        let outcomes = std::mem::take(&mut self.outcomes);
+        std::mem::replace(self, Self { outcomes, ..Self::default() }).c_pdus
+    }
+
+    /// Records the outcome of a C_PDU.
+    fn conclude(&mut self, id: RequestId, outcome: Outcome) {
+        self.outcomes.push_back((id, outcome));
+    }
+
+    /// Cuts the next piece, which gets the number `frame`, if one fits in `room`.
+    ///
+    /// Pieces have at most `segment` octets and are of one length, but the last of a C_PDU; if
+    /// `cuts_to_fit`, shorter ones fill the end of a transmission (EP11).
+    fn cut(&mut self, segment: usize, room: usize, cuts_to_fit: bool, frame: u64) -> Option<Piece> {
+        self.cutting = self.cutting_now();
+        let place = self.place(self.cutting);
+        let pending = self.c_pdus.get_mut(place)?;
+        let (offset, len, is_end) = match pending.progress {
+            Progress::Dropping => {
+                pending.progress = Progress::Dropped;
+                (pending.cut, 0, true)
+            }
+            _ => {
+                let all = pending.c_pdu.octets.len();
+                let piece = match pending.piece {
+                    0 => all.div_ceil(all.div_ceil(segment).max(1)).max(1),
+                    piece => piece,
+                };
+                let mut len = piece.min(all - pending.cut);
+                if len > room {
+                    if !cuts_to_fit || room < MIN_PIECE {
+                        return None;
+                    }
+                    len = room;
+                }
+                if pending.piece == 0 {
+                    (pending.piece, pending.first_frame) = (piece, frame);
+                }
+                let offset = pending.cut;
+                pending.cut += len;
+                self.unsent -= len;
+                if pending.cut == all {
+                    pending.progress = Progress::Cut;
+                }
+                (offset, len, pending.cut == all)
+            }
+        };
+        pending.outstanding += 1;
+        pending.fresh += 1;
+        let piece = Piece {
+            c_pdu: self.cutting,
+            priority: pending.c_pdu.priority,
+            offset: u32::try_from(offset).unwrap_or(u32::MAX),
+            len: u16::try_from(len).unwrap_or(u16::MAX),
+            is_end,
+        };
+        if is_end {
+            self.cutting += 1;
+            self.uncut -= 1;
+        }
+        Some(piece)
+    }
+
+    /// A piece is sent for the first time, in our transmission `turn`.
+    fn handle_sent(&mut self, piece: Piece, turn: u64) {
+        let place = self.place(piece.c_pdu);
+        let pending = &mut self.c_pdus[place];
+        pending.fresh -= 1;
+        if piece.offset == 0 {
+            pending.first_turn = turn;
+        }
+    }
+
+    /// Another piece of the C_PDU has arrived.
+    fn handle_arrived(&mut self, serial: u64, stats: &mut SenderStats) {
+        let place = self.place(serial);
+        let pending = &mut self.c_pdus[place];
+        pending.outstanding -= 1;
+        if pending.outstanding > 0 {
+            return;
+        }
+        match pending.progress {
+            // It waits at the other end for those before it, and would be lost with that.
+            Progress::Cut if pending.c_pdu.in_order => pending.progress = Progress::Arrived,
+            Progress::Cut => self.succeed(place, stats),
+            Progress::Dropped => self.finish(place),
+            Progress::Arrived | Progress::Cutting | Progress::Dropping | Progress::Over => {}
+        }
+    }
+
+    /// Gives up a C_PDU. The peer must forget any pieces received: returns the serial number and the first frame of a
+    /// C_PDU that is partly cut.
+    fn give_up(
+        &mut self,
+        index: usize,
+        why: Failure,
+        stats: &mut SenderStats,
+    ) -> Option<(u64, u64)> {
+        let pending = &mut self.c_pdus[index];
+        let may_have_arrived = pending.is_sent_whole();
+        self.outcomes.push_back((pending.c_pdu.id, Outcome::Failed { why, may_have_arrived }));
+        stats.expired += u64::from(why == Failure::Expired);
+        let is_cut = pending.progress == Progress::Cut;
+        if !is_cut {
+            self.unsent -= pending.c_pdu.octets.len() - pending.cut;
+        }
+        if pending.piece == 0 {
+            self.uncut -= 1;
+            self.finish(index);
+            return None;
+        }
+        pending.progress = if is_cut { Progress::Dropped } else { Progress::Dropping };
+        self.held -= std::mem::take(&mut pending.c_pdu.octets).len();
+        Some((self.first + index as u64, pending.first_frame))
+    }
+
+    /// Removes the finished C_PDUs at the front; the oldest is done when it has arrived.
+    fn forget(&mut self, stats: &mut SenderStats) {
+        while let Some(oldest) = self.c_pdus.front() {
+            match oldest.progress {
+                Progress::Arrived => self.succeed(0, stats),
+                Progress::Over => {}
+                Progress::Cut | Progress::Cutting | Progress::Dropped | Progress::Dropping => break,
+            }
+            self.c_pdus.pop_front();
+            self.first += 1;
+        }
+        self.cutting = self.cutting.max(self.first);
+    }
+
+    /// Where the C_PDUs are whose time is over.
+    fn take_expired(&mut self, now: Time) -> Vec<usize> {
+        let mut expired = Vec::new();
+        if self.expires.is_none_or(|at| at > now) {
+            return expired;
+        }
+        self.expires = None;
+        for (index, pending) in self.c_pdus.iter().enumerate() {
+            match (pending.progress, pending.c_pdu.expires) {
+                (Progress::Cut | Progress::Cutting, Some(at)) if at <= now => expired.push(index),
+                (Progress::Cut | Progress::Cutting, at) => {
+                    self.expires = earliest(self.expires, at);
+                }
+                (
+                    Progress::Arrived | Progress::Dropped | Progress::Dropping | Progress::Over,
+                    _,
+                ) => {}
+            }
+        }
+        expired
+    }
+
+    /// Where a C_PDU is of which nothing is cut.
+    fn find_untouched(&self, id: RequestId) -> Option<usize> {
+        self.c_pdus.iter().position(|pending| {
+            pending.progress == Progress::Cutting && pending.c_pdu.id == id && pending.piece == 0
+        })
+    }
+
+    fn poll_outcome(&mut self) -> Option<(RequestId, Outcome)> {
+        self.outcomes.pop_front()
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.expires
+    }
+
+    /// The C_PDU with this serial number.
+    fn get(&self, serial: u64) -> &Pending {
+        &self.c_pdus[self.place(serial)]
+    }
+
+    /// C_PDUs that are not wholly cut, the oldest first.
+    fn uncut(&self) -> impl Iterator<Item = &Pending> {
+        let from = self.place(self.cutting).min(self.c_pdus.len());
+        let rest = self.c_pdus.range(from..);
+        rest.filter(|pending| matches!(pending.progress, Progress::Cutting | Progress::Dropping))
+    }
+
+    fn first_uncut(&self) -> Option<&Pending> {
+        self.uncut().next()
+    }
+
+    /// The serial number of the C_PDU that is really cut next: one given up before it was cut is not.
+    fn cutting_now(&self) -> u64 {
+        let is_over = |serial: &u64| {
+            let pending = self.c_pdus.get(self.place(*serial));
+            pending.is_some_and(|pending| pending.progress == Progress::Over)
+        };
+        (self.cutting..).find(|serial| !is_over(serial)).unwrap_or(self.cutting)
+    }
+
+    /// Whether a C_PDU of this priority that is pushed now need not wait for any before it.
+    fn is_overtaken_by(&self, priority: u8) -> bool {
+        let open = self.c_pdus.iter().filter(|pending| pending.progress != Progress::Over);
+        let highest = open.map(|pending| pending.c_pdu.priority).max();
+        highest.is_some_and(|highest| highest < priority)
+    }
+
+    /// Whether a C_PDU was sent whole, and may have arrived.
+    fn has_sent_whole(&self) -> bool {
+        self.c_pdus.iter().any(Pending::is_sent_whole)
+    }
+
+    /// Octets of all C_PDUs.
+    fn held(&self) -> usize {
+        self.held
+    }
+
+    /// C_PDUs not wholly cut into pieces, and their remaining octets.
+    fn unsent(&self) -> (usize, usize) {
+        (self.uncut, self.unsent)
+    }
+
+    fn succeed(&mut self, index: usize, stats: &mut SenderStats) {
+        stats.done += 1;
+        self.outcomes.push_back((self.c_pdus[index].c_pdu.id, Outcome::Done));
+        self.finish(index);
+    }
+
+    fn finish(&mut self, index: usize) {
+        let pending = &mut self.c_pdus[index];
+        pending.progress = Progress::Over;
+        self.held -= std::mem::take(&mut pending.c_pdu.octets).len();
+    }
+
+    /// Where a C_PDU lies in `c_pdus`.
+    fn place(&self, serial: u64) -> usize {
+        usize::try_from(serial - self.first).expect("a place in memory")
+    }
+}
+
+// The transmit window: frames that have a number, until they are acknowledged (Annex C,
+// section 3.3).
+//
+// ```text
+//    lower, TX LWE                      newest, TX UWE        limit
+//   ───────┬─────────────────────────────────┬─────────────────┬──────▶ numbers
+//          │ acknowledged, sent, due (again) │    may be cut   │
+// ```
+
+/// Due frames that are tried when the first of them does not fit.
+const MAX_TRIED: usize = 32;
+
+/// The frames of a sender that have a number.
+#[derive(Clone, Debug)]
+struct Window {
+    numbers: Numbers,
+    /// Unacknowledged frames at most.
+    limit: u32,
+    /// The oldest frame that is not acknowledged, TX LWE; `frames` begins with it.
+    lower: u64,
+    frames: VecDeque<Frame>,
+    /// Frames that are to be sent, or sent again: the most urgent first, then the oldest.
+    due: BTreeSet<Rank>,
+    due_octets: usize,
+    /// Frames in `due` that were never sent.
+    fresh: BTreeSet<Rank>,
+    unanswered: usize,
+    /// Where the next spare repeat is looked for, and in which transmission.
+    spare: (u64, u64),
+}
+
+/// The order in which frames are sent: by priority, then by number.
+type Rank = (Reverse<u8>, u64);
+
+/// A frame that has a number.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    piece: Piece,
+    /// Whether the frame was never sent: its number was assigned so that a more urgent frame could have the next.
+    is_fresh: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    Acknowledged,
+    Due,
+    Sent { turn: u64 },
+}
+
+/// A frame for transmission now.
+#[derive(Clone, Copy, Debug)]
+struct Launch {
+    piece: Piece,
+    is_repeat: bool,
+    at_lower_edge: bool,
+    at_upper_edge: bool,
+}
+
+impl Window {
+    /// An empty window for at most `limit` unacknowledged frames.
+    fn new(numbers: Numbers, limit: u32) -> Self {
+        Self {
+            numbers,
+            limit: limit.clamp(1, numbers.max_window()),
+            lower: 0,
+            frames: VecDeque::new(),
+            due: BTreeSet::new(),
+            due_octets: 0,
+            fresh: BTreeSet::new(),
+            unanswered: 0,
+            spare: (0, 0),
+        }
+    }
+
+    /// Numbers begin anew.
+    fn clear(&mut self) {
+        *self = Self::new(self.numbers, self.limit);
+    }
+
+    /// Gives a piece the next number, with which it is due.
+    fn push(&mut self, piece: Piece) -> u64 {
+        let at = self.end();
+        self.frames.push_back(Frame { piece, is_fresh: true, state: State::Due });
+        self.due.insert((Reverse(piece.priority), at));
+        self.fresh.insert((Reverse(piece.priority), at));
+        self.due_octets += usize::from(piece.len);
+        at
+    }
+
+    /// Where the lower edge of a report lies in the window, if the report can be true: it
+    /// acknowledges nothing that was not sent (tests 4 and 5 of Annex C, section 6.2).
+    fn check(&self, report: &Report<'_>) -> Result<usize, OutOfSync> {
+        if report.numbers != self.numbers {
+            return Err(OutOfSync::Numbers);
+        }
+        let len = self.frames.len();
+        let edge = self.numbers.distance(self.numbers.fsn(self.lower), report.lwe) as usize;
+        if edge > len || self.has(0..edge, |frame| frame.is_fresh) {
+            return Err(OutOfSync::AckEdge);
+        }
+        let mut start = edge + self.numbers.distance(report.lwe, report.base) as usize;
+        let is_acknowledged = |frame: &Frame| frame.state == State::Acknowledged;
+        let mut forgotten = self.has(edge..edge + 1, is_acknowledged);
+        for run in report.runs() {
+            let end = start + run.len as usize;
+            if !run.has_arrived {
+                forgotten |= self.has(start..end, is_acknowledged);
+            } else if start == edge || end > len || self.has(start..end, |frame| frame.is_fresh) {
+                return Err(OutOfSync::AckNumber);
+            }
+            start = end;
+        }
+        forgotten |= report.is_last && self.has(start..len, is_acknowledged);
+        if forgotten { Err(OutOfSync::Forgotten) } else { Ok(edge) }
+    }
+
+    /// Whether a frame in this range has the property.
+    fn has(&self, range: Range<usize>, property: impl Fn(&Frame) -> bool) -> bool {
+        let end = range.end.min(self.frames.len());
+        let start = range.start.min(end);
+        self.frames.range(start..end).any(property)
+    }
+
+    /// Marks a frame as acknowledged; returns the C_PDU it belongs to, if it was not marked before.
+    fn acknowledge(&mut self, index: usize, acked: &mut Acked) -> Option<u64> {
+        let at = self.lower + index as u64;
+        let frame = &mut self.frames[index];
+        match frame.state {
+            State::Acknowledged => return None,
+            State::Due => {
+                self.due.remove(&(Reverse(frame.piece.priority), at));
+                self.due_octets -= usize::from(frame.piece.len);
+            }
+            State::Sent { .. } => self.unanswered -= 1,
+        }
+        frame.state = State::Acknowledged;
+        acked.arrived += 1;
+        acked.arrived_octets += u64::from(frame.piece.len);
+        Some(frame.piece.c_pdu)
+    }
+
+    /// Takes the frames in this range that were sent in a turn up to `turn` for lost: they are due
+    /// again.
+    fn miss(&mut self, range: Range<usize>, turn: u64, acked: &mut Acked) {
+        for index in range.start..range.end.min(self.frames.len()) {
+            let frame = &mut self.frames[index];
+            if !matches!(frame.state, State::Sent { turn: sent } if sent <= turn) {
+                continue;
+            }
+            frame.state = State::Due;
+            self.due.insert((Reverse(frame.piece.priority), self.lower + index as u64));
+            self.due_octets += usize::from(frame.piece.len);
+            self.unanswered -= 1;
+            acked.lost += 1;
+            acked.lost_octets += u64::from(frame.piece.len);
+        }
+    }
+
+    /// Moves the lower edge to the oldest frame that is not acknowledged.
+    fn advance(&mut self) {
+        while self.frames.pop_front_if(|frame| frame.state == State::Acknowledged).is_some() {
+            self.lower += 1;
+        }
+    }
+
+    /// Takes the octets out of the frames of an abandoned C_PDU; its first frame is `from`.
+    fn empty(&mut self, c_pdu: u64, from: u64) {
+        let from = usize::try_from(from.saturating_sub(self.lower)).unwrap_or(usize::MAX);
+        for frame in self.frames.iter_mut().skip(from) {
+            if frame.piece.c_pdu != c_pdu {
+                break;
+            }
+            if frame.state == State::Due {
+                self.due_octets -= usize::from(frame.piece.len);
+            }
+            frame.piece.len = 0;
+        }
+    }
+
+    /// The first due frame whose segment fits in `room`, and its priority.
+    ///
+    /// Frames of one priority that were never sent keep their order, although a later one may fit
+    /// where an earlier does not.
+    fn next_due(&self, room: usize) -> Option<(u8, u64)> {
+        let fits = |(priority, at): &&Rank| {
+            let frame = self.frame(*at);
+            let is_its_turn = !frame.is_fresh || self.first_fresh(priority.0) == Some(*at);
+            is_its_turn && usize::from(frame.piece.len) <= room
+        };
+        let (Reverse(priority), at) = self.due.iter().take(MAX_TRIED).find(fits)?;
+        Some((*priority, *at))
+    }
+
+    /// The next sent frame whose segment fits in `room`, for a repeat that only fills the
+    /// transmission `turn`: each in its turn, the oldest first.
+    fn next_spare(&mut self, turn: u64, room: usize) -> Option<u64> {
+        if self.spare.1 != turn {
+            self.spare = (self.lower, turn);
+        }
+        let end = self.end();
+        let from = self.spare.0.clamp(self.lower, end);
+        let fits = |at: &u64| {
+            let frame = self.frame(*at);
+            matches!(frame.state, State::Sent { .. }) && usize::from(frame.piece.len) <= room
+        };
+        let at = (from..end).chain(self.lower..from).find(fits)?;
+        self.spare.0 = at + 1;
+        Some(at)
+    }
+
+    /// Marks the frame as sent in this turn.
+    fn launch(&mut self, at: u64, turn: u64) -> Launch {
+        let index = self.index(at);
+        let frame = &mut self.frames[index];
+        let rank = (Reverse(frame.piece.priority), at);
+        let is_repeat = !std::mem::take(&mut frame.is_fresh);
+        if !is_repeat {
+            self.fresh.remove(&rank);
+        }
+        if frame.state == State::Due {
+            self.due.remove(&rank);
+            self.due_octets -= usize::from(frame.piece.len);
+            self.unanswered += 1;
+        }
+        frame.state = State::Sent { turn };
+        Launch {
+            piece: frame.piece,
+            is_repeat,
+            at_lower_edge: index == 0,
+            at_upper_edge: index + 1 == self.frames.len(),
+        }
+    }
+
+    /// The oldest frame with this priority that was never sent.
+    fn first_fresh(&self, priority: u8) -> Option<u64> {
+        let priority = Reverse(priority);
+        self.fresh.range((priority, 0)..=(priority, u64::MAX)).next().map(|&(_, at)| at)
+    }
+
+    /// The highest priority of a due frame, 0 if none is due.
+    fn urgency(&self) -> u8 {
+        self.due.first().map_or(0, |(Reverse(priority), _)| *priority)
+    }
+
+    /// The lowest priority of a due frame, if one is due.
+    fn least_urgency(&self) -> Option<u8> {
+        self.due.last().map(|(Reverse(priority), _)| *priority)
+    }
+
+    /// Frames that may still be numbered.
+    fn room(&self) -> usize {
+        (self.limit as usize).saturating_sub(self.frames.len())
+    }
+
+    /// The number of the next new frame.
+    fn end(&self) -> u64 {
+        self.lower + self.frames.len() as u64
+    }
+
+    /// Frames without acknowledgement, or waiting for an older one without.
+    fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Due frames, and the octets of their segments.
+    fn due(&self) -> (usize, usize) {
+        (self.due.len(), self.due_octets)
+    }
+
+    /// Frames that were sent and neither acknowledged nor missed.
+    fn unanswered(&self) -> usize {
+        self.unanswered
+    }
+
+    fn numbers(&self) -> Numbers {
+        self.numbers
+    }
+
+    /// Whether a frame was sent since the last reset.
+    fn has_sent(&self) -> bool {
+        self.lower > 0 || self.frames.iter().any(|frame| !frame.is_fresh)
+    }
+
+    fn frame(&self, at: u64) -> &Frame {
+        &self.frames[self.index(at)]
+    }
+
+    fn index(&self, at: u64) -> usize {
+        usize::try_from(at - self.lower).expect("a place in the window")
     }
 }

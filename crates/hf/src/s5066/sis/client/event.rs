@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::unconfirmed::SendId;
+use super::SendId;
 use crate::s5066::Address;
 use crate::s5066::seal::Trouble;
 use crate::s5066::sis::messages::PeerStatus;

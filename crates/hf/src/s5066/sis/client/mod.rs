@@ -1,31 +1,28 @@
 //! The client's side of the socket: binds, sends, and keeps the books of what is not confirmed yet.
 
 mod event;
-mod guard;
-mod indications;
-mod unconfirmed;
 mod window;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use base::time::{Time, earliest};
 use serde::Serialize;
 
+use super::super::Address;
+use super::super::seal::{self, Envelope, Member, Notice, OVERHEAD, Refusal, Sealing, Trouble};
 use super::keep_alive::{Due, KeepAlive};
-use super::messages::{self, Question};
+use super::messages::{self, PeerStatus, Question};
 use super::output::OutputBuffer;
-use super::primitive::{HardLink, MAX_TTL, Management, Primitive, UnidataRequest};
+use super::primitive::{
+    Arrival, HardLink, MAX_TTL, Management, Primitive, UnidataConfirm, UnidataIndication,
+    UnidataRequest,
+};
 use super::stream::{Stream, Unreadable};
-use super::{Confirmation, Delivery, LinkReason, NodeStatus, Sap, Service};
+use super::{Confirmation, Delivery, LinkReason, NodeStatus, Sap, Service, UnidataReason};
 use crate::modem::Waveform;
-use crate::s5066::Address;
-use crate::s5066::seal::{self, Sealing};
 
 pub use event::{Event, Fault, HardLinkEvent, Received};
-use guard::Guard;
-pub use unconfirmed::SendId;
-use unconfirmed::{Sent, Unconfirmed};
 pub use window::{Share, Window};
 
 /// How long a node may take to answer a bind, which nothing on the air has to be waited for. The standard
@@ -88,7 +85,7 @@ impl Config {
 /// - commands, once [`Event::Bound`] was told: `send`, `take_back`, `establish`, `terminate`,
 ///   `answer`, `ask_about`, `ask_for_rate`, `manage`, `unbind`, and `rebind` after that;
 /// - decisions: `poll_event`, `poll_octets`, `poll_unreadable`, `next_timeout`;
-/// - getters: `mtu`, `is_ready`, `pending`, `stats`.
+/// - getters: `mtu`, `is_ready`, `fault`, `pending`, `stats`.
 #[derive(Debug)]
 pub struct Client {
     config: Config,
@@ -105,6 +102,7 @@ pub struct Client {
     pending: Unconfirmed,
     /// The last unreadable octets from the node.
     unreadable: Option<Unreadable>,
+    fault: Option<Fault>,
     events: VecDeque<Event>,
     stats: Stats,
 }
@@ -230,6 +228,7 @@ impl Client {
             next: 0,
             pending: Unconfirmed::default(),
             unreadable: None,
+            fault: None,
             events: VecDeque::new(),
             stats: Stats::default(),
         }
@@ -469,6 +468,7 @@ impl Client {
     fn close(&mut self, fault: Fault) {
         self.forsake();
         self.state = State::Disconnected;
+        self.fault = Some(fault);
         self.events.push_back(Event::Close(fault));
     }
 
@@ -485,6 +485,12 @@ impl Client {
     /// The next event for the user.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// Why the node was left, until it has bound the client again.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
     }
 
     /// Unreadable octets from the node, which were passed over; the last since the previous call.
@@ -548,4 +554,356 @@ fn units(ttl: Duration) -> u32 {
     let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     let units = u32::try_from(seconds.div_ceil(2)).unwrap_or(u32::MAX);
     units.min(MAX_TTL)
+}
+
+// Seals the U_PDUs of a client, and drops received ones without the seal of its group.
+
+/// The shortest time between two notices to one node.
+const SILENCE: Duration = Duration::from_secs(600);
+/// Most nodes that get a notice within this time.
+const MOST_TOLD: usize = 16;
+
+/// Seals and opens for one client, and limits its notices.
+#[derive(Debug)]
+struct Guard {
+    kind: Kind,
+    /// When each node got its last notice.
+    told: BTreeMap<Address, Time>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Ignored,
+    Keyless,
+    Member(Box<Member>),
+}
+
+impl Guard {
+    fn new(sealing: Sealing) -> Self {
+        let kind = match sealing {
+            Sealing::Ignored => Kind::Ignored,
+            Sealing::Keyless => Kind::Keyless,
+            Sealing::Member(config) => Kind::Member(Box::new(Member::new(config))),
+        };
+        Self { kind, told: BTreeMap::new() }
+    }
+
+    fn start(&mut self, now: Time) {
+        if let Some(member) = self.member() {
+            member.start(now);
+        }
+    }
+
+    fn handle_clock(&mut self, now: Time, clock: Duration) {
+        if let Some(member) = self.member() {
+            member.handle_clock(now, clock);
+        }
+    }
+
+    fn overhead(&self) -> u16 {
+        match self.kind {
+            Kind::Ignored | Kind::Keyless => 0,
+            Kind::Member(_) => OVERHEAD,
+        }
+    }
+
+    /// The sealed U_PDU; `None` if it goes to the node without a seal.
+    fn seal(
+        &mut self,
+        now: Time,
+        from_sap: Sap,
+        to: Address,
+        to_sap: Sap,
+        u_pdu: &[u8],
+    ) -> Option<Vec<u8>> {
+        let member = self.member().filter(|member| !member.is_unauthenticated(to))?;
+        Some(member.seal(now, from_sap, to, to_sap, u_pdu))
+    }
+
+    /// Reads a U_PDU as a notice, unless this client knows nothing of seals.
+    fn notice(&self, u_pdu: &[u8]) -> Option<Notice> {
+        match self.kind {
+            Kind::Ignored => None,
+            Kind::Keyless | Kind::Member(_) => Notice::parse(u_pdu),
+        }
+    }
+
+    /// The octets for the user.
+    ///
+    /// # Errors
+    /// When it is not to be believed.
+    fn open<'a>(
+        &mut self,
+        now: Time,
+        envelope: Envelope,
+        u_pdu: &'a [u8],
+        seals: &mut Seals,
+    ) -> Result<&'a [u8], Refusal> {
+        let opened = match &mut self.kind {
+            Kind::Keyless if seal::is_sealed(u_pdu) => Err(Refusal::Keyless),
+            Kind::Ignored | Kind::Keyless => return Ok(u_pdu),
+            Kind::Member(member) => member.open(now, envelope, u_pdu),
+        };
+        match opened {
+            Ok(inner) => {
+                seals.opened += u64::from(inner.len() < u_pdu.len());
+                return Ok(inner);
+            }
+            Err(Refusal::Ahead { .. } | Refusal::Behind { .. }) => seals.untimely += 1,
+            Err(Refusal::Crowded) => seals.crowded += 1,
+            Err(Refusal::Forged) => seals.forged += 1,
+            Err(Refusal::Keyless) => seals.keyless += 1,
+            Err(Refusal::Misnamed { .. }) => seals.misnamed += 1,
+            Err(Refusal::Replayed) => seals.replayed += 1,
+            Err(Refusal::Unsealed) => seals.unauthenticated += 1,
+        }
+        opened
+    }
+
+    /// The user's octets in the start of a U_PDU, as the node tells it.
+    fn start_of<'a>(&self, to: Address, start: &'a [u8]) -> &'a [u8] {
+        match &self.kind {
+            Kind::Member(member) if !member.is_unauthenticated(to) => seal::behind(start),
+            Kind::Ignored | Kind::Keyless | Kind::Member(_) => start,
+        }
+    }
+
+    /// Whether to send a node a notice now; a positive answer counts as a sent notice.
+    fn may_notify(&mut self, now: Time, node: Address) -> bool {
+        self.told.retain(|_, told| now.since(*told) < SILENCE);
+        let may = !node.is_group() && !self.told.contains_key(&node) && self.told.len() < MOST_TOLD;
+        if may {
+            self.told.insert(node, now);
+        }
+        may
+    }
+
+    fn member(&mut self) -> Option<&mut Member> {
+        match &mut self.kind {
+            Kind::Ignored | Kind::Keyless => None,
+            Kind::Member(member) => Some(member),
+        }
+    }
+}
+
+// Handles primitives from the node to its client.
+
+impl Client {
+    /// Takes a primitive of the node.
+    fn handle_primitive(&mut self, now: Time, primitive: Primitive<'_>) {
+        let link_event = match primitive {
+            Primitive::BindAccepted { sap, mtu } if self.is_binding() && sap == self.config.sap => {
+                let least = self.config.least_mtu.saturating_add(self.overhead());
+                if mtu < least {
+                    self.stats.mtu_refused += 1;
+                    self.close(Fault::Mtu { mtu, least });
+                    return;
+                }
+                self.state = State::Bound { mtu };
+                self.fault = None;
+                let mtu = mtu.saturating_sub(self.overhead());
+                self.events.push_back(Event::Bound { mtu });
+                return;
+            }
+            Primitive::BindRejected(reason) if self.is_binding() => {
+                self.state = State::Unbound;
+                self.events.push_back(Event::Refused(reason));
+                return;
+            }
+            Primitive::UnbindIndication(reason) => {
+                // Requests in flight when the binding ended earn further indications.
+                if matches!(self.state, State::Bound { .. }) {
+                    self.forsake();
+                    self.state = State::Unbound;
+                    self.events.push_back(Event::Unbound(reason));
+                }
+                return;
+            }
+            Primitive::SubnetAvailability { status, reason } => {
+                self.knows_ours |= reason == messages::OURS;
+                if std::mem::replace(&mut self.status, status) != status {
+                    self.events.push_back(Event::Availability { status, reason });
+                }
+                return;
+            }
+            Primitive::DataFlowOn => {
+                if !std::mem::replace(&mut self.is_flow_on, true) {
+                    self.events.push_back(Event::FlowOn);
+                }
+                return;
+            }
+            Primitive::DataFlowOff => {
+                if std::mem::replace(&mut self.is_flow_on, false) {
+                    self.events.push_back(Event::FlowOff);
+                }
+                return;
+            }
+            Primitive::KeepAlive => {
+                self.keep_alive.handle_keep_alive(now);
+                self.handle_timeout(now);
+                return;
+            }
+            Primitive::ManagementIndication(Management { kind: messages::KIND, body })
+                if let Ok(status) = PeerStatus::parse(body) =>
+            {
+                self.events.push_back(Event::Peer(status));
+                return;
+            }
+            Primitive::ManagementIndication(Management { kind, body }) => {
+                self.events.push_back(Event::Management { kind, body: body.to_vec() });
+                return;
+            }
+            Primitive::UnidataIndication(indication) => {
+                return self.receive(now, indication, false);
+            }
+            Primitive::ExpeditedUnidataIndication(indication) => {
+                return self.receive(now, indication, true);
+            }
+            Primitive::UnidataConfirm(confirm) => return self.confirm(confirm, false),
+            Primitive::ExpeditedUnidataConfirm(confirm) => return self.confirm(confirm, true),
+            Primitive::UnidataRejected(rejected) => {
+                return self.reject(rejected.reason, rejected.into(), false);
+            }
+            Primitive::ExpeditedUnidataRejected(rejected) => {
+                return self.reject(rejected.reason, rejected.into(), true);
+            }
+            Primitive::HardLinkEstablished { link, .. } => HardLinkEvent::Established(link),
+            Primitive::HardLinkIndication { link, .. } => HardLinkEvent::Indicated(link),
+            Primitive::HardLinkRejected { reason, link } => HardLinkEvent::Rejected(reason, link),
+            Primitive::HardLinkTerminated { reason, link } => {
+                HardLinkEvent::Terminated(reason, link)
+            }
+            Primitive::BindRequest { .. }
+            | Primitive::UnbindRequest
+            | Primitive::BindAccepted { .. }
+            | Primitive::BindRejected(_)
+            | Primitive::HardLinkEstablish(_)
+            | Primitive::HardLinkTerminate { .. }
+            | Primitive::HardLinkAccept(_)
+            | Primitive::HardLinkReject { .. }
+            | Primitive::ManagementRequest(_)
+            | Primitive::UnidataRequest(_)
+            | Primitive::ExpeditedUnidataRequest(_) => {
+                self.stats.invalid += 1;
+                return;
+            }
+        };
+        self.events.push_back(Event::HardLink(link_event));
+    }
+
+    fn is_binding(&self) -> bool {
+        matches!(self.state, State::Binding { .. })
+    }
+
+    fn receive(&mut self, now: Time, indication: UnidataIndication<'_>, is_expedited: bool) {
+        let UnidataIndication { priority, to_sap, to, arrival, from_sap, from, u_pdu } = indication;
+        if self.mtu().is_none() || to_sap != self.config.sap {
+            self.stats.misplaced += 1;
+            return;
+        }
+        self.stats.received += 1;
+        if let Some(notice) = self.guard.notice(u_pdu) {
+            self.stats.seals.notices_received += 1;
+            let trouble = Trouble::Told(notice);
+            self.events.push_back(Event::Sealing { node: from, trouble });
+            return;
+        }
+        let envelope = Envelope { from, from_sap, to, to_sap };
+        let u_pdu = match self.guard.open(now, envelope, u_pdu, &mut self.stats.seals) {
+            Ok(u_pdu) => u_pdu.to_vec(),
+            Err(refusal) => {
+                let trouble = Trouble::Refused(refusal);
+                self.events.push_back(Event::Sealing { node: from, trouble });
+                // A link with the node exists, so an answer does not call anybody.
+                let may_answer = arrival == Arrival::Arq && self.is_ready();
+                if let Some(notice) = Notice::of(refusal).filter(|_| may_answer)
+                    && self.guard.may_notify(now, from)
+                {
+                    self.notify(from, notice);
+                }
+                return;
+            }
+        };
+        let received = Received { from, from_sap, to, priority, is_expedited, arrival, u_pdu };
+        self.events.push_back(Event::Received(received));
+    }
+
+    fn confirm(&mut self, confirm: UnidataConfirm<'_>, is_expedited: bool) {
+        match self.pending.take(confirm, is_expedited) {
+            Some(id) => {
+                self.stats.confirmed += 1;
+                self.events.push_back(Event::Confirmed(id));
+            }
+            None => self.stats.stray += 1,
+        }
+    }
+
+    fn reject(&mut self, reason: UnidataReason, which: UnidataConfirm<'_>, is_expedited: bool) {
+        let to = which.to;
+        if self.guard.notice(which.u_pdu).is_some() {
+            return;
+        }
+        let start = self.guard.start_of(to, which.u_pdu).to_vec();
+        let id = self.pending.take(which, is_expedited);
+        self.stats.rejected += 1;
+        self.events.push_back(Event::Rejected { id, to, start, reason });
+    }
+}
+
+// U_PDUs sent and not confirmed yet. A confirmation names no U_PDU: it copies the U_PDU's start.
+
+/// Octets by which a confirmation is told from others.
+const KEPT: usize = 64;
+
+/// Names a U_PDU until its confirmation; never used again.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct SendId(pub u64);
+
+/// The U_PDUs of a client that wait for their confirmation, the oldest first.
+#[derive(Debug, Default)]
+struct Unconfirmed {
+    u_pdus: VecDeque<Sent>,
+}
+
+/// A U_PDU that was sent.
+#[derive(Debug)]
+struct Sent {
+    id: SendId,
+    to: Address,
+    to_sap: Sap,
+    is_expedited: bool,
+    /// Its first octets.
+    start: Vec<u8>,
+}
+
+impl Unconfirmed {
+    fn push(&mut self, id: SendId, to: Address, to_sap: Sap, is_expedited: bool, u_pdu: &[u8]) {
+        let start = u_pdu[..u_pdu.len().min(KEPT)].to_vec();
+        self.u_pdus.push_back(Sent { id, to, to_sap, is_expedited, start });
+    }
+
+    /// Takes the oldest that a confirmation or rejection can mean.
+    fn take(&mut self, which: UnidataConfirm<'_>, is_expedited: bool) -> Option<SendId> {
+        let is_it = |sent: &Sent| {
+            let len = which.u_pdu.len().min(sent.start.len());
+            sent.to == which.to
+                && sent.to_sap == which.to_sap
+                && sent.is_expedited == is_expedited
+                && sent.start[..len] == which.u_pdu[..len]
+        };
+        let at = self.u_pdus.iter().position(is_it)?;
+        self.u_pdus.remove(at).map(|sent| sent.id)
+    }
+
+    fn find(&self, id: SendId) -> Option<&Sent> {
+        self.u_pdus.iter().find(|sent| sent.id == id)
+    }
+
+    fn clear(&mut self) {
+        self.u_pdus.clear();
+    }
+
+    fn len(&self) -> usize {
+        self.u_pdus.len()
+    }
 }

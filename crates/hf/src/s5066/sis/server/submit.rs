@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use base::time::Time;
 
-use super::connection::{CLASSES, Item};
-use super::pending::Pending;
+use super::Pending;
+use super::{CLASSES, Item};
 use super::{ClientId, Server};
 use crate::s5066::Address;
 use crate::s5066::service::{MAX_PRIORITY, Mode, Request, RequestId};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::time::Time;
 
-use super::bench::{A, B, Bench, non_arq, to_b};
+use super::{A, B, Bench, non_arq, to_b};
 use crate::s5066::sis::client::{self, Client, Fault, NotSent};
 use crate::s5066::sis::primitive::{Arrival, Primitive, UnidataIndication};
 use crate::s5066::sis::{Config, Event, Limits, NodeStatus, Sap, Service, UnavailableReason};

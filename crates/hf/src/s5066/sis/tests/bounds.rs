@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::time::Time;
 use proptest::prelude::*;
 
-use super::bench::{B, Bench, to_b};
+use super::{B, Bench, to_b};
 use crate::s5066::sis::client::{self, NotSent, Send};
 use crate::s5066::sis::primitive::{Primitive, UnidataRequest};
 use crate::s5066::sis::server::Backlog;

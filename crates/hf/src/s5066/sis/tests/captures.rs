@@ -7,8 +7,8 @@
 
 use base::time::Time;
 
-use super::bench::{A, B};
 use super::wire::hex;
+use super::{A, B};
 use crate::s5066::service::{Command, Indication, LinkEvent, Mode, Outcome};
 use crate::s5066::sis::client::{self, Client, Fault};
 use crate::s5066::sis::primitive::{Arrival, Malformed, Primitive};

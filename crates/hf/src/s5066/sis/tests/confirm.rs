@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{A, B, Bench, to_b};
+use super::{A, B, Bench, to_b};
 use crate::s5066::Address;
 use crate::s5066::service::{Failure, Indication, MAX_PRIORITY, Mode, Outcome};
 use crate::s5066::sis::client::{self, Send};

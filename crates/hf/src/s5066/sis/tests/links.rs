@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{A, B, Bench, to_b};
+use super::{A, B, Bench, to_b};
 use crate::s5066::Address;
 use crate::s5066::service::{Command, LinkEvent};
 use crate::s5066::sis::client::{self, Send};
@@ -194,7 +194,7 @@ fn a_client_that_goes_ends_its_link() {
 #[test]
 fn a_node_that_broadcasts_makes_no_hard_link() {
     let mut bench = Bench::new(Config { is_broadcast_only: true, ..Config::default() });
-    bench.connect(super::bench::non_arq(1));
+    bench.connect(super::non_arq(1));
     bench.clients[0].1.establish(link(LinkKind::Shared, 0, C));
     bench.run();
 

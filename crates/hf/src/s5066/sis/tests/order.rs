@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{A, B, Bench, to_b};
+use super::{A, B, Bench, to_b};
 use crate::s5066::Address;
 use crate::s5066::service::Outcome;
 use crate::s5066::service::{Mode, Request};

@@ -1,6 +1,6 @@
 //! Tests of clients' requests to a node of ours beyond the standard, and of its unasked reports.
 
-use super::bench::{A, B, Bench, to_b};
+use super::{A, B, Bench, to_b};
 use crate::s5066::Address;
 use crate::s5066::service::{Command, Failure, Outcome};
 use crate::s5066::sis::client::{self, Send};
