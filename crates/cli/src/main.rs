@@ -8,6 +8,7 @@ mod animation;
 mod bench;
 mod check;
 mod control;
+mod doctor;
 mod down;
 mod explain;
 mod failure;
@@ -49,6 +50,7 @@ enum Command {
     #[cfg(feature = "laboratory")]
     Bench(bench::Args),
     Check(check::Args),
+    Doctor(doctor::Args),
     Down(down::Args),
     Explain(explain::Args),
     #[cfg(feature = "laboratory")]
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "laboratory")]
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Down(args) => down::run(args),
         Command::Explain(args) => explain::run(args),
         #[cfg(feature = "laboratory")]

@@ -9,6 +9,7 @@
 //!   config       the configuration               keys     key files, and secrets from the system
 //!   files        the files of a configuration, also when we are root no more
 //!   trust        opens a file only if none but trusted users could have changed it
+//!   doctor       what the host lacks for a configuration, and what is in the way
 //!   ends         who asks for connections: HF nodes, and gateways over IP
 //!   explain      what becomes of a flow, and why
 //!   tls          the ends of TLS for TCP relays: sessions, certificates, Auth IDs
@@ -17,6 +18,7 @@
 
 pub mod bearer;
 pub mod config;
+pub mod doctor;
 pub mod ends;
 pub mod explain;
 mod files;

@@ -10,6 +10,7 @@ mod attack;
 mod call;
 mod clear;
 mod demo;
+mod doctor;
 mod gateway;
 mod gre;
 mod hf;

@@ -34,11 +34,13 @@ use nix::unistd::Uid;
 use tracing::{info, warn};
 
 use crate::config::{Config, Level};
+use crate::doctor::{self, Finding, Severity};
 use crate::linux::account::Account;
 use crate::linux::{belongings, rights, seccomp};
 use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
 use crate::service::{Kind, SERVICES, is_awaited};
 
+pub(crate) use control::is_running;
 pub use control::{ask_explanation, ask_reload, ask_status, ask_switch, remove_left};
 pub use keeper::keep_files;
 pub use reload::Reloaded;
@@ -97,6 +99,7 @@ pub fn run(
     (supervisor.metrics, supervisor.set_level) = (metrics, Box::new(set_level));
     warn_of(&supervisor.config);
     supervisor.start_all()?;
+    examine(&supervisor.config);
     tell_rights(account.as_ref(), confined);
     let mut reactor = Reactor::new(supervisor.clock, Arc::clone(&supervisor.notices.waker));
     while !supervisor.is_over {
@@ -369,6 +372,22 @@ impl Supervisor {
 fn warn_of(config: &Config) {
     for warning in config.warnings() {
         warn!(%warning, "probably not as it was meant");
+    }
+}
+
+/// Says what of this host keeps services from carrying traffic, on a thread of its own: nothing waits for it.
+fn examine(config: &Arc<Config>) {
+    let config = Arc::clone(config);
+    let said = move || {
+        for Finding { code, severity, what, remedy } in doctor::examine(&config) {
+            match severity {
+                Severity::Hint => {}
+                Severity::Warning | Severity::Fatal => warn!(code, %what, %remedy, "this host"),
+            }
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("doctor".to_owned()).spawn(said) {
+        warn!(%error, "the host is not examined");
     }
 }
 

@@ -30,6 +30,7 @@ use crate::reactor::has_input;
 
 pub use ask::{ask_explanation, ask_reload, ask_status, ask_switch};
 use place::Place;
+pub(crate) use place::is_running;
 pub use place::remove_left;
 
 /// A client that has not asked, or not read its answer, after so long is cut off.

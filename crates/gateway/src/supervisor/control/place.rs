@@ -209,21 +209,23 @@ struct Taken(PathBuf);
 /// # Errors
 /// When a gateway runs there, the kernel does not say what there is, or the right to change it is missing.
 pub fn remove_left() -> anyhow::Result<Vec<String>> {
-    let usual = Path::new(RUN).join(LOCKS).join(namespace().to_string());
-    let beside = candidates().into_iter().map(|socket| socket.with_added_extension("lock"));
-    for path in beside.chain([usual]) {
-        if let Ok(file) = open_lock(&path, false)
-            && matches!(
-                Flock::lock(file, FlockArg::LockExclusiveNonblock),
-                Err((_, Errno::EWOULDBLOCK))
-            )
-        {
-            bail!(
-                "a gateway runs in this network namespace: end `trackway run`, which removes all that it has made"
-            );
-        }
+    if is_running() {
+        bail!(
+            "a gateway runs in this network namespace: end `trackway run`, which removes all that it has made"
+        );
     }
     host::remove_left()
+}
+
+/// Whether a gateway runs in this network namespace.
+pub(crate) fn is_running() -> bool {
+    let usual = Path::new(RUN).join(LOCKS).join(namespace().to_string());
+    let beside = candidates().into_iter().map(|socket| socket.with_added_extension("lock"));
+    beside.chain([usual]).any(|path| {
+        let locked =
+            open_lock(&path, false).map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock));
+        matches!(locked, Ok(Err((_, Errno::EWOULDBLOCK))))
+    })
 }
 
 /// Where the sockets of this network namespace may be that this user's programs ask, the likeliest first.

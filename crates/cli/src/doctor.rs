@@ -1,0 +1,49 @@
+//! The command `trackway doctor`: what this host lacks for a configuration, and what is in the way.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use gateway::Config;
+use gateway::doctor::{self, Finding, Severity};
+
+use crate::failure;
+use crate::terminal;
+
+/// Examine this host for a configuration: what it lacks and what is in the way, each with the command that mends it.
+///
+/// Nothing is changed. Exit code 1 if a service cannot carry traffic, 0 otherwise.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  trackway doctor examples/tunnel-a.toml\n  trackway doctor --json /etc/trackway/gateway.toml"
+)]
+pub(crate) struct Args {
+    /// The configuration, a TOML file.
+    file: PathBuf,
+    /// Print one JSON list, and nothing else.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Examines the host.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { file, json } = args;
+    let config = Config::read(&file).map_err(failure::misuse)?;
+    let findings = doctor::examine(&config);
+    let mut out = terminal::out();
+    if json {
+        writeln!(out, "{}", serde_json::to_string(&findings)?)?;
+    } else if findings.is_empty() {
+        writeln!(out, "{}: this host has all that it needs", file.display())?;
+    }
+    for Finding { code, severity, what, remedy } in findings.iter().filter(|_| !json) {
+        let severity = match severity {
+            Severity::Fatal => "fatal",
+            Severity::Warning => "warning",
+            Severity::Hint => "hint",
+        };
+        writeln!(out, "{severity} [{code}]: {what}\n    {remedy}")?;
+    }
+    let is_fatal = findings.iter().any(|it| it.severity == Severity::Fatal);
+    Ok(if is_fatal { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,119 @@
+//! Tests that `trackway doctor` finds what is wrong with a host, and that each remedy mends it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use ::gateway::keys::{self, System};
+use serde_json::Value;
+use tunnel::secure::PrivateKey;
+
+use crate::namespaces::{Namespaces, TRACKWAY};
+
+/// A host with an uplink, and the configuration of a tunnel.
+struct Host {
+    nets: Namespaces,
+    name: String,
+    folder: PathBuf,
+}
+
+impl Host {
+    fn new(routes: &str) -> Self {
+        let mut nets = Namespaces::new();
+        let [name, uplink] = ["host", "uplink"].map(|name| nets.add(name));
+        nets.cable((&name, "eth0"), (&uplink, "eth0"));
+        nets.address(&name, "eth0", "192.0.2.1/24");
+        nets.run(&name, "ip route add default via 192.0.2.254");
+        nets.run(&name, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+        let folder = std::env::temp_dir().join(&name);
+        fs::create_dir(&folder).unwrap();
+        let [own, other] = [0, 1].map(|_| PrivateKey::generate(&mut System).unwrap());
+        let key = folder.join("key");
+        keys::write_new(&key, &own.to_base64()).unwrap();
+        let config = format!(
+            "[tunnel]\nprivate-key = {key:?}\naddresses = [\"10.77.0.1/24\"]\n[[tunnel.peer]]\nname = \"far\"\n\
+             public-key = \"{}\"\nendpoint = \"198.51.100.2:51900\"\nroutes = [{routes}]\n",
+            other.public_key()
+        );
+        fs::write(folder.join("a.toml"), config).unwrap();
+        Self { nets, name, folder }
+    }
+
+    fn run(&self, command: &str) {
+        self.nets.run(&self.name, command);
+    }
+
+    /// The codes of all findings but hints, and their remedies.
+    fn findings(&self) -> Vec<(String, String)> {
+        let file = self.folder.join("a.toml");
+        let command = format!("{TRACKWAY} doctor --json {}", file.display());
+        let said = self.nets.try_run(&self.name, &command);
+        let all: Vec<Value> = serde_json::from_slice(&said.stdout).unwrap();
+        let text = |of: &Value, key: &str| of[key].as_str().unwrap().to_owned();
+        let grave = all.iter().filter(|it| it["severity"] != "hint");
+        grave.map(|it| (text(it, "code"), text(it, "remedy"))).collect()
+    }
+
+    fn codes(&self) -> Vec<String> {
+        self.findings().into_iter().map(|(code, _)| code).collect()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_is_in_the_way_is_found_and_its_remedy_mends_it() {
+    let host = Host::new("\"10.2.0.0/16\"");
+    assert_eq!(host.findings(), []);
+
+    for (harm, code) in
+        [("sysctl -qw net.ipv4.ip_forward=0", "forwarding"), ("ip link set eth0 mtu 1000", "mtu")]
+    {
+        host.run(harm);
+        let findings = host.findings();
+        assert_eq!(findings.len(), 1, "after {harm}: {findings:?}");
+        assert_eq!(findings[0].0, code);
+        let remedy = findings[0].1.split([',', '(']).next().unwrap().trim().to_owned();
+        host.run(&remedy);
+        assert_eq!(host.codes(), [""; 0], "after {remedy}");
+    }
+
+    host.run("nft add table inet filter");
+    for hook in ["forward", "input"] {
+        let chain = "type filter hook HOOK priority 0 ; policy drop ;".replace("HOOK", hook);
+        host.run(&format!("nft add chain inet filter {hook} {{ {chain} }}"));
+    }
+    let findings = host.findings();
+    let codes: Vec<_> = findings.iter().map(|(code, _)| &code[..]).collect();
+    assert_eq!(codes, ["firewall", "firewall"], "{findings:?}");
+    for (_, remedy) in findings {
+        for order in remedy.split('(').next().unwrap().split(';') {
+            host.run(order.trim());
+        }
+    }
+    assert_eq!(host.codes(), [""; 0]);
+
+    host.run("ip route del default");
+    assert_eq!(host.codes(), ["no-route"]);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_leaves_in_clear_beside_a_peer_for_everything_is_found() {
+    let host = Host::new("\"0.0.0.0/0\"");
+    assert_eq!(host.findings(), []);
+
+    host.run("sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0");
+    host.run("ip address add fd00::1/64 dev eth0 nodad");
+    host.run("ip route add default via fd00::fe");
+    assert_eq!(host.codes(), ["ipv6-in-clear"]);
+
+    host.run("nft add table inet filter");
+    host.run("nft add chain inet filter pre { type filter hook prerouting priority 0 ; }");
+    host.run("nft add rule inet filter pre fib saddr . mark . iif oif missing drop");
+    assert_eq!(host.codes(), ["reverse-path", "ipv6-in-clear"]);
+}

@@ -1,0 +1,493 @@
+//! Examines this host: what it lacks for a configuration, and what is in the way, each with the command that mends it.
+//!
+//! ```text
+//!   Config ─▶ examine ─▶ rights, kernel, settings, firewall, addresses, routes, programs ─▶ Finding …
+//! ```
+//! Nothing is changed: features of the kernel are tried with orders that nftables checks and does not carry out.
+
+mod firewall;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base::ip::Prefix;
+use caps::{CapSet, Capability};
+use host::links::{self, LinkState};
+use host::netlink::Netlink;
+use host::settings::Settings;
+use nix::sys::statvfs::{FsFlags, statvfs};
+use serde::Serialize;
+
+use crate::config::Config;
+use crate::linux::routes::{NextHop, Routes};
+use crate::supervisor::is_running;
+
+/// Something that the host lacks, or that is in the way.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Finding {
+    /// Which kind it is: one of [`KINDS`].
+    pub code: &'static str,
+    /// How grave it is.
+    pub severity: Severity,
+    /// What is so, and its consequence.
+    pub what: String,
+    /// The command that mends it, or what to do.
+    pub remedy: String,
+}
+
+/// How grave a finding is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Something is worth knowing.
+    Hint,
+    /// Some traffic does not arrive, or leaves as it should not.
+    Warning,
+    /// A service cannot carry traffic.
+    Fatal,
+}
+
+/// Each kind of finding: its code, its severity, and what it is about.
+pub const KINDS: [(&str, Severity, &str); 17] = [
+    ("rights", Severity::Fatal, "the process may not change the host"),
+    ("tun", Severity::Fatal, "the kernel has no TUN devices"),
+    ("nft", Severity::Fatal, "nftables, or a part of it, is missing"),
+    ("proc-sys", Severity::Warning, "settings cannot be changed"),
+    ("forwarding", Severity::Warning, "packets of other hosts are not forwarded"),
+    ("firewall", Severity::Warning, "another firewall drops what services carry"),
+    ("reverse-path", Severity::Warning, "a firewall drops packets whose answers go another way"),
+    ("interface", Severity::Warning, "an interface is missing, down or without an address"),
+    ("address", Severity::Warning, "an address to listen on is not this host's"),
+    ("port", Severity::Fatal, "a port is taken by another program"),
+    ("no-route", Severity::Warning, "no route leads to a peer or a server"),
+    ("mtu", Severity::Warning, "an interface takes shorter packets than it should"),
+    ("ipv6-in-clear", Severity::Warning, "one version of IP goes by a peer, the other in clear"),
+    ("dns", Severity::Hint, "names are asked for beside a peer for everything"),
+    ("clock", Severity::Warning, "the clock is wrong"),
+    ("manager", Severity::Hint, "a network manager may change devices of ours"),
+    ("running", Severity::Hint, "a gateway runs here already"),
+];
+
+/// Octets of the shortest packet that every interface for IPv6 takes, and the tunnel's at its start.
+const LEAST_MTU: usize = 1_280;
+/// Seconds since 1970 at the beginning of 2026: a clock before that was never set.
+const RECENT: Duration = Duration::from_secs(1_767_225_600);
+
+/// What a configuration asks of the host.
+struct Needs {
+    /// Devices of ours.
+    devices: BTreeSet<String>,
+    /// Networks behind them.
+    networks: BTreeSet<Prefix>,
+    /// UDP sockets that peers send to.
+    listens: Vec<SocketAddr>,
+    /// Where services connect or send to themselves, each with what it is.
+    far: Vec<(String, IpAddr)>,
+}
+
+/// Examines the host for a configuration; the gravest findings come first.
+#[must_use]
+pub fn examine(config: &Config) -> Vec<Finding> {
+    let needs = Needs::of(config);
+    let mut findings = Findings(Vec::new());
+    let is_running = is_running();
+    if is_running {
+        findings.add(
+            "running",
+            "a gateway runs in this network namespace".to_owned(),
+            "`trackway status` shows it, `trackway reload` reads its file again".to_owned(),
+        );
+    }
+    findings.rights();
+    findings.kernel(config, &needs);
+    findings.settings(&needs);
+    firewall::examine(&mut findings, &needs);
+    findings.interfaces(config);
+    findings.addresses(&needs, is_running);
+    findings.ways(&needs);
+    findings.versions(&needs);
+    findings.names(&needs);
+    findings.clock();
+    findings.managers(&needs);
+    findings.0.sort_by_key(|it| std::cmp::Reverse(it.severity));
+    findings.0
+}
+
+impl Needs {
+    fn of(config: &Config) -> Self {
+        let mut needs = Self {
+            devices: BTreeSet::new(),
+            networks: BTreeSet::new(),
+            listens: Vec::new(),
+            far: Vec::new(),
+        };
+        if let Some(tunnel) = &config.tunnel {
+            needs.devices.insert(tunnel.device.clone());
+            needs.networks.extend(tunnel.peers.iter().flat_map(|peer| &peer.routes));
+            needs.listens.extend(&tunnel.listen);
+            let endpoint = |peer: &crate::config::Peer| {
+                let at = peer.endpoint.as_ref()?.address()?;
+                Some((format!("the peer {}", peer.name), at.ip().to_canonical()))
+            };
+            needs.far.extend(tunnel.peers.iter().filter_map(endpoint));
+        }
+        if let Some(client) = &config.ip_client {
+            needs.devices.insert(client.device.clone());
+            needs.networks.extend(client.routes.iter().map(|route| route.to));
+            needs.far.push(("the node of [ipclient]".to_owned(), client.server.ip()));
+        }
+        for gre in &config.gre {
+            needs.devices.insert(gre.device.clone());
+            needs.networks.extend(&gre.networks);
+            needs.far.push(("the router of [[gre]]".to_owned(), gre.remote.into()));
+        }
+        if let Some(pep) = &config.hf_pep
+            && let Some(server) = pep.server
+        {
+            needs.far.push(("the node of [hfpep]".to_owned(), server.ip()));
+        }
+        needs
+    }
+
+    fn has_default(&self, is_v4: bool) -> bool {
+        self.networks.iter().any(|it| it.bits() == 0 && it.address().is_ipv4() == is_v4)
+    }
+}
+
+/// What was found so far.
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, code: &'static str, what: String, remedy: String) {
+        let kind = KINDS.iter().find(|(its, ..)| *its == code);
+        let severity = kind.map_or(Severity::Warning, |(_, severity, _)| *severity);
+        self.0.push(Finding { code, severity, what, remedy });
+    }
+
+    fn rights(&mut self) {
+        let missing: Vec<_> = [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW]
+            .into_iter()
+            .filter(|it| !caps::has_cap(None, CapSet::Effective, *it).unwrap_or(false))
+            .map(|it| it.to_string())
+            .collect();
+        if !missing.is_empty() {
+            self.add(
+                "rights",
+                format!(
+                    "{} are missing: `trackway run` may not change the host",
+                    missing.join(", ")
+                ),
+                "run it as root".to_owned(),
+            );
+        }
+    }
+
+    /// Parts of the kernel, and `nft`.
+    fn kernel(&mut self, config: &Config, needs: &Needs) {
+        let has_mac = !config.interfaces.is_empty();
+        if (has_mac || !needs.devices.is_empty()) && !Path::new("/dev/net/tun").exists() {
+            self.add(
+                "tun",
+                "there is no /dev/net/tun: no device can be made".to_owned(),
+                "modprobe tun".to_owned(),
+            );
+        }
+        let has_peers = config.hf_pep.as_ref().is_some_and(|pep| !pep.peers.is_empty());
+        for (is_needed, script, what, modules) in [
+            (
+                has_mac,
+                "add chain netdev trackway_try e { type filter hook egress device \"lo\" priority 0; }",
+                "HBH cannot take packets at the egress of an interface (Linux 5.16)",
+                "nf_tables",
+            ),
+            (
+                has_peers,
+                "add chain inet trackway_try p { type filter hook prerouting priority 0; }\n\
+                 add rule inet trackway_try p meta l4proto tcp socket transparent 1 accept\n\
+                 add rule inet trackway_try p meta l4proto tcp tproxy ip to 127.0.0.1:1",
+                "HF-PEP cannot divert connections",
+                "nft_tproxy nft_socket",
+            ),
+            (
+                !needs.devices.is_empty(),
+                "add chain inet trackway_try p { type filter hook prerouting priority 0; }\n\
+                 add rule inet trackway_try p fib saddr oif exists accept",
+                "packets that come in clear in the name of peers are not kept out",
+                "nft_fib_inet",
+            ),
+        ] {
+            let family = if script.contains("netdev") { "netdev" } else { "inet" };
+            let orders = format!("add table {family} trackway_try\n{script}\n");
+            if is_needed && let Err(why) = try_orders(&orders) {
+                self.add(
+                    "nft",
+                    format!("{what}: {why}"),
+                    format!("apt install nftables; modprobe -a {modules}"),
+                );
+            }
+        }
+    }
+
+    fn settings(&mut self, needs: &Needs) {
+        let is_fixed = statvfs("/proc/sys").is_ok_and(|it| it.flags().contains(FsFlags::ST_RDONLY));
+        if is_fixed {
+            self.add(
+                "proc-sys",
+                "/proc/sys cannot be written: reverse path filters stay as they are, and devices may not carry IPv6"
+                    .to_owned(),
+                "give the container a writable /proc/sys, or set on the host what `trackway status` names as a fault"
+                    .to_owned(),
+            );
+        }
+        for (is_v4, key) in [(true, "net.ipv4.ip_forward"), (false, "net.ipv6.conf.all.forwarding")]
+        {
+            let has_networks = needs.networks.iter().any(|it| it.address().is_ipv4() == is_v4);
+            let path = format!("/proc/sys/{}", key.replace('.', "/"));
+            let is_off = fs::read_to_string(path).is_ok_and(|value| value.trim() == "0");
+            if has_networks && is_off {
+                self.add(
+                    "forwarding",
+                    format!("{key} is 0: this host alone reaches the far networks, packets of hosts behind it vanish"),
+                    format!("sysctl -w {key}=1 (in a file below /etc/sysctl.d to keep it)"),
+                );
+            }
+        }
+    }
+
+    fn interfaces(&mut self, config: &Config) {
+        let routed = config.routing.iter().flat_map(|it| &it.interfaces);
+        let names: BTreeSet<_> = config.interfaces.iter().chain(routed.clone()).collect();
+        let routed: BTreeSet<_> = routed.collect();
+        let Ok(mut netlink) = Netlink::open() else { return };
+        for name in names {
+            let (what, remedy) = match LinkState::read(&mut netlink, name) {
+                Err(_) => continue,
+                Ok(None) => (
+                    format!("there is no interface {name}: it is waited for"),
+                    "`ip link` lists those that exist".to_owned(),
+                ),
+                Ok(Some(state)) if !state.is_running => {
+                    (format!("{name} is down, or has no carrier"), format!("ip link set {name} up"))
+                }
+                Ok(Some(state)) if state.mac.is_none() && config.interfaces.contains(name) => (
+                    format!("{name} is not an Ethernet-like interface: HBH cannot use it"),
+                    "take another interface for hbh.interfaces".to_owned(),
+                ),
+                Ok(Some(state))
+                    if routed.contains(name) && !state.addresses.iter().any(IpAddr::is_ipv4) =>
+                {
+                    (
+                        format!("{name} has no IPv4 address: routing waits for one"),
+                        format!("ip address add ADDRESS/32 dev {name}"),
+                    )
+                }
+                Ok(Some(_)) => continue,
+            };
+            self.add("interface", what, remedy);
+        }
+    }
+
+    fn addresses(&mut self, needs: &Needs, is_running: bool) {
+        let own = Netlink::open().and_then(|mut it| links::own_addresses(&mut it));
+        let own = own.unwrap_or_default();
+        for at in &needs.listens {
+            if !at.ip().is_unspecified() && !own.contains(&at.ip()) {
+                self.add(
+                    "address",
+                    format!("{} is no address of this host: the tunnel waits for it", at.ip()),
+                    format!("ip address add {}/PREFIX dev INTERFACE", at.ip()),
+                );
+            } else if !is_running
+                && let Err(error) = UdpSocket::bind(at)
+                && error.kind() == std::io::ErrorKind::AddrInUse
+            {
+                self.add(
+                    "port",
+                    format!("another program has UDP port {} at {}", at.port(), at.ip()),
+                    format!(
+                        "`ss -ulpn 'sport = {}'` names it; or take another port for tunnel.listen",
+                        at.port()
+                    ),
+                );
+            }
+        }
+    }
+
+    /// The routes to peers, and the interfaces that they lead to.
+    fn ways(&mut self, needs: &Needs) {
+        let Ok(mut routes) = Routes::open() else { return };
+        let Ok(mut netlink) = Netlink::open() else { return };
+        let mut seen = BTreeSet::new();
+        for (whose, address) in &needs.far {
+            match routes.towards(*address) {
+                NextHop::Nowhere => self.add(
+                    "no-route",
+                    format!("no route leads to {whose} at {address}"),
+                    format!("`ip route get {address}` says why; a default route is missing, or the interface is down"),
+                ),
+                NextHop::Neighbour { interface, .. } if seen.insert(interface) => {
+                    let mtu = links::mtu(&mut netlink, interface).unwrap_or(usize::MAX);
+                    if mtu < LEAST_MTU {
+                        let name = links::name(interface);
+                        self.add(
+                            "mtu",
+                            format!("{name}, which leads to {whose}, takes {mtu} octets at most: IPv6 needs 1280"),
+                            format!("ip link set {name} mtu 1500, where what is behind it takes as much"),
+                        );
+                    }
+                }
+                NextHop::Neighbour { .. } | NextHop::Here => {}
+            }
+        }
+    }
+
+    /// One version of IP goes by a peer, the other does not.
+    fn versions(&mut self, needs: &Needs) {
+        let Ok(mut routes) = Routes::open() else { return };
+        for (is_v4, name, everything, somewhere) in
+            [(true, "IPv4", "0.0.0.0/0", "192.0.2.1"), (false, "IPv6", "::/0", "2001:db8::1")]
+        {
+            let Ok(somewhere) = somewhere.parse() else { continue };
+            let leaves = routes.towards(somewhere) != NextHop::Nowhere;
+            if needs.has_default(!is_v4) && !needs.has_default(is_v4) && leaves {
+                self.add(
+                    "ipv6-in-clear",
+                    format!("a peer has everything of the other version of IP, and {name} leaves in clear"),
+                    format!("add \"{everything}\" to the peer's routes, or remove the host's default route of {name}"),
+                );
+            }
+        }
+    }
+
+    /// Whom names are asked of.
+    fn names(&mut self, needs: &Needs) {
+        if !needs.has_default(true) && !needs.has_default(false) {
+            return;
+        }
+        let Ok(mut routes) = Routes::open() else { return };
+        for server in resolvers(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default()) {
+            let NextHop::Neighbour { interface, address } = routes.towards(server) else {
+                continue;
+            };
+            let name = links::name(interface);
+            // On the link: its own route is longer than the peer's.
+            if address == server && !needs.devices.contains(&name) {
+                self.add(
+                    "dns",
+                    format!("names are asked of {server} on {name}, beside the peer that has everything else"),
+                    "name a server behind the peer in /etc/resolv.conf".to_owned(),
+                );
+            }
+        }
+    }
+
+    fn clock(&mut self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if now < RECENT {
+            self.add(
+                "clock",
+                "the clock was never set: peers refuse calls that seem older than the last, certificates are not valid yet"
+                    .to_owned(),
+                "timedatectl set-ntp true, or date --set".to_owned(),
+            );
+        }
+    }
+
+    fn managers(&mut self, needs: &Needs) {
+        if needs.devices.is_empty() {
+            return;
+        }
+        let devices = needs.devices.iter().cloned().collect::<Vec<_>>().join(",");
+        let is_told = |folder: &str| {
+            let files = fs::read_dir(folder).into_iter().flatten().flatten();
+            let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
+            texts.into_iter().any(|text| text.contains("trackway"))
+        };
+        if Path::new("/run/NetworkManager").is_dir() && !is_told("/etc/NetworkManager/conf.d") {
+            self.add(
+                "manager",
+                format!(
+                    "NetworkManager runs, and may change {devices}; what it changes is put back"
+                ),
+                "printf '[keyfile]\\nunmanaged-devices=interface-name:trackway*\\n' > \
+                 /etc/NetworkManager/conf.d/trackway.conf; nmcli general reload"
+                    .to_owned(),
+            );
+        }
+        let has_any = fs::read_dir("/etc/systemd/network").is_ok_and(|mut it| it.next().is_some());
+        if Path::new("/run/systemd/netif/links").is_dir()
+            && has_any
+            && !is_told("/etc/systemd/network")
+        {
+            self.add(
+                "manager",
+                format!("systemd-networkd runs, and may change {devices} if one of its files fits; what it changes is put back"),
+                "printf '[Match]\\nName=trackway*\\n[Link]\\nUnmanaged=yes\\n' > \
+                 /etc/systemd/network/00-trackway.network; networkctl reload"
+                    .to_owned(),
+            );
+        }
+    }
+}
+
+/// The name servers of a `resolv.conf`.
+fn resolvers(text: &str) -> Vec<IpAddr> {
+    let servers = text.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
+    servers.filter_map(|rest| rest.trim().parse().ok()).collect()
+}
+
+/// Whether strict reverse path filters are in force somewhere.
+fn is_strict() -> bool {
+    let strictest = |name: &str| Settings::read(name, "rp_filter").unwrap_or_default() == "1";
+    strictest("all") || Settings::interfaces().iter().any(|name| strictest(name))
+}
+
+/// Lets `nft` check orders that are not carried out.
+///
+/// # Errors
+/// The complaint of `nft`.
+fn try_orders(orders: &str) -> Result<(), String> {
+    let mut command = Command::new("nft");
+    command
+        .args(["-c", "-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut process =
+        command.spawn().map_err(|error| format!("`nft` cannot be started: {error}"))?;
+    if let Some(mut input) = process.stdin.take() {
+        // A process that ended says why.
+        let _ = input.write_all(orders.as_bytes());
+    }
+    let output = process.wait_with_output().map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(said.lines().find(|line| line.contains("rror")).unwrap_or("nft refuses").trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_of_names_are_read() {
+        let text = "# made by hand\nsearch example.org\nnameserver 192.0.2.53\n nameserver fd00::53\nnameserver x\n";
+
+        let expected: Vec<IpAddr> = ["192.0.2.53", "fd00::53"].map(|it| it.parse().unwrap()).into();
+        assert_eq!(resolvers(text), expected);
+    }
+
+    #[test]
+    fn each_kind_is_declared_once() {
+        let codes: BTreeSet<_> = KINDS.iter().map(|(code, ..)| code).collect();
+
+        assert_eq!(codes.len(), KINDS.len());
+    }
+}
