@@ -13,8 +13,9 @@ use crate::terminal;
 
 /// Tell which rule decides on a flow, in which service it ends, whom that sends it to, and why.
 ///
-/// The gateway that runs in this network namespace is asked, as its traffic is switched now; with
-/// --config, a file is read and no gateway is needed.
+/// The gateway that runs in this network namespace is asked, as its traffic is switched now, and the kernel's routes
+/// decide where no rule does; with --config, a file is read, rules alone decide, and no gateway is needed. Exit code 1
+/// if the flow would not arrive at the next gateway, node or neighbour.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   trackway explain tcp 10.1.2.3:5000 10.9.0.1:443
@@ -58,16 +59,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         print(&mut out, &explanation)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if explanation.arrives() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn print(out: &mut impl Write, explanation: &Explanation) -> anyhow::Result<()> {
-    let Explanation { passed_over, rule, outcome } = explanation;
+    let Explanation { passed_over, rule, outcome, mtu, obstacle } = explanation;
     for PassedOver { rule, key, has, wanted } in passed_over {
         writeln!(out, "rule {rule}: no, {key} is {has}, not {wanted}")?;
     }
     match rule {
         Some(rule) => writeln!(out, "rule {rule}: matches")?,
+        None if passed_over.is_empty() => {}
         None => writeln!(out, "no rule matches: the automatic choice")?,
     }
     match outcome {
@@ -78,9 +80,19 @@ fn print(out: &mut impl Write, explanation: &Explanation) -> anyhow::Result<()> 
                 Some(Via::Gateway { network, gateway }) => {
                     writeln!(out, "to the gateway at {gateway}, which has {network}")?;
                 }
+                Some(Via::Peer { network, peer }) => {
+                    writeln!(out, "to the peer {peer}, which has {network}")?;
+                }
+                Some(Via::Router { network, router }) => {
+                    writeln!(out, "to the router {router}, which has {network}")?;
+                }
+                Some(Via::Neighbour { interface, neighbour }) => {
+                    writeln!(out, "to {neighbour} on {interface}")?;
+                }
                 Some(Via::Node { network, node }) => {
                     writeln!(out, "to node {node}, which has {network}")?;
                 }
+                None if service == "none" => {}
                 None => {
                     writeln!(out, "to nobody: no network of the configuration has the address")?;
                 }
@@ -90,6 +102,12 @@ fn print(out: &mut impl Write, explanation: &Explanation) -> anyhow::Result<()> 
                 writeln!(out, "with {told}")?;
             }
         }
+    }
+    if let Some(mtu) = mtu {
+        writeln!(out, "packets of at most {mtu} octets")?;
+    }
+    if let Some(obstacle) = obstacle {
+        writeln!(out, "does not arrive: {obstacle}")?;
     }
     Ok(())
 }

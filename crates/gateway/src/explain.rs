@@ -1,10 +1,13 @@
-//! Explains what the gateway does with a flow: rules passed over, the deciding rule, the service, and where
-//! the service sends the flow.
+//! Explains what becomes of a flow: rules passed over, the deciding rule, the service, and where the service sends
+//! the flow. Where no service with rules is in the way, the kernel's routes decide.
 
 use std::net::{IpAddr, SocketAddr};
 
-use base::ip::protocol;
+use base::ip::{FlowKey, Prefix, protocol};
 use hf::ipclient::{Override, Route};
+use host::links;
+use host::netlink::Netlink;
+use nix::net::if_::if_nametoindex;
 use rules::{
     Cause, Decision, Field, Flow, NoProtocol, Options, Protocol, Refusal, Rule, Service, Verdict,
 };
@@ -12,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::config::hfpep::{Far, Listener, Transport};
+use crate::doctor;
+use crate::linux::routes::{NextHop, Routes};
 
 /// A flow that somebody asks about.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -59,6 +64,12 @@ pub struct Explanation {
     pub rule: Option<String>,
     /// What becomes of it.
     pub outcome: Outcome,
+    /// Octets of its longest packet, as far as this host knows.
+    #[serde(default)]
+    pub mtu: Option<usize>,
+    /// Why it would not arrive as things are now, if so.
+    #[serde(default)]
+    pub obstacle: Option<String>,
 }
 
 /// A rule that does not match.
@@ -99,7 +110,7 @@ pub enum Outcome {
 }
 
 /// How a service carries a flow; an empty field means no such treatment, or the service's own choice.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Treatment {
     /// Whether it is compressed.
     pub compression: Option<bool>,
@@ -124,6 +135,27 @@ pub enum Via {
         network: String,
         /// The gateway's socket.
         gateway: String,
+    },
+    /// A peer of the tunnel.
+    Peer {
+        /// The peer's network that its destination is in.
+        network: String,
+        /// The name of the peer.
+        peer: String,
+    },
+    /// A router behind GRE.
+    Router {
+        /// The network of the configuration that its destination is in.
+        network: String,
+        /// The router's address.
+        router: String,
+    },
+    /// A neighbour on an interface.
+    Neighbour {
+        /// The interface.
+        interface: String,
+        /// The neighbour, or the destination itself on a shared network.
+        neighbour: String,
     },
     /// A node of the HF network.
     Node {
@@ -187,7 +219,100 @@ impl Question {
                 Some(listener) => self.direct(&decision, listener),
                 None => self.outcome(&decision, config),
             },
+            mtu: None,
+            obstacle: None,
         }
+    }
+
+    /// Explains what becomes of the flow on this host: rules decide where a service with rules is in the way, and the
+    /// kernel's routes everywhere else.
+    pub(crate) fn explain_here(&self, config: &Config) -> Explanation {
+        let by_rules = self.explain(config);
+        let is_split = matches!(
+            &by_rules.outcome,
+            Outcome::Pass { service, via: Some(_), .. } if service == Service::HfPep.name()
+        );
+        // Before the kernel looks for a route.
+        if is_split || self.listener(config).is_some() {
+            return by_rules;
+        }
+        let Ok(mut routes) = Routes::open() else { return by_rules };
+        let came_by = self.interface.as_deref().and_then(|name| if_nametoindex(name).ok());
+        let (source_port, destination_port) = self.ports.unwrap_or_default();
+        let Self { source, destination, protocol, .. } = *self;
+        let flow = FlowKey { source, destination, protocol, source_port, destination_port };
+        let hop = routes.next_hop(&flow, came_by);
+        let outcome = |service: &str, why: String, via| Outcome::Pass {
+            service: service.to_owned(),
+            why,
+            treatment: Treatment::default(),
+            via,
+        };
+        let none = Explanation { passed_over: Vec::new(), rule: None, ..by_rules.clone() };
+        match hop {
+            NextHop::Here => Explanation {
+                outcome: outcome("none", "it is for this host itself".to_owned(), None),
+                ..none
+            },
+            NextHop::Nowhere => {
+                let why = format!(
+                    "the kernel has no route to {destination}, or one that refuses packets"
+                );
+                let obstacle = Some(why.clone());
+                Explanation { outcome: outcome("none", why, None), obstacle, ..none }
+            }
+            NextHop::Neighbour { interface, address } => {
+                let mtu = Netlink::open().and_then(|mut it| links::mtu(&mut it, interface)).ok();
+                let name = links::name(interface);
+                let why = format!("the kernel's route leads to {name}");
+                if config.ip_client.as_ref().is_some_and(|client| client.device == name) {
+                    return Explanation { mtu, ..by_rules };
+                }
+                let (service, via) = self.by_device(config, &name, address);
+                let obstacle = match via {
+                    Some(_) => self.forwarding(config),
+                    None => Some(format!(
+                        "no network of the configuration behind {name} has {destination}"
+                    )),
+                };
+                Explanation { outcome: outcome(service, why, via), mtu, obstacle, ..none }
+            }
+        }
+    }
+
+    /// Which service has a device or an interface, and whom it sends to.
+    fn by_device(&self, config: &Config, name: &str, next: IpAddr) -> (&'static str, Option<Via>) {
+        let contains = |network: &&Prefix| network.contains(self.destination);
+        if let Some(tunnel) = config.tunnel.as_ref().filter(|tunnel| tunnel.device == name) {
+            let all =
+                tunnel.peers.iter().flat_map(|peer| peer.routes.iter().map(move |it| (it, peer)));
+            let best = all.filter(|(it, _)| contains(it)).max_by_key(|(it, _)| it.bits());
+            let via = best.map(|(network, peer)| Via::Peer {
+                network: network.to_string(),
+                peer: peer.name.clone(),
+            });
+            return ("tunnel", via);
+        }
+        if let Some(gre) = config.gre.iter().find(|gre| gre.device == name) {
+            let network = gre.networks.iter().filter(contains).max_by_key(|it| it.bits());
+            let via = network.map(|network| Via::Router {
+                network: network.to_string(),
+                router: gre.remote.to_string(),
+            });
+            return ("gre", via);
+        }
+        let service = if config.interfaces.iter().any(|it| it == name) { "hbh" } else { "ip" };
+        (service, Some(Via::Neighbour { interface: name.to_owned(), neighbour: next.to_string() }))
+    }
+
+    /// Why the host does not forward packets of others, if it does not and this is one.
+    fn forwarding(&self, config: &Config) -> Option<String> {
+        let own = Netlink::open().and_then(|mut it| links::own_addresses(&mut it)).ok()?;
+        if own.contains(&self.source) {
+            return None;
+        }
+        let forwards = doctor::examine(config).into_iter().find(|it| it.code == "forwarding")?;
+        Some(format!("{}: {}", forwards.what, forwards.remedy))
     }
 
     fn flow(&self) -> Flow<'_> {
@@ -291,6 +416,26 @@ impl Question {
         let via = Via::of(&client.core_routes(), self.destination);
         let ttl_s = class.ttl.map(|ttl| ttl.as_secs());
         (Treatment { priority: Some(class.priority), ttl_s, ..treatment }, via)
+    }
+}
+
+impl Explanation {
+    /// The peer of the tunnel that the flow goes to.
+    pub(crate) fn peer(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Pass { via: Some(Via::Peer { peer, .. }), .. } => Some(peer),
+            _ => None,
+        }
+    }
+
+    /// Whether packets of the flow arrive at the next gateway, node or neighbour, as far as this host knows.
+    #[must_use]
+    pub fn arrives(&self) -> bool {
+        let has_way = match &self.outcome {
+            Outcome::Pass { service, via, .. } => via.is_some() || service == "none",
+            Outcome::Block { .. } => false,
+        };
+        has_way && self.obstacle.is_none()
     }
 }
 

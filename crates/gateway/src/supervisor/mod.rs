@@ -177,7 +177,12 @@ impl Driver for Supervisor {
         for (client, request) in self.control.handle_ready(now, &ready[1..]) {
             match request {
                 Request::Explain(question) => {
-                    self.control.answer(now, client, &question.explain(&self.config));
+                    let mut explanation = question.explain_here(&self.config);
+                    if let Some(peer) = explanation.peer() {
+                        explanation.obstacle =
+                            self.status().fault_of_peer(peer).or(explanation.obstacle);
+                    }
+                    self.control.answer(now, client, &explanation);
                 }
                 Request::Reload => {
                     let outcome = self.reload(now);

@@ -44,6 +44,14 @@ impl Status {
         status
     }
 
+    /// Why a peer of the tunnel takes no packets now, if so.
+    pub(super) fn fault_of_peer(&self, name: &str) -> Option<String> {
+        let tunnels = self.more.get("tunnels")?.as_array()?;
+        let its = tunnels.iter().find(|it| it["peer"] == name)?;
+        let state = its["state"].as_str().filter(|state| *state != "up")?;
+        Some(format!("the tunnel to {name} is {state}: `trackway status` says more"))
+    }
+
     /// As one JSON object in a line.
     pub(super) fn to_json(&self) -> String {
         let json = serde_json::to_string(self).expect("names are texts, and numbers finite");

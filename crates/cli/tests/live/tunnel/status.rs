@@ -1,8 +1,11 @@
 //! Tests the status of a gateway's peers: who is present, since when, and why a peer is absent.
 
 use std::fs;
+use std::net::{IpAddr, UdpSocket};
+use std::time::Duration;
 
 use ::gateway::keys::{self, System};
+use ::gateway::sys::port::{OFFLOAD, Port};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use tunnel::secure::PrivateKey;
@@ -282,4 +285,92 @@ impl Net {
             self.nets.words(&self.nodes[node], &["ping", "-i", "0.05", "-W", "1", address]);
         crate::namespaces::Program::start(&mut command, "ping")
     }
+}
+
+/// Whether a datagram or a ping to an address comes in clear to the interface of the other node.
+fn is_seen(net: &Net, protocol: &str, to: &str, port: u16) -> bool {
+    let sniffer = net.nets.within(&net.nodes[1], || Port::open("eth0").unwrap());
+    if protocol == "icmp" {
+        net.try_run(0, &format!("ping -c 1 -W 1 {to}"));
+    } else {
+        let any = if to.contains(':') { "[::]:0" } else { "0.0.0.0:0" };
+        let socket = net.nets.within(&net.nodes[0], || UdpSocket::bind(any).unwrap());
+        let _ = socket.send_to(b"explained", (to, port));
+    }
+    let to: IpAddr = to.parse().unwrap();
+    let mut frame = vec![0; 1 << 16];
+    let mut is_seen = false;
+    wait_until(Duration::from_millis(100), || {
+        while let Ok(Some(received)) = sniffer.receive(&mut frame) {
+            let packet = &frame[OFFLOAD + 14..received.len];
+            is_seen |= match (packet[0] >> 4, to) {
+                (4, IpAddr::V4(to)) => packet[16..20] == to.octets(),
+                (6, IpAddr::V6(to)) => packet[24..40] == to.octets(),
+                _ => false,
+            };
+        }
+        is_seen
+    });
+    is_seen
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn explain_says_what_packets_really_do() {
+    let mut net = Net::pair_with_default_routes();
+    net.edit(0, "\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"10.2.0.0/16\"");
+    net.start_all();
+    net.run(0, "ip route add unreachable 198.51.100.0/24");
+    net.run(0, "ip route del default via fd09::2");
+    net.run(0, "ip route add 10.2.3.0/24 via 10.9.1.2");
+    let mut flows = 0;
+
+    for (to, expected) in [
+        ("10.77.0.2", "tunnel"),
+        ("10.2.9.9", "tunnel"),
+        ("10.2.3.4", "ip"),
+        ("fd77::2", "tunnel"),
+        ("10.9.1.2", "ip"),
+        ("fd09::2", "ip"),
+        ("203.0.113.1", "ip"),
+        ("198.51.100.1", "none"),
+        ("2001:db8::1", "none"),
+        ("10.77.0.1", "none"),
+    ] {
+        for (protocol, port) in
+            [("icmp", 0), ("udp", 53), ("udp", 5_000), ("udp", 443), ("udp", 9), ("udp", 40_000)]
+        {
+            let at = |address: &str| match (protocol, address.contains(':')) {
+                ("icmp", _) => address.to_owned(),
+                (_, true) => format!("[{address}]:{port}"),
+                (_, false) => format!("{address}:{port}"),
+            };
+            let from = if to.contains(':') { "fd09::1" } else { "10.9.1.1" };
+            let asked = format!("{TRACKWAY} explain {protocol} {} {} --json", at(from), at(to));
+            let said = net.nets.try_run(&net.nodes[0], &asked);
+            let explained: Value = serde_json::from_slice(&said.stdout).unwrap();
+
+            let service = explained["outcome"]["pass"]["service"].as_str().unwrap();
+            assert_eq!(service, expected, "{asked}: {explained}");
+            let is_clear = is_seen(&net, protocol, to, port);
+            assert_eq!(is_clear, expected == "ip", "{asked}: {explained}");
+            let arrives = expected != "none" || to == "10.77.0.1";
+            assert_eq!(said.status.success(), arrives, "{asked}: {explained}");
+            flows += 1;
+        }
+    }
+    assert_eq!(flows, 60);
+
+    // Without its peer, it does not arrive.
+    net.crash(1);
+    let ask = format!("{TRACKWAY} explain icmp 10.9.1.1 10.77.0.2");
+    let is_told = wait_until(SOON, || {
+        // Whoever sends nothing misses nobody.
+        net.try_run(0, "ping -c 1 -W 0.2 10.77.0.2");
+        let said = net.nets.try_run(&net.nodes[0], &ask);
+        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        !said.status.success() && text.contains("to the peer peer1, which has 10.77.0.2/32")
+    });
+    let said = net.nets.try_run(&net.nodes[0], &ask);
+    assert!(is_told, "{said:?}: {}", net.status(0)["tunnels"][0]["state"]);
 }
