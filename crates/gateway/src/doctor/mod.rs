@@ -144,7 +144,7 @@ impl Needs {
         for gre in &config.gre {
             needs.devices.insert(gre.device.clone());
             needs.networks.extend(&gre.networks);
-            needs.far.push(("the router of [[gre]]".to_owned(), gre.remote.into()));
+            needs.far.push(("the router of [[gre]]".to_owned(), gre.remote));
         }
         if let Some(pep) = &config.hf_pep
             && let Some(server) = pep.server
