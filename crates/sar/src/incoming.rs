@@ -316,9 +316,25 @@ impl Incoming {
 
     /// Octets that it keeps; each segment costs some for its place.
     pub(super) fn octets(&self) -> usize {
-        let size = self.size.or_else(|| self.segments.get(&self.last).map(|last| last.len()));
-        let size = size.unwrap_or(0);
-        TRANSFER + self.segments.len() * (size + PLACE) + self.solver.octets(size + PLACE)
+        self.octets_of(self.size.unwrap_or(self.last_octets()), 0)
+    }
+
+    /// By how much `octets` grows at most with a segment, or a repair, of so many octets. All segments count as much as
+    /// the longest, so what came first may count for more afterwards.
+    pub(super) fn growth(&self, octets: usize) -> usize {
+        let size = self.size.unwrap_or(self.last_octets().max(octets));
+        self.octets_of(size, 1) - self.octets()
+    }
+
+    /// Octets of the last segment, if it is there.
+    fn last_octets(&self) -> usize {
+        self.segments.get(&self.last).map_or(0, |last| last.len())
+    }
+
+    /// Octets with so many more segments, where each has `size` octets.
+    fn octets_of(&self, size: usize, more: usize) -> usize {
+        let segments = self.segments.len() + more;
+        TRANSFER + segments * (size + PLACE) + self.solver.octets(size + PLACE)
     }
 }
 

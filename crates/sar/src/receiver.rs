@@ -109,7 +109,8 @@ impl Receiver {
                 return;
             }
         }
-        if !self.make_room(config, data.len() + PLACE, Some(key)) {
+        let growth = self.all.get(&key).map_or(0, |incoming| incoming.growth(data.len()));
+        if !self.make_room(config, growth, Some(key)) {
             return;
         }
         let Some(incoming) = self.all.get_mut(&key) else { return };
@@ -210,7 +211,8 @@ impl Receiver {
                 return;
             }
         }
-        if !self.make_room(config, symbol.len() + PLACE, Some(key)) {
+        let growth = self.all.get(&key).map_or(0, |incoming| incoming.growth(symbol.len()));
+        if !self.make_room(config, growth, Some(key)) {
             return;
         }
         let Some(incoming) = self.all.get_mut(&key) else { return };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::time::Time;
 
 use super::bench::{Net, PORTS, address, message, rng};
-use crate::wire::{Body, MaskBuffer, Pdu, Place};
+use crate::wire::{Body, Cover, MaskBuffer, Pdu, Place};
 use crate::{Arrival, Config, Event, NotTaken, Options, Outcome, Ports, Precedence, Sar};
 
 const NOW: Time = Time::ZERO;
@@ -177,6 +177,31 @@ fn segments_that_do_not_fit_are_left_out() {
     tell(&mut node, 3, PORTS, 1, data(3, 4, false));
     tell(&mut node, 3, PORTS, 1, data(4, 4, false));
     assert_eq!(node.stats().received.messages, 1);
+}
+
+#[test]
+fn what_follows_a_short_last_segment_stays_within_the_room_for_reassembly() {
+    let long = [7; 1_000];
+    let place = |number| Place::new(number, 3).unwrap();
+    let segment = |number, data| Body::Data {
+        is_acknowledged: true,
+        polls: false,
+        place: place(number),
+        data,
+    };
+    let cover = Cover { first: place(1), span: 3, number: 0, tail: 1 };
+
+    for next in [segment(1, &long), Body::Repair { polls: false, cover, symbol: &long }] {
+        let mut config = Config { coding: true, ..Config::default() };
+        config.limits.reassembly_octets = 2_500;
+        let mut node = node(config);
+        tell(&mut node, 1, PORTS, 7, segment(3, &[7]));
+        tell(&mut node, 1, PORTS, 7, next);
+
+        let stats = node.stats();
+        assert!(stats.levels.reassembly_octets <= 2_500, "{:?}", stats.levels);
+        assert_eq!(stats.received.full, 1);
+    }
 }
 
 #[test]
