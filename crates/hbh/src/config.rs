@@ -11,7 +11,7 @@ use super::wire::MAX_SPAN;
 /// that the end of an outage or of congestion is noticed within a second.
 pub(super) const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// How long an acknowledgement waits on a hop whose round trip is not known yet.
-const UNKNOWN_PATIENCE: Duration = Duration::from_millis(20);
+const UNKNOWN_ACK_WAIT: Duration = Duration::from_millis(20);
 
 /// Which HBH.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -254,8 +254,8 @@ impl Config {
     ///
     /// Where nothing is lost, it may be longer: what answers a packet comes back from the end of the
     /// path, several hops away.
-    pub(super) fn patience(&self, round_trip: Option<Duration>, is_patient: bool) -> Duration {
-        let usual = round_trip.map_or(UNKNOWN_PATIENCE, |mean| mean * 3 / 4).min(self.ack_delay);
+    pub(super) fn ack_wait(&self, round_trip: Option<Duration>, is_patient: bool) -> Duration {
+        let usual = round_trip.map_or(UNKNOWN_ACK_WAIT, |mean| mean * 3 / 4).min(self.ack_delay);
         match round_trip {
             Some(mean) if is_patient => (mean * 8).clamp(self.ack_delay, self.ack_delay * 5),
             _ => usual,

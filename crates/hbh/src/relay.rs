@@ -609,7 +609,7 @@ impl Relay {
     /// How long an acknowledgement to a peer may wait.
     fn ack_wait(&self, peer: Peer, is_patient: bool) -> Duration {
         let round_trip = self.peers.get(&peer).and_then(|state| state.path.rtt().known(is_patient));
-        self.config.patience(round_trip, is_patient)
+        self.config.ack_wait(round_trip, is_patient)
     }
 
     /// Takes a packet that rode on `data`, a later packet of its flow.
@@ -1122,18 +1122,19 @@ impl Relay {
         else {
             return;
         };
-        if sender.has_work(now) && state.paused_until.is_none() && sender.listing_mut().list() {
-            if let Some(link) = self.links.get_mut(&state.path.config().link) {
-                link.turns.push_back((peer, flow));
-            }
+        if sender.has_work(now)
+            && state.paused_until.is_none()
+            && sender.listing_mut().list()
+            && let Some(link) = self.links.get_mut(&state.path.config().link)
+        {
+            link.turns.push_back((peer, flow));
         }
         if sender.has_flying()
             && state.path.needs_repairs(&self.config)
             && sender.listing_mut().list_spare()
+            && let Some(link) = self.links.get_mut(&state.path.config().link)
         {
-            if let Some(link) = self.links.get_mut(&state.path.config().link) {
-                link.spares.push_back((peer, flow));
-            }
+            link.spares.push_back((peer, flow));
         }
         // Only one flow probes a silent peer at a time.
         let not_before = if state.path.is_silent() { state.path.probe_at() } else { now };

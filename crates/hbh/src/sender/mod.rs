@@ -798,7 +798,7 @@ impl Sender {
 /// the peer waits for many round trips, the difference counts.
 fn longest_ack_wait(peer: &PeerPath, config: &Config) -> Duration {
     let is_patient = peer.is_patient(config);
-    let ours = config.patience(peer.rtt().known(is_patient), is_patient);
+    let ours = config.ack_wait(peer.rtt().known(is_patient), is_patient);
     if is_patient { ours + ours / 4 } else { ours }
 }
 
