@@ -9,11 +9,18 @@
 
 mod air;
 
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd as _;
+
 use air::{ADDRESSES, Air, Name, PROTOCOL, SOON, hello_in};
 use base::ethernet::{self, Mac};
+use base::ip::udp::Datagram;
 use base::ip::{Spec, rewrite_v4_checksum};
 use hbh::Profile;
 use hbh::hello::Hello;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, sendto, socket,
+};
 
 use crate::namespaces::{TRACKWAY, wait_until};
 use crate::transfer::Transfer;
@@ -147,6 +154,60 @@ fn forged_packets_of_a_neighbour_are_dropped_and_counted() {
     let [forged, again] = ["frames_forged", "frames_replayed"].map(|name| air.count(0, name));
     assert_eq!((forged + again, forged >= 67), (201, true), "{}", air.status(0));
     assert_eq!(air.count(0, "neighbours_down"), 0, "{}", air.status(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_neighbour_sends_from_no_address_of_the_gateway() {
+    let mut air = Air::new(true);
+    for node in [0, 1] {
+        let name = air.nodes[node].clone();
+        air.nets.run(&name, "sysctl -qw net.ipv6.conf.m0.disable_ipv6=0");
+        air.nets.run(&name, &format!("ip address add fd09::{}/64 dev m0 nodad", node + 1));
+    }
+    // As a host has it that sends errors about packets of its own: its kernel believes such packets.
+    air.nets.run(&air.nodes[0], "sysctl -qw net.ipv4.conf.m0.accept_local=1");
+    air.start_both("");
+    air.ping(1, 0, 1);
+    let heard = ["10.9.0.1:9", "[fd09::1]:9"].map(|at| {
+        let socket = air.nets.within(&air.nodes[0], || UdpSocket::bind(at).unwrap());
+        socket.set_read_timeout(Some(SOON)).unwrap();
+        socket
+    });
+    let raw = [AddressFamily::Inet, AddressFamily::Inet6].map(|family| {
+        air.nets.within(&air.nodes[1], || {
+            socket(family, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw).unwrap()
+        })
+    });
+    let send = |from: &str, payload: &[u8]| {
+        let is_v6 = from.starts_with('[');
+        let to = if is_v6 { "[fd09::1]:9" } else { "10.9.0.1:9" };
+        let [source, destination]: [SocketAddr; 2] = [from, to].map(|at| at.parse().unwrap());
+        let mut packet = Vec::new();
+        Datagram { source, destination, payload }.emit(&mut packet);
+        let to = SockaddrStorage::from(SocketAddr::new(destination.ip(), 0));
+        sendto(raw[usize::from(is_v6)].as_raw_fd(), &packet, &to, MsgFlags::empty()).unwrap();
+    };
+
+    // Addresses of the interface; one of another interface, learnt while it runs; nobody's.
+    air.nets.run(&air.nodes[0], "ip address add 10.66.0.1/32 dev lo");
+    for (from, what, sum) in [
+        ("10.9.0.1:9", "packets_from_self", 1),
+        ("[fd09::1]:9", "packets_from_self", 2),
+        ("10.66.0.1:9", "packets_from_self", 3),
+        ("224.0.0.5:9", "packets_not_unicast", 1),
+    ] {
+        send(from, b"spoofed");
+        assert!(wait_until(SOON, || air.count(0, what) == sum), "{from}: {}", air.status(0));
+    }
+
+    // Nothing of that was delivered before, and other hosts are forwarded for.
+    for (from, socket) in ["10.77.0.9:9", "[fd77::9]:9"].iter().zip(&heard) {
+        send(from, b"true");
+        let mut data = [0; 20];
+        let (len, named) = socket.recv_from(&mut data).unwrap();
+        assert_eq!((&data[..len], named), (&b"true"[..], from.parse().unwrap()));
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Tests MANET nodes that reach the Internet: by a half tunnel in AODV, by a default route in other protocols.
 
+use base::ip::{Checksum, rewrite_v4_checksum};
+
 use crate::manet::bed::{ALL, AODV, Manet, Spoken};
 use crate::namespaces::{SOON, wait_until};
 use crate::transfer::Transfer;
@@ -113,17 +115,27 @@ fn half_tunnels_carry_nothing_into_the_manet_or_from_elsewhere() {
     let inward = packet(node, [10, 66, 0, 1]);
     let foreign = packet([192, 0, 2, 9], [198, 51, 100, 7]);
     let home = packet(node, [127, 0, 0, 1]);
+    // Inside in the gateway's own name, which the kernel would believe of its own device: a header with the original
+    // source (RFC 2004, 3.1).
+    let mut own = packet(node, [198, 51, 100, 7]);
+    own.splice(28..28, [10, 66, 0, 3]);
+    own[3] += 4;
+    own[21] = 0x80;
+    own[22..24].fill(0);
+    let sum = Checksum::default().with(&own[20..32]).finish();
+    own[22..24].copy_from_slice(&sum.to_be_bytes());
+    rewrite_v4_checksum(&mut own[..20]);
     let mut damaged = packet(node, [198, 51, 100, 7]);
     damaged[22] ^= 1;
 
-    for packet in [&inward, &foreign, &home, &damaged] {
+    for packet in [&inward, &foreign, &home, &own, &damaged] {
         sendto(raw.as_raw_fd(), packet, &SockaddrIn::new(10, 66, 0, 3, 0), MsgFlags::empty())
             .unwrap();
     }
 
     let counters = || {
-        ["misdirected", "not_decapsulated"]
+        ["misdirected", "from_self", "not_decapsulated"]
             .map(|it| manet.count(2, &format!("routing_packets_{it}")))
     };
-    assert!(wait_until(SOON, || counters() == [3, 1]), "{:?} {}", counters(), manet.told(2));
+    assert!(wait_until(SOON, || counters() == [3, 1, 1]), "{:?} {}", counters(), manet.told(2));
 }

@@ -65,6 +65,10 @@ pub(super) struct Released {
     pub(super) packets_released: u64,
     /// Packets that the kernel did not take.
     pub(super) packets_release_failed: u64,
+    /// Packets of neighbours dropped: their source is an address of this host.
+    pub(super) packets_from_self: u64,
+    /// Packets of neighbours dropped: their source is not the address of one host.
+    pub(super) packets_not_unicast: u64,
     /// Packets taken back from a neighbour because their route changed or it went down.
     pub(super) packets_rerouted: u64,
     /// ... of the rerouted packets, this node's own, sent again.

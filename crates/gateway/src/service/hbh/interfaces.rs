@@ -94,6 +94,10 @@ impl Hbh {
                 self.look_at(now, position)?;
             }
         }
+        if has_links {
+            self.own =
+                links::own_addresses(&mut self.netlink).context("cannot ask for addresses")?;
+        }
         if has_links && self.ports.retry_at.is_some() {
             self.find_absent(now)?;
         }

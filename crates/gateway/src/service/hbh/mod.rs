@@ -27,6 +27,8 @@ mod receive;
 mod release;
 mod transmit;
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
@@ -41,6 +43,7 @@ use counters::Counters;
 use guard::Guard;
 use hbh::neighbours::{self, Neighbours};
 use hbh::orphans::Orphans;
+use host::links;
 use host::netlink::{Monitor, Netlink};
 use known::KnownPeers;
 use nix::poll::{PollFd, PollFlags};
@@ -84,6 +87,8 @@ struct Hbh {
     release: Release,
     raw: Raw,
     known: KnownPeers,
+    /// All addresses of this host: no neighbour sends from there.
+    own: BTreeSet<IpAddr>,
     orphans: Orphans,
     counters: Counters,
     reroute_at: Option<Time>,
@@ -130,6 +135,7 @@ impl Hbh {
                 Err(why) => return Err(why),
             }
         }
+        let own = links::own_addresses(&mut netlink).context("cannot ask for addresses")?;
         let raw = Raw::open().context("cannot open a raw socket")?;
         let plan = Plan {
             protocol: config.hbh.protocol,
@@ -158,6 +164,7 @@ impl Hbh {
             ports,
             raw,
             known: KnownPeers::default(),
+            own,
             orphans: Orphans::default(),
             firewall,
             counters: Counters::default(),

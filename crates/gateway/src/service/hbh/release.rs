@@ -2,7 +2,7 @@
 //!
 //! Consecutive segments enter the kernel as one train, as a network card would join them.
 
-use base::ip::Header;
+use base::ip::{BadSource, Header, check_source};
 use base::time::Time;
 use hbh::neighbours::Place;
 
@@ -59,6 +59,19 @@ impl Hbh {
                 self.counters.released.packets_release_failed += 1;
                 continue;
             };
+            // Any neighbour may forward for any host but this one. The kernel alone would let pass an IPv6 packet with
+            // an address of this host as its source, and an IPv4 packet where `accept_local` is set.
+            match check_source(&packet, &self.own, |_| true) {
+                Ok(()) => {}
+                Err(BadSource::Own) => {
+                    self.counters.released.packets_from_self += 1;
+                    continue;
+                }
+                Err(BadSource::NotUnicast | BadSource::NotTheirs) => {
+                    self.counters.released.packets_not_unicast += 1;
+                    continue;
+                }
+            }
             // HBH in HBH: the packet socket would take it for what a neighbour sends.
             if Header::parse(&packet)
                 .is_ok_and(|header| header.protocol == self.config.hbh.protocol)

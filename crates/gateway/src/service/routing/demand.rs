@@ -313,7 +313,7 @@ impl Routing {
         }
         if ready[2..].iter().any(|it| has_input(*it)) {
             if let Some(outlet) = &mut demand.outlet {
-                outlet.take(&demand.tun);
+                outlet.take(&demand.tun, &demand.local);
             }
             if let Some(inlet) = &mut demand.inlet {
                 inlet.take(now, &demand.local);

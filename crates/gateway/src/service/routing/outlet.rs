@@ -5,8 +5,9 @@
 //! ```
 //! What comes back is forwarded to the node as it is.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
@@ -41,6 +42,8 @@ struct Counters {
     packets_not_decapsulated: u64,
     /// Dropped: from a host outside the MANET, or to a host inside.
     packets_misdirected: u64,
+    /// Dropped: their source is an address of this gateway.
+    packets_from_self: u64,
 }
 
 impl Outlet {
@@ -67,8 +70,8 @@ impl Outlet {
         Ok(Some(Self { socket, manet: config.manet, buffer, counters: Counters::default() }))
     }
 
-    /// Gives received packets to the kernel, as if the device had received them.
-    pub(super) fn take(&mut self, tun: &Tap) {
+    /// Gives received packets to the kernel, as if the device had received them; `local` are this host's addresses.
+    pub(super) fn take(&mut self, tun: &Tap, local: &BTreeSet<Ipv4Addr>) {
         for _ in 0..READS {
             let len = match self.socket.receive(&mut self.buffer) {
                 Ok(Some(len)) => len,
@@ -87,6 +90,11 @@ impl Outlet {
             };
             if !self.is_outward(&header) {
                 self.counters.packets_misdirected += 1;
+                continue;
+            }
+            // The kernel takes what comes by the device from an address of this host's for ours.
+            if matches!(header.source, IpAddr::V4(source) if local.contains(&source)) {
+                self.counters.packets_from_self += 1;
                 continue;
             }
             match tun.write(&packet) {
