@@ -15,6 +15,7 @@ mod gateway;
 mod gre;
 mod hf;
 mod link;
+mod logs;
 mod manet;
 mod namespaces;
 mod reroute;

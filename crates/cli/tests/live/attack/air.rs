@@ -4,10 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ::gateway::keys;
 use ::gateway::sys::port::{OFFLOAD, Port};
 use base::ethernet::{self, Mac};
-use base::ip::{Header, Spec};
+use base::ip::{Checksum, Header, Spec};
+use base::keys::GroupSecret;
 use hbh::Profile;
+use hbh::auth::GroupKey;
 use hbh::hello::{Heard, Hello, Reception};
 use serde_json::Value;
 
@@ -26,6 +29,8 @@ pub(crate) struct Air {
     programs: [Option<usize>; 3],
     port: Port,
     key: Option<PathBuf>,
+    /// The group key, if the attacker has it.
+    betrayed: Option<GroupKey>,
     folder: PathBuf,
 }
 
@@ -87,7 +92,7 @@ impl Air {
             nets.run(&air, &format!("{TRACKWAY} keygen --group --out {}", key.display()));
         }
         let port = nets.within(&nodes[2], || Port::open("m0").unwrap());
-        Self { nets, nodes, programs: [None; 3], port, key, folder }
+        Self { nets, nodes, programs: [None; 3], port, key, betrayed: None, folder }
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
@@ -136,10 +141,36 @@ impl Air {
         assert!(is_sent);
     }
 
-    /// Says this to everyone, without any key.
+    /// From now on the attacker has the group key.
+    pub(crate) fn betray(&mut self) {
+        let secret: GroupSecret = keys::read(self.key.as_ref().unwrap()).unwrap();
+        self.betrayed = Some(GroupKey::new(secret.octets()));
+    }
+
+    /// Says this to everyone, with the group key if the attacker has it.
     pub(crate) fn send_hello(&self, hello: &Hello) {
+        self.send_changed(hello, self.betrayed.as_ref(), |_| {});
+    }
+
+    /// Says this to everyone without a key.
+    pub(crate) fn send_unkeyed(&self, hello: &Hello) {
+        self.send_changed(hello, None, |_| {});
+    }
+
+    /// Says this to everyone with the attacker's key, changed behind its tag.
+    pub(crate) fn send_false(&self, hello: &Hello, change: impl FnOnce(&mut [u8])) {
+        self.send_changed(hello, self.betrayed.as_ref(), |payload| {
+            change(payload);
+            payload[4..6].fill(0);
+            let sum = Checksum::default().with(payload).finish();
+            payload[4..6].copy_from_slice(&sum.to_be_bytes());
+        });
+    }
+
+    fn send_changed(&self, hello: &Hello, key: Option<&GroupKey>, change: impl FnOnce(&mut [u8])) {
         let mut payload = Vec::new();
-        hello.emit(None, &mut payload);
+        hello.emit(key, &mut payload);
+        change(&mut payload);
         let mut packet = Vec::new();
         let source = hello.addresses[0];
         let spec = Spec { ttl: 1, ..Spec::new(source, [224, 0, 0, 1].into(), PROTOCOL) };

@@ -11,6 +11,7 @@ mod air;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
+use std::time::Instant;
 
 use air::{ADDRESSES, Air, Name, PROTOCOL, SOON, hello_in};
 use base::ethernet::{self, Mac};
@@ -22,6 +23,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, sendto, socket,
 };
 
+use crate::logs::{Kind, expect_bounded};
 use crate::namespaces::{TRACKWAY, wait_until};
 use crate::transfer::Transfer;
 
@@ -285,6 +287,68 @@ fn what_strangers_say_fills_no_log() {
     let lines = printed.lines().filter(|line| line.contains("another profile")).count();
     // A second one if the minute ended meanwhile.
     assert!((1..=2).contains(&lines), "{lines} lines");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_neighbour_with_the_key_that_does_all_it_can_writes_few_lines() {
+    const NAMES: u16 = 50;
+    const ROUNDS: u64 = 200;
+    let mut air = Air::new(true);
+    air.betray();
+    let mut names: Vec<_> = (0..NAMES).map(Name::stranger).collect();
+    let listed: Vec<_> = names.iter().map(|name| name.hello(0).addresses[0].to_string()).collect();
+    let bound = format!("10.9.0.2 at {}", air.mac(1));
+    let listed = listed.into_iter().chain([bound]).collect::<Vec<_>>();
+    air.start(
+        0,
+        &format!("neighbours = {listed:?}\nhello.interval = \"100ms\"\nhello.hold = \"500ms\"\n"),
+    );
+    let began = Instant::now();
+
+    // Each comes up and falls silent; others claim its address, that of a listed node, or have another profile,
+    // version, key or none.
+    for (number, name) in (0..).zip(&mut names) {
+        let is_up = || air.answer_in(name) && air.count(0, "neighbours_up") > number;
+        assert!(wait_until(SOON, is_up), "{number}: {}", air.status(0));
+        let mut second =
+            Name::new(Mac([2, 0, 0, 8, 0, 1]), [10, 9, 0x80, u8::try_from(number).unwrap()]);
+        air.answer_in(&mut second);
+    }
+    for counter in 1..=ROUNDS {
+        let hello = Name::new(Mac([2, 0, 0, 7, 0, 1]), [10, 9, 0x80, 1]).hello(counter);
+        air.send_hello(&Hello { profile: Profile::Paper, ..hello.clone() });
+        air.send_unkeyed(&hello);
+        air.send_false(&hello, |payload| *payload.last_mut().unwrap() ^= 1);
+        air.send_false(&hello, |payload| payload[1] ^= 0x40);
+        let misplaced = Name::new(Mac([2, 0, 0, 6, 0, 1]), ADDRESSES[1]);
+        air.send_hello(&misplaced.hello(counter));
+    }
+    for counter in ["incompatible", "unauthenticated", "forged", "other_version"] {
+        let counter = format!("hellos_{counter}");
+        let comes = wait_until(SOON, || air.count(0, &counter) > ROUNDS / 2);
+        assert!(comes, "{counter}: {}", air.status(0));
+    }
+    let are_gone = || air.count(0, "neighbours_down") == u64::from(NAMES);
+    assert!(wait_until(SOON, are_gone), "{}", air.status(0));
+
+    let noisy = began.elapsed();
+    let printed = air.stop(0);
+    let once = |lines| Kind { lines, most: 1 };
+    expect_bounded(
+        &printed,
+        noisy,
+        &[
+            Kind { lines: &["neighbour speaks HBH"], most: 30 },
+            Kind { lines: &["neighbour gone"], most: 30 },
+            once(&["another profile"]),
+            once(&["another group key or none"]),
+            once(&["forges hellos"]),
+            once(&["another version of HBH"]),
+            once(&["claims an address of a neighbour"]),
+            once(&["claims an address that `neighbours` gives to another"]),
+        ],
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::Instant;
 
 use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -12,6 +13,7 @@ use super::pep::{FAST, PATIENCE, pep};
 use super::tls::{FAR, NEAR, as_bob};
 use super::{B, Net, SOON, TRACKWAY};
 use crate::call::call;
+use crate::logs::{Kind, expect_bounded};
 use crate::namespaces::wait_until;
 use crate::transfer::Transfer;
 
@@ -379,6 +381,98 @@ fn streams_without_end_and_data_that_swells_take_bounded_room() {
     assert!(wait_until(SOON, is_full), "{}", net.status(1));
     let peak = net.peak(1);
     assert!(peak - before < 20_000, "{before} to {peak} kB");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_node_that_does_all_it_can_writes_few_lines() {
+    let mut net = Net::with_radio(FAST);
+    net.addresses();
+    net.certify("ca", "far", "");
+    let shore = "[[tls]]\nname = \"shore\"\nrole = \"client\"\ntrust-anchors = \"far/ca.crt\"\n\
+                 target = [{ id = \"bob\", to = \"10.2.0.1:8089\" }]\n";
+    let allow = "allow = [{ to = \"10.2.0.1/32\", to-port = 7 }]\ntls = \"shore\"\n";
+    net.start_gateway(1, &format!("[hfpep]\n{allow}{}{shore}", pep(1)));
+    net.expect_state(1, "hfpep", "bound");
+    let took = net.listen(1, "10.2.0.1:7");
+    // Speaks no TLS.
+    let plain = net.listen(1, "10.2.0.1:8089");
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = plain.accept() {
+            let _ = stream.write_all(b"220 no TLS here\r\n");
+        }
+    });
+    let mut node = net.bind(0, SAP);
+    let began = Instant::now();
+
+    let bob = [&[0x50, 0x0a, 0, 3][..], b"bob"].concat();
+    for stream in 0..35 {
+        node.send(B, SAP, &first_part(stream, &opening([10, 2, 0, 1], 22, [10, 1, 0, 9])));
+        node.send(B, SAP, &first_part(50 + stream, &bob));
+    }
+    let failed = || {
+        net.counter(1, "hfpep_targets_forbidden") == 35
+            && net.counter(1, "hfpep_tls_violation") == 35
+    };
+    assert!(wait_until(3 * SOON, failed), "{}", net.status(1));
+    // Streams that end because their node has started anew, as it says.
+    let mut servers = Vec::new();
+    for stream in 100..135 {
+        node.send(B, SAP, &first_part(stream, &opening([10, 2, 0, 1], 7, [10, 1, 0, 9])));
+        servers.push(took.accept().unwrap());
+    }
+    let mut anew = first_part(0, &opening([10, 2, 0, 1], 7, [10, 1, 0, 9]));
+    anew[2] ^= 1;
+    node.send(B, SAP, &anew);
+    assert!(wait_until(SOON, || net.counter(1, "hfpep_sessions") == 1), "{}", net.status(1));
+
+    let noisy = began.elapsed();
+    let (_, printed) = net.gateway(1).stop();
+    expect_bounded(
+        &printed,
+        noisy,
+        &[
+            Kind { lines: &["connection for another end not made"], most: 1 },
+            Kind { lines: &["TLS: "], most: 30 },
+            // One for each connection that a program lost.
+            Kind { lines: &["connection broken off"], most: 600 },
+        ],
+    );
+
+    // The same to a member of a group, and to its IP client.
+    let key = net.folder.join("group.key");
+    net.nets.run(&net.hosts[0], &format!("{TRACKWAY} keygen --group --out {}", key.display()));
+    let group = "group-key = \"group.key\"\nown-node = \"0.10.20.31\"\n";
+    let ip = super::ip_client(1).replacen("[ipclient]\n", &format!("[ipclient]\n{group}"), 1);
+    net.start_gateway(1, &format!("{ip}[hfpep]\n{group}{}", pep(1)));
+    for service in ["hfpep", "ipclient"] {
+        net.expect_state(1, service, "bound");
+    }
+    let mut packets = net.bind(0, 9);
+    let began = Instant::now();
+    for stream in 0..35 {
+        node.send(B, SAP, &first_part(stream, &bob));
+        // That it drops what is sent to it.
+        node.send(B, SAP, &[0x9f, 1]);
+        packets.send(B, 9, &[0x45; 40]);
+        packets.send(B, 9, &[&[0x90; 12][..], &[0x45; 40]].concat());
+    }
+    let is_dropped = || {
+        net.counter(1, "slep_sis_unauthenticated") == 35
+            && net.counter(1, "ipclient_sis_forged") == 35
+    };
+    assert!(wait_until(3 * SOON, is_dropped), "{}", net.status(1));
+    let noisy = began.elapsed();
+    let (_, printed) = net.gateway(1).stop();
+    // One of each service.
+    expect_bounded(
+        &printed,
+        noisy,
+        &[
+            Kind { lines: &["what this node sends is dropped"], most: 2 },
+            Kind { lines: &["this node says that it drops what we send"], most: 1 },
+        ],
+    );
 }
 
 #[test]

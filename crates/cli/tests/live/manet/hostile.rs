@@ -1,10 +1,14 @@
 //! Tests the routing port against datagrams of stations in radio range.
 
+use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Instant;
 
 use base::rng::Rng;
+use manet::dsdv::wire::{Entry, INFINITE};
 
-use crate::manet::bed::{ALL, AODV, Manet, address};
+use crate::logs::{Kind, expect_bounded};
+use crate::manet::bed::{ALL, AODV, DSDV, Manet, address};
 use crate::namespaces::{SOON, wait_until};
 
 /// The kernel's bits for what a node may do: to bind a port below 1024, change the network, and raw sockets.
@@ -52,6 +56,71 @@ fn messages_of_noise_disturb_nothing() {
         let status = manet.status(1);
         assert_eq!(status["services"][0]["restarts"], 0, "{}", manet.told(1));
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_neighbour_that_changes_its_routes_all_the_time_writes_few_lines() {
+    const ROUTES: u8 = 50;
+    const STATIONS: u8 = 100;
+    let mut manet = Manet::chain(DSDV, 2);
+    manet.configure(0, "", "");
+    // As a gateway logs unless asked for more.
+    let config = fs::read_to_string(manet.file(0)).unwrap();
+    fs::write(manet.file(0), config.replace("log = \"debug\"\n", "")).unwrap();
+    manet.start(0);
+    // Another's route that is in the way of one of its.
+    manet.run(0, "ip route add 10.70.0.0/32 dev radio0 metric 4096");
+    let sockets: Vec<_> = (1..=STATIONS)
+        .map(|station| {
+            manet.run(1, &format!("ip address add 10.66.1.{station}/32 dev radio0"));
+            let at = (Ipv4Addr::new(10, 66, 1, station), 269);
+            manet.nets.within(&manet.nodes[1].name, || UdpSocket::bind(at).unwrap())
+        })
+        .collect();
+    manet.run(1, "ip route replace 10.66.0.1/32 dev radio0 src 10.66.0.2");
+    for station in 1..=STATIONS {
+        manet.run(0, &format!("ip route add 10.66.1.{station}/32 dev radio0"));
+    }
+    let began = Instant::now();
+
+    // Routes that come and go, of the first station, at first a few; what cannot be read whole, of all.
+    let mut number = 1;
+    let mut change = |routes| {
+        for hops in [1, INFINITE.into()] {
+            number += 1;
+            let mut message = Vec::new();
+            for last in 0..routes {
+                let destination = Ipv4Addr::new(10, 70, 0, last);
+                Entry { destination, hops, number }.emit(&mut message);
+            }
+            sockets[0].send_to(&message, "10.66.0.1:269").unwrap();
+        }
+    };
+    change(5);
+    let comes = wait_until(SOON, || manet.count(0, "routing_routes_removed") >= 4);
+    assert!(comes, "{}", manet.told(0));
+    let comes = wait_until(SOON, || {
+        change(ROUTES);
+        for socket in &sockets {
+            socket.send_to(&[10, 70, 1, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0], "10.66.0.1:269").unwrap();
+        }
+        manet.count(0, "routing_routes_removed") > 20 * u64::from(ROUTES)
+    });
+
+    assert!(comes, "{}", manet.told(0));
+    let noisy = began.elapsed();
+    let (_, printed) = manet.program(0).stop();
+    expect_bounded(
+        &printed,
+        noisy,
+        &[
+            Kind { lines: &["route to=", "route ends to="], most: 30 },
+            Kind { lines: &["another's route has this prefix and metric"], most: 1 },
+            // Each node is named once, and 64 at most for ever.
+            Kind { lines: &["parts of this node's messages cannot be read"], most: 64 },
+        ],
+    );
 }
 
 #[test]

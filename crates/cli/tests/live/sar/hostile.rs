@@ -1,11 +1,13 @@
 //! Tests the message port against datagrams of strangers.
 
 use std::net::UdpSocket;
+use std::time::Duration;
 
 use sar::Ports;
 use sar::wire::{Body, Pdu, Place};
 
 use super::bed::{Net, PORT, address_of};
+use crate::logs::expect_bounded;
 
 fn pdu(serial: u16, body: Body<'_>) -> Vec<u8> {
     let mut octets = Vec::new();
@@ -76,4 +78,7 @@ fn a_flood_of_messages_that_nobody_takes_is_bounded_and_others_still_send() {
     sender.send(&[address_of(2)], "", b"out");
     sender.expect("accepted");
     assert_eq!(sender.outcomes(1)[0].2, "delivered");
+    // No datagram writes a line.
+    let (_, printed) = net.gateway(0).stop();
+    expect_bounded(&printed, Duration::ZERO, &[]);
 }

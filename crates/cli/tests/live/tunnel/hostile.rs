@@ -7,9 +7,10 @@ use std::time::Duration;
 use ::gateway::keys::System;
 use ::gateway::sys::port::{OFFLOAD, Port};
 use base::rng::Rng;
+use base::time::Time;
 use tunnel::secure::PrivateKey;
 
-use super::{Net, SOON};
+use super::{Net, SOON, caller};
 use crate::namespaces::wait_until;
 
 /// Octets of the Ethernet, IPv4 and UDP headers.
@@ -26,7 +27,14 @@ fn a_stranger_gets_no_answer_at_all() {
     let other = PrivateKey::generate(&mut System).unwrap().public_key().to_string();
     net.write_config(1, &[other, String::new()], "");
     net.start(1);
-    // The other end calls with a key that is not in the configuration.
+    // The other end calls with a key that is not in the configuration, and so does who knows the gateway's own key.
+    let stranger = PrivateKey::generate(&mut System).unwrap();
+    let of = net.keys[1].parse().unwrap();
+    let calls: Vec<_> = (0..8)
+        .map(|seed| {
+            caller(&stranger, of, "10.9.1.2:51900", seed).poll_transmit(Time::ZERO).unwrap()
+        })
+        .collect();
     let heard = net.nets.within(&net.nodes[0].clone(), || {
         let socket = UdpSocket::bind("10.9.1.1:51900").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(1_500))).unwrap();
@@ -36,6 +44,9 @@ fn a_stranger_gets_no_answer_at_all() {
                 datagram[0] = first;
                 socket.send_to(&datagram, "10.9.1.2:51900").unwrap();
             }
+        }
+        for call in &calls {
+            socket.send_to(&call.datagram, call.to).unwrap();
         }
         // Its own calls to us are no answers: it has our address from its configuration.
         let mut octets = [0; 2_048];

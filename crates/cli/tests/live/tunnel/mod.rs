@@ -8,6 +8,7 @@ mod hostile;
 mod listen;
 mod names;
 mod nat;
+mod noisy;
 mod paths;
 mod peers;
 mod reload;
@@ -15,15 +16,19 @@ mod rivals;
 mod routes;
 mod status;
 mod storm;
+mod timed;
 
 use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use ::gateway::keys::{self, System};
+use base::rng::Rng;
+use base::time::Time;
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tunnel::secure::PrivateKey;
+use tunnel::secure::{Peer, Peers, PrivateKey, PublicKey};
 
 use crate::namespaces::{Emulated, Namespaces, Program, SOON, TRACKWAY, wait_until};
 use crate::transfer::Transfer;
@@ -194,6 +199,15 @@ impl Net {
     fn count(&self, node: usize, counter: &str) -> u64 {
         self.status(node)[counter].as_u64().unwrap_or_default()
     }
+}
+
+/// What calls a gateway in its own right, or as a stranger.
+fn caller(key: &PrivateKey, of: PublicKey, at: &str, seed: u32) -> Peers {
+    let endpoint = Some(at.parse().unwrap());
+    let peer = Peer { public_key: of, preshared_key: None, endpoint, keepalive: None };
+    let unix = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let rng = Rng::stream(seed.into(), "caller");
+    Peers::new(Time::ZERO, unix, key, &[peer], rng, Box::new(System)).unwrap()
 }
 
 impl Drop for Net {

@@ -76,10 +76,13 @@ fn forgeries_do_not_move_a_peer() {
     let mut forged = net.seal(0, "payload").unwrap();
     *forged.datagram.last_mut().unwrap() ^= 1;
 
-    net.deliver(address("203.0.113.9:9"), forged);
+    let incoming = net.deliver(address("203.0.113.9:9"), forged);
 
     net.collect(1);
+    assert_eq!(incoming, Some(Incoming::Dropped(Dropped::Forged)));
     assert!(net.story().is_empty());
+    // Nor is it asked for there.
+    assert_eq!(net.ends[1].peers.stats(PeerId(0)).moves_checked, 0);
 }
 
 #[test]
