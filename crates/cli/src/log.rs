@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use base::time::Time;
+use gateway::lines::{Admitted, Allowance};
 use settings::plain::shown;
 use tracing::callsite::Identifier;
 use tracing::{Event, Level, Subscriber};
@@ -12,11 +14,10 @@ use tracing_subscriber::fmt::format::{Format, Full, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Lines of one place in the source in a [`PERIOD`] at most: far more than a gateway that is well needs.
+/// Lines of one place in the source in a minute at most: far more than a gateway that is well needs.
 ///
 /// Services limit the lines that neighbours provoke more strictly. This limit covers unforeseen lines.
 const LINES: u32 = 600;
-const PERIOD: Duration = Duration::from_secs(60);
 /// Stands behind the last line that a period has room for.
 const FULL: &str = " (further lines like this one are left out for up to a minute)";
 
@@ -26,33 +27,21 @@ const FULL: &str = " (further lines like this one are left out for up to a minut
 #[derive(Debug)]
 pub(crate) struct Lines {
     usual: Format<Full>,
-    budget: Mutex<Budget>,
+    places: Mutex<Places>,
 }
 
-/// How many lines each place in the source has written.
-#[derive(Debug, Default)]
-struct Budget(HashMap<Identifier, Spent>);
-
+/// How many lines each place in the source may still write.
 #[derive(Debug)]
-struct Spent {
-    since: Instant,
-    lines: u32,
-    left_out: u64,
-}
-
-/// A line that may be written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Admitted {
-    /// How many were left out before it.
-    left_out: u64,
-    is_last: bool,
+struct Places {
+    began: Instant,
+    allowances: HashMap<Identifier, Allowance>,
 }
 
 impl Lines {
     pub(crate) fn new() -> Self {
         Self {
             usual: Format::default().with_target(false).with_ansi(false),
-            budget: Mutex::default(),
+            places: Mutex::new(Places { began: Instant::now(), allowances: HashMap::new() }),
         }
     }
 
@@ -60,8 +49,10 @@ impl Lines {
         if *event.metadata().level() > Level::INFO {
             return Some(Admitted { left_out: 0, is_last: false });
         }
-        let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
-        budget.admit(Instant::now(), event.metadata().callsite())
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Time::ZERO + places.began.elapsed();
+        let place = places.allowances.entry(event.metadata().callsite());
+        place.or_insert_with(|| Allowance::new(now, LINES)).admit(now)
     }
 }
 
@@ -84,24 +75,6 @@ where
             write!(out, " more_left_out={left_out}")?;
         }
         writeln!(out, "{}", if is_last { FULL } else { "" })
-    }
-}
-
-impl Budget {
-    fn admit(&mut self, now: Instant, place: Identifier) -> Option<Admitted> {
-        let spent = self.0.entry(place).or_insert(Spent { since: now, lines: 0, left_out: 0 });
-        if now.duration_since(spent.since) >= PERIOD {
-            (spent.since, spent.lines) = (now, 0);
-        }
-        if spent.lines == LINES {
-            spent.left_out += 1;
-            return None;
-        }
-        spent.lines += 1;
-        Some(Admitted {
-            left_out: std::mem::take(&mut spent.left_out),
-            is_last: spent.lines == LINES,
-        })
     }
 }
 
@@ -167,22 +140,5 @@ mod tests {
         let count = |what: &str| printed.lines().filter(|line| line.contains(what)).count();
         assert_eq!((count("peer has moved"), count(FULL)), (most, 1));
         assert_eq!((count("another place"), count("asked for")), (1, 2 * most));
-    }
-
-    #[test]
-    fn after_a_minute_there_is_room_again_and_the_count_is_told() {
-        let mut place = None;
-        logged(|| {
-            // Any place in the source.
-            place = Some(tracing::info_span!("here").metadata().unwrap().callsite());
-        });
-        let (mut budget, place, begin) = (Budget::default(), place.unwrap(), Instant::now());
-
-        let admitted = (0..15_000).filter_map(|_| budget.admit(begin, place.clone())).count();
-        let later = [Duration::ZERO, PERIOD, PERIOD]
-            .map(|after| budget.admit(begin + after, place.clone()).map(|it| it.left_out));
-
-        assert_eq!(admitted, usize::try_from(LINES).unwrap());
-        assert_eq!(later, [None, Some(14_401), Some(0)]);
     }
 }

@@ -13,6 +13,7 @@
 //!   ends         who asks for connections: HF nodes, and gateways over IP
 //!   explain      what becomes of a flow, and why
 //!   tls          the ends of TLS for TCP relays: sessions, certificates, Auth IDs
+//!   lines        how many lines a log may have
 //!   sys          system calls without a safe wrapper
 //! ```
 
@@ -23,6 +24,7 @@ pub mod ends;
 pub mod explain;
 mod files;
 pub mod keys;
+pub mod lines;
 pub mod linux;
 mod reactor;
 mod service;

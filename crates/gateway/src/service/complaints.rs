@@ -1,11 +1,9 @@
 //! Log lines that neighbours can provoke: so many of a kind in a minute, and how many were left out.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use base::time::Time;
+use std::collections::BTreeMap;
 
-const PERIOD: Duration = Duration::from_secs(60);
+use crate::lines::Allowance;
 
 /// What a line is about.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -47,34 +45,19 @@ pub(crate) enum Subject {
 
 /// Which lines were written lately.
 #[derive(Debug, Default)]
-pub(crate) struct Complaints(BTreeMap<Subject, Said>);
-
-#[derive(Debug)]
-struct Said {
-    since: Time,
-    lines: u32,
-    suppressed: u64,
-}
+pub(crate) struct Complaints(BTreeMap<Subject, Allowance>);
 
 impl Complaints {
     /// Whether a line may be written now, and if so how many lines of the same kind were left out before.
     pub(crate) fn admit(&mut self, now: Time, subject: Subject) -> Option<u64> {
-        let said = self.0.entry(subject).or_insert(Said { since: now, lines: 0, suppressed: 0 });
-        if now.since(said.since) >= PERIOD {
-            said.since = now;
-            said.lines = 0;
-        }
-        if said.lines == subject.lines() {
-            said.suppressed += 1;
-            return None;
-        }
-        said.lines += 1;
-        Some(std::mem::take(&mut said.suppressed))
+        let allowance =
+            self.0.entry(subject).or_insert_with(|| Allowance::new(now, subject.lines()));
+        allowance.admit(now).map(|admitted| admitted.left_out)
     }
 
     /// Lines left out and not yet mentioned in a later line.
     pub(crate) fn untold(&self) -> u64 {
-        self.0.values().map(|said| said.suppressed).sum()
+        self.0.values().map(Allowance::untold).sum()
     }
 }
 
@@ -122,6 +105,8 @@ impl Subject {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
