@@ -54,6 +54,23 @@ fn headings(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
+fn each_chapter_about_hf_says_first_that_node_addresses_are_not_authenticated() {
+    let chapters = [
+        "guide/hf.md",
+        "guide/hfpep.md",
+        "protocols/ipclient.md",
+        "protocols/s5066.md",
+        "protocols/slep.md",
+    ];
+    for chapter in chapters {
+        let text = fs::read_to_string(root().join("docs").join(chapter)).expect("a chapter");
+        let before_sections = text.split("\n## ").next().unwrap_or_default();
+        let says = before_sections.contains("**Node addresses are not authenticated on HF");
+        assert!(says, "{chapter} does not say it before its first section");
+    }
+}
+
+#[test]
 fn links_lead_to_pages_and_headings_that_exist() {
     let mut wrong = Vec::new();
     for page in pages() {

@@ -95,6 +95,7 @@ mod tests {
     use base::keys::GroupSecret;
 
     use super::super::Config;
+    use super::super::hfpep::Far;
     use super::*;
 
     const IP: &str = "[ipclient]\naddresses = [\"10.66.0.1/24\"]\nMORE\n\
@@ -197,6 +198,29 @@ mod tests {
         assert_eq!(cores[0], cores[1]);
         assert_eq!(cores[0].key, seal::Key::new(secret.octets()));
         assert_eq!(cores[0].clock, clock);
+    }
+
+    #[test]
+    fn the_examples_are_valid_and_a_pair() {
+        let read = |name: &str| {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+            // Without its key, which each network makes for itself.
+            let config =
+                Config::parse(name, &fs::read_to_string(folder.join(name)).unwrap()).unwrap();
+            assert_eq!(config.warnings().len(), 0, "{:?}", config.warnings());
+            config
+        };
+
+        let both = ["hf-group-a.toml", "hf-group-b.toml"].map(read);
+
+        for [near, far] in [[&both[0], &both[1]], [&both[1], &both[0]]] {
+            let (ip, pep) = (near.ip_client.as_ref().unwrap(), near.hf_pep.as_ref().unwrap());
+            let own = ip.group.as_ref().unwrap().own;
+            assert_eq!(ip.group, pep.group);
+            assert!(far.ip_client.as_ref().unwrap().routes.iter().all(|route| route.node == own));
+            let peers = &far.hf_pep.as_ref().unwrap().peers;
+            assert!(peers.iter().all(|peer| peer.far == Far::Node(own)), "{peers:?}");
+        }
     }
 
     #[test]

@@ -11,6 +11,8 @@ use super::sis::{BIND_ACCEPTED, Client};
 use super::{B, Net, SOON, ip_client};
 use crate::namespaces::{TRACKWAY, wait_until};
 
+const EXAMPLE_A: &str = include_str!("../../../../../examples/hf-group-a.toml");
+const EXAMPLE_B: &str = include_str!("../../../../../examples/hf-group-b.toml");
 /// Where the IP client and SLEP are.
 const IP: u8 = 9;
 const SLEP: u8 = 13;
@@ -152,6 +154,23 @@ fn members_reach_each_other_and_a_stranger_with_a_members_address_does_nothing()
     drop((streams, packets));
     net.start_both(0, &member(0));
     net.expect_exchange(&listener);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_examples_are_two_members_that_reach_each_other() {
+    let mut net = Net::with_radio(FAST);
+    net.addresses();
+    let key = net.folder.join("group.key");
+    net.nets.run(&net.hosts[0], &format!("{TRACKWAY} keygen --group --out {}", key.display()));
+    for (host, text) in [EXAMPLE_A, EXAMPLE_B].into_iter().enumerate() {
+        net.start_both(host, text);
+    }
+
+    net.expect_exchange(&net.listen(1, "10.2.0.1:7"));
+    for counter in ["slep_sis_opened", "ipclient_sis_opened"] {
+        net.expect_at_least(1, counter, 1);
+    }
 }
 
 #[test]
