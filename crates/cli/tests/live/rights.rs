@@ -128,6 +128,31 @@ fn root_reads_no_file_that_others_may_change() {
         assert!(refused.contains("may be changed by others than its owner"), "{refused}");
         fs::set_permissions(&host.folder, Permissions::from_mode(0o700)).unwrap();
     }
+    // A key, a certificate, a trust anchor, and a folder on the way.
+    let pki = host.folder.join("pki");
+    for made in ["ca", "issue"] {
+        let more = if made == "ca" { "" } else { "--san web.example" };
+        host.trackway(&format!("tls {made} {} {more}", pki.display()));
+    }
+    host.trackway(&format!("keygen --group --out {}/group.key", pki.display()));
+    host.configure(
+        "group-key = \"pki/group.key\"\n[hfpep]\n[[hfpep.peer]]\nnode = \"0.0.0.1\"\nto = [\"10.9.0.0/16\"]\n\
+         [[rule]]\nname = \"web\"\ntls = \"web\"\n[[tls]]\nname = \"web\"\nrole = \"server\"\n\
+         certificate = \"pki/web.example.crt\"\nkey = \"pki/web.example.key\"\n\
+         client-trust-anchors = \"pki/ca.crt\"\nauth = [{ san = \"bob@unit.example\", id = \"bob\" }]\n",
+    );
+    let check = format!("check {}", file.display());
+    let (_, refused) = host.trackway(&check);
+    assert!(!refused.contains("may be changed"), "{refused}");
+    for name in ["group.key", "web.example.crt", "web.example.key", "ca.crt", ""] {
+        let named = pki.join(name);
+        let mode = fs::metadata(&named).unwrap().permissions();
+        fs::set_permissions(&named, Permissions::from_mode(mode.mode() | 0o022)).unwrap();
+        let (_, refused) = host.trackway(&check);
+        assert!(refused.contains("may be changed by others than its owner"), "{name}: {refused}");
+        fs::set_permissions(&named, mode).unwrap();
+    }
+    host.configure("");
     // Who may call sudo decides what root runs anyway.
     chown(&file, Some(NOBODY), None).unwrap();
     let (said, refused) =

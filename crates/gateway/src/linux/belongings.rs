@@ -381,6 +381,29 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_the_place_of_a_folder_that_is_given_away_stays_roots() {
+        if !Uid::effective().is_root() {
+            println!("skipped: giving files away needs root");
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("trackway-moved-{}", std::process::id()));
+        let [store, moved] = ["store", "moved"].map(|name| folder.join(name));
+        fs::create_dir_all(&store).unwrap();
+        fs::write(store.join("own"), "").unwrap();
+        let opened = File::open(&store).unwrap();
+        fs::rename(&store, &moved).unwrap();
+        fs::create_dir(&store).unwrap();
+        fs::write(store.join("own"), "root's").unwrap();
+
+        give(&opened, &Account::of(STRANGER, STRANGER)).unwrap();
+        let owners = [&moved, &moved.join("own"), &store, &store.join("own")]
+            .map(|path| fs::symlink_metadata(path).unwrap().uid());
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert_eq!(owners, [STRANGER, STRANGER, 0, 0]);
+    }
+
+    #[test]
     fn a_folder_of_a_former_gateways_user_is_taken_with_its_notes_alone() {
         if !Uid::effective().is_root() {
             println!("skipped: giving files away needs root");

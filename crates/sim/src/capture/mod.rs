@@ -114,3 +114,26 @@ impl Capture {
 fn of(path: &Path, why: &io::Error) -> io::Error {
     io::Error::new(why.kind(), format!("{}: {why}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_was_carried_is_for_the_owner_of_the_capture_alone() {
+        let folder = std::env::temp_dir().join(format!("trackway-captures-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let paths = ["grown.pcapng", "whole.pcapng"].map(|name| folder.join(name));
+
+        Capture::create(&paths[0]).unwrap().finish().unwrap();
+        Capture::create_whole(&paths[1]).unwrap().finish().unwrap();
+        let modes =
+            paths.each_ref().map(|path| fs::metadata(path).unwrap().permissions().mode() & 0o777);
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert_eq!(modes, [0o600; 2]);
+    }
+}

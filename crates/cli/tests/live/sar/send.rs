@@ -1,5 +1,7 @@
 //! Tests messages to one and several destinations, and their outcomes.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::json;
 
 use super::bed::{Net, PORT, address_of};
@@ -128,6 +130,16 @@ fn the_commands_send_and_receive() {
     let received = net.trackway(1, &["receive", "--json"]);
     let answer: serde_json::Value = serde_json::from_slice(&received.stdout).unwrap();
     assert_eq!((&answer["port"], &answer["hex"]), (&7.into(), &"746865207265706f72740a".into()));
+
+    // Into a folder, for this user alone.
+    let inbox = net.folder.join("inbox");
+    net.trackway(0, &["send", file, &to, "--port", "8"]);
+    let received = net.trackway(1, &["receive", "8", "--into", inbox.to_str().unwrap()]);
+    let kept = String::from_utf8(received.stdout).unwrap();
+    let modes = [inbox.to_str().unwrap(), kept.trim_end()]
+        .map(|path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777);
+    assert_eq!(std::fs::read(kept.trim_end()).unwrap(), b"the report\n");
+    assert_eq!(modes, [0o700, 0o600], "{kept}");
 
     let refused = net.trackway(0, &["send", file, "0.0.0.0"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
