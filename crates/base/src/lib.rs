@@ -5,6 +5,7 @@
 //!   time, rng, quantity   what is counted and drawn    contract          how a driver calls a core
 //!   entropy, keys         secrets, and how they read   parameter         what can be set of a core
 //!   ip, tcp, ethernet     headers of packets           budget, backoff   how often something may be done
+//!   counter               what a core counts, and how drivers show it
 //!   serial, replay, crc   numbers and sums of PDUs     dns, gre          names, and tunnels of routers
 //! ```
 //!
@@ -15,6 +16,7 @@
 pub mod backoff;
 pub mod budget;
 pub mod contract;
+pub mod counter;
 pub mod crc;
 pub mod dns;
 pub mod entropy;

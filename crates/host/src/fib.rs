@@ -70,21 +70,23 @@ pub enum Outcome {
     Refused,
 }
 
-/// What became of the orders.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Serialize)]
-pub struct Stats {
-    /// Routes added or given another next hop.
-    pub routes_set: u64,
-    /// Routes removed.
-    pub routes_removed: u64,
-    /// Routes blocked by a route of another program.
-    pub routes_conflicting: u64,
-    /// Routes that the kernel refused otherwise.
-    pub routes_refused: u64,
-    /// Routes removed by others, and added again.
-    pub routes_restored: u64,
-    /// Routes of an earlier run that were removed at the start.
-    pub routes_left_over: u64,
+base::counters! {
+    /// What became of the orders.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Routes added or given another next hop.
+        pub routes_set: counter(routes);
+        /// Routes removed.
+        pub routes_removed: counter(routes);
+        /// Routes blocked by a route of another program.
+        pub routes_conflicting: counter(routes);
+        /// Routes that the kernel refused otherwise.
+        pub routes_refused: counter(routes);
+        /// Routes removed by others, and added again.
+        pub routes_restored: counter(routes);
+        /// Routes of an earlier run that were removed at the start.
+        pub routes_left_over: counter(routes);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

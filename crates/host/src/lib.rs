@@ -29,4 +29,4 @@ pub mod settings;
 pub use desired::{DeviceRoutes, Lead};
 pub use entry::{Entry, MARK, Owner};
 pub use left::remove_left;
-pub use reconcile::{Kept, Outcome, Precedence, Reconciler, Watch, give_up};
+pub use reconcile::{IN_CLEAR, Kept, Outcome, Precedence, Reconciler, Watch, give_up};

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use base::budget::Budget;
+use base::counter::Counter;
 use base::ip::Prefix;
 use base::time::Time;
 use nix::libc;
@@ -39,6 +40,13 @@ const LOOKS: u32 = 10;
 const INTERVAL: Duration = Duration::from_secs(6);
 /// Faults shown to an operator at most; thousands of routes may have faults.
 const FAULTS: usize = 8;
+
+/// What [`Reconciler::kept_out`] counts.
+pub static IN_CLEAR: Counter = Counter::counter(
+    "packets_in_clear",
+    "packets",
+    "Packets that came in clear in the name of hosts behind the devices, and were dropped.",
+);
 
 /// Keeps what one service wants of the host.
 pub struct Reconciler {
@@ -172,7 +180,7 @@ impl Reconciler {
         }
     }
 
-    /// Packets that came in clear in the name of those behind the devices, and were dropped.
+    /// How many packets were [`IN_CLEAR`].
     #[must_use]
     pub fn kept_out(&self) -> u64 {
         self.fence.as_ref().map_or(0, Fence::dropped)

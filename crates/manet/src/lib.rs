@@ -24,6 +24,7 @@ pub mod waiting;
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
 
+use base::counter::Counter;
 use base::ip::{Prefix, V4_HEADER, udp};
 use base::time::Time;
 
@@ -66,8 +67,8 @@ pub trait Router: Debug + Send {
     /// The routes given to the driver, ordered by prefix.
     fn routes(&self) -> Vec<(Prefix, Route)>;
 
-    /// Its counters by name, for reports and metrics.
-    fn counters(&self) -> Vec<(&'static str, u64)>;
+    /// Its counters, for reports and metrics.
+    fn counters(&self) -> Vec<(&'static Counter, u64)>;
 }
 
 /// The carrier of a routing protocol's messages.

@@ -43,17 +43,19 @@ pub struct Waiting<P> {
     stats: Stats,
 }
 
-/// What became of the packets.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Stats {
-    /// Packets that came to wait.
-    pub pushed: u64,
-    /// Packets that were taken.
-    pub taken: u64,
-    /// Packets dropped for lack of room.
-    pub evicted: u64,
-    /// Packets that waited too long.
-    pub expired: u64,
+base::counters! {
+    /// What became of the packets.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Packets that came to wait.
+        pub pushed: counter(packets);
+        /// Packets that were taken.
+        pub taken: counter(packets);
+        /// Packets dropped for lack of room.
+        pub evicted: counter(packets);
+        /// Packets that waited too long.
+        pub expired: counter(packets);
+    }
 }
 
 #[derive(Debug)]

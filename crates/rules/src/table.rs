@@ -3,7 +3,6 @@
 use std::ops::AddAssign;
 
 use base::ip::{Fragment, Header, Prefix, protocol};
-use serde::Serialize;
 
 use super::flow::Flow;
 use super::fragments::{Decided, Fragments};
@@ -35,27 +34,31 @@ pub struct Table {
     stats: Stats,
 }
 
-/// What a rule decided.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Counters {
-    /// Packets or connections.
-    pub hits: u64,
-    /// Octets of them.
-    pub octets: u64,
-    /// Of the hits, those that were blocked.
-    pub blocked: u64,
+base::counters! {
+    /// What a rule decided.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Counters {
+        /// Packets or connections.
+        pub hits: counter(packets);
+        /// Octets of them.
+        pub octets: counter(octets);
+        /// Of the hits, those that were blocked.
+        pub blocked: counter(packets);
+    }
 }
 
-/// What is counted beside the rules.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Stats {
-    /// Fragments whose first was not seen, or forgotten: the rules that might have their packet decided.
-    pub fragments_orphaned: u64,
-    /// Fragments dropped because they have octets of the headers that the first has (RFC 1858, RFC 5722).
-    pub fragments_overlapping: u64,
-    /// Packets and first fragments dropped because they end before their transport header does, or have too many
-    /// extension headers before it (RFC 1858, RFC 7112).
-    pub packets_headless: u64,
+base::counters! {
+    /// What is counted beside the rules.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Fragments whose first was not seen, or forgotten: the rules that might have their packet decided.
+        pub fragments_orphaned: counter(packets);
+        /// Fragments dropped because they have octets of the headers that the first has (RFC 1858, RFC 5722).
+        pub fragments_overlapping: counter(packets);
+        /// Packets and first fragments dropped because they end before their transport header does, or have too many
+        /// extension headers before it (RFC 1858, RFC 7112).
+        pub packets_headless: counter(packets);
+    }
 }
 
 /// What becomes of a flow, and by which rule.

@@ -1,210 +1,131 @@
 //! Counters of segmentation and reassembly.
 
-use serde::Serialize;
-
-/// Counters of a node since its start; the last fields are levels.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Stats {
-    /// Messages that programs handed in.
-    #[serde(flatten)]
-    pub messages: Messages,
-    /// What was sent.
-    #[serde(flatten)]
-    pub sent: Sent,
-    /// Answers to that.
-    #[serde(flatten)]
-    pub answered: Answered,
-    /// Segments and questions that arrived.
-    #[serde(flatten)]
-    pub received: Received,
-    /// What is there now.
-    #[serde(flatten)]
-    pub levels: Levels,
-}
-
-/// Messages that programs handed in.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Messages {
-    /// Messages taken.
-    #[serde(rename = "messages_taken")]
-    pub taken: u64,
-    /// Messages refused: no room.
-    #[serde(rename = "messages_full")]
-    pub full: u64,
-    /// Messages refused because of their content.
-    #[serde(rename = "messages_refused")]
-    pub refused: u64,
-    /// Destinations that have theirs.
-    #[serde(rename = "outcomes_delivered")]
-    pub delivered: u64,
-    /// Destinations for which the lifetime ended first.
-    #[serde(rename = "outcomes_expired")]
-    pub expired: u64,
-    /// Destinations that refused.
-    #[serde(rename = "outcomes_aborted")]
-    pub aborted: u64,
-    /// Destinations that lacked a segment to the end.
-    #[serde(rename = "outcomes_lost")]
-    pub lost: u64,
-    /// Destinations that did not answer.
-    #[serde(rename = "outcomes_silent")]
-    pub silent: u64,
-    /// Destinations of cancelled messages.
-    #[serde(rename = "outcomes_cancelled")]
-    pub cancelled: u64,
-    /// Destinations that were not asked for an acknowledgement.
-    #[serde(rename = "outcomes_sent")]
-    pub unacknowledged: u64,
-}
-
-/// What was sent.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Sent {
-    /// Segments sent for the first time.
-    #[serde(rename = "sent_segments")]
-    pub segments: u64,
-    /// Segments sent again.
-    #[serde(rename = "sent_again")]
-    pub again: u64,
-    /// Repairs.
-    #[serde(rename = "sent_repairs")]
-    pub repairs: u64,
-    /// Acknowledgement requests.
-    #[serde(rename = "sent_requests")]
-    pub requests: u64,
-    /// Answers: acknowledgements, aborts and confirmations.
-    #[serde(rename = "sent_answers")]
-    pub answers: u64,
-    /// Octets of all, without UDP and IP.
-    #[serde(rename = "sent_octets")]
-    pub octets: u64,
-    /// Silent destinations tried at once after a sign of life.
-    #[serde(rename = "sent_tried")]
-    pub tried: u64,
-    /// Timeouts.
-    #[serde(rename = "timeouts")]
-    pub timeouts: u64,
-    /// Answers that were not given: too many waited.
-    #[serde(rename = "answers_full")]
-    pub answers_full: u64,
-    /// Answers about unknown transfers withheld: too many in one second.
-    #[serde(rename = "answers_limited")]
-    pub answers_limited: u64,
-}
-
-/// Answers that arrived.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Answered {
-    /// Partial acknowledgements.
-    #[serde(rename = "answered_partial")]
-    pub partial: u64,
-    /// Complete acknowledgements.
-    #[serde(rename = "answered_complete")]
-    pub complete: u64,
-    /// Aborts of a destination.
-    #[serde(rename = "answered_abort")]
-    pub aborts: u64,
-    /// Answers dropped: the transfer is not known, or over.
-    #[serde(rename = "answered_unknown")]
-    pub unknown: u64,
-    /// Answers dropped: not from a destination, for other ports, or about what was never sent.
-    #[serde(rename = "answered_forged")]
-    pub forged: u64,
-    /// Destinations that had forgotten their segments.
-    #[serde(rename = "answered_forgotten")]
-    pub forgotten: u64,
-}
-
-/// Segments and questions that arrived.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Received {
-    /// Datagrams that are no PDU.
-    #[serde(rename = "received_malformed")]
-    pub malformed: u64,
-    /// Segments.
-    #[serde(rename = "received_segments")]
-    pub segments: u64,
-    /// Repairs.
-    #[serde(rename = "received_repairs")]
-    pub repairs: u64,
-    /// Segments that repairs gave.
-    #[serde(rename = "received_repaired")]
-    pub repaired: u64,
-    /// Repairs dropped: redundant, or coding is off.
-    #[serde(rename = "received_repairs_useless")]
-    pub repairs_useless: u64,
-    /// Messages delivered.
-    #[serde(rename = "received_messages")]
-    pub messages: u64,
-    /// Their octets.
-    #[serde(rename = "received_octets")]
-    pub octets: u64,
-    /// Segments that had come before.
-    #[serde(rename = "received_again")]
-    pub again: u64,
-    /// Segments of finished transfers.
-    #[serde(rename = "received_late")]
-    pub late: u64,
-    /// Segments dropped: they contradict earlier segments.
-    #[serde(rename = "received_odd")]
-    pub odd: u64,
-    /// Segments dropped: the transfer is not known.
-    #[serde(rename = "received_stray")]
-    pub stray: u64,
-    /// Segments dropped: the message is too long.
-    #[serde(rename = "received_too_large")]
-    pub too_large: u64,
-    /// Segments dropped: there is no room, and their own transfer would be the first to give way.
-    #[serde(rename = "received_full")]
-    pub full: u64,
-    /// Transfers given up for others: there was no room for all.
-    #[serde(rename = "received_evicted")]
-    pub evicted: u64,
-    /// Acknowledgement requests.
-    #[serde(rename = "received_requests")]
-    pub requests: u64,
-    /// Aborts of an originator.
-    #[serde(rename = "received_aborts")]
-    pub aborts: u64,
-    /// Transfers given up: no more segments came.
-    #[serde(rename = "received_given_up")]
-    pub given_up: u64,
-    /// Finished transfers forgotten before their time: there is no room.
-    #[serde(rename = "received_forgotten")]
-    pub forgotten: u64,
-}
-
-/// What is there now.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Levels {
-    /// Messages that wait to be sent.
-    #[serde(rename = "waiting")]
-    pub waiting: u64,
-    /// Their octets.
-    #[serde(rename = "waiting_octets")]
-    pub waiting_octets: u64,
-    /// Transfers that are being sent.
-    #[serde(rename = "transfers")]
-    pub transfers: u64,
-    /// Octets that are under way.
-    #[serde(rename = "in_flight")]
-    pub in_flight: u64,
-    /// Octets that may be.
-    #[serde(rename = "room")]
-    pub room: u64,
-    /// Transfers that are being received.
-    #[serde(rename = "reassemblies")]
-    pub reassemblies: u64,
-    /// Their octets.
-    #[serde(rename = "reassembly_octets")]
-    pub reassembly_octets: u64,
-    /// Finished transfers that are known.
-    #[serde(rename = "remembered")]
-    pub remembered: u64,
-    /// Destinations that are known.
-    #[serde(rename = "peers")]
-    pub peers: u64,
-    /// Answers that wait to be sent.
-    #[serde(rename = "answers_waiting")]
-    pub answers: u64,
+base::counters! {
+    /// Counters of a node since its start; the last fields are levels.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Messages that programs handed in.
+        pub messages: struct Messages {
+            /// Messages taken.
+            pub taken as "messages_taken": counter(messages);
+            /// Messages refused: no room.
+            pub full as "messages_full": counter(messages);
+            /// Messages refused because of their content.
+            pub refused as "messages_refused": counter(messages);
+            /// Destinations that have theirs.
+            pub delivered as "outcomes_delivered": counter(destinations);
+            /// Destinations for which the lifetime ended first.
+            pub expired as "outcomes_expired": counter(destinations);
+            /// Destinations that refused.
+            pub aborted as "outcomes_aborted": counter(destinations);
+            /// Destinations that lacked a segment to the end.
+            pub lost as "outcomes_lost": counter(destinations);
+            /// Destinations that did not answer.
+            pub silent as "outcomes_silent": counter(destinations);
+            /// Destinations of cancelled messages.
+            pub cancelled as "outcomes_cancelled": counter(destinations);
+            /// Destinations that were not asked for an acknowledgement.
+            pub unacknowledged as "outcomes_sent": counter(destinations);
+        }
+        /// What was sent.
+        pub sent: struct Sent {
+            /// Segments sent for the first time.
+            pub segments as "sent_segments": counter(segments);
+            /// Segments sent again.
+            pub again as "sent_again": counter(segments);
+            /// Repairs.
+            pub repairs as "sent_repairs": counter(repairs);
+            /// Acknowledgement requests.
+            pub requests as "sent_requests": counter(messages);
+            /// Answers: acknowledgements, aborts and confirmations.
+            pub answers as "sent_answers": counter(answers);
+            /// Octets of all, without UDP and IP.
+            pub octets as "sent_octets": counter(octets);
+            /// Silent destinations tried at once after a sign of life.
+            pub tried as "sent_tried": counter(destinations);
+            /// Timeouts.
+            pub timeouts: counter(times);
+            /// Answers that were not given: too many waited.
+            pub answers_full: counter(answers);
+            /// Answers about unknown transfers withheld: too many in one second.
+            pub answers_limited: counter(answers);
+        }
+        /// Answers to that.
+        pub answered: struct Answered {
+            /// Partial acknowledgements.
+            pub partial as "answered_partial": counter(messages);
+            /// Complete acknowledgements.
+            pub complete as "answered_complete": counter(messages);
+            /// Aborts of a destination.
+            pub aborts as "answered_abort": counter(aborts);
+            /// Answers dropped: the transfer is not known, or over.
+            pub unknown as "answered_unknown": counter(answers);
+            /// Answers dropped: not from a destination, for other ports, or about what was never sent.
+            pub forged as "answered_forged": counter(answers);
+            /// Destinations that had forgotten their segments.
+            pub forgotten as "answered_forgotten": counter(destinations);
+        }
+        /// Segments and questions that arrived.
+        pub received: struct Received {
+            /// Datagrams that are no PDU.
+            pub malformed as "received_malformed": counter(datagrams);
+            /// Segments.
+            pub segments as "received_segments": counter(segments);
+            /// Repairs.
+            pub repairs as "received_repairs": counter(repairs);
+            /// Segments that repairs gave.
+            pub repaired as "received_repaired": counter(segments);
+            /// Repairs dropped: redundant, or coding is off.
+            pub repairs_useless as "received_repairs_useless": counter(repairs);
+            /// Messages delivered.
+            pub messages as "received_messages": counter(messages);
+            /// Their octets.
+            pub octets as "received_octets": counter(octets);
+            /// Segments that had come before.
+            pub again as "received_again": counter(segments);
+            /// Segments of finished transfers.
+            pub late as "received_late": counter(segments);
+            /// Segments dropped: they contradict earlier segments.
+            pub odd as "received_odd": counter(segments);
+            /// Segments dropped: the transfer is not known.
+            pub stray as "received_stray": counter(segments);
+            /// Segments dropped: the message is too long.
+            pub too_large as "received_too_large": counter(segments);
+            /// Segments dropped: there is no room, and their own transfer would be the first to give way.
+            pub full as "received_full": counter(segments);
+            /// Transfers given up for others: there was no room for all.
+            pub evicted as "received_evicted": counter(transfers);
+            /// Acknowledgement requests.
+            pub requests as "received_requests": counter(messages);
+            /// Aborts of an originator.
+            pub aborts as "received_aborts": counter(aborts);
+            /// Transfers given up: no more segments came.
+            pub given_up as "received_given_up": counter(transfers);
+            /// Finished transfers forgotten before their time: there is no room.
+            pub forgotten as "received_forgotten": counter(transfers);
+        }
+        /// What is there now.
+        pub levels: struct Levels {
+            /// Messages that wait to be sent.
+            pub waiting: gauge(messages);
+            /// Their octets.
+            pub waiting_octets: gauge(octets);
+            /// Transfers that are being sent.
+            pub transfers: gauge(transfers);
+            /// Octets that are under way.
+            pub in_flight: gauge(octets);
+            /// Octets that may be.
+            pub room: gauge(octets);
+            /// Transfers that are being received.
+            pub reassemblies: gauge(transfers);
+            /// Their octets.
+            pub reassembly_octets: gauge(octets);
+            /// Finished transfers that are known.
+            pub remembered: gauge(transfers);
+            /// Destinations that are known.
+            pub peers: gauge(destinations);
+            /// Answers that wait to be sent.
+            pub answers as "answers_waiting": gauge(answers);
+        }
+    }
 }

@@ -172,41 +172,43 @@ impl Add for PortCounters {
     }
 }
 
-/// What happened to packets in a node's IP stack.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct NodeCounters {
-    /// Received from a link.
-    pub received: u64,
-    /// Passed on to a link.
-    pub forwarded: u64,
-    /// Given to this node itself.
-    pub delivered: u64,
-    /// Made by this node.
-    pub originated: u64,
-    /// ICMP errors sent.
-    pub errors_sent: u64,
-    /// ICMP errors understood.
-    pub errors_received: u64,
-    /// Dropped: no IP packet.
-    pub malformed: u64,
-    /// Dropped: wrong or damaged transport header.
-    pub malformed_transport: u64,
-    /// Dropped: no route.
-    pub no_route: u64,
-    /// Dropped: the hops were used up.
-    pub hops_exceeded: u64,
-    /// Dropped: too long for the link.
-    pub too_big: u64,
-    /// Dropped: fragments, which hosts here do not put together.
-    pub fragments: u64,
-    /// Dropped: nobody listens.
-    pub unwanted: u64,
-    /// Connections not made because there were too many, or one with the same ends.
-    pub connections_refused: u64,
-    /// Broadcasts for others, as their list said (RFC 1770).
-    pub not_listed: u64,
-    /// TCP connections refused because all passive opens of their port were taken.
-    pub passive_opens_missing: u64,
+base::counters! {
+    /// What happened to packets in a node's IP stack.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct NodeCounters {
+        /// Received from a link.
+        pub received: counter(packets);
+        /// Passed on to a link.
+        pub forwarded: counter(packets);
+        /// Given to this node itself.
+        pub delivered: counter(packets);
+        /// Made by this node.
+        pub originated: counter(packets);
+        /// ICMP errors sent.
+        pub errors_sent: counter(messages);
+        /// ICMP errors understood.
+        pub errors_received: counter(messages);
+        /// Dropped: no IP packet.
+        pub malformed: counter(packets);
+        /// Dropped: wrong or damaged transport header.
+        pub malformed_transport: counter(packets);
+        /// Dropped: no route.
+        pub no_route: counter(packets);
+        /// Dropped: the hops were used up.
+        pub hops_exceeded: counter(packets);
+        /// Dropped: too long for the link.
+        pub too_big: counter(packets);
+        /// Dropped: fragments, which hosts here do not put together.
+        pub fragments: counter(packets);
+        /// Dropped: nobody listens.
+        pub unwanted: counter(packets);
+        /// Connections not made because there were too many, or one with the same ends.
+        pub connections_refused: counter(connections);
+        /// Broadcasts for others, as their list said (RFC 1770).
+        pub not_listed: counter(packets);
+        /// TCP connections refused because all passive opens of their port were taken.
+        pub passive_opens_missing: counter(connections);
+    }
 }
 
 #[cfg(test)]

@@ -235,7 +235,7 @@ impl Router for Script {
         Vec::new()
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
+    fn counters(&self) -> Vec<(&'static base::counter::Counter, u64)> {
         Vec::new()
     }
 }

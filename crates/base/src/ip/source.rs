@@ -9,8 +9,6 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use serde::Serialize;
-
 /// Why the source address of a packet cannot be true.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum BadSource {
@@ -25,15 +23,17 @@ pub enum BadSource {
     NotTheirs,
 }
 
-/// Counters of packets dropped for their source address.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct BadSources {
-    /// Packets received and dropped: their source is an address of this host.
-    pub packets_from_self: u64,
-    /// Packets received and dropped: their source is behind another peer, node or router.
-    pub packets_disallowed: u64,
-    /// Packets received and dropped: their source is not the address of one host.
-    pub packets_not_unicast: u64,
+crate::counters! {
+    /// Counters of packets dropped for their source address.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct BadSources {
+        /// Packets received and dropped: their source is an address of this host.
+        pub packets_from_self: counter(packets);
+        /// Packets received and dropped: their source is behind another peer, node or router.
+        pub packets_disallowed: counter(packets);
+        /// Packets received and dropped: their source is not the address of one host.
+        pub packets_not_unicast: counter(packets);
+    }
 }
 
 impl BadSources {

@@ -46,15 +46,17 @@ pub enum Change {
     Up,
 }
 
-/// What is counted.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Stats {
-    /// Attempts to connect.
-    pub tried: u64,
-    /// Attempts that led to a connection.
-    pub connected: u64,
-    /// Connections lost.
-    pub lost: u64,
+base::counters! {
+    /// What is counted.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Attempts to connect.
+        pub tried as "connects_tried": counter(connections);
+        /// Attempts that led to a connection.
+        pub connected as "connects": counter(connections);
+        /// Connections lost.
+        pub lost as "connections_lost": counter(connections);
+    }
 }
 
 #[derive(Debug)]

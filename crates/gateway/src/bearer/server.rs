@@ -22,7 +22,6 @@ use hf::s5066::sis::ClientId;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{setsockopt, sockopt};
-use serde::Serialize;
 
 use super::allow::{Allow, Door, TurnedAway};
 
@@ -80,27 +79,29 @@ pub struct Server {
     stats: Stats,
 }
 
-/// What a server counts.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Stats {
-    /// Connections taken.
-    pub accepted: u64,
-    /// Connections closed at once: the core refused.
-    pub refused: u64,
-    /// Connections closed at once: they came from where nobody may come from.
-    pub strangers: u64,
-    /// Connections closed at once because their host already had the maximum number.
-    pub crowded: u64,
-    /// Connections that the core had closed.
-    pub closed: u64,
-    /// Connections ended by the client, or broken.
-    pub lost: u64,
-    /// Connections closed because the client did not read.
-    pub stalled: u64,
-    /// Octets received.
-    pub octets_in: u64,
-    /// Octets sent.
-    pub octets_out: u64,
+base::counters! {
+    /// What a server counts.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Connections taken.
+        pub accepted: counter(connections);
+        /// Connections closed at once: the core refused.
+        pub refused: counter(connections);
+        /// Connections closed at once: they came from where nobody may come from.
+        pub strangers: counter(connections);
+        /// Connections closed at once because their host already had the maximum number.
+        pub crowded: counter(connections);
+        /// Connections that the core had closed.
+        pub closed: counter(connections);
+        /// Connections ended by the client, or broken.
+        pub lost: counter(connections);
+        /// Connections closed because the client did not read.
+        pub stalled: counter(connections);
+        /// Octets received.
+        pub octets_in: counter(octets);
+        /// Octets sent.
+        pub octets_out: counter(octets);
+    }
 }
 
 #[derive(Debug)]

@@ -16,12 +16,12 @@ use base::ip::{BadSources, Header, Prefix, check_source};
 use base::time::Time;
 use caps::Capability;
 use host::netlink::Netlink;
-use host::{DeviceRoutes, Kept, Owner};
+use host::{DeviceRoutes, IN_CLEAR, Kept, Owner};
 use nix::poll::{PollFd, PollFlags};
 use serde::Serialize;
 use tracing::{debug, trace};
 
-use super::{Kind, Reload, Report, Service, Setup, entries};
+use super::{Kind, Reload, Report, Service, Setup, entries, of_counters};
 use crate::config::{self, Config};
 use crate::linux::device::{Device, Wanted};
 use crate::reactor::{Driver, has_input};
@@ -58,32 +58,39 @@ struct Tunnel {
     socket: sys::Gre,
 }
 
-#[derive(Default, Serialize)]
-struct Counters {
-    received: u64,
-    received_octets: u64,
-    sent: u64,
-    sent_octets: u64,
-    /// Packets of other tunnels between the two hosts, or of none.
-    dropped_key: u64,
-    dropped_checksum: u64,
-    /// Dropped: not a GRE packet, or no whole IP packet inside.
-    dropped_malformed: u64,
-    /// Dropped: neither IPv4 nor IPv6.
-    dropped_protocol: u64,
-    /// Dropped: an impossible source address.
-    #[serde(flatten)]
-    bad_sources: BadSources,
-    /// Dropped: the device did not take the packet.
-    dropped_device: u64,
-    /// Dropped: the network did not take the packet, as there was no way or no room.
-    dropped_unsent: u64,
-    /// ICMP errors received about packets that we sent.
-    errors_received: u64,
-    /// Routes that were put back.
-    routes_restored: u64,
-    /// Routes that stand aside because others' came.
-    routes_displaced: u64,
+base::counters! {
+    /// Counters of all tunnels.
+    #[derive(Default)]
+    struct Counters {
+        /// Packets taken out of GRE.
+        received: counter(packets);
+        /// Octets of these packets.
+        received_octets: counter(octets);
+        /// Packets sent in GRE.
+        sent: counter(packets);
+        /// Octets of these packets.
+        sent_octets: counter(octets);
+        /// Packets of other tunnels between the two hosts, or of none.
+        dropped_key: counter(packets);
+        /// Dropped: a wrong checksum.
+        dropped_checksum: counter(packets);
+        /// Dropped: not a GRE packet, or no whole IP packet inside.
+        dropped_malformed: counter(packets);
+        /// Dropped: neither IPv4 nor IPv6.
+        dropped_protocol: counter(packets);
+        /// Dropped: an impossible source address.
+        bad_sources: all BadSources;
+        /// Dropped: the device did not take the packet.
+        dropped_device: counter(packets);
+        /// Dropped: the network did not take the packet, as there was no way or no room.
+        dropped_unsent: counter(packets);
+        /// ICMP errors received about packets that we sent.
+        errors_received: counter(messages);
+        /// Routes that were put back.
+        routes_restored: counter(routes);
+        /// Routes that stand aside because others' came.
+        routes_displaced: counter(routes);
+    }
 }
 
 /// What an operator is told.
@@ -263,7 +270,7 @@ impl Service for Tunnels {
         let tunnels: Vec<_> = tunnels.collect();
         let faults = self.kept.faults();
         let mut counters = entries("gre_", &self.counters);
-        counters.push(("gre_packets_in_clear".to_owned(), self.kept.kept_out()));
+        counters.extend(of_counters("gre_", [(&IN_CLEAR, self.kept.kept_out())]));
         Report { faults, ..Report::new(counters, "gre", &tunnels) }
     }
 

@@ -19,7 +19,7 @@ use caps::Capability;
 use hf::ipclient::{Event, IpClient, Override};
 use hf::s5066::seal;
 use host::netlink::Netlink;
-use host::{DeviceRoutes, Kept, MARK, Owner};
+use host::{DeviceRoutes, IN_CLEAR, Kept, MARK, Owner};
 use nix::poll::{PollFd, PollFlags};
 use rules::{Options, Refusal, Verdict};
 use serde::Serialize;
@@ -27,7 +27,7 @@ use tracing::{debug, info, warn};
 
 use super::complaints::{Complaints, Subject};
 use super::rules::Rules;
-use super::{Kind, Reload, Report, Service, Setup, entries, seals, wall_clock};
+use super::{Kind, Reload, Report, Service, Setup, entries, of_counters, seals, wall_clock};
 use crate::bearer::Dial;
 use crate::bearer::dial::Change;
 use crate::config::{self, Config};
@@ -59,17 +59,23 @@ struct Client {
     complaints: Complaints,
 }
 
-#[derive(Default, Serialize)]
-struct Counters {
-    device_reads: u64,
-    device_writes: u64,
-    device_refused: u64,
-    /// Packets dropped: another service should have taken them before they got here.
-    packets_misplaced: u64,
-    /// Routes and rules that were put back.
-    routes_restored: u64,
-    /// Routes that stand aside because others' came.
-    routes_displaced: u64,
+base::counters! {
+    /// Counters of the device, its routes and its rules.
+    #[derive(Default)]
+    struct Counters {
+        /// Reads from the device.
+        device_reads: counter(reads);
+        /// Writes to the device.
+        device_writes: counter(writes);
+        /// Writes that the kernel refused.
+        device_refused: counter(writes);
+        /// Packets dropped: another service should have taken them before they got here.
+        packets_misplaced: counter(packets);
+        /// Routes and rules that were put back.
+        routes_restored: counter(routes);
+        /// Routes that stand aside because others' came.
+        routes_displaced: counter(routes);
+    }
 }
 
 /// Octets taken from the server, or a packet from the device, in one go.
@@ -329,12 +335,8 @@ impl Service for Client {
         let mut counters = entries("ipclient_", &self.counters);
         counters.extend(entries("ipclient_", &stats));
         counters.extend(entries("ipclient_sis_", of_server));
-        counters.extend([
-            ("ipclient_packets_in_clear".to_owned(), self.kept.kept_out()),
-            ("ipclient_connects_tried".to_owned(), dialled.tried),
-            ("ipclient_connects".to_owned(), dialled.connected),
-            ("ipclient_connections_lost".to_owned(), dialled.lost),
-        ]);
+        counters.extend(of_counters("ipclient_", [(&IN_CLEAR, self.kept.kept_out())]));
+        counters.extend(entries("ipclient_", &dialled));
         counters.extend(entries("rules_", &self.rules.stats()));
         let (rules, faults) = (self.rules.counters(), self.kept.faults());
         Report { rules, faults, ..Report::new(counters, "ipclient", &status) }

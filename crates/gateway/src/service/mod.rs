@@ -34,7 +34,7 @@ use crate::reactor::{Clock, Driver, Waker};
 
 pub use sar::untrusted as sar_untrusted;
 
-pub(crate) use report::{Entry, Report, Sample, entries, rounded};
+pub(crate) use report::{Entry, Report, Sample, entries, of_counters, rounded};
 
 /// All services, in the order in which they start.
 pub(crate) const SERVICES: [Kind; 8] = [

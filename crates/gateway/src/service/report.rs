@@ -1,11 +1,18 @@
 //! Reports of services to their supervisor, as values; the supervisor alone turns values into text.
 
+use base::counter::{self, Counter};
 use rules::Counters;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A counter's name and value.
-pub(crate) type Entry = (String, u64);
+/// A counter with its value.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Entry {
+    /// Its name with its service's prefix.
+    pub(crate) name: String,
+    pub(crate) counter: &'static Counter,
+    pub(crate) value: u64,
+}
 
 /// How a service is.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +33,7 @@ pub(crate) struct Report {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) name: String,
+    pub(crate) counter: &'static Counter,
     /// Which: a label and its value.
     pub(crate) of: (&'static str, String),
     pub(crate) value: f64,
@@ -38,11 +46,22 @@ impl Report {
     }
 }
 
-/// The whole-number fields of a set of counters, each named by a prefix and the field's name.
-pub(crate) fn entries(prefix: &str, stats: &impl Serialize) -> Vec<Entry> {
-    let Ok(Value::Object(fields)) = serde_json::to_value(stats) else { return Vec::new() };
-    let numbers = fields.into_iter().filter_map(|(name, value)| Some((name, value.as_u64()?)));
-    numbers.map(|(name, value)| (format!("{prefix}{name}"), value)).collect()
+/// A set of counters, each named by a prefix and its own name.
+pub(crate) fn entries(prefix: &str, stats: &impl counter::Counters) -> Vec<Entry> {
+    of_counters(prefix, counter::named(stats))
+}
+
+/// The same of counters that are listed already.
+pub(crate) fn of_counters(
+    prefix: &str,
+    counters: impl IntoIterator<Item = (&'static Counter, u64)>,
+) -> Vec<Entry> {
+    let entry = |(counter, value): (&'static Counter, u64)| Entry {
+        name: format!("{prefix}{}", counter.name),
+        counter,
+        value,
+    };
+    counters.into_iter().map(entry).collect()
 }
 
 /// A number with so many places behind the point; JSON knows none that is not finite.

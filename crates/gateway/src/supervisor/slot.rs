@@ -12,6 +12,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base::counter::Counter;
 use base::time::Time;
 use serde::Serialize;
 use tracing::info;
@@ -208,10 +209,13 @@ impl Status {
     /// The numbers of it.
     pub(super) fn samples(&self) -> [Sample; 2] {
         let is_up = f64::from(u8::from(self.state == State::Running));
-        let sample = |name: &str, value| {
-            let of = ("service", self.name.to_owned());
-            Sample { name: name.to_owned(), of, value }
+        let up = const { &Counter::gauge("service_up", "services", "Whether the service runs.") };
+        let restarts = const {
+            &Counter::counter("service_restarts", "times", "Times that the service was restarted.")
         };
-        [sample("service_up", is_up), sample("service_restarts", self.restarts as f64)]
+        [(up, is_up), (restarts, self.restarts as f64)].map(|(counter, value)| {
+            let of = ("service", self.name.to_owned());
+            Sample { name: counter.name.to_owned(), counter, of, value }
+        })
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use base::counter::{Counter, Measure};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::slot;
-use crate::service::{Report, Sample};
+use crate::service::{Entry, Report, Sample};
 
 /// How the gateway is.
 #[derive(Debug, Serialize)]
@@ -18,6 +19,9 @@ pub(super) struct Status {
     /// All counters, each by its name.
     #[serde(flatten)]
     counters: BTreeMap<String, u64>,
+    /// Their declarations.
+    #[serde(skip)]
+    declared: BTreeMap<String, &'static Counter>,
     /// What services say beyond that.
     #[serde(flatten)]
     more: BTreeMap<&'static str, Value>,
@@ -33,10 +37,14 @@ impl Status {
             services,
             faults: Vec::new(),
             counters: BTreeMap::new(),
+            declared: BTreeMap::new(),
             more: BTreeMap::new(),
         };
         for report in reports {
-            status.counters.extend(report.counters);
+            for Entry { name, counter, value } in report.counters {
+                status.declared.insert(name.clone(), counter);
+                status.counters.insert(name, value);
+            }
             status.more.extend(report.status);
             status.samples.extend(report.samples);
             status.faults.extend(report.faults);
@@ -62,13 +70,34 @@ impl Status {
     pub(super) fn to_metrics(&self) -> String {
         let mut text = String::new();
         for (name, value) in &self.counters {
+            if let Some(counter) = self.declared.get(name) {
+                declare(&mut text, name, counter);
+            }
             let _ = writeln!(text, "trackway_{name} {value}");
         }
-        for Sample { name, of: (label, which), value } in &self.samples {
-            let _ = writeln!(text, "trackway_{name}{{{label}={}}} {value}", quoted(which));
+        // All samples of a name stand behind one declaration.
+        let mut by_name: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+        for sample in &self.samples {
+            by_name.entry(&sample.name).or_default().push(sample);
+        }
+        for (name, samples) in by_name {
+            declare(&mut text, name, samples[0].counter);
+            for Sample { of: (label, which), value, .. } in samples {
+                let _ = writeln!(text, "trackway_{name}{{{label}={}}} {value}", quoted(which));
+            }
         }
         text
     }
+}
+
+/// What a number means, as Prometheus has it. Help has no line breaks, and backslashes are doubled.
+fn declare(text: &mut String, name: &str, counter: &Counter) {
+    let help = counter.help.replace('\\', "\\\\");
+    let measure = match counter.measure {
+        Measure::Counter => "counter",
+        Measure::Gauge => "gauge",
+    };
+    let _ = writeln!(text, "# HELP trackway_{name} {help}\n# TYPE trackway_{name} {measure}");
 }
 
 /// A text in quotes, as Prometheus has it.
@@ -88,12 +117,17 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::of_counters;
 
     #[test]
-    fn counters_stand_side_by_side_and_samples_have_labels() {
-        let mut report = Report::new(vec![("far_seen".to_owned(), 7)], "far", &["a", "b"]);
-        let of = ("peer", "a \"b\"\n".to_owned());
-        report.samples.push(Sample { name: "far_up".to_owned(), of, value: 1.0 });
+    fn the_metrics_say_what_each_number_means() {
+        let seen = const { &Counter::counter("seen", "packets", "Packets seen.") };
+        let up = const { &Counter::gauge("up", "links", "Whether it is up.") };
+        let mut report = Report::new(of_counters("far_", [(seen, 7)]), "far", &["a", "b"]);
+        for (peer, value) in [("a \"b\"\n", 1.0), ("c", 0.0)] {
+            let of = ("peer", peer.to_owned());
+            report.samples.push(Sample { name: "far_up".to_owned(), counter: up, of, value });
+        }
 
         let status = Status::new(Vec::new(), vec![report]);
 
@@ -101,7 +135,13 @@ mod tests {
             status.to_json(),
             "{\"services\":[],\"faults\":[],\"far_seen\":7,\"far\":[\"a\",\"b\"]}\n"
         );
-        let metrics = "trackway_far_seen 7\ntrackway_far_up{peer=\"a \\\"b\\\" \"} 1\n";
+        let metrics = "# HELP trackway_far_seen Packets seen.\n\
+                       # TYPE trackway_far_seen counter\n\
+                       trackway_far_seen 7\n\
+                       # HELP trackway_far_up Whether it is up.\n\
+                       # TYPE trackway_far_up gauge\n\
+                       trackway_far_up{peer=\"a \\\"b\\\" \"} 1\n\
+                       trackway_far_up{peer=\"c\"} 0\n";
         assert_eq!(status.to_metrics(), metrics);
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use base::counter::{Counter, named};
 use rules::Counters;
 use serde::{Deserialize, Serialize};
 
@@ -117,19 +118,18 @@ fn said(is_enabled: bool) -> &'static str {
     if is_enabled { "enabled" } else { "disabled" }
 }
 
-fn samples(status: &Status<'_>) -> [Sample; 4] {
+fn samples(status: &Status<'_>) -> Vec<Sample> {
     let Status { name, state, counted } = status;
-    let is_enabled = u64::from(*state == said(true));
-    [
-        ("rule_enabled", is_enabled),
-        ("rule_hits", counted.hits),
-        ("rule_octets", counted.octets),
-        ("rule_blocked", counted.blocked),
-    ]
-    .map(|(sample, value)| {
-        let of = ("rule", (*name).to_owned());
-        Sample { name: sample.to_owned(), of, value: value as f64 }
-    })
+    let enabled = const { &Counter::gauge("enabled", "rules", "Whether the rule acts.") };
+    let mut all = vec![(enabled, u64::from(*state == said(true)))];
+    all.extend(named(counted));
+    let sample = |(counter, value): (&'static Counter, u64)| Sample {
+        name: format!("rule_{}", counter.name),
+        counter,
+        of: ("rule", (*name).to_owned()),
+        value: value as f64,
+    };
+    all.into_iter().map(sample).collect()
 }
 
 #[cfg(test)]

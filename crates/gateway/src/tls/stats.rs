@@ -1,74 +1,64 @@
 //! Counters of TLS sessions.
 
-use serde::Serialize;
-
 use super::failure::Failure;
 
-/// Counters of a service's sessions.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Stats {
-    /// Sessions that began, on either side.
-    pub begun: u64,
-    /// Sessions whose handshake was completed.
-    pub established: u64,
-    /// Sessions that were cut off: TCP ended without `close_notify`.
-    pub cut: u64,
-    /// Sessions that failed for a certificate.
-    #[serde(flatten)]
-    pub certificates: CertificateFailures,
-    /// Sessions that failed for another reason.
-    #[serde(flatten)]
-    pub handshakes: HandshakeFailures,
-}
-
-/// Sessions that failed for a certificate of the other side.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct CertificateFailures {
-    /// Malformed, with a wrong signature, or an authority's own.
-    pub certificate_bad: u64,
-    /// Too old.
-    pub certificate_expired: u64,
-    /// Not shown.
-    pub certificate_missing: u64,
-    /// Not valid yet.
-    pub certificate_not_yet_valid: u64,
-    /// Of a client that no auth rule names.
-    pub certificate_unmatched: u64,
-    /// Issued by no trust anchor.
-    pub certificate_unknown_ca: u64,
-    /// Of another server.
-    pub certificate_wrong_name: u64,
-    /// For another use.
-    pub certificate_wrong_use: u64,
-}
-
-/// Sessions that failed for something else than a certificate.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct HandshakeFailures {
-    /// The server speaks another protocol than the client was given.
-    pub alpn_mismatch: u64,
-    /// The client offers no protocol that is allowed.
-    pub alpn_refused: u64,
-    /// TCP ended during the handshake.
-    pub ended_early: u64,
-    /// The far gateway's server name or protocol cannot be one.
-    pub invalid_name: u64,
-    /// No TLS at all.
-    pub not_tls: u64,
-    /// A message was too long.
-    pub oversized: u64,
-    /// The other side refused.
-    pub peer_refused: u64,
-    /// The handshake took too long.
-    pub timed_out: u64,
-    /// The Auth ID has no target.
-    pub unknown_auth_id: u64,
-    /// The client asked for a name that the certificate does not have.
-    pub unknown_name: u64,
-    /// Nothing in common.
-    pub unsupported: u64,
-    /// The other side broke the protocol.
-    pub violation: u64,
+base::counters! {
+    /// Counters of a service's sessions.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Sessions that began, on either side.
+        pub begun: counter(sessions);
+        /// Sessions whose handshake was completed.
+        pub established: counter(sessions);
+        /// Sessions that were cut off: TCP ended without `close_notify`.
+        pub cut: counter(sessions);
+        /// Sessions that failed for a certificate.
+        pub certificates: struct CertificateFailures {
+            /// Malformed, with a wrong signature, or an authority's own.
+            pub certificate_bad: counter(sessions);
+            /// Too old.
+            pub certificate_expired: counter(sessions);
+            /// Not shown.
+            pub certificate_missing: counter(sessions);
+            /// Not valid yet.
+            pub certificate_not_yet_valid: counter(sessions);
+            /// Of a client that no auth rule names.
+            pub certificate_unmatched: counter(clients);
+            /// Issued by no trust anchor.
+            pub certificate_unknown_ca: counter(sessions);
+            /// Of another server.
+            pub certificate_wrong_name: counter(sessions);
+            /// For another use.
+            pub certificate_wrong_use: counter(sessions);
+        }
+        /// Sessions that failed for another reason.
+        pub handshakes: struct HandshakeFailures {
+            /// The server speaks another protocol than the client was given.
+            pub alpn_mismatch: counter(clients);
+            /// The client offers no protocol that is allowed.
+            pub alpn_refused: counter(clients);
+            /// TCP ended during the handshake.
+            pub ended_early: counter(handshakes);
+            /// The far gateway's server name or protocol cannot be one.
+            pub invalid_name: counter(sessions);
+            /// No TLS at all.
+            pub not_tls: counter(sessions);
+            /// A message was too long.
+            pub oversized: counter(messages);
+            /// The other side refused.
+            pub peer_refused: counter(sessions);
+            /// The handshake took too long.
+            pub timed_out: counter(handshakes);
+            /// The Auth ID has no target.
+            pub unknown_auth_id: counter(sessions);
+            /// The client asked for a name that the certificate does not have.
+            pub unknown_name: counter(clients);
+            /// Nothing in common.
+            pub unsupported: counter(sessions);
+            /// The other side broke the protocol.
+            pub violation: counter(sessions);
+        }
+    }
 }
 
 impl Stats {

@@ -29,7 +29,6 @@ use base::ethernet::{Mac, NoMac};
 use base::rng::Rng;
 use base::time::{Time, earliest};
 use reception::{Arrivals, Departures};
-use serde::Serialize;
 use siphasher::sip::SipHasher24;
 
 use super::auth::End;
@@ -98,33 +97,35 @@ pub enum Event {
 /// A neighbour's place: the position of our interface, and the neighbour's hardware address there.
 pub type Place = (usize, Mac);
 
-/// Counters of hellos.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Stats {
-    /// Hellos sent.
-    pub hellos_sent: u64,
-    /// Hellos received.
-    pub hellos_received: u64,
-    /// ... of those, from gateways with another profile.
-    pub hellos_incompatible: u64,
-    /// ... of those, from gateways not on the list of neighbours.
-    pub hellos_unlisted: u64,
-    /// ... of those, from stations with an address that is bound to another.
-    pub hellos_misplaced: u64,
-    /// ... of those, from stations with an address of a neighbour that is up.
-    pub hellos_disputed: u64,
-    /// ... of those, repeated by another station than their sender.
-    pub hellos_relayed: u64,
-    /// ... of those, no newer than an earlier hello.
-    pub hellos_stale: u64,
-    /// ... of those, ignored because of too many neighbours.
-    pub hellos_full: u64,
-    /// Stations forgotten that were merely heard, because there were too many.
-    pub neighbours_evicted: u64,
-    /// Times a neighbour came up.
-    pub neighbours_up: u64,
-    /// Times a neighbour went down.
-    pub neighbours_down: u64,
+base::counters! {
+    /// Counters of hellos.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Hellos sent.
+        pub hellos_sent: counter(messages);
+        /// Hellos received.
+        pub hellos_received: counter(messages);
+        /// ... of those, from gateways with another profile.
+        pub hellos_incompatible: counter(messages);
+        /// ... of those, from gateways not on the list of neighbours.
+        pub hellos_unlisted: counter(messages);
+        /// ... of those, from stations with an address that is bound to another.
+        pub hellos_misplaced: counter(messages);
+        /// ... of those, from stations with an address of a neighbour that is up.
+        pub hellos_disputed: counter(messages);
+        /// ... of those, repeated by another station than their sender.
+        pub hellos_relayed: counter(messages);
+        /// ... of those, no newer than an earlier hello.
+        pub hellos_stale: counter(messages);
+        /// ... of those, ignored because of too many neighbours.
+        pub hellos_full: counter(messages);
+        /// Stations forgotten that were merely heard, because there were too many.
+        pub neighbours_evicted: counter(stations);
+        /// Times a neighbour came up.
+        pub neighbours_up: counter(neighbours);
+        /// Times a neighbour went down.
+        pub neighbours_down: counter(neighbours);
+    }
 }
 
 /// The gateways that are heard, on all interfaces.

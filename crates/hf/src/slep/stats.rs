@@ -1,159 +1,108 @@
 //! Counters of SLEP: streams, datagrams and U_PDUs.
 
-use serde::Serialize;
-
-/// Counters of a SLEP since it started; the last ones are levels.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Stats {
-    /// Streams.
-    #[serde(flatten)]
-    pub streams: Streams,
-    /// U_PDUs that the node was given.
-    #[serde(flatten)]
-    pub handed: Handed,
-    /// U_PDUs that the node delivered.
-    #[serde(flatten)]
-    pub received: Received,
-    /// Datagrams.
-    #[serde(flatten)]
-    pub datagrams: Datagrams,
-    /// Streams that are there.
-    #[serde(rename = "streams_live")]
-    pub live: u64,
-    /// Octets waiting to be sent or to be acknowledged by the other end.
-    #[serde(rename = "octets_unacknowledged")]
-    pub unacknowledged: u64,
-    /// Octets that arrived and were not read.
-    #[serde(rename = "octets_unread")]
-    pub unread: u64,
-    /// Octets with the node and not yet confirmed.
-    #[serde(rename = "octets_unconfirmed")]
-    pub unconfirmed: u64,
-    /// The window: most octets that may be with the node unconfirmed.
-    #[serde(rename = "octets_window")]
-    pub window: u64,
-}
-
-/// Streams.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Streams {
-    /// Streams opened here.
-    #[serde(rename = "streams_opened")]
-    pub opened: u64,
-    /// Streams taken from other nodes.
-    #[serde(rename = "streams_taken")]
-    pub taken: u64,
-    /// Streams that both ends finished.
-    #[serde(rename = "streams_finished")]
-    pub finished: u64,
-    /// Streams that the user reset.
-    #[serde(rename = "streams_cancelled")]
-    pub cancelled: u64,
-    /// Streams reset by the user before the node had been given anything: the other end was not told.
-    #[serde(rename = "streams_cancelled_unsent")]
-    pub cancelled_unsent: u64,
-    /// Streams that the other end reset, or does not know any more.
-    #[serde(rename = "streams_broken")]
-    pub broken: u64,
-    /// Streams given up because the other end did not answer.
-    #[serde(rename = "streams_unreachable")]
-    pub unreachable: u64,
-    /// Broken streams whose user did not read all data received before the break.
-    #[serde(rename = "streams_broken_unread")]
-    pub unread_at_break: u64,
-    /// Streams refused to the user or to another node: too many.
-    #[serde(rename = "streams_refused")]
-    pub refused: u64,
-    /// Octets taken from users.
-    #[serde(rename = "stream_octets_in")]
-    pub octets_in: u64,
-    /// Octets given to users.
-    #[serde(rename = "stream_octets_out")]
-    pub octets_out: u64,
-}
-
-/// Datagrams.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Datagrams {
-    /// Datagrams taken from users.
-    #[serde(rename = "datagrams_taken")]
-    pub taken: u64,
-    /// Datagrams refused to users: too long, too many, or reliable and to a group.
-    #[serde(rename = "datagrams_refused")]
-    pub refused: u64,
-    /// Datagrams taken from users and compressed.
-    #[serde(rename = "datagrams_coded")]
-    pub coded: u64,
-    /// Octets saved by compressing datagrams.
-    #[serde(rename = "datagram_octets_saved")]
-    pub saved: u64,
-    /// Datagrams handed to the node, each time counted.
-    #[serde(rename = "datagrams_handed")]
-    pub handed: u64,
-    /// Reliable datagrams repeated because nothing was heard of them.
-    #[serde(rename = "datagrams_repeated")]
-    pub repeated: u64,
-    /// Reliable datagrams that the other end has acknowledged.
-    #[serde(rename = "datagrams_delivered")]
-    pub delivered: u64,
-    /// Datagrams given up: too old.
-    #[serde(rename = "datagrams_expired")]
-    pub expired: u64,
-    /// Datagrams that arrived.
-    #[serde(rename = "datagrams_received")]
-    pub received: u64,
-    /// Reliable datagrams that had come before.
-    #[serde(rename = "datagrams_again")]
-    pub received_again: u64,
-    /// Datagrams dropped that arrived: the user takes none.
-    #[serde(rename = "datagrams_full")]
-    pub received_full: u64,
-}
-
-/// U_PDUs that the node was given.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Handed {
-    /// U_PDUs handed to the node.
-    #[serde(rename = "handed")]
-    pub u_pdus: u64,
-    /// Octets of the U_PDUs handed to the node.
-    #[serde(rename = "octets_handed")]
-    pub octets: u64,
-    /// Parts of streams among them.
-    #[serde(rename = "parts_handed")]
-    pub parts: u64,
-    /// Parts sent again although the node had confirmed them.
-    pub parts_repaired: u64,
-    /// U_PDUs confirmed by the other node.
-    pub confirmed: u64,
-    /// U_PDUs that the node gave back.
-    pub rejected: u64,
-    /// U_PDUs whose fate is not known: the client was unbound or the connection lost first.
-    pub forsaken: u64,
-    /// Questions to other nodes about what they have received.
-    pub asked: u64,
-    /// Times that the client was bound.
-    pub binds: u64,
-    /// Answers to unknown streams that were not given: too many.
-    pub unanswered: u64,
-}
-
-/// U_PDUs that the node delivered.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Received {
-    /// U_PDUs received.
-    #[serde(rename = "received")]
-    pub u_pdus: u64,
-    /// U_PDUs that are no valid PDUs of SLEP.
-    pub received_malformed: u64,
-    /// U_PDUs dropped: from one node more than can be remembered.
-    pub received_stranger: u64,
-    /// Parts that had come before.
-    pub parts_again: u64,
-    /// Parts dropped: there was no room. They will be sent again.
-    pub parts_full: u64,
-    /// Parts dropped: not allowed, or of a stream of an earlier process.
-    pub parts_stray: u64,
-    /// Parts dropped: the first of their stream did not come in time, or too many waited for it.
-    pub parts_early: u64,
+base::counters! {
+    /// Counters of a SLEP since it started; the last ones are levels.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Streams.
+        pub streams: struct Streams {
+            /// Streams opened here.
+            pub opened as "streams_opened": counter(streams);
+            /// Streams taken from other nodes.
+            pub taken as "streams_taken": counter(streams);
+            /// Streams that both ends finished.
+            pub finished as "streams_finished": counter(streams);
+            /// Streams that the user reset.
+            pub cancelled as "streams_cancelled": counter(streams);
+            /// Streams reset by the user before the node had been given anything: the other end was not told.
+            pub cancelled_unsent as "streams_cancelled_unsent": counter(streams);
+            /// Streams that the other end reset, or does not know any more.
+            pub broken as "streams_broken": counter(streams);
+            /// Streams given up because the other end did not answer.
+            pub unreachable as "streams_unreachable": counter(streams);
+            /// Broken streams whose user did not read all data received before the break.
+            pub unread_at_break as "streams_broken_unread": counter(streams);
+            /// Streams refused to the user or to another node: too many.
+            pub refused as "streams_refused": counter(streams);
+            /// Octets taken from users.
+            pub octets_in as "stream_octets_in": counter(octets);
+            /// Octets given to users.
+            pub octets_out as "stream_octets_out": counter(octets);
+        }
+        /// U_PDUs that the node was given.
+        pub handed: struct Handed {
+            /// U_PDUs handed to the node.
+            pub u_pdus as "handed": counter(u_pdus);
+            /// Octets of the U_PDUs handed to the node.
+            pub octets as "octets_handed": counter(octets);
+            /// Parts of streams among them.
+            pub parts as "parts_handed": counter(parts);
+            /// Parts sent again although the node had confirmed them.
+            pub parts_repaired: counter(parts);
+            /// U_PDUs confirmed by the other node.
+            pub confirmed: counter(u_pdus);
+            /// U_PDUs that the node gave back.
+            pub rejected: counter(u_pdus);
+            /// U_PDUs whose fate is not known: the client was unbound or the connection lost first.
+            pub forsaken: counter(u_pdus);
+            /// Questions to other nodes about what they have received.
+            pub asked: counter(times);
+            /// Times that the client was bound.
+            pub binds: counter(times);
+            /// Answers to unknown streams that were not given: too many.
+            pub unanswered: counter(times);
+        }
+        /// U_PDUs that the node delivered.
+        pub received: struct Received {
+            /// U_PDUs received.
+            pub u_pdus as "received": counter(u_pdus);
+            /// U_PDUs that are no valid PDUs of SLEP.
+            pub received_malformed: counter(u_pdus);
+            /// U_PDUs dropped: from one node more than can be remembered.
+            pub received_stranger: counter(u_pdus);
+            /// Parts that had come before.
+            pub parts_again: counter(parts);
+            /// Parts dropped: there was no room. They will be sent again.
+            pub parts_full: counter(parts);
+            /// Parts dropped: not allowed, or of a stream of an earlier process.
+            pub parts_stray: counter(parts);
+            /// Parts dropped: the first of their stream did not come in time, or too many waited for it.
+            pub parts_early: counter(parts);
+        }
+        /// Datagrams.
+        pub datagrams: struct Datagrams {
+            /// Datagrams taken from users.
+            pub taken as "datagrams_taken": counter(datagrams);
+            /// Datagrams refused to users: too long, too many, or reliable and to a group.
+            pub refused as "datagrams_refused": counter(datagrams);
+            /// Datagrams taken from users and compressed.
+            pub coded as "datagrams_coded": counter(datagrams);
+            /// Octets saved by compressing datagrams.
+            pub saved as "datagram_octets_saved": counter(octets);
+            /// Datagrams handed to the node, each time counted.
+            pub handed as "datagrams_handed": counter(datagrams);
+            /// Reliable datagrams repeated because nothing was heard of them.
+            pub repeated as "datagrams_repeated": counter(datagrams);
+            /// Reliable datagrams that the other end has acknowledged.
+            pub delivered as "datagrams_delivered": counter(datagrams);
+            /// Datagrams given up: too old.
+            pub expired as "datagrams_expired": counter(datagrams);
+            /// Datagrams that arrived.
+            pub received as "datagrams_received": counter(datagrams);
+            /// Reliable datagrams that had come before.
+            pub received_again as "datagrams_again": counter(datagrams);
+            /// Datagrams dropped that arrived: the user takes none.
+            pub received_full as "datagrams_full": counter(datagrams);
+        }
+        /// Streams that are there.
+        pub live as "streams_live": gauge(streams);
+        /// Octets waiting to be sent or to be acknowledged by the other end.
+        pub unacknowledged as "octets_unacknowledged": gauge(octets);
+        /// Octets that arrived and were not read.
+        pub unread as "octets_unread": gauge(octets);
+        /// Octets with the node and not yet confirmed.
+        pub unconfirmed as "octets_unconfirmed": gauge(octets);
+        /// The window: most octets that may be with the node unconfirmed.
+        pub window as "octets_window": gauge(octets);
+    }
 }

@@ -172,7 +172,7 @@ impl Bulk {
         let rate = f64::from(self.waveform.bits_per_s());
         let time = until.at.since(from.at).as_secs_f64();
         let share = |octets: u64| octets as f64 * 8.0 / rate / time;
-        let on = Duration::from_nanos(until.stats.keyed_nanos - from.stats.keyed_nanos);
+        let on = until.stats.keyed - from.stats.keyed;
         let turns = until.stats.transmissions - from.stats.transmissions;
         let blocks = on.as_secs_f64() - self.waveform.preamble().as_secs_f64() * turns as f64;
         let octets = |stats: &Stats| {

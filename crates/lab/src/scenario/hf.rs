@@ -236,7 +236,7 @@ impl HfReport {
             address: stack.address().to_string(),
             waveform: stack.waveform().to_string(),
             transmissions: stats.transmissions,
-            keyed_s: stats.keyed_nanos as f64 / 1e9,
+            keyed_s: stats.keyed.as_nanos() as f64 / 1e9,
             data_octets: stats.sent.data.octets,
             repeat_octets: stats.sent.repeat.octets,
             ack_octets: stats.sent.ack.octets,

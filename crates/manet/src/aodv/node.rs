@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use base::budget::Budget;
+use base::counter::{Counter as Counted, named};
 use base::ip::Prefix;
 use base::rng::Rng;
 use base::serial::{is_after, is_near, low32, replaces};
@@ -553,8 +554,8 @@ impl Router for Aodv {
         given.map(|(&destination, &route)| (Prefix::host(destination.into()), route)).collect()
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.stats.named()
+    fn counters(&self) -> Vec<(&'static Counted, u64)> {
+        named(&self.stats)
     }
 }
 

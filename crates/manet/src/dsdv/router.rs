@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use base::counter::{Counter as Counted, named};
 use base::ip::Prefix;
 use base::rng::Rng;
 use base::serial;
@@ -336,8 +337,8 @@ impl Router for Dsdv {
         self.table.routes()
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.stats.named()
+    fn counters(&self) -> Vec<(&'static Counted, u64)> {
+        named(&self.stats)
     }
 }
 

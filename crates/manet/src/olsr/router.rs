@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::counter::{Counter as Counted, named};
 use base::ip::Prefix;
 use base::rng::Rng;
 use base::serial::low16;
@@ -265,8 +266,8 @@ impl Router for Olsr {
         self.routes.iter().map(|(prefix, route)| (*prefix, *route)).collect()
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.stats.named()
+    fn counters(&self) -> Vec<(&'static Counted, u64)> {
+        named(&self.stats)
     }
 }
 

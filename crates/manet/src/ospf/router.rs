@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use base::counter::{Counter as Counted, named};
 use base::ip::{Prefix, V4_HEADER};
 use base::rng::Rng;
 use base::time::{Time, earliest};
@@ -293,8 +294,8 @@ impl Router for Ospf {
         self.routes.iter().map(|(prefix, route)| (*prefix, *route)).collect()
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.stats.named()
+    fn counters(&self) -> Vec<(&'static Counted, u64)> {
+        named(&self.stats)
     }
 }
 

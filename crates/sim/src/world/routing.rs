@@ -55,7 +55,8 @@ impl World {
     /// The counters of the node's routing protocol, by name.
     #[must_use]
     pub fn routing_protocol_counters(&self, node: NodeId) -> Vec<(&'static str, u64)> {
-        self.routing(node).map_or_else(Vec::new, |routing| routing.router().counters())
+        let counted = self.routing(node).map(|routing| routing.router().counters());
+        counted.unwrap_or_default().into_iter().map(|(it, count)| (it.name, count)).collect()
     }
 
     /// Counters of the node's support for its routing protocol.

@@ -1,7 +1,5 @@
 //! What is counted.
 
-use serde::Serialize;
-
 /// Why a datagram was dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Dropped {
@@ -27,35 +25,37 @@ pub enum Dropped {
     UnknownKey,
 }
 
-/// Dropped datagrams by reason, and other counters that belong to no peer.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Totals {
-    /// Calls for which there was no time.
-    pub busy: u64,
-    /// Sealed under keys that are too old.
-    pub expired: u64,
-    /// Not sealed with the session's key.
-    pub forged: u64,
-    /// Not datagrams of ours.
-    pub malformed: u64,
-    /// Calls and answers of those who do not know our public key.
-    pub not_for_us: u64,
-    /// Numbers that had come.
-    pub replayed: u64,
-    /// Calls with an old timestamp.
-    pub stale: u64,
-    /// Numbers too far behind.
-    pub too_old: u64,
-    /// Datagrams of sessions that do not exist.
-    pub unknown: u64,
-    /// Calls of unknown keys.
-    pub unknown_key: u64,
-    /// Cookies sent.
-    pub cookies: u64,
-    /// Times that this machine may have been copied: all sessions were ended.
-    pub copies: u64,
-    /// Datagrams and events for which there was no room.
-    pub overflow: u64,
+base::counters! {
+    /// Dropped datagrams by reason, and other counters that belong to no peer.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Totals {
+        /// Calls for which there was no time.
+        pub busy: counter(calls);
+        /// Sealed under keys that are too old.
+        pub expired: counter(times);
+        /// Not sealed with the session's key.
+        pub forged: counter(sessions);
+        /// Not datagrams of ours.
+        pub malformed: counter(datagrams);
+        /// Calls and answers of those who do not know our public key.
+        pub not_for_us: counter(calls);
+        /// Numbers that had come.
+        pub replayed: counter(numbers);
+        /// Calls with an old timestamp.
+        pub stale: counter(calls);
+        /// Numbers too far behind.
+        pub too_old: counter(numbers);
+        /// Datagrams of sessions that do not exist.
+        pub unknown: counter(datagrams);
+        /// Calls of unknown keys.
+        pub unknown_key: counter(calls);
+        /// Cookies sent.
+        pub cookies: counter(cookies);
+        /// Times that this machine may have been copied: all sessions were ended.
+        pub copies: counter(times);
+        /// Datagrams and events for which there was no room.
+        pub overflow: counter(datagrams);
+    }
 }
 
 impl Totals {
@@ -92,47 +92,49 @@ impl Totals {
     }
 }
 
-/// Counters of one peer.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Stats {
-    /// Calls sent, repeated ones too.
-    pub calls_sent: u64,
-    /// Calls sent from a fresh port.
-    pub calls_fresh: u64,
-    /// Answers of the peer that agreed on keys.
-    pub answers_received: u64,
-    /// Answers of the peer that could not be read: another preshared key, or not the peer's.
-    pub bad_answers: u64,
-    /// Answers of the peer that it has heard a later time of us before: a clock went back.
-    pub answers_stale: u64,
-    /// Answers in which the peer says it is busy.
-    pub cookies_received: u64,
-    /// Calls of the peer, each counted once.
-    pub calls_received: u64,
-    /// Repeated calls of the peer.
-    pub calls_repeated: u64,
-    /// Calls of the peer that were answered, repeated ones too.
-    pub calls_answered: u64,
-    /// Calls of the peer that say an earlier time than one before: replayed, or a clock went back.
-    pub calls_stale: u64,
-    /// Calls of the peer that were too many.
-    pub calls_busy: u64,
-    /// Answers to the peer of which nothing came before it called anew.
-    pub answers_unconfirmed: u64,
-    /// Sessions begun.
-    pub sessions: u64,
-    /// Times that the peer was found to have started anew, the first included.
-    pub incarnations: u64,
-    /// Times that its address changed.
-    pub moves: u64,
-    /// Addresses from which the peer was heard and at which we asked for it.
-    pub moves_checked: u64,
-    /// Addresses from which the peer was heard and at which we did not ask: there were too many.
-    pub moves_unchecked: u64,
-    /// Keepalives sent.
-    pub keepalives: u64,
-    /// Times that calls stayed unanswered for too long.
-    pub gave_up: u64,
-    /// Times that the last keys became too old.
-    pub expired: u64,
+base::counters! {
+    /// Counters of one peer.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Calls sent, repeated ones too.
+        pub calls_sent: counter(calls);
+        /// Calls sent from a fresh port.
+        pub calls_fresh: counter(calls);
+        /// Answers of the peer that agreed on keys.
+        pub answers_received: counter(answers);
+        /// Answers of the peer that could not be read: another preshared key, or not the peer's.
+        pub bad_answers: counter(answers);
+        /// Answers of the peer that it has heard a later time of us before: a clock went back.
+        pub answers_stale: counter(answers);
+        /// Answers in which the peer says it is busy.
+        pub cookies_received: counter(answers);
+        /// Calls of the peer, each counted once.
+        pub calls_received: counter(calls);
+        /// Repeated calls of the peer.
+        pub calls_repeated: counter(calls);
+        /// Calls of the peer that were answered, repeated ones too.
+        pub calls_answered: counter(calls);
+        /// Calls of the peer that say an earlier time than one before: replayed, or a clock went back.
+        pub calls_stale: counter(calls);
+        /// Calls of the peer that were too many.
+        pub calls_busy: counter(calls);
+        /// Answers to the peer of which nothing came before it called anew.
+        pub answers_unconfirmed: counter(answers);
+        /// Sessions begun.
+        pub sessions: counter(sessions);
+        /// Times that the peer was found to have started anew, the first included.
+        pub incarnations: counter(times);
+        /// Times that its address changed.
+        pub moves: counter(moves);
+        /// Addresses from which the peer was heard and at which we asked for it.
+        pub moves_checked: counter(addresses);
+        /// Addresses from which the peer was heard and at which we did not ask: there were too many.
+        pub moves_unchecked: counter(addresses);
+        /// Keepalives sent.
+        pub keepalives: counter(messages);
+        /// Times that calls stayed unanswered for too long.
+        pub gave_up: counter(times);
+        /// Times that the last keys became too old.
+        pub expired: counter(times);
+    }
 }

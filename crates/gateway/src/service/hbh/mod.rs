@@ -39,7 +39,7 @@ use base::ip::icmp;
 use base::rng::Rng;
 use base::time::{Time, earliest};
 use caps::Capability;
-use counters::Counters;
+use counters::{Counters, Levels};
 use guard::Guard;
 use hbh::neighbours::{self, Neighbours};
 use hbh::orphans::Orphans;
@@ -272,13 +272,13 @@ impl Service for Hbh {
         let mut counters = entries("", &self.counters);
         counters.extend(entries("", &self.neighbours.stats()));
         counters.extend(entries("hbh_", &self.relay.stats()));
-        let levels = [
-            ("neighbours", self.neighbours.peers().count() as u64),
-            ("routes_asked", self.routes.asked),
-            ("packets_waiting", self.orphans.waiting() as u64),
-            ("segments_kept", self.orphans.kept() as u64),
-        ];
-        counters.extend(levels.map(|(name, value)| (name.to_owned(), value)));
+        let levels = Levels {
+            neighbours: self.neighbours.peers().count(),
+            routes_asked: self.routes.asked,
+            packets_waiting: self.orphans.waiting(),
+            segments_kept: self.orphans.kept(),
+        };
+        counters.extend(entries("", &levels));
         let absent: Vec<_> = self.ports.absent().into_iter().map(|(_, name)| name).collect();
         let state = match &absent[..] {
             [] => "ready".to_owned(),

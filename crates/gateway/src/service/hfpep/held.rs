@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use base::counter::Counters as Counted;
 use base::ip::icmp::Error;
 use base::time::Time;
 use hf::hfpep::{SessionId, has_share};
 use hf::slep::Reason;
-use serde::Serialize;
 
 use super::fast::LinkId;
 use crate::linux::divert::{Denial, Syn};
@@ -78,23 +78,25 @@ pub(super) enum Next {
     Nothing,
 }
 
-#[derive(Debug, Default, Serialize)]
-struct Counters {
-    /// SYNs held for which the far end was asked.
-    handshakes_asked: u64,
-    /// Handshakes accepted by the target.
-    handshakes_confirmed: u64,
-    /// Handshakes refused: by the target, on the way there, or by the far end's rules.
-    handshakes_refused: u64,
-    /// Handshakes without an answer to the client: the target was silent, or the client gave up.
-    handshakes_unanswered: u64,
-    /// Handshakes accepted by the target, but not completed by the client.
-    handshakes_abandoned: u64,
-    /// SYNs that came again.
-    syns_repeated: u64,
-    /// SYNs that nobody was asked for: no room, their client's address had its share, or they could not be
-    /// read.
-    syns_dropped: u64,
+base::counters! {
+    /// Counters of handshakes that wait for the far end.
+    #[derive(Debug, Default)]
+    struct Counters {
+        /// SYNs held for which the far end was asked.
+        handshakes_asked: counter(packets);
+        /// Handshakes accepted by the target.
+        handshakes_confirmed: counter(handshakes);
+        /// Handshakes refused: by the target, on the way there, or by the far end's rules.
+        handshakes_refused: counter(handshakes);
+        /// Handshakes without an answer to the client: the target was silent, or the client gave up.
+        handshakes_unanswered: counter(handshakes);
+        /// Handshakes accepted by the target, but not completed by the client.
+        handshakes_abandoned: counter(handshakes);
+        /// SYNs that came again.
+        syns_repeated: counter(packets);
+        /// SYNs that nobody was asked for: no room, their client's address had its share, or they could not be read.
+        syns_dropped: counter(packets);
+    }
 }
 
 impl Held {
@@ -248,7 +250,7 @@ impl Held {
         self.asked.len()
     }
 
-    pub(super) fn counters(&self) -> &impl Serialize {
+    pub(super) fn counters(&self) -> &impl Counted {
         &self.counters
     }
 }

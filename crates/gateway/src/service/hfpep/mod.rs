@@ -36,6 +36,7 @@ use std::os::fd::AsFd as _;
 
 use admission::Admission;
 use anyhow::Context as _;
+use base::counter::Counter;
 use base::rng::Rng;
 use base::time::{Time, earliest};
 use caps::Capability;
@@ -52,7 +53,6 @@ use lobby::Lobby;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::epoll::EpollFlags;
 use partings::{LOOK, Partings};
-use serde::Serialize;
 use slack::Slack;
 use status::Status;
 use targets::Targets;
@@ -63,7 +63,7 @@ use wire::Heard;
 
 use super::complaints::{Complaints, Subject};
 use super::rules::Rules;
-use super::{Kind, Reload, Report, Service, Setup, entries, seals, wall_clock};
+use super::{Kind, Reload, Report, Service, Setup, entries, of_counters, seals, wall_clock};
 use crate::bearer::Dial;
 use crate::config::{self, Config};
 use crate::ends::End;
@@ -117,11 +117,15 @@ struct Pep {
     complaints: Complaints,
 }
 
-#[derive(Default, Serialize)]
-struct Counters {
-    connections_accepted: u64,
-    /// Connections reset at once: a rule, no peer, or no room.
-    connections_refused: u64,
+base::counters! {
+    /// Counters of connections of clients.
+    #[derive(Default)]
+    struct Counters {
+        /// Connections of clients accepted.
+        connections_accepted: counter(connections);
+        /// Connections reset at once: a rule, no peer, or no room.
+        connections_refused: counter(connections);
+    }
 }
 
 impl Pep {
@@ -626,14 +630,17 @@ impl Service for Pep {
         counters.extend(entries("slep_", &self.pep.slep().stats()));
         counters.extend(entries("slep_sis_", self.pep.slep().client_stats()));
         if let Some(dialled) = self.dial.as_ref().map(Dial::stats) {
-            counters.extend([
-                ("hfpep_connects_tried".to_owned(), dialled.tried),
-                ("hfpep_connects".to_owned(), dialled.connected),
-                ("hfpep_connections_lost".to_owned(), dialled.lost),
-            ]);
+            counters.extend(entries("hfpep_", &dialled));
         }
         let turned_away = self.entry.turned_away() + self.fast.turned_away();
-        counters.push(("hfpep_connections_without_descriptor".to_owned(), turned_away));
+        let without_descriptor = const {
+            &Counter::counter(
+                "connections_without_descriptor",
+                "connections",
+                "Connections turned away: no descriptor was left.",
+            )
+        };
+        counters.extend(of_counters("hfpep_", [(without_descriptor, turned_away)]));
         let mut rules = self.rules.counters();
         rules.extend(self.entry.blocked());
         let faults = self.entry.faults();

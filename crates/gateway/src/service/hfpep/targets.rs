@@ -3,10 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 
+use base::counter::Counters as Counted;
 use base::time::Time;
 use hf::hfpep::{Opening, Target};
 use hf::slep::Reason;
-use serde::Serialize;
 use tracing::{debug, warn};
 
 use super::admission::Admission;
@@ -26,15 +26,19 @@ pub(super) struct Targets {
     counters: Counters,
 }
 
-#[derive(Default, Serialize)]
-struct Counters {
-    connections_made: u64,
-    /// Targets that could not be connected to.
-    targets_failed: u64,
-    /// Connections that others ask for, to targets unknown to this gateway.
-    targets_unknown: u64,
-    /// Connections, and flows of UDP, that others ask for and must not have.
-    targets_forbidden: u64,
+base::counters! {
+    /// Counters of connections to targets.
+    #[derive(Default)]
+    struct Counters {
+        /// Connections made to targets.
+        connections_made: counter(connections);
+        /// Targets that could not be connected to.
+        targets_failed: counter(connections);
+        /// Connections that others ask for, to targets unknown to this gateway.
+        targets_unknown: counter(connections);
+        /// Connections, and flows of UDP, that others ask for and must not have.
+        targets_forbidden: counter(connections);
+    }
 }
 
 impl Targets {
@@ -120,7 +124,7 @@ impl Targets {
         }
     }
 
-    pub(super) fn counters(&self) -> &impl Serialize {
+    pub(super) fn counters(&self) -> &impl Counted {
         &self.counters
     }
 }

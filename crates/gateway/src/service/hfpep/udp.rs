@@ -11,6 +11,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
+use base::counter::Counters as Counted;
 use base::time::Time;
 use hf::hfpep::Target;
 use hf::hfpep::flows::wire::Opening;
@@ -19,7 +20,6 @@ use hf::s5066::Address;
 use hf::slep::{Delivery, Reason};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use rules::{Service, Verdict};
-use serde::Serialize;
 use tracing::debug;
 
 use super::Pep;
@@ -73,16 +73,19 @@ struct Socket {
     borrows: Option<(SocketAddr, SocketAddr)>,
 }
 
-#[derive(Debug, Default, Serialize)]
-struct Counters {
-    /// Datagrams of clients dropped: a rule.
-    udp_refused: u64,
-    /// Answers that could not be given to their client.
-    udp_clients_failed: u64,
-    /// Datagrams that a target did not take, and reports of a target that nobody listens there.
-    udp_targets_failed: u64,
-    /// Flows of other nodes without a socket: no descriptor, or no way to the target.
-    udp_sockets_failed: u64,
+base::counters! {
+    /// Counters of datagrams of UDP.
+    #[derive(Debug, Default)]
+    struct Counters {
+        /// Datagrams of clients dropped: a rule.
+        udp_refused: counter(datagrams);
+        /// Answers that could not be given to their client.
+        udp_clients_failed: counter(answers);
+        /// Datagrams that a target did not take, and reports of a target that nobody listens there.
+        udp_targets_failed: counter(datagrams);
+        /// Flows of other nodes without a socket: no descriptor, or no way to the target.
+        udp_sockets_failed: counter(flows);
+    }
 }
 
 /// Who is ready.
@@ -143,7 +146,7 @@ impl Udp {
         });
     }
 
-    pub(super) fn counters(&self) -> &impl Serialize {
+    pub(super) fn counters(&self) -> &impl Counted {
         &self.counters
     }
 

@@ -11,6 +11,7 @@ use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
 use base::budget::Budget;
+use base::counter::Counter;
 use base::ip::{Header, Prefix, icmp, minimal};
 use base::time::{Time, earliest};
 use host::fib::{Fib, Hop, Target};
@@ -20,7 +21,6 @@ use host::settings::Settings;
 use manet::waiting::{self, Waiting};
 use manet::{Neighbour, Passage};
 use nix::poll::{PollFd, PollFlags};
-use serde::Serialize;
 use tracing::{debug, trace, warn};
 
 use super::inlet::Inlet;
@@ -35,7 +35,7 @@ use crate::linux::device::{Device, Wanted};
 use crate::linux::firewall::MARK;
 use crate::reactor::has_input;
 use crate::service::complaints::Subject;
-use crate::service::entries;
+use crate::service::{entries, of_counters};
 use crate::sys::{Raw, Tap};
 
 /// The mark of packets released after waiting, so that they do not wait again. It differs from the mark of HBH's
@@ -70,32 +70,37 @@ pub(super) struct Demand {
     packet: Vec<u8>,
 }
 
-#[derive(Default, Serialize)]
-struct Counters {
-    /// Packets without a route, from the kernel.
-    demands: u64,
-    /// Of those, packets of others: their way here is broken.
-    demands_in_transit: u64,
-    /// Dropped: no IPv4, or to nobody in particular.
-    demands_malformed: u64,
-    /// Packets that had waited, and were sent.
-    packets_released: u64,
-    /// Packets refused by the kernel after waiting.
-    packets_unreleased: u64,
-    /// Packets in vain: no route was found, or too late.
-    packets_unreachable: u64,
-    /// Dropped: too many waited.
-    packets_evicted: u64,
-    /// Packets to the Internet, sent to the gateway in a half tunnel.
-    packets_encapsulated: u64,
-    /// Dropped: fragments, which a half tunnel does not take.
-    packets_not_encapsulated: u64,
-    /// Dropped: too long for a half tunnel; their senders are told.
-    packets_too_big: u64,
-    icmp_sent: u64,
-    icmp_suppressed: u64,
-    /// Pairs of addresses whose packets keep routes in use.
-    passages: u64,
+base::counters! {
+    /// Counters of packets without a route.
+    #[derive(Default)]
+    struct Counters {
+        /// Packets without a route, from the kernel.
+        demands: counter(packets);
+        /// Of those, packets of others: their way here is broken.
+        demands_in_transit: counter(packets);
+        /// Dropped: no IPv4, or to nobody in particular.
+        demands_malformed: counter(packets);
+        /// Packets that had waited, and were sent.
+        packets_released: counter(packets);
+        /// Packets refused by the kernel after waiting.
+        packets_unreleased: counter(packets);
+        /// Packets in vain: no route was found, or too late.
+        packets_unreachable: counter(packets);
+        /// Dropped: too many waited.
+        packets_evicted: counter(packets);
+        /// Packets to the Internet, sent to the gateway in a half tunnel.
+        packets_encapsulated: counter(packets);
+        /// Dropped: fragments, which a half tunnel does not take.
+        packets_not_encapsulated: counter(packets);
+        /// Dropped: too long for a half tunnel; their senders are told.
+        packets_too_big: counter(packets);
+        /// ICMP errors sent.
+        icmp_sent: counter(messages);
+        /// ICMP errors not sent because there were too many.
+        icmp_suppressed: counter(messages);
+        /// Pairs of addresses whose packets keep routes in use.
+        passages: counter(addresses);
+    }
 }
 
 impl Demand {
@@ -293,7 +298,10 @@ impl Demand {
         let mut counters = entries("routing_", &self.counters);
         counters.extend(self.outlet.iter().flat_map(Outlet::counters));
         counters.extend(self.inlet.iter().flat_map(Inlet::counters));
-        counters.push(("routing_packets_waiting".to_owned(), self.waiting.len() as u64));
+        let waiting = const {
+            &Counter::gauge("packets_waiting", "packets", "Packets that wait for a route.")
+        };
+        counters.extend(of_counters("routing_", [(waiting, self.waiting.len() as u64)]));
         counters
     }
 }

@@ -14,7 +14,6 @@ use base::ip::icmp::{Error, Report};
 use base::ip::{Checksum, Header, minimal, protocol};
 use base::time::Time;
 use manet::path_mtu::PathMtus;
-use serde::Serialize;
 use tracing::trace;
 
 use crate::config::routing::OnDemand;
@@ -36,10 +35,13 @@ pub(super) struct Inlet {
     counters: Counters,
 }
 
-#[derive(Debug, Default, Serialize)]
-struct Counters {
-    /// Errors of routers: a packet in a half tunnel was too long for them.
-    half_tunnels_narrowed: u64,
+base::counters! {
+    /// Counters of half tunnels that begin here.
+    #[derive(Debug, Default)]
+    struct Counters {
+        /// Errors of routers: a packet in a half tunnel was too long for them.
+        half_tunnels_narrowed: counter(messages);
+    }
 }
 
 impl Inlet {

@@ -37,7 +37,7 @@ use table::Table;
 use tracing::{debug, info, trace, warn};
 
 use super::complaints::{Complaints, Subject};
-use super::{Kind, Reload, Report, Service, Setup, entries};
+use super::{Kind, Reload, Report, Service, Setup, entries, of_counters};
 use crate::config::{self, Config};
 use crate::reactor::{Driver, has_input};
 
@@ -84,18 +84,34 @@ struct Routing {
     message: Vec<u8>,
 }
 
-#[derive(Default, Serialize)]
-struct Counters {
-    messages_received: u64,
-    messages_sent: u64,
-    /// Messages that an interface did not take.
-    messages_refused: u64,
-    /// Our own messages received back.
-    messages_own: u64,
-    /// Routes to no hosts: loopback, groups, broadcast.
-    routes_forbidden: u64,
-    /// Neighbours that the kernel asked for in vain.
-    neighbours_silent: u64,
+base::counters! {
+    /// Counters of the protocol's messages, and of neighbours.
+    #[derive(Default)]
+    struct Counters {
+        /// Messages of the routing protocol received.
+        messages_received: counter(messages);
+        /// Messages of the routing protocol sent.
+        messages_sent: counter(messages);
+        /// Messages that an interface did not take.
+        messages_refused: counter(messages);
+        /// Our own messages received back.
+        messages_own: counter(messages);
+        /// Routes to no hosts: loopback, groups, broadcast.
+        routes_forbidden: counter(routes);
+        /// Neighbours that the kernel asked for in vain.
+        neighbours_silent: counter(neighbours);
+    }
+}
+
+base::counters! {
+    /// The routes.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    struct Levels {
+        /// Routes of the protocol.
+        routes: gauge(routes) in usize;
+        /// Routes of the protocol that the kernel has.
+        routes_installed: gauge(routes) in usize;
+    }
 }
 
 /// What an operator is told.
@@ -382,17 +398,13 @@ impl Service for Routing {
     fn report(&self, now: Time) -> Report {
         let mut counters = entries("routing_", &self.counters);
         counters.extend(entries("routing_", &self.fib.stats));
-        let levels = [
-            ("routing_routes", self.table.len()),
-            ("routing_routes_installed", self.fib.installed()),
-        ];
-        counters.extend(levels.map(|(name, value)| (name.to_owned(), value as u64)));
+        let levels = Levels { routes: self.table.len(), routes_installed: self.fib.installed() };
+        counters.extend(entries("routing_", &levels));
         if let Some(demand) = &self.demand {
             counters.extend(demand.counters());
         }
         let name = self.config.protocol.name();
-        let of_protocol = self.router.counters().into_iter();
-        counters.extend(of_protocol.map(|(counter, value)| (format!("{name}_{counter}"), value)));
+        counters.extend(of_counters(&format!("{name}_"), self.router.counters()));
         let shown = self.table.routes().into_iter().take(SHOWN).map(|(to, route)| Shown {
             to: to.to_string(),
             via: route.next.address,

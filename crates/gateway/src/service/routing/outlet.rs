@@ -12,7 +12,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
 use base::ip::{Header, Prefix, minimal, protocol};
-use serde::Serialize;
 use tracing::{trace, warn};
 
 use crate::config;
@@ -34,16 +33,19 @@ pub(super) struct Outlet {
     counters: Counters,
 }
 
-#[derive(Debug, Default, Serialize)]
-struct Counters {
-    /// Packets taken out of half tunnels.
-    packets_decapsulated: u64,
-    /// Dropped: no such packet, or damaged.
-    packets_not_decapsulated: u64,
-    /// Dropped: from a host outside the MANET, or to a host inside.
-    packets_misdirected: u64,
-    /// Dropped: their source is an address of this gateway.
-    packets_from_self: u64,
+base::counters! {
+    /// Counters of half tunnels that end here.
+    #[derive(Debug, Default)]
+    struct Counters {
+        /// Packets taken out of half tunnels.
+        packets_decapsulated: counter(packets);
+        /// Dropped: no such packet, or damaged.
+        packets_not_decapsulated: counter(packets);
+        /// Dropped: from a host outside the MANET, or to a host inside.
+        packets_misdirected: counter(packets);
+        /// Dropped: their source is an address of this gateway.
+        packets_from_self: counter(packets);
+    }
 }
 
 impl Outlet {

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 
 use air::Air;
 use anyhow::Context as _;
+use base::counter::Counter;
 use base::rng::Rng;
 use base::time::{Time, earliest};
 use caps::Capability;
@@ -24,7 +25,7 @@ use serde::Serialize;
 use tracing::{info, warn};
 
 use super::complaints::{Complaints, Subject};
-use super::{Entry, Kind, Reload, Report, Service, Setup, entries};
+use super::{Entry, Kind, Reload, Report, Service, Setup, entries, of_counters};
 use crate::bearer::dial::{Change, Dial};
 use crate::bearer::server::{Client, Server};
 use crate::config::{self, Config};
@@ -358,10 +359,15 @@ impl Station {
         let mut counters = entries("s5066_", &self.node.stats());
         counters.extend(entries("s5066_", self.node.sis().stats()));
         counters.extend(entries("s5066_connections_", connections));
-        counters.extend([
-            ("s5066_modem_connects".to_owned(), self.dial.stats().connected),
-            ("s5066_modem_lost".to_owned(), self.dial.stats().lost),
-        ]);
+        let connects = const {
+            &Counter::counter("modem_connects", "connections", "Connections made to the modem.")
+        };
+        let lost = const {
+            &Counter::counter("modem_lost", "connections", "Connections to the modem lost.")
+        };
+        let dialled = self.dial.stats();
+        let of_modem = [(connects, dialled.connected), (lost, dialled.lost)];
+        counters.extend(of_counters("s5066_", of_modem));
         counters
     }
 }

@@ -16,7 +16,6 @@ use anyhow::Context as _;
 use base::time::Time;
 use nix::poll::{PollFd, PollFlags};
 use sar::Source;
-use serde::Serialize;
 use tracing::{debug, warn};
 
 use super::holdings::{Amount, Holdings};
@@ -38,19 +37,21 @@ pub(super) struct Carrier {
     pub(super) counters: Counters,
 }
 
-/// Counters of carried datagrams.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Counters {
-    /// Datagrams taken from programs.
-    carried: u64,
-    /// Datagrams dropped: no gateway has their destination, or too many wait, of all or of their host.
-    carried_refused: u64,
-    /// Datagrams given to their destinations.
-    carried_delivered: u64,
-    /// Datagrams of other gateways dropped: not theirs to send, or to another port.
-    carried_forbidden: u64,
-    /// Datagrams that could not be given to their destinations.
-    carried_failed: u64,
+base::counters! {
+    /// Counters of carried datagrams.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct Counters {
+        /// Datagrams taken from programs.
+        carried: counter(datagrams);
+        /// Datagrams dropped: no gateway has their destination, or too many wait, of all or of their host.
+        carried_refused: counter(datagrams);
+        /// Datagrams given to their destinations.
+        carried_delivered: counter(datagrams);
+        /// Datagrams of other gateways dropped: not theirs to send, or to another port.
+        carried_forbidden: counter(datagrams);
+        /// Datagrams that could not be given to their destinations.
+        carried_failed: counter(datagrams);
+    }
 }
 
 /// Datagrams taken from a socket before others have their turn.

@@ -16,7 +16,6 @@ use anyhow::Context as _;
 use base::time::Time;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{getsockopt, sockopt};
-use serde::Serialize;
 use tracing::info;
 
 use super::api::{Answer, Request};
@@ -46,23 +45,25 @@ pub(super) struct Clients {
     complaints: Complaints,
 }
 
-/// What is counted of programs.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Counters {
-    /// Connections taken.
-    clients_accepted: u64,
-    /// Connections closed at once: too many, of all or of their user.
-    clients_refused: u64,
-    /// Connections closed: a malformed request.
-    clients_wrong: u64,
-    /// Connections closed: the program did not read its answers.
-    clients_stalled: u64,
-    /// Malformed datagrams of programs.
-    clients_datagrams_wrong: u64,
-    /// Answers that did not reach an address of the UDP port.
-    clients_datagrams_failed: u64,
-    /// Addresses of the UDP port that were forgotten for others.
-    clients_addresses_forgotten: u64,
+base::counters! {
+    /// What is counted of programs.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct Counters {
+        /// Connections taken.
+        clients_accepted: counter(connections);
+        /// Connections closed at once: too many, of all or of their user.
+        clients_refused: counter(connections);
+        /// Connections closed: a malformed request.
+        clients_wrong: counter(connections);
+        /// Connections closed: the program did not read its answers.
+        clients_stalled: counter(connections);
+        /// Malformed datagrams of programs.
+        clients_datagrams_wrong: counter(datagrams);
+        /// Answers that did not reach an address of the UDP port.
+        clients_datagrams_failed: counter(answers);
+        /// Addresses of the UDP port that were forgotten for others.
+        clients_addresses_forgotten: counter(addresses);
+    }
 }
 
 /// What programs did.

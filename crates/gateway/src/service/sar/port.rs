@@ -7,7 +7,6 @@ use std::os::fd::AsFd as _;
 use anyhow::Context as _;
 use nix::poll::{PollFd, PollFlags};
 use sar::{Arrival, Precedence, Transmit};
-use serde::Serialize;
 
 use super::store::Ticket;
 use crate::config::Sar;
@@ -45,19 +44,21 @@ struct Datagram {
     octets: Vec<u8>,
 }
 
-/// What is counted of datagrams.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Counters {
-    /// Datagrams that came.
-    datagrams_received: u64,
-    /// Datagrams with segments dropped: no room for arriving messages, or no room for more of this source.
-    datagrams_no_room: u64,
-    /// Datagrams sent.
-    datagrams_sent: u64,
-    /// Datagrams that the kernel did not take.
-    datagrams_refused: u64,
-    /// Datagrams not sent: no socket has their version of IP.
-    datagrams_unroutable: u64,
+base::counters! {
+    /// What is counted of datagrams.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct Counters {
+        /// Datagrams that came.
+        datagrams_received: counter(datagrams);
+        /// Datagrams with segments dropped: no room for arriving messages, or no room for more of this source.
+        datagrams_no_room: counter(datagrams);
+        /// Datagrams sent.
+        datagrams_sent: counter(datagrams);
+        /// Datagrams that the kernel did not take.
+        datagrams_refused: counter(datagrams);
+        /// Datagrams not sent: no socket has their version of IP.
+        datagrams_unroutable: counter(datagrams);
+    }
 }
 
 /// Datagrams that wait for the store at most.

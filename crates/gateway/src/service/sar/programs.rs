@@ -7,30 +7,31 @@ use std::time::Duration;
 
 use base::time::Time;
 use sar::{Message, Options, Ports, Precedence};
-use serde::Serialize;
 
 use super::api::{self, Answer, LONGEST_NAME, Request};
 use super::clients::ClientId;
 use super::store::{Accepted, Record, Ticket};
 use super::{After, RECORD, Sar, milliseconds, wall_clock};
 
-/// What is counted of requests.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Counters {
-    /// Messages accepted: they are stored.
-    pub(super) requests_accepted: u64,
-    /// Messages that had been accepted by the same name.
-    requests_again: u64,
-    /// Messages refused: for what they are, or because too many wait.
-    requests_refused: u64,
-    /// Messages refused: no room in the store.
-    requests_no_room: u64,
-    /// Messages given up by their programs.
-    requests_cancelled: u64,
-    /// Messages that programs have taken.
-    requests_taken: u64,
-    /// Messages that programs wanted to take and did not have.
-    requests_not_held: u64,
+base::counters! {
+    /// What is counted of requests.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(super) struct Counters {
+        /// Messages accepted: they are stored.
+        pub(super) requests_accepted: counter(messages);
+        /// Messages that had been accepted by the same name.
+        requests_again: counter(messages);
+        /// Messages refused: for what they are, or because too many wait.
+        requests_refused: counter(messages);
+        /// Messages refused: no room in the store.
+        requests_no_room: counter(messages);
+        /// Messages given up by their programs.
+        requests_cancelled: counter(messages);
+        /// Messages that programs have taken.
+        requests_taken: counter(messages);
+        /// Messages that programs wanted to take and did not have.
+        requests_not_held: counter(messages);
+    }
 }
 
 /// The most urgent.

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use base::counter::Counter;
 use base::time::Time;
+use host::IN_CLEAR;
 use serde::Serialize;
 use tunnel::secure;
 use tunnel::{Estimates, Stats};
@@ -12,7 +14,7 @@ use super::naming::Naming;
 use super::sockets::Sockets;
 use super::state::Link;
 use super::{Shared, lock};
-use crate::service::{Report, Sample, entries, rounded};
+use crate::service::{Entry, Report, Sample, entries, of_counters, rounded};
 
 /// One tunnel.
 #[derive(Serialize)]
@@ -90,7 +92,7 @@ impl Shared {
         let state = self.state();
         let now = self.now();
         let mut counters = entries("tunnel_", &self.counters);
-        counters.push(("tunnel_packets_in_clear".to_owned(), kept_out));
+        counters.extend(of_counters("tunnel_", [(&IN_CLEAR, kept_out)]));
         counters.extend(entries("secure_", &state.peers().totals()));
         let mut samples = Vec::new();
         let mut tunnels = Vec::new();
@@ -151,40 +153,128 @@ fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Lin
 
 /// The same as samples.
 fn note(status: &Status<'_>, samples: &mut Vec<Sample>) {
-    let mut sample = |name: &str, value: f64| {
+    let mut add = |name: String, counter: &'static Counter, value: f64| {
         let of = ("peer", status.peer.to_owned());
-        samples.push(Sample { name: format!("tunnel_{name}"), of, value });
+        samples.push(Sample { name: format!("tunnel_{name}"), counter, of, value });
     };
+    let mut sample =
+        |counter: &'static Counter, value| add(counter.name.to_owned(), counter, value);
     let Status { state, ages, path, left, .. } = status;
-    sample("up", f64::from(u8::from(*state == "up")));
-    sample("silent", f64::from(u8::from(*state == "silent")));
-    sample("state_age_seconds", ages.state_age_s);
+    sample(
+        const { &Counter::gauge("up", "tunnels", "Whether the tunnel is up.") },
+        f64::from(u8::from(*state == "up")),
+    );
+    sample(
+        const { &Counter::gauge("silent", "tunnels", "Whether the peer is silent.") },
+        f64::from(u8::from(*state == "silent")),
+    );
+    sample(
+        const {
+            &Counter::gauge(
+                "state_age_seconds",
+                "seconds",
+                "How long the tunnel has been in its state.",
+            )
+        },
+        ages.state_age_s,
+    );
     // What never was has no age.
-    for (name, age) in
-        [("heard_age_seconds", ages.heard_age_s), ("handshake_age_seconds", ages.handshake_age_s)]
-    {
+    let heard = const {
+        &Counter::gauge("heard_age_seconds", "seconds", "How long ago the peer was heard.")
+    };
+    let handshake = const {
+        &Counter::gauge("handshake_age_seconds", "seconds", "How long ago keys were agreed on.")
+    };
+    for (counter, age) in [(heard, ages.heard_age_s), (handshake, ages.handshake_age_s)] {
         if let Some(age) = age {
-            sample(name, age);
+            sample(counter, age);
         }
     }
-    sample("rtt_seconds", rounded(path.rtt_ms / 1e3, 6));
-    sample("rate_bits_per_second", path.rate_bit_s);
-    sample("loss_ratio", path.loss);
-    sample("loss_in_ratio", path.loss_in);
-    sample("loss_left_ratio", left.loss_left);
-    sample("loss_left_in_ratio", left.loss_left_in);
-    sample("burst_datagrams", path.burst);
-    sample("redundancy_ratio", status.redundancy);
-    sample("queued_octets", path.queued_octets as f64);
-    sample("unacknowledged", path.unacknowledged as f64);
-    sample("mtu_octets", status.mtu as f64);
-    sample("path_mtu_octets", path.path_mtu as f64);
-    sample("sessions", status.sessions as f64);
-    for (name, value) in entries("", &status.stats) {
-        sample(&name, value as f64);
-    }
-    for (name, value) in entries("handshake_", &status.handshakes) {
-        sample(&name, value as f64);
+    sample(
+        const { &Counter::gauge("rtt_seconds", "seconds", "The smoothed round trip.") },
+        rounded(path.rtt_ms / 1e3, 6),
+    );
+    sample(
+        const {
+            &Counter::gauge(
+                "rate_bits_per_second",
+                "bits",
+                "The rate at which the tunnel may send, in bits a second of outer IP packets.",
+            )
+        },
+        path.rate_bit_s,
+    );
+    sample(
+        const {
+            &Counter::gauge(
+                "loss_ratio",
+                "datagrams",
+                "The share of datagrams to the peer that are lost.",
+            )
+        },
+        path.loss,
+    );
+    sample(
+        const {
+            &Counter::gauge(
+                "loss_in_ratio",
+                "datagrams",
+                "The share of datagrams of the peer that are lost.",
+            )
+        },
+        path.loss_in,
+    );
+    sample(
+        const {
+            &Counter::gauge(
+                "loss_left_ratio",
+                "sources",
+                "The share of sources to the peer given up after repair.",
+            )
+        },
+        left.loss_left,
+    );
+    sample(
+        const {
+            &Counter::gauge(
+                "loss_left_in_ratio",
+                "sources",
+                "The share of sources of the peer given up after repair.",
+            )
+        },
+        left.loss_left_in,
+    );
+    sample(
+        const { &Counter::gauge("burst_datagrams", "datagrams", "The mean length of a run of losses.") },
+        path.burst,
+    );
+    sample(
+        const { &Counter::gauge("redundancy_ratio", "repairs", "Repairs sent for each source.") },
+        status.redundancy,
+    );
+    sample(
+        const { &Counter::gauge("queued_octets", "octets", "Octets that wait to be sent.") },
+        path.queued_octets as f64,
+    );
+    sample(
+        const { &Counter::gauge("unacknowledged", "sources", "Sources that are not acknowledged.") },
+        path.unacknowledged as f64,
+    );
+    sample(
+        const { &Counter::gauge("mtu_octets", "octets", "The longest packet that the device takes.") },
+        status.mtu as f64,
+    );
+    sample(
+        const { &Counter::gauge("path_mtu_octets", "octets", "The greatest outer IP packet.") },
+        path.path_mtu as f64,
+    );
+    sample(
+        const { &Counter::counter("sessions", "sessions", "Sessions with the peer.") },
+        status.sessions as f64,
+    );
+    let counted = [entries("", &status.stats), entries("handshake_", &status.handshakes)];
+    for Entry { name, counter, value } in counted.into_iter().flatten() {
+        add(name, counter, value as f64);
     }
 }
 

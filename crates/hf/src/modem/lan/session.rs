@@ -29,25 +29,27 @@ pub enum Closed {
     Version(u8),
 }
 
-/// Counters of a session.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Stats {
-    /// Packets taken.
-    pub packets: u64,
-    /// Octets that belonged to no packet.
-    pub skipped_octets: u64,
-    /// Packets with a damaged payload.
-    pub damaged: u64,
-    /// Transmissions begun.
-    pub transmissions: u64,
-    /// Transmissions that the modem ended for want of octets.
-    pub underruns: u64,
-    /// Transfers that were not taken.
-    pub naks: u64,
-    /// Octets that were offered without room.
-    pub refused_octets: u64,
-    /// Transmissions at another rate than the one asked for, which is not in the station's power.
-    pub other_waveforms: u64,
+base::counters! {
+    /// Counters of a session.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Packets taken.
+        pub packets: counter(packets);
+        /// Octets that belonged to no packet.
+        pub skipped_octets: counter(octets);
+        /// Packets with a damaged payload.
+        pub damaged: counter(packets);
+        /// Transmissions begun.
+        pub transmissions: counter(times);
+        /// Transmissions that the modem ended for want of octets.
+        pub underruns: counter(octets);
+        /// Transfers that were not taken.
+        pub naks: counter(transfers);
+        /// Octets that were offered without room.
+        pub refused_octets: counter(octets);
+        /// Transmissions at another rate than the one asked for, which is not in the station's power.
+        pub other_waveforms: counter(stations);
+    }
 }
 
 /// Octets received and not fetched, or to be sent and not fetched, at most.

@@ -34,19 +34,21 @@ pub struct ManagementFrame<'a> {
     pub management: wire::Management<'a>,
 }
 
-/// Counts since the start.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Stats {
-    /// Messages taken.
-    pub heard: u64,
-    /// Messages that had been taken before.
-    pub repeats: u64,
-    /// Messages acknowledged by the other end.
-    pub acknowledged: u64,
-    /// Messages that were not.
-    pub failed: u64,
-    /// Acknowledgements of nothing.
-    pub stray: u64,
+base::counters! {
+    /// Counts since the start.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Messages taken.
+        pub heard: counter(messages);
+        /// Messages that had been taken before.
+        pub repeats: counter(messages);
+        /// Messages acknowledged by the other end.
+        pub acknowledged: counter(messages);
+        /// Messages that were not.
+        pub failed: counter(messages);
+        /// Acknowledgements of nothing.
+        pub stray: counter(messages);
+    }
 }
 
 /// One end's messages to and from a peer.

@@ -25,19 +25,21 @@ pub enum Action {
     },
 }
 
-/// Counts since the start.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Stats {
-    /// Requests of ours with an answer.
-    pub answered: u64,
-    /// Requests of ours without an answer.
-    pub failed: u64,
-    /// Requests of the other end that were obeyed.
-    pub obeyed: u64,
-    /// Their repeats.
-    pub repeats: u64,
-    /// Acknowledgements for no open request.
-    pub stray: u64,
+base::counters! {
+    /// Counts since the start.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Requests of ours with an answer.
+        pub answered: counter(requests);
+        /// Requests of ours without an answer.
+        pub failed: counter(requests);
+        /// Requests of the other end that were obeyed.
+        pub obeyed: counter(requests);
+        /// Their repeats.
+        pub repeats: counter(times);
+        /// Acknowledgements for no open request.
+        pub stray: counter(messages);
+    }
 }
 
 /// One end's part in the resets of a link.

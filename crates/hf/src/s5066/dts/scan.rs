@@ -30,19 +30,21 @@ pub enum Heard<'a> {
     },
 }
 
-/// What was found so far.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Stats {
-    /// Frames with a good header.
-    pub frames: u64,
-    /// Frames with a good header and a bad segment.
-    pub bad_segments: u64,
-    /// Sync octets without a good header after them.
-    pub bad_headers: u64,
-    /// Good headers that made no sense.
-    pub invalid: u64,
-    /// Octets that belonged to no frame.
-    pub skipped: u64,
+base::counters! {
+    /// What was found so far.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Frames with a good header.
+        pub frames: counter(frames);
+        /// Frames with a good header and a bad segment.
+        pub bad_segments: counter(frames);
+        /// Sync octets without a good header after them.
+        pub bad_headers: counter(packets);
+        /// Good headers that made no sense.
+        pub invalid: counter(times);
+        /// Octets that belonged to no frame.
+        pub skipped: counter(octets);
+    }
 }
 
 /// Cuts a stream of octets into frames.

@@ -1138,8 +1138,8 @@ impl Node {
         let turn = self.turn.as_ref().map_or(Duration::ZERO, |turn| turn.lasts(now));
         let reception = self.reception.as_ref().map_or(Duration::ZERO, |it| it.lasts(now));
         Airtime {
-            transmitted: Duration::from_nanos(self.stats.keyed_nanos) + turn,
-            heard: Duration::from_nanos(self.stats.received.nanos) + reception,
+            transmitted: self.stats.keyed + turn,
+            heard: self.stats.received.lasted + reception,
             sent: self.stats.sent.data.octets,
             delivered: self.stats.s_pdus.delivered.octets,
         }

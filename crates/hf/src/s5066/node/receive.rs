@@ -97,7 +97,7 @@ impl Node {
         self.scanner = scanner;
         let Some(reception) = self.reception.take() else { return };
         let lasted = reception.lasts(now);
-        self.stats.received.nanos += u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX);
+        self.stats.received.lasted += lasted;
         self.floor.handle_carrier_lost(now, reception.asks, reception.has_others);
         if let Some(asked) = self.asked.take_if(|asked| reception.heard.contains(asked)) {
             self.follow_up(asked);

@@ -145,7 +145,7 @@ impl Node {
         self.stats.transmissions += 1;
         let keyed = turn.lasts(now);
         let end = turn.start + keyed;
-        self.stats.keyed_nanos += u64::try_from(keyed.as_nanos()).unwrap_or(u64::MAX);
+        self.stats.keyed += keyed;
         self.note(|| Record::Keyed { start: turn.start, end, waveform: turn.waveform });
         self.asked = turn.asks;
         // Others wait for the announced end, even if the transmission ended earlier.

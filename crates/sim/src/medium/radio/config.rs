@@ -118,37 +118,39 @@ const MICROSECOND: Duration = Duration::from_micros(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Counters of a station.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Stats {
-    /// RTS frames sent.
-    pub rts: u64,
-    /// CTS frames sent.
-    pub cts: u64,
-    /// ACK frames sent.
-    pub acks: u64,
-    /// Data frames sent to one station, repeats included.
-    pub data: u64,
-    /// Broadcast frames sent.
-    pub broadcasts: u64,
-    /// RTS frames that no CTS answered.
-    pub rts_failures: u64,
-    /// Data frames that no ACK answered.
-    pub data_failures: u64,
-    /// Packets given up after the last attempt.
-    pub given_up: u64,
-    /// Data frames received for this station, broadcasts included, repeats not.
-    pub received: u64,
-    /// Data frames received again, because the ACK was lost.
-    pub duplicates: u64,
-    /// Frames strong enough to be read that others destroyed.
-    pub collisions: u64,
-    /// Frames strong enough to be read that were missed while this station transmitted.
-    pub missed: u64,
-    /// RTS frames not answered because the channel was taken.
-    pub refused: u64,
-    /// How long the station transmitted or sensed others.
-    pub busy: Duration,
+base::counters! {
+    /// Counters of a station.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// RTS frames sent.
+        pub rts: counter(frames);
+        /// CTS frames sent.
+        pub cts: counter(frames);
+        /// ACK frames sent.
+        pub acks: counter(frames);
+        /// Data frames sent to one station, repeats included.
+        pub data: counter(frames);
+        /// Broadcast frames sent.
+        pub broadcasts: counter(frames);
+        /// RTS frames that no CTS answered.
+        pub rts_failures: counter(frames);
+        /// Data frames that no ACK answered.
+        pub data_failures: counter(frames);
+        /// Packets given up after the last attempt.
+        pub given_up: counter(packets);
+        /// Data frames received for this station, broadcasts included, repeats not.
+        pub received: counter(frames);
+        /// Data frames received again, because the ACK was lost.
+        pub duplicates: counter(frames);
+        /// Frames strong enough to be read that others destroyed.
+        pub collisions: counter(frames);
+        /// Frames strong enough to be read that were missed while this station transmitted.
+        pub missed: counter(frames);
+        /// RTS frames not answered because the channel was taken.
+        pub refused: counter(frames);
+        /// How long the station transmitted or sensed others.
+        pub busy as "busy_ms": counter(ms) in Duration;
+    }
 }
 
 impl Stats {

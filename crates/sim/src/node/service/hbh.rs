@@ -46,23 +46,25 @@ pub struct Hbh {
     counters: Counters,
 }
 
-/// Counters of events outside of the HBH core.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Counters {
-    /// Packets not taken, for another reason than that the queue was full.
-    pub refused: u64,
-    /// Packets given up after their last retry.
-    pub gave_up: u64,
-    /// Hellos that could not be read.
-    pub hellos_malformed: u64,
-    /// HBH packets of stations that are no neighbours.
-    pub unknown_peer: u64,
-    /// Packets taken back from a neighbour, to go another way.
-    pub rerouted: u64,
-    /// Packets taken back that found no other way.
-    pub unrouted: u64,
-    /// HBH packets that the link layer could not bring to a neighbour.
-    pub unsent: u64,
+base::counters! {
+    /// Counters of events outside of the HBH core.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Counters {
+        /// Packets not taken, for another reason than that the queue was full.
+        pub refused: counter(packets);
+        /// Packets given up after their last retry.
+        pub gave_up: counter(packets);
+        /// Hellos that could not be read.
+        pub hellos_malformed: counter(messages);
+        /// HBH packets of stations that are no neighbours.
+        pub unknown_peer: counter(packets);
+        /// Packets taken back from a neighbour, to go another way.
+        pub rerouted: counter(packets);
+        /// Packets taken back that found no other way.
+        pub unrouted: counter(packets);
+        /// HBH packets that the link layer could not bring to a neighbour.
+        pub unsent: counter(packets);
+    }
 }
 
 /// An interface that HBH uses.

@@ -477,7 +477,7 @@ impl Service for Routing {
             counters: self.counters,
             waiting: self.waiting.len(),
             routes: self.router.routes().len(),
-            protocol: counted.map(|(name, count)| (name.to_owned(), count.into())).collect(),
+            protocol: counted.map(|(it, count)| (it.name.to_owned(), count.into())).collect(),
         };
         Some(ServiceReport::new("routing", state))
     }

@@ -71,27 +71,29 @@ pub struct TunnelReport {
     pub estimates: nc::Estimates,
 }
 
-/// Counters of a coded tunnel at one end, outside the core.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct TunnelCounters {
-    /// Packets refused because the path was down or there were no keys; their senders were told.
-    pub down: u64,
-    /// Packets refused as no IP packets.
-    pub malformed: u64,
-    /// Packets refused as too long; their senders were told, or they were cut.
-    pub too_big: u64,
-    /// Datagrams not sent because they were too long for the interface.
-    pub outer_too_big: u64,
-    /// Datagrams that were not sealed, for want of keys.
-    pub unsealed: u64,
-    /// Datagrams that could not be opened, or belong to another life of the other end.
-    pub unreadable: u64,
-    /// Times that the greatest inner packet changed.
-    pub mtu_changes: u64,
-    /// Times that the path went down.
-    pub path_downs: u64,
-    /// Times that the path came up.
-    pub path_ups: u64,
+base::counters! {
+    /// Counters of a coded tunnel at one end, outside the core.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct TunnelCounters {
+        /// Packets refused because the path was down or there were no keys; their senders were told.
+        pub down: counter(packets);
+        /// Packets refused as no IP packets.
+        pub malformed: counter(packets);
+        /// Packets refused as too long; their senders were told, or they were cut.
+        pub too_big: counter(packets);
+        /// Datagrams not sent because they were too long for the interface.
+        pub outer_too_big: counter(datagrams);
+        /// Datagrams that were not sealed, for want of keys.
+        pub unsealed: counter(datagrams);
+        /// Datagrams that could not be opened, or belong to another life of the other end.
+        pub unreadable: counter(datagrams);
+        /// Times that the greatest inner packet changed.
+        pub mtu_changes: counter(times);
+        /// Times that the path went down.
+        pub path_downs: counter(times);
+        /// Times that the path came up.
+        pub path_ups: counter(times);
+    }
 }
 
 /// Where one end of a tunnel is, and where the other.

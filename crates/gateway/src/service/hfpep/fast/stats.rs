@@ -1,39 +1,50 @@
 //! Counters of connections to and from other gateways.
 
-use serde::Serialize;
-
 use super::link::Stage;
 
-/// The counters.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(in crate::service::hfpep) struct Stats {
-    /// Connections that carry a program's data now, and connections that carry none.
-    pub(super) sessions: u64,
-    pub(super) spare: u64,
-    pub(super) arriving: u64,
-    pub(super) sessions_opened: u64,
-    /// Sessions opened on a connection that was ready.
-    pub(super) opened_on_spare: u64,
-    pub(super) sessions_received: u64,
-    pub(super) sessions_finished: u64,
-    pub(super) sessions_reset: u64,
-    /// Connections refused by the far end, and connections refused here.
-    pub(super) sessions_refused: u64,
-    pub(super) sessions_declined: u64,
-    pub(super) connects_tried: u64,
-    pub(super) connects_failed: u64,
-    /// Connections that ended unused.
-    pub(super) spares_lost: u64,
-    /// Connections of strangers, refused.
-    pub(super) strangers_refused: u64,
-    /// Connections of others without data, broken off in favour of newer ones, and broken off for silence.
-    pub(super) arrivals_displaced: u64,
-    pub(super) arrivals_silent: u64,
-    /// Connections that began with something else than an opening.
-    pub(super) openings_malformed: u64,
-    /// Octets that programs here wrote, and were given.
-    pub(super) octets_written: u64,
-    pub(super) octets_read: u64,
+base::counters! {
+    /// The counters.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(in crate::service::hfpep) struct Stats {
+        /// Connections that carry a program's data now.
+        pub(super) sessions: gauge(connections);
+        /// Connections that are ready and carry no data now.
+        pub(super) spare: gauge(connections);
+        /// Connections of others that have not said yet what they are for.
+        pub(super) arriving: gauge(connections);
+        /// Sessions opened for programs here.
+        pub(super) sessions_opened: counter(sessions);
+        /// Sessions opened on a connection that was ready.
+        pub(super) opened_on_spare: counter(sessions);
+        /// Sessions that others opened.
+        pub(super) sessions_received: counter(sessions);
+        /// Sessions that ended with all their data.
+        pub(super) sessions_finished: counter(sessions);
+        /// Sessions that broke off.
+        pub(super) sessions_reset: counter(sessions);
+        /// Sessions refused by the far end.
+        pub(super) sessions_refused: counter(sessions);
+        /// Sessions refused here.
+        pub(super) sessions_declined: counter(sessions);
+        /// Attempts to connect to other gateways.
+        pub(super) connects_tried: counter(connections);
+        /// Attempts to connect to other gateways that failed.
+        pub(super) connects_failed: counter(connections);
+        /// Connections that ended unused.
+        pub(super) spares_lost: counter(connections);
+        /// Connections of strangers, refused.
+        pub(super) strangers_refused: counter(connections);
+        /// Connections of others without data, broken off in favour of newer ones.
+        pub(super) arrivals_displaced: counter(connections);
+        /// Connections of others without data, broken off for silence.
+        pub(super) arrivals_silent: counter(connections);
+        /// Connections that began with something else than an opening.
+        pub(super) openings_malformed: counter(connections);
+        /// Octets that programs here wrote.
+        pub(super) octets_written: counter(octets);
+        /// Octets that programs here were given.
+        pub(super) octets_read: counter(octets);
+    }
 }
 
 impl Stats {

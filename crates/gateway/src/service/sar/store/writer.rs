@@ -6,7 +6,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::Context as _;
-use serde::Serialize;
 
 use super::log::{Log, Options};
 use super::reader::{NotOpened, Recovered};
@@ -51,21 +50,23 @@ struct Queue {
     failure: Option<String>,
 }
 
-/// Figures of the store.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Stats {
-    /// Times that something was written and is on the disk.
-    store_commits: u64,
-    /// Octets written.
-    store_octets: u64,
-    /// Octets written again to empty a segment.
-    store_moved_octets: u64,
-    /// Segments on the disk, spare ones too.
-    store_segments: u64,
-    /// Octets of live records in the segments.
-    store_live_octets: u64,
-    /// Octets of records that still fit.
-    store_room: u64,
+base::counters! {
+    /// Figures of the store.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Stats {
+        /// Times that something was written and is on the disk.
+        store_commits: counter(times);
+        /// Octets written.
+        store_octets: counter(octets);
+        /// Octets written again to empty a segment.
+        store_moved_octets: counter(octets);
+        /// Segments on the disk, spare ones too.
+        store_segments: gauge(segments);
+        /// Octets of live records in the segments.
+        store_live_octets: gauge(octets);
+        /// Octets of records that still fit.
+        store_room: gauge(octets);
+    }
 }
 
 impl Store {

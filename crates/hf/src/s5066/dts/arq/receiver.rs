@@ -26,27 +26,29 @@ pub enum Verdict {
     New,
 }
 
-/// Counts since the start.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct ReceiverStats {
-    /// Frames that were new.
-    pub frames: u64,
-    /// Frames that had arrived before.
-    pub duplicates: u64,
-    /// Frames with a bad segment.
-    pub bad: u64,
-    /// C_PDUs delivered.
-    pub delivered: u64,
-    /// C_PDUs dropped because the sender gave them up.
-    pub dropped: u64,
-    /// C_PDUs dropped because they were too long.
-    pub too_long: u64,
-    /// Pieces of C_PDUs without a beginning or an end.
-    pub broken: u64,
-    /// Frames that showed the ends to be out of step.
-    pub out_of_sync: u64,
-    /// Resets.
-    pub resets: u64,
+base::counters! {
+    /// Counts since the start.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct ReceiverStats {
+        /// Frames that were new.
+        pub frames: counter(frames);
+        /// Frames that had arrived before.
+        pub duplicates: counter(frames);
+        /// Frames with a bad segment.
+        pub bad: counter(frames);
+        /// C_PDUs delivered.
+        pub delivered: counter(c_pdus);
+        /// C_PDUs dropped because the sender gave them up.
+        pub dropped: counter(c_pdus);
+        /// C_PDUs dropped because they were too long.
+        pub too_long: counter(c_pdus);
+        /// Pieces of C_PDUs without a beginning or an end.
+        pub broken: counter(c_pdus);
+        /// Frames that showed the ends to be out of step.
+        pub out_of_sync: counter(frames);
+        /// Resets.
+        pub resets: counter(resets);
+    }
 }
 
 /// The receiving end of a link: takes frames, delivers C_PDUs, and supplies acknowledgements on request.

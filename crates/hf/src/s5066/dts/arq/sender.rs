@@ -462,25 +462,27 @@ pub enum Repeat {
     Probe,
 }
 
-/// Counts since the start.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct SenderStats {
-    /// Frames sent for the first time.
-    pub frames: u64,
-    /// Frames sent again.
-    pub repeats: u64,
-    /// Frames reported lost.
-    pub lost: u64,
-    /// C_PDUs that the peer has.
-    pub done: u64,
-    /// C_PDUs given up because their time was over.
-    pub expired: u64,
-    /// C_PDUs that a reset left unknown.
-    pub unknown: u64,
-    /// C_PDUs that were begun anew after a reset.
-    pub begun_anew: u64,
-    /// Resets.
-    pub resets: u64,
+base::counters! {
+    /// Counts since the start.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct SenderStats {
+        /// Frames sent for the first time.
+        pub frames: counter(frames);
+        /// Frames sent again.
+        pub repeats: counter(frames);
+        /// Frames reported lost.
+        pub lost: counter(frames);
+        /// C_PDUs that the peer has.
+        pub done: counter(c_pdus);
+        /// C_PDUs given up because their time was over.
+        pub expired: counter(c_pdus);
+        /// C_PDUs that a reset left unknown.
+        pub unknown: counter(c_pdus);
+        /// C_PDUs that were begun anew after a reset.
+        pub begun_anew: counter(c_pdus);
+        /// Resets.
+        pub resets: counter(resets);
+    }
 }
 
 // C_PDUs that are not finished, and how they are cut into segments (Annex C, section 3.3).

@@ -49,23 +49,25 @@ impl Arrived {
     }
 }
 
-/// Counts since the start.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct ReceiverStats {
-    /// Frames taken.
-    pub frames: u64,
-    /// Frames of C_PDUs that had been handed on.
-    pub duplicates: u64,
-    /// Frames with inconsistent sizes and places, or of C_PDUs that are too long.
-    pub invalid: u64,
-    /// C_PDUs handed on whole.
-    pub whole: u64,
-    /// C_PDUs handed on with errors or gaps.
-    pub partial: u64,
-    /// C_PDUs forgotten because there was no room for them.
-    pub evicted: u64,
-    /// C_PDUs whose number was given to another one before their window closed.
-    pub replaced: u64,
+base::counters! {
+    /// Counts since the start.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct ReceiverStats {
+        /// Frames taken.
+        pub frames: counter(frames);
+        /// Frames of C_PDUs that had been handed on.
+        pub duplicates: counter(frames);
+        /// Frames with inconsistent sizes and places, or of C_PDUs that are too long.
+        pub invalid: counter(frames);
+        /// C_PDUs handed on whole.
+        pub whole: counter(c_pdus);
+        /// C_PDUs handed on with errors or gaps.
+        pub partial: counter(c_pdus);
+        /// C_PDUs forgotten because there was no room for them.
+        pub evicted: counter(c_pdus);
+        /// C_PDUs whose number was given to another one before their window closed.
+        pub replaced: counter(c_pdus);
+    }
 }
 
 /// The receiving end, for all senders.

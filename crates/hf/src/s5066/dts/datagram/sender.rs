@@ -46,19 +46,21 @@ pub struct DatagramFrame<'a> {
     pub is_repeat: bool,
 }
 
-/// Counts since the start.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct SenderStats {
-    /// Frames sent for the first time.
-    pub frames: u64,
-    /// Frames sent again.
-    pub repeats: u64,
-    /// C_PDUs sent the requested number of times.
-    pub done: u64,
-    /// C_PDUs whose time or window was over before they were sent once.
-    pub expired: u64,
-    /// Repeats that were not sent because time or window were over.
-    pub cut_short: u64,
+base::counters! {
+    /// Counts since the start.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct SenderStats {
+        /// Frames sent for the first time.
+        pub frames: counter(frames);
+        /// Frames sent again.
+        pub repeats: counter(frames);
+        /// C_PDUs sent the requested number of times.
+        pub done: counter(c_pdus);
+        /// C_PDUs whose time or window was over before they were sent once.
+        pub expired: counter(c_pdus);
+        /// Repeats that were not sent because time or window were over.
+        pub cut_short: counter(times);
+    }
 }
 
 /// The sending end, for all destinations.

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use base::time::{Time, earliest};
-use serde::Serialize;
 
 use super::super::Address;
 use super::super::seal::{self, Envelope, Member, Notice, OVERHEAD, Refusal, Sealing, Trouble};
@@ -156,59 +155,56 @@ pub enum NotSent {
     },
 }
 
-/// Counters of a client since its start.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Stats {
-    /// U_PDUs sent.
-    pub sent: u64,
-    /// U_PDUs confirmed.
-    pub confirmed: u64,
-    /// U_PDUs that the node gave back.
-    pub rejected: u64,
-    /// U_PDUs whose fate is not known: the binding ended first.
-    pub forsaken: u64,
-    /// U_PDUs received.
-    pub received: u64,
-    /// Confirmations for no waiting U_PDU.
-    pub stray: u64,
-    /// Primitives that could not be read or are not for a node to send, or not then.
-    pub invalid: u64,
-    /// U_PDUs received and dropped: they are for another access point, or came while there was no binding.
-    pub misplaced: u64,
-    /// Times that the node did not answer a bind.
-    pub unanswered: u64,
-    /// Times that the node took U_PDUs of too few octets only.
-    pub mtu_refused: u64,
-    /// Seals of U_PDUs.
-    #[serde(flatten)]
-    pub seals: Seals,
-}
-
-/// Counters of seals on U_PDUs.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Seals {
-    /// U_PDUs sealed.
-    pub sealed: u64,
-    /// Sealed U_PDUs received and believed.
-    pub opened: u64,
-    /// Received and dropped: without a seal, from a node that has to seal.
-    pub unauthenticated: u64,
-    /// Received and dropped: sealed with another key, or for another node, or changed.
-    pub forged: u64,
-    /// Received and dropped: taken before, or overtaken by too many.
-    pub replayed: u64,
-    /// Received and dropped: sealed by a clock that is wrong, or before this client started.
-    pub untimely: u64,
-    /// Received and dropped: there are too many members.
-    pub crowded: u64,
-    /// Received and dropped: our node has another address than was configured.
-    pub misnamed: u64,
-    /// Received and dropped: sealed, and there is no key here.
-    pub keyless: u64,
-    /// Notices sent to nodes of which something was dropped.
-    pub notices_sent: u64,
-    /// Notices received: the nodes drop our U_PDUs.
-    pub notices_received: u64,
+base::counters! {
+    /// Counters of a client since its start.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// U_PDUs sent.
+        pub sent: counter(u_pdus);
+        /// U_PDUs confirmed.
+        pub confirmed: counter(u_pdus);
+        /// U_PDUs that the node gave back.
+        pub rejected: counter(u_pdus);
+        /// U_PDUs whose fate is not known: the binding ended first.
+        pub forsaken: counter(u_pdus);
+        /// U_PDUs received.
+        pub received: counter(u_pdus);
+        /// Confirmations for no waiting U_PDU.
+        pub stray: counter(u_pdus);
+        /// Primitives that could not be read or are not for a node to send, or not then.
+        pub invalid: counter(primitives);
+        /// U_PDUs received and dropped: they are for another access point, or came while there was no binding.
+        pub misplaced: counter(u_pdus);
+        /// Times that the node did not answer a bind.
+        pub unanswered: counter(times);
+        /// Times that the node took U_PDUs of too few octets only.
+        pub mtu_refused: counter(times);
+        /// Seals of U_PDUs.
+        pub seals: struct Seals {
+            /// U_PDUs sealed.
+            pub sealed: counter(u_pdus);
+            /// Sealed U_PDUs received and believed.
+            pub opened: counter(u_pdus);
+            /// Received and dropped: without a seal, from a node that has to seal.
+            pub unauthenticated: counter(u_pdus);
+            /// Received and dropped: sealed with another key, or for another node, or changed.
+            pub forged: counter(u_pdus);
+            /// Received and dropped: taken before, or overtaken by too many.
+            pub replayed: counter(u_pdus);
+            /// Received and dropped: sealed by a clock that is wrong, or before this client started.
+            pub untimely: counter(u_pdus);
+            /// Received and dropped: there are too many members.
+            pub crowded: counter(u_pdus);
+            /// Received and dropped: our node has another address than was configured.
+            pub misnamed: counter(u_pdus);
+            /// Received and dropped: sealed, and there is no key here.
+            pub keyless: counter(u_pdus);
+            /// Notices sent to nodes of which something was dropped.
+            pub notices_sent: counter(notices);
+            /// Notices received: the nodes drop our U_PDUs.
+            pub notices_received: counter(notices);
+        }
+    }
 }
 
 impl Client {

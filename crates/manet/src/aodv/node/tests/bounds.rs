@@ -226,7 +226,7 @@ fn a_route_is_not_told_to_last_longer_than_it_is_remembered() {
 fn each_drop_has_a_name() {
     let core = Aodv::new(plain(), Rng::stream(1, "names"));
 
-    let mut names: Vec<&str> = core.counters().into_iter().map(|(name, _)| name).collect();
+    let mut names: Vec<&str> = core.counters().into_iter().map(|(it, _)| it.name).collect();
     let all = names.len();
     names.sort_unstable();
     names.dedup();

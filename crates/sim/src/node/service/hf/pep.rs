@@ -14,7 +14,6 @@ use base::time::{Time, earliest};
 use hf::hfpep::{self, HfPep, Opening, SessionId, Target};
 use hf::ipclient::Route;
 use hf::slep::{Options, Reason};
-use serde::Serialize;
 use tcp::{Connection, Event, State, TimedOut};
 
 use super::client::Client;
@@ -58,21 +57,23 @@ struct Carried {
     untaken: Vec<u8>,
 }
 
-/// What a station's HF-PEP did with TCP.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct Stats {
-    /// Connections of hosts taken.
-    pub accepted: u64,
-    /// Connections of hosts reset at once: no route, or no room.
-    pub refused: u64,
-    /// Connections to targets that were begun.
-    pub begun: u64,
-    /// Failed connections to targets, and connections not completed by hosts.
-    pub failed: u64,
-    /// Segments of no connection, answered by a reset.
-    pub unwanted: u64,
-    /// Segments that cannot be read.
-    pub malformed: u64,
+base::counters! {
+    /// What a station's HF-PEP did with TCP.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct Stats {
+        /// Connections of hosts taken.
+        pub accepted: counter(connections);
+        /// Connections of hosts reset at once: no route, or no room.
+        pub refused: counter(connections);
+        /// Connections to targets that were begun.
+        pub begun: counter(connections);
+        /// Failed connections to targets, and connections not completed by hosts.
+        pub failed: counter(connections);
+        /// Segments of no connection, answered by a reset.
+        pub unwanted: counter(segments);
+        /// Segments that cannot be read.
+        pub malformed: counter(segments);
+    }
 }
 
 impl Pep {

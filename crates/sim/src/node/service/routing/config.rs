@@ -2,7 +2,6 @@
 
 use base::rng::Rng;
 use manet::{Router, aodv, dsdv, olsr, ospf, waiting};
-use serde::Serialize;
 
 /// Which routing protocol a node runs, and how the node serves it.
 #[derive(Clone, Debug)]
@@ -83,29 +82,31 @@ impl RoutingProtocol {
     }
 }
 
-/// Counters of routing events outside the protocol.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-pub struct RoutingCounters {
-    /// Routes given and taken.
-    pub route_changes: u64,
-    /// Packets that the link layer could not bring to a neighbour.
-    pub unsent: u64,
-    /// Of the undelivered packets, the node's own packets routed again.
-    pub rerouted: u64,
-    /// Packets sent into a half tunnel.
-    pub encapsulated: u64,
-    /// Packets taken out of a half tunnel.
-    pub decapsulated: u64,
-    /// Packets dropped at a half tunnel: not allowed inside, such as fragments, or damaged on leaving.
-    pub tunnel_malformed: u64,
-    /// Packets refused as too long for a half tunnel.
-    pub too_big: u64,
-    /// Packets refused because the protocol found no route.
-    pub unreachable: u64,
-    /// Packets refused because they had waited too long.
-    pub expired: u64,
-    /// Packets dropped to make room for others that wait.
-    pub evicted: u64,
-    /// Messages that could not be read as UDP.
-    pub malformed: u64,
+base::counters! {
+    /// Counters of routing events outside the protocol.
+    #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+    pub struct RoutingCounters {
+        /// Routes given and taken.
+        pub route_changes: counter(routes);
+        /// Packets that the link layer could not bring to a neighbour.
+        pub unsent: counter(packets);
+        /// Of the undelivered packets, the node's own packets routed again.
+        pub rerouted: counter(packets);
+        /// Packets sent into a half tunnel.
+        pub encapsulated: counter(packets);
+        /// Packets taken out of a half tunnel.
+        pub decapsulated: counter(packets);
+        /// Packets dropped at a half tunnel: not allowed inside, such as fragments, or damaged on leaving.
+        pub tunnel_malformed: counter(packets);
+        /// Packets refused as too long for a half tunnel.
+        pub too_big: counter(packets);
+        /// Packets refused because the protocol found no route.
+        pub unreachable: counter(packets);
+        /// Packets refused because they had waited too long.
+        pub expired: counter(packets);
+        /// Packets dropped to make room for others that wait.
+        pub evicted: counter(packets);
+        /// Messages that could not be read as UDP.
+        pub malformed: counter(messages);
+    }
 }
