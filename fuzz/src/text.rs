@@ -30,10 +30,13 @@ pub(crate) fn configuration(input: &[u8]) {
                 || config.sar.is_some()
                 || config.routing.is_some()
                 || !config.gre.is_empty();
-            assert!(has_others || !config.interfaces.is_empty());
-            assert!(config.hbh.clear <= config.hbh.congestion);
-            assert!(config.hbh.congestion <= config.hbh.queue);
-            assert!(config.hello.hold >= config.hello.interval * 2);
+            assert!(has_others || config.hbh.is_some());
+            if let Some(hbh) = &config.hbh {
+                assert!(!hbh.interfaces.is_empty());
+                assert!(hbh.core.clear <= hbh.core.congestion);
+                assert!(hbh.core.congestion <= hbh.core.queue);
+                assert!(hbh.hello.hold >= hbh.hello.interval * 2);
+            }
         }
     }
 }

@@ -19,13 +19,8 @@ pub mod tunnel;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use ::hbh::Profile;
-use ::hbh::auth::GroupKey;
-use ::hbh::neighbours::{HELLO_INTERVAL, HOLD_INTERVALS, LIMIT, Listed};
 use ::tunnel as nc;
-use base::keys::GroupSecret;
 use base::parameter::{Description, Written};
 use hf::ipclient::CLASS;
 use hf::s5066::cas::Access;
@@ -33,11 +28,11 @@ use hf::s5066::node::SLOT;
 use hf::s5066::{Address, node};
 use settings::{Complaint, Entry, Section, Source};
 
+use crate::files;
 pub use crate::keys::BadKeyFile;
 use crate::tls::Profile as TlsProfile;
-use crate::{files, keys};
 pub use gre::Gre;
-pub use hbh::PARAMETERS;
+pub use hbh::{Hbh, PARAMETERS};
 pub use hfpep::HfPep;
 pub use ipclient::IpClient;
 pub use routing::Routing;
@@ -51,8 +46,8 @@ pub use tunnel::{Endpoint, Keys, NoZone, Peer, Tunnel, Unusable};
 /// A configuration that was checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Names of the MANET interfaces; none without HBH.
-    pub interfaces: Vec<String>,
+    /// HBH with neighbours, if it is spoken.
+    pub hbh: Option<Hbh>,
     /// The coded tunnel, if there is one.
     pub tunnel: Option<Tunnel>,
     /// IP over a STANAG 5066 server, if there is one.
@@ -71,22 +66,6 @@ pub struct Config {
     pub rules: Rules,
     /// Profiles of TLS at this gateway, for rules that name them.
     pub tls: Vec<TlsProfile>,
-    /// The parameters of HBH.
-    pub hbh: ::hbh::Config,
-    /// The only neighbours that HBH is spoken with; `None` for all neighbours that speak HBH.
-    pub neighbours: Option<Vec<Listed>>,
-    /// The file with the key of the group of HBH neighbours; `None` accepts everybody.
-    pub group_key: Option<PathBuf>,
-    /// How HBH finds its neighbours.
-    pub hello: Hello,
-    /// What stays plain: routing daemons that talk by unicast.
-    pub plain: Plain,
-    /// Whether the segment size that TCP asks for is lowered to what fits.
-    pub clamp_mss: bool,
-    /// Octets that may wait in a device.
-    pub send_buffer: usize,
-    /// Neighbours at most.
-    pub neighbour_limit: usize,
     /// The process.
     pub process: Process,
     /// What is allowed and probably not meant.
@@ -102,24 +81,6 @@ pub struct Process {
     pub log: Level,
     /// Where the counters are written every few seconds.
     pub metrics: Option<PathBuf>,
-}
-
-/// What HBH does not carry.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Plain {
-    /// IP protocols.
-    pub protocols: Vec<u8>,
-    /// UDP ports.
-    pub udp: Vec<u16>,
-}
-
-/// Timing of HBH hellos, and of forgetting neighbours.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Hello {
-    /// Between two hellos.
-    pub interval: Duration,
-    /// How long a neighbour may be silent.
-    pub hold: Duration,
 }
 
 /// What is logged: this and what is graver.
@@ -182,25 +143,13 @@ impl Config {
         Self::from_source(&Source::new(file, text.to_owned()), None)
     }
 
-    /// Reads the file of the group key, if there is one.
-    ///
-    /// # Errors
-    /// When it cannot be used.
-    pub fn read_group_key(&self) -> Result<Option<GroupKey>, BadKeyFile> {
-        let Some(file) = &self.group_key else { return Ok(None) };
-        let read = keys::read::<GroupSecret>(file);
-        let key = read.map_err(|why| BadKeyFile { file: file.clone(), why })?;
-        Ok(Some(GroupKey::new(key.octets())))
-    }
-
     fn from_source(source: &Source, folder: Option<&Path>) -> Result<Self, Complaint> {
         let document = source.parse()?;
         let root = document.root();
         root.refuse_moved(&MOVED)?;
         let mut config = Self::without_services();
-        if let Some(section) = root.section("hbh")? {
-            hbh::read(&section, folder, &mut config)?;
-        }
+        let hbh = root.section("hbh")?;
+        config.hbh = hbh.map(|section| hbh::read(&section, folder)).transpose()?;
         let tunnel = root.section("tunnel")?;
         config.tunnel = tunnel.map(|section| tunnel::read(&section, folder)).transpose()?;
         config.s5066 = root.section("s5066")?.map(|section| s5066::read(&section)).transpose()?;
@@ -236,7 +185,7 @@ impl Config {
     /// What holds unless given.
     fn without_services() -> Self {
         Self {
-            interfaces: Vec::new(),
+            hbh: None,
             tunnel: None,
             ip_client: None,
             hf_pep: None,
@@ -246,14 +195,6 @@ impl Config {
             gre: Vec::new(),
             rules: Rules::default(),
             tls: Vec::new(),
-            hbh: ::hbh::Config::new(Profile::Default),
-            neighbours: None,
-            group_key: None,
-            hello: Hello { interval: HELLO_INTERVAL, hold: HELLO_INTERVAL * HOLD_INTERVALS },
-            plain: Plain { protocols: hbh::PLAIN_PROTOCOLS.to_vec(), udp: hbh::PLAIN_UDP.to_vec() },
-            clamp_mss: true,
-            send_buffer: 32_768,
-            neighbour_limit: LIMIT,
             process: Process::default(),
             warnings: Vec::new(),
         }
@@ -269,11 +210,16 @@ impl Config {
     #[must_use]
     pub fn radios(&self) -> BTreeSet<String> {
         let routed = self.routing.iter().flat_map(|it| &it.interfaces);
-        self.interfaces.iter().chain(routed).cloned().collect()
+        self.of_hbh().iter().chain(routed).cloned().collect()
+    }
+
+    /// Names of the MANET interfaces of HBH; none without HBH.
+    pub(crate) fn of_hbh(&self) -> &[String] {
+        self.hbh.as_ref().map_or(&[], |it| &it.interfaces)
     }
 
     fn has_services(&self) -> bool {
-        !self.interfaces.is_empty()
+        self.hbh.is_some()
             || self.tunnel.is_some()
             || self.ip_client.is_some()
             || self.hf_pep.is_some()
@@ -301,7 +247,7 @@ pub fn parameters() -> Vec<Description> {
     let gateway = node::Config::behind_tcp(address, waveform);
     let slotted = Access::Slotted { position: 0, stations: 2 };
     vec![
-        PARAMETERS.describe(&[("gateway", Config::without_services())]),
+        PARAMETERS.describe(&[("gateway", Hbh::new(Vec::new()))]),
         nc::PARAMETERS.describe(&[("tunnel", nc::Config::default())]),
         CLASS.describe(&[("class", client.classes[0])]),
         ::rules::PARAMETERS.describe(&[("rule", ::rules::Options::default())]),

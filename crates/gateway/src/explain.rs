@@ -301,7 +301,7 @@ impl Question {
             });
             return ("gre", via);
         }
-        let service = if config.interfaces.iter().any(|it| it == name) { "hbh" } else { "ip" };
+        let service = if config.of_hbh().iter().any(|it| it == name) { "hbh" } else { "ip" };
         (service, Some(Via::Neighbour { interface: name.to_owned(), neighbour: next.to_string() }))
     }
 

@@ -116,21 +116,33 @@ impl<'d> Section<'d> {
         })
     }
 
-    /// Complains about keys that once were elsewhere; `moved` has old and new names.
+    /// Complains about keys that once were elsewhere, with the line to write instead where that can be told; `moved`
+    /// has old and new names.
     ///
     /// # Errors
     /// With the first such key.
     pub fn refuse_moved(&self, moved: &[(&str, &str)]) -> Result<(), Complaint> {
         for (old, new) in moved {
-            let (mut table, mut found) = (Some(self.table), None);
+            let source = &self.document.source;
+            let (mut table, mut found, mut value) = (Some(self.table), None, 0..0);
             for part in old.split('.') {
                 let item = table.and_then(|table| table.get_key_value(part));
                 found = item.map(|(key, _)| key.span());
+                value = item.map_or(0..0, |(_, it)| it.span());
                 table = item.and_then(|(_, value)| value.get_ref().as_table());
             }
-            if let Some(span) = found {
+            if let Some(place) = found {
                 let key = join(&self.path, old);
-                return Err(self.document.source.at(&span, &key, format!("is called {new}")));
+                let (section, name) = new.rsplit_once('.').unwrap_or(("", new));
+                let line = match (table, source.text().get(value)) {
+                    _ if !self.path.is_empty() || section.is_empty() => String::new(),
+                    (Some(_), _) => format!(": write [{new}]"),
+                    (None, Some(value)) => {
+                        format!(": write {name} = {value} in the section [{section}]")
+                    }
+                    (None, None) => String::new(),
+                };
+                return Err(source.at(&place, &key, format!("is called {new}{line}")));
             }
         }
         Ok(())

@@ -89,7 +89,11 @@ fn what_has_moved_is_said() {
     let moved = [("interfaces", "hbh.interfaces"), ("hello.interval", "hbh.hello.interval")];
     let complaint = document.root().refuse_moved(&moved).unwrap_err();
 
-    assert_eq!(complaint.to_string(), "a.toml:3: hello.interval: is called hbh.hello.interval");
+    assert_eq!(
+        complaint.to_string(),
+        "a.toml:3: hello.interval: is called hbh.hello.interval: write interval = 3 in the section \
+         [hbh.hello]"
+    );
 }
 
 #[test]

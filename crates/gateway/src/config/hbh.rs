@@ -1,18 +1,22 @@
 //! Reads the section `hbh`: interfaces, neighbours and parameters.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::hbh::Profile;
+use ::hbh::auth::GroupKey;
+use ::hbh::neighbours::{HELLO_INTERVAL, HOLD_INTERVALS, LIMIT, Listed};
+use base::keys::GroupSecret;
 use base::parameter::{Kind, Rule};
-use hbh::neighbours::HOLD_INTERVALS;
 use settings::{Complaint, Section};
 
-use super::{Config, device, neighbours, some};
+use super::{device, neighbours, some};
+use crate::keys::{self, BadKeyFile};
 
 /// IGMP, EIGRP, OSPF, PIM, VRRP, and the MANET protocols' own (RFC 5498): neighbours to each other.
-pub(super) const PLAIN_PROTOCOLS: [u8; 6] = [2, 88, 89, 103, 112, 138];
+const PLAIN_PROTOCOLS: [u8; 6] = [2, 88, 89, 103, 112, 138];
 /// The same by UDP: the MANET protocols' own, RIP, RIPng, AODV, OLSR, TBRPF, BFD and its echo, Babel.
-pub(super) const PLAIN_UDP: [u16; 9] = [269, 520, 521, 654, 698, 712, 3784, 3785, 6696];
+const PLAIN_UDP: [u16; 9] = [269, 520, 521, 654, 698, 712, 3784, 3785, 6696];
 /// Interfaces at most; each costs descriptors and a part of the table.
 const MAX_INTERFACES: usize = 16;
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -20,39 +24,63 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 base::parameters! {
     /// What a gateway's HBH has besides the parameters of the protocol.
-    pub static PARAMETERS: Config = "hbh-gateway" {
-        /// Between two hellos.
-        #[allowed(Kind::period(SHORTEST..=LONGEST))]
-        #[get(|it| it.hello.interval.into())]
-        #[set(|it, to| {
-            it.hello.interval = to.period();
-            it.hello.hold = it.hello.interval * HOLD_INTERVALS;
-        })]
-        "hello.interval";
+    pub static PARAMETERS = "hbh-gateway";
 
-        /// Silence after which a neighbour is forgotten, ten intervals unless given.
-        #[allowed(Kind::period(SHORTEST..=Duration::from_secs(12_000)))]
-        "hello.hold" at hello.hold;
+    /// HBH with neighbours on some interfaces.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Hbh from new(interfaces: Vec<String>) {
+        /// How HBH finds its neighbours.
+        pub hello: struct Hello {
+            /// Between two hellos.
+            #[allowed(Kind::period(SHORTEST..=LONGEST))]
+            #[set(|it, to| {
+                it.hello.interval = to.period();
+                it.hello.hold = it.hello.interval * HOLD_INTERVALS;
+            })]
+            pub interval: Duration = HELLO_INTERVAL;
 
-        /// IP protocols that stay plain: what neighbours say to each other.
-        #[allowed(Kind::counts(0..=255))]
-        "intercept.plain-protocols" at plain.protocols;
+            /// Silence after which a neighbour is forgotten, ten intervals unless given.
+            #[allowed(Kind::period(SHORTEST..=Duration::from_secs(12_000)))]
+            pub hold: Duration = HELLO_INTERVAL * HOLD_INTERVALS;
+        }
 
-        /// UDP ports that stay plain, as source or destination.
-        #[allowed(Kind::counts(1..=65_535))]
-        "intercept.plain-udp" at plain.udp;
+        /// What HBH carries, and how.
+        pub intercept: struct Intercept {
+            /// IP protocols that stay plain: what neighbours say to each other.
+            #[allowed(Kind::counts(0..=255))]
+            pub plain_protocols: Vec<u8> = PLAIN_PROTOCOLS.to_vec();
 
-        /// Whether the segment size that TCP asks for is lowered to what fits, see MTU.
-        #[allowed(Kind::Flag)]
-        "intercept.clamp-mss" at clamp_mss;
+            /// UDP ports that stay plain, as source or destination.
+            #[allowed(Kind::counts(1..=65_535))]
+            pub plain_udp: Vec<u16> = PLAIN_UDP.to_vec();
 
-        /// Neighbours at most; further ones stay plain, see Neighbours.
-        #[allowed(Kind::count(1..=4_096))]
-        "limits.neighbours" at neighbour_limit;
+            /// Whether the segment size that TCP asks for is lowered to what fits, see MTU.
+            #[allowed(Kind::Flag)]
+            pub clamp_mss: bool = true;
+        }
 
-        /// What waits in a device before it counts as busy.
-        #[allowed(Kind::count(4_096..=4_194_304).of("octets"))]
-        "limits.send-buffer" at send_buffer;
+        /// Bounds on what HBH holds.
+        pub limits: struct Limits {
+            /// Neighbours at most; further ones stay plain, see Neighbours.
+            #[allowed(Kind::count(1..=4_096))]
+            pub neighbours: usize = LIMIT;
+
+            /// What waits in a device before it counts as busy.
+            #[allowed(Kind::count(4_096..=4_194_304).of("octets"))]
+            pub send_buffer: usize = 32_768;
+        }
+
+        /// Names of the MANET interfaces.
+        pub interfaces: Vec<String> = interfaces;
+
+        /// The parameters of the protocol.
+        pub core: ::hbh::Config = ::hbh::Config::new(Profile::Default);
+
+        /// The only neighbours that HBH is spoken with; `None` for all neighbours that speak HBH.
+        pub neighbours: Option<Vec<Listed>> = None;
+
+        /// The file with the key of the group of HBH neighbours; `None` accepts everybody.
+        pub group_key: Option<PathBuf> = None;
     }
 
     rules [Rule {
@@ -62,26 +90,43 @@ base::parameters! {
     }]
 }
 
+impl Hbh {
+    /// Reads the file of the group key, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn read_group_key(&self) -> Result<Option<GroupKey>, BadKeyFile> {
+        let Some(file) = &self.group_key else { return Ok(None) };
+        let read = keys::read::<GroupSecret>(file);
+        let key = read.map_err(|why| BadKeyFile { file: file.clone(), why })?;
+        Ok(Some(GroupKey::new(key.octets())))
+    }
+
+    /// Whether another configuration differs in nothing but the interfaces.
+    #[must_use]
+    pub fn is_same_elsewhere(&self, other: &Self) -> bool {
+        Self { interfaces: other.interfaces.clone(), ..self.clone() } == *other
+    }
+}
+
 /// Reads the section.
-pub(super) fn read(
-    section: &Section<'_>,
-    folder: Option<&Path>,
-    config: &mut Config,
-) -> Result<(), Complaint> {
+pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Hbh, Complaint> {
+    let mut interfaces = Vec::new();
     for name in some(&section.needed("interfaces")?, MAX_INTERFACES)? {
         let interface = device(&name)?;
-        if config.interfaces.contains(&interface) {
+        if interfaces.contains(&interface) {
             return Err(name.complain(format!("{interface} is there twice")));
         }
-        config.interfaces.push(interface);
+        interfaces.push(interface);
     }
-    section.apply(&hbh::PARAMETERS, &mut config.hbh)?;
-    section.apply(&PARAMETERS, config)?;
+    let mut hbh = Hbh::new(interfaces);
+    section.apply(&::hbh::PARAMETERS, &mut hbh.core)?;
+    section.apply(&PARAMETERS, &mut hbh)?;
     if let Some(listed) = section.get("neighbours")? {
-        config.neighbours = neighbours::list(&listed)?;
+        hbh.neighbours = neighbours::list(&listed)?;
     }
     if let Some(file) = section.get("group-key")? {
-        config.group_key = Some(neighbours::group_key(&file, folder)?);
+        hbh.group_key = Some(neighbours::group_key(&file, folder)?);
     }
-    Ok(())
+    Ok(hbh)
 }

@@ -73,7 +73,7 @@ mod tests {
         let missing = read().unwrap_err();
         let secret = GroupSecret::generate(&mut keys::System).unwrap();
         keys::write_new(&key, &secret.to_base64()).unwrap();
-        let config_read = read().unwrap();
+        let config_read = read().unwrap().hbh.unwrap();
         let group_key = config_read.read_group_key().unwrap();
         fs::write(&key, "not a key").unwrap();
         let malformed = read().unwrap_err();

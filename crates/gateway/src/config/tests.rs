@@ -1,5 +1,8 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use ::hbh::Profile;
+use ::hbh::neighbours::Listed;
 use base::ethernet::Mac;
 
 use super::*;
@@ -10,10 +13,11 @@ const HBH: &str = "[hbh]\ninterfaces = [\"wlan0\"]\n";
 fn interfaces_alone_are_enough() {
     let config = Config::parse("a.toml", HBH).unwrap();
 
-    assert_eq!(config.interfaces, ["wlan0"]);
-    assert_eq!(config.hbh, ::hbh::Config::new(Profile::Default));
-    assert_eq!((config.neighbours, config.process), (None, Process::default()));
-    assert_eq!(config.hello.hold, Duration::from_secs(20));
+    let hbh = config.hbh.unwrap();
+    assert_eq!(hbh.interfaces, ["wlan0"]);
+    assert_eq!(hbh.core, ::hbh::Config::new(Profile::Default));
+    assert_eq!((hbh.neighbours, config.process), (None, Process::default()));
+    assert_eq!(hbh.hello.hold, Duration::from_secs(20));
 }
 
 #[test]
@@ -23,7 +27,9 @@ fn the_example_is_valid() {
     let config = Config::read(Path::new(path)).unwrap();
 
     let defaults = Config::parse("a.toml", HBH).unwrap();
-    assert_eq!(config, Config { interfaces: config.interfaces.clone(), ..defaults });
+    let (hbh, usual) = (config.hbh.clone().unwrap(), defaults.hbh.clone().unwrap());
+    assert!(hbh.is_same_elsewhere(&usual), "{hbh:?}");
+    assert_eq!(config, Config { hbh: config.hbh.clone(), ..defaults });
 }
 
 #[test]
@@ -57,22 +63,23 @@ fn everything_can_be_set() {
 
     let config = Config::parse("a.toml", text).unwrap();
 
-    assert_eq!(config.interfaces, ["wlan0", "wlan1"]);
-    assert_eq!(config.hbh.profile, Profile::Paper);
-    assert_eq!((config.hbh.protocol, config.hbh.retries, config.hbh.window), (254, 3, (2, 16)));
-    assert_eq!((config.hbh.queue, config.hbh.flows, config.neighbour_limit), (60, 10, 10));
-    assert_eq!(config.hbh.rto.initial, Duration::from_secs(2));
+    let hbh = config.hbh.unwrap();
+    assert_eq!(hbh.interfaces, ["wlan0", "wlan1"]);
+    assert_eq!(hbh.core.profile, Profile::Paper);
+    assert_eq!((hbh.core.protocol, hbh.core.retries, hbh.core.window), (254, 3, (2, 16)));
+    assert_eq!((hbh.core.queue, hbh.core.flows, hbh.limits.neighbours), (60, 10, 10));
+    assert_eq!(hbh.core.rto.initial, Duration::from_secs(2));
     let station = Some(Mac([2, 0x11, 0x22, 0x33, 0x44, 0x55]));
     assert_eq!(
-        config.neighbours.unwrap(),
+        hbh.neighbours.unwrap(),
         [
             Listed { address: "10.0.0.2".parse().unwrap(), station: None },
             Listed { address: "fe80::1".parse().unwrap(), station },
         ]
     );
-    assert_eq!(config.group_key, Some("group.key".into()));
-    assert_eq!(config.hello.interval, Duration::from_millis(500));
-    assert!(config.plain.udp.is_empty() && !config.clamp_mss);
+    assert_eq!(hbh.group_key, Some("group.key".into()));
+    assert_eq!(hbh.hello.interval, Duration::from_millis(500));
+    assert!(hbh.intercept.plain_udp.is_empty() && !hbh.intercept.clamp_mss);
 }
 
 #[test]
@@ -130,10 +137,25 @@ fn an_error_names_file_line_key_and_what_is_allowed() {
 #[test]
 fn what_once_stood_elsewhere_is_told_where_it_is() {
     for (text, expected) in [
-        ("interfaces = [\"wlan0\"]", "a.toml:1: interfaces: is called hbh.interfaces"),
-        ("log = \"info\"\n[hello]\ninterval = \"2s\"", "a.toml:2: hello: is called hbh.hello"),
-        ("[limits]\nflows = 3", "a.toml:2: limits.flows: is called hbh.flows"),
-        ("[limits]\nneighbours = 3", "a.toml:1: limits: is called hbh.limits"),
+        (
+            "interfaces = [\"wlan0\"]",
+            "a.toml:1: interfaces: is called hbh.interfaces: write interfaces = [\"wlan0\"] in the \
+             section [hbh]",
+        ),
+        (
+            "log = \"info\"\n[hello]\ninterval = \"2s\"",
+            "a.toml:2: hello: is called hbh.hello: write [hbh.hello]",
+        ),
+        (
+            "[limits]\nflows = 3",
+            "a.toml:2: limits.flows: is called hbh.flows: write flows = 3 in the section [hbh]",
+        ),
+        (
+            "[limits]\nsend_buffer = 8_192 # octets",
+            "a.toml:2: limits.send_buffer: is called hbh.limits.send-buffer: write send-buffer = 8_192 \
+             in the section [hbh.limits]",
+        ),
+        ("[limits]\nneighbours = 3", "a.toml:1: limits: is called hbh.limits: write [hbh.limits]"),
     ] {
         assert_eq!(Config::parse("a.toml", text).unwrap_err().to_string(), expected);
     }
@@ -142,11 +164,11 @@ fn what_once_stood_elsewhere_is_told_where_it_is() {
 #[test]
 fn the_rows_of_a_gateway_hold() {
     for parameter in PARAMETERS.parameters {
-        let default = (parameter.get)(&Config::without_services());
+        let default = (parameter.get)(&Hbh::new(Vec::new()));
 
         assert!(parameter.kind.allows(&default), "{} = {default}", parameter.name);
     }
-    assert_eq!(PARAMETERS.check(&Config::without_services()), Ok(()));
+    assert_eq!(PARAMETERS.check(&Hbh::new(Vec::new())), Ok(()));
 }
 
 #[test]

@@ -256,7 +256,7 @@ mod tests {
         let config = Config::parse("a.toml", TEXT).unwrap();
 
         let tunnel = config.tunnel.unwrap();
-        assert!(config.interfaces.is_empty());
+        assert_eq!(config.hbh, None);
         assert_eq!(tunnel.listen, ["0.0.0.0:51900".parse().unwrap()]);
         assert_eq!(tunnel.device, "trackway-nc0");
         assert!(!tunnel.fail_open && !tunnel.replace_routes);
@@ -273,7 +273,7 @@ mod tests {
         let config = Config::parse("a.toml", &both).unwrap();
         let neither = Config::parse("a.toml", "log = \"info\"").unwrap_err();
 
-        assert!(config.tunnel.is_some() && config.interfaces == ["wlan0"]);
+        assert!(config.tunnel.is_some() && config.hbh.unwrap().interfaces == ["wlan0"]);
         assert_eq!(
             neither.to_string(),
             "a.toml: nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep], [s5066], [sar], [routing] or [[gre]] is needed"

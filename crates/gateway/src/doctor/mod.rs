@@ -189,7 +189,7 @@ impl Findings {
 
     /// Parts of the kernel, and `nft`.
     fn kernel(&mut self, config: &Config, needs: &Needs) {
-        let has_mac = !config.interfaces.is_empty();
+        let has_mac = config.hbh.is_some();
         if (has_mac || !needs.devices.is_empty()) && !Path::new("/dev/net/tun").exists() {
             self.add(
                 "tun",
@@ -261,7 +261,7 @@ impl Findings {
 
     fn interfaces(&mut self, config: &Config) {
         let routed = config.routing.iter().flat_map(|it| &it.interfaces);
-        let names: BTreeSet<_> = config.interfaces.iter().chain(routed.clone()).collect();
+        let names: BTreeSet<_> = config.of_hbh().iter().chain(routed.clone()).collect();
         let routed: BTreeSet<_> = routed.collect();
         let Ok(mut netlink) = Netlink::open() else { return };
         for name in names {
@@ -274,7 +274,7 @@ impl Findings {
                 Ok(Some(state)) if !state.is_running => {
                     (format!("{name} is down, or has no carrier"), format!("ip link set {name} up"))
                 }
-                Ok(Some(state)) if state.mac.is_none() && config.interfaces.contains(name) => (
+                Ok(Some(state)) if state.mac.is_none() && config.of_hbh().contains(name) => (
                     format!("{name} is not an Ethernet-like interface: HBH cannot use it"),
                     "take another interface for hbh.interfaces".to_owned(),
                 ),

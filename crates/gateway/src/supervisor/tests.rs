@@ -19,7 +19,7 @@ static KINDS: [Kind; 3] = [
     },
     Kind {
         name: "second",
-        is_wanted: |config| !config.interfaces.is_empty(),
+        is_wanted: |config| config.hbh.is_some(),
         rights: &[],
         set_up: |_| Fake::set_up("second"),
         clean_up: || note("second: cleaned up"),
@@ -114,7 +114,7 @@ impl Service for Fake {
         let is_silent =
             |faults: &mut BTreeMap<&str, Fault>| faults.get(self.0) == Some(&Fault::Silence);
         drop(MENDED.wait_while(lock(&FAULTS), is_silent).unwrap_or_else(PoisonError::into_inner));
-        note(&format!("{}: protocol {}", self.0, config.hbh.protocol));
+        note(&format!("{}: protocol {}", self.0, config.hbh.as_ref().unwrap().core.protocol));
         Ok(Reload::Taken(Vec::new()))
     }
 

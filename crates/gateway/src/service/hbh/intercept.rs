@@ -104,7 +104,7 @@ impl Hbh {
 
     /// Lowers the segment size in a SYN to the largest that HBH carries at this port, if configured.
     pub(super) fn clamp(&mut self, position: usize, packet: &mut [u8]) {
-        if self.config.clamp_mss
+        if self.config.intercept.clamp_mss
             && let (Ok(header), Some(port)) = (Header::parse(packet), self.ports.get(position))
         {
             let overhead = hbh::OVERHEAD + self.guard.overhead();

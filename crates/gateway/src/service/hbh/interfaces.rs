@@ -144,6 +144,7 @@ impl Hbh {
     /// # Errors
     /// When a new interface is absent.
     pub(super) fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
+        let config = config.hbh.as_ref().context("no section [hbh]")?;
         let is_new = |name: &&String| self.ports.with_name(name).is_none();
         let come: Vec<_> = config.interfaces.iter().filter(is_new).cloned().collect();
         for name in &come {
@@ -154,7 +155,7 @@ impl Hbh {
             }
         }
         let key = config.read_group_key().context("group-key")?;
-        if !is_same(&self.config, config) || !self.guard.has_key(key.as_ref()) {
+        if !self.config.is_same_elsewhere(config) || !self.guard.has_key(key.as_ref()) {
             return Ok(Reload::Restart);
         }
 
@@ -177,38 +178,6 @@ impl Hbh {
     }
 }
 
-/// Whether two configurations differ for HBH in nothing but the interfaces. Each field is named, so that nobody
-/// forgets a new one here: settings of another service must not disturb neighbours.
-fn is_same(one: &Config, other: &Config) -> bool {
-    fn of_hbh(config: &Config) -> impl PartialEq + '_ {
-        let Config {
-            interfaces: _,
-            tunnel: _,
-            ip_client: _,
-            hf_pep: _,
-            s5066: _,
-            sar: _,
-            routing: _,
-            gre: _,
-            rules: _,
-            tls: _,
-            process: _,
-            hbh,
-            neighbours,
-            group_key,
-            hello,
-            plain,
-            clamp_mss,
-            send_buffer,
-            neighbour_limit,
-            warnings: _,
-        } = config;
-        let limits = (clamp_mss, send_buffer, neighbour_limit);
-        (hbh, neighbours, group_key, hello, plain, limits)
-    }
-    of_hbh(one) == of_hbh(other)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,7 +186,7 @@ mod tests {
     fn what_is_another_services_does_not_disturb_neighbours() {
         let read = |more: &str| {
             let text = format!("[hbh]\ninterfaces = [\"eth0\"]\n{more}");
-            Config::parse("a.toml", &text).unwrap()
+            Config::parse("a.toml", &text).unwrap().hbh.unwrap()
         };
         let before = read("");
 
@@ -227,10 +196,10 @@ mod tests {
             "[s5066]\naddress = \"0.0.0.1\"\nmodem = \"127.0.0.1:3000\"\nwaveform = \"9600/short\"\n",
             "[[gre]]\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\nto = [\"10.9.0.0/16\"]\n",
         ] {
-            assert!(is_same(&before, &read(others)), "{others}");
+            assert!(before.is_same_elsewhere(&read(others)), "{others}");
         }
         for own in ["hello.interval = \"3s\"\n", "intercept.clamp-mss = false\n"] {
-            assert!(!is_same(&before, &read(own)), "{own}");
+            assert!(!before.is_same_elsewhere(&read(own)), "{own}");
         }
     }
 }

@@ -54,7 +54,7 @@ use tracing::{debug, info, warn};
 
 use super::complaints::{Complaints, Subject};
 use super::{Kind, Reload, Report, Service, Setup, entries, is_awaited};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::linux::firewall::{Firewall, Plan};
 use crate::linux::routes::Routes;
 use crate::reactor::{Driver, has_input};
@@ -65,7 +65,7 @@ const SETTLE: Duration = Duration::from_millis(20);
 
 pub(super) const KIND: Kind = Kind {
     name: "hbh",
-    is_wanted: |config| !config.interfaces.is_empty(),
+    is_wanted: |config| config.hbh.is_some(),
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
     set_up: |setup| Ok(Box::new(Hbh::set_up(setup)?)),
     clean_up: || {},
@@ -75,7 +75,7 @@ pub(super) const KIND: Kind = Kind {
 struct Hbh {
     /// First field, so dropped first: rules must go before the devices they point at.
     firewall: Firewall,
-    config: Config,
+    config: config::Hbh,
     relay: hbh::Relay,
     neighbours: Neighbours,
     guard: Guard,
@@ -119,6 +119,7 @@ impl Hbh {
     /// When something is missing, with the remedy.
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
         let &Setup { config, seed, clock, is_restart, .. } = setup;
+        let config = config.hbh.as_ref().context("no section [hbh]")?;
         let group_key = config.read_group_key().context("group-key")?;
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
         let monitor = Monitor::open().context("cannot watch the kernel's routes")?;
@@ -138,22 +139,22 @@ impl Hbh {
         let own = links::own_addresses(&mut netlink).context("cannot ask for addresses")?;
         let raw = Raw::open().context("cannot open a raw socket")?;
         let plan = Plan {
-            protocol: config.hbh.protocol,
-            plain_protocols: config.plain.protocols.clone(),
-            plain_udp: config.plain.udp.clone(),
-            limit: config.neighbour_limit,
+            protocol: config.core.protocol,
+            plain_protocols: config.intercept.plain_protocols.clone(),
+            plain_udp: config.intercept.plain_udp.clone(),
+            limit: config.limits.neighbours,
         };
         let devices = opened.iter().map(|(at, port)| (*at, &port.name[..], ports::device(*at)));
         let firewall = Firewall::set_up(plan, &devices.collect::<Vec<_>>())?;
         let neighbours = neighbours::Config {
-            profile: config.hbh.profile,
+            profile: config.core.profile,
             interval: config.hello.interval,
             hold: config.hello.hold,
-            limit: config.neighbour_limit,
+            limit: config.limits.neighbours,
             only: config.neighbours.clone(),
         };
         let mut hbh = Self {
-            relay: hbh::Relay::new(config.hbh, Rng::stream(seed, "hbh")),
+            relay: hbh::Relay::new(config.core, Rng::stream(seed, "hbh")),
             neighbours: Neighbours::new(neighbours, Rng::stream(seed, "neighbours")),
             guard: Guard::new(group_key),
             complaints: Complaints::default(),
@@ -188,7 +189,7 @@ impl Hbh {
             hbh.put(clock.now(), position, port);
         }
         hbh.expect_absent(clock.now());
-        info!(interfaces = %config.interfaces.join(", "), profile = ?config.hbh.profile, "HBH ready");
+        info!(interfaces = %config.interfaces.join(", "), profile = ?config.core.profile, "HBH ready");
         Ok(hbh)
     }
 }

@@ -7,7 +7,7 @@ use host::netlink::Netlink;
 use serde::Serialize;
 
 use super::port::Port;
-use crate::config::Config;
+use crate::config::Hbh;
 use crate::linux::device;
 use crate::linux::firewall;
 use crate::service::Absent;
@@ -170,7 +170,7 @@ pub(super) fn device(position: usize) -> String {
 /// When it is not there or cannot be used, with the remedy.
 pub(super) fn open(
     netlink: &mut Netlink,
-    config: &Config,
+    config: &Hbh,
     position: usize,
     name: &str,
 ) -> anyhow::Result<Port> {
@@ -183,14 +183,15 @@ pub(super) fn open(
              addresses"
         );
     };
-    let link = Link::open(state.index, config.hbh.protocol, config.send_buffer, firewall::MARK)
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::PermissionDenied => anyhow::anyhow!(
-                "no right to open packet sockets: run as root or with CAP_NET_RAW and \
+    let link =
+        Link::open(state.index, config.core.protocol, config.limits.send_buffer, firewall::MARK)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::PermissionDenied => anyhow::anyhow!(
+                    "no right to open packet sockets: run as root or with CAP_NET_RAW and \
                  CAP_NET_ADMIN"
-            ),
-            _ => anyhow::anyhow!("cannot open a packet socket on {name}: {error}"),
-        })?;
+                ),
+                _ => anyhow::anyhow!("cannot open a packet socket on {name}: {error}"),
+            })?;
     let tap = device::open_tap(netlink, &device(position), mac, state.index)
         .with_context(|| format!("for {name}"))?;
     Ok(Port::new(name.to_owned(), mac, state, link, tap))

@@ -74,7 +74,7 @@ impl Hbh {
             }
             // HBH in HBH: the packet socket would take it for what a neighbour sends.
             if Header::parse(&packet)
-                .is_ok_and(|header| header.protocol == self.config.hbh.protocol)
+                .is_ok_and(|header| header.protocol == self.config.core.protocol)
             {
                 self.counters.intercepted.packets_malformed += 1;
                 continue;

@@ -48,7 +48,7 @@ impl Hbh {
         let Some(port) = self.ports.get_mut(position) else { return };
         let theirs = self.neighbours.addresses((position, to));
         let mut packet = Vec::new();
-        if hello.emit_packet(self.config.hbh.protocol, theirs, self.guard.key(), &mut packet) {
+        if hello.emit_packet(self.config.core.protocol, theirs, self.guard.key(), &mut packet) {
             port.push(to, &packet);
         }
     }
