@@ -72,6 +72,7 @@ impl Sample {
             ci95: self.half_width(),
             runs: self.runs,
             censored: self.censored,
+            is_log: false,
         })
     }
 
@@ -135,6 +136,9 @@ pub struct Estimate {
     pub runs: u32,
     /// How many of them were stopped at their time limit.
     pub censored: u32,
+    /// Whether the interval is even in the logarithm, as that of a ratio is: the lower end is as many times below the
+    /// mean as the upper end is above it, and `ci95` is the distance to the upper end.
+    pub is_log: bool,
 }
 
 impl Estimate {
@@ -145,12 +149,13 @@ impl Estimate {
     }
 
     /// What nobody measured. No question about it is answered.
-    pub const UNKNOWN: Self = Self { mean: f64::NAN, ci95: None, runs: 0, censored: 0 };
+    pub const UNKNOWN: Self =
+        Self { mean: f64::NAN, ci95: None, runs: 0, censored: 0, is_log: false };
 
     /// A value that is known.
     #[must_use]
     pub fn exact(value: f64) -> Self {
-        Self { mean: value, ci95: Some(0.0), runs: 0, censored: 0 }
+        Self { mean: value, ci95: Some(0.0), ..Self::UNKNOWN }
     }
 
     /// The mean of independent means.
@@ -164,13 +169,22 @@ impl Estimate {
             ci95: squares.map(|squares| squares.sqrt() / count),
             runs: all.iter().map(|it| it.runs).min().unwrap_or_default(),
             censored: all.iter().map(|it| it.censored).sum(),
+            is_log: false,
         }
     }
 
     /// The lower end of the confidence interval.
     #[must_use]
     pub fn low(&self) -> f64 {
-        self.mean - self.half()
+        self.mean - self.down()
+    }
+
+    /// From the mean to the lower end of the interval.
+    fn down(&self) -> f64 {
+        match self.ci95 {
+            Some(up) if self.is_log => up * self.mean / (self.mean + up),
+            _ => self.half(),
+        }
     }
 
     /// The upper end of the confidence interval; infinite for a lower bound.
@@ -197,7 +211,8 @@ impl Estimate {
         let mean = self.mean / other.mean;
         let relative = |estimate: &Self| estimate.ci95.map(|half| half / estimate.mean);
         let ci95 = relative(self).zip(relative(other)).map(|(a, b)| (mean * a.hypot(b)).abs());
-        Self { mean, ci95, runs: self.runs.min(other.runs), censored: self.censored }
+        let runs = self.runs.min(other.runs);
+        Self { mean, ci95, runs, censored: self.censored, is_log: false }
     }
 
     /// What this has more than `other`, with the interval of the difference of two independent means. Unknown
@@ -209,17 +224,19 @@ impl Estimate {
         }
         let ci95 = self.ci95.zip(other.ci95).map(|(a, b)| a.hypot(b));
         let runs = self.runs.min(other.runs);
-        Self { mean: self.mean - other.mean, ci95, runs, censored: self.censored }
+        let mean = self.mean - other.mean;
+        Self { mean, ci95, runs, censored: self.censored, is_log: false }
     }
 
     /// Whether this is less: the 95 % interval of the difference of two independent means lies
     /// below zero, or above.
     #[must_use]
     pub fn below(&self, other: &Self) -> Answer {
-        let half = self.half().hypot(other.half());
-        if !self.is_lower_bound() && self.mean + half < other.mean {
+        let more = self.half().hypot(other.down());
+        let less = self.down().hypot(other.half());
+        if !self.is_lower_bound() && self.mean + more < other.mean {
             Answer::Yes
-        } else if !other.is_lower_bound() && self.mean - half >= other.mean {
+        } else if !other.is_lower_bound() && self.mean - less >= other.mean {
             Answer::No
         } else {
             Answer::Undecided
@@ -262,12 +279,13 @@ impl Estimate {
         Self { mean: -self.mean, ..*self }
     }
 
-    /// For the logarithm of a value, the value itself. The interval is not even: half of it is the distance to the
-    /// upper end.
+    /// For the logarithm of a value, the value itself. Its interval is even in the logarithm, so no end of it is below
+    /// zero.
     #[must_use]
     pub fn exp(&self) -> Self {
         let mean = libm::exp(self.mean);
-        Self { mean, ci95: self.ci95.map(|half| mean * libm::expm1(half)), ..*self }
+        let ci95 = self.ci95.map(|half| mean * libm::expm1(half));
+        Self { mean, ci95, is_log: true, ..*self }
     }
 
     /// A share by counts: `count` of `all` independent events. The interval is Wilson's score interval, with the mean
@@ -282,7 +300,7 @@ impl Estimate {
         let scale = 1.0 + squared / all;
         let mean = (p + squared / (2.0 * all)) / scale;
         let ci95 = (runs > 1).then_some(NORMAL * spread / scale);
-        Self { mean, ci95, runs, censored: 0 }
+        Self { mean, ci95, runs, ..Self::UNKNOWN }
     }
 
     /// This, times a known factor.
@@ -346,8 +364,8 @@ mod tests {
 
     #[test]
     fn a_quotient_by_a_lower_bound_is_not_given() {
-        let bound = Estimate { mean: 8.0, ci95: None, runs: 3, censored: 1 };
-        let known = Estimate { mean: 2.0, ci95: Some(0.2), runs: 3, censored: 0 };
+        let bound = Estimate { mean: 8.0, runs: 3, censored: 1, ..Estimate::UNKNOWN };
+        let known = known(2.0, 0.2);
 
         assert_eq!(known.over(&bound).runs, 0);
         let quotient = bound.over(&known);
@@ -356,7 +374,7 @@ mod tests {
     }
 
     fn known(mean: f64, half: f64) -> Estimate {
-        Estimate { mean, ci95: Some(half), runs: 30, censored: 0 }
+        Estimate { mean, ci95: Some(half), runs: 30, ..Estimate::UNKNOWN }
     }
 
     const NO: Answer = Answer::No;
@@ -436,6 +454,18 @@ mod tests {
         let half = 12.706 * 2.0_f64.ln();
         assert_close(logs.ci95.expect("two pairs"), half);
         assert_close(logs.exp().high(), 2.0 * half.exp());
+        assert_close(logs.exp().low(), 2.0 / half.exp());
+        assert!(logs.exp().low() > 0.0, "a ratio is never below zero");
+    }
+
+    #[test]
+    fn a_ratio_is_below_another_as_its_logarithm_is() {
+        let ratio = |log: f64, half| known(log, half).exp();
+
+        assert_eq!(ratio(0.0, 1.0).below(&ratio(3.0, 1.0)), YES);
+        assert_eq!(ratio(3.0, 1.0).below(&ratio(0.0, 1.0)), NO);
+        assert_eq!(ratio(0.0, 2.0).at_most(7.0), UNDECIDED);
+        assert_eq!(ratio(0.0, 2.0).at_least(0.13), YES);
     }
 
     #[test]

@@ -37,6 +37,10 @@ pub(crate) fn mean(estimate: &Estimate) -> String {
             format!("at least {} ({censored} of {runs} runs did not end)", number(estimate.mean))
         }
         _ if estimate.is_lower_bound() => format!("at least {}", number(estimate.mean)),
+        Some(_) if estimate.is_log => {
+            let [mean, low, high] = [estimate.mean, estimate.low(), estimate.high()].map(number);
+            format!("{mean} ({low} to {high})")
+        }
         Some(half) => format!("{} ± {}", number(estimate.mean), number(half)),
         None => number(estimate.mean),
     }

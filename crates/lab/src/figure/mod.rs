@@ -143,8 +143,8 @@ pub struct Mark {
     pub x: f64,
     /// How high.
     pub y: f64,
-    /// Half of an error bar.
-    pub ci95: Option<f64>,
+    /// The ends of its error bar.
+    pub interval: Option<[f64; 2]>,
     /// The true value may be higher: drawn hollow, with an arrow.
     pub lower_bound: bool,
 }
@@ -153,18 +153,18 @@ impl Mark {
     /// A value known exactly.
     #[must_use]
     pub fn exact(x: f64, y: f64) -> Self {
-        Self { x, y, ci95: None, lower_bound: false }
+        Self { x, y, interval: None, lower_bound: false }
     }
 
     /// A measured mean.
     #[must_use]
     pub fn measured(x: f64, y: &Estimate) -> Self {
-        Self { x, y: y.mean, ci95: y.ci95, lower_bound: y.is_lower_bound() }
+        let interval = y.ci95.map(|_| [y.low(), y.high()]);
+        Self { x, y: y.mean, interval, lower_bound: y.is_lower_bound() }
     }
 
     fn span(&self) -> [f64; 2] {
-        let half = self.ci95.unwrap_or(0.0);
-        [self.y - half, self.y + half]
+        self.interval.unwrap_or([self.y; 2])
     }
 }
 

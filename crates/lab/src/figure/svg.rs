@@ -289,7 +289,7 @@ impl Paper {
 fn footer(figure: &Figure) -> String {
     let marks = || figure.series.iter().flat_map(|series| &series.marks);
     let mut text = figure.note.clone();
-    if marks().any(|mark| mark.ci95.is_some()) {
+    if marks().any(|mark| mark.interval.is_some()) {
         text.push_str(" Bars: 95 % confidence intervals.");
     }
     if marks().any(|mark| mark.lower_bound) {

@@ -3,11 +3,11 @@ use super::*;
 fn example() -> Figure {
     let loss = [0.0, 5.0, 10.0, 20.0, 30.0];
     let measured = |factor: f64, bound: bool| {
-        let mark = |(index, x): (usize, f64)| Mark {
-            x,
-            y: 4.0 * factor.powi(i32::try_from(index).expect("few")),
-            ci95: (!(bound && index > 2)).then_some(0.6 * factor.powi(2)),
-            lower_bound: bound && index > 2,
+        let mark = |(index, x): (usize, f64)| {
+            let y = 4.0 * factor.powi(i32::try_from(index).expect("few"));
+            let (half, lower_bound) = (0.6 * factor.powi(2), bound && index > 2);
+            let interval = (!lower_bound).then_some([y - half, y + half]);
+            Mark { x, y, interval, lower_bound }
         };
         loss.into_iter().enumerate().map(mark).collect::<Vec<_>>()
     };

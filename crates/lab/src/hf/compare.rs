@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     fn exact(mean: f64) -> Estimate {
-        Estimate { mean, ci95: Some(0.0), runs: 2, censored: 0 }
+        Estimate { runs: 2, ..Estimate::exact(mean) }
     }
 
     /// A radio with a figure that is published as 0.8.

@@ -54,7 +54,7 @@ pub fn claims() -> Vec<Claim> {
 
 /// A published figure, with an unknown number of runs.
 fn published(mean: f64) -> Estimate {
-    Estimate { mean, ci95: None, runs: 0, censored: 0 }
+    Estimate { mean, ..Estimate::UNKNOWN }
 }
 
 /// A bit error rate.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use manet::{aodv, dsdv};
 use sim::service::routing::{RoutingConfig, RoutingProtocol, Unsent};
 use sim::{InterfaceConfig, QueueDiscipline, radio};
-use tcp as protocol;
 use tcp::{adaptive_pacing, vegas};
 
 use super::trial::{Assumed, Tcp};
@@ -79,16 +78,16 @@ impl Assumed {
     }
 
     /// The TCP of a flow that ends behind so many wires.
-    pub(super) fn tcp(self, tcp: Tcp, wires: u8) -> protocol::Config {
+    pub(super) fn tcp(self, tcp: Tcp, wires: u8) -> tcp::Config {
         let mut config = match tcp {
-            Tcp::NewReno => crate::tcp::as_ns2(protocol::Config::default()),
+            Tcp::NewReno => crate::tcp::as_ns2(tcp::Config::default()),
             Tcp::Vegas => crate::tcp::ns2_vegas(2.0, 2.0, 1.0),
             Tcp::AdaptivePacing => crate::tcp::ns2_tcp_ap(),
-            Tcp::Cubic => crate::tcp::as_linux(protocol::Config::default()),
+            Tcp::Cubic => crate::tcp::as_linux(tcp::Config::default()),
         };
         match &mut config.congestion.algorithm {
-            protocol::Algorithm::TcpAp(pacing) => self.pace(pacing, wires),
-            protocol::Algorithm::Vegas(vegas) => match self {
+            tcp::Algorithm::TcpAp(pacing) => self.pace(pacing, wires),
+            tcp::Algorithm::Vegas(vegas) => match self {
                 Self::Published => vegas.variant = vegas::Variant::Published,
                 Self::Rebase => vegas.rebase = vegas::Rebase::Hops,
                 _ => {}
@@ -103,7 +102,7 @@ impl Assumed {
             }
             Self::DelayedAck => {
                 let delay = Duration::from_millis(100);
-                config.delayed_ack = protocol::DelayedAck { segments: 2, delay };
+                config.delayed_ack = tcp::DelayedAck { segments: 2, delay };
             }
             _ => {}
         }

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ::tcp as protocol;
 use base::time::Time;
 use manet::olsr;
 use sim::app::{stream, transfer};
@@ -17,7 +16,7 @@ use crate::claim::{Claim, Finding, Line, Metric, Outcome, Point, Table};
 use crate::figure::Ink;
 use crate::grid::{Cell, Experiment, Place, Runs};
 use crate::stats::{Estimate, Observation};
-use crate::tcp;
+use crate::tcp::as_ns2;
 use crate::words::{mean, percent};
 
 /// When traffic starts: OLSR has found its routes, HBH its neighbours.
@@ -107,7 +106,7 @@ fn run(trial: Trial, seed: u64) -> Outcome {
     let address = world.address(to).expect("a station has an address");
     let (start, stop) = (Time::ZERO + BEGIN, Time::ZERO + END);
     let bulk = (trial.load != Load::Udp).then(|| {
-        let tcp = tcp::as_ns2(protocol::Config::default());
+        let tcp = as_ns2(tcp::Config::default());
         let config = transfer::SenderConfig {
             octets: None,
             start,

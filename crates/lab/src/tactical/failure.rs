@@ -130,9 +130,9 @@ impl Drawn for Sweep {
     }
 }
 
-/// The best initial timeout: the vertex of the parabola through the means of ln m over its logarithm, since single
-/// points of a flat curve are chance. The interval combines the shifts of the vertex when each mean moves by its own
-/// interval.
+/// The logarithm of the best initial timeout: the vertex of the parabola through the means of ln m over its logarithm,
+/// since single points of a flat curve are chance. The interval combines the shifts of the vertex when each mean moves
+/// by its own interval; it is that of the logarithm, since a timeout is varied in ratios and never below zero.
 fn optimum(runs: &Runs<Sweep>, sweep: &Sweep) -> Estimate {
     let all = SHARES.map(|share| runs.at(sweep, share));
     let means = all.map(|it| it.mean);
@@ -140,10 +140,11 @@ fn optimum(runs: &Runs<Sweep>, sweep: &Sweep) -> Estimate {
     let squares = all.iter().enumerate().map(|(place, it)| {
         let mut moved = means;
         moved[place] += it.ci95?;
-        Some((vertex(&INITIAL, &moved) - best).powi(2))
+        Some(libm::log(vertex(&INITIAL, &moved) / best).powi(2))
     });
     let squares: Option<f64> = squares.sum();
-    Estimate { mean: best, ci95: squares.map(f64::sqrt), runs: all[0].runs, censored: 0 }
+    let ci95 = squares.map(f64::sqrt);
+    Estimate { mean: libm::log(best), ci95, runs: all[0].runs, ..Estimate::UNKNOWN }
 }
 
 fn judge(runs: &Runs<Sweep>) -> Finding {
@@ -153,18 +154,18 @@ fn judge(runs: &Runs<Sweep>) -> Finding {
     let checks = pairs.map(|(few, more)| {
         let what = format!(
             "the optimum is {} s at {} failures, {} s at {}",
-            mean(&usual(more)),
+            mean(&usual(more).exp()),
             percent(more),
-            mean(&usual(few)),
+            mean(&usual(few).exp()),
             percent(few)
         );
         Check::new(what, usual(more).below(&usual(few)))
     });
-    let told = FAILURES.map(|it| format!("{} s at {}", mean(&usual(it)), percent(it)));
+    let told = FAILURES.map(|it| format!("{} s at {}", mean(&usual(it).exp()), percent(it)));
     let measured = format!("{}. {} runs.", told.join(", "), runs.count());
     let drawn = runs.places().iter().filter(|it| it.assumed == Assumed::Usual);
     let points: Vec<Point> =
-        drawn.map(|it| runs.point(it, LARGEST, (optimum(runs, it), "s"))).collect();
+        drawn.map(|it| runs.point(it, LARGEST, (optimum(runs, it).exp(), "s"))).collect();
     let figure = Figure::of(
         &points,
         Vec::new(),
@@ -196,7 +197,7 @@ fn judge(runs: &Runs<Sweep>) -> Finding {
         "What else may be assumed: the best initial RTO, s",
         ("assumed", &columns),
         &rows,
-        |failure, assumed| mean(&at(*failure, *assumed)),
+        |failure, assumed| mean(&at(*failure, *assumed).exp()),
     );
     Finding {
         figures: vec![figure],
@@ -225,6 +226,25 @@ mod tests {
         assert_eq!(verdict(3, |failure| 40.0 - 100.0 * failure), Verdict::Reproduced);
         assert_eq!(verdict(3, |_| 40.0), Verdict::Differs);
         assert_eq!(verdict(1, |failure| 40.0 - 100.0 * failure), Verdict::Undecided);
+    }
+
+    /// One run says 1 of all timeouts alike, the next falls or rises with them: the vertex may be anywhere.
+    #[test]
+    fn no_interval_of_an_optimum_reaches_below_zero() {
+        let runs = Runs::observed(sweeps(), 4, |_, run| {
+            let tilt = f64::from(run) - 1.5;
+            let share = |initial: f64| (0.3 * tilt * (initial / 20.0).ln()).exp();
+            let share = |initial| Observation::Exact(share(initial));
+            SHARES.into_iter().zip(INITIAL.map(share)).collect()
+        });
+
+        let finding = judge(&runs);
+
+        for point in &finding.points {
+            assert!(0.0 < point.y.low() && point.y.low() < point.y.mean, "{point:?}");
+        }
+        let marks = finding.figures[0].series.iter().flat_map(|series| &series.marks);
+        assert!(marks.filter_map(|mark| mark.interval).all(|[low, _]| low > 0.0));
     }
 
     #[test]
