@@ -149,6 +149,17 @@ pub struct Table {
 }
 
 impl Table {
+    /// These rows below these heads.
+    #[must_use]
+    pub fn list(
+        title: impl Into<String>,
+        head: impl IntoIterator<Item = impl Into<String>>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        let head = head.into_iter().map(Into::into).collect();
+        Self { title: title.into(), head, rows: rows.into_iter().collect() }
+    }
+
     /// A row for each value of the second axis, a column for each of the first.
     #[must_use]
     pub fn new<C, R>(
@@ -195,24 +206,62 @@ impl Table {
 }
 
 impl Figure {
-    /// The curves of points, above what else is drawn; the subtitle ends with the number of runs.
+    /// A picture without anything in it: [`Figure::over`] and [`Figure::up`] give it axes, [`Figure::with`] curves.
     #[must_use]
-    pub fn of(
-        points: &[Point],
-        below: Vec<Series>,
-        [name, title, subtitle]: [&str; 3],
-        [x, y]: [Axis; 2],
+    pub fn new(
+        name: impl Into<String>,
+        title: impl Into<String>,
+        subtitle: impl Into<String>,
     ) -> Self {
-        let runs = points.iter().map(|point| point.y.runs).max().unwrap_or_default();
+        let [x, y] = [Axis::linear("", ""), Axis::linear("", "")];
+        let (series, note) = (Vec::new(), String::new());
         Self {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            subtitle: format!("{subtitle}, mean of {runs} runs"),
+            name: name.into(),
+            title: title.into(),
+            subtitle: subtitle.into(),
             x,
             y,
-            series: below.into_iter().chain(Series::of(points)).collect(),
-            note: String::new(),
+            series,
+            note,
         }
+    }
+
+    /// The curves of points; the subtitle ends with the number of runs.
+    #[must_use]
+    pub fn of(points: &[Point], name: &str, title: &str, subtitle: &str) -> Self {
+        let runs = points.iter().map(|point| point.y.runs).max().unwrap_or_default();
+        Self::new(name, title, format!("{subtitle}, mean of {runs} runs")).with(Series::of(points))
+    }
+
+    /// The same over this axis.
+    #[must_use]
+    pub fn over(self, x: Axis) -> Self {
+        Self { x, ..self }
+    }
+
+    /// The same with this axis upwards.
+    #[must_use]
+    pub fn up(self, y: Axis) -> Self {
+        Self { y, ..self }
+    }
+
+    /// The same with more curves, on top.
+    #[must_use]
+    pub fn with(mut self, series: Vec<Series>) -> Self {
+        self.series.extend(series);
+        self
+    }
+
+    /// The same, drawn above more curves.
+    #[must_use]
+    pub fn above(self, below: Vec<Series>) -> Self {
+        Self { series: below.into_iter().chain(self.series).collect(), ..self }
+    }
+
+    /// The same with a note.
+    #[must_use]
+    pub fn noting(self, note: impl Into<String>) -> Self {
+        Self { note: note.into(), ..self }
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::answer::Check;
 use crate::finding::{Finding, Line, Metric, Outcome, Point};
 use crate::runner;
 use crate::scenario::{Built, Plan};
@@ -244,6 +245,28 @@ impl<P: Place> Runs<P> {
     pub fn count(&self) -> u32 {
         let samples = self.samples.iter().flat_map(BTreeMap::values);
         samples.filter_map(Sample::estimate).map(|it| it.runs).max().unwrap_or_default()
+    }
+
+    /// The finding on a claim that holds where all these checks do; what was `measured` ends with the number of runs.
+    #[must_use]
+    pub fn finding(&self, checks: &[Check], measured: impl Into<String>) -> Finding {
+        Finding::of(checks, self.told(measured.into()))
+    }
+
+    /// The same where something better than what is claimed may hold: see [`Finding::or_beaten`].
+    #[must_use]
+    pub fn or_beaten(
+        &self,
+        claimed: &[Check],
+        better: &[Check],
+        measured: impl Into<String>,
+    ) -> Finding {
+        Finding::or_beaten(claimed, better, self.told(measured.into()))
+    }
+
+    fn told(&self, measured: String) -> String {
+        let space = if measured.is_empty() { "" } else { " " };
+        format!("{measured}{space}{} runs.", self.count())
     }
 
     /// The seed of the first run at a place.

@@ -6,12 +6,7 @@ use hbh::Config;
 
 use super::chain::{self, Chain, Tcp, Traffic};
 use super::{Carrier, GROUP};
-use crate::answer::{Answer, Check};
-use crate::claim::{Claim, Finding, Line, Metric, Point, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
-use crate::stats::Estimate;
-use crate::words::{mean, percent};
+use crate::prelude::*;
 
 /// Rates of the link in the middle, in kbit/s; the others have 300.
 const RATES: [u16; 5] = [30, 60, 100, 150, 220];
@@ -176,13 +171,12 @@ fn judge(runs: &Runs<Squeeze>) -> Finding {
     ];
     let measured = format!(
         "dropped inside the network at the worst bottleneck: {} without HBH, {} with the paper \
-         profile, {} with the default profile. {} runs.",
+         profile, {} with the default profile.",
         listed(Carrier::Tcp),
         listed(Carrier::Paper),
-        listed(Carrier::Default),
-        runs.count(),
+        listed(Carrier::Default)
     );
-    let finding = Finding::of(&checks, measured);
+    let finding = runs.finding(&checks, measured);
     let is_drawn = |it: &Squeeze| *it.constants == CONSTANTS[0];
     let point = |it: &Squeeze| {
         let y = share(runs, it).times(100.0);
@@ -227,7 +221,7 @@ fn figure(points: &[Point], name: &str, load: &str) -> Figure {
         note: "Packets dropped where they enter the network are not counted: that is where \
                back-pressure puts them."
             .to_owned(),
-        ..Figure::of(points, Vec::new(), [name, title, ""], [x, y])
+        ..Figure::of(points, name, title, "").over(x).up(y)
     }
 }
 
@@ -274,7 +268,6 @@ fn assumptions() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     /// The verdict where plain IP drops a tenth inside, and the paper's profile drops `paper`.
     fn verdict(runs: u32, paper: fn(&Squeeze) -> f64) -> Verdict {

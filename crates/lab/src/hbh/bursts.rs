@@ -3,12 +3,7 @@
 use super::chain::{self, Air};
 use super::trial::Trial;
 use super::{Carrier, DELAY_AXIS, GROUP, PERCENT, SECONDS, assumptions, listed};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Table};
-use crate::figure::{Axis, Figure};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::{mean, percent};
+use crate::prelude::*;
 
 const LOSSES: [f64; 3] = [0.05, 0.10, 0.20];
 /// Packets of a mean burst.
@@ -48,43 +43,39 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         Check::new(what, cost.at_most(GOAL))
     });
     let measured = format!(
-        "delay with bursts of {BURST} over that with single losses, default profile: {}. {} runs.",
-        listed(LOSSES, |loss| cost(runs, Carrier::Default, loss)),
-        runs.count(),
+        "delay with bursts of {BURST} over that with single losses, default profile: {}.",
+        listed(LOSSES, |loss| cost(runs, Carrier::Default, loss))
     );
     let points = runs.points(chain::DELAY, SECONDS, |_| true);
     let title = format!("Delay with bursts of {BURST} over that with single losses");
     let columns = LOSSES.map(|loss| (percent(loss), loss));
     let rows = Carrier::ALL.map(|carrier| (carrier.title(), carrier));
     Finding {
-        figures: vec![Figure::of(
-            &points,
-            Vec::new(),
-            [
+        figures: vec![
+            Figure::of(
+                &points,
                 "hbh-bursts",
                 "What losses in bursts cost",
                 &format!("100 kB over four lossy hops, bursts of {BURST}"),
-            ],
-            [
+            )
+            .over(
                 Axis::linear("Loss of every link, each way", PERCENT)
                     .with_ticks(LOSSES.map(|loss| loss * 100.0)),
-                Axis::log(DELAY_AXIS, SECONDS),
-            ],
-        )],
+            )
+            .up(Axis::log(DELAY_AXIS, SECONDS)),
+        ],
         tables: vec![Table::new(title, ("Carrier", &columns), &rows, |loss, carrier| {
             mean(&cost(runs, *carrier, *loss))
         })],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
-    use crate::stats::Observation;
 
     fn verdict(runs: u32, bursts: impl Fn(f64) -> Observation) -> Verdict {
         let delay = |it: &Trial| match it.air {

@@ -14,10 +14,8 @@ use sim::service::hbh::Hbh;
 use sim::{AppId, InterfaceConfig, LinkConfig, World};
 
 use super::limits;
-use crate::claim::{Metric, Outcome};
-use crate::grid::Cell;
+use crate::prelude::*;
 use crate::scenario::{Built, Flow, Plan, Stream, Transfer};
-use crate::stats::Observation;
 use crate::tcp::as_ns3;
 
 /// Seconds from the first SYN until the receiver has the last octet.

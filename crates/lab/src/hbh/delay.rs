@@ -5,12 +5,7 @@ use super::trial::{LOSSES, READINGS, Reading, Trial, at, points};
 use super::{
     Carrier, DELAY_AXIS, GROUP, PERCENT, SECONDS, assumptions, figure, listed, worst_ratio,
 };
-use crate::answer::{Answer, Check};
-use crate::claim::{Claim, Finding, Table};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::{mean, number, percent};
+use crate::prelude::*;
 
 /// What counts as "about twice".
 pub(super) const ABOUT_TWICE: [f64; 2] = [1.5, 3.0];
@@ -76,16 +71,15 @@ fn judge_delay(runs: &Runs<Trial>) -> Finding {
 
     let mut all = points(runs, chain::DELAY, SECONDS);
     let shown = [0.0, 0.01, 0.02, 0.05, 0.10, 0.30];
-    let finding = Finding::or_beaten(
+    let finding = runs.or_beaten(
         &claimed,
         &better,
         format!(
             "plain TCP takes this many times as long as TCP over HBH, paper profile: {}. Over our \
-             default profile: {}. The default profile takes at most {}. {} runs.",
+             default profile: {}. The default profile takes at most {}.",
             listed(shown, gain_of(Carrier::Paper)),
             listed(shown, gain_of(Carrier::Default)),
-            worst_ratio(&all),
-            runs.count(),
+            worst_ratio(&all)
         ),
     );
     let figures = vec![
@@ -151,19 +145,20 @@ fn readings_figure(runs: &Runs<Trial>) -> Figure {
         let marks = known.map(|(loss, gain)| Mark::measured(loss * 100.0, gain));
         series.push(Series::new(reading.name, ink, marks));
     }
-    Figure {
-        name: "hbh-delay-readings".to_owned(),
-        title: "What HBH gains depends on how the paper is read".to_owned(),
-        subtitle: format!(
+    Figure::new(
+        "hbh-delay-readings",
+        "What HBH gains depends on how the paper is read",
+        format!(
             "Delay of plain TCP divided by that over HBH, paper profile, {} runs",
             runs.count()
         ),
-        x: Axis::linear("Loss, of every link or end to end", PERCENT)
+    )
+    .over(
+        Axis::linear("Loss, of every link or end to end", PERCENT)
             .with_ticks(READ_LOSSES.map(|loss| loss * 100.0)),
-        y: Axis::log("Times faster", ""),
-        series,
-        note: String::new(),
-    }
+    )
+    .up(Axis::log("Times faster", ""))
+    .with(series)
 }
 
 fn judge_lossless(runs: &Runs<Trial>) -> Finding {
@@ -181,17 +176,11 @@ fn judge_lossless(runs: &Runs<Trial>) -> Finding {
     let least = packets(Carrier::Tcp, 0.0);
     let more = Answer::all(range().map(|it| least.below(&packets(Carrier::Paper, it))));
     let shown = [0.0, 0.05, 0.10];
-    let finding = Finding::or_beaten(
+    let finding = runs.or_beaten(
         &faster(Carrier::Paper),
         &faster(Carrier::Default),
-        format!(
-            "plain TCP without loss takes {} s; over the paper profile {}; over the default profile \
-             {}. {} runs.",
-            mean(&clean),
-            listed(shown, delay(Carrier::Paper)),
-            listed(shown, delay(Carrier::Default)),
-            runs.count(),
-        ),
+        format!("plain TCP without loss takes {} s; over the paper profile {}; over the default profile \
+             {}.", mean(&clean), listed(shown, delay(Carrier::Paper)), listed(shown, delay(Carrier::Default))),
     );
     let limit = Trial::new(Carrier::Tcp, KNEE).chain().delay_limit().unwrap_or_default();
     let points = points(runs, chain::DELAY, SECONDS);
@@ -218,7 +207,6 @@ fn judge_lossless(runs: &Runs<Trial>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     /// The claims' verdict where plain TCP takes 10 s, and HBH takes `delay`.
     fn verdict(

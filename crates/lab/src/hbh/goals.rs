@@ -4,12 +4,7 @@
 use super::chain;
 use super::trial::{LOSSES, Trial, at, points};
 use super::{Carrier, DELAY_AXIS, GROUP, PACKETS, PACKETS_AXIS, SECONDS, assumptions, figure};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::{Drawn as _, Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::{mean, number, percent};
+use crate::prelude::*;
 
 /// The packets that our profile may put on all links, in the least possible, at every loss.
 const USAGE_GOAL: f64 = 1.35;
@@ -81,10 +76,9 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     };
     let measured = format!(
         "delay at most {} times that over links that repeat at once, packets at most {} times \
-         the fewest possible, in the same runs. {} runs.",
+         the fewest possible, in the same runs.",
         worst(slow),
-        worst(costly),
-        runs.count(),
+        worst(costly)
     );
     let is_ours = |it: &&Point| it.line.series == Carrier::Default.series();
     let of = |metric, unit| -> Vec<Point> {
@@ -96,7 +90,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         points: delays.into_iter().chain(packets).collect(),
         tables: vec![table(runs)],
         assumptions: assumptions(),
-        ..Finding::of(checks.as_flattened(), measured)
+        ..runs.finding(checks.as_flattened(), measured)
     }
 }
 
@@ -137,7 +131,6 @@ fn figures(delays: &[Point], packets: &[Point]) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     /// What is found where our profile takes `delay` times the genie and `packets` times the fewest.
     fn finding(runs: u32, delay: impl Fn(f64) -> f64, packets: f64) -> Finding {

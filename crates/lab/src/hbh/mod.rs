@@ -17,13 +17,9 @@ mod trial;
 mod usage;
 mod window;
 
+use crate::prelude::*;
 use chain::Chain;
 use hbh::{Config, Profile};
-
-use crate::claim::{Claim, Line, Point};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::stats::Estimate;
-use crate::words::{mean, percent};
 
 const GROUP: &str = "hbh";
 const PERCENT: &str = "%";
@@ -112,7 +108,7 @@ fn figure(points: &[Point], name: &str, title: &str, y: Axis) -> Figure {
     let below = [limit].into_iter().chain(Some(genie).filter(|it| !it.marks.is_empty())).collect();
     let subtitle = "Chain of 5 nodes, links of 300 kbit/s and 50 ms";
     let x = Axis::linear("Loss of every link, each way", PERCENT);
-    Figure::of(points, below, [name, title, subtitle], [x, y])
+    Figure::of(points, name, title, subtitle).over(x).up(y).above(below)
 }
 
 /// What delays are called on an axis.

@@ -4,11 +4,7 @@ use hbh::{Config, Profile};
 
 use super::chain::{self, Chain};
 use super::{DELAY_AXIS, PACKETS, SECONDS, assumptions};
-use crate::answer::Check;
-use crate::claim::{Finding, Line, Metric, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Series};
-use crate::grid::{Cell, Drawn, Place, Runs};
-use crate::stats::Estimate;
+use crate::prelude::*;
 
 /// A curve: HBH with each value of the parameter in turn.
 #[derive(Debug)]
@@ -135,7 +131,7 @@ pub(super) fn finding(
                 runs.count()
             ),
             note: look.note.to_owned(),
-            ..Figure::of(points, below, [&name, look.title, ""], [look.x.clone(), y])
+            ..Figure::of(points, &name, look.title, "").over(look.x.clone()).up(y).above(below)
         }
     };
     let packets_axis = Axis::linear("IP packets put on all links", "");
@@ -150,6 +146,6 @@ pub(super) fn finding(
         ],
         points: delays.into_iter().chain(packets).collect(),
         assumptions: assumptions(),
-        ..Finding::of(checks, format!("{measured}. {} runs.", runs.count()))
+        ..runs.finding(checks, format!("{measured}."))
     }
 }

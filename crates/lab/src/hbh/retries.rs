@@ -4,11 +4,7 @@ use hbh::{Config, Profile};
 
 use super::parameter::{Curve, Look, Setting, finding};
 use super::{DELAY_AXIS, GROUP, SECONDS};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding};
-use crate::figure::{Axis, Ink};
-use crate::grid::{Experiment, Runs};
-use crate::words::mean;
+use crate::prelude::*;
 
 /// Where the paper has the minimum.
 const BEST: u16 = 4;
@@ -78,7 +74,6 @@ fn judge(runs: &Runs<Setting>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
     use crate::hbh::chain;
 
     fn verdict(runs: u32, delay: impl Fn(f64) -> f64) -> Verdict {

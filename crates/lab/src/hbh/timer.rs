@@ -6,11 +6,7 @@ use hbh::{Config, Profile, Rto};
 
 use super::GROUP;
 use super::parameter::{Curve, Look, Setting, finding};
-use crate::answer::{Answer, Check};
-use crate::claim::{Claim, Finding};
-use crate::figure::{Axis, Ink};
-use crate::grid::{Experiment, Runs};
-use crate::words::{mean, number};
+use crate::prelude::*;
 
 /// The round trip of one hop that the paper gives, in ms.
 const ROUND_TRIP: u16 = 110;
@@ -108,8 +104,6 @@ fn judge(runs: &Runs<Setting>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
-    use crate::grid::Drawn as _;
     use crate::hbh::chain;
 
     /// What is found where a static timeout of so many ms gives this delay and these packets, and a

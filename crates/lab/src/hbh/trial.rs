@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use super::chain::{self, Air, Chain, Kind, Tcp, Traffic};
 use super::{Carrier, PERCENT};
-use crate::claim::{Line, Metric, Point};
-use crate::figure::Ink;
-use crate::grid::{Cell, Drawn, Place, Runs};
-use crate::stats::Estimate;
+use crate::prelude::*;
 
 /// Loss of every link, each way.
 pub(super) const LOSSES: [f64; 9] = [0.0, 0.01, 0.02, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30];

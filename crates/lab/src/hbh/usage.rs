@@ -5,12 +5,7 @@ use super::delay::ABOUT_TWICE;
 use super::fit::{Line, misfit, rms};
 use super::trial::{LOSSES, Trial, at, points};
 use super::{Carrier, GROUP, PACKETS, PACKETS_AXIS, assumptions, figure, listed, worst_ratio};
-use crate::answer::{Answer, Check};
-use crate::claim::{Claim, Finding};
-use crate::figure::Axis;
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::{mean, number, percent};
+use crate::prelude::*;
 
 /// Up to here loss is low.
 const LOW_LOSS: f64 = 0.02;
@@ -67,15 +62,14 @@ fn judge_usage(runs: &Runs<Trial>) -> Finding {
     let shown = [0.0, 0.01, 0.02];
     let measured = format!(
         "in packets of plain TCP, the paper profile puts on the links {}; the default profile {}. \
-         The default profile sends at most {}. {} runs.",
+         The default profile sends at most {}.",
         listed(shown, cost(Carrier::Paper)),
         listed(shown, cost(Carrier::Default)),
-        worst_ratio(&points(runs, chain::PACKETS, PACKETS)),
-        runs.count(),
+        worst_ratio(&points(runs, chain::PACKETS, PACKETS))
     );
     let claimed = checks(|cost| cost.within(ABOUT_TWICE));
     let better = checks(|cost| cost.at_most(ABOUT_TWICE[1]));
-    finding(runs, "hbh-usage", Finding::or_beaten(&claimed, &better, measured))
+    finding(runs, "hbh-usage", runs.or_beaten(&claimed, &better, measured))
 }
 
 /// How packets grow above the knee.
@@ -132,19 +126,17 @@ fn judge_growth(runs: &Runs<Trial>) -> Finding {
         ),
     ];
     let measured = format!(
-        "growth of packets, paper profile: {}; plain TCP: {}; default profile: {}. {} runs.",
+        "growth of packets, paper profile: {}; plain TCP: {}; default profile: {}.",
         hbh.text(),
         tcp.text(),
-        ours.text(),
-        runs.count(),
+        ours.text()
     );
-    finding(runs, "hbh-usage-growth", Finding::of(&checks, measured))
+    finding(runs, "hbh-usage-growth", runs.finding(&checks, measured))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     fn verdict(
         judge: fn(&Runs<Trial>) -> Finding,

@@ -4,11 +4,7 @@ use hbh::{Config, Profile};
 
 use super::GROUP;
 use super::parameter::{Curve, Look, Setting, finding};
-use crate::answer::{Answer, Check};
-use crate::claim::{Claim, Finding};
-use crate::figure::{Axis, Ink};
-use crate::grid::{Experiment, Runs};
-use crate::words::{mean, number};
+use crate::prelude::*;
 
 const VALUES: [u16; 8] = [1, 2, 4, 8, 16, 32, 64, 127];
 /// How many times the least delay counts as wasted capacity.
@@ -89,8 +85,6 @@ fn judge(runs: &Runs<Setting>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
-    use crate::grid::Drawn as _;
     use crate::hbh::chain;
 
     fn verdict(runs: u32, delay: impl Fn(f64) -> f64) -> Verdict {

@@ -7,8 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::key_ups;
-use crate::claim::{Table, Verdict};
-use crate::stats::Estimate;
+use crate::prelude::*;
 
 /// Figures that differ by no more than this share of the published one are tied. The white paper's own
 /// two figures of STANAG 5066 on a clear link, 92.1 and 93 %, differ by as much.
@@ -173,7 +172,7 @@ pub(super) fn table(
         row.push(published);
         row
     });
-    Table { title: format!("{title}, by key-up"), head, rows: rows.collect() }
+    Table::list(format!("{title}, by key-up"), head, rows)
 }
 
 /// A key-up as text.

@@ -8,11 +8,7 @@ use super::compare::{self, Compared, Radio};
 use super::link::Link;
 use super::transfer::{TOTAL, UTILISATION, errored, limit, seconds, share};
 use super::{GROUP, key_ups, published, radio, scientific};
-use crate::answer::{self, Check};
-use crate::claim::{Claim, Exchange, Finding, Line, Point, Table, Verdict};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::{Experiment, Runs};
-use crate::words::percent;
+use crate::prelude::*;
 
 /// Octets of the transfer: 100 KiB.
 const OCTETS: u64 = 102_400;
@@ -147,11 +143,10 @@ fn judge(runs: &Runs<Link>) -> Finding {
         otherwise => otherwise,
     };
     let measured = format!(
-        "With a key-up of {}: {}; {} without ARQ at 1e-4. {} runs.",
+        "With a key-up of {}: {}; {} without ARQ at 1e-4.",
         compare::seconds(radio::FASTEST),
         ways.join("; "),
-        percent(unviable.mean),
-        runs.count(),
+        percent(unviable.mean)
     );
     Finding {
         verdict,
@@ -161,7 +156,7 @@ fn judge(runs: &Runs<Link>) -> Finding {
         exchanges: vec![exchange(runs)],
         points,
         assumptions: super::transfer_assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -180,11 +175,7 @@ fn table(runs: &Runs<Link>) -> Table {
         }
         row
     });
-    Table {
-        title: "Utilisation with bit errors, 100 KiB at 9600 bit/s".to_owned(),
-        head,
-        rows: rows.collect(),
-    }
+    Table::list("Utilisation with bit errors, 100 KiB at 9600 bit/s", head, rows)
 }
 
 fn by_key_up(runs: &Runs<Link>) -> Table {
@@ -204,14 +195,12 @@ fn figure(points: &[Point]) -> Figure {
     let drawn = points.iter().map(|it| Point { x: it.x.max(NO_ERRORS), ..it.clone() });
     Figure::of(
         &drawn.collect::<Vec<_>>(),
-        Vec::new(),
-        [
-            "hf-ipclient-ber",
-            "End-to-end TCP over IP Client with bit errors",
-            "100 KiB at 9600 bit/s",
-        ],
-        [Axis::log("Bit error rate after decoding", ""), Axis::linear("Utilisation", "")],
+        "hf-ipclient-ber",
+        "End-to-end TCP over IP Client with bit errors",
+        "100 KiB at 9600 bit/s",
     )
+    .over(Axis::log("Bit error rate after decoding", ""))
+    .up(Axis::linear("Utilisation", ""))
 }
 
 /// The records of both stations in the run with the first seed.

@@ -14,11 +14,7 @@ use super::transfer::{
     BUFFER, CLOSE, CONFIRMED, CONNECT, Row, TOTAL, UTILISATION, limit, seconds, share,
 };
 use super::{GROUP, key_ups, published, radio};
-use crate::claim::{Claim, Exchange, Finding, Line, Metric, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Series};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::percent;
+use crate::prelude::*;
 
 const KILOBYTES: &str = "kB";
 /// The judged metrics of a transfer: a share, and times.
@@ -179,13 +175,12 @@ fn judge(runs: &Runs<Link>) -> Finding {
     let counts = [Standing::Beaten, Standing::Tied, Standing::Missed]
         .map(|standing| format!("{} {standing}", radios[0].count(standing)));
     let measured = format!(
-        "{} to {} of the link with a key-up of {}; of {} figures {}. {} runs.",
+        "{} to {} of the link with a key-up of {}; of {} figures {}.",
         percent(least),
         percent(most),
         compare::seconds(radio::FASTEST),
         radios[0].figures.len(),
-        counts.join(", "),
-        runs.count(),
+        counts.join(", ")
     );
     let points: Vec<Point> = CELLS.into_iter().flat_map(|cell| cell.points(runs)).collect();
     let mut tables = vec![table(runs), short(runs)];
@@ -198,7 +193,7 @@ fn judge(runs: &Runs<Link>) -> Finding {
         exchanges: vec![exchange(runs)],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&[], measured)
+        ..runs.finding(&[], measured)
     }
 }
 
@@ -235,7 +230,7 @@ fn table(runs: &Runs<Link>) -> Table {
         row
     });
     let title = format!("TCP over HF-PEP, key-up {}", compare::seconds(radio::FASTEST));
-    Table { title, head, rows: rows.into() }
+    Table::list(title, head, rows)
 }
 
 /// Short transfers beside the least time that they can take.
@@ -253,11 +248,7 @@ fn short(runs: &Runs<Link>) -> Table {
         ]
     });
     let head = ["bit/s", KILOBYTES, "total, s", "limit, s", "total / limit"];
-    Table {
-        title: "Short transfers beside the least time they can take".to_owned(),
-        head: head.map(str::to_owned).into(),
-        rows: rows.collect(),
-    }
+    Table::list("Short transfers beside the least time they can take", head, rows)
 }
 
 fn by_key_up(runs: &Runs<Link>, metric: Metric) -> Table {
@@ -281,16 +272,17 @@ fn figure(points: &[Point]) -> Figure {
     let mut series =
         vec![Series::limit(&drawn, "limit of a transfer without end", Ink::Limit, 1.0)];
     series.extend(Series::of(&drawn));
-    Figure {
-        name: "hf-clear-9600".to_owned(),
-        title: "TCP over HF-PEP at 9600 bit/s".to_owned(),
-        subtitle: format!("A clear link, key-up {}", compare::seconds(radio::FASTEST)),
-        x: Axis::log("Size of the transfer", KILOBYTES)
+    Figure::new(
+        "hf-clear-9600",
+        "TCP over HF-PEP at 9600 bit/s",
+        format!("A clear link, key-up {}", compare::seconds(radio::FASTEST)),
+    )
+    .over(
+        Axis::log("Size of the transfer", KILOBYTES)
             .with_ticks([1.0, 10.0, 100.0, 1_000.0, 10_000.0]),
-        y: Axis::linear("Utilisation", ""),
-        series,
-        note: String::new(),
-    }
+    )
+    .up(Axis::linear("Utilisation", ""))
+    .with(series)
 }
 
 /// The records of both stations in the run with the first seed.

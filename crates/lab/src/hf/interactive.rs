@@ -12,12 +12,7 @@ use super::link::{self, BEGIN, Carrier, Link};
 use super::talk::{Script, Talks, noise, turn};
 use super::transfer::{BUFFER, Row, seconds};
 use super::{BIT_S, GROUP, radio};
-use crate::answer::Check;
-use crate::claim::{Claim, Exchange, Finding, Line, Metric, Outcome, Point, Table};
-use crate::figure::Ink;
-use crate::grid::{Cell, Experiment, Place, Runs};
-use crate::stats::Observation;
-use crate::words::percent;
+use crate::prelude::*;
 
 const SPEEDS: [u32; 4] = [240_000, 9_600, 1_200, 300];
 /// Octets of a line, and equally of its answer.
@@ -254,18 +249,17 @@ fn judge(runs: &Runs<Scene>) -> Finding {
         rows.push(row);
     }
     let head = ["bit/s", "bulk", "first line, s", "later lines at most, s", "in time", "bulk"];
-    let table = Table {
-        title: "Until a line of 40 octets is answered, and what bulk has of the speed meanwhile"
-            .to_owned(),
-        head: head.map(str::to_owned).into(),
+    let table = Table::list(
+        "Until a line of 40 octets is answered, and what bulk has of the speed meanwhile",
+        head,
         rows,
-    };
+    );
     Finding {
         tables: vec![table],
         exchanges: vec![SHOWN.exchange(runs.first_seed(&SHOWN))],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, format!("{} runs.", runs.count()))
+        ..runs.finding(&checks, "")
     }
 }
 

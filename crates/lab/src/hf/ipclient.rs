@@ -12,11 +12,7 @@ use super::transfer::{
     BUFFER, BUFFERS, Published, Row, TIMES, TOTAL, UTILISATION, buffer, limit, seconds,
 };
 use super::{GROUP, key_ups, radio};
-use crate::claim::{Claim, Exchange, Finding, Line, Point};
-use crate::figure::{Axis, Figure, Ink, Series};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::percent;
+use crate::prelude::*;
 
 const fn row(
     speed: u32,
@@ -130,13 +126,12 @@ impl Comparison {
             format!(" {}, which failed there, take {} s.", row.place(), seconds(&total))
         });
         let measured = format!(
-            "{} to {} of the link with a key-up of {} and a socket buffer of {}.{} {} runs.",
+            "{} to {} of the link with a key-up of {} and a socket buffer of {}.{}",
             percent(least),
             percent(most),
             compare::seconds(radio::FASTEST),
             buffer(BUFFER),
-            failed.collect::<String>(),
-            runs.count(),
+            failed.collect::<String>()
         );
         Finding {
             verdict: compare::verdict(&radios),
@@ -161,7 +156,7 @@ impl Comparison {
             exchanges: vec![self.exchange(runs)],
             points,
             assumptions: super::transfer_assumptions(),
-            ..Finding::of(&[], measured)
+            ..runs.finding(&[], measured)
         }
     }
 
@@ -251,10 +246,10 @@ impl Comparison {
             let name = "limit of a transfer without end";
             let mut series = vec![Series::limit(&drawn, name, Ink::Limit, 1.0)];
             series.extend(Series::of(&drawn));
-            Figure {
-                name: format!("{}-{speed}", self.id),
-                title: format!("End-to-end TCP over IP Client at {speed} bit/s"),
-                subtitle: format!(
+            Figure::new(
+                format!("{}-{speed}", self.id),
+                format!("End-to-end TCP over IP Client at {speed} bit/s"),
+                format!(
                     "{}, a clear link, key-up {}, socket buffer {}",
                     match self.mode {
                         Mode::Arq { .. } => "With ARQ",
@@ -263,12 +258,13 @@ impl Comparison {
                     compare::seconds(radio::FASTEST),
                     buffer(BUFFER),
                 ),
-                x: Axis::log("Size of the transfer", KILOBYTES)
+            )
+            .over(
+                Axis::log("Size of the transfer", KILOBYTES)
                     .with_ticks([1.0, 10.0, 100.0, 1_000.0, 10_000.0]),
-                y: Axis::linear("Utilisation", ""),
-                series,
-                note: String::new(),
-            }
+            )
+            .up(Axis::linear("Utilisation", ""))
+            .with(series)
         };
         speeds.into_iter().map(figure).collect()
     }
@@ -294,7 +290,6 @@ impl Comparison {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Metric;
     use crate::claim::Verdict::{self, Beaten, Differs, Reproduced, Undecided};
 
     /// The verdict if our utilisation is the published one times `better`, and our times are the

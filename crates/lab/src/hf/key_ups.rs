@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::bulk::Bulk;
 use super::radio::FASTEST;
-use crate::words::percent;
+use crate::prelude::*;
 
 /// The shortest TCP handshake of the white paper, for 10 MB over IP Client at 240000 bit/s.
 const HANDSHAKE: Duration = Duration::from_millis(3_800);

@@ -26,9 +26,7 @@ use hf::modem::Waveform;
 use hf::s5066::node;
 use sim::hf::Channel;
 
-use crate::claim::Claim;
-use crate::stats::Estimate;
-
+use crate::prelude::*;
 pub use bulk::simulate_bulk;
 use radio::air_assumptions;
 pub use timeline::{capture, span, timeline};

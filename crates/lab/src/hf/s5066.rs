@@ -11,12 +11,7 @@ use super::compare::{self, Compared, Radio};
 use super::transfer::share;
 use super::{BIT_S, GROUP, UTILISATION, published, scientific};
 use super::{key_ups, radio};
-use crate::answer::Answer;
-use crate::claim::{Claim, Exchange, Finding, Line, Metric, Outcome, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::{Cell, Experiment, Place, Runs};
-use crate::stats::{Estimate, Observation};
-use crate::words::{number, percent};
+use crate::prelude::*;
 
 /// Speeds on a clear link; the last is wideband.
 const SPEEDS: [u32; 12] =
@@ -136,12 +131,11 @@ fn judge(runs: &Runs<Bulk>) -> Finding {
     let said: Vec<String> = by_error.iter().map(|point| percent(point.y.mean)).collect();
     let measured = format!(
         "With a key-up of {}, {} at 9600 bit/s with bit error rates of 0, 1e-6, 1e-5 and 1e-4; \
-             {} to {} on clear links of 75 to 240000 bit/s. {} runs.",
+             {} to {} on clear links of 75 to 240000 bit/s.",
         compare::seconds(radio::FASTEST),
         said.join(", "),
         percent(by_speed.iter().map(|point| point.y.mean).fold(1.0, f64::min)),
-        percent(by_speed.iter().map(|point| point.y.mean).fold(0.0, f64::max)),
-        runs.count(),
+        percent(by_speed.iter().map(|point| point.y.mean).fold(0.0, f64::max))
     );
     Finding {
         verdict: compare::verdict(&radios),
@@ -168,7 +162,7 @@ fn judge(runs: &Runs<Bulk>) -> Finding {
         ],
         points: by_speed.iter().chain(&by_error).chain(&by_key_up).cloned().chain(theirs).collect(),
         assumptions: super::assumptions(),
-        ..Finding::of(&[], measured)
+        ..runs.finding(&[], measured)
     }
 }
 
@@ -237,11 +231,7 @@ fn goal_table(goals: &[Goal]) -> Table {
             .to_owned(),
         ]
     });
-    Table {
-        title: "Goals".to_owned(),
-        head: ["where", "asked", "measured", ""].map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    }
+    Table::list("Goals", ["where", "asked", "measured", ""], rows)
 }
 
 /// The use of the time, divided as in the white paper.
@@ -263,30 +253,30 @@ fn table(runs: &Runs<Bulk>) -> Table {
         ]);
         row
     });
-    Table { title: "Use of the time".to_owned(), head, rows: rows.collect() }
+    Table::list("Use of the time", head, rows)
 }
 
 fn speed_figure(points: &[Point]) -> Figure {
     let goals = SPEED_GOALS.map(|(speed, asked)| Mark::exact(f64::from(speed), asked));
-    Figure {
-        name: "hf-s5066-speed".to_owned(),
-        title: "Utilisation of a clear link by STANAG 5066".to_owned(),
-        subtitle: format!(
+    Figure::new(
+        "hf-s5066-speed",
+        "Utilisation of a clear link by STANAG 5066",
+        format!(
             "Bulk from one node to another, acknowledged, short interleaver, mean of {} runs",
             points[0].y.runs
         ),
-        x: Axis::log("Speed", BIT_S),
-        y: Axis { from_zero: false, ..Axis::linear("Utilisation", "") },
-        series: vec![
-            limit(points, |x| x),
-            Series::new("the goal", Ink::Goal, goals),
-            curve(points, |x| x),
-        ],
-        note:
-            "The limit: transmissions of 127.5 s, one block in answer, the longest segments, the \
-               modem's delays."
-                .to_owned(),
-    }
+    )
+    .over(Axis::log("Speed", BIT_S))
+    .up(Axis { from_zero: false, ..Axis::linear("Utilisation", "") })
+    .with(vec![
+        limit(points, |x| x),
+        Series::new("the goal", Ink::Goal, goals),
+        curve(points, |x| x),
+    ])
+    .noting(
+        "The limit: transmissions of 127.5 s, one block in answer, the longest segments, the \
+               modem's delays.",
+    )
 }
 
 fn error_figure(points: &[Point]) -> Figure {
@@ -294,26 +284,26 @@ fn error_figure(points: &[Point]) -> Figure {
     let marks = |pairs: &[(f64, f64)]| {
         pairs.iter().map(|&(ber, y)| Mark::exact(place(ber), y)).collect::<Vec<_>>()
     };
-    Figure {
-        name: "hf-s5066-errors".to_owned(),
-        title: "Utilisation of a link with bit errors by STANAG 5066".to_owned(),
-        subtitle: format!(
+    Figure::new(
+        "hf-s5066-errors",
+        "Utilisation of a link with bit errors by STANAG 5066",
+        format!(
             "Bulk at {ERROR_SPEED} bit/s, acknowledged, short interleaver, mean of {} runs",
             most_runs(points)
         ),
-        x: Axis::log("Bit error rate after decoding", ""),
-        y: Axis::linear("Utilisation", ""),
-        series: vec![
-            limit(points, place),
-            Series::new("the goal", Ink::Goal, marks(&ERROR_GOALS)),
-            Series::new("published", Ink::Paper, marks(&ERRORS)),
-            curve(points, place),
-        ],
-        note:
-            "A link without errors is drawn at 1e-7. The limit: as for clear links, with segments \
-               of the best length, each lost one sent again."
-                .to_owned(),
-    }
+    )
+    .over(Axis::log("Bit error rate after decoding", ""))
+    .up(Axis::linear("Utilisation", ""))
+    .with(vec![
+        limit(points, place),
+        Series::new("the goal", Ink::Goal, marks(&ERROR_GOALS)),
+        Series::new("published", Ink::Paper, marks(&ERRORS)),
+        curve(points, place),
+    ])
+    .noting(
+        "A link without errors is drawn at 1e-7. The limit: as for clear links, with segments \
+               of the best length, each lost one sent again.",
+    )
 }
 
 /// The largest number of runs of a point.

@@ -13,9 +13,7 @@ use super::link::{self, BEGIN, Carrier, Link};
 use super::talk::{STATIONS, Script, Talks, noise, turn};
 use super::transfer::{BUFFER, LIMIT, Row};
 use super::{GROUP, radio};
-use crate::claim::{Claim, Exchange, Metric, Outcome};
-use crate::grid::{Cell, Experiment, Place};
-use crate::stats::Observation;
+use crate::prelude::*;
 
 /// The speed of the link.
 const SPEED: u32 = 9_600;

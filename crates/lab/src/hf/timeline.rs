@@ -8,7 +8,7 @@ use hf::s5066::node::{FrameKind, Record};
 use sim::capture::{Capture, Direction, LinkType};
 
 use crate::figure::timeline::{HF, Kind, Span, Station, Timeline};
-use crate::finding::Exchange;
+use crate::prelude::*;
 
 /// A timeline of all transmissions, made from the records of each station.
 #[must_use]

@@ -13,9 +13,7 @@ use super::link::{BEGIN, Carrier, Link};
 use super::talk::{Script, Talks, noise, turn};
 use super::transfer::{BUFFER, LIMIT, Row};
 use super::{GROUP, radio};
-use crate::claim::{Claim, Metric, Outcome};
-use crate::grid::{Cell, Experiment, Place};
-use crate::stats::Observation;
+use crate::prelude::*;
 
 /// The speeds at which the page is fetched.
 const SPEEDS: [u32; 4] = [300, 1_200, 2_400, 9_600];

@@ -9,10 +9,7 @@ use sim::hf::Channel;
 use super::bulk::Bulk;
 use super::link::{Carrier, Link, Transfer};
 use super::radio;
-use crate::claim::{Metric, Outcome};
-use crate::grid::{Cell, Place};
-use crate::stats::{Estimate, Observation};
-use crate::words::{mean, number};
+use crate::prelude::*;
 
 /// The goodput of a transfer as a share of the speed.
 pub(super) const UTILISATION: Metric = "utilisation";

@@ -2,12 +2,7 @@
 
 use super::trial::{Assumed, Network, PAPER_TCPS, Routing, Tcp, Traffic, Trial, Uplink};
 use super::{CHANGES, FOUND, GIVEN_UP, GOODPUT, GROUP, JAIN, TIMEOUTS, VARIATION, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Point, Table};
-use crate::figure::{Axis, Figure};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::{mean, number, percent};
+use crate::prelude::*;
 
 const FAST: Network = Network::Chain51(Uplink::Fast);
 const SLOW: Network = Network::Chain51(Uplink::Slow);
@@ -130,12 +125,11 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         checks.len(),
         runs.count()
     );
-    let table = Table {
-        title: "Each assumption changed alone: goodput in kbit/s; from its change to timeouts those of one flow on Chain 5+1"
-            .to_owned(),
-        head: HEAD.map(str::to_owned).to_vec(),
+    let table = Table::list(
+        "Each assumption changed alone: goodput in kbit/s; from its change to timeouts those of one flow on Chain 5+1",
+        HEAD,
         rows,
-    };
+    );
     Finding {
         figures: vec![figure(&points)],
         points,
@@ -207,14 +201,12 @@ fn figure(points: &[Point]) -> Figure {
             .with_ticks((0..=most).map(|it| it as f64));
     let figure = Figure::of(
         points,
-        Vec::new(),
-        [
-            "manet-assumptions",
-            "What assumptions change",
-            "Chain 5+1, one flow to the fixed host, against the usual",
-        ],
-        [x, Axis { from_zero: true, ..Axis::linear("Goodput", "%") }],
-    );
+        "manet-assumptions",
+        "What assumptions change",
+        "Chain 5+1, one flow to the fixed host, against the usual",
+    )
+    .over(x)
+    .up(Axis { from_zero: true, ..Axis::linear("Goodput", "%") });
     let told = CHANGED.iter().zip(1..).map(|((assumed, _), x)| format!("{x} {}", assumed.title()));
     Figure { note: told.collect::<Vec<_>>().join("; "), ..figure }
 }
@@ -222,7 +214,6 @@ fn figure(points: &[Point]) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     /// TCP-AP at this part of the others, which keep 0.9 over the slow uplink where it keeps `kept`; NewReno
     /// with so many changes under one assumption.

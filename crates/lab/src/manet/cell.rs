@@ -2,7 +2,7 @@
 
 use super::scene;
 use super::trial::Trial;
-use crate::grid::{Cell, Place};
+use crate::prelude::*;
 
 impl Place for Trial {
     fn cell(&self) -> Cell {

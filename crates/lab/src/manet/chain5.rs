@@ -2,10 +2,7 @@
 
 use super::trial::{Network, PAPER_TCPS, Routing, Tcp, Traffic, Trial};
 use super::{GOODPUT, GROUP, KBIT_S, VARIATION, assumptions, figure, goodput, points, table};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding};
-use crate::grid::{Experiment, Runs};
-use crate::words::mean;
+use crate::prelude::*;
 
 /// What still counts as close: the least over the greatest mean.
 const CLOSE: f64 = 0.75;
@@ -70,12 +67,11 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     let points = points(runs, NETWORK, Routing::Aodv, GOODPUT);
     let measured = format!(
         "NewReno {}, Vegas {}, TCP-AP {} {KBIT_S} over the four traffic cases; Vegas is {} {KBIT_S} \
-         above TCP-AP. {} runs.",
+         above TCP-AP.",
         mean(&newreno),
         mean(&vegas),
         mean(&pacing),
-        mean(&more),
-        runs.count(),
+        mean(&more)
     );
     let figure = figure(
         &points,
@@ -91,14 +87,13 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         ],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn each_part_of_the_claim_is_needed() {

@@ -5,12 +5,7 @@ use super::{
     BREAKS, BY_HOPS, CHANGES, FOUND, GIVEN_UP, GOODPUT, GROUP, KBIT_S, TIMEOUTS, assumptions,
     figure, goodput, points, table, timeline,
 };
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Point, Table};
-use crate::figure::{Axis, Figure};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::{mean, number, percent};
+use crate::prelude::*;
 
 const FAST: Network = Network::Chain51(Uplink::Fast);
 const SLOW: Network = Network::Chain51(Uplink::Slow);
@@ -89,8 +84,7 @@ fn judge_vegas(runs: &Runs<Trial>) -> Finding {
     });
     let points = points(runs, FAST, Routing::Aodv, GOODPUT);
     let told = PAPER_TCPS.map(|tcp| format!("{} {} {KBIT_S}", tcp.title(), mean(&of(tcp))));
-    let measured =
-        format!("Mean over the four traffic cases: {}. {} runs.", told.join(", "), runs.count());
+    let measured = format!("Mean over the four traffic cases: {}.", told.join(", "));
     let figure = figure(
         &points,
         "manet-51-vegas",
@@ -102,7 +96,7 @@ fn judge_vegas(runs: &Runs<Trial>) -> Finding {
         tables: vec![table(runs, FAST, Routing::Aodv, GOODPUT)],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -127,12 +121,11 @@ fn judge_uplink(runs: &Runs<Trial>) -> Finding {
     let cost = |tcp: Tcp| percent(1.0 - usual(tcp).mean);
     let measured = format!(
         "The slower uplink costs, over the three traffic cases that pass it: NewReno {}, Vegas {}, TCP-AP {} as its \
-         agent for ns-2 has it and {} as the paper describes it. {} runs.",
+         agent for ns-2 has it and {} as the paper describes it.",
         cost(Tcp::NewReno),
         cost(Tcp::Vegas),
         cost(Tcp::AdaptivePacing),
-        percent(1.0 - ratio(&described).mean),
-        runs.count()
+        percent(1.0 - ratio(&described).mean)
     );
     let figure = figure(
         &points,
@@ -149,7 +142,7 @@ fn judge_uplink(runs: &Runs<Trial>) -> Finding {
         ],
         points,
         assumptions: [assumptions(), vec![DESCRIBED.to_owned()]].concat(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -203,16 +196,15 @@ fn judge_hops(runs: &Runs<Trial>) -> Finding {
             number(at(Traffic::Inside).mean),
         )
     };
-    let measured = format!("{}. {} runs.", PAPER_TCPS.map(one).join("; "), runs.count());
+    let measured = format!("{}.", PAPER_TCPS.map(one).join("; "));
     let figure = Figure::of(
         &points,
-        Vec::new(),
-        ["manet-51-hops", "Goodput over the hops to the gateway", "Chain 5+1, one flow, AODV"],
-        [
-            Axis::linear("Hops to the gateway", "").with_ticks([1.0, 2.0, 3.0]),
-            Axis::linear("Goodput", KBIT_S),
-        ],
-    );
+        "manet-51-hops",
+        "Goodput over the hops to the gateway",
+        "Chain 5+1, one flow, AODV",
+    )
+    .over(Axis::linear("Hops to the gateway", "").with_ticks([1.0, 2.0, 3.0]))
+    .up(Axis::linear("Goodput", KBIT_S));
     let tables = vec![
         Table::of("Goodput over hops, kbit/s", &points),
         table(runs, FAST, Routing::Aodv, GOODPUT),
@@ -222,7 +214,7 @@ fn judge_hops(runs: &Runs<Trial>) -> Finding {
         tables,
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -244,10 +236,9 @@ fn judge_flaps(runs: &Runs<Trial>) -> Finding {
     });
     let measured = format!(
         "Changes of the hop count from 20 to 100 s: {}; motion alone gives 7 after the first. Routes to the gateway \
-         found: {}. {} runs.",
+         found: {}.",
         told.join(", "),
-        found.join(", "),
-        runs.count()
+        found.join(", ")
     );
     let columns = [
         ("hop changes", CHANGES),
@@ -268,14 +259,13 @@ fn judge_flaps(runs: &Runs<Trial>) -> Finding {
         points: points.collect(),
         tables: vec![table],
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::{Metric, Verdict};
 
     fn made_up(places: Vec<Trial>, value: impl Fn(&Trial) -> Vec<(Metric, f64)>) -> Runs<Trial> {
         Runs::made_up(places, 3, value)

@@ -10,12 +10,7 @@ use sim::radio::bianchi::{Counting, saturation};
 use sim::{InterfaceConfig, NodeId, World, radio};
 
 use super::{GROUP, KBIT_S, RUNS};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Outcome, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::{Cell, Experiment, Place, Runs};
-use crate::stats::Observation;
-use crate::words::{mean, number, percent};
+use crate::prelude::*;
 
 const STATIONS: [u32; 5] = [1, 2, 5, 10, 20];
 /// Octets of an IP packet, and of its IPv4 and UDP headers.
@@ -163,30 +158,29 @@ fn judge(runs: &Runs<Crowd>) -> Finding {
     ];
     let figure = Figure::of(
         &points,
-        below,
-        ["manet-dcf", "Saturated stations on one channel", "IP packets of 1500 octets at 2 Mbit/s"],
-        [
-            Axis::linear("Stations", "").with_ticks([1.0, 5.0, 10.0, 15.0, 20.0]),
-            Axis { from_zero: false, ..Axis::linear("Throughput of all", KBIT_S) },
-        ],
-    );
+        "manet-dcf",
+        "Saturated stations on one channel",
+        "IP packets of 1500 octets at 2 Mbit/s",
+    )
+    .over(Axis::linear("Stations", "").with_ticks([1.0, 5.0, 10.0, 15.0, 20.0]))
+    .up(Axis { from_zero: false, ..Axis::linear("Throughput of all", KBIT_S) })
+    .above(below);
     let measured = format!(
-        "At most {} from the model with counters that stand still, {} from Bianchi's own. {} runs.",
+        "At most {} from the model with counters that stand still, {} from Bianchi's own.",
         percent(farthest[0]),
-        percent(farthest[1]),
-        runs.count()
+        percent(farthest[1])
     );
     let head = ["stations", "ours", "counters stand still", "Bianchi"].map(str::to_owned).to_vec();
     Finding {
         figures: vec![figure],
         points,
-        tables: vec![Table { title: "Throughput of all stations, kbit/s".to_owned(), head, rows }],
+        tables: vec![Table::list("Throughput of all stations, kbit/s", head, rows)],
         assumptions: vec![
             "Stations stand at one place and send UDP in IP packets of 1,500 octets to one that sends nothing, 60 s \
              each; 2 Mbit/s for data, 1 Mbit/s for the rest."
                 .to_owned(),
         ],
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -196,7 +190,6 @@ const MODELS: [&str; 2] = ["counters that stand still", "Bianchi's model"];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn throughput_must_be_near_both_models() {

@@ -2,10 +2,7 @@
 
 use super::trial::{Network, PAPER_TCPS, Routing, Trial, Uplink};
 use super::{GOODPUT, GROUP, assumptions, figure, goodput, points, table};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding};
-use crate::grid::{Experiment, Runs};
-use crate::words::{mean, percent};
+use crate::prelude::*;
 
 /// How far from the published change ours may be, as a part of AODV's goodput.
 const TOLERANCE: f64 = 0.06;
@@ -61,11 +58,8 @@ fn judge(runs: &Runs<Trial>, network: Network, lower: [f64; 3]) -> Finding {
         told.push(format!("{} {}", tcp.title(), percent(ratio.mean - 1.0)));
     }
     let points = points(runs, network, Routing::Dsdv, GOODPUT);
-    let measured = format!(
-        "Change of the mean goodput over four traffic cases: {}. {} runs.",
-        told.join(", "),
-        runs.count()
-    );
+    let measured =
+        format!("Change of the mean goodput over four traffic cases: {}.", told.join(", "));
     let (name, title) = match network {
         Network::Chain5 => ("manet-dsdv-chain5", "DSDV on a chain at rest"),
         Network::Chain51(_) | Network::Random(_) => {
@@ -79,14 +73,13 @@ fn judge(runs: &Runs<Trial>, network: Network, lower: [f64; 3]) -> Finding {
             .to_vec(),
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn each_tcp_must_lose_what_is_published() {

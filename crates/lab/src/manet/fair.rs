@@ -2,11 +2,7 @@
 
 use super::trial::{Network, PAPER_TCPS, Tcp, Traffic, Trial, Uplink};
 use super::{FIRST, GROUP, JAIN, SECOND, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Point, Table};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::mean;
+use crate::prelude::*;
 
 const NETWORKS: [Network; 2] = [Network::Chain5, Network::Chain51(Uplink::Fast)];
 const TRAFFICS: [Traffic; 2] = [Traffic::Overlapping, Traffic::Simultaneous];
@@ -58,24 +54,19 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         let at = |metric| mean(&runs.at(&trial, metric));
         vec![name(trial), trial.tcp.title().to_owned(), at(JAIN), at(FIRST), at(SECOND)]
     });
-    let table = Table {
-        title:
-            "Two flows to the fixed host: Jain's index while both send, goodput of each in kbit/s"
-                .to_owned(),
-        head: ["case", "TCP", "Jain's index", "first", "second"].map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    };
-    let told = |tcp: Tcp| format!("{} {}", tcp.title(), mean(&index(&NETWORKS, tcp)));
-    let measured = format!(
-        "Jain's index, 0.5 where one flow has all: {}. {} runs.",
-        PAPER_TCPS.map(told).join(", "),
-        runs.count()
+    let table = Table::list(
+        "Two flows to the fixed host: Jain's index while both send, goodput of each in kbit/s",
+        ["case", "TCP", "Jain's index", "first", "second"],
+        rows,
     );
+    let told = |tcp: Tcp| format!("{} {}", tcp.title(), mean(&index(&NETWORKS, tcp)));
+    let measured =
+        format!("Jain's index, 0.5 where one flow has all: {}.", PAPER_TCPS.map(told).join(", "));
     Finding {
         points: points.collect(),
         tables: vec![table],
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -86,7 +77,6 @@ fn name(trial: Trial) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn the_order_is_needed_on_both_networks() {

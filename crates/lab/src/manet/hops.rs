@@ -12,12 +12,7 @@ use sim::{NodeId, World};
 
 use super::trial::{Assumed, Carrier, PAPER_TCPS, Tcp};
 use super::{GOODPUT, GROUP, KBIT_S, RUNS, ours};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Outcome, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Series};
-use crate::grid::{Cell, Experiment, Place, Runs};
-use crate::stats::Observation;
-use crate::words::{mean, number};
+use crate::prelude::*;
 
 const HOPS: [u8; 6] = [1, 2, 3, 4, 5, 6];
 const BEGIN: Duration = Duration::from_secs(10);
@@ -99,18 +94,19 @@ fn judge_breaks(runs: &Runs<Chain>) -> Finding {
         .map(|it| HOPS.map(|hops| number(at(hops, Tcp::Cubic, it, BREAKS).mean)).join(", "));
     let measured = format!(
         "Goodput over HBH in that over plain IP, 1 to 6 hops: {}. Under CUBIC AODV hears of {} packets that were given up \
-         over plain IP, and of {} over HBH. {} runs.",
+         over plain IP, and of {} over HBH.",
         told.join("; "),
         breaks[0],
-        breaks[1],
-        runs.count()
+        breaks[1]
     );
     let figure = Figure::of(
         &points,
-        Vec::new(),
-        ["manet-breaks", "TCP over hops that AODV finds", "Radios 200 m apart at rest"],
-        [Axis::linear("Hops", "").with_ticks(HOPS.map(f64::from)), Axis::linear("Goodput", KBIT_S)],
-    );
+        "manet-breaks",
+        "TCP over hops that AODV finds",
+        "Radios 200 m apart at rest",
+    )
+    .over(Axis::linear("Hops", "").with_ticks(HOPS.map(f64::from)))
+    .up(Axis::linear("Goodput", KBIT_S));
     Finding {
         figures: vec![figure],
         tables: vec![Table::of("Goodput over hops that AODV finds, kbit/s", &points)],
@@ -120,7 +116,7 @@ fn judge_breaks(runs: &Runs<Chain>) -> Finding {
              has its default profile with queues of 50."
                 .to_owned(),
         ],
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -225,14 +221,17 @@ fn judge(runs: &Runs<Chain>) -> Finding {
         let all = HOPS.map(|hops| number(at(tcp, hops).mean));
         format!("{} {}", tcp.title(), all.join(", "))
     });
-    let measured = format!("{} {KBIT_S} over 1 to 6 hops. {} runs.", told.join("; "), runs.count());
+    let measured = format!("{} {KBIT_S} over 1 to 6 hops.", told.join("; "));
     let limit = Series::limit(&points, "one of min(h, 4) hops sends at a time", Ink::Limit, 1.0);
     let figure = Figure::of(
         &points,
-        vec![limit],
-        ["manet-chain", "TCP over hops", "Radios 200 m apart at rest, given routes"],
-        [Axis::linear("Hops", "").with_ticks(HOPS.map(f64::from)), Axis::linear("Goodput", KBIT_S)],
-    );
+        "manet-chain",
+        "TCP over hops",
+        "Radios 200 m apart at rest, given routes",
+    )
+    .over(Axis::linear("Hops", "").with_ticks(HOPS.map(f64::from)))
+    .up(Axis::linear("Goodput", KBIT_S))
+    .above(vec![limit]);
     Finding {
         figures: vec![figure],
         tables: vec![Table::of("Goodput over hops, kbit/s", &points)],
@@ -242,14 +241,13 @@ fn judge(runs: &Runs<Chain>) -> Finding {
              divides what NewReno gets over one hop."
                 .to_owned(),
         ],
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn goodput_must_fall_as_the_bound_does() {

@@ -5,8 +5,7 @@ use std::time::Duration;
 use base::time::Time;
 
 use super::{BY_HOPS, CHANGES, LAG, SEEN, WITHOUT};
-use crate::claim::Outcome;
-use crate::stats::Observation;
+use crate::prelude::*;
 
 /// How often hops and octets are looked at.
 pub(super) const STEP: Duration = Duration::from_millis(50);

@@ -22,11 +22,7 @@ mod timeline;
 mod trial;
 mod wireless;
 
-use crate::claim::{Claim, Metric, Point, Table};
-use crate::figure::{Axis, Figure};
-use crate::grid::Runs;
-use crate::stats::Estimate;
-use crate::words::mean;
+use crate::prelude::*;
 use trial::{Network, PAPER_TCPS, Routing, TRAFFICS, Tcp, Traffic, Trial};
 
 const GROUP: &str = "manet";
@@ -118,7 +114,7 @@ fn table(runs: &Runs<Trial>, network: Network, routing: Routing, metric: Metric)
 /// A figure of goodput over the traffic cases.
 fn figure(points: &[Point], name: &str, title: &str, subtitle: &str) -> Figure {
     let x = Axis::linear("Traffic case, in the paper's order", "").with_ticks([1.0, 2.0, 3.0, 4.0]);
-    Figure::of(points, Vec::new(), [name, title, subtitle], [x, Axis::linear("Goodput", KBIT_S)])
+    Figure::of(points, name, title, subtitle).over(x).up(Axis::linear("Goodput", KBIT_S))
 }
 
 /// What was taken where the paper is silent.

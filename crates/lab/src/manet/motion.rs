@@ -2,10 +2,7 @@
 
 use super::trial::{Network, Routing, Tcp, Traffic, Trial, Uplink};
 use super::{GROUP, LAG, SEEN, WITHOUT, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Point, Table};
-use crate::grid::{Experiment, Runs};
-use crate::words::{mean, percent};
+use crate::prelude::*;
 
 const ROUTINGS: [Routing; 2] = [Routing::Ideal, Routing::Aodv];
 /// The part of the changes that must be seen.
@@ -47,7 +44,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             mean(&at(routing, LAG)),
         )
     });
-    let measured = format!("{}. {} runs.", told.join("; "), runs.count());
+    let measured = format!("{}.", told.join("; "));
     let columns =
         [("hop counts seen", SEEN), ("greatest difference, s", LAG), ("no route, s", WITHOUT)];
     let rows = ROUTINGS.map(|routing| (routing.title(), routing));
@@ -64,14 +61,13 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         points: points.collect(),
         tables: vec![table],
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn all_changes_must_be_seen_and_none_late() {

@@ -3,12 +3,7 @@
 use super::random::AREAS;
 use super::trial::{Carrier, Network, Tcp, Traffic, Trial, Uplink};
 use super::{GOODPUT, GROUP, KBIT_S, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Point, Table};
-use crate::figure::Ink;
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::mean;
+use crate::prelude::*;
 
 const TCPS: [Tcp; 2] = [Tcp::NewReno, Tcp::Cubic];
 const TRAFFICS: [Traffic; 2] = [Traffic::One, Traffic::Simultaneous];
@@ -76,22 +71,21 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         }
     }
     let head: Vec<String> = CARRIERS.iter().map(|carrier| carrier.title().to_owned()).collect();
-    let table = Table {
-        title: "Goodput of all flows together, kbit/s".to_owned(),
-        head: [vec!["case".to_owned()], head].concat(),
+    let table = Table::list(
+        "Goodput of all flows together, kbit/s",
+        [vec!["case".to_owned()], head].concat(),
         rows,
-    };
+    );
     let measured = format!(
-        "{} of {} comparisons hold. {} runs.",
+        "{} of {} comparisons hold.",
         checks.iter().filter(|check| check.answer == crate::answer::Answer::Yes).count(),
-        checks.len(),
-        runs.count()
+        checks.len()
     );
     Finding {
         points,
         tables: vec![table],
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 

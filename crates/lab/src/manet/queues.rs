@@ -2,12 +2,7 @@
 
 use super::trial::{Assumed, Network, PAPER_TCPS, Traffic, Trial, Uplink};
 use super::{GOODPUT, GROUP, JAIN, KBIT_S, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Point, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::mean;
+use crate::prelude::*;
 
 const NETWORKS: [Network; 3] =
     [Network::Chain5, Network::Chain51(Uplink::Fast), Network::Chain51(Uplink::Slow)];
@@ -62,11 +57,8 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         let [jain, goodput] = [JAIN, GOODPUT].map(|metric| mean(&of(queues, metric)));
         format!("{}: Jain's index {jain}, {goodput} {KBIT_S}", title(queues))
     });
-    let measured = format!(
-        "Mean over three networks and three TCPs, two flows: {}. {} runs.",
-        told.join("; "),
-        runs.count()
-    );
+    let measured =
+        format!("Mean over three networks and three TCPs, two flows: {}.", told.join("; "));
     let mut points = Vec::new();
     let mut rows = Vec::new();
     let cases = NETWORKS.into_iter().flat_map(|it| PAPER_TCPS.map(|tcp| (it, tcp)));
@@ -88,25 +80,27 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             )
         }));
     }
-    let table = Table {
-        title: "Two flows for the whole time: Jain's index; goodput of both in kbit/s".to_owned(),
-        head: [vec!["case".to_owned()], QUEUES.map(title).to_vec()].concat(),
+    let table = Table::list(
+        "Two flows for the whole time: Jain's index; goodput of both in kbit/s",
+        [vec!["case".to_owned()], QUEUES.map(title).to_vec()].concat(),
         rows,
-    };
+    );
     let x = Axis::linear("Case, numbered in the order of the table", "")
         .with_ticks((1..=9).map(f64::from));
     let figure = Figure::of(
         &points,
-        Vec::new(),
-        ["manet-queues", "Shares of two flows", "Two flows to the fixed host, AODV"],
-        [x, Axis::linear("Jain's index", "")],
-    );
+        "manet-queues",
+        "Shares of two flows",
+        "Two flows to the fixed host, AODV",
+    )
+    .over(x)
+    .up(Axis::linear("Jain's index", ""));
     Finding {
         figures: vec![figure],
         points,
         tables: vec![table],
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -130,7 +124,6 @@ fn line(queues: Assumed, number: usize) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn fairness_must_rise_and_goodput_must_not_fall() {

@@ -2,11 +2,7 @@
 
 use super::trial::{Network, PAPER_TCPS, Routing, TRAFFICS, Tcp, Trial, Uplink};
 use super::{GOODPUT, GROUP, KBIT_S, WINDOW, assumptions, figure, goodput, points, table};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::{mean, percent};
+use crate::prelude::*;
 
 /// The area suggested by the mean speed and the gateway's place, and the area in the paper's text.
 pub(super) const AREAS: [Network; 2] = [Network::Random(800), Network::Random(1_200)];
@@ -71,7 +67,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     };
     let measured = format!(
         "{}: {} {KBIT_S}; {}: {}. TCP-AP is below NewReno by {} in the first, {} in the \
-         second, {} on Chain 5+1, {} on Chain 5. {} runs.",
+         second, {} on Chain 5+1, {} on Chain 5.",
         taken.title(),
         of(taken).join(", "),
         told.title(),
@@ -79,8 +75,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         below(taken),
         below(told),
         below(MOVING),
-        below(Network::Chain5),
-        runs.count(),
+        below(Network::Chain5)
     );
     let figure = figure(
         &points,
@@ -103,14 +98,13 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             .collect(),
         points,
         assumptions,
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn a_smaller_gap_and_small_windows_are_needed() {

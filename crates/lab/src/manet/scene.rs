@@ -15,8 +15,7 @@ use tunnel as nc;
 use super::measure::{self, EARLY, STEP, Samples};
 use super::trial::{Carrier, Network, Routing, Traffic, Trial, Uplink};
 use super::{BREAKS, FIRST, FOUND, GIVEN_UP, GOODPUT, JAIN, SECOND, TIMEOUTS, VARIATION, WINDOW};
-use crate::claim::Outcome;
-use crate::stats::Observation;
+use crate::prelude::*;
 
 /// When the first flow starts and the last ends.
 const BEGIN: Duration = Duration::from_secs(20);

@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::KBIT_S;
 use super::scene::{self, Traced};
 use super::trial::{Network, PAPER_TCPS, Traffic, Trial, Uplink};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::Runs;
+use crate::prelude::*;
 
 const LENGTH: Duration = Duration::from_secs(100);
 
@@ -33,14 +32,15 @@ pub(super) fn figures(runs: &Runs<Trial>) -> Vec<Figure> {
         let marks = hops.chain([last]).map(|mark| Mark { y: mark.y * height, ..mark });
         Series::new(name, Ink::Trace(PAPER_TCPS.len()), marks)
     };
-    let figure = |name: &str, title: &str, (label, unit), series| Figure {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        subtitle: "One flow to the fixed host from 20 s on, AODV, one run".to_owned(),
-        x: Axis::linear("Time", "s"),
-        y: Axis::linear(label, unit),
-        series,
-        note: String::new(),
+    let figure = |name: &str, title: &str, (label, unit), series| {
+        Figure::new(
+            name.to_owned(),
+            title.to_owned(),
+            "One flow to the fixed host from 20 s on, AODV, one run",
+        )
+        .over(Axis::linear("Time", "s"))
+        .up(Axis::linear(label, unit))
+        .with(series)
     };
     let goodput =
         |traced: &Traced| traced.goodput.iter().map(|(x, y)| Mark::exact(*x, *y)).collect();

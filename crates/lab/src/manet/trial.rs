@@ -1,8 +1,7 @@
 //! One scenario of the paper: a network, its traffic, a TCP, a routing protocol, and who carries the
 //! packets.
 
-use crate::claim::Line;
-use crate::figure::Ink;
+use crate::prelude::*;
 
 /// A place of the grid: all of them together are the paper's 96 scenarios, and ours beside them.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -11,13 +11,8 @@ use sim::service::routing::{RoutingConfig, RoutingProtocol};
 use sim::{InterfaceConfig, NodeId, QueueDiscipline, World, radio};
 
 use super::{GROUP, RUNS};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Outcome, Point, Table};
-use crate::figure::Ink;
-use crate::grid::{Cell, Experiment, Place, Runs};
-use crate::stats::{Estimate, Observation};
+use crate::prelude::*;
 use crate::tcp::as_ns2;
-use crate::words::{mean, percent};
 
 /// When traffic starts: OLSR has found its routes, HBH its neighbours.
 const BEGIN: Duration = Duration::from_secs(30);
@@ -206,21 +201,20 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             }
         }
     }
-    let table = Table {
-        title: "TCP and datagrams of 80 kbit/s over OLSR; goodput in kbit/s".to_owned(),
-        head: ["case", TCP, UDP, LOSS, "UDP delay, ms", "Jain's index"].map(str::to_owned).to_vec(),
+    let table = Table::list(
+        "TCP and datagrams of 80 kbit/s over OLSR; goodput in kbit/s",
+        ["case", TCP, UDP, LOSS, "UDP delay, ms", "Jain's index"],
         rows,
-    };
+    );
     let measured = format!(
-        "Jain's index of the parts that TCP and datagrams get of their fair shares: {}. {} runs.",
-        told.join("; "),
-        runs.count()
+        "Jain's index of the parts that TCP and datagrams get of their fair shares: {}.",
+        told.join("; ")
     );
     Finding {
         points,
         tables: vec![table],
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 

@@ -4,11 +4,7 @@ use super::grid::{self, GOAL, Load, random};
 use super::measure::{self, STEADY_SPAN};
 use super::network::Network;
 use super::{GROUP, MBIT, PERCENT, Scheme, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Series};
-use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
-use crate::words::{mean, percent};
+use crate::prelude::*;
 
 const SESSIONS: [u32; 2] = [1, 5];
 const LOSSES: [f64; 4] = [0.0, 0.10, 0.20, 0.30];
@@ -111,10 +107,9 @@ fn judge(runs: &Runs<Use>) -> Finding {
         "with sessions and losses both ways our tunnel reaches at least {least:.3} of the limit that \
          its headers leave. Of requests beside five transfers, at 20 % loss each way, plain IP \
          answers {} in the mean, our tunnel {}: an application that can do without the lost ones may \
-         bypass the tunnel, all others gain by it. {} runs.",
+         bypass the tunnel, all others gain by it.",
         asked(Scheme::Tcp),
-        asked(Scheme::Ours),
-        runs.count(),
+        asked(Scheme::Ours)
     );
     let columns = LOSSES.map(|loss| (percent(loss), loss));
     let rows =
@@ -130,7 +125,7 @@ fn judge(runs: &Runs<Use>) -> Finding {
         tables: vec![shares, requests(runs)],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks.collect::<Vec<_>>(), measured)
+        ..runs.finding(&checks.collect::<Vec<_>>(), measured)
     }
 }
 
@@ -168,13 +163,12 @@ fn figure(points: &[Point], sessions: u32) -> Figure {
     let x = Axis::linear("Loss of the middle link, each way", PERCENT);
     let y = Axis::linear(grid::GOODPUT_AXIS, MBIT);
     let name = format!("nc-beyond-{sessions}");
-    Figure::of(&points, below, [&name, &title, grid::TOPOLOGY], [x, y])
+    Figure::of(&points, &name, &title, grid::TOPOLOGY).over(x).up(y).above(below)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn every_case_has_to_reach_the_goal() {

@@ -9,11 +9,7 @@ use super::grid::{self, Load};
 use super::measure::{self, STEADY_SPAN, Span};
 use super::network::{Carrier, Kind, Network, Traffic};
 use super::{GROUP, Scheme, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::{Cell, Experiment, Place, Runs};
-use crate::stats::Estimate;
+use crate::prelude::*;
 
 /// The most octets sent, as a multiple of what framing alone needs.
 const GOAL: f64 = 1.01;
@@ -87,22 +83,22 @@ fn judge(runs: &Runs<Case>) -> Finding {
     let line = |y: f64| points.iter().map(move |point| Mark::exact(point.x, y));
     let ours = points.iter().map(|point| Mark::measured(point.x, &point.y));
     let names = points.iter().map(|point| format!("{:.0}: {}", point.x, point.line.series));
-    let figure = Figure {
-        name: "nc-clean".to_owned(),
-        title: "What the tunnel sends without loss, relative to what its framing needs".to_owned(),
-        subtitle: format!(
+    let figure = Figure::new(
+        "nc-clean",
+        "What the tunnel sends without loss, relative to what its framing needs",
+        format!(
             "Octets on the middle link in the direction of the data, mean of {} runs",
             runs.count()
         ),
-        x: Axis::linear("Case", "").with_ticks(points.iter().map(|point| point.x)),
-        y: Axis { from_zero: false, ..Axis::linear("Octets sent, relative to framing alone", "") },
-        series: vec![
-            Series::new("framing alone", Ink::Limit, line(1.0)),
-            Series::new("the goal: 1 % more", Ink::Goal, line(GOAL)),
-            Series::new("our tunnel", Ink::Default, ours),
-        ],
-        note: names.collect::<Vec<_>>().join("; ") + ".",
-    };
+    )
+    .over(Axis::linear("Case", "").with_ticks(points.iter().map(|point| point.x)))
+    .up(Axis { from_zero: false, ..Axis::linear("Octets sent, relative to framing alone", "") })
+    .with(vec![
+        Series::new("framing alone", Ink::Limit, line(1.0)),
+        Series::new("the goal: 1 % more", Ink::Goal, line(GOAL)),
+        Series::new("our tunnel", Ink::Default, ours),
+    ])
+    .noting(names.collect::<Vec<_>>().join("; ") + ".");
     let rows: Vec<_> = runs.places().iter().map(|case| (&case.name, case)).collect();
     let columns = ["sent", "framing", "ratio"].map(|name| (name, name));
     let title = "Octets on the middle link, in the direction of the data, per inner octet";
@@ -111,21 +107,19 @@ fn judge(runs: &Runs<Case>) -> Finding {
         "framing" => format!("{:.3}", case.framing()),
         _ => grid::share(&ratio(case)),
     });
-    let measured =
-        format!("at most {most:.3} times the octets that framing needs. {} runs.", runs.count());
+    let measured = format!("at most {most:.3} times the octets that framing needs.");
     Finding {
         points,
         figures: vec![figure],
         tables: vec![table],
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn one_percent_more_than_framing_is_allowed() {

@@ -9,12 +9,7 @@ use tunnel as nc;
 use super::measure::{self, Span};
 use super::network::{Carrier, Kind, Network, Traffic, Wire};
 use super::{GROUP, MBIT};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Series};
-use crate::grid::{Cell, Experiment, Place, Runs};
-use crate::stats::Estimate;
-use crate::words::mean;
+use crate::prelude::*;
 
 /// One-way delays in ms.
 const DELAYS: [u32; 4] = [5, 10, 25, 50];
@@ -89,10 +84,9 @@ fn judge(runs: &Runs<Bottleneck>) -> Finding {
     let ratios = DELAYS.map(|it| ratio(&Bottleneck(it)).mean);
     let [least, most] = [f64::min, f64::max].map(|pick| ratios.into_iter().reduce(pick));
     let measured = format!(
-        "the tunnel gets {:.2} to {:.2} times what the plain flow gets. {} runs.",
+        "the tunnel gets {:.2} to {:.2} times what the plain flow gets.",
         least.unwrap_or_default(),
-        most.unwrap_or_default(),
-        runs.count(),
+        most.unwrap_or_default()
     );
     let flows = [
         (Line::new("ours", "the tunnel", Ink::Default), measure::GOODPUT),
@@ -119,19 +113,7 @@ fn judge(runs: &Runs<Bottleneck>) -> Finding {
     let table = Table::new(title, ("Round trip", &columns), &rows, |it, value| mean(&value(it)));
     let below = vec![Series::limit(&points, "half of the limit", Ink::Limit, 1.0)];
     Finding {
-        figures: vec![Figure::of(
-            &points,
-            below,
-            [
-                "nc-fair",
-                "The tunnel and one plain CUBIC flow at one bottleneck",
-                "10 Mbit/s without loss, a queue of one round trip, CUBIC in the tunnel too",
-            ],
-            [
-                Axis::log("Round trip", "ms").with_ticks(DELAYS.map(|it| f64::from(2 * it))),
-                Axis::linear("Goodput", MBIT),
-            ],
-        )],
+        figures: vec![Figure::of(&points, "nc-fair", "The tunnel and one plain CUBIC flow at one bottleneck", "10 Mbit/s without loss, a queue of one round trip, CUBIC in the tunnel too").over(Axis::log("Round trip", "ms").with_ticks(DELAYS.map(|it| f64::from(2 * it)))).up(Axis::linear("Goodput", MBIT)).above(below)],
         tables: vec![table],
         points,
         assumptions: vec![
@@ -140,14 +122,13 @@ fn judge(runs: &Runs<Bottleneck>) -> Finding {
                 .to_owned(),
             format!("About as much is {} to {} times as much.", ABOUT[0], ABOUT[1]),
         ],
-        ..Finding::of(checks.as_flattened(), measured)
+        ..runs.finding(checks.as_flattened(), measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn half_of_what_the_other_gets_is_not_about_as_much() {

@@ -2,11 +2,7 @@
 
 use super::grid::{self, LOSSES, Load, READ_LOSSES, Reading};
 use super::{GROUP, Scheme, assumptions, measure, traces};
-use crate::answer::{Answer, Check};
-use crate::claim::{Claim, Finding, Metric, Table};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::{mean, percent};
+use crate::prelude::*;
 
 /// The least share of the goodput without loss that counts as "hardly falls".
 const HARDLY: f64 = 0.9;
@@ -102,9 +98,8 @@ fn listed(runs: &Runs<Load>, sessions: u32) -> String {
         format!("{} {}", scheme.title(), READ_LOSSES.map(one).join(", "))
     };
     format!(
-        "with {sessions} at once, goodput in Mbit/s at 0, 10, 15, 20 and 30 %: {}. {} runs.",
-        Scheme::ALL.map(of).join("; "),
-        runs.count(),
+        "with {sessions} at once, goodput in Mbit/s at 0, 10, 15, 20 and 30 %: {}.",
+        Scheme::ALL.map(of).join("; ")
     )
 }
 
@@ -146,7 +141,7 @@ fn judge_beats(runs: &Runs<Load>) -> Finding {
         grid::SESSIONS.map(ahead).concat()
     };
     let claimed = Scheme::PAPER.map(of).concat();
-    let judged = Finding::or_beaten(&claimed, &of(Scheme::Ours), listed(runs, 1));
+    let judged = runs.or_beaten(&claimed, &of(Scheme::Ours), listed(runs, 1));
     finding(runs, "nc-beats-tcp", &grid::SESSIONS, judged)
 }
 
@@ -159,7 +154,7 @@ fn judge_one(runs: &Runs<Load>) -> Finding {
     };
     let claimed = checks(Load::paper, Scheme::TcpNcTunnel);
     let better = checks(Load::new, Scheme::Ours);
-    let judged = Finding::or_beaten(&claimed, &better, listed(runs, 1));
+    let judged = runs.or_beaten(&claimed, &better, listed(runs, 1));
     finding(runs, "nc-one", &[1], judged)
 }
 
@@ -182,7 +177,7 @@ fn judge_two(runs: &Runs<Load>) -> Finding {
             Answer::any(overflows),
         ),
     ]);
-    let finding = finding(runs, "nc-two", &[2], Finding::of(&checks, listed(runs, 2)));
+    let finding = finding(runs, "nc-two", &[2], runs.finding(&checks, listed(runs, 2)));
     let (mut tables, mut figures) = (finding.tables, finding.figures);
     let title = "Packets dropped because the tunnel's send buffer was full, %";
     tables.push(readings(runs, 2, title, measure::OVERFLOWED, 100.0));
@@ -222,7 +217,7 @@ fn judge_three(runs: &Runs<Load>) -> Finding {
         mean.at_most(1.0),
     );
     let claimed: Vec<Check> = near.iter().cloned().chain([is_lower]).collect();
-    let judged = Finding::or_beaten(&claimed, &near, listed(runs, 3));
+    let judged = runs.or_beaten(&claimed, &near, listed(runs, 3));
     finding(runs, "nc-three", &[3], judged)
 }
 
@@ -244,13 +239,12 @@ fn judge_five(runs: &Runs<Load>) -> Finding {
         &ratios[1..],
         "keeps so much of its goodput, in what TCP/NC keeps from end to end,",
     ));
-    finding(runs, "nc-five", &[5], Finding::of(&checks, listed(runs, 5)))
+    finding(runs, "nc-five", &[5], runs.finding(&checks, listed(runs, 5)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
     use Verdict::{Beaten, Differs, Reproduced, Undecided};
 
     /// The verdict if the schemes have these goodputs, and the send buffer of the paper's tunnel

@@ -2,11 +2,7 @@
 
 use super::grid::{self, GOAL, LOSSES, Load, SESSIONS};
 use super::{GROUP, Scheme, assumptions, measure};
-use crate::answer::{self, Check};
-use crate::claim::{Claim, Finding};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::percent;
+use crate::prelude::*;
 
 /// The least Jain's index that counts as fair.
 const FAIR: f64 = 0.98;
@@ -70,11 +66,10 @@ fn judge(runs: &Runs<Load>) -> Finding {
         .collect();
     let measured = format!(
         "our tunnel reaches at least {} of what the links allow, {} of what they allow with its \
-         headers, and Jain's index is at least {}. {} runs.",
+         headers, and Jain's index is at least {}.",
         least(ratio),
         least(with_headers),
-        least(fairness),
-        runs.count(),
+        least(fairness)
     );
     let claimed: Vec<Check> = masks.into_iter().chain(unbeaten).collect();
     let points = grid::points(runs);
@@ -108,14 +103,13 @@ fn judge(runs: &Runs<Load>) -> Finding {
             answer::reason(&claimed),
             answer::holds(&better),
         ),
-        ..Finding::of(&claimed, measured)
+        ..runs.finding(&claimed, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     /// The verdict if our tunnel reaches `share` of what its headers leave, and others reach 0.8.
     fn verdict(runs: u32, share: f64, fairness: f64) -> Verdict {

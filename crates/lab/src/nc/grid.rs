@@ -10,11 +10,7 @@ use tcp::tcpnc;
 use super::measure::{self, STEADY_SPAN, Span};
 use super::network::{Carrier, Kind, Network, Traffic};
 use super::{MBIT, PERCENT, Scheme, TUNNEL_RTO};
-use crate::claim::{Line, Metric, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::{Cell, Drawn, Place, Runs};
-use crate::stats::Estimate;
-use crate::words::{mean, percent};
+use crate::prelude::*;
 
 /// The numbers of simultaneous sessions.
 pub(super) const SESSIONS: [u32; 4] = [1, 2, 3, 5];
@@ -207,7 +203,10 @@ pub(super) fn figure(points: &[Point], name: &str, sessions: u32) -> Figure {
         _ => format!("Goodput of each of {sessions} sessions over a lossy link"),
     };
     let x = Axis::linear("Loss of the middle link", PERCENT);
-    Figure::of(&points, below, [name, &title, TOPOLOGY], [x, Axis::linear(GOODPUT_AXIS, MBIT)])
+    Figure::of(&points, name, &title, TOPOLOGY)
+        .over(x)
+        .up(Axis::linear(GOODPUT_AXIS, MBIT))
+        .above(below)
 }
 
 /// The subtitle of figures about the paper's topology.

@@ -10,13 +10,8 @@ use tunnel as nc;
 
 use super::grid::{random, share};
 use super::{GROUP, PERCENT};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Outcome, Table};
-use crate::figure::Ink;
-use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
+use crate::prelude::*;
 use crate::scenario::{Built, Flow, Plan, Stream, Tunnel};
-use crate::stats::{Estimate, Observation};
-use crate::words::percent;
 
 /// The share of packets out of the tunnel within a round trip and a half, among the packets into it.
 const WITHIN: &str = "within 1.5 round trips";
@@ -155,10 +150,9 @@ fn judge(runs: &Runs<Lossy>) -> Finding {
     let checks: Vec<Check> = checks.collect();
     let places = || runs.places().iter();
     let measured = format!(
-        "at least {:.5} where it is worst, for {:.2} datagrams at most. {} runs.",
+        "at least {:.5} where it is worst, for {:.2} datagrams at most.",
         places().map(|place| within(runs, place).mean).fold(1.0, f64::min),
-        places().map(|place| runs.at(place, DATAGRAMS).mean).fold(0.0, f64::max),
-        runs.count(),
+        places().map(|place| runs.at(place, DATAGRAMS).mean).fold(0.0, f64::max)
     );
     let rows: Vec<_> = places().map(|place| (percent(place.0), *place)).collect();
     let columns = [WITHIN, "from", "to", DATAGRAMS, WITH_DATA].map(|name| (name, name));
@@ -187,14 +181,13 @@ fn judge(runs: &Runs<Lossy>) -> Finding {
              interval)."
                 .to_owned(),
         ],
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     /// Runs of 4,000 packets; `in_time` gives the packets in time at each loss.
     fn made_up(runs: u32, in_time: impl Fn(f64) -> f64) -> Runs<Lossy> {

@@ -10,12 +10,7 @@ use super::grid::{random, share};
 use super::measure::{self, Span};
 use super::network::{Carrier, Kind, Network, Traffic};
 use super::{GROUP, PERCENT};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
-use crate::stats::Estimate;
-use crate::words::percent;
+use crate::prelude::*;
 
 const LOSSES: [f64; 6] = [0.0, 0.01, 0.05, 0.10, 0.15, 0.20];
 /// The mean length of a burst of losses, in packets.
@@ -139,10 +134,9 @@ fn judge(runs: &Runs<Path>) -> Finding {
     }
     let measured = format!(
         "with independent losses at least {:.3} of the limit that our headers leave, the 99th \
-         percentile of the extra delay at most {:.2} round trips. {} runs.",
+         percentile of the extra delay at most {:.2} round trips.",
         judged().map(|path| ratio(runs, path).mean).fold(1.0, f64::min),
-        judged().map(|path| delay(runs, path, measure::P99).mean).fold(0.0, f64::max),
-        runs.count(),
+        judged().map(|path| delay(runs, path, measure::P99).mean).fold(0.0, f64::max)
     );
     let shares = saturated.iter().map(|path| {
         let y = (ratio(runs, path), "of the limit");
@@ -167,7 +161,7 @@ fn judge(runs: &Runs<Path>) -> Finding {
                 .to_owned(),
             "A CUBIC flow inside has buffers of 8 MB and SACK; it is shown, not judged.".to_owned(),
         ],
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -196,7 +190,7 @@ fn figures(shares: &[Point], delays: &[Point]) -> Vec<Figure> {
     let figure = |points: &[Point], goals, name, title, y| {
         let x = Axis::linear("Loss of the middle link, in the mean", PERCENT).with_ticks(ticks);
         let subtitle = "10 Mbit/s, a round trip of 0.6 s or 500 packets";
-        Figure::of(points, goals, [name, title, subtitle], [x, y])
+        Figure::of(points, name, title, subtitle).over(x).up(y).above(goals)
     };
     let level = |name: &str, ink, y| Series::new(name, ink, ticks.map(|x| Mark::exact(x, y)));
     vec![
@@ -223,7 +217,6 @@ fn figures(shares: &[Point], delays: &[Point]) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn goodput_and_delay_have_goals_and_bursts_have_a_lower_one() {

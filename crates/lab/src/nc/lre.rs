@@ -10,13 +10,8 @@ use tcp::tcpnc::{self, redundancy};
 use super::grid::Load;
 use super::network::Network;
 use super::{GROUP, PERCENT, Scheme, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Metric, Outcome, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::{Cell, Experiment, Place, Runs};
+use crate::prelude::*;
 use crate::scenario::{Built, Plan};
-use crate::stats::Observation;
-use crate::words::{mean, percent};
 
 /// A loss rate, and the metrics while it lasts: the estimate, and the coding window taken from it.
 type Step = (f64, Metric, Metric);
@@ -148,18 +143,14 @@ fn judge(runs: &Runs<Steps>) -> Finding {
         let (metric, factor) = of(step);
         mean(&runs.at(&Steps, metric).times(factor))
     });
-    let measured = format!(
-        "close is {} of the loss, and at least {}. {} runs.",
-        percent(share),
-        percent(floor),
-        runs.count(),
-    );
+    let measured =
+        format!("close is {} of the loss, and at least {}.", percent(share), percent(floor));
     Finding {
         points: points.collect(),
         figures: vec![figure(runs)],
         tables: vec![table],
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -171,24 +162,22 @@ fn figure(runs: &Runs<Steps>) -> Figure {
         looks.iter().map(|look| Mark::exact(look.at.as_secs_f64(), value(look))).collect::<Vec<_>>()
     };
     let true_loss = |look: &Look| STEPS[(look.packets / STEP).min(STEPS.len() - 1)].0 * 100.0;
-    Figure {
-        name: "nc-lre".to_owned(),
-        title: "The loss rate that TCP/NC estimates while the true one changes".to_owned(),
-        subtitle: "One session on the paper's topology, one run".to_owned(),
-        x: Axis::linear("Time", "s"),
-        y: Axis::linear("Loss of the middle link", PERCENT),
-        series: vec![
-            Series::new("true loss", Ink::Limit, line(&true_loss)),
-            Series::new("estimate", Ink::Trace(0), line(&|look| look.loss * 100.0)),
-        ],
-        note: String::new(),
-    }
+    Figure::new(
+        "nc-lre",
+        "The loss rate that TCP/NC estimates while the true one changes",
+        "One session on the paper's topology, one run",
+    )
+    .over(Axis::linear("Time", "s"))
+    .up(Axis::linear("Loss of the middle link", PERCENT))
+    .with(vec![
+        Series::new("true loss", Ink::Limit, line(&true_loss)),
+        Series::new("estimate", Ink::Trace(0), line(&|look| look.loss * 100.0)),
+    ])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn the_estimate_has_to_follow_every_step() {

@@ -8,10 +8,8 @@ use tunnel as nc;
 
 use super::build::GATEWAYS;
 use super::network::Network;
-use crate::claim::{Metric, Outcome};
-use crate::grid::Cell;
+use crate::prelude::*;
 use crate::scenario::Built;
-use crate::stats::Observation;
 
 /// Mbit/s that a session's application receives, as the mean over the sessions.
 pub(super) const GOODPUT: Metric = "goodput";

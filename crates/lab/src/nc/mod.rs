@@ -21,11 +21,9 @@ mod traces;
 
 use std::time::Duration;
 
+use crate::prelude::*;
 use network::Carrier;
 use tunnel as nc;
-
-use crate::claim::{Claim, Line};
-use crate::figure::Ink;
 
 const GROUP: &str = "nc";
 const PERCENT: &str = "%";

@@ -6,11 +6,7 @@ use super::grid::{Load, PAPER_SPAN};
 use super::measure::{self};
 use super::network::{Carrier, Network};
 use super::{GROUP, MBIT, Scheme, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
-use crate::words::{mean, percent};
+use crate::prelude::*;
 
 /// The minimum RTOs of the tunnel that are tried, in ms.
 const VALUES: [u32; 5] = [200, CHOSEN, 700, SOURCES, 1_500];
@@ -113,37 +109,32 @@ fn judge(runs: &Runs<Timeout>) -> Finding {
     let points = runs.points(measure::GOODPUT, MBIT, |_| true);
     let repeated = runs.points(measure::REPEATED, "segments", |_| true);
     Finding {
-        figures: vec![Figure::of(
-            &points,
-            Vec::new(),
-            [
+        figures: vec![
+            Figure::of(
+                &points,
                 "nc-rto",
                 "Goodput over the minimum RTO of the tunnel's TCP",
                 "One session through the paper's tunnel",
-            ],
-            [
+            )
+            .over(
                 Axis::log("Minimum RTO of the tunnel; the source's is 1,000 ms", "ms")
                     .with_ticks(VALUES.map(f64::from)),
-                Axis::linear("Goodput", MBIT),
-            ],
-        )],
+            )
+            .up(Axis::linear("Goodput", MBIT)),
+        ],
         tables: vec![
             Table::of("Goodput in Mbit/s over the tunnel's minimum RTO", &points),
             Table::of("Segments that the source retransmitted", &repeated),
         ],
         points,
         assumptions: assumptions(),
-        ..Finding::of(
-            checks.as_flattened(),
-            format!("{}. {} runs.", measured.join("; "), runs.count()),
-        )
+        ..runs.finding(checks.as_flattened(), format!("{}.", measured.join("; ")))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn a_tunnel_that_times_out_first_spares_the_source() {

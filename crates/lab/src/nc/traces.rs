@@ -8,7 +8,7 @@ use super::Scheme;
 use super::build::GATEWAYS;
 use super::grid::Load;
 use super::network::Network;
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
+use crate::prelude::*;
 use crate::runner;
 use crate::scenario::Built;
 
@@ -67,15 +67,11 @@ fn figure<'a>(
         let name = format!("{} loss", crate::words::percent(*loss));
         Series::new(name, Ink::Trace(index), marks.iter().copied())
     });
-    Figure {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        subtitle: "Two sessions on the paper's topology, one run".to_owned(),
-        x: Axis::linear("Time", "s"),
-        y: Axis::linear(label, unit),
-        series: series.collect(),
-        note: note.to_owned(),
-    }
+    Figure::new(name.to_owned(), title.to_owned(), "Two sessions on the paper's topology, one run")
+        .over(Axis::linear("Time", "s"))
+        .up(Axis::linear(label, unit))
+        .with(series.collect())
+        .noting(note.to_owned())
 }
 
 fn trace(scheme: Scheme, loss: f64) -> Trace {

@@ -11,10 +11,8 @@ use tcp::Limit;
 
 use super::topology::{self, ROUTERS};
 use super::{COMPLETION, RUNS, bgp_of};
-use crate::claim::{Metric, Outcome};
-use crate::grid::{Cell, Place};
+use crate::prelude::*;
 use crate::scenario::{Built, Link, Peers, Plan, Routing};
-use crate::stats::Observation;
 
 /// c / (d t): the share of BGP's messages that arrived, over their mean delay in seconds and TCP's load on all
 /// needlines in Mbit/s.

@@ -6,13 +6,8 @@ use sim::PassiveOpens;
 
 use super::brigade;
 use super::{COMPLETION, GROUP, RUNS, bgp_of};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Outcome, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
+use crate::prelude::*;
 use crate::scenario::{Built, Peers, Plan};
-use crate::stats::Observation;
-use crate::words::mean;
 
 /// How many stations call one.
 const CALLERS: [usize; 5] = [1, 2, 4, 8, 16];
@@ -127,11 +122,10 @@ fn judge(runs: &Runs<Calls>) -> Finding {
     let of = |opens| mean(&at(most, opens, COMPLETION));
     let measured = format!(
         "Of the messages of {most} stations and the one that they call {} % come with passive opens on demand, {} % with a \
-         single one, {} % with four. {} runs.",
+         single one, {} % with four.",
         of(OPENS[0]),
         of(OPENS[1]),
-        of(OPENS[2]),
-        runs.count()
+        of(OPENS[2])
     );
     let points = runs.points(HEARD, "stations", |_| true);
     let tables = [(COMPLETION, "%"), (REFUSED, "connections")].map(|(metric, unit)| {
@@ -139,17 +133,12 @@ fn judge(runs: &Runs<Calls>) -> Finding {
     });
     let figure = Figure::of(
         &points,
-        Vec::new(),
-        [
-            "tac-connect",
-            "Stations that are heard by one that all call",
-            "BGP sessions over EPLRS needlines of 480 bit/s",
-        ],
-        [
-            Axis::log("Stations that call", "").with_ticks(CALLERS.map(|it| it as f64)),
-            Axis::linear("Stations heard", ""),
-        ],
-    );
+        "tac-connect",
+        "Stations that are heard by one that all call",
+        "BGP sessions over EPLRS needlines of 480 bit/s",
+    )
+    .over(Axis::log("Stations that call", "").with_ticks(CALLERS.map(|it| it as f64)))
+    .up(Axis::linear("Stations heard", ""));
     Finding {
         figures: vec![figure],
         tables: [Table::of("Stations heard", &points)].into_iter().chain(tables).collect(),
@@ -159,14 +148,13 @@ fn judge(runs: &Runs<Calls>) -> Finding {
              is short. Who is refused calls again after two minutes. A passive open is taken for as long as its connection lasts."
                 .to_owned(),
         ],
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn all_must_be_heard_on_demand_and_one_alone_otherwise() {

@@ -3,12 +3,7 @@
 use super::brigade::{Assumed, M, Tcp, Trial, value};
 use super::initial::TUNED;
 use super::{GROUP, RUNS, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Outcome, Point, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
-use crate::stats::{Estimate, Observation};
-use crate::words::{mean, percent};
+use crate::prelude::*;
 
 /// How many of all packets each needline loses.
 const FAILURES: [f64; 7] = [0.0, 0.02, 0.05, 0.075, 0.10, 0.15, 0.20];
@@ -162,20 +157,18 @@ fn judge(runs: &Runs<Sweep>) -> Finding {
         Check::new(what, usual(more).below(&usual(few)))
     });
     let told = FAILURES.map(|it| format!("{} s at {}", mean(&usual(it).exp()), percent(it)));
-    let measured = format!("{}. {} runs.", told.join(", "), runs.count());
+    let measured = format!("{}.", told.join(", "));
     let drawn = runs.places().iter().filter(|it| it.assumed == Assumed::Usual);
     let points: Vec<Point> =
         drawn.map(|it| runs.point(it, LARGEST, (optimum(runs, it).exp(), "s"))).collect();
     let figure = Figure::of(
         &points,
-        Vec::new(),
-        [
-            "tac-failure",
-            "The best initial timeout where needlines fail",
-            "The initial RTO where m is largest, by a parabola through the means",
-        ],
-        [Axis::linear("Packets that each needline loses", "%"), Axis::linear("Initial RTO", "s")],
-    );
+        "tac-failure",
+        "The best initial timeout where needlines fail",
+        "The initial RTO where m is largest, by a parabola through the means",
+    )
+    .over(Axis::linear("Packets that each needline loses", "%"))
+    .up(Axis::linear("Initial RTO", "s"));
     let columns: Vec<(String, Metric)> = INITIAL
         .into_iter()
         .map(|it| format!("{it} s"))
@@ -204,14 +197,13 @@ fn judge(runs: &Runs<Sweep>) -> Finding {
         tables: vec![curves, others],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn the_optimum_must_fall() {

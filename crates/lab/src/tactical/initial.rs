@@ -4,12 +4,7 @@
 
 use super::brigade::{Assumed, BESIDE, DELAY, M, M_UNIT, RATE, Tcp, Trial};
 use super::{COMPLETION, GROUP, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Point, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::{Drawn, Experiment, Runs};
-use crate::stats::Estimate;
-use crate::words::{mean, number};
+use crate::prelude::*;
 
 /// Initial timeouts, in seconds.
 const INITIAL: [f64; 16] =
@@ -203,14 +198,13 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     }
     tables.insert(0, of_initial(runs));
     tables.push(sensitivity(runs));
-    let measured =
-        format!("The largest m by the smallest: {}. {} runs.", told.join("; "), runs.count());
+    let measured = format!("The largest m by the smallest: {}.", told.join("; "));
     Finding {
         figures: vec![figure(runs)],
         tables,
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -248,18 +242,12 @@ fn figure(runs: &Runs<Trial>) -> Figure {
         drawn.iter().map(|it| runs.point(it, M, (runs.at(it, M), M_UNIT))).collect();
     Figure::of(
         &points,
-        Vec::new(),
-        [
-            "tac-initial-rto",
-            "What the initial timeout is worth",
-            "20 routers, needlines of 480 bit/s, no failures",
-        ],
-        [
-            Axis::log("Initial RTO", "s")
-                .with_ticks([1.0, 2.0, 5.0, 10.0, 20.0, 35.0, 60.0, 120.0]),
-            Axis::linear("m = c/(d t)", M_UNIT),
-        ],
+        "tac-initial-rto",
+        "What the initial timeout is worth",
+        "20 routers, needlines of 480 bit/s, no failures",
     )
+    .over(Axis::log("Initial RTO", "s").with_ticks([1.0, 2.0, 5.0, 10.0, 20.0, 35.0, 60.0, 120.0]))
+    .up(Axis::linear("m = c/(d t)", M_UNIT))
 }
 
 fn judge_optimum(runs: &Runs<Trial>) -> Finding {
@@ -285,24 +273,22 @@ fn judge_optimum(runs: &Runs<Trial>) -> Finding {
         format!("From {first} to {last} s m is within 2 % of its best, that at {} s. ", best.0)
     });
     let measured = format!(
-        "{ends}With {SHORT} s it has {} of what it has with 35 s, with 10 s {}. {} runs.",
+        "{ends}With {SHORT} s it has {} of what it has with 35 s, with 10 s {}.",
         mean(&at(SHORT)),
-        mean(&at(10.0)),
-        runs.count()
+        mean(&at(10.0))
     );
     let points = runs.points(BESIDE, "that at 35 s", |_| true);
     Finding {
         tables: vec![Table::of("m by that with an initial RTO of 35 s in the same run", &points)],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     /// Runs in which each parameter but the first makes a difference of `others`, and the first one of `first`.
     fn made_up(runs: u32, first: f64, others: f64) -> Runs<Trial> {

@@ -13,7 +13,7 @@ mod initial;
 mod patience;
 mod topology;
 
-use crate::claim::{Claim, Metric};
+use crate::prelude::*;
 use crate::scenario::{BgpReport, Built};
 
 /// The group of all claims here.

@@ -5,11 +5,7 @@ use super::brigade::{
 };
 use super::initial::TUNED;
 use super::{COMPLETION, GROUP, assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Point, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::{Experiment, Runs};
-use crate::words::{mean, number, percent};
+use crate::prelude::*;
 
 /// R1, and R2 in seconds.
 const PAIRS: [(u32, f64); 4] = [(2, 80.0), (3, 160.0), (3, 240.0), (4, 320.0)];
@@ -109,7 +105,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             title(pair)
         )
     });
-    let measured = format!("At {}: {}. {} runs.", percent(MANY), told.join("; "), runs.count());
+    let measured = format!("At {}: {}.", percent(MANY), told.join("; "));
     let of = |metric, unit| points(runs, metric, unit);
     let (m, delay) = (of(M, M_UNIT), of(DELAY, "s"));
     let other = [
@@ -136,7 +132,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         tables,
         points: m.into_iter().chain(delay).collect(),
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -154,7 +150,7 @@ fn points(runs: &Runs<Trial>, metric: Metric, unit: &'static str) -> Vec<Point> 
 
 fn figure(points: &[Point], name: &str, what: &str, y: Axis) -> Figure {
     let x = Axis::linear("Packets that each needline loses", "%");
-    Figure::of(points, Vec::new(), [name, what, "Initial RTO 20 s, BGP over TCP"], [x, y])
+    Figure::of(points, name, what, "Initial RTO 20 s, BGP over TCP").over(x).up(y)
 }
 
 fn others(runs: &Runs<Trial>) -> Table {
@@ -169,7 +165,6 @@ fn others(runs: &Runs<Trial>) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn the_first_pair_must_be_the_best_where_much_is_lost_and_like_others_elsewhere() {

@@ -4,12 +4,7 @@ use super::super::{Carrier, SECONDS};
 use super::Try;
 use super::matrix;
 use super::row::{CLEAN_DELAY, CLEAN_PACKETS, Goal, LOSSY_DELAY, RESUME_GOAL, Ratio, Row};
-use crate::answer::Answer;
-use crate::claim::{Finding, Line, Point, Table, Verdict};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::Runs;
-use crate::stats::Estimate;
-use crate::words::number;
+use crate::prelude::*;
 
 /// Places that the sentences name; the tables have all.
 const NAMED: usize = 8;
@@ -139,11 +134,7 @@ fn point(row: &Row, series: String, carrier: Carrier, y: (Estimate, &'static str
 }
 
 fn table(title: &str, rows: &[&Row]) -> Table {
-    Table {
-        title: title.to_owned(),
-        head: HEAD.map(str::to_owned).to_vec(),
-        rows: rows.iter().map(|row| row.cells()).collect(),
-    }
+    Table::list(title.to_owned(), HEAD, rows.iter().map(|row| row.cells()))
 }
 
 /// How long flows stand still after an outage, the longest first.
@@ -159,13 +150,11 @@ fn resumes(rows: &[Row]) -> Table {
         line.extend(Carrier::ALL.map(text));
         line
     };
-    Table {
-        title: "Seconds from the link's return until the slowest flow goes on".to_owned(),
-        head: ["No.", "Place", "plain TCP", "paper profile", "default profile"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: out.iter().map(line).collect(),
-    }
+    Table::list(
+        "Seconds from the link's return until the slowest flow goes on",
+        ["No.", "Place", "plain TCP", "paper profile", "default profile"],
+        out.iter().map(line),
+    )
 }
 
 /// The ratios of some places from the least to the greatest, over the share of places below.
@@ -193,24 +182,22 @@ fn delay_figure(rows: &[Row]) -> Figure {
         sorted(rows, name, ink, kind, move |row: &Row| row.delay(carrier))
     };
     let is_lossy = |row: &Row| !row.is_clean();
-    Figure {
-        name: "hbh-everywhere".to_owned(),
-        title: "HBH where there is nothing to gain, and elsewhere".to_owned(),
-        subtitle: format!("Delay over that of plain TCP in {} places, sorted", rows.len()),
-        x: Axis::linear("Share of places that do better", "%"),
-        y: Axis::log("Times the delay of plain TCP", ""),
-        series: vec![
-            level("as plain TCP".to_owned(), Ink::Limit, 1.0),
-            level(format!("goal without loss: {CLEAN_DELAY}"), Ink::Goal, CLEAN_DELAY),
-            series("paper, no loss", Ink::Trace(1), Row::is_clean, Carrier::Paper),
-            series("paper, loss", Ink::Trace(2), is_lossy, Carrier::Paper),
-            series("default, no loss", Ink::Trace(0), Row::is_clean, Carrier::Default),
-            series("default, loss", Ink::Trace(4), is_lossy, Carrier::Default),
-        ],
-        note:
-            "Loss includes outages. Each curve has its own places; below 0.1 all is drawn at 0.1."
-                .to_owned(),
-    }
+    Figure::new(
+        "hbh-everywhere",
+        "HBH where there is nothing to gain, and elsewhere",
+        format!("Delay over that of plain TCP in {} places, sorted", rows.len()),
+    )
+    .over(Axis::linear("Share of places that do better", "%"))
+    .up(Axis::log("Times the delay of plain TCP", ""))
+    .with(vec![
+        level("as plain TCP".to_owned(), Ink::Limit, 1.0),
+        level(format!("goal without loss: {CLEAN_DELAY}"), Ink::Goal, CLEAN_DELAY),
+        series("paper, no loss", Ink::Trace(1), Row::is_clean, Carrier::Paper),
+        series("paper, loss", Ink::Trace(2), is_lossy, Carrier::Paper),
+        series("default, no loss", Ink::Trace(0), Row::is_clean, Carrier::Default),
+        series("default, loss", Ink::Trace(4), is_lossy, Carrier::Default),
+    ])
+    .noting("Loss includes outages. Each curve has its own places; below 0.1 all is drawn at 0.1.")
 }
 
 fn packets_figure(rows: &[Row]) -> Figure {

@@ -13,8 +13,7 @@ mod scenario;
 mod tests;
 
 use super::Carrier;
-use crate::claim::Claim;
-use crate::grid::{Cell, Experiment, Place};
+use crate::prelude::*;
 use scenario::Scenario;
 
 /// The claim, which is ours and has a group of its own: it takes minutes.

@@ -4,11 +4,7 @@ use super::super::Carrier;
 use super::Try;
 use super::run::{DELAY, PACKETS, RESUME};
 use super::scenario::Scenario;
-use crate::answer::Answer;
-use crate::claim::Metric;
-use crate::grid::Runs;
-use crate::stats::Estimate;
-use crate::words::{mean, number};
+use crate::prelude::*;
 
 /// Delay over plain TCP's without loss, and with less loss than [`LOSS`].
 pub(super) const CLEAN_DELAY: f64 = 1.03;

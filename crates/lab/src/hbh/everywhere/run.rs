@@ -11,9 +11,8 @@ use sim::{AppId, InterfaceConfig, LinkConfig, World};
 
 use super::super::Carrier;
 use super::scenario::{Host, Jitter, Outage, Scenario};
-use crate::claim::{Metric, Outcome};
+use crate::prelude::*;
 use crate::scenario::{Built, Flow, Plan, Stream, Transfer};
-use crate::stats::Observation;
 use crate::tcp::{as_linux, as_ns3};
 
 /// Seconds from the first SYN until the receiver has the last octet of the last flow.

@@ -7,7 +7,7 @@ use base::quantity::Probability;
 use sim::channel::{BadLoss, GilbertElliott, Loss};
 
 use super::super::limits;
-use crate::words::percent;
+use crate::prelude::*;
 
 /// A scenario, which every carrier is tried in.
 #[derive(Clone, Copy, Debug, PartialEq)]

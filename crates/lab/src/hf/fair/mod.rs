@@ -12,12 +12,7 @@ use sim::hf::Channel;
 
 use super::shared::{JAIN_GOAL, jain};
 use super::{BIT_S, GROUP, air_assumptions, scientific};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Outcome, Point, Table};
-use crate::figure::Ink;
-use crate::grid::{Cell, Experiment, Place, Runs};
-use crate::stats::Observation;
-use crate::words::number;
+use crate::prelude::*;
 
 const SPEEDS: [u32; 2] = [1_200, 9_600];
 /// Bit errors; without, runs differ by nothing but who speaks first.
@@ -164,22 +159,17 @@ fn judge(runs: &Runs<Fair>) -> Finding {
     }
     let least = points.iter().map(|point| point.y.mean).fold(f64::INFINITY, f64::min);
     let measured = format!(
-        "Jain's index of the stations' shares was {} at least in the mean, of {} cases. {} runs.",
+        "Jain's index of the stations' shares was {} at least in the mean, of {} cases.",
         number(least),
-        points.len(),
-        runs.count(),
+        points.len()
     );
     let head = ["who sends", "Jain's index", "±", "the least share", "use of the rate"];
-    let table = Table {
-        title: "Shares of stations with HF-PEP on one frequency".to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows,
-    };
+    let table = Table::list("Shares of stations with HF-PEP on one frequency", head, rows);
     Finding {
         tables: vec![table],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 

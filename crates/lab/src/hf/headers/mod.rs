@@ -3,13 +3,8 @@
 mod scene;
 
 use super::{BIT_S, GROUP, air_assumptions};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Outcome, Point, Table};
-use crate::figure::Ink;
-use crate::grid::{Cell, Experiment, Place, Runs};
-use crate::stats::{Estimate, Observation};
-use crate::words::{number, percent};
 
+use crate::prelude::*;
 use scene::{Load, Scene};
 
 const SPEEDS: [u32; 3] = [75, 300, 1_200];
@@ -119,17 +114,8 @@ fn judge(runs: &Runs<Scene>) -> Finding {
     let head = [
         "load", "bit/s", "octets", "with", "time, s", "with", "a minute", "with", "answers", "with",
     ];
-    let table = Table {
-        title: "Without compressed headers and with".to_owned(),
-        head: head.map(str::to_owned).into(),
-        rows,
-    };
-    Finding {
-        tables: vec![table],
-        points,
-        assumptions: assumptions(),
-        ..Finding::of(&checks, format!("{} runs.", runs.count()))
-    }
+    let table = Table::list("Without compressed headers and with", head, rows);
+    Finding { tables: vec![table], points, assumptions: assumptions(), ..runs.finding(&checks, "") }
 }
 
 fn row(speed: u32, load: Load, [octets, time, answers]: [[Estimate; 2]; 3]) -> Vec<String> {

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use super::{MODE, assumptions, over_pep};
-use crate::claim::{Claim, Finding, Line, Point};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::{Experiment, Runs};
 use crate::hf::compare::{self, Compared, Radio};
 use crate::hf::link::Link;
 use crate::hf::transfer::{TOTAL, UTILISATION, errored, limit, seconds, share};
 use crate::hf::{GROUP, key_ups, published, radio, scientific};
+use crate::prelude::*;
 
 const OCTETS: u64 = 100_000;
 /// The white paper's table: the bit error rate, and the utilisation of TCP.
@@ -58,12 +56,8 @@ fn judge(runs: &Runs<Link>) -> Finding {
         let used = runs.at(&link(ber, radio::FASTEST), UTILISATION);
         format!("{} at {}", share(&used), scientific(ber))
     });
-    let measured = format!(
-        "With a key-up of {}: {}. {} runs.",
-        compare::seconds(radio::FASTEST),
-        told.join(", "),
-        runs.count(),
-    );
+    let measured =
+        format!("With a key-up of {}: {}.", compare::seconds(radio::FASTEST), told.join(", "));
     let rows = PUBLISHED.into_iter().map(|(ber, theirs)| {
         let measured =
             key_ups::key_ups().map(|key_up| share(&runs.at(&link(ber, key_up), UTILISATION)));
@@ -78,7 +72,7 @@ fn judge(runs: &Runs<Link>) -> Finding {
         tables: vec![compare::table("HF-PEP with bit errors: utilisation", &lead, rows)],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&[], measured)
+        ..runs.finding(&[], measured)
     }
 }
 
@@ -86,10 +80,12 @@ fn figure(points: &[Point]) -> Figure {
     let drawn = points.iter().map(|it| Point { x: it.x.max(NO_ERRORS), ..it.clone() });
     Figure::of(
         &drawn.collect::<Vec<_>>(),
-        Vec::new(),
-        ["hf-ber", "TCP over HF-PEP with bit errors", "100 kB at 9600 bit/s"],
-        [Axis::log("Bit error rate after decoding", ""), Axis::linear("Utilisation", "")],
+        "hf-ber",
+        "TCP over HF-PEP with bit errors",
+        "100 kB at 9600 bit/s",
     )
+    .over(Axis::log("Bit error rate after decoding", ""))
+    .up(Axis::linear("Utilisation", ""))
 }
 
 #[cfg(test)]

@@ -3,15 +3,11 @@
 use std::time::Duration;
 
 use super::{MODE, assumptions, over_pep};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Point, Table};
-use crate::figure::Ink;
-use crate::grid::{Experiment, Runs};
 use crate::hf::bulk::Bulk;
 use crate::hf::link::{Carrier, Link};
 use crate::hf::transfer::{BUFFER, CONFIRMED, Row, seconds};
 use crate::hf::{BIT_S, GROUP, radio};
-use crate::stats::Estimate;
+use crate::prelude::*;
 
 /// The speeds for transferring 1 kB, with its confirmation.
 const SPEEDS: [u32; 4] = [240_000, 9_600, 1_200, 300];
@@ -72,17 +68,12 @@ fn judge(runs: &Runs<Link>) -> Finding {
         vec![speed.to_string(), waited, at_once, format!("{:.2}", round_trip(speed))]
     });
     let head = ["bit/s", "with data, s", "alone, s", "least round trip, s"];
-    let table = Table {
-        title: "Until 1 kB is confirmed, the opening with the first data and alone".to_owned(),
-        head: head.map(str::to_owned).into(),
-        rows: rows.into(),
-    };
-    Finding {
-        tables: vec![table],
-        points,
-        assumptions: assumptions(),
-        ..Finding::of(&checks, format!("{} runs.", runs.count()))
-    }
+    let table = Table::list(
+        "Until 1 kB is confirmed, the opening with the first data and alone",
+        head,
+        rows,
+    );
+    Finding { tables: vec![table], points, assumptions: assumptions(), ..runs.finding(&checks, "") }
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Tables of measured transfers, by key-up and by socket buffer.
 
 use super::Comparison;
-use crate::claim::{Metric, Table};
-use crate::grid::Runs;
 use crate::hf::compare::{self, Standing};
 use crate::hf::link::Link;
 use crate::hf::transfer::{
@@ -10,6 +8,7 @@ use crate::hf::transfer::{
     seconds, share,
 };
 use crate::hf::{key_ups, radio};
+use crate::prelude::*;
 
 impl Comparison {
     pub(super) fn tables(&self, runs: &Runs<Link>) -> Vec<Table> {
@@ -61,12 +60,11 @@ impl Comparison {
             });
             [buffer(octets)].into_iter().chain(of).collect()
         });
-        Table {
-            title: "Published figures beaten / tied / missed, by socket buffer and key-up"
-                .to_owned(),
+        Table::list(
+            "Published figures beaten / tied / missed, by socket buffer and key-up",
             head,
-            rows: rows.into(),
-        }
+            rows,
+        )
     }
 
     fn by_buffer(&self, runs: &Runs<Link>) -> Table {
@@ -83,14 +81,14 @@ impl Comparison {
             let published = row.published.map_or("failed".to_owned(), published);
             place(row).into_iter().chain(measured).chain([published]).collect()
         });
-        Table {
-            title: format!(
+        Table::list(
+            format!(
                 "Utilisation and final data latency with a key-up of {}, by socket buffer",
                 compare::seconds(radio::FASTEST)
             ),
             head,
-            rows: rows.collect(),
-        }
+            rows,
+        )
     }
 }
 

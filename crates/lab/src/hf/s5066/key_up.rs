@@ -1,11 +1,9 @@
 //! The utilisation with radios that are slow to key up, compared with the published one.
 
 use super::{ERROR_SPEED, ERRORS, keyed, share};
-use crate::claim::{Metric, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::Runs;
 use crate::hf::bulk::Bulk;
 use crate::hf::{compare, key_ups, scientific};
+use crate::prelude::*;
 
 /// A share of the time by bit error rate.
 pub(super) fn table(
@@ -43,17 +41,14 @@ pub(super) fn figure(points: &[Point]) -> Figure {
         let ours = ours.map(|it| Mark::measured(it.x, &it.y));
         series.push(Series::new(format!("ours, {what}"), ink, ours));
     }
-    Figure {
-        name: "hf-s5066-key-up".to_owned(),
-        title: "The cost of a radio that is slow to key up".to_owned(),
-        subtitle: format!(
-            "Bulk by STANAG 5066 at {ERROR_SPEED} bit/s, acknowledged, by bit error rate"
-        ),
-        x: Axis::linear("Key-up of both radios", "s"),
-        y: Axis { from_zero: false, ..Axis::linear("Utilisation", "") },
-        series,
-        note: String::new(),
-    }
+    Figure::new(
+        "hf-s5066-key-up",
+        "The cost of a radio that is slow to key up",
+        format!("Bulk by STANAG 5066 at {ERROR_SPEED} bit/s, acknowledged, by bit error rate"),
+    )
+    .over(Axis::linear("Key-up of both radios", "s"))
+    .up(Axis { from_zero: false, ..Axis::linear("Utilisation", "") })
+    .with(series)
 }
 
 /// Where the axis begins.

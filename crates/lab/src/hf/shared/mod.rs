@@ -13,12 +13,7 @@ use scene::{Kind, Load, Scene, Served};
 use sim::hf::Channel;
 
 use super::{BIT_S, GROUP, UTILISATION, air_assumptions, station};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Outcome, Point, Table};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::{Cell, Experiment, Place, Runs};
-use crate::stats::{Estimate, Observation};
-use crate::words::number;
+use crate::prelude::*;
 
 const SPEEDS: [u32; 4] = [300, 1_200, 9_600, 240_000];
 /// The speed at which different numbers of stations are tried.
@@ -246,7 +241,7 @@ fn judge(runs: &Runs<Shared>) -> Finding {
         "the slowest of sixty urgent messages beside bulk took {} s in the same direction and {} \
              s in the other at 9600 bit/s, {} and {} s at 300; a third station waited {} and {} s at \
              most for a pair that never paused; Jain's index of two flows {} and {}; a lone pair \
-             among four has {} and {} of the rate. {} runs.",
+             among four has {} and {} of the rate.",
         value("urgent-same", SPEED),
         value("urgent-other", SPEED),
         value("urgent-same", 300),
@@ -256,8 +251,7 @@ fn judge(runs: &Runs<Shared>) -> Finding {
         value("jain", SPEED),
         value("jain", 300),
         value("pair", SPEED),
-        value("pair", 300),
-        runs.count(),
+        value("pair", 300)
     );
     let checks = checks(runs, &points);
     Finding {
@@ -265,7 +259,7 @@ fn judge(runs: &Runs<Shared>) -> Finding {
         tables: vec![waits_table(runs), shares_table(runs)],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -310,23 +304,21 @@ fn waiting(points: &[Point]) -> Figure {
         let marks = points.iter().filter(|it| it.line.series == of);
         Series::new(name, ink, marks.filter_map(|it| Some(Mark::exact(it.x, it.limit?))))
     };
-    Figure {
-        name: "hf-shared-waits".to_owned(),
-        title: "The longest wait on a frequency that never rests".to_owned(),
-        subtitle: "100 octets: of priority 15 beside bulk, and from a third station beside a pair"
-            .to_owned(),
-        x: Axis::log("Rate", "bit/s").with_ticks(SPEEDS.map(f64::from)),
-        y: Axis::log("Longest wait of an hour", "s"),
-        series: vec![
-            bound("bound of a turn", "turn", Ink::Limit),
-            bound("bound against bulk", "urgent-other", Ink::Goal),
-            series("a third station's turn", "turn", Ink::Tcp),
-            series("urgent, against bulk", "urgent-other", Ink::Paper),
-            series("urgent, with bulk", "urgent-same", Ink::Default),
-        ],
-        note: "Bounds are what the configuration tells (Config::turn_bound, urgent_bound_against)."
-            .to_owned(),
-    }
+    Figure::new(
+        "hf-shared-waits",
+        "The longest wait on a frequency that never rests",
+        "100 octets: of priority 15 beside bulk, and from a third station beside a pair",
+    )
+    .over(Axis::log("Rate", "bit/s").with_ticks(SPEEDS.map(f64::from)))
+    .up(Axis::log("Longest wait of an hour", "s"))
+    .with(vec![
+        bound("bound of a turn", "turn", Ink::Limit),
+        bound("bound against bulk", "urgent-other", Ink::Goal),
+        series("a third station's turn", "turn", Ink::Tcp),
+        series("urgent, against bulk", "urgent-other", Ink::Paper),
+        series("urgent, with bulk", "urgent-same", Ink::Default),
+    ])
+    .noting("Bounds are what the configuration tells (Config::turn_bound, urgent_bound_against).")
 }
 
 fn by_priority(runs: &Runs<Shared>) -> Figure {
@@ -337,19 +329,18 @@ fn by_priority(runs: &Runs<Shared>) -> Figure {
         };
         Series::new(label, ink, PRIORITIES.map(mark))
     };
-    Figure {
-        name: "hf-shared-priorities".to_owned(),
-        title: "Messages beside bulk of priority 0, by their priority".to_owned(),
-        subtitle: format!("100 octets beside saturated bulk in the same direction, {SPEED} bit/s"),
-        x: Axis::linear("Priority", "").with_ticks(PRIORITIES.map(f64::from)),
-        y: Axis::log("Wait", "s"),
-        series: vec![
-            series("longest", LONGEST, Ink::Tcp),
-            series("95 of 100 at most", MOST, Ink::Paper),
-            series("half at most", MEDIAN, Ink::Default),
-        ],
-        note: String::new(),
-    }
+    Figure::new(
+        "hf-shared-priorities",
+        "Messages beside bulk of priority 0, by their priority",
+        format!("100 octets beside saturated bulk in the same direction, {SPEED} bit/s"),
+    )
+    .over(Axis::linear("Priority", "").with_ticks(PRIORITIES.map(f64::from)))
+    .up(Axis::log("Wait", "s"))
+    .with(vec![
+        series("longest", LONGEST, Ink::Tcp),
+        series("95 of 100 at most", MOST, Ink::Paper),
+        series("half at most", MEDIAN, Ink::Default),
+    ])
 }
 
 fn shares(runs: &Runs<Shared>) -> Figure {
@@ -358,19 +349,18 @@ fn shares(runs: &Runs<Shared>) -> Figure {
         let mark = |stations| Mark::measured(stations as f64, &share(stations));
         Series::new(label, ink, STATIONS.map(mark))
     };
-    Figure {
-        name: "hf-shared-use".to_owned(),
-        title: "What sharing costs".to_owned(),
-        subtitle: format!("U_PDUs of all stations together, {SPEED} bit/s"),
-        x: Axis::linear("Stations", "").with_ticks(STATIONS.map(|stations| stations as f64)),
-        y: Axis::linear("Utilisation", ""),
-        series: vec![
-            series("a flow from each to the next", Case::Ring, Ink::Tcp),
-            series("a flow for each two", Case::Flows, Ink::Paper),
-            series("one flow, the others silent", Case::Pair, Ink::Default),
-        ],
-        note: String::new(),
-    }
+    Figure::new(
+        "hf-shared-use",
+        "What sharing costs",
+        format!("U_PDUs of all stations together, {SPEED} bit/s"),
+    )
+    .over(Axis::linear("Stations", "").with_ticks(STATIONS.map(|stations| stations as f64)))
+    .up(Axis::linear("Utilisation", ""))
+    .with(vec![
+        series("a flow from each to the next", Case::Ring, Ink::Tcp),
+        series("a flow for each two", Case::Flows, Ink::Paper),
+        series("one flow, the others silent", Case::Pair, Ink::Default),
+    ])
 }
 
 fn waits_table(runs: &Runs<Shared>) -> Table {
@@ -396,11 +386,7 @@ fn waits_table(runs: &Runs<Shared>) -> Table {
         push(format!("urgent beside a dead station, {speed} bit/s"), Case::Dead, speed, 4);
     }
     let head = ["what waits", "half, s", "95 of 100, s", "longest, s", "first, s", "bulk's use"];
-    Table {
-        title: "Waits of messages of 100 octets".to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows,
-    }
+    Table::list("Waits of messages of 100 octets", head, rows)
 }
 
 fn shares_table(runs: &Runs<Shared>) -> Table {
@@ -417,13 +403,11 @@ fn shares_table(runs: &Runs<Shared>) -> Table {
         ]
     });
     let head = ["stations", "one flow", "flows", "Jain", "ring", "Jain", "bound of a turn, s"];
-    Table {
-        title: format!(
-            "Use of {SPEED} bit/s by all together, and how equal shares are in ten minutes"
-        ),
-        head: head.map(str::to_owned).to_vec(),
-        rows: rows.to_vec(),
-    }
+    Table::list(
+        format!("Use of {SPEED} bit/s by all together, and how equal shares are in ten minutes"),
+        head,
+        rows,
+    )
 }
 
 fn assumptions() -> Vec<String> {

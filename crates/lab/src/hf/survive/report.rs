@@ -1,13 +1,9 @@
 //! Judges the breaks of transfers together.
 
 use super::{Fault, LINKS, LOST, Moment, OUTAGES, RESUMED, SPEED, Survival, WHOLE, Way};
-use crate::answer::{Answer, Check};
-use crate::claim::{Finding, Line, Point, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::Runs;
 use crate::hf::compare;
 use crate::hf::transfer::seconds;
-use crate::stats::Estimate;
+use crate::prelude::*;
 
 /// The longest pause of a node before it calls a lost station again, including the call.
 const LONGEST_PAUSE: f64 = 310.0;
@@ -46,11 +42,10 @@ pub(super) fn judge(runs: &Runs<Survival>) -> Finding {
         ),
     ];
     let measured = format!(
-        "{} breaks; octets arrive again {:.0} s after their end at most, {:.0} s are lost at most. {} runs.",
+        "{} breaks; octets arrive again {:.0} s after their end at most, {:.0} s are lost at most.",
         places.len(),
         worst(RESUMED),
-        worst(LOST),
-        runs.count(),
+        worst(LOST)
     );
     let points: Vec<Point> = runs.places().iter().flat_map(|place| points(runs, place)).collect();
     Finding {
@@ -59,7 +54,7 @@ pub(super) fn judge(runs: &Runs<Survival>) -> Finding {
         exchanges: vec![shown().exchange(runs.first_seed(&shown()))],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -143,11 +138,7 @@ fn table(runs: &Runs<Survival>) -> Table {
         "again after, s",
         "lost, s",
     ];
-    Table {
-        title: format!("Breaks of a link at {SPEED} bit/s"),
-        head: head.map(str::to_owned).into(),
-        rows: rows.collect(),
-    }
+    Table::list(format!("Breaks of a link at {SPEED} bit/s"), head, rows)
 }
 
 fn time(estimate: &Estimate) -> String {
@@ -162,14 +153,12 @@ fn figure(points: &[Point]) -> Figure {
     let drawn: Vec<Point> = points.iter().filter(is_drawn).cloned().collect();
     Figure::of(
         &drawn,
-        Vec::new(),
-        [
-            "hf-survive",
-            "Seconds lost beyond an outage in the middle of 200 kB",
-            "9600 bit/s, data away from the host that connects and back to it",
-        ],
-        [Axis::log("Length of the outage, s", ""), Axis::linear("Seconds lost beyond it", "")],
+        "hf-survive",
+        "Seconds lost beyond an outage in the middle of 200 kB",
+        "9600 bit/s, data away from the host that connects and back to it",
     )
+    .over(Axis::log("Length of the outage, s", ""))
+    .up(Axis::linear("Seconds lost beyond it", ""))
 }
 
 #[cfg(test)]

@@ -2,15 +2,10 @@
 
 use super::flights::Version;
 use super::{Fetch, OCTETS, SECONDS, SPEEDS, WAYS, Way, fetches};
-use crate::answer::{Answer, Check};
-use crate::claim::{Finding, Line, Point, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::Runs;
 use crate::hf::BIT_S;
 use crate::hf::bulk::Bulk;
 use crate::hf::transfer::seconds;
-use crate::stats::Estimate;
-use crate::words::number;
+use crate::prelude::*;
 
 /// What counts as about 5 kB: from 3.5 to 6.5.
 const ABOUT_5_KB: [f64; 2] = [3_500.0, 6_500.0];
@@ -20,10 +15,9 @@ const NEARLY: f64 = 1.02;
 pub(super) fn judge(runs: &Runs<Fetch>) -> Finding {
     let checks = [handshake(runs), five_kilobytes(runs), removed(runs), compressed(runs)];
     let measured = format!(
-        "rustls says {} octets beside request and answer with TLS 1.3, {} with TLS 1.2. {} runs.",
+        "rustls says {} octets beside request and answer with TLS 1.3, {} with TLS 1.2.",
         Version::Tls13.added(),
-        Version::Tls12.added(),
-        runs.count(),
+        Version::Tls12.added()
     );
     let points: Vec<Point> = fetches().flat_map(|fetch| points(runs, fetch)).collect();
     Finding {
@@ -31,7 +25,7 @@ pub(super) fn judge(runs: &Runs<Fetch>) -> Finding {
         tables: vec![table(runs, SECONDS), table(runs, OCTETS)],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -168,11 +162,7 @@ fn table(runs: &Runs<Fetch>, metric: &'static str) -> Table {
     } else {
         "Octets of data on the air"
     };
-    Table {
-        title: title.to_owned(),
-        head: std::iter::once(BIT_S.to_owned()).chain(head).collect(),
-        rows: rows.into(),
-    }
+    Table::list(title, std::iter::once(BIT_S.to_owned()).chain(head), rows)
 }
 
 fn figure(points: &[Point]) -> Figure {
@@ -184,14 +174,12 @@ fn figure(points: &[Point]) -> Figure {
     let drawn: Vec<Point> = points.iter().filter(is_drawn).cloned().collect();
     Figure::of(
         &drawn,
-        Vec::new(),
-        [
-            "hf-tls",
-            "A page of 10 kB of text over HF-PEP",
-            "From the client's connection until it has all, a clear link",
-        ],
-        [Axis::log("Speed, bit/s", "").with_ticks(SPEEDS.map(f64::from)), Axis::log("Seconds", "")],
+        "hf-tls",
+        "A page of 10 kB of text over HF-PEP",
+        "From the client's connection until it has all, a clear link",
     )
+    .over(Axis::log("Speed, bit/s", "").with_ticks(SPEEDS.map(f64::from)))
+    .up(Axis::log("Seconds", ""))
 }
 
 fn assumptions() -> Vec<String> {

@@ -3,11 +3,7 @@
 use super::item::{HEADERS, Item, OCTETS_GOAL, Quantity, SHARE, SPARSE_OCTETS_GOAL};
 use super::matrix;
 use super::{Try, Way};
-use crate::answer::Answer;
-use crate::claim::{Finding, Point, Table, Verdict};
-use crate::figure::{Axis, Figure, Ink, Mark, Series};
-use crate::grid::Runs;
-use crate::words::{mean, number};
+use crate::prelude::*;
 
 /// Items that the sentences name; the tables have all.
 const NAMED: usize = 8;
@@ -107,11 +103,7 @@ fn table(title: &str, items: &[&Item]) -> Table {
         row.extend([worse, than, quantity.goal(&item.scenario).map_or(String::new(), number)]);
         row
     };
-    Table {
-        title: title.to_owned(),
-        head: head.into_iter().map(str::to_owned).collect(),
-        rows: items.iter().map(row).collect(),
-    }
+    Table::list(title, head, items.iter().map(row))
 }
 
 /// How many times worse ours is, sorted, for each quantity: what is above 1 is worse.
@@ -136,14 +128,13 @@ fn figure(items: &[Item]) -> Figure {
         Quantity::Octets,
     ];
     series.extend(drawn.into_iter().enumerate().map(sorted));
-    Figure {
-        name: "nc-everywhere".to_owned(),
-        title: "The tunnel where there is nothing to gain, and elsewhere".to_owned(),
-        subtitle: "Ours beside the better of the plain ways, each quantity sorted over its places"
-            .to_owned(),
-        x: Axis::linear("Share of places that do better", "%"),
-        y: Axis::log("Times worse", ""),
-        series,
-        note: "Below 1 the tunnel is better. What is beyond 0.1 and 10 is drawn there.".to_owned(),
-    }
+    Figure::new(
+        "nc-everywhere",
+        "The tunnel where there is nothing to gain, and elsewhere",
+        "Ours beside the better of the plain ways, each quantity sorted over its places",
+    )
+    .over(Axis::linear("Share of places that do better", "%"))
+    .up(Axis::log("Times worse", ""))
+    .with(series)
+    .noting("Below 1 the tunnel is better. What is beyond 0.1 and 10 is drawn there.")
 }

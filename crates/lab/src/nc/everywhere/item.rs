@@ -4,11 +4,7 @@ use super::Try;
 use super::Way;
 use super::run::{GOODPUT, OCTETS, PAGE, RIVAL, SLOWEST_PAGE, VOICE_P50, VOICE_P99};
 use super::scenario::{Path, Scenario};
-use crate::answer::Answer;
-use crate::claim::Metric;
-use crate::grid::Runs;
-use crate::stats::Estimate;
-use crate::words::{mean, number};
+use crate::prelude::*;
 
 /// What the headers and reports of the tunnel may cost in time and in rate.
 pub(super) const HEADERS: f64 = 1.05;

@@ -12,9 +12,7 @@ mod scenario;
 #[cfg(test)]
 mod tests;
 
-use crate::claim::{Claim, Line};
-use crate::figure::Ink;
-use crate::grid::{Cell, Experiment, Place};
+use crate::prelude::*;
 use scenario::Scenario;
 
 /// The claim, which is ours and has a group of its own: it takes minutes.

@@ -21,7 +21,7 @@ use tunnel as nc;
 use super::super::network::LONG_PACKET;
 use super::Way;
 use super::scenario::{Jitter, Path, Scenario};
-use crate::claim::{Metric, Outcome};
+use crate::prelude::*;
 use crate::scenario::{Built, Flow, Plan, Stream, Transfer, Tunnel};
 use crate::stats::Observation::{self, AtLeast, Exact};
 use crate::tcp::as_linux;

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::prelude::*;
 use base::quantity::Probability;
 use sim::channel::{BadLoss, Fades, GilbertElliott, Loss};
-
-use crate::words::percent;
 
 /// A scenario, which is tried each [`Way`](super::Way).
 #[derive(Clone, Copy, Debug, PartialEq)]

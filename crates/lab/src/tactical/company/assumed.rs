@@ -3,11 +3,8 @@
 use super::assumption::ASSUMED;
 use super::trial::{Carrier, Site, Trial};
 use super::{DELAY, NINE, TOLD, assumptions, pair};
-use crate::answer::{Answer, Check};
-use crate::claim::{Claim, Finding, Table};
-use crate::grid::{Experiment, Runs};
+use crate::prelude::*;
 use crate::tactical::GROUP;
-use crate::words::mean;
 
 /// Messages an hour: middling and heavy load.
 const HOURLY: [u16; 2] = [360, 1_200];
@@ -73,8 +70,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         rows.push(texts.to_vec());
     }
     let holds = checks.iter().filter(|check| check.answer == Answer::Yes).count();
-    let measured =
-        format!("{holds} of {} differences are as claimed. {} runs.", checks.len(), runs.count());
+    let measured = format!("{holds} of {} differences are as claimed.", checks.len());
     let head = [
         "assumed",
         "heavy: S/R %",
@@ -88,12 +84,8 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         "heavy: nine of ten, S/R s",
         "ours s",
     ];
-    let table = Table {
-        title: "Completed at 341 bit/s of messages, delay at 102 bit/s".to_owned(),
-        head: head.map(str::to_owned).to_vec(),
-        rows,
-    };
-    Finding { tables: vec![table], assumptions: assumptions(), ..Finding::of(&checks, measured) }
+    let table = Table::list("Completed at 341 bit/s of messages, delay at 102 bit/s", head, rows);
+    Finding { tables: vec![table], assumptions: assumptions(), ..runs.finding(&checks, measured) }
 }
 
 fn sign(answer: Answer) -> &'static str {
@@ -109,7 +101,6 @@ mod tests {
     use sim::cnr::Config;
 
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn every_assumption_must_leave_the_signs_as_they_are() {

@@ -3,13 +3,8 @@
 use super::rates::HOURLY;
 use super::trial::{Carrier, Site, Trial};
 use super::{DELAY, NINE, PERCENT, SECONDS, TOLD, TRANSMISSIONS, assumptions, pair, rate_axis};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Metric, Table};
-use crate::figure::{Axis, Figure};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
+use crate::prelude::*;
 use crate::tactical::GROUP;
-use crate::words::mean;
 
 const CARRIERS: [Carrier; 3] = [Carrier::Seed, Carrier::Ours, Carrier::Tcp];
 /// Points in per cent that are no loss.
@@ -93,27 +88,28 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         format!("{all} % at {:.0} bit/s", Trial::new(Carrier::Ours, *hourly).bits())
     });
     let measured = format!(
-        "Completed with fixed timers, ours and TCP: {}. {} runs.",
-        told.collect::<Vec<_>>().join("; "),
-        runs.count()
+        "Completed with fixed timers, ours and TCP: {}.",
+        told.collect::<Vec<_>>().join("; ")
     );
     let is_company = |it: &Trial| it.site == Site::Net(16);
     let nine = runs.points(NINE, SECONDS, is_company);
-    let names = [
+    let figure = Figure::of(
+        &nine,
         "tac-sar-better",
         "Until nine of ten messages came",
         "128 octets, 16 stations on 16 kbit/s",
-    ];
-    let figure = Figure::of(&nine, Vec::new(), names, [rate_axis(), Axis::log("Time", SECONDS)]);
+    )
+    .over(rate_axis())
+    .up(Axis::log("Time", SECONDS));
     let head = CARRIERS
         .map(|it| format!("{}: delay, s", it.title()))
         .into_iter()
         .chain(CARRIERS.map(|it| format!("{}: completed, %", it.title())));
-    let easy = Table {
-        title: "Where there is nothing to gain".to_owned(),
-        head: std::iter::once("place".to_owned()).chain(head).collect(),
-        rows: easy,
-    };
+    let easy = Table::list(
+        "Where there is nothing to gain",
+        std::iter::once("place".to_owned()).chain(head),
+        easy,
+    );
     let complete = runs.points(TOLD, PERCENT, is_company);
     let sent = runs.points(TRANSMISSIONS, "a message", is_company);
     Finding {
@@ -126,7 +122,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         ],
         points: nine.into_iter().chain(complete).collect(),
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -137,7 +133,6 @@ fn not_worse(ours: &Estimate, other: &Estimate) -> crate::answer::Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn ours_must_complete_more_under_load_and_be_late_nowhere() {

@@ -2,12 +2,8 @@
 
 use super::trial::{Carrier, Site, Trial};
 use super::{DELAY, NINE, REPEATS, TOLD, TRANSMISSIONS, assumptions, pair};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Metric, Table};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
+use crate::prelude::*;
 use crate::tactical::{COMPLETION, GROUP};
-use crate::words::mean;
 
 /// Octets of a message: ten segments.
 const OCTETS: u16 = 4_960;
@@ -71,15 +67,14 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     let of =
         |metric: Metric, loss| CARRIERS.map(|carrier| mean(&at(carrier, loss, metric))).join(", ");
     let measured = format!(
-        "All again, ours, ours with repairs: {}. {} runs.",
+        "All again, ours, ours with repairs: {}.",
         LOSSES
             .map(|loss| format!(
                 "{loss} % loss: {} % completed, {} transmissions a message",
                 of(TOLD, loss),
                 of(TRANSMISSIONS, loss)
             ))
-            .join("; "),
-        runs.count()
+            .join("; ")
     );
     let table = |title: &str, metric: Metric| {
         let columns = CARRIERS.map(|carrier| (carrier.title(), carrier));
@@ -99,14 +94,13 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             table("Until nine of ten came, in seconds", NINE),
         ],
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn ours_must_complete_more_and_repairs_must_be_fewer() {

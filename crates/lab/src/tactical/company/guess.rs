@@ -2,13 +2,8 @@
 
 use super::trial::{Carrier, Trial};
 use super::{DELAY, MERIT, SECONDS, TOLD, TRANSMISSIONS, assumptions};
-use crate::answer::{Answer, Check};
-use crate::claim::{Claim, Finding, Point, Table};
-use crate::figure::{Axis, Figure};
-use crate::grid::{Drawn, Experiment, Runs};
-use crate::stats::Estimate;
+use crate::prelude::*;
 use crate::tactical::GROUP;
-use crate::words::mean;
 
 /// Seconds, in tenths.
 const GUESSES: [u16; 7] = [10, 20, 50, 100, 200, 400, 600];
@@ -55,11 +50,10 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         Check::new(format!("fixed timers differ by {}", mean(&seed)), steep),
     ];
     let measured = format!(
-        "The best measure over the worst: {} with fixed timers, {} with ours, {} over TCP. {} runs.",
+        "The best measure over the worst: {} with fixed timers, {} with ours, {} over TCP.",
         mean(&seed),
         mean(&ours),
-        mean(&tcp),
-        runs.count()
+        mean(&tcp)
     );
     let points = |metric, unit| -> Vec<Point> {
         let of = |carrier| {
@@ -72,19 +66,16 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         CARRIERS.into_iter().flat_map(of).collect()
     };
     let merit = points(MERIT, "");
-    let names = [
-        "tac-sar-guess",
-        "Completion over delay and transmissions",
-        "128 octets, 102 bit/s, 16 stations",
-    ];
     let ticks = GUESSES.map(|timeout| f64::from(timeout) / 10.0);
     let x = Axis::log("First guess of a round trip", SECONDS).with_ticks(ticks);
     let figure = Figure::of(
         &merit,
-        Vec::new(),
-        names,
-        [x, Axis::log("Completion / (delay x transmissions)", "")],
-    );
+        "tac-sar-guess",
+        "Completion over delay and transmissions",
+        "128 octets, 102 bit/s, 16 stations",
+    )
+    .over(x)
+    .up(Axis::log("Completion / (delay x transmissions)", ""));
     Finding {
         figures: vec![figure],
         tables: vec![
@@ -95,14 +86,13 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         ],
         points: merit,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn ours_must_be_flat_and_the_fixed_steep() {

@@ -2,13 +2,8 @@
 
 use super::trial::{Carrier, Site, Trial};
 use super::{DELAY, PERCENT, SECONDS, TOLD, assumptions, pair, rate_axis};
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Metric, Point, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::{Drawn, Experiment, Runs};
-use crate::stats::Estimate;
+use crate::prelude::*;
 use crate::tactical::GROUP;
-use crate::words::mean;
 
 /// Octets: one segment, three, five.
 const OCTETS: [u16; 3] = [128, 1_000, 2_000];
@@ -94,8 +89,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         });
         told.push(format!("{name}, {bits:.0} bit/s of messages: {}", rows.join(", ")));
     }
-    let measured =
-        format!("Delay over S/R and over TCP. {}. {} runs.", told.join(". "), runs.count());
+    let measured = format!("Delay over S/R and over TCP. {}.", told.join(". "));
     let mut tables = Vec::new();
     for (site, name) in SITES {
         for (metric, title) in [(DELAY, "Delay in seconds"), (TOLD, "Completed, in per cent")] {
@@ -141,9 +135,14 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             )
         })
         .collect();
-    let names =
-        ["tac-sar-large", "Messages of one segment, three and five", "16 stations on 16 kbit/s"];
-    let figure = Figure::of(&points, Vec::new(), names, [rate_axis(), Axis::log("Delay", SECONDS)]);
+    let figure = Figure::of(
+        &points,
+        "tac-sar-large",
+        "Messages of one segment, three and five",
+        "16 stations on 16 kbit/s",
+    )
+    .over(rate_axis())
+    .up(Axis::log("Delay", SECONDS));
     let completed: Vec<Point> =
         runs.points(TOLD, PERCENT, |it| it.site == Site::Net(16) && it.octets == 2_000);
     Finding {
@@ -154,14 +153,13 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             .collect(),
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn the_advantage_must_widen_with_the_length() {

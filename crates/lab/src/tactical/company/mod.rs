@@ -7,6 +7,8 @@
 //!
 //! All carriers of a place are given the same messages at the same times.
 
+use crate::prelude::*;
+
 mod assumed;
 mod assumption;
 mod better;
@@ -16,11 +18,6 @@ mod large;
 mod rates;
 mod timeouts;
 mod trial;
-
-use crate::claim::{Claim, Metric};
-use crate::figure::Axis;
-use crate::stats::Estimate;
-use crate::words::number;
 
 /// The share of messages that arrived and were confirmed to their senders, in per cent.
 const TOLD: Metric = "told";

@@ -5,12 +5,8 @@ use super::{
     BUSY, DELAY, NINE, PERCENT, SECONDS, SET_UP, TOLD, TOLD_AFTER, TRANSMISSIONS, assumptions,
     pair, rate_axis,
 };
-use crate::answer::Check;
-use crate::claim::{Claim, Finding, Line, Point, Table};
-use crate::figure::{Axis, Figure, Ink};
-use crate::grid::{Drawn, Experiment, Runs};
+use crate::prelude::*;
 use crate::tactical::{COMPLETION, GROUP};
-use crate::words::mean;
 
 /// Messages an hour, from light load to overload.
 pub(super) const HOURLY: [u16; 8] = [90, 180, 360, 540, 720, 900, 1_200, 1_800];
@@ -80,7 +76,7 @@ fn judge_completion(runs: &Runs<Trial>) -> Finding {
     let last = HOURLY[7];
     let came = |carrier| mean(&runs.at(&Trial::new(carrier, last), COMPLETION));
     let measured = format!(
-        "Completed by UDP with S/R and by TCP: {}. At {} {} % come at all over S/R, {} % over TCP. {} runs.",
+        "Completed by UDP with S/R and by TCP: {}. At {} {} % come at all over S/R, {} % over TCP.",
         HOURLY
             .map(|it| format!(
                 "{} % at {}",
@@ -90,8 +86,7 @@ fn judge_completion(runs: &Runs<Trial>) -> Finding {
             .join("; "),
         bits(last),
         came(Carrier::Seed),
-        came(Carrier::Tcp),
-        runs.count()
+        came(Carrier::Tcp)
     );
     let is_company = |it: &Trial| it.site == Site::Net(16);
     let points = runs.points(TOLD, PERCENT, is_company);
@@ -99,13 +94,14 @@ fn judge_completion(runs: &Runs<Trial>) -> Finding {
     let platoon = runs.points(TOLD, PERCENT, |it| !is_company(it));
     let busy = runs.points(BUSY, PERCENT, is_company);
     let sent = runs.points(TRANSMISSIONS, "a message", is_company);
-    let names = [
+    let figure = Figure::of(
+        &points,
         "tac-sar-completion",
         "Messages that are completed",
         "128 octets, 16 stations on 16 kbit/s",
-    ];
-    let figure =
-        Figure::of(&points, Vec::new(), names, [rate_axis(), Axis::linear("Completed", PERCENT)]);
+    )
+    .over(rate_axis())
+    .up(Axis::linear("Completed", PERCENT));
     Finding {
         figures: vec![figure],
         tables: vec![
@@ -117,7 +113,7 @@ fn judge_completion(runs: &Runs<Trial>) -> Finding {
         ],
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
@@ -152,15 +148,14 @@ fn judge_delay(runs: &Runs<Trial>) -> Finding {
         checks.push(Check::new(what, before.below(&after)));
     }
     let measured = format!(
-        "Delay over S/R and over TCP: {}. {} runs.",
+        "Delay over S/R and over TCP: {}.",
         HOURLY
             .map(|it| format!(
                 "{} s at {}",
                 pair(&of(Carrier::Seed, it), &of(Carrier::Tcp, it)),
                 bits(it)
             ))
-            .join("; "),
-        runs.count()
+            .join("; ")
     );
     let is_company = |it: &Trial| it.site == Site::Net(16);
     let mut points = runs.points(DELAY, SECONDS, is_company);
@@ -184,21 +179,26 @@ fn judge_delay(runs: &Runs<Trial>) -> Finding {
         let line = Line::new("tcp-set-up", "TCP: until a connection is set up", Ink::Limit);
         Point::new(line, trial.x(), (set_up(hourly), SECONDS))
     }));
-    let names = ["tac-sar-delay", "How long messages take", "128 octets, 16 stations on 16 kbit/s"];
-    let figure = Figure::of(&points, Vec::new(), names, [rate_axis(), Axis::log("Delay", SECONDS)]);
+    let figure = Figure::of(
+        &points,
+        "tac-sar-delay",
+        "How long messages take",
+        "128 octets, 16 stations on 16 kbit/s",
+    )
+    .over(rate_axis())
+    .up(Axis::log("Delay", SECONDS));
     Finding {
         figures: vec![figure],
         tables,
         points,
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     /// TCP with this completion and delay at rates from 0 to 7, beside S/R with full completion within 2 s.
     fn runs(told: impl Fn(f64) -> f64, delay: impl Fn(f64) -> f64) -> Runs<Trial> {

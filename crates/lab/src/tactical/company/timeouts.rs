@@ -2,13 +2,8 @@
 
 use super::trial::{Carrier, Purpose, Trial};
 use super::{DELAY, PERCENT, SECONDS, TOLD, assumptions};
-use crate::answer::{Answer, Check};
-use crate::claim::{Claim, Finding, Metric, Point, Table};
-use crate::figure::{Axis, Figure};
-use crate::grid::{Experiment, Runs};
-use crate::stats::Estimate;
+use crate::prelude::*;
 use crate::tactical::GROUP;
-use crate::words::{mean, number};
 
 /// The carriers whose timeout is chosen; the others take over what is.
 const CARRIERS: [Carrier; 2] = [Carrier::Seed, Carrier::Tcp];
@@ -92,7 +87,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         ));
     }
     let loads = "at 51, 205 and 341 bit/s of messages";
-    let measured = format!("In the mean {loads}. {}. {} runs.", told.join("; "), runs.count());
+    let measured = format!("In the mean {loads}. {}.", told.join("; "));
     let points = |metric, unit| -> Vec<Point> {
         let of = |carrier: Carrier| {
             TIMEOUTS.map(|timeout| {
@@ -108,23 +103,15 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     };
     let (complete, delay) = (points(TOLD, PERCENT), points(DELAY, SECONDS));
     let ticks = || Axis::log("First timeout", SECONDS).with_ticks(TIMEOUTS.map(seconds));
-    let names = |name: &'static str, title| {
-        [name, title, "128 octets in a net of 16 stations, mean of three loads"]
-    };
+    let subtitle = "128 octets in a net of 16 stations, mean of three loads";
     Finding {
         figures: vec![
-            Figure::of(
-                &complete,
-                Vec::new(),
-                names("tac-sar-timeouts", "Messages that are completed"),
-                [ticks(), Axis::linear("Completed", PERCENT)],
-            ),
-            Figure::of(
-                &delay,
-                Vec::new(),
-                names("tac-sar-timeouts-delay", "How long messages take"),
-                [ticks(), Axis::log("Delay", SECONDS)],
-            ),
+            Figure::of(&complete, "tac-sar-timeouts", "Messages that are completed", subtitle)
+                .over(ticks())
+                .up(Axis::linear("Completed", PERCENT)),
+            Figure::of(&delay, "tac-sar-timeouts-delay", "How long messages take", subtitle)
+                .over(ticks())
+                .up(Axis::log("Delay", SECONDS)),
         ],
         tables: vec![
             Table::of("Completed, in per cent", &complete),
@@ -132,14 +119,13 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         ],
         points: complete.into_iter().chain(delay).collect(),
         assumptions: assumptions(),
-        ..Finding::of(&checks, measured)
+        ..runs.finding(&checks, measured)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claim::Verdict;
 
     #[test]
     fn the_chosen_timeouts_must_be_the_best() {
@@ -157,7 +143,6 @@ mod tests {
 
     #[test]
     fn they_are_chosen_by_other_chance_than_that_of_the_figures() {
-        use crate::grid::Place;
         let (figure, choice) = (Trial::new(Carrier::Seed, 720), trials());
         let own = choice.iter().find(|it| it.timeout == 100 && it.hourly == 720).expect("it");
 

@@ -9,11 +9,8 @@ use sim::{InterfaceConfig, LinkConfig, channel, cnr};
 
 use super::assumption::ASSUMED;
 use super::{BUSY, DELAY, MERIT, NINE, REPEATS, SET_UP, TOLD, TOLD_AFTER, TRANSMISSIONS};
-use crate::claim::{Line, Outcome};
-use crate::figure::Ink;
-use crate::grid::{Cell, Drawn, Place};
+use crate::prelude::*;
 use crate::scenario::{Built, Messages, Net, Over, Plan};
-use crate::stats::Observation;
 use crate::tactical::{COMPLETION, RUNS};
 
 /// For how long messages are made.
