@@ -4,6 +4,7 @@ pub mod animation;
 pub mod answer;
 pub mod campaign;
 pub mod claim;
+mod everywhere;
 pub mod figure;
 pub mod finding;
 pub mod grid;

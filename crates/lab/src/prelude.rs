@@ -6,6 +6,6 @@ pub(crate) use crate::claim::{
 };
 pub(crate) use crate::figure::{Axis, Figure, Ink, Mark, Series};
 pub(crate) use crate::grid::{Cell, Drawn, Experiment, Place, Runs};
-pub(crate) use crate::stats::{Estimate, Observation};
+pub(crate) use crate::stats::{Estimate, Observation, exact};
 pub(crate) use crate::sweep::{Sweep, best, extremes, spread};
 pub(crate) use crate::words::{mean, number, percent};

@@ -23,18 +23,8 @@ pub fn cores() -> NonZeroUsize {
     thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Does `work` for each of `0..count` on up to `jobs` threads; the results in order.
-pub fn run_all<T: Send>(
-    count: usize,
-    jobs: NonZeroUsize,
-    progress: &Progress,
-    work: impl Fn(usize) -> T + Sync,
-) -> Vec<T> {
-    let done = run_until(count, jobs, progress, &AtomicBool::new(false), work);
-    done.into_iter().map(|result| result.expect("every index was worked on")).collect()
-}
-
-/// The same, but no work is begun once `stop` is set; none is what was not begun.
+/// Does `work` for each of `0..count` on up to `jobs` threads, and begins none once `stop` is set; the results in
+/// order, none for what was not begun.
 pub fn run_until<T: Send>(
     count: usize,
     jobs: NonZeroUsize,
@@ -74,16 +64,19 @@ mod tests {
     fn results_are_in_order_whatever_the_number_of_jobs() {
         let work = |index: usize| Rng::stream(index as u64, "work").bits();
 
-        let alone = run_all(100, NonZeroUsize::MIN, &Progress::silent(), work);
-        let many = run_all(100, NonZeroUsize::MIN.saturating_add(7), &Progress::silent(), work);
+        let run = |jobs| run_until(100, jobs, &Progress::silent(), &AtomicBool::new(false), work);
+
+        let alone = run(NonZeroUsize::MIN);
+        let many = run(NonZeroUsize::MIN.saturating_add(7));
 
         assert_eq!(alone, many);
-        assert_eq!(alone[3], work(3));
+        assert_eq!(alone[3], Some(work(3)));
     }
 
     #[test]
     fn nothing_to_do_is_done_at_once() {
-        let none = run_all(0, cores(), &Progress::silent(), |index| index);
+        let none =
+            run_until(0, cores(), &Progress::silent(), &AtomicBool::new(false), |index| index);
 
         assert!(none.is_empty());
     }

@@ -33,11 +33,22 @@ impl Observation {
         }
     }
 
+    /// A time that was waited for until `limit`.
+    #[must_use]
+    pub fn or_later(took: Option<f64>, limit: f64) -> Self {
+        took.map_or(Self::AtLeast(limit), Self::Exact)
+    }
+
     /// A count, of a run that was over or was stopped.
     #[must_use]
     pub fn counted(count: u64, is_over: bool) -> Self {
         if is_over { Self::Exact(count as f64) } else { Self::AtLeast(count as f64) }
     }
+}
+
+/// What one run measured of a metric.
+pub(crate) fn exact(metric: &'static str, value: f64) -> (&'static str, Observation) {
+    (metric, Observation::Exact(value))
 }
 
 /// What runs measured, with a running mean and variance (Welford's method).

@@ -35,6 +35,8 @@ pub(crate) struct Sweep<'a, P, S, X> {
     line: Box<dyn Fn(S) -> Line + 'a>,
     x: Box<dyn Fn(X) -> f64 + 'a>,
     unit: &'static str,
+    /// The name of a value, where the axis only numbers it.
+    cell: Option<Box<dyn Fn(X) -> String + 'a>>,
 }
 
 impl<'a, P: Place, S: Copy, X: Copy> Sweep<'a, P, S, X> {
@@ -54,7 +56,13 @@ impl<'a, P: Place, S: Copy, X: Copy> Sweep<'a, P, S, X> {
             line: Box::new(line),
             x: Box::new(x),
             unit,
+            cell: None,
         }
+    }
+
+    /// The same with a name for each value, where the axis only numbers them.
+    pub(crate) fn naming(self, name: impl Fn(X) -> String + 'a) -> Self {
+        Self { cell: Some(Box::new(name)), ..self }
     }
 
     /// The mean of a metric.
@@ -69,8 +77,13 @@ impl<'a, P: Place, S: Copy, X: Copy> Sweep<'a, P, S, X> {
 
     /// The same of something that is computed from the runs.
     pub(crate) fn of(&self, unit: &'static str, y: impl Fn(S, X) -> Estimate) -> Vec<Point> {
-        let point = |series, value| {
-            Point::new((self.line)(series), ((self.x)(value), self.unit), (y(series, value), unit))
+        let point = |series, value| Point {
+            cell: self.cell.as_ref().map(|name| name(value)),
+            ..Point::new(
+                (self.line)(series),
+                ((self.x)(value), self.unit),
+                (y(series, value), unit),
+            )
         };
         let curve = |series: &S| self.values.iter().map(|value| point(*series, *value)).collect();
         self.series.iter().flat_map(|series| -> Vec<Point> { curve(series) }).collect()

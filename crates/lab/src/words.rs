@@ -1,5 +1,7 @@
 //! Numbers in sentences.
 
+use std::fmt;
+
 use crate::stats::Estimate;
 
 /// Three digits that count.
@@ -27,22 +29,29 @@ pub(crate) fn any(value: f64) -> String {
     }
 }
 
-/// Formats a mean with its interval, or as a lower bound with the number of runs that did not end.
+/// Formats a mean, as in a sentence.
 pub(crate) fn mean(estimate: &Estimate) -> String {
-    let Estimate { runs, censored, .. } = *estimate;
-    match estimate.ci95 {
-        _ if estimate.mean.is_nan() => "unknown".to_owned(),
-        // For a mean of means, the runs are not the counted ones.
-        _ if estimate.is_lower_bound() && censored <= runs => {
-            format!("at least {} ({censored} of {runs} runs did not end)", number(estimate.mean))
+    estimate.to_string()
+}
+
+/// The mean with its interval, or as a lower bound with the number of runs that did not end.
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runs, censored, .. } = *self;
+        let value = number(self.mean);
+        match self.ci95 {
+            _ if self.mean.is_nan() => f.write_str("unknown"),
+            // For a mean of means, the runs are not the counted ones.
+            _ if self.is_lower_bound() && censored <= runs => {
+                write!(f, "at least {value} ({censored} of {runs} runs did not end)")
+            }
+            _ if self.is_lower_bound() => write!(f, "at least {value}"),
+            Some(_) if self.is_log => {
+                write!(f, "{value} ({} to {})", number(self.low()), number(self.high()))
+            }
+            Some(half) => write!(f, "{value} ± {}", number(half)),
+            None => f.write_str(&value),
         }
-        _ if estimate.is_lower_bound() => format!("at least {}", number(estimate.mean)),
-        Some(_) if estimate.is_log => {
-            let [mean, low, high] = [estimate.mean, estimate.low(), estimate.high()].map(number);
-            format!("{mean} ({low} to {high})")
-        }
-        Some(half) => format!("{} ± {}", number(estimate.mean), number(half)),
-        None => number(estimate.mean),
     }
 }
 

@@ -39,7 +39,7 @@ fn cost(runs: &Runs<Trial>, carrier: Carrier, loss: f64) -> Estimate {
 fn judge(runs: &Runs<Trial>) -> Finding {
     let checks = LOSSES.map(|loss| {
         let cost = cost(runs, Carrier::Default, loss);
-        let what = format!("{} of {GOAL} times at {}", mean(&cost), percent(loss));
+        let what = format!("{cost} of {GOAL} times at {}", percent(loss));
         Check::new(what, cost.at_most(GOAL))
     });
     let measured = format!(

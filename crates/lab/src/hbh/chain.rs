@@ -287,7 +287,7 @@ fn measure(mut built: Built<'_>) -> Outcome {
             built.world.run_until(end);
             let sent = built.streams.first().map_or(0, |[sender, _]| built.sent(*sender));
             let sent = [(OFFERED, sent), (PACKETS, built.world.total().sent.traffic().packets)]
-                .map(|(metric, count)| (metric, Observation::Exact(count as f64)));
+                .map(|(metric, count)| exact(metric, count as f64));
             sent.into_iter().chain(drops(&built.world, true)).collect()
         }
     }

@@ -63,7 +63,7 @@ fn judge_delay(runs: &Runs<Trial>) -> Finding {
     let gain_of = |carrier| move |loss| gain(runs, Trial::new(carrier, loss));
     let check = |loss: f64, ask: fn(&Estimate) -> Answer| {
         let gain = gain_of(Carrier::Paper)(loss);
-        Check::new(format!("{} times as fast at {}", mean(&gain), percent(loss)), ask(&gain))
+        Check::new(format!("{gain} times as fast at {}", percent(loss)), ask(&gain))
     };
     let lossy = || LOSSES.into_iter().filter(|loss| *loss > 0.0);
     let claimed: Vec<Check> = lossy().map(|l| check(l, |it| it.within(ABOUT_TWICE))).collect();
@@ -179,8 +179,12 @@ fn judge_lossless(runs: &Runs<Trial>) -> Finding {
     let finding = runs.or_beaten(
         &faster(Carrier::Paper),
         &faster(Carrier::Default),
-        format!("plain TCP without loss takes {} s; over the paper profile {}; over the default profile \
-             {}.", mean(&clean), listed(shown, delay(Carrier::Paper)), listed(shown, delay(Carrier::Default))),
+        format!(
+            "plain TCP without loss takes {clean} s; over the paper profile {}; over the default \
+             profile {}.",
+            listed(shown, delay(Carrier::Paper)),
+            listed(shown, delay(Carrier::Default)),
+        ),
     );
     let limit = Trial::new(Carrier::Tcp, KNEE).chain().delay_limit().unwrap_or_default();
     let points = points(runs, chain::DELAY, SECONDS);

@@ -72,7 +72,7 @@ fn judge(runs: &Runs<Setting>) -> Finding {
     ];
     let text = |curve: &'static Curve, rto| {
         let (delay, packets) = (curve.delay(runs, rto), curve.packets(runs, rto));
-        format!("{} s and {} packets", mean(&delay), number(packets.mean))
+        format!("{delay} s and {} packets", number(packets.mean))
     };
     let shown = [60, 120, 500, 2_000].map(|rto| format!("{rto} ms {}", text(fixed, rto)));
     let measured = format!(

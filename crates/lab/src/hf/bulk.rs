@@ -81,7 +81,7 @@ pub fn simulate_bulk(
 impl Bulk {
     /// Over a clear link, with the fastest radios.
     pub(super) fn clear(speed: u32) -> Self {
-        let waveform = speed.to_string().parse().expect("the speeds are those of waveforms");
+        let waveform = radio::waveform(speed);
         let channel = Channel::Clear;
         Self { waveform, channel, key_up: radio::FASTEST, skipped: 5, measured: 10 }
     }

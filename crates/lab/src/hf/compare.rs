@@ -93,6 +93,16 @@ pub(super) struct Radio {
     pub(super) figures: Vec<Compared>,
 }
 
+/// The radios that are compared, each with its figures.
+pub(super) fn radios<F: IntoIterator<Item = Compared>>(
+    figures: impl Fn(Duration) -> F,
+) -> [Radio; key_ups::COUNT] {
+    key_ups::key_ups().map(|key_up| {
+        let figures = figures(key_up).into_iter().collect();
+        Radio { key_up, figures }
+    })
+}
+
 impl Radio {
     /// The worst comparison of a figure.
     pub(super) fn standing(&self) -> Standing {
@@ -157,20 +167,17 @@ pub(super) fn reason(radios: &[Radio]) -> String {
     told.collect::<Vec<_>>().join("; ")
 }
 
-/// A table with a column for each key-up. Each of `rows` has its leading cells, the published figure,
-/// and the measured ones by key-up.
-pub(super) fn table(
+/// A table with a column for each key-up. Each of `rows` has its leading cells, the published figure, and what is
+/// measured with a key-up.
+pub(super) fn table<F: Fn(Duration) -> String>(
     title: &str,
     lead: &[&str],
-    rows: impl Iterator<Item = (Vec<String>, String, [String; key_ups::COUNT])>,
+    rows: impl Iterator<Item = (Vec<String>, String, F)>,
 ) -> Table {
-    let mut head: Vec<String> = lead.iter().map(|&it| it.to_owned()).collect();
-    head.extend(key_ups::key_ups().map(seconds));
-    head.push("published".to_owned());
-    let rows = rows.map(|(mut row, published, measured)| {
-        row.extend(measured);
-        row.push(published);
-        row
+    let lead = lead.iter().map(|&it| it.to_owned());
+    let head = lead.chain(key_ups::key_ups().map(seconds)).chain(["published".to_owned()]);
+    let rows = rows.map(|(lead, published, measured)| {
+        lead.into_iter().chain(key_ups::key_ups().map(measured)).chain([published]).collect()
     });
     Table::list(format!("{title}, by key-up"), head, rows)
 }

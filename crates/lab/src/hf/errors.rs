@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use hf::s5066::sis::Mode;
 
-use super::compare::{self, Compared, Radio};
+use super::compare::{self, Compared};
 use super::link::Link;
-use super::transfer::{TOTAL, UTILISATION, errored, limit, seconds, share};
+use super::transfer::{BER, TOTAL, UTILISATION, errored, limit, over_errors, seconds, share};
 use super::{GROUP, key_ups, published, radio, scientific};
 use crate::prelude::*;
 
@@ -14,9 +14,6 @@ use crate::prelude::*;
 const OCTETS: u64 = 102_400;
 /// The utilisation below which a way to send is not viable.
 const VIABLE: f64 = 0.05;
-/// The place of a link without errors on a logarithmic axis.
-const NO_ERRORS: f64 = 1e-7;
-const BER: &str = "bit error rate";
 
 /// A way to send, and its published figures.
 struct Way {
@@ -137,7 +134,7 @@ fn judge(runs: &Runs<Link>) -> Finding {
             format!("{any} in any order, {one} in order at {ber:e}")
         })
         .collect();
-    let radios = key_ups::key_ups().map(|key_up| Radio { key_up, figures: compared(runs, key_up) });
+    let radios = compare::radios(|key_up| compared(runs, key_up));
     let verdict = match Verdict::of(answer::holds(&checks)) {
         Verdict::Reproduced => compare::verdict(&radios),
         otherwise => otherwise,
@@ -151,7 +148,12 @@ fn judge(runs: &Runs<Link>) -> Finding {
     Finding {
         verdict,
         reason: format!("{}. {}", compare::reason(&radios), answer::reason(&checks)),
-        figures: vec![figure(&points)],
+        figures: vec![over_errors(
+            &points,
+            "hf-ipclient-ber",
+            "End-to-end TCP over IP Client with bit errors",
+            "100 KiB at 9600 bit/s",
+        )],
         tables: vec![table(runs), by_key_up(runs)],
         exchanges: vec![exchange(runs)],
         points,
@@ -182,25 +184,12 @@ fn by_key_up(runs: &Runs<Link>) -> Table {
     let of = |way: &'static Way| {
         let pairs = ERRORS.iter().zip(way.published);
         pairs.map(move |(&ber, theirs)| {
-            let measured = key_ups::key_ups()
-                .map(|key_up| share(&runs.at(&way.keyed(ber, key_up), UTILISATION)));
+            let measured = move |key_up| share(&runs.at(&way.keyed(ber, key_up), UTILISATION));
             let place = vec![way.title.to_owned(), scientific(ber)];
             (place, theirs.map_or("not viable".into(), |it| format!("{it:.3}")), measured)
         })
     };
     compare::table("Utilisation with bit errors", &["way", BER], WAYS.iter().flat_map(of))
-}
-
-fn figure(points: &[Point]) -> Figure {
-    let drawn = points.iter().map(|it| Point { x: it.x.max(NO_ERRORS), ..it.clone() });
-    Figure::of(
-        &drawn.collect::<Vec<_>>(),
-        "hf-ipclient-ber",
-        "End-to-end TCP over IP Client with bit errors",
-        "100 KiB at 9600 bit/s",
-    )
-    .over(Axis::log("Bit error rate after decoding", ""))
-    .up(Axis::linear("Utilisation", ""))
 }
 
 /// The records of both stations in the run with the first seed.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use hf::s5066::sis::Mode;
 
 use super::bulk::Bulk;
-use super::compare::{self, Compared, Radio, Standing};
-use super::link::{Carrier, Link};
+use super::compare::{self, Compared, Standing};
+use super::link::Link;
 use super::transfer::{
-    BUFFER, CLOSE, CONFIRMED, CONNECT, Row, TOTAL, UTILISATION, limit, seconds, share,
+    BUFFER, CLOSE, CONFIRMED, CONNECT, Row, TOTAL, UTILISATION, limit, over_pep, seconds, share,
 };
 use super::{GROUP, key_ups, published, radio};
 use crate::prelude::*;
@@ -77,19 +77,13 @@ pub(super) fn claims() -> [Claim; 3] {
     [clear, errors::claim(), first_data::claim()]
 }
 
-/// A transfer over HF-PEP that is otherwise the same.
-fn over_pep(link: Link) -> Link {
-    let first_data = hf::hfpep::Config::default().first_data;
-    Link { carrier: Carrier::HfPep { first_data, is_compressed: false }, ..link }
-}
-
 /// How IP clients send, which carry no TCP here.
 const MODE: Mode = Mode::Arq { in_order: true };
 
 impl Cell {
     fn link(self, key_up: Duration) -> Link {
         let Self { speed, kilobytes, .. } = self;
-        over_pep(Row { speed, kilobytes, published: None }.link(MODE, key_up, BUFFER))
+        over_pep(Row { speed, kilobytes, published: None }.link(MODE, key_up, BUFFER), false)
     }
 
     fn of(self, metric: Metric) -> f64 {
@@ -165,13 +159,9 @@ fn links() -> Vec<Link> {
 }
 
 fn judge(runs: &Runs<Link>) -> Finding {
-    let radios = key_ups::key_ups().map(|key_up| {
-        let figures = CELLS.into_iter().flat_map(|cell| cell.compared(runs, key_up));
-        Radio { key_up, figures: figures.collect() }
-    });
+    let radios = compare::radios(|key_up| CELLS.map(|cell| cell.compared(runs, key_up)).concat());
     let used = |cell: Cell| runs.at(&cell.link(radio::FASTEST), UTILISATION).mean;
-    let [least, most] =
-        [f64::min, f64::max].map(|pick| CELLS.map(used).into_iter().reduce(pick).unwrap_or(0.0));
+    let [least, most] = extremes(CELLS.map(used).into_iter());
     let counts = [Standing::Beaten, Standing::Tied, Standing::Missed]
         .map(|standing| format!("{} {standing}", radios[0].count(standing)));
     let measured = format!(
@@ -253,8 +243,7 @@ fn short(runs: &Runs<Link>) -> Table {
 
 fn by_key_up(runs: &Runs<Link>, metric: Metric) -> Table {
     let rows = CELLS.into_iter().map(|cell| {
-        let measured =
-            key_ups::key_ups().map(|key_up| text(metric, &runs.at(&cell.link(key_up), metric)));
+        let measured = move |key_up| text(metric, &runs.at(&cell.link(key_up), metric));
         let place = vec![cell.speed.to_string(), cell.kilobytes.to_string()];
         (place, cell.of(metric).to_string(), measured)
     });

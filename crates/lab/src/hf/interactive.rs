@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use base::rng::Rng;
 use base::time::Time;
-use hf::s5066::sis::Mode;
 use sim::app::dialogue::{Side, Stats};
 
-use super::link::{self, BEGIN, Carrier, Link};
+use super::link::{self, BEGIN, Link};
 use super::talk::{Script, Talks, noise, turn};
-use super::transfer::{BUFFER, Row, seconds};
-use super::{BIT_S, GROUP, radio};
+use super::transfer::{idle, seconds};
+use super::{BIT_S, GROUP};
 use crate::prelude::*;
 
 const SPEEDS: [u32; 4] = [240_000, 9_600, 1_200, 300];
@@ -105,10 +104,7 @@ impl Bulk {
 
 impl Scene {
     fn link(self) -> Link {
-        let row = Row { speed: self.speed, kilobytes: 0, published: None };
-        let first_data = hf::hfpep::Config::default().first_data;
-        let carrier = Carrier::HfPep { first_data, is_compressed: false };
-        Link { carrier, ..row.link(Mode::Arq { in_order: true }, radio::FASTEST, BUFFER) }
+        idle(self.speed, false)
     }
 
     /// The scripts of the conversation and of the traffic beside it.
@@ -137,8 +133,8 @@ impl Scene {
         vec![
             (FIRST, Observation::seconds(waits.lines.first().copied(), LIMIT)),
             (LATER, Observation::seconds(later, LIMIT)),
-            (IN_TIME, Observation::Exact(in_time)),
-            (BULK, Observation::Exact(waits.bulk)),
+            exact(IN_TIME, in_time),
+            exact(BULK, waits.bulk),
         ]
     }
 

@@ -119,8 +119,7 @@ impl Comparison {
             .map(buffer)
             .collect();
         let fastest = |row: &Row| runs.at(&self.link(*row, radio::FASTEST), UTILISATION).mean;
-        let [least, most] = [f64::min, f64::max]
-            .map(|pick| self.rows.iter().map(fastest).reduce(pick).unwrap_or_default());
+        let [least, most] = extremes(self.rows.iter().map(fastest));
         let failed = self.rows.iter().filter(|row| row.published.is_none()).map(|&row| {
             let total = runs.at(&self.link(row, radio::FASTEST), TOTAL);
             format!(" {}, which failed there, take {} s.", row.place(), seconds(&total))
@@ -162,10 +161,10 @@ impl Comparison {
 
     /// The comparisons of our figures with this buffer with the published ones, for each radio.
     fn radios(&self, runs: &Runs<Link>, buffer: usize) -> [Radio; key_ups::COUNT] {
-        key_ups::key_ups().map(|key_up| {
-            let of = |&row: &Row| self.compared(runs, row, key_up, buffer);
-            Radio { key_up, figures: self.rows.iter().flat_map(of).collect() }
-        })
+        let compared = |key_up| {
+            self.rows.iter().flat_map(move |row| self.compared(runs, *row, key_up, buffer))
+        };
+        compare::radios(compared)
     }
 
     fn compared(

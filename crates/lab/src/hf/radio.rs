@@ -9,6 +9,11 @@ use sim::hf::{Channel, Config, Timing};
 /// The shortest key-up: equipment is said to reach 150 to 200 ms from receiving to transmitting.
 pub(super) const FASTEST: Duration = Duration::from_millis(200);
 
+/// The waveform of this speed.
+pub(super) fn waveform(speed: u32) -> Waveform {
+    speed.to_string().parse().expect("the speeds are those of waveforms")
+}
+
 /// The frequency of stations whose radios key up in this time.
 pub(super) fn air(channel: Channel, key_up: Duration) -> Config {
     Config { channel, timing: Timing { key_up, ..Timing::default() } }

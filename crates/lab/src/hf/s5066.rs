@@ -7,7 +7,7 @@ use std::time::Duration;
 use sim::hf::Channel;
 
 use super::bulk::Bulk;
-use super::compare::{self, Compared, Radio};
+use super::compare::{self, Compared};
 use super::transfer::share;
 use super::{BIT_S, GROUP, UTILISATION, published, scientific};
 use super::{key_ups, radio};
@@ -84,11 +84,10 @@ fn outcome(bulk: &Bulk, seed: u64) -> Outcome {
         // The link was lost: of the rest nothing is known.
         let rest = REST.iter().map(|(metric, _)| *metric).chain([CYCLE]);
         let unknown = rest.map(|metric| (metric, Observation::AtLeast(0.0)));
-        return unknown.chain([(DATA, Observation::Exact(0.0))]).collect();
+        return unknown.chain([exact(DATA, 0.0)]).collect();
     };
     let values = [used.protocol, used.turnaround, used.padding, used.loss];
-    let mut outcome =
-        vec![(DATA, Observation::Exact(used.data)), (CYCLE, Observation::Exact(used.cycle_s))];
+    let mut outcome = vec![exact(DATA, used.data), exact(CYCLE, used.cycle_s)];
     let rest = REST.iter().zip(values);
     outcome.extend(rest.map(|((metric, _), value)| (*metric, Observation::Exact(value))));
     outcome
@@ -126,7 +125,7 @@ fn judge(runs: &Runs<Bulk>) -> Finding {
     let goals: Vec<Goal> = goals(data);
     let missed: Vec<String> =
         goals.iter().filter(|goal| goal.is_reached() == Answer::No).map(Goal::describe).collect();
-    let radios = key_ups::key_ups().map(|key_up| Radio { key_up, figures: compared(runs, key_up) });
+    let radios = compare::radios(|key_up| compared(runs, key_up));
 
     let said: Vec<String> = by_error.iter().map(|point| percent(point.y.mean)).collect();
     let measured = format!(

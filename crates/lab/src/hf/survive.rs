@@ -5,14 +5,13 @@ mod report;
 use std::time::Duration;
 
 use base::time::Time;
-use hf::s5066::sis::Mode;
 use sim::app::dialogue::{Side, Stats};
 use sim::hf::{Channel, StationId};
 
+use super::GROUP;
 use super::link::{self, BEGIN, Carrier, Link};
 use super::talk::{STATIONS, Script, Talks, noise, turn};
-use super::transfer::{BUFFER, LIMIT, Row};
-use super::{GROUP, radio};
+use super::transfer::{LIMIT, idle};
 use crate::prelude::*;
 
 /// The speed of the link.
@@ -142,16 +141,8 @@ impl Moment {
 
 impl Survival {
     fn link(&self) -> Link {
-        let row = Row { speed: SPEED, kilobytes: 0, published: None };
-        let link = row.link(Mode::Arq { in_order: true }, radio::FASTEST, BUFFER);
-        let first_data = hf::hfpep::Config::default().first_data;
-        match self.is_pep {
-            true => {
-                let carrier = Carrier::HfPep { first_data, is_compressed: false };
-                Link { carrier, ..link }
-            }
-            false => link,
-        }
+        let link = idle(SPEED, false);
+        if self.is_pep { link } else { Link { carrier: Carrier::IpClient, ..link } }
     }
 
     /// What is said over each connection.
@@ -184,10 +175,9 @@ impl Survival {
         let lost = talks.finished_s().zip(expected).map(|(end, expected)| end - expected);
         let is_whole = talks.sides().flatten().all(is_whole);
         let links = links(&talks).saturating_sub(usual);
-        let limit = LIMIT.as_secs_f64();
-        let time = |it: Option<f64>| it.map_or(Observation::AtLeast(limit), Observation::Exact);
+        let time = |it| Observation::or_later(it, LIMIT.as_secs_f64());
         vec![
-            (WHOLE, Observation::Exact(f64::from(u8::from(is_whole)))),
+            exact(WHOLE, f64::from(u8::from(is_whole))),
             (LINKS, Observation::counted(links, talks.finished_s().is_some())),
             (RESUMED, time(resumed)),
             (LOST, time(lost)),

@@ -6,13 +6,12 @@ mod report;
 use std::sync::Arc;
 
 use flights::{Flight, NAME, REQUEST, Version, answer};
-use hf::s5066::sis::Mode;
 use sim::app::dialogue::{Side, Turn};
 
-use super::link::{BEGIN, Carrier, Link};
+use super::GROUP;
+use super::link::{BEGIN, Link};
 use super::talk::{Script, Talks, noise, turn};
-use super::transfer::{BUFFER, LIMIT, Row};
-use super::{GROUP, radio};
+use super::transfer::{LIMIT, idle};
 use crate::prelude::*;
 
 /// The speeds at which the page is fetched.
@@ -67,11 +66,7 @@ fn fetches() -> impl Iterator<Item = Fetch> {
 
 impl Fetch {
     fn link(&self) -> Link {
-        let row = Row { speed: self.speed, kilobytes: 0, published: None };
-        let link = row.link(Mode::Arq { in_order: true }, radio::FASTEST, BUFFER);
-        let first_data = hf::hfpep::Config::default().first_data;
-        let carrier = Carrier::HfPep { first_data, is_compressed: self.is_compressed };
-        Link { carrier, ..link }
+        idle(self.speed, self.is_compressed)
     }
 
     fn script(&self) -> Arc<[Turn]> {
@@ -104,7 +99,7 @@ impl Fetch {
         talks.run_until_finished(BEGIN + LIMIT);
         let time = talks.finished_s();
         vec![
-            (SECONDS, time.map_or(Observation::AtLeast(LIMIT.as_secs_f64()), Observation::Exact)),
+            (SECONDS, Observation::or_later(time, LIMIT.as_secs_f64())),
             (OCTETS, Observation::counted(sent(&talks) - before, time.is_some())),
         ]
     }

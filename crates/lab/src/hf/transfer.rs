@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use hf::modem::Waveform;
 use hf::s5066::sis::Mode;
 use sim::hf::Channel;
 
@@ -36,6 +35,10 @@ pub(super) const BUFFER: usize = 64 << 10;
 const KEYED_RUNS: u32 = 20;
 /// The time after which a transfer counts as failed.
 pub(super) const LIMIT: Duration = Duration::from_secs(8 * 3_600);
+
+pub(super) const BER: &str = "bit error rate";
+/// The place of a link without errors on a logarithmic axis.
+const NO_ERRORS: f64 = 1e-7;
 
 /// A row of a published table.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +74,7 @@ impl Row {
     /// The transfer over a clear link.
     pub(super) fn link(self, mode: Mode, key_up: Duration, send_buffer: usize) -> Link {
         Link {
-            waveform: waveform(self.speed),
+            waveform: radio::waveform(self.speed),
             channel: Channel::Clear,
             key_up,
             carrier: Carrier::IpClient,
@@ -89,10 +92,22 @@ impl Row {
     }
 }
 
+/// A link with the fastest radios and HF-PEPs, clear and with nothing to transfer.
+pub(super) fn idle(speed: u32, is_compressed: bool) -> Link {
+    let row = Row { speed, kilobytes: 0, published: None };
+    over_pep(row.link(Mode::Arq { in_order: true }, radio::FASTEST, BUFFER), is_compressed)
+}
+
+/// A transfer over HF-PEP that is otherwise the same.
+pub(super) fn over_pep(link: Link, is_compressed: bool) -> Link {
+    let first_data = hf::hfpep::Config::default().first_data;
+    Link { carrier: Carrier::HfPep { first_data, is_compressed }, ..link }
+}
+
 /// A transfer with bit errors.
 pub(super) fn errored(ber: f64, mode: Mode, octets: u64, key_up: Duration) -> Link {
     Link {
-        waveform: waveform(9_600),
+        waveform: radio::waveform(9_600),
         channel: if ber > 0.0 { Channel::Ber(ber) } else { Channel::Clear },
         key_up,
         carrier: Carrier::IpClient,
@@ -110,10 +125,6 @@ fn is_slotted(mode: Mode) -> bool {
         Mode::Arq { .. } => false,
         Mode::NonArq { .. } => true,
     }
-}
-
-fn waveform(speed: u32) -> Waveform {
-    speed.to_string().parse().expect("the speeds are those of waveforms")
 }
 
 impl Place for Link {
@@ -152,11 +163,11 @@ fn name(link: &Link) -> String {
 
 fn outcome(link: &Link, transfer: &Transfer) -> Outcome {
     let limit = link.limit.as_secs_f64();
-    let time = |at: Option<f64>| at.map_or(Observation::AtLeast(limit), Observation::Exact);
+    let time = |at| Observation::or_later(at, limit);
     let seconds = link.octets as f64 * 8.0 / f64::from(link.waveform.bits_per_s());
     let close = transfer.closed_s.zip(transfer.total_s).map(|(end, from)| end - from);
     let mut outcome = vec![
-        (UTILISATION, Observation::Exact(transfer.delivered_s.map_or(0.0, |it| seconds / it))),
+        exact(UTILISATION, transfer.delivered_s.map_or(0.0, |it| seconds / it)),
         (CONNECT, time(transfer.connect_s)),
         (TOTAL, time(transfer.delivered_s)),
         (CONFIRMED, time(transfer.total_s)),
@@ -166,6 +177,15 @@ fn outcome(link: &Link, transfer: &Transfer) -> Outcome {
         outcome.push((CLOSE, time(close)));
     }
     outcome
+}
+
+/// The curves of points over the bit error rate.
+pub(super) fn over_errors(points: &[Point], name: &str, title: &str, subtitle: &str) -> Figure {
+    let drawn: Vec<Point> =
+        points.iter().map(|it| Point { x: it.x.max(NO_ERRORS), ..it.clone() }).collect();
+    Figure::of(&drawn, name, title, subtitle)
+        .over(Axis::log("Bit error rate after decoding", ""))
+        .up(Axis::linear("Utilisation", ""))
 }
 
 /// The limit of an endless transfer: raw STANAG 5066 less the headers of TCP and IP, or of SLEP.

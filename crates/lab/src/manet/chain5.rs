@@ -38,7 +38,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             pacing.over(&vegas).at_least(CLOSE),
         ),
         Check::new(
-            format!("Vegas is about 20 {KBIT_S} above TCP-AP: {}", mean(&more)),
+            format!("Vegas is about 20 {KBIT_S} above TCP-AP: {more}"),
             more.within(ABOUT_TWENTY),
         ),
         Check::new(
@@ -56,22 +56,13 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     ];
     for tcp in PAPER_TCPS {
         let [one, two] = [Traffic::One, Traffic::Simultaneous].map(|it| at(it, tcp, GOODPUT));
-        let what = format!(
-            "two flows of {} carry more than one: {} and {}",
-            tcp.title(),
-            mean(&two),
-            mean(&one)
-        );
+        let what = format!("two flows of {} carry more than one: {two} and {one}", tcp.title());
         checks.push(Check::new(what, one.below(&two)));
     }
     let points = points(runs, NETWORK, Routing::Aodv, GOODPUT);
     let measured = format!(
-        "NewReno {}, Vegas {}, TCP-AP {} {KBIT_S} over the four traffic cases; Vegas is {} {KBIT_S} \
-         above TCP-AP.",
-        mean(&newreno),
-        mean(&vegas),
-        mean(&pacing),
-        mean(&more)
+        "NewReno {newreno}, Vegas {vegas}, TCP-AP {pacing} {KBIT_S} over the four traffic cases; \
+         Vegas is {more} {KBIT_S} above TCP-AP."
     );
     let figure = figure(
         &points,

@@ -114,7 +114,7 @@ fn judge_uplink(runs: &Runs<Trial>) -> Finding {
         ("TCP-AP as described", ratio(&described), ALMOST_HALF),
     ]
     .map(|(name, kept, [least, most])| {
-        let what = format!("{name} keeps {least} to {most}: {}", mean(&kept));
+        let what = format!("{name} keeps {least} to {most}: {kept}");
         Check::new(what, kept.within([least, most]))
     });
     let points = points(runs, SLOW, Routing::Aodv, GOODPUT);

@@ -109,7 +109,7 @@ fn run(crowd: Crowd, seed: u64) -> Outcome {
     world.run_until(Time::ZERO + END);
     let packets = (received(&world) - before) as f64;
     let kbit_s = packets * f64::from(PACKET) * 8.0 / 1e3 / (END - BEGIN).as_secs_f64();
-    vec![(THROUGHPUT, Observation::Exact(kbit_s))]
+    vec![exact(THROUGHPUT, kbit_s)]
 }
 
 fn judge(runs: &Runs<Crowd>) -> Finding {

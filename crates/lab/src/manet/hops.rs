@@ -65,7 +65,7 @@ fn judge_breaks(runs: &Runs<Chain>) -> Finding {
         for hops in HOPS {
             let [plain, hbh] = [Carrier::Plain, Carrier::Hbh].map(|it| at(hops, tcp, it, GOODPUT));
             let ratio = hbh.over(&plain);
-            let what = format!("{} over {hops} hops: {} of plain", tcp.title(), mean(&ratio));
+            let what = format!("{} over {hops} hops: {ratio} of plain", tcp.title());
             let is_to_gain = tcp == Tcp::Cubic && hops >= HIDDEN;
             checks.push(Check::new(what, ratio.at_least(if is_to_gain { 1.0 } else { NOT_WORSE })));
             ratios.push(number(ratio.mean));
@@ -191,7 +191,7 @@ fn run(chain: Chain, seed: u64) -> Outcome {
     world.run_until(Time::ZERO + END);
     let kbit_s = (octets(&world) - before) as f64 * 8.0 / 1e3 / (END - BEGIN).as_secs_f64();
     let breaks: u64 = nodes.iter().map(|node| world.routing_counters(*node).unsent).sum();
-    vec![(GOODPUT, Observation::Exact(kbit_s)), (BREAKS, Observation::Exact(breaks as f64))]
+    vec![exact(GOODPUT, kbit_s), exact(BREAKS, breaks as f64)]
 }
 
 fn judge(runs: &Runs<Chain>) -> Finding {

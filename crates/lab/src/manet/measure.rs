@@ -84,7 +84,6 @@ impl Samples {
 
     /// The measurements of the first flow.
     pub(super) fn outcome(&self) -> Outcome {
-        let exact = |metric, value| (metric, Observation::Exact(value));
         let early = self.changes().iter().filter(|(at, _)| *at < Time::ZERO + EARLY).count();
         let without = self.hops.iter().filter(|hops| hops.is_none()).count();
         let mut outcome = vec![

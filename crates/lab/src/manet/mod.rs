@@ -89,26 +89,22 @@ fn goodput(runs: &Runs<Trial>, network: Network, tcp: Tcp, routing: Routing) -> 
 
 /// A metric of every traffic case and TCP of a network.
 fn points(runs: &Runs<Trial>, network: Network, routing: Routing, metric: Metric) -> Vec<Point> {
-    let of = |tcp: Tcp| {
-        TRAFFICS.map(|traffic| {
-            let y = runs.at(&Trial::new(network, traffic, tcp).over(routing), metric);
-            Point {
-                cell: Some(traffic.title(network).to_owned()),
-                ..Point::new(tcp.line(), (traffic.number(), "traffic"), (y, KBIT_S))
-            }
-        })
-    };
-    PAPER_TCPS.into_iter().flat_map(of).collect()
+    let place = |tcp, traffic| Trial::new(network, traffic, tcp).over(routing);
+    Sweep::new(runs, (PAPER_TCPS, Tcp::line), (TRAFFICS, Traffic::number, "traffic"), place)
+        .naming(|traffic| traffic.title(network).to_owned())
+        .points(metric, KBIT_S)
 }
 
 /// The same in words.
 fn table(runs: &Runs<Trial>, network: Network, routing: Routing, metric: Metric) -> Table {
-    let columns = PAPER_TCPS.map(|tcp| (tcp.title(), tcp));
-    let rows = TRAFFICS.map(|traffic| (traffic.title(network), traffic));
+    let place = |tcp, traffic| Trial::new(network, traffic, tcp).over(routing);
     let title = format!("{}, {}, {metric}", network.title(), routing.title());
-    Table::new(title, ("traffic", &columns), &rows, |tcp, traffic| {
-        mean(&runs.at(&Trial::new(network, *traffic, *tcp).over(routing), metric))
-    })
+    Sweep::new(runs, (PAPER_TCPS, Tcp::line), (TRAFFICS, Traffic::number, "traffic"), place).table(
+        title,
+        "traffic",
+        |traffic| traffic.title(network).to_owned(),
+        metric,
+    )
 }
 
 /// A figure of goodput over the traffic cases.

@@ -55,11 +55,10 @@ fn judge(runs: &Runs<Trial>) -> Finding {
                     CARRIERS.iter().map(|carrier| at(plain.carried(*carrier))).collect();
                 for (carrier, goodput) in CARRIERS.into_iter().zip(&carried).skip(1) {
                     let ratio = goodput.over(&carried[0]);
-                    let what = format!("{}: {place}: {} of plain", carrier.title(), mean(&ratio));
+                    let what = format!("{}: {place}: {ratio} of plain", carrier.title());
                     checks.push(Check::new(what, ratio.at_least(NOT_WORSE)));
                     let ratio = goodput.over(&vegas);
-                    let what =
-                        format!("{}: {place}: {} of plain Vegas", carrier.title(), mean(&ratio));
+                    let what = format!("{}: {place}: {ratio} of plain Vegas", carrier.title());
                     checks.push(Check::new(what, ratio.at_least(NOT_WORSE)));
                 }
                 points.extend(CARRIERS.into_iter().zip(&carried).map(|(carrier, goodput)| Point {

@@ -44,10 +44,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             "flows in turns at the gateway are fairer",
             of(Assumed::Usual, JAIN).below(&of(Assumed::FairGateway, JAIN)),
         ),
-        Check::new(
-            format!("with them goodput is {} of what it was", mean(&cost)),
-            cost.at_least(NOT_WORSE),
-        ),
+        Check::new(format!("with them goodput is {cost} of what it was"), cost.at_least(NOT_WORSE)),
         Check::new(
             "thinned acknowledgements gain goodput",
             of(Assumed::Usual, GOODPUT).below(&of(Assumed::Thin, GOODPUT)),

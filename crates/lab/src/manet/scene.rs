@@ -255,7 +255,6 @@ impl Scene {
         let kbit_s =
             |octets: u64, time: Duration| octets as f64 * 8.0 / 1_000.0 / time.as_secs_f64();
         let total: u64 = (0..self.apps.len()).map(|flow| self.octets(flow)).sum();
-        let exact = |metric, value| (metric, Observation::Exact(value));
         let sums = octets[0].iter().enumerate();
         let sums = sums.map(|(step, it)| it + octets[1].get(step).copied().unwrap_or_default());
         let sums: Vec<u64> = sums.skip(steps(BEGIN) - 1).collect();

@@ -131,7 +131,7 @@ fn run(trial: Trial, seed: u64) -> Outcome {
 
     let kbit_s = |octets: u64| octets as f64 * 8.0 / 1_000.0 / (END - BEGIN).as_secs_f64();
     let mut outcome = Outcome::new();
-    let mut tell = |metric, value| outcome.push((metric, Observation::Exact(value)));
+    let mut tell = |metric, value| outcome.push(exact(metric, value));
     if let Some(sink) = bulk {
         tell(TCP, kbit_s(world.transfer_sink(sink).map_or(0, |sink| sink.octets)));
     }
@@ -176,11 +176,11 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             (Load::Both, UDP, "datagrams beside TCP"),
         ] {
             let ratio = at(load, true, metric).over(&at(load, false, metric));
-            let text = format!("{place}: {what}: {} of plain", mean(&ratio));
+            let text = format!("{place}: {what}: {ratio} of plain");
             checks.push(Check::new(text, ratio.at_least(NOT_WORSE)));
         }
         let [plain, hbh] = [false, true].map(|is_hbh| fairness(runs, moves, is_hbh));
-        told.push(format!("{place}: plain IP {}, HBH {}", mean(&plain), mean(&hbh)));
+        told.push(format!("{place}: plain IP {plain}, HBH {hbh}"));
         for (is_hbh, jain) in [(false, plain), (true, hbh)] {
             let x = if moves { 2.0 } else { 1.0 };
             points.push(Point {

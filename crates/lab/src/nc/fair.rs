@@ -74,20 +74,14 @@ fn judge(runs: &Runs<Bottleneck>) -> Finding {
     };
     let checks = DELAYS.map(Bottleneck).map(|it| {
         let (ratio, repairs, place) = (ratio(&it), runs.at(&it, measure::REPAIRS), it.round_trip());
-        let what = format!(
-            "the tunnel gets {} times what the plain flow gets at {place} ms",
-            mean(&ratio)
-        );
-        let flood = format!("{} repairs for a source at {place} ms", mean(&repairs));
+        let what = format!("the tunnel gets {ratio} times what the plain flow gets at {place} ms");
+        let flood = format!("{repairs} repairs for a source at {place} ms");
         [Check::new(what, ratio.within(ABOUT)), Check::new(flood, repairs.at_most(REPAIRS))]
     });
     let ratios = DELAYS.map(|it| ratio(&Bottleneck(it)).mean);
-    let [least, most] = [f64::min, f64::max].map(|pick| ratios.into_iter().reduce(pick));
-    let measured = format!(
-        "the tunnel gets {:.2} to {:.2} times what the plain flow gets.",
-        least.unwrap_or_default(),
-        most.unwrap_or_default()
-    );
+    let [least, most] = extremes(ratios.into_iter());
+    let measured =
+        format!("the tunnel gets {least:.2} to {most:.2} times what the plain flow gets.");
     let flows = [
         (Line::new("ours", "the tunnel", Ink::Default), measure::GOODPUT),
         (Line::new("rival", "the plain flow", Ink::Tcp), measure::RIVAL),
@@ -113,7 +107,17 @@ fn judge(runs: &Runs<Bottleneck>) -> Finding {
     let table = Table::new(title, ("Round trip", &columns), &rows, |it, value| mean(&value(it)));
     let below = vec![Series::limit(&points, "half of the limit", Ink::Limit, 1.0)];
     Finding {
-        figures: vec![Figure::of(&points, "nc-fair", "The tunnel and one plain CUBIC flow at one bottleneck", "10 Mbit/s without loss, a queue of one round trip, CUBIC in the tunnel too").over(Axis::log("Round trip", "ms").with_ticks(DELAYS.map(|it| f64::from(2 * it)))).up(Axis::linear("Goodput", MBIT)).above(below)],
+        figures: vec![
+            Figure::of(
+                &points,
+                "nc-fair",
+                "The tunnel and one plain CUBIC flow at one bottleneck",
+                "10 Mbit/s without loss, a queue of one round trip, CUBIC in the tunnel too",
+            )
+            .over(Axis::log("Round trip", "ms").with_ticks(DELAYS.map(|it| f64::from(2 * it))))
+            .up(Axis::linear("Goodput", MBIT))
+            .above(below),
+        ],
         tables: vec![table],
         points,
         assumptions: vec![

@@ -115,8 +115,8 @@ fn measure(mut built: Built<'_>) -> Outcome {
     let [packets, data, all] = [0, 1, 2].map(|it| (after[it] - before[it]) as f64);
     let each = |datagrams: f64| Observation::Exact(datagrams / packets.max(1.0));
     vec![
-        (PACKETS, Observation::Exact(packets)),
-        (IN_TIME, Observation::Exact(in_time as f64)),
+        exact(PACKETS, packets),
+        exact(IN_TIME, in_time as f64),
         (WITH_DATA, each(data)),
         (DATAGRAMS, each(all)),
     ]

@@ -105,8 +105,8 @@ fn outcome(looks: &[Look]) -> Outcome {
             windows += look.window as f64;
         }
         let count = f64::from(count.max(1));
-        outcome.push((loss, Observation::Exact(losses / count)));
-        outcome.push((window, Observation::Exact(windows / count)));
+        outcome.push(exact(loss, losses / count));
+        outcome.push(exact(window, windows / count));
     }
     outcome
 }

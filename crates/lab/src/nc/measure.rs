@@ -181,7 +181,7 @@ impl Measured {
             ]
         });
         outcome.extend(optional.into_iter().filter_map(|(metric, value)| Some((metric, value?))));
-        let exact = outcome.into_iter().map(|(metric, value)| (metric, Observation::Exact(value)));
+        let exact = outcome.into_iter().map(|(metric, value)| exact(metric, value));
         exact.chain(delays).chain(late.into_iter().flatten()).collect()
     }
 

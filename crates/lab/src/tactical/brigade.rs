@@ -195,13 +195,13 @@ impl Trial {
         let seed = built.plan().seed;
         let mut outcome = measure(built);
         if self.beside == Some(self.tcp) {
-            outcome.push((BESIDE, Observation::Exact(1.0)));
+            outcome.push(exact(BESIDE, 1.0));
         } else if let Some(tcp) = self.beside {
             let plan = Self { tcp, beside: None, ..self }.plan(seed);
             let beside = measure(plan.build(seed).expect("it has the same links"));
             let m = |outcome: &Outcome| value(outcome, M);
             let by = m(&outcome) / m(&beside).max(f64::MIN_POSITIVE);
-            outcome.push((BESIDE, Observation::Exact(by)));
+            outcome.push(exact(BESIDE, by));
         }
         outcome
     }
@@ -298,7 +298,6 @@ fn measure(mut built: Built<'_>) -> Outcome {
     let took = |delay: Option<f64>| delay.map_or(never, Observation::Exact);
     let m = bgp.delay_s.filter(|delay| *delay > 0.0);
     let m = m.map_or(0.0, |delay| share / (delay * rate / 1e6));
-    let exact = |metric, value| (metric, Observation::Exact(value));
     let mut outcome = vec![
         exact(M, m),
         exact(COMPLETION, 100.0 * share),

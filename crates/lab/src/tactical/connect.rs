@@ -99,9 +99,9 @@ fn measure(mut built: Built<'_>) -> Outcome {
     // Both ends count a session.
     let heard = bgp.established as f64 / 2.0;
     vec![
-        (HEARD, Observation::Exact(heard)),
-        (COMPLETION, Observation::Exact(100.0 * bgp.completion.unwrap_or_default())),
-        (REFUSED, Observation::Exact(bgp.no_passive_open as f64)),
+        exact(HEARD, heard),
+        exact(COMPLETION, 100.0 * bgp.completion.unwrap_or_default()),
+        exact(REFUSED, bgp.no_passive_open as f64),
     ]
 }
 
@@ -110,11 +110,11 @@ fn judge(runs: &Runs<Calls>) -> Finding {
     let mut checks = Vec::new();
     for callers in CALLERS {
         let all = at(callers, PassiveOpens::OnDemand, HEARD);
-        let what = format!("on demand {} of {callers} are heard", mean(&all));
+        let what = format!("on demand {all} of {callers} are heard");
         checks.push(Check::new(what, all.at_least(callers as f64)));
         if callers > 1 {
             let heard = at(callers, PassiveOpens::Fixed(1), HEARD);
-            let what = format!("with a single one {} of {callers} are heard", mean(&heard));
+            let what = format!("with a single one {heard} of {callers} are heard");
             checks.push(Check::new(what, heard.within([1.0, 1.0])));
         }
     }

@@ -67,13 +67,10 @@ impl Sweep {
             value(&trial.measure(plan.build(seed).expect("all have needlines")), M)
         });
         let all = m.iter().sum::<f64>() / m.len() as f64;
-        let best = INITIAL
-            .into_iter()
-            .zip(m)
-            .fold((f64::NAN, f64::NEG_INFINITY), |best, it| if it.1 > best.1 { it } else { best });
+        let (best, _) = best(INITIAL.into_iter().zip(m));
         let shares = SHARES.into_iter().zip(m).map(|(name, m)| (name, m / all));
-        let outcome = shares.chain([(LARGEST, best.0)]);
-        outcome.map(|(metric, value)| (metric, Observation::Exact(value))).collect()
+        let outcome = shares.chain([(LARGEST, best)]);
+        outcome.map(|(metric, value)| exact(metric, value)).collect()
     }
 }
 
@@ -92,10 +89,7 @@ fn vertex(x: &[f64], y: &[f64]) -> f64 {
         products / basis.iter().map(|it| it * it).sum::<f64>()
     };
     let (slope, bend) = (fit(&first), fit(&second));
-    let (least, most) = (
-        x.iter().copied().fold(f64::INFINITY, f64::min),
-        x.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-    );
+    let [least, most] = extremes(x.iter().copied());
     let at = if bend < 0.0 {
         middle + (skew - slope / bend) / 2.0
     } else if slope > 0.0 {

@@ -151,15 +151,6 @@ impl Drawn for Trial {
     }
 }
 
-/// The largest over the smallest of some means, each of which was measured beside the same run.
-fn spread(means: &[Estimate]) -> Estimate {
-    let by = |a: &&Estimate, b: &&Estimate| a.mean.total_cmp(&b.mean);
-    match (means.iter().max_by(by), means.iter().min_by(by)) {
-        (Some(most), Some(least)) => most.over(least),
-        _ => Estimate::UNKNOWN,
-    }
-}
-
 fn besides(runs: &Runs<Trial>, trials: &[Trial]) -> Vec<Estimate> {
     trials.iter().map(|trial| runs.at(trial, BESIDE)).collect()
 }
@@ -175,12 +166,12 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             Parameter::Initial => spread.within(ABOUT_FOUR),
             _ => spread.at_most(ABOUT_ONE),
         };
-        checks.push(Check::new(format!("{title}: largest by smallest {}", mean(&spread)), answer));
+        checks.push(Check::new(format!("{title}: largest by smallest {spread}"), answer));
         let best = all.iter().map(|it| it.mean).fold(f64::NAN, f64::max);
         let kept = Estimate::exact(1.0 / best);
         let what = format!("{title}: what is kept has {} of the best", number(kept.mean));
         checks.push(Check::new(what, kept.at_least(AS_GOOD)));
-        told.push(format!("{title} {}", mean(&spread)));
+        told.push(format!("{title} {spread}"));
         let of = |value: &f64| {
             let y = (runs.at(&parameter.trial(*value), M), M_UNIT);
             let line = Line::new(title, title, Ink::Paper);
@@ -252,16 +243,13 @@ fn figure(runs: &Runs<Trial>) -> Figure {
 
 fn judge_optimum(runs: &Runs<Trial>) -> Finding {
     let at = |value| runs.at(&Parameter::Initial.trial(value), BESIDE);
-    let best = INITIAL.map(|value| (value, at(value).mean));
-    let best = best
-        .into_iter()
-        .fold((f64::NAN, f64::NEG_INFINITY), |best, it| if it.1 > best.1 { it } else { best });
+    let best = best(INITIAL.map(|value| (value, at(value).mean)));
     let by_best = at(OPTIMUM).over(&at(best.0));
     let near = INITIAL.into_iter().filter(|value| at(*value).mean >= AS_GOOD * best.1);
     let near: Vec<f64> = near.collect();
     let checks = [
         Check::new(
-            format!("35 s has {} of the best m, that at {} s", mean(&by_best), best.0),
+            format!("35 s has {by_best} of the best m, that at {} s", best.0),
             by_best.at_least(AS_GOOD),
         ),
         Check::new(

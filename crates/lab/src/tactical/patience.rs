@@ -75,23 +75,17 @@ fn judge(runs: &Runs<Trial>) -> Finding {
     for pair in &PAIRS[1..] {
         for failure in FAILURES {
             let by = at(*pair, failure, BESIDE);
-            let what = format!(
-                "{} at {}: m {} by that of the first",
-                title(*pair),
-                percent(failure),
-                mean(&by)
-            );
+            let what =
+                format!("{} at {}: m {by} by that of the first", title(*pair), percent(failure));
             if failure < FEW {
                 checks.push(Check::new(what, by.within(HARDLY)));
             } else if failure >= MANY {
-                checks.push(Check::new(what, by.below(&crate::stats::Estimate::exact(1.0))));
+                checks.push(Check::new(what, by.below(&Estimate::exact(1.0))));
                 let [first, other] = [PAIRS[0], *pair].map(|pair| at(pair, failure, DELAY));
                 let what = format!(
-                    "{} at {}: delay {} s, of the first {} s",
+                    "{} at {}: delay {other} s, of the first {first} s",
                     title(*pair),
-                    percent(failure),
-                    mean(&other),
-                    mean(&first)
+                    percent(failure)
                 );
                 checks.push(Check::new(what, first.below(&other)));
             }
@@ -137,15 +131,12 @@ fn judge(runs: &Runs<Trial>) -> Finding {
 }
 
 fn points(runs: &Runs<Trial>, metric: Metric, unit: &'static str) -> Vec<Point> {
-    let of = |pair| {
-        FAILURES.map(|failure| {
-            let y = (runs.at(&trial(pair, failure, Assumed::Usual), metric), unit);
-            let line = line(pair);
-            let series = format!("{metric}, {}", line.series);
-            Point::new(Line { series, ..line }, (100.0 * failure, "%"), y)
-        })
+    let named = |pair| {
+        let line = line(pair);
+        Line { series: format!("{metric}, {}", line.series), ..line }
     };
-    PAIRS.into_iter().flat_map(of).collect()
+    let usual = |pair, failure| trial(pair, failure, Assumed::Usual);
+    Sweep::new(runs, (PAIRS, named), (FAILURES, |it| 100.0 * it, "%"), usual).points(metric, unit)
 }
 
 fn figure(points: &[Point], name: &str, what: &str, y: Axis) -> Figure {

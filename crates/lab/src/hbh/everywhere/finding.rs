@@ -4,6 +4,7 @@ use super::super::{Carrier, SECONDS};
 use super::Try;
 use super::matrix;
 use super::row::{CLEAN_DELAY, CLEAN_PACKETS, Goal, LOSSY_DELAY, RESUME_GOAL, Ratio, Row};
+use crate::everywhere;
 use crate::prelude::*;
 
 /// Places that the sentences name; the tables have all.
@@ -27,11 +28,11 @@ const HEAD: [&str; 10] = [
 
 pub(super) fn judge(runs: &Runs<Try>) -> Finding {
     let places = matrix::scenarios().into_iter().enumerate();
-    let mut rows: Vec<Row> =
+    let rows: Vec<Row> =
         places.map(|(number, scenario)| Row::new(runs, number, scenario)).collect();
     let points = points(&rows);
-    let figures = vec![delay_figure(&rows), packets_figure(&rows)];
-    rows.sort_by(|a, b| ratio_of(b).total_cmp(&ratio_of(a)));
+    let figures = figures(&rows);
+    let rows = everywhere::worst_first(rows, ratio_of);
     let short: Vec<&Row> = rows.iter().filter(|row| row.holds() == Answer::No).collect();
     let open: Vec<&Row> = rows.iter().filter(|row| row.holds() == Answer::Undecided).collect();
     Finding {
@@ -157,67 +158,48 @@ fn resumes(rows: &[Row]) -> Table {
     )
 }
 
-/// The ratios of some places from the least to the greatest, over the share of places below.
-fn sorted(
+/// A ratio of each carrier over the share of places that do better, without loss and with.
+fn figure(
     rows: &[Row],
-    name: &str,
-    ink: Ink,
-    kind: fn(&Row) -> bool,
-    ratio: impl Fn(&Row) -> Ratio,
-) -> Series {
-    let mut ratios: Vec<f64> =
-        rows.iter().filter(|row| kind(row)).map(|row| ratio(row).value.mean).collect();
-    ratios.sort_by(f64::total_cmp);
-    let share = |index: usize| (index as f64 + 0.5) / ratios.len() as f64 * 100.0;
-    let drawn = |(index, y): (usize, &f64)| Mark::exact(share(index), y.max(LEAST_DRAWN));
-    Series::new(name, ink, ratios.iter().enumerate().map(drawn))
-}
-
-fn level(name: String, ink: Ink, y: f64) -> Series {
-    Series::new(name, ink, [0.0, 100.0].map(|x| Mark::exact(x, y)))
-}
-
-fn delay_figure(rows: &[Row]) -> Figure {
-    let series = |name, ink, kind, carrier: Carrier| {
-        sorted(rows, name, ink, kind, move |row: &Row| row.delay(carrier))
+    suffix: &str,
+    [title, subtitle, y]: [&str; 3],
+    goal: f64,
+    ratio: fn(&Row, Carrier) -> Ratio,
+) -> Figure {
+    let series = |name, ink, is_clean, carrier| {
+        let of = rows.iter().filter(|row| row.is_clean() == is_clean);
+        let ratios = of.map(|row| ratio(row, carrier).value.mean);
+        everywhere::curve(name, ink, ratios, [LEAST_DRAWN, f64::INFINITY])
     };
-    let is_lossy = |row: &Row| !row.is_clean();
-    Figure::new(
-        "hbh-everywhere",
+    let subtitle = format!("{subtitle} in {} places", rows.len());
+    Figure::new(format!("hbh-everywhere{suffix}"), title, subtitle)
+        .over(everywhere::places())
+        .up(Axis::log(y, ""))
+        .with(vec![
+            everywhere::level("as plain TCP", Ink::Limit, 1.0),
+            everywhere::level(format!("goal without loss: {goal}"), Ink::Goal, goal),
+            series("paper, no loss", Ink::Trace(1), true, Carrier::Paper),
+            series("paper, loss", Ink::Trace(2), false, Carrier::Paper),
+            series("default, no loss", Ink::Trace(0), true, Carrier::Default),
+            series("default, loss", Ink::Trace(4), false, Carrier::Default),
+        ])
+        .noting(
+            "Loss includes outages. Each curve has its own places; below 0.1 all is drawn at 0.1.",
+        )
+}
+
+fn figures(rows: &[Row]) -> Vec<Figure> {
+    let delay = [
         "HBH where there is nothing to gain, and elsewhere",
-        format!("Delay over that of plain TCP in {} places, sorted", rows.len()),
-    )
-    .over(Axis::linear("Share of places that do better", "%"))
-    .up(Axis::log("Times the delay of plain TCP", ""))
-    .with(vec![
-        level("as plain TCP".to_owned(), Ink::Limit, 1.0),
-        level(format!("goal without loss: {CLEAN_DELAY}"), Ink::Goal, CLEAN_DELAY),
-        series("paper, no loss", Ink::Trace(1), Row::is_clean, Carrier::Paper),
-        series("paper, loss", Ink::Trace(2), is_lossy, Carrier::Paper),
-        series("default, no loss", Ink::Trace(0), Row::is_clean, Carrier::Default),
-        series("default, loss", Ink::Trace(4), is_lossy, Carrier::Default),
-    ])
-    .noting("Loss includes outages. Each curve has its own places; below 0.1 all is drawn at 0.1.")
-}
-
-fn packets_figure(rows: &[Row]) -> Figure {
-    let series = |name, ink, kind, carrier: Carrier| {
-        sorted(rows, name, ink, kind, move |row: &Row| row.packets(carrier))
-    };
-    let is_lossy = |row: &Row| !row.is_clean();
-    Figure {
-        name: "hbh-everywhere-packets".to_owned(),
-        title: "What HBH costs where there is nothing to gain, and elsewhere".to_owned(),
-        subtitle: format!("Packets on all links over those of plain TCP in {} places", rows.len()),
-        y: Axis::log("Times the packets of plain TCP", ""),
-        series: vec![
-            level("as plain TCP".to_owned(), Ink::Limit, 1.0),
-            level(format!("goal without loss: {CLEAN_PACKETS}"), Ink::Goal, CLEAN_PACKETS),
-            series("paper, no loss", Ink::Trace(1), Row::is_clean, Carrier::Paper),
-            series("paper, loss", Ink::Trace(2), is_lossy, Carrier::Paper),
-            series("default, no loss", Ink::Trace(0), Row::is_clean, Carrier::Default),
-            series("default, loss", Ink::Trace(4), is_lossy, Carrier::Default),
-        ],
-        ..delay_figure(rows)
-    }
+        "Delay over that of plain TCP",
+        "Times the delay of plain TCP",
+    ];
+    let packets = [
+        "What HBH costs where there is nothing to gain, and elsewhere",
+        "Packets on all links over those of plain TCP",
+        "Times the packets of plain TCP",
+    ];
+    let mut delay = figure(rows, "", delay, CLEAN_DELAY, Row::delay);
+    delay.subtitle.push_str(", sorted");
+    vec![delay, figure(rows, "-packets", packets, CLEAN_PACKETS, Row::packets)]
 }

@@ -8,6 +8,7 @@
 //! ```
 
 use super::scenario::{Host, Jitter, LINKS, Outage, Place, Scenario};
+use crate::everywhere;
 
 const HOPS: [usize; 4] = [1, 2, 4, 6];
 const SIZES: [u32; 3] = [10_000, 100_000, 1_000_000];
@@ -42,14 +43,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     all.extend(streams());
     all.extend(jitters());
     all.extend(outages());
-
-    let mut places: Vec<Scenario> = Vec::new();
-    for scenario in all {
-        if !places.contains(&scenario) {
-            places.push(scenario);
-        }
-    }
-    places
+    everywhere::distinct(all)
 }
 
 /// Hops and links, hosts, a little loss.

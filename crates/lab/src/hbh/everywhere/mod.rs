@@ -13,6 +13,7 @@ mod scenario;
 mod tests;
 
 use super::Carrier;
+use crate::everywhere;
 use crate::prelude::*;
 use scenario::Scenario;
 
@@ -25,30 +26,9 @@ pub(super) fn claim() -> Claim {
                TCP, costs few packets where nothing is lost, and goes on within a second of an \
                outage's end",
         source: "ours; docs/results/limits.md",
-        experiment: || Experiment::new(tries(&matrix::scenarios()), finding::judge),
+        experiment: || Experiment::new(everywhere::tries(&matrix::scenarios()), finding::judge),
     }
 }
 
 /// A place of the matrix under a carrier.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Try {
-    scenario: Scenario,
-    carrier: Carrier,
-}
-
-fn tries(scenarios: &[Scenario]) -> Vec<Try> {
-    let carriers =
-        |scenario: &Scenario| Carrier::ALL.map(|carrier| Try { scenario: *scenario, carrier });
-    scenarios.iter().flat_map(carriers).collect()
-}
-
-impl Place for Try {
-    /// The carriers of a scenario have the same seeds.
-    fn cell(&self) -> Cell {
-        let Self { scenario, carrier } = *self;
-        let name = format!("{scenario}, {}", carrier.series());
-        Cell::of(name, move |seed| scenario.plan(carrier, seed), run::measure)
-            .with_draws_of(&scenario.name())
-            .at_most(scenario.most_runs())
-    }
-}
+type Try = everywhere::Try<Scenario, Carrier>;

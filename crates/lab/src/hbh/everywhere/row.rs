@@ -59,7 +59,7 @@ impl Goal {
 impl Row {
     pub(super) fn new(runs: &Runs<Try>, number: usize, scenario: Scenario) -> Self {
         let of = |metric: Metric| {
-            Carrier::ALL.map(|carrier| runs.at(&Try { scenario, carrier }, metric))
+            Carrier::ALL.map(|carrier| runs.at(&Try { scenario, way: carrier }, metric))
         };
         Self {
             number,

@@ -11,6 +11,7 @@ use sim::{AppId, InterfaceConfig, LinkConfig, World};
 
 use super::super::Carrier;
 use super::scenario::{Host, Jitter, Outage, Scenario};
+use crate::everywhere;
 use crate::prelude::*;
 use crate::scenario::{Built, Flow, Plan, Stream, Transfer};
 use crate::tcp::{as_linux, as_ns3};
@@ -39,10 +40,22 @@ const STREAM_SPAN: u32 = 3;
 const TIMESTAMPS: u16 = 12;
 const PORT: u16 = 9;
 
-impl Scenario {
+impl everywhere::Scenario for Scenario {
+    type Way = Carrier;
+
+    const WAYS: &'static [Carrier] = &Carrier::ALL;
+
+    fn called(carrier: Carrier) -> &'static str {
+        carrier.series()
+    }
+
+    fn most_runs(&self) -> u32 {
+        Self::most_runs(self)
+    }
+
     /// It with a carrier. What else chance decides is drawn here: when the middle is down, and when
     /// flows begin.
-    pub(super) fn plan(&self, carrier: Carrier, seed: u64) -> Plan {
+    fn plan(&self, carrier: Carrier, seed: u64) -> Plan {
         let mut rng = Rng::stream(seed, "scenario");
         let down = self.outage.map(|outage| self.span_of(outage, &mut rng));
         let mut plan = Plan::new(seed, TIME_LIMIT);
@@ -66,6 +79,12 @@ impl Scenario {
         plan
     }
 
+    fn measure(&self, built: Built<'_>) -> Outcome {
+        measure(built)
+    }
+}
+
+impl Scenario {
     /// When the middle is down: somewhere in what the transfer takes at least, so it is not over.
     fn span_of(&self, outage: Outage, rng: &mut Rng) -> Range<Time> {
         let least = self.least_delay();
@@ -130,7 +149,7 @@ impl Scenario {
 }
 
 /// One run.
-pub(super) fn measure(mut built: Built<'_>) -> Outcome {
+fn measure(mut built: Built<'_>) -> Outcome {
     let limit = built.end();
     let middle = &built.plan().links[built.links.len() / 2].config;
     let back = middle.there.outages.spans().first().map(|down| down.end);

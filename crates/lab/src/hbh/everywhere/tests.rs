@@ -28,9 +28,9 @@ fn made_up(
     plain: Observation,
     ours: impl Fn(&Scenario) -> Ours,
 ) -> Runs<Try> {
-    Runs::observed(tries(scenarios), 3, |it, run| {
+    Runs::observed(everywhere::tries(scenarios), 3, |it, run| {
         let ours = ours(&it.scenario);
-        let (delay, packets, resume) = match it.carrier {
+        let (delay, packets, resume) = match it.way {
             Carrier::Default => (Exact(ours.delays[run as usize]), ours.packets, ours.resume),
             Carrier::Paper | Carrier::Tcp => (plain, 100.0, 2.0),
         };
@@ -123,7 +123,7 @@ fn plain_tcp_that_does_not_end_is_slower_than_what_ends_before() {
 fn what_does_not_end_is_a_miss_whatever_plain_tcp_does() {
     let scenario = clean().losing(0.2);
     let unended = |_: &Try, _| vec![(DELAY, AtLeast(10.0)), (PACKETS, AtLeast(100.0))];
-    let runs = Runs::observed(tries(&[scenario]), 3, unended);
+    let runs = Runs::observed(everywhere::tries(&[scenario]), 3, unended);
 
     assert_eq!(Row::new(&runs, 0, scenario).misses(), [Goal::Delay]);
 }
@@ -160,13 +160,13 @@ fn value(outcome: &Outcome, metric: crate::claim::Metric) -> Option<f64> {
 }
 
 fn run(scenario: Scenario, carrier: Carrier, seed: u64) -> Outcome {
-    Try { scenario, carrier }.cell().with_seed(seed)
+    Try { scenario, way: carrier }.cell().with_seed(seed)
 }
 
 #[test]
 fn carriers_of_a_place_meet_the_same_chance() {
     let lossy = clean().losing(0.1);
-    let numbered = |carrier| Try { scenario: lossy, carrier }.cell().run(0, 3);
+    let numbered = |carrier| Try { scenario: lossy, way: carrier }.cell().run(0, 3);
 
     assert_eq!(numbered(Carrier::Tcp), numbered(Carrier::Tcp));
     assert_eq!(
@@ -229,7 +229,7 @@ fn a_flow_that_had_ended_before_an_outage_is_not_waited_for() {
     let scenario = Scenario { flows: 3, outage, ..Scenario::new(2, LINKS[2], Host::Current) };
 
     for run in 0..20 {
-        let outcome = Try { scenario, carrier: Carrier::Tcp }.cell().run(0, run);
+        let outcome = Try { scenario, way: Carrier::Tcp }.cell().run(0, run);
 
         // A connection that is over is forgotten a minute later: its next octet never comes.
         assert!(value(&outcome, RESUME).unwrap() < 30.0, "{run}: {outcome:?}");

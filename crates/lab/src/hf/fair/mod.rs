@@ -6,10 +6,10 @@ mod tests;
 
 use std::time::Duration;
 
-use hf::modem::Waveform;
 use scene::Scene;
 use sim::hf::Channel;
 
+use super::radio;
 use super::shared::{JAIN_GOAL, jain};
 use super::{BIT_S, GROUP, air_assumptions, scientific};
 use crate::prelude::*;
@@ -101,7 +101,7 @@ impl Fair {
     fn outcome(self, seed: u64) -> Outcome {
         let Self(case, speed, ber) = self;
         let scene = Scene {
-            waveform: waveform(speed),
+            waveform: radio::waveform(speed),
             channel: if ber > 0.0 { Channel::Ber(ber) } else { Channel::Clear },
             stations: case.stations(),
             transfers: case.transfers(),
@@ -113,10 +113,10 @@ impl Fair {
         let sum: f64 = shares.iter().sum();
         let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
         vec![
-            (JAIN, Observation::Exact(jain(&shares))),
+            exact(JAIN, jain(&shares)),
             // Of what would be equal.
-            (LEAST, Observation::Exact(least * shares.len() as f64 / sum)),
-            (SHARE, Observation::Exact(sum)),
+            exact(LEAST, least * shares.len() as f64 / sum),
+            exact(SHARE, sum),
         ]
     }
 }
@@ -129,10 +129,6 @@ fn by_station(scene: &Scene, octets: &[u64]) -> Vec<u64> {
     };
     let all = (0..scene.stations).map(of);
     all.filter(|own| !own.is_empty()).map(|own| own.iter().sum()).collect()
-}
-
-fn waveform(speed: u32) -> Waveform {
-    speed.to_string().parse().expect("the speeds are those of waveforms")
 }
 
 fn places() -> Vec<Fair> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CASES, Case, Fair, JAIN, LEAST, SHARE, by_station, jain, judge, places, waveform};
+use super::{CASES, Case, Fair, JAIN, LEAST, SHARE, by_station, jain, judge, places};
 use super::{Channel, Scene};
 use crate::claim::Verdict::{self, Differs, Reproduced, Undecided};
 use crate::grid::Runs;
@@ -13,7 +13,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 fn every_transfer_goes_on_and_stations_have_equal_shares() {
     for case in [Case::Ring3, Case::Pairs, Case::Uneven] {
         let scene = Scene {
-            waveform: waveform(9_600),
+            waveform: crate::hf::radio::waveform(9_600),
             channel: Channel::Clear,
             stations: case.stations(),
             transfers: case.transfers(),
@@ -30,7 +30,7 @@ fn every_transfer_goes_on_and_stations_have_equal_shares() {
 #[test]
 fn shares_are_those_of_stations_that_send() {
     let scene = |transfers| Scene {
-        waveform: waveform(9_600),
+        waveform: crate::hf::radio::waveform(9_600),
         channel: Channel::Clear,
         stations: 4,
         transfers,

@@ -63,12 +63,12 @@ impl Place for Scene {
 fn outcome(scene: Scene, seed: u64) -> Outcome {
     let taken = scene.run(seed);
     // A message that never arrived counts as if it took a day.
-    let seconds = taken.seconds.map_or(Observation::AtLeast(86_400.0), Observation::Exact);
+    let seconds = Observation::or_later(taken.seconds, 86_400.0);
     let octets = match taken.seconds {
         Some(_) => Observation::Exact(taken.octets),
         None => Observation::AtLeast(taken.octets),
     };
-    vec![(OCTETS, octets), (TIME, seconds), (ANSWERS, Observation::Exact(taken.answers))]
+    vec![(OCTETS, octets), (TIME, seconds), exact(ANSWERS, taken.answers)]
 }
 
 /// The name of a load in tables.

@@ -131,7 +131,7 @@ impl Scene {
         world.auto_routes();
         let [from, to] =
             [a, b].map(|host| world.address(host).expect("a host on a LAN has an address"));
-        let waveform = self.speed.to_string().parse().expect("the speeds are those of waveforms");
+        let waveform = radio::waveform(self.speed);
         let stations =
             [(near, from), (far, to)].into_iter().zip(1..).map(|((host, behind), at)| {
                 let node = radio::station(at, waveform, radio::FASTEST);

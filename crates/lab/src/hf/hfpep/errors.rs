@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
-use super::{MODE, assumptions, over_pep};
-use crate::hf::compare::{self, Compared, Radio};
+use super::{MODE, assumptions};
+use crate::hf::compare::{self, Compared};
 use crate::hf::link::Link;
-use crate::hf::transfer::{TOTAL, UTILISATION, errored, limit, seconds, share};
+use crate::hf::transfer::{
+    BER, TOTAL, UTILISATION, errored, limit, over_errors, over_pep, seconds, share,
+};
 use crate::hf::{GROUP, key_ups, published, radio, scientific};
 use crate::prelude::*;
 
 const OCTETS: u64 = 100_000;
 /// The white paper's table: the bit error rate, and the utilisation of TCP.
 const PUBLISHED: [(f64, f64); 4] = [(0.0, 0.772), (1e-6, 0.771), (1e-5, 0.761), (1e-4, 0.406)];
-/// The place of a link without errors on a logarithmic axis.
-const NO_ERRORS: f64 = 1e-7;
-const BER: &str = "bit error rate";
 
 pub(super) fn claim() -> Claim {
     Claim {
@@ -28,7 +27,7 @@ pub(super) fn claim() -> Claim {
 }
 
 fn link(ber: f64, key_up: Duration) -> Link {
-    over_pep(errored(ber, MODE, OCTETS, key_up))
+    over_pep(errored(ber, MODE, OCTETS, key_up), false)
 }
 
 fn links() -> Vec<Link> {
@@ -37,12 +36,11 @@ fn links() -> Vec<Link> {
 }
 
 fn judge(runs: &Runs<Link>) -> Finding {
-    let radios = key_ups::key_ups().map(|key_up| {
-        let figures = PUBLISHED.map(|(ber, theirs)| {
+    let radios = compare::radios(|key_up| {
+        PUBLISHED.map(|(ber, theirs)| {
             let ours = runs.at(&link(ber, key_up), UTILISATION);
             Compared::share(&format!("at {}", scientific(ber)), &ours, theirs)
-        });
-        Radio { key_up, figures: figures.into() }
+        })
     });
     let mut points = Vec::new();
     for (ber, theirs) in PUBLISHED {
@@ -59,8 +57,7 @@ fn judge(runs: &Runs<Link>) -> Finding {
     let measured =
         format!("With a key-up of {}: {}.", compare::seconds(radio::FASTEST), told.join(", "));
     let rows = PUBLISHED.into_iter().map(|(ber, theirs)| {
-        let measured =
-            key_ups::key_ups().map(|key_up| share(&runs.at(&link(ber, key_up), UTILISATION)));
+        let measured = move |key_up| share(&runs.at(&link(ber, key_up), UTILISATION));
         let total = seconds(&runs.at(&link(ber, radio::FASTEST), TOTAL));
         (vec![scientific(ber), total], theirs.to_string(), measured)
     });
@@ -68,24 +65,17 @@ fn judge(runs: &Runs<Link>) -> Finding {
     Finding {
         verdict: compare::verdict(&radios),
         reason: compare::reason(&radios),
-        figures: vec![figure(&points)],
+        figures: vec![over_errors(
+            &points,
+            "hf-ber",
+            "TCP over HF-PEP with bit errors",
+            "100 kB at 9600 bit/s",
+        )],
         tables: vec![compare::table("HF-PEP with bit errors: utilisation", &lead, rows)],
         points,
         assumptions: assumptions(),
         ..runs.finding(&[], measured)
     }
-}
-
-fn figure(points: &[Point]) -> Figure {
-    let drawn = points.iter().map(|it| Point { x: it.x.max(NO_ERRORS), ..it.clone() });
-    Figure::of(
-        &drawn.collect::<Vec<_>>(),
-        "hf-ber",
-        "TCP over HF-PEP with bit errors",
-        "100 kB at 9600 bit/s",
-    )
-    .over(Axis::log("Bit error rate after decoding", ""))
-    .up(Axis::linear("Utilisation", ""))
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{MODE, assumptions, over_pep};
+use super::{MODE, assumptions};
 use crate::hf::bulk::Bulk;
 use crate::hf::link::{Carrier, Link};
-use crate::hf::transfer::{BUFFER, CONFIRMED, Row, seconds};
+use crate::hf::transfer::{BUFFER, CONFIRMED, Row, over_pep, seconds};
 use crate::hf::{BIT_S, GROUP, radio};
 use crate::prelude::*;
 
@@ -24,7 +24,7 @@ pub(super) fn claim() -> Claim {
 }
 
 fn waiting(speed: u32) -> Link {
-    over_pep(Row { speed, kilobytes: 1, published: None }.link(MODE, radio::FASTEST, BUFFER))
+    over_pep(Row { speed, kilobytes: 1, published: None }.link(MODE, radio::FASTEST, BUFFER), false)
 }
 
 fn at_once(speed: u32) -> Link {

@@ -39,10 +39,10 @@ impl Comparison {
             _ => it.of(metric).to_string(),
         };
         let rows = self.rows.iter().map(|&row| {
-            let measured = key_ups::key_ups().map(|key_up| {
+            let measured = move |key_up| {
                 let estimate = runs.at(&self.link(row, key_up), metric);
                 if metric == UTILISATION { share(&estimate) } else { seconds(&estimate) }
-            });
+            };
             (place(row), row.published.map_or("failed".to_owned(), published), measured)
         });
         compare::table(title, &PLACE, rows)

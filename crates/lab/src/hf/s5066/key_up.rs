@@ -13,8 +13,7 @@ pub(super) fn table(
     published: [f64; ERRORS.len()],
 ) -> Table {
     let rows = ERRORS.iter().zip(published).map(|(&(ber, _), published)| {
-        let measured =
-            key_ups::key_ups().map(|key_up| share(&runs.at(&keyed(ber, key_up), metric)));
+        let measured = move |key_up| share(&runs.at(&keyed(ber, key_up), metric));
         (vec![scientific(ber)], format!("{published:.3}"), measured)
     });
     compare::table(title, &["bit error rate"], rows)

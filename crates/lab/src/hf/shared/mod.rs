@@ -6,12 +6,12 @@ mod tests;
 
 use std::time::Duration;
 
-use hf::modem::Waveform;
 use hf::s5066::cas::Access;
 use hf::s5066::node::Config;
 use scene::{Kind, Load, Scene, Served};
 use sim::hf::Channel;
 
+use super::radio;
 use super::{BIT_S, GROUP, UTILISATION, air_assumptions, station};
 use crate::prelude::*;
 
@@ -106,10 +106,6 @@ impl Case {
     }
 }
 
-fn waveform(speed: u32) -> Waveform {
-    speed.to_string().parse().expect("the speeds are those of waveforms")
-}
-
 /// A case at a speed among some stations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Shared(Case, u32, usize);
@@ -126,7 +122,7 @@ impl Place for Shared {
 fn outcome(case: Case, speed: u32, stations: usize, seed: u64) -> Outcome {
     let loads = case.loads(stations);
     let scene = Scene {
-        waveform: waveform(speed),
+        waveform: radio::waveform(speed),
         channel: Channel::Clear,
         stations,
         loads: loads.clone(),
@@ -144,8 +140,8 @@ fn outcome(case: Case, speed: u32, stations: usize, seed: u64) -> Outcome {
         shares.collect::<Vec<f64>>()
     };
     let mut outcome = vec![
-        (SHARE, Observation::Exact(share(skipped, time).iter().sum())),
-        (JAIN, Observation::Exact(jain(&share(skipped, skipped + SHARED)))),
+        exact(SHARE, share(skipped, time).iter().sum()),
+        exact(JAIN, jain(&share(skipped, skipped + SHARED))),
     ];
     if matches!(loads[0].kind, Kind::Messages { .. }) {
         let skipped = if case == Case::UrgentOther { served[0].unannounced() } else { 0 };
@@ -209,7 +205,7 @@ pub(super) fn access(position: u8, stations: u8) -> Access {
 /// The configuration of a station, which computes bounds.
 fn config(speed: u32, stations: usize) -> Config {
     let stations = u8::try_from(stations).expect("few stations");
-    Config { access: access(0, stations), ..station(1, waveform(speed)) }
+    Config { access: access(0, stations), ..station(1, radio::waveform(speed)) }
 }
 
 fn judge(runs: &Runs<Shared>) -> Finding {

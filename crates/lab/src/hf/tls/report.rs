@@ -44,14 +44,6 @@ fn more(estimate: &Estimate, by: f64) -> Estimate {
     Estimate { mean: estimate.mean + by, ..*estimate }
 }
 
-fn times(estimate: &Estimate, factor: f64) -> Estimate {
-    Estimate {
-        mean: estimate.mean * factor,
-        ci95: estimate.ci95.map(|it| it * factor),
-        ..*estimate
-    }
-}
-
 /// Each version, at each speed.
 fn everywhere() -> impl Iterator<Item = (u32, Version)> {
     SPEEDS.into_iter().flat_map(|speed| [Version::Tls13, Version::Tls12].map(|it| (speed, it)))
@@ -73,8 +65,7 @@ fn five_kilobytes(runs: &Runs<Fetch>) -> Check {
         more(&at(runs, speed, Way::EndToEnd(version), false, OCTETS), -plain.mean)
     });
     let added: Vec<Estimate> = added.collect();
-    let [least, most] = [f64::min as fn(f64, f64) -> f64, f64::max]
-        .map(|pick| added.iter().map(|it| it.mean).reduce(pick).unwrap_or_default());
+    let [least, most] = extremes(added.iter().map(|it| it.mean));
     let [from, to] = ABOUT_5_KB;
     Check::new(
         format!("it adds {least:.0} to {most:.0} octets on the air, of {from} to {to}"),
@@ -86,7 +77,7 @@ fn removed(runs: &Runs<Fetch>) -> Check {
     let is_so = SPEEDS.into_iter().flat_map(|speed| {
         [SECONDS, OCTETS].map(|metric| {
             let plain = at(runs, speed, Way::Plain, false, metric);
-            at(runs, speed, Way::Proxies, false, metric).below(&times(&plain, NEARLY))
+            at(runs, speed, Way::Proxies, false, metric).below(&plain.times(NEARLY))
         })
     });
     Check::new("proxies take as long and as many octets as no TLS", Answer::all(is_so))
@@ -99,10 +90,10 @@ fn compressed(runs: &Runs<Fetch>) -> Check {
     };
     let is_so = SPEEDS.into_iter().flat_map(|speed| {
         let (not, is) = gain(speed, Way::Proxies);
-        let with_proxies = is.below(&times(&not, 0.9));
+        let with_proxies = is.below(&not.times(0.9));
         let end_to_end = [Version::Tls13, Version::Tls12].map(|version| {
             let (not, is) = gain(speed, Way::EndToEnd(version));
-            is.below(&times(&not, 0.99)).negated()
+            is.below(&not.times(0.99)).negated()
         });
         end_to_end.into_iter().chain([with_proxies])
     });

@@ -3,6 +3,7 @@
 use super::item::{HEADERS, Item, OCTETS_GOAL, Quantity, SHARE, SPARSE_OCTETS_GOAL};
 use super::matrix;
 use super::{Try, Way};
+use crate::everywhere;
 use crate::prelude::*;
 
 /// Items that the sentences name; the tables have all.
@@ -14,11 +15,11 @@ const DRAWN: [f64; 2] = [0.1, 10.0];
 
 pub(super) fn judge(runs: &Runs<Try>) -> Finding {
     let places = matrix::scenarios().into_iter().enumerate();
-    let mut items: Vec<Item> =
+    let items: Vec<Item> =
         places.flat_map(|(number, scenario)| Item::all(runs, number, scenario)).collect();
     let points = items.iter().flat_map(points).collect();
     let figures = vec![figure(&items)];
-    items.sort_by(|a, b| b.badness().total_cmp(&a.badness()));
+    let items = everywhere::worst_first(items, Item::badness);
     let of = |answer| items.iter().filter(move |item| item.holds() == answer).collect();
     let (short, open): (Vec<&Item>, Vec<&Item>) = (of(Answer::No), of(Answer::Undecided));
     Finding {
@@ -110,15 +111,10 @@ fn table(title: &str, items: &[&Item]) -> Table {
 fn figure(items: &[Item]) -> Figure {
     let sorted = |(index, quantity): (usize, Quantity)| {
         let of = items.iter().filter(|item| item.quantity == quantity);
-        let mut all: Vec<f64> = of.filter_map(|item| Some(item.worst()?.1.value().mean)).collect();
-        all.sort_by(f64::total_cmp);
-        let share = |index: usize| (index as f64 + 0.5) / all.len() as f64 * 100.0;
-        let drawn =
-            |(index, y): (usize, &f64)| Mark::exact(share(index), y.clamp(DRAWN[0], DRAWN[1]));
-        Series::new(quantity.name(), Ink::Trace(index), all.iter().enumerate().map(drawn))
+        let all = of.filter_map(|item| Some(item.worst()?.1.value().mean));
+        everywhere::curve(quantity.name(), Ink::Trace(index), all, DRAWN)
     };
-    let level = [0.0, 100.0].map(|x| Mark::exact(x, 1.0));
-    let mut series = vec![Series::new("as without the tunnel", Ink::Limit, level)];
+    let mut series = vec![everywhere::level("as without the tunnel", Ink::Limit, 1.0)];
     let drawn = [
         Quantity::Goodput,
         Quantity::Share,
@@ -133,7 +129,7 @@ fn figure(items: &[Item]) -> Figure {
         "The tunnel where there is nothing to gain, and elsewhere",
         "Ours beside the better of the plain ways, each quantity sorted over its places",
     )
-    .over(Axis::linear("Share of places that do better", "%"))
+    .over(everywhere::places())
     .up(Axis::log("Times worse", ""))
     .with(series)
     .noting("Below 1 the tunnel is better. What is beyond 0.1 and 10 is drawn there.")

@@ -7,6 +7,7 @@
 //! ```
 
 use super::scenario::{Jitter, Load, Losses, Path, Scenario};
+use crate::everywhere;
 
 const RATES: [u32; 6] = [300, 1_000, 3_000, 10_000, 30_000, 100_000];
 const ROUND_TRIPS: [u32; 5] = [10, 40, 100, 300, 600];
@@ -42,14 +43,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
     all.extend(pages());
     all.extend(voices());
     all.extend(rivals());
-
-    let mut places: Vec<Scenario> = Vec::new();
-    for scenario in all {
-        if !places.contains(&scenario) {
-            places.push(scenario);
-        }
-    }
-    places
+    everywhere::distinct(all)
 }
 
 /// One thing at a time.

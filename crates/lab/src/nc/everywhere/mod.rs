@@ -12,6 +12,7 @@ mod scenario;
 #[cfg(test)]
 mod tests;
 
+use crate::everywhere;
 use crate::prelude::*;
 use scenario::Scenario;
 
@@ -23,7 +24,7 @@ pub(super) fn claim() -> Claim {
         text: "whoever switches the tunnel on never regrets it: nowhere is it slower than plain TCP, \
                are pages or voice later, or does it take more than its share beside others",
         source: "ours; docs/results/limits.md",
-        experiment: || Experiment::new(tries(&matrix::scenarios()), finding::judge),
+        experiment: || Experiment::new(everywhere::tries(&matrix::scenarios()), finding::judge),
     }
 }
 
@@ -75,27 +76,4 @@ impl Way {
 }
 
 /// A scenario, crossed in one way.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Try {
-    scenario: Scenario,
-    way: Way,
-}
-
-fn tries(scenarios: &[Scenario]) -> Vec<Try> {
-    let ways = |scenario: &Scenario| Way::ALL.map(|way| Try { scenario: *scenario, way });
-    scenarios.iter().flat_map(ways).collect()
-}
-
-impl Place for Try {
-    /// All ways of a scenario have the same seeds.
-    fn cell(&self) -> Cell {
-        let Self { scenario, way } = *self;
-        Cell::of(
-            format!("{scenario}, {}", way.name()),
-            move |seed| scenario.plan(way, seed),
-            move |built| scenario.measure(built),
-        )
-        .with_draws_of(&scenario.to_string())
-        .at_most(scenario.most_runs())
-    }
-}
+type Try = everywhere::Try<Scenario, Way>;

@@ -21,6 +21,7 @@ use tunnel as nc;
 use super::super::network::LONG_PACKET;
 use super::Way;
 use super::scenario::{Jitter, Path, Scenario};
+use crate::everywhere;
 use crate::prelude::*;
 use crate::scenario::{Built, Flow, Plan, Stream, Transfer, Tunnel};
 use crate::stats::Observation::{self, AtLeast, Exact};
@@ -99,9 +100,21 @@ impl Way {
     }
 }
 
-impl Scenario {
+impl everywhere::Scenario for Scenario {
+    type Way = Way;
+
+    const WAYS: &'static [Way] = &Way::ALL;
+
+    fn called(way: Way) -> &'static str {
+        way.name()
+    }
+
+    fn most_runs(&self) -> u32 {
+        Self::most_runs(self)
+    }
+
     /// It, crossed in this way. When flows begin is drawn here.
-    pub(super) fn plan(&self, way: Way, seed: u64) -> Plan {
+    fn plan(&self, way: Way, seed: u64) -> Plan {
         let Self { path, load } = self;
         let is_of_pages = load.page.is_some();
         let length = if is_of_pages { PAGE_LIMIT } else { self.length() };
@@ -155,8 +168,7 @@ impl Scenario {
         plan
     }
 
-    /// Runs what was planned and measures.
-    pub(super) fn measure(&self, mut built: Built<'_>) -> Outcome {
+    fn measure(&self, mut built: Built<'_>) -> Outcome {
         let begin = built.begin() + self.warm_up();
         built.world.run_until(begin);
         let before = Counts::of(self, &built);
@@ -185,7 +197,9 @@ impl Scenario {
         outcome.extend(self.voice(&built));
         outcome
     }
+}
 
+impl Scenario {
     fn pages(&self, built: &Built<'_>) -> Outcome {
         if self.load.page.is_none() {
             return Vec::new();

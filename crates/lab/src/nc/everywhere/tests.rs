@@ -22,7 +22,7 @@ fn made_up(
     plain: impl Fn(Metric) -> Observation,
     ours: impl Fn(&Scenario, Metric, u32) -> Observation,
 ) -> Runs<Try> {
-    Runs::observed(tries(scenarios), 3, |it, run| {
+    Runs::observed(everywhere::tries(scenarios), 3, |it, run| {
         let value = |metric| match it.way {
             Way::Ours => ours(&it.scenario, metric, run),
             _ => plain(metric),
@@ -98,7 +98,7 @@ fn a_wide_interval_decides_nothing() {
 
 /// Runs in which all ways measure what the run has by chance, ours times a factor.
 fn by_chance(scenario: Scenario, factor: f64) -> Runs<Try> {
-    Runs::observed(tries(&[scenario]), 3, |it, run| {
+    Runs::observed(everywhere::tries(&[scenario]), 3, |it, run| {
         let value = [1.0, 5.0, 20.0][run as usize];
         let value = if it.way == Way::Ours { value * factor } else { value };
         METRICS.map(|metric| (metric, Exact(value))).into()
@@ -192,7 +192,7 @@ fn one_place_that_cannot_tell_leaves_the_verdict_open() {
 fn ours_has_to_be_as_good_as_the_better_of_the_plain_ways() {
     let scenario = base().loading(Load::ONE);
     for better in Way::PLAIN {
-        let runs = Runs::observed(tries(&[scenario]), 3, |it, _| {
+        let runs = Runs::observed(everywhere::tries(&[scenario]), 3, |it, _| {
             let value = if it.way == better { 2.0 } else { 1.0 };
             METRICS.map(|metric| (metric, Exact(value))).into()
         });

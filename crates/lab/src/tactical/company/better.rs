@@ -65,10 +65,8 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         Estimate::mean_of(HOURLY[..5].iter().map(|hourly| {
             at(Carrier::Ours, *hourly, NINE).over(&at(Carrier::Seed, *hourly, NINE))
         }));
-    let what = format!(
-        "up to 205 bit/s nine of ten take {} of what they take with fixed timers",
-        mean(&ratio)
-    );
+    let what =
+        format!("up to 205 bit/s nine of ten take {ratio} of what they take with fixed timers");
     checks.push(Check::new(what, ratio.at_most(NOT_WORSE)));
     let mut easy = Vec::new();
     for (site, hourly, title) in EASY {

@@ -53,16 +53,13 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         let [ours, coded] = both(loss, TOLD);
         coded.minus(&ours)
     }));
-    let what = format!("repairs complete {} points more", mean(&gain));
+    let what = format!("repairs complete {gain} points more");
     checks.push(Check::new(what, gain.at_least(-NO_LOSS)));
     let ratio = Estimate::mean_of(LOSSES.map(|loss| {
         let [ours, coded] = both(loss, REPEATS);
         coded.over(&ours)
     }));
-    let what = format!(
-        "with them {} times as many segments are sent again, repairs included",
-        mean(&ratio)
-    );
+    let what = format!("with them {ratio} times as many segments are sent again, repairs included");
     checks.push(Check::new(what, ratio.below(&Estimate::exact(1.0))));
     let of =
         |metric: Metric, loss| CARRIERS.map(|carrier| mean(&at(carrier, loss, metric))).join(", ");
@@ -76,14 +73,9 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             ))
             .join("; ")
     );
-    let table = |title: &str, metric: Metric| {
-        let columns = CARRIERS.map(|carrier| (carrier.title(), carrier));
-        let rows = LOSSES.map(|loss| (format!("{loss} %"), loss));
-        let text = |estimate: Estimate| mean(&estimate);
-        Table::new(title, ("loss", &columns), &rows, |carrier, loss| {
-            text(at(*carrier, *loss, metric))
-        })
-    };
+    let line = |carrier| to_all(carrier, LOSSES[0]).line();
+    let sweep = Sweep::new(runs, (CARRIERS, line), (LOSSES, f64::from, "%"), to_all);
+    let table = |title: &str, metric| sweep.table(title, "loss", |it| format!("{it} %"), metric);
     Finding {
         tables: vec![
             table("Came, in per cent", COMPLETION),

@@ -34,40 +34,21 @@ fn trials() -> Vec<Trial> {
     CARRIERS.into_iter().flat_map(|it| GUESSES.map(|timeout| guess(it, timeout))).collect()
 }
 
-/// The best measure over the worst.
-fn spread(runs: &Runs<Trial>, carrier: Carrier) -> Estimate {
-    let all = GUESSES.map(|timeout| runs.at(&guess(carrier, timeout), MERIT));
-    let best = all.iter().max_by(|a, b| a.mean.total_cmp(&b.mean));
-    let worst = all.iter().min_by(|a, b| a.mean.total_cmp(&b.mean));
-    best.zip(worst).map_or(Estimate::UNKNOWN, |(best, worst)| best.over(worst))
-}
-
 fn judge(runs: &Runs<Trial>) -> Finding {
-    let [seed, ours, tcp] = CARRIERS.map(|carrier| spread(runs, carrier));
+    let seconds = |timeout| f64::from(timeout) / 10.0;
+    let line = |carrier| guess(carrier, GUESSES[0]).line();
+    let sweep = Sweep::new(runs, (CARRIERS, line), (GUESSES, seconds, SECONDS), guess);
+    let [seed, ours, tcp] = CARRIERS.map(|carrier| sweep.spread(carrier, MERIT));
     let steep = if seed.low() >= STEEP { Answer::Yes } else { seed.at_least(STEEP) };
     let checks = [
-        Check::new(format!("ours differs by {}", mean(&ours)), ours.at_most(FLAT)),
-        Check::new(format!("fixed timers differ by {}", mean(&seed)), steep),
+        Check::new(format!("ours differs by {ours}"), ours.at_most(FLAT)),
+        Check::new(format!("fixed timers differ by {seed}"), steep),
     ];
     let measured = format!(
-        "The best measure over the worst: {} with fixed timers, {} with ours, {} over TCP.",
-        mean(&seed),
-        mean(&ours),
-        mean(&tcp)
+        "The best measure over the worst: {seed} with fixed timers, {ours} with ours, {tcp} over TCP."
     );
-    let points = |metric, unit| -> Vec<Point> {
-        let of = |carrier| {
-            GUESSES.map(|timeout| {
-                let trial = guess(carrier, timeout);
-                let x = (f64::from(timeout) / 10.0, SECONDS);
-                Point::new(trial.line(), x, (runs.at(&trial, metric), unit))
-            })
-        };
-        CARRIERS.into_iter().flat_map(of).collect()
-    };
-    let merit = points(MERIT, "");
-    let ticks = GUESSES.map(|timeout| f64::from(timeout) / 10.0);
-    let x = Axis::log("First guess of a round trip", SECONDS).with_ticks(ticks);
+    let merit = sweep.points(MERIT, "");
+    let x = Axis::log("First guess of a round trip", SECONDS).with_ticks(GUESSES.map(seconds));
     let figure = Figure::of(
         &merit,
         "tac-sar-guess",
@@ -80,9 +61,9 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         figures: vec![figure],
         tables: vec![
             Table::of("Completion over delay and transmissions", &merit),
-            Table::of("Completed, in per cent", &points(TOLD, "%")),
-            Table::of("Delay in seconds", &points(DELAY, SECONDS)),
-            Table::of("Transmissions for each message", &points(TRANSMISSIONS, "")),
+            Table::of("Completed, in per cent", &sweep.points(TOLD, "%")),
+            Table::of("Delay in seconds", &sweep.points(DELAY, SECONDS)),
+            Table::of("Transmissions for each message", &sweep.points(TRANSMISSIONS, "")),
         ],
         points: merit,
         assumptions: assumptions(),

@@ -68,9 +68,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             let of = |octets| move |carrier| Trial::new(carrier, HOURLY).of(octets).at(site);
             let (short, long) = (gap(runs, of(128), DELAY), gap(runs, of(octets), DELAY));
             let what = format!(
-                "{name}, {HOURLY} messages an hour: TCP takes {} s longer with 128 octets, {} s with {octets}",
-                mean(&short),
-                mean(&long)
+                "{name}, {HOURLY} messages an hour: TCP takes {short} s longer with 128 octets, {long} s with {octets}"
             );
             checks.push(Check::new(what, short.below(&long)));
             for bits in BITS {
@@ -111,30 +109,21 @@ fn judge(runs: &Runs<Trial>) -> Finding {
             ));
         }
     }
-    let points: Vec<Point> = OCTETS
-        .into_iter()
-        .zip(0..)
-        .flat_map(|(octets, place)| {
-            [(Carrier::Seed, "S/R"), (Carrier::Tcp, "TCP")].into_iter().flat_map(
-                move |(carrier, name)| {
-                    let ink = Ink::Other(2 * place + usize::from(carrier == Carrier::Tcp));
-                    let line = Line::new(
-                        format!("{}-{octets}", name.to_lowercase()),
-                        format!("{name}, {octets} octets"),
-                        ink,
-                    );
-                    BITS.map(|bits| {
-                        let trial = at(carrier, octets, bits, Site::Net(16));
-                        Point::new(
-                            line.clone(),
-                            (bits.round(), trial.x().1),
-                            (runs.at(&trial, DELAY), SECONDS),
-                        )
-                    })
-                },
-            )
-        })
-        .collect();
+    let pairs =
+        OCTETS.map(|octets| [(Carrier::Seed, "S/R", octets), (Carrier::Tcp, "TCP", octets)]);
+    let line = |(carrier, name, octets): (Carrier, &str, u16)| {
+        let place = OCTETS.iter().position(|it| *it == octets).unwrap_or_default();
+        let ink = Ink::Other(2 * place + usize::from(carrier == Carrier::Tcp));
+        let series = format!("{}-{octets}", name.to_lowercase());
+        Line::new(series, format!("{name}, {octets} octets"), ink)
+    };
+    let sweep = Sweep::new(
+        runs,
+        (pairs.into_iter().flatten(), line),
+        (BITS, f64::round, "bit/s"),
+        |(carrier, _, octets), bits| at(carrier, octets, bits, Site::Net(16)),
+    );
+    let points = sweep.points(DELAY, SECONDS);
     let figure = Figure::of(
         &points,
         "tac-sar-large",

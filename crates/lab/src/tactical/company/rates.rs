@@ -62,7 +62,7 @@ fn judge_completion(runs: &Runs<Trial>) -> Finding {
         .iter()
         .map(|hourly| {
             let gap = gap(*hourly);
-            let what = format!("at {} they differ by {} points", bits(*hourly), mean(&gap));
+            let what = format!("at {} they differ by {gap} points", bits(*hourly));
             Check::new(what, gap.within([-HARDLY, HARDLY]))
         })
         .collect();
@@ -129,22 +129,13 @@ fn judge_delay(runs: &Runs<Trial>) -> Finding {
         .collect();
     let ratio = |hourly: u16| of(Carrier::Tcp, hourly).over(&of(Carrier::Seed, hourly));
     let (light, heavy) = (ratio(HOURLY[0]), ratio(HOURLY[6]));
-    let what = format!(
-        "TCP takes {} times as long at light load, {} times at heavy",
-        mean(&light),
-        mean(&heavy)
-    );
+    let what = format!("TCP takes {light} times as long at light load, {heavy} times at heavy");
     checks.push(Check::new(what, light.below(&heavy)));
     let set_up = |hourly| at(Carrier::Tcp, hourly, SET_UP);
     for pair in [HOURLY[0], HOURLY[2], HOURLY[4], HOURLY[6]].windows(2) {
         let (before, after) = (set_up(pair[0]), set_up(pair[1]));
-        let what = format!(
-            "set-up takes {} s at {}, {} s at {}",
-            mean(&before),
-            bits(pair[0]),
-            mean(&after),
-            bits(pair[1])
-        );
+        let what =
+            format!("set-up takes {before} s at {}, {after} s at {}", bits(pair[0]), bits(pair[1]));
         checks.push(Check::new(what, before.below(&after)));
     }
     let measured = format!(

@@ -29,21 +29,18 @@ pub(super) fn claim() -> Claim {
     }
 }
 
+fn trial(carrier: Carrier, timeout: u16, hourly: u16) -> Trial {
+    Trial { timeout, purpose: Purpose::Choose, ..Trial::new(carrier, hourly) }
+}
+
 fn trials() -> Vec<Trial> {
-    let of = |carrier| {
-        TIMEOUTS.into_iter().flat_map(move |timeout| {
-            let purpose = Purpose::Choose;
-            HOURLY.map(|hourly| Trial { timeout, purpose, ..Trial::new(carrier, hourly) })
-        })
-    };
-    CARRIERS.into_iter().flat_map(of).collect()
+    let of = |carrier| TIMEOUTS.map(|timeout| HOURLY.map(|hourly| trial(carrier, timeout, hourly)));
+    CARRIERS.into_iter().flat_map(of).flatten().collect()
 }
 
 /// The mean over all loads.
 fn over_loads(runs: &Runs<Trial>, carrier: Carrier, timeout: u16, metric: Metric) -> Estimate {
-    let purpose = Purpose::Choose;
-    let of = |hourly| runs.at(&Trial { timeout, purpose, ..Trial::new(carrier, hourly) }, metric);
-    Estimate::mean_of(HOURLY.map(of))
+    Estimate::mean_of(HOURLY.map(|hourly| runs.at(&trial(carrier, timeout, hourly), metric)))
 }
 
 fn seconds(timeout: u16) -> f64 {
@@ -63,11 +60,9 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         let (own, best) = (at(chosen, TOLD), at(most, TOLD));
         checks.push(Check::new(
             format!(
-                "{name}: {} s completes {} %, {} s {} %",
+                "{name}: {} s completes {own} %, {} s {best} %",
                 seconds(chosen),
-                mean(&own),
-                seconds(most),
-                mean(&best)
+                seconds(most)
             ),
             if most == chosen { Answer::Yes } else { best.minus(&own).at_most(SHORT) },
         ));
@@ -76,30 +71,22 @@ fn judge(runs: &Runs<Trial>) -> Finding {
         let quick = close.min_by(|a, b| delay(a).total_cmp(&delay(b))).unwrap_or(chosen);
         let ratio = at(chosen, DELAY).over(&at(quick, DELAY));
         checks.push(Check::new(
-            format!("{name}: its delay is {} of that with {} s", mean(&ratio), seconds(quick)),
+            format!("{name}: its delay is {ratio} of that with {} s", seconds(quick)),
             if quick == chosen { Answer::Yes } else { ratio.at_most(LATER) },
         ));
         told.push(format!(
-            "{name}: {} s, which completes {} % in {} s",
+            "{name}: {} s, which completes {own} % in {} s",
             number(seconds(chosen)),
-            mean(&own),
             mean(&at(chosen, DELAY))
         ));
     }
     let loads = "at 51, 205 and 341 bit/s of messages";
     let measured = format!("In the mean {loads}. {}.", told.join("; "));
-    let points = |metric, unit| -> Vec<Point> {
-        let of = |carrier: Carrier| {
-            TIMEOUTS.map(|timeout| {
-                let line = crate::grid::Drawn::line(&Trial::new(carrier, HOURLY[0]));
-                Point::new(
-                    line,
-                    (seconds(timeout), SECONDS),
-                    (over_loads(runs, carrier, timeout, metric), unit),
-                )
-            })
-        };
-        CARRIERS.into_iter().flat_map(of).collect()
+    let light = |carrier, timeout| trial(carrier, timeout, HOURLY[0]);
+    let line = |carrier| light(carrier, TIMEOUTS[0]).line();
+    let sweep = Sweep::new(runs, (CARRIERS, line), (TIMEOUTS, seconds, SECONDS), light);
+    let points = |metric, unit| {
+        sweep.of(unit, |carrier, timeout| over_loads(runs, carrier, timeout, metric))
     };
     let (complete, delay) = (points(TOLD, PERCENT), points(DELAY, SECONDS));
     let ticks = || Axis::log("First timeout", SECONDS).with_ticks(TIMEOUTS.map(seconds));

@@ -244,7 +244,6 @@ fn measure(mut built: Built<'_>) -> Outcome {
     let (end, stride) = (built.end(), built.plan().duration);
     built.run_until(end, stride, |_| false);
     let report = built.messages().expect("there are messages");
-    let exact = |metric, value: f64| (metric, Observation::Exact(value));
     let mut outcome = vec![
         exact(COMPLETION, 100.0 * report.completion.unwrap_or_default()),
         exact(TOLD, 100.0 * report.told_share.unwrap_or_default()),
