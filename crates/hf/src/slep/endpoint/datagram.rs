@@ -3,7 +3,7 @@
 use base::contract::Refused;
 use base::time::Time;
 
-use super::{Event, Postage, Slep, What};
+use super::{Content, Event, Slep, Submission};
 use crate::s5066::Address;
 use crate::s5066::sis::Service;
 use crate::s5066::sis::client::NotSent;
@@ -144,8 +144,8 @@ impl Slep {
             Pdu::Datagram { name, addresses, is_coded, data }.emit(&mut octets);
             let service = to.is_group().then_some(Service::NON_ARQ);
             let ttl = Some(outgoing.expires.since(now));
-            let what = What::Datagram(id);
-            match self.hand(now, &octets, Postage { to, priority, ttl, service, what }) {
+            let content = Content::Datagram(id);
+            match self.hand(now, &octets, Submission { to, priority, ttl, service, content }) {
                 Ok(()) => {}
                 Err(NotSent::TooLarge { .. }) => {
                     // The node was bound anew, with an MTU below what the datagram was taken for.

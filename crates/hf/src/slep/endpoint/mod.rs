@@ -114,12 +114,13 @@ struct Kept {
 #[derive(Debug)]
 struct Handed {
     to: Address,
-    what: What,
+    content: Content,
     share: Share,
 }
 
+/// The PDU of SLEP in a U_PDU.
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum Content {
     Datagram(DatagramId),
     Hello {
         is_question: bool,
@@ -130,15 +131,15 @@ enum What {
     Receipt,
 }
 
-/// How a U_PDU goes out.
+/// A U_PDU that is about to be handed to the node, without its octets.
 #[derive(Clone, Copy)]
-struct Postage {
+struct Submission {
     to: Address,
     priority: u8,
     ttl: Option<Duration>,
     /// If not the one that the client is bound with.
     service: Option<Service>,
-    what: What,
+    content: Content,
 }
 
 /// Whether a U_PDU no longer with the node may have arrived.

@@ -2,7 +2,7 @@
 
 use base::time::Time;
 
-use super::{Handed, Loss, Slep, What};
+use super::{Content, Handed, Loss, Slep};
 use crate::s5066::Address;
 use crate::s5066::sis::UnidataReason;
 use crate::s5066::sis::client::SendId;
@@ -12,12 +12,12 @@ use crate::slep::wire::{Data, Open, Pdu};
 
 impl Slep {
     pub(super) fn handle_confirmed(&mut self, now: Time, id: SendId) {
-        let Some(Handed { to, what, share }) = self.handed.remove(&id) else { return };
+        let Some(Handed { to, content, share }) = self.handed.remove(&id) else { return };
         self.stats.handed.confirmed += 1;
         self.window.handle_confirmed(now, share);
         self.handle_sign(now, to);
-        match what {
-            What::Part(id, number) => {
+        match content {
+            Content::Part(id, number) => {
                 if number == 0 {
                     self.close_opening(id);
                 }
@@ -31,8 +31,8 @@ impl Slep {
                     }
                 }
             }
-            What::Datagram(id) => self.handle_datagram_confirmed(now, id),
-            What::Hello { .. } | What::Owed(..) | What::Receipt => {}
+            Content::Datagram(id) => self.handle_datagram_confirmed(now, id),
+            Content::Hello { .. } | Content::Owed(..) | Content::Receipt => {}
         }
     }
 
@@ -61,13 +61,13 @@ impl Slep {
             self.retry_later(now, to);
         }
         match handed {
-            Some(Handed { to, what, share }) => {
+            Some(Handed { to, content, share }) => {
                 self.window.handle_gone(share);
-                self.hand_again(to, what, loss);
+                self.hand_again(to, content, loss);
             }
             None => {
                 if let Some((id, number)) = self.confirmed_part(to, start) {
-                    self.hand_again(to, What::Part(id, number), loss);
+                    self.hand_again(to, Content::Part(id, number), loss);
                 }
             }
         }
@@ -86,9 +86,9 @@ impl Slep {
     }
 
     /// What the node has no more is to be handed over again.
-    pub(super) fn hand_again(&mut self, to: Address, what: What, loss: Loss) {
-        match what {
-            What::Part(id, number) => {
+    pub(super) fn hand_again(&mut self, to: Address, content: Content, loss: Loss) {
+        match content {
+            Content::Part(id, number) => {
                 if number == 0 {
                     self.close_opening(id);
                 }
@@ -111,7 +111,7 @@ impl Slep {
                     self.ask(id);
                 }
             }
-            What::Owed(name, owed) => {
+            Content::Owed(name, owed) => {
                 let is_live = self.stream_named(to, name).is_some();
                 let peer = self.peers.get(&to);
                 let is_closed = peer.is_some_and(|peer| peer.closed(name).is_some());
@@ -120,9 +120,9 @@ impl Slep {
                     self.owe(to, name, owed);
                 }
             }
-            What::Datagram(id) => self.datagrams.list(id),
-            What::Receipt => {}
-            What::Hello { is_question } => self.owe_hello(to, is_question),
+            Content::Datagram(id) => self.datagrams.list(id),
+            Content::Receipt => {}
+            Content::Hello { is_question } => self.owe_hello(to, is_question),
         }
     }
 
@@ -138,10 +138,10 @@ impl Slep {
 
     /// The binding is over: what the node had is nobody's any more.
     pub(super) fn forsake(&mut self, now: Time) {
-        for (_, Handed { to, what, share }) in std::mem::take(&mut self.handed) {
+        for (_, Handed { to, content, share }) in std::mem::take(&mut self.handed) {
             self.stats.handed.forsaken += 1;
             self.window.handle_gone(share);
-            self.hand_again(to, what, Loss::MayCome);
+            self.hand_again(to, content, Loss::MayCome);
         }
         let addresses: Vec<Address> = self.peers.keys().copied().collect();
         for address in addresses {

@@ -2,7 +2,7 @@
 
 use base::time::Time;
 
-use super::{BULK, Event, Handed, Loss, Postage, Slep, What};
+use super::{BULK, Content, Event, Handed, Loss, Slep, Submission};
 use crate::s5066::Address;
 use crate::s5066::service::MAX_PRIORITY;
 use crate::s5066::sis::Confirmation;
@@ -55,19 +55,19 @@ impl Slep {
             // Others have their turn before it.
             self.talk(address);
             let mut octets = Vec::new();
-            let (what, priority) = if let Some(Greeting { is_question }) = hello {
+            let (content, priority) = if let Some(Greeting { is_question }) = hello {
                 let uptime = u32::try_from(self.uptime(now).as_secs()).unwrap_or(u32::MAX);
                 let hello = Hello { is_question, epoch: self.epoch, uptime, accepts: ACCEPTED };
                 Pdu::Hello(hello).emit(&mut octets);
-                (What::Hello { is_question }, MAX_PRIORITY)
+                (Content::Hello { is_question }, MAX_PRIORITY)
             } else if let Some((epoch, ids)) = receipts {
                 Pdu::Receipt { epoch, ids: Ids::new(&ids) }.emit(&mut octets);
-                (What::Receipt, MAX_PRIORITY)
+                (Content::Receipt, MAX_PRIORITY)
             } else if let Some((name, owed)) = owed {
                 let Some(priority) = self.write_owed(address, name, owed, &mut octets) else {
                     continue;
                 };
-                (What::Owed(name, owed), priority)
+                (Content::Owed(name, owed), priority)
             } else {
                 continue;
             };
@@ -75,7 +75,7 @@ impl Slep {
                 .hand(
                     now,
                     &octets,
-                    Postage { to: address, priority, ttl: None, service: None, what },
+                    Submission { to: address, priority, ttl: None, service: None, content },
                 )
                 .is_ok();
         }
@@ -214,9 +214,9 @@ impl Slep {
             } else if is_listed {
                 self.ready.push(next_priority, source, id);
             }
-            let postage =
-                Postage { to, priority, ttl, service: None, what: What::Part(id, number) };
-            match self.hand(now, &octets, postage) {
+            let submission =
+                Submission { to, priority, ttl, service: None, content: Content::Part(id, number) };
+            match self.hand(now, &octets, submission) {
                 Ok(()) => {
                     self.stats.handed.parts += 1;
                     self.see_off(id);
@@ -228,7 +228,7 @@ impl Slep {
                     self.break_off(now, id, Reason::UNSPECIFIED, true);
                 }
                 Err(NotSent::FlowOff | NotSent::Full | NotSent::NotBound) => {
-                    self.hand_again(to, What::Part(id, number), Loss::NotArrived);
+                    self.hand_again(to, Content::Part(id, number), Loss::NotArrived);
                     return false;
                 }
             }
@@ -265,9 +265,9 @@ impl Slep {
         &mut self,
         now: Time,
         octets: &[u8],
-        postage: Postage,
+        submission: Submission,
     ) -> Result<(), NotSent> {
-        let Postage { to, priority, ttl, service, what } = postage;
+        let Submission { to, priority, ttl, service, content } = submission;
         let send = Send {
             to,
             to_sap: self.config.sap,
@@ -283,7 +283,7 @@ impl Slep {
         self.stats.handed.octets += octets.len() as u64;
         if is_confirmed {
             let share = self.window.handle_sent(now, priority, octets.len());
-            self.handed.insert(id, Handed { to, what, share });
+            self.handed.insert(id, Handed { to, content, share });
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::slep::timers::Timer;
 /// Questions without an answer after which a stream may be given up, ...
 const MOST_UNANSWERED: u32 = 5;
 /// ... and for how many times as long as an absent node: this node is present, only slow.
-const PATIENCE: u32 = 4;
+const PRESENT_FACTOR: u32 = 4;
 /// How long a user may take to read some of the data received before the other end broke a stream off: longer than to
 /// connect to a target, ...
 const LAST_WORDS: Duration = Duration::from_secs(60);
@@ -134,8 +134,8 @@ impl Slep {
                 }
                 stream.check.unanswered += 1;
                 let waited = now.since(stream.check.first_asked);
-                let is_patient = waited < self.config.times.give_up * PATIENCE;
-                if stream.check.unanswered > MOST_UNANSWERED && !is_patient {
+                let may_wait = waited < self.config.times.give_up * PRESENT_FACTOR;
+                if stream.check.unanswered > MOST_UNANSWERED && !may_wait {
                     self.give_up(now, id);
                     return;
                 }
