@@ -11,7 +11,7 @@ use tracing::debug;
 use super::Pep;
 use super::connection::Connection;
 use super::entry::{Arrived, Origin};
-use super::lobby::{Call, Greeted};
+use super::handshakes::{Call, Greeted};
 use super::wire::Wire;
 use crate::config::hfpep::Far;
 
@@ -52,7 +52,7 @@ impl Pep {
         if !has_session {
             return self.refuse(wire);
         }
-        if let Err(wire) = self.lobby.add(now, wire, call) {
+        if let Err(wire) = self.handshakes.add(now, wire, call) {
             self.refuse(wire);
         }
     }

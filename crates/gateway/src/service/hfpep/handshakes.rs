@@ -13,17 +13,17 @@ use crate::config::hfpep::Far;
 use crate::tls::{Failure, Terms};
 
 /// Clients that may wait here; more are refused.
-const MAX_GUESTS: usize = 1024;
+const MAX_HANDSHAKES: usize = 1024;
 
 /// The clients that wait here.
 #[derive(Debug, Default)]
-pub(super) struct Lobby {
-    guests: Vec<Guest>,
+pub(super) struct Handshakes {
+    clients: Vec<Handshaking>,
 }
 
 /// A client in its handshake.
 #[derive(Debug)]
-struct Guest {
+struct Handshaking {
     wire: Wire,
     call: Call,
     until: Time,
@@ -47,30 +47,30 @@ pub(super) struct Greeted {
     pub(super) terms: Terms,
 }
 
-impl Lobby {
+impl Handshakes {
     /// Lets a client wait until its handshake is complete.
     ///
     /// # Errors
     /// When there is no room, or its address has its share; the client is given back.
     pub(super) fn add(&mut self, now: Time, wire: Wire, call: Call) -> Result<(), Wire> {
-        let its = self.guests.iter().filter(|it| it.call.client.ip() == call.client.ip()).count();
-        if !has_share(its, MAX_GUESTS.saturating_sub(self.guests.len())) {
+        let its = self.clients.iter().filter(|it| it.call.client.ip() == call.client.ip()).count();
+        if !has_share(its, MAX_HANDSHAKES.saturating_sub(self.clients.len())) {
             return Err(wire);
         }
-        self.guests.push(Guest { wire, call, until: now + HANDSHAKE });
+        self.clients.push(Handshaking { wire, call, until: now + HANDSHAKE });
         Ok(())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.guests.len()
+        self.clients.len()
     }
 
     /// Appends what to wait for: [`Self::len`] descriptors.
     pub(super) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
-        fds.extend(self.guests.iter().map(|guest| {
+        fds.extend(self.clients.iter().map(|client| {
             let write =
-                if guest.wire.wants_flush() { PollFlags::POLLOUT } else { PollFlags::empty() };
-            PollFd::new(guest.wire.as_fd(), PollFlags::POLLIN | write)
+                if client.wire.wants_flush() { PollFlags::POLLOUT } else { PollFlags::empty() };
+            PollFd::new(client.wire.as_fd(), PollFlags::POLLIN | write)
         }));
     }
 
@@ -78,21 +78,21 @@ impl Lobby {
     /// [`Self::watch`].
     pub(super) fn handle_ready(&mut self, ready: &[PollFlags]) -> Vec<Result<Greeted, Failure>> {
         let mut outcomes = Vec::new();
-        // In reverse order: the guest that moves into a free place has had its turn already.
+        // In reverse order: the client that moves into a free place has had its turn already.
         for (at, ready) in ready.iter().enumerate().rev() {
             if ready.is_empty() {
                 continue;
             }
-            match self.guests[at].wire.greet() {
+            match self.clients[at].wire.greet() {
                 Ok(None) => {}
                 Ok(Some(terms)) => {
                     let terms = terms.clone();
-                    let Guest { wire, call, .. } = self.guests.swap_remove(at);
+                    let Handshaking { wire, call, .. } = self.clients.swap_remove(at);
                     outcomes.push(Ok(Greeted { wire, call, terms }));
                 }
                 Err(failure) => {
                     // The alert that says why still goes.
-                    self.guests.swap_remove(at).wire.close();
+                    self.clients.swap_remove(at).wire.close();
                     outcomes.push(Err(failure));
                 }
             }
@@ -102,11 +102,11 @@ impl Lobby {
 
     /// Sends away clients that have waited too long, and returns how many.
     pub(super) fn handle_timeout(&mut self, now: Time) -> usize {
-        let late = self.guests.extract_if(.., |guest| guest.until <= now);
-        late.map(|guest| guest.wire.abort()).count()
+        let late = self.clients.extract_if(.., |client| client.until <= now);
+        late.map(|client| client.wire.abort()).count()
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.guests.iter().map(|guest| guest.until).min()
+        self.clients.iter().map(|client| client.until).min()
     }
 }

@@ -2,12 +2,12 @@
 //! side. UDP datagrams are carried beside them in direct mode.
 //!
 //! ```text
-//!   clients ══▶ listener ─▶ rules ─▶ lobby ─▶ HfPep ⇄ Dial ─TCP 5066─ server
+//!   clients ══▶ listener ─▶ rules ─▶ handshakes ─▶ HfPep ⇄ Dial ─TCP 5066─ server
 //!   targets ◀═══════════════════════════════╲ Fast ════════════════ other gateways
 //! ```
 //!
 //! One thread, as for IP. While there is no server, connections wait. Where TLS ends here, a client is in
-//! the lobby until its handshake has told whom it wants; a target is connected to before its handshake.
+//! the handshakes until TLS has told whom it wants; a target is connected to before its handshake.
 //! A client whose handshake is end to end has no socket here until the far end has accepted: its SYN is held.
 
 mod admission;
@@ -19,8 +19,8 @@ mod entry;
 mod fast;
 mod gate;
 mod handshake;
+mod handshakes;
 mod held;
-mod lobby;
 mod partings;
 mod reload;
 mod server;
@@ -45,11 +45,11 @@ use connection::{Connection, Stage};
 use connections::Connections;
 use entry::Entry;
 use fast::Fast;
+use handshakes::Handshakes;
 use held::{Asked, Held};
 use hf::hfpep::{Event, HfPep, Opening, SessionId};
 use hf::s5066::{Address, seal};
 use hf::slep::{Break, Reason};
-use lobby::Lobby;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::epoll::EpollFlags;
 use partings::{LOOK, Partings};
@@ -95,7 +95,7 @@ struct Pep {
     /// What goes to other gateways.
     fast: Fast,
     targets: Targets,
-    lobby: Lobby,
+    handshakes: Handshakes,
     /// Clients that the far end is asked about before they are answered.
     held: Held,
     connections: Connections,
@@ -160,7 +160,7 @@ impl Pep {
                 Admission::new(&config, &setup.config.tls),
                 Termination::new(&setup.config.tls, config.tls.as_deref())?,
             ),
-            lobby: Lobby::default(),
+            handshakes: Handshakes::default(),
             held: Held::default(),
             connections: Connections::new()?,
             udp: Udp::open(&config)?,
@@ -512,7 +512,7 @@ impl Pep {
 
     /// Gives up silent targets and slow handshakes.
     fn handle_silence(&mut self, now: Time) {
-        for _ in 0..self.lobby.handle_timeout(now) {
+        for _ in 0..self.handshakes.handle_timeout(now) {
             self.targets.termination.fail(now, Failure::TimedOut);
         }
         for asked in self.held.handle_timeout(now) {
@@ -566,7 +566,7 @@ impl Driver for Pep {
 
     fn next_timeout(&mut self) -> Option<Time> {
         let silence = self.connections.iter().filter_map(|(_, it)| it.waits_until()).min();
-        let silence = earliest(silence, self.lobby.next_timeout());
+        let silence = earliest(silence, self.handshakes.next_timeout());
         let silence = earliest(silence, self.held.next_timeout());
         let dial = self.dial.as_ref().and_then(Dial::next_timeout);
         let silence = earliest(silence, self.fast.next_timeout());
@@ -581,7 +581,7 @@ impl Driver for Pep {
         fds.push(PollFd::new(self.connections.as_fd(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.fast.as_fd(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.udp.as_fd(), PollFlags::POLLIN));
-        self.lobby.watch(fds);
+        self.handshakes.watch(fds);
         self.entry.watch(fds);
         if let Some(dial) = &self.dial {
             dial.watch(fds);
@@ -591,7 +591,7 @@ impl Driver for Pep {
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         self.pep.handle_clock(now, wall_clock());
         let (epolls, rest) = ready.split_at(3);
-        let (lobby, rest) = rest.split_at(self.lobby.len());
+        let (handshakes, rest) = rest.split_at(self.handshakes.len());
         let (entry, dialled) = rest.split_at(self.entry.watched());
         if has_input(epolls[0]) {
             for (session, ready) in self.connections.ready() {
@@ -604,7 +604,7 @@ impl Driver for Pep {
         if has_input(epolls[2]) {
             self.take_datagrams(now);
         }
-        for outcome in self.lobby.handle_ready(lobby) {
+        for outcome in self.handshakes.handle_ready(handshakes) {
             match outcome {
                 Ok(greeted) => self.take_greeted(now, greeted),
                 Err(failure) => drop(self.targets.termination.fail(now, failure)),

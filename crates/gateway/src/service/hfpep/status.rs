@@ -109,7 +109,7 @@ impl Status {
             invalid: pep.dial.as_ref().map(|_| of_server.invalid + of_server.misplaced),
             trouble: pep.pep.slep().fault().map(|fault| fault.to_string()),
             connections: pep.connections.len() + pep.fast.len(),
-            handshakes: pep.lobby.len(),
+            handshakes: pep.handshakes.len(),
             held: pep.held.len(),
             gateways: pep.fast.gateways(),
             sessions: over_hf.chain(pep.fast.status(now)).take(MOST).collect(),

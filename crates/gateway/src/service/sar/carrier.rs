@@ -18,7 +18,7 @@ use nix::poll::{PollFd, PollFlags};
 use sar::Source;
 use tracing::{debug, warn};
 
-use super::holdings::{Amount, Holdings};
+use super::inbox::{Amount, Holdings};
 use super::store::{Arrived, Record};
 use super::{RECORD, Sar, api};
 use crate::config::sar::Carry;
@@ -128,12 +128,12 @@ impl Carrier {
     }
 
     /// Whether a message carries a datagram.
-    pub(super) fn is_carried(&self, arrived: &Arrived) -> bool {
+    fn is_carried(&self, arrived: &Arrived) -> bool {
         arrived.ports.destination == self.config.port
     }
 
     /// Gives a datagram that another gateway has carried to its destination.
-    pub(super) fn deliver(&mut self, arrived: &Arrived) {
+    fn deliver(&mut self, arrived: &Arrived) {
         let ends = split(&arrived.data).filter(|(from, to, _)| {
             let ports = &self.config.ports;
             let is_theirs = self.gateway(from.ip()) == Some(arrived.source);

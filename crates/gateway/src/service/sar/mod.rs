@@ -10,26 +10,24 @@
 mod api;
 mod carrier;
 mod clients;
-mod holdings;
 mod inbox;
-mod input;
 mod outbox;
 mod port;
-mod programs;
-mod restore;
 mod socket;
-mod status;
 mod store;
 pub mod untrusted;
-mod way;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use api::Answer;
+use anyhow::{Context as _, anyhow};
+use api::{Answer, LONGEST_NAME, Request};
+use base::rng::Rng;
 use base::time::{Time, earliest};
 use caps::Capability;
 use carrier::Carrier;
@@ -37,13 +35,17 @@ use clients::{ClientId, Clients, Said};
 use inbox::{Batch, Inbox};
 use nix::poll::{PollFd, PollFlags};
 use outbox::{Notice, Outbox};
-use port::Port;
-use sar::{Event, Remembered, Source};
-use store::{Arrived, Key, Known, Record, Store, Ticket};
-use tracing::debug;
-use way::Ways;
+use port::{Port, Ways};
+use sar::{
+    Event, Message, MessageId, NotTaken, Options, Outcome, Ports, Precedence, Remembered, Resume,
+    Source,
+};
+use serde::Serialize;
+use store::{Accepted, Arrived, Key, Known, NotOpened, Open, Record, Recovered, Store, Ticket};
+use tracing::{debug, info, warn};
 
 use super::{Kind, Reload, Report, Service, Setup, entries};
+use crate::config::sar::Damaged;
 use crate::config::{self, Config};
 use crate::reactor::{Driver, has_input};
 
@@ -53,7 +55,7 @@ pub(super) const KIND: Kind = Kind {
     // For a port below 1024, for buffers as large as bursts of messages, and for taking and sending datagrams of others
     // in their names.
     rights: &[Capability::CAP_NET_BIND_SERVICE, Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],
-    set_up: |setup| Ok(Box::new(restore::set_up(setup)?)),
+    set_up: |setup| Ok(Box::new(set_up(setup)?)),
     clean_up: || host::give_up(host::Owner::Sar),
 };
 
@@ -73,7 +75,7 @@ struct Sar {
     /// Whether programs may get messages that they could not get before.
     has_news: bool,
     ways: Ways,
-    counters: programs::Counters,
+    counters: Counters,
     buffer: Vec<u8>,
 }
 
@@ -463,4 +465,484 @@ fn wall_clock() -> u64 {
 
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+// Handles the requests of programs and tells programs the outcomes.
+
+base::counters! {
+    /// What is counted of requests.
+    #[derive(Clone, Copy, Debug, Default)]
+    struct Counters {
+        /// Messages accepted: they are stored.
+        requests_accepted: counter(messages);
+        /// Messages that had been accepted by the same name.
+        requests_again: counter(messages);
+        /// Messages refused: for what they are, or because too many wait.
+        requests_refused: counter(messages);
+        /// Messages refused: no room in the store.
+        requests_no_room: counter(messages);
+        /// Messages given up by their programs.
+        requests_cancelled: counter(messages);
+        /// Messages that programs have taken.
+        requests_taken: counter(messages);
+        /// Messages that programs wanted to take and did not have.
+        requests_not_held: counter(messages);
+    }
+}
+
+/// The most urgent.
+const HIGHEST_PRECEDENCE: u8 = 5;
+/// The longest lifetime, in seconds: a year.
+const LONGEST_LIFETIME: f64 = 366.0 * 86_400.0;
+
+impl Sar {
+    /// Does what a program asks.
+    fn ask(&mut self, now: Time, client: ClientId, request: Request, octets: Vec<u8>) {
+        match request {
+            Request::Cancel { id } => self.cancel(now, client, id),
+            Request::Outcome { id, name } => self.tell_outcome(client, id, name),
+            Request::Receive { port } => {
+                self.inbox.want(client, port);
+                self.has_news = true;
+            }
+            Request::Send(send) => {
+                let tag = send.tag;
+                if let Err(why) = self.accept(now, client, send, octets) {
+                    self.clients.tell(client, &Answer::Refused { tag, why }, &[]);
+                }
+            }
+            Request::Taken { number } => {
+                if self.inbox.take(client, number) {
+                    self.counters.requests_taken += 1;
+                    self.store.push(&Record::Taken(number));
+                } else {
+                    self.counters.requests_not_held += 1;
+                }
+                self.has_news = true;
+            }
+        }
+    }
+
+    /// Takes a message; its program is told once the message is stored.
+    fn accept(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        send: api::Send,
+        octets: Vec<u8>,
+    ) -> Result<(), String> {
+        let refused = |sar: &mut Self, why: String| {
+            sar.counters.requests_refused += 1;
+            Err(why)
+        };
+        let api::Send { name, tag, .. } = &send;
+        if name.len() > LONGEST_NAME {
+            let have = name.len();
+            return refused(self, format!("a name of {have} octets: {LONGEST_NAME} are allowed"));
+        }
+        if let Some(id) = self.outbox.find(name) {
+            self.counters.requests_again += 1;
+            let answer = Answer::Accepted { id, tag: *tag, again: true };
+            let ticket = self.store.latest();
+            self.after.push_back((ticket, After::Answer(client, answer)));
+            for notice in self.outbox.notices(id) {
+                let outcome = api::said(notice.outcome);
+                let answer = Answer::Outcome { id, to: notice.to, outcome, left: notice.left };
+                self.after.push_back((ticket, After::Answer(client, answer)));
+            }
+            self.outbox.watch(id, client);
+            return Ok(());
+        }
+        if send.precedence > HIGHEST_PRECEDENCE {
+            let have = send.precedence;
+            return refused(
+                self,
+                format!("precedence {have}: 0 to {HIGHEST_PRECEDENCE} are allowed"),
+            );
+        }
+        if send.lifetime.is_some_and(|it| !(0.0..=LONGEST_LIFETIME).contains(&it)) {
+            return refused(self, "lifetime: seconds, up to a year, are needed".to_owned());
+        }
+        let room = self.store.room();
+        if room < octets.len() as u64 + RECORD {
+            self.counters.requests_no_room += 1;
+            return Err(format!(
+                "no room in the store {}: {room} octets are left; make room on the disk, raise store-octets, or \
+                 let programs take what has come",
+                self.config.store.display()
+            ));
+        }
+        let tag = send.tag;
+        match self.submit(now, send, octets.into()) {
+            Ok((id, ticket)) => {
+                let answer = Answer::Accepted { id, tag, again: false };
+                self.after.push_back((ticket, After::Answer(client, answer)));
+                self.outbox.watch(id, client);
+                // What has started is stored after the message itself.
+                self.take_events();
+                Ok(())
+            }
+            Err(why) => refused(self, why),
+        }
+    }
+
+    /// Hands a message to the node; returns the message's number and the ticket of its record.
+    fn submit(
+        &mut self,
+        now: Time,
+        send: api::Send,
+        data: Arc<[u8]>,
+    ) -> Result<(u64, Ticket), String> {
+        let different: BTreeSet<IpAddr> = send.to.iter().map(IpAddr::to_canonical).collect();
+        if let Some(own) = different.iter().find(|it| !self.is_reachable(**it)) {
+            return Err(format!("{own} cannot be a destination: no socket of [sar] sends there"));
+        }
+        let via = send.via.or_else(|| self.via(&different));
+        let destinations: Vec<IpAddr> = different.into_iter().collect();
+        let ports = Ports { source: send.from_port, destination: send.port };
+        let message = Message { ports, data };
+        let usual = self.config.service.lifetime;
+        let lifetime = Some(send.lifetime.map_or(usual, Duration::from_secs_f64));
+        let options = Options {
+            precedence: Precedence::new(send.precedence),
+            lifetime,
+            is_acknowledged: send.acknowledged,
+            via,
+            resume: None,
+        };
+        let submitted = self.node.submit(now, &message, &destinations, options);
+        let core = submitted.map_err(|why| why.to_string())?;
+        let id = self.outbox.take_id();
+        let parts = destinations.iter().map(|to| (*to, None)).collect();
+        self.outbox.insert(id, send.name.clone(), parts, vec![core]);
+        let ticket = self.store.push(&Record::Accepted(Accepted {
+            id,
+            name: send.name,
+            ports,
+            precedence: send.precedence,
+            is_acknowledged: send.acknowledged,
+            via,
+            expires: lifetime.map(|it| wall_clock().saturating_add(milliseconds(it))),
+            destinations,
+            data: message.data,
+        }));
+        self.counters.requests_accepted += 1;
+        Ok((id, ticket))
+    }
+
+    /// Whether there is a socket for a destination.
+    fn is_reachable(&self, to: IpAddr) -> bool {
+        let is_one = !to.is_unspecified() && !to.is_multicast();
+        is_one && self.config.listen.iter().any(|at| at.is_ipv4() == to.is_ipv4())
+    }
+
+    /// The address that reaches all of several destinations, if a group has them.
+    fn via(&self, destinations: &BTreeSet<IpAddr>) -> Option<IpAddr> {
+        if destinations.len() < 2 {
+            return None;
+        }
+        let mut groups = self.config.groups.iter();
+        groups.find(|group| destinations.is_subset(&group.members)).map(|group| group.via)
+    }
+
+    fn cancel(&mut self, now: Time, client: ClientId, id: u64) {
+        let mut count = 0;
+        for core in self.outbox.cores(id) {
+            count += self.node.cancel(now, core);
+        }
+        self.counters.requests_cancelled += u64::from(count > 0);
+        let answer = match self.outbox.fates(id) {
+            Some(_) => Answer::Cancelled { id, count },
+            None => Answer::Unknown { id: Some(id), name: None },
+        };
+        let ticket = self.store.latest();
+        self.after.push_back((ticket, After::Answer(client, answer)));
+        // The outcomes are told behind the answer.
+        self.take_events();
+    }
+
+    /// Tells the known outcomes of a message now, and the open outcomes later.
+    fn tell_outcome(&mut self, client: ClientId, id: Option<u64>, name: Option<String>) {
+        let found = id.or_else(|| self.outbox.find(name.as_deref()?));
+        let known = found.and_then(|id| Some((id, self.outbox.fates(id)?)));
+        let answer = match known {
+            Some((id, outcomes)) => {
+                self.outbox.watch(id, client);
+                Answer::Message { id, outcomes }
+            }
+            None => Answer::Unknown { id, name },
+        };
+        // Everything that is told is stored.
+        let ticket = self.store.latest();
+        self.after.push_back((ticket, After::Answer(client, answer)));
+    }
+}
+
+// The beginning of the service: what an earlier process had stored goes on.
+
+/// Least octets of a segment of the store, and the number of largest messages that fit into a segment.
+const SEGMENT: u64 = 4 << 20;
+const MESSAGES: u64 = 4;
+
+/// Opens the sockets and the store.
+///
+/// # Errors
+/// When something of it is taken, damaged or not allowed.
+fn set_up(setup: &Setup<'_>) -> anyhow::Result<Sar> {
+    let config = setup.config.sar.clone().context("no section [sar]")?;
+    let port = Port::open(&config)?;
+    let (store, recovered) = open_store(&config, setup)?;
+    let carrier = config.carry.as_ref().map(Carrier::open).transpose()?;
+    let clients = Clients::open(&config)?;
+    let ways = Ways::open()?;
+    let now = setup.clock.now();
+    let next = recovered.next;
+    let serial = (next.starts > 0).then(|| next.serial.wrapping_add(1));
+    let mut parameters = config.parameters;
+    // What was accepted once is not refused now.
+    let waiting: usize = recovered.open.values().map(|it| it.accepted.destinations.len()).sum();
+    let octets: usize = recovered.open.values().map(octets_of).sum();
+    let limits = &mut parameters.limits;
+    limits.waiting = limits.waiting.max(waiting);
+    limits.waiting_octets = limits.waiting_octets.max(octets);
+    let node = sar::Sar::new(now, parameters, serial, Rng::stream(setup.seed, "sar"));
+    let mut sar = Sar {
+        config,
+        node,
+        store,
+        port,
+        carrier,
+        clients,
+        outbox: Outbox::new(next.id.max(1)),
+        inbox: Inbox::default(),
+        transfers: Transfers {
+            starts: next.starts,
+            next: next.number.max(1),
+            ..Transfers::default()
+        },
+        after: std::collections::VecDeque::new(),
+        has_news: true,
+        ways,
+        counters: Counters::default(),
+        buffer: Vec::new(),
+    };
+    sar.restore(now, recovered);
+    sar.announce(now);
+    Ok(sar)
+}
+
+fn octets_of(open: &Open) -> usize {
+    open.accepted.data.len() * open.accepted.destinations.len()
+}
+
+fn open_store(config: &config::Sar, setup: &Setup<'_>) -> anyhow::Result<(Store, Recovered)> {
+    let longest = u64::from(config.parameters.limits.message);
+    let options = store::Options {
+        folder: config.store.clone(),
+        segment: SEGMENT.max(MESSAGES * longest),
+        most: config.service.store_octets,
+    };
+    let folder = config.store.display();
+    match Store::open(options.clone(), setup.waker) {
+        Ok(opened) => Ok(opened),
+        Err(NotOpened::Damaged(damage)) if config.damaged == Damaged::SetAside => {
+            let aside = set_aside(&config.store)
+                .with_context(|| format!("cannot put the damaged store {folder} aside"))?;
+            warn!(%damage, kept = %aside.display(), "the store is damaged: it is put aside, and messages in it are not sent");
+            Store::open(options, setup.waker).map_err(|why| anyhow!("the store {folder}: {why}"))
+        }
+        Err(NotOpened::Damaged(damage)) => Err(anyhow!(
+            "the store {folder} is damaged: {damage}; messages in it may be lost: move the folder away, or let \
+             `damaged = \"set-aside\"` in [sar] do that, and the service begins anew"
+        )),
+        Err(NotOpened::InUse) => Err(anyhow!(
+            "the store {folder} is in use by another gateway: end it, or name another `store` in [sar]"
+        )),
+        Err(NotOpened::NoRoom(octets)) => Err(anyhow!(
+            "no room for the store {folder}: {octets} octets are needed at least; make room, or name another `store` \
+             in [sar]"
+        )),
+        Err(NotOpened::Io(error)) => Err(anyhow!("cannot open the store {folder}: {error}")),
+    }
+}
+
+/// Puts what is in the folder into a new one within.
+fn set_aside(folder: &PathBuf) -> std::io::Result<PathBuf> {
+    let aside = folder.join(format!("damaged-{}", wall_clock()));
+    fs::create_dir(&aside)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.path().extension().is_some_and(|extension| extension == "log") {
+            fs::rename(entry.path(), aside.join(entry.file_name()))?;
+        }
+    }
+    fs::File::open(folder)?.sync_all()?;
+    Ok(aside)
+}
+
+/// Most nodes that are told of a start.
+const ANNOUNCED: usize = 1_024;
+
+impl Sar {
+    /// Greets the nodes that may hold messages for this gateway: the latest senders, the destinations of its own
+    /// messages, and the nodes of the configuration.
+    fn announce(&mut self, now: Time) {
+        let heard = self.transfers.order.iter().rev().map(|(_, _, (source, _))| *source);
+        let mut told = BTreeSet::new();
+        let all = self.named().chain(heard).chain(self.outbox.destinations());
+        let peers: Vec<IpAddr> = all
+            .filter(|it| told.insert(*it))
+            .take(ANNOUNCED)
+            .filter(|it| self.is_reachable(*it))
+            .collect();
+        self.node.announce(now, peers);
+    }
+
+    /// Nodes that the configuration names.
+    fn named(&self) -> impl Iterator<Item = IpAddr> {
+        let groups = self.config.groups.iter().flat_map(|group| group.members.iter().copied());
+        let carried = self.config.carry.iter().flat_map(|it| it.peers.iter().map(|(_, at)| *at));
+        groups.chain(carried)
+    }
+
+    /// Goes on with what was stored.
+    fn restore(&mut self, now: Time, recovered: Recovered) {
+        let Recovered { open, ended, arrived, known, .. } = recovered;
+        for node in self.named().collect::<Vec<_>>() {
+            self.inbox.meet(Source::of(node));
+        }
+        if !open.is_empty() || !arrived.is_empty() {
+            let (to_send, to_take) = (open.len(), arrived.len());
+            info!(to_send, to_take, "messages of an earlier process go on");
+        }
+        for (number, known) in known {
+            self.node.remember(now, known.identity);
+            self.remember(number, known.at, &known.identity);
+        }
+        let mut ended: Vec<_> = ended.into_values().collect();
+        ended.sort_by_key(|ended| (ended.at, ended.id));
+        for it in ended {
+            let delivered =
+                it.outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Delivered);
+            delivered.for_each(|(to, _)| self.inbox.meet(Source::of(*to)));
+            self.outbox.insert_ended(it);
+        }
+        for (number, arrived) in arrived {
+            if !self.transfers.has_known(number) {
+                self.node.remember(now, arrived.identity);
+                self.remember(number, arrived.at, &arrived.identity);
+            }
+            let source = Source::of(arrived.source);
+            let standing = self.inbox.standing(source, arrived.ports.destination, false);
+            self.inbox.insert(arrived, standing);
+            if !self.deliver_carried(number) {
+                self.inbox.handle_stored(number);
+            }
+        }
+        for (id, open) in open {
+            self.resume(now, id, open);
+        }
+        self.take_events();
+    }
+
+    /// Hands a message to the node again, as its transfers were.
+    fn resume(&mut self, now: Time, id: u64, open: Open) {
+        let Open { accepted, started, outcomes } = open;
+        let mut parts: Vec<(IpAddr, Option<Outcome>)> =
+            accepted.destinations.iter().map(|to| (*to, None)).collect();
+        for (part, outcome) in outcomes {
+            if let Some(part) = parts.get_mut(usize::from(part)) {
+                part.1 = Some(outcome);
+            }
+        }
+        let left = |part: &(usize, &(IpAddr, Option<Outcome>))| part.1.1.is_none();
+        let of_group = started.iter().find(|(part, _)| part.is_none()).map(|(_, resume)| *resume);
+        let mut submissions: Vec<(Vec<IpAddr>, Option<Resume>)> = Vec::new();
+        let mut fresh = Vec::new();
+        for (position, (to, _)) in parts.iter().enumerate().filter(left) {
+            let own = started
+                .iter()
+                .find(|(part, _)| part.is_some_and(|part| usize::from(part) == position));
+            match own {
+                Some((_, resume)) => submissions.push((vec![*to], Some(*resume))),
+                None => fresh.push(*to),
+            }
+        }
+        if !fresh.is_empty() {
+            submissions.push((fresh, of_group));
+        }
+        let message = Message { ports: accepted.ports, data: accepted.data };
+        let left_over = accepted.expires.map(|at| at.saturating_sub(wall_clock()));
+        let mut cores: Vec<MessageId> = Vec::new();
+        let mut failed: Vec<IpAddr> = Vec::new();
+        for (destinations, resume) in submissions {
+            let options = Options {
+                precedence: Precedence::new(accepted.precedence),
+                lifetime: left_over.map(Duration::from_millis),
+                is_acknowledged: accepted.is_acknowledged,
+                via: accepted.via,
+                resume,
+            };
+            let submitted = self.node.submit(now, &message, &destinations, options);
+            // Two transfers had one number only if the store was tampered with; as new ones they go.
+            let submitted = match submitted {
+                Err(NotTaken::SerialInUse { .. }) => {
+                    let options = Options { resume: None, ..options };
+                    self.node.submit(now, &message, &destinations, options)
+                }
+                other => other,
+            };
+            match submitted {
+                Ok(core) => cores.push(core),
+                Err(why) => {
+                    warn!(id, %why, "a message of an earlier process is given up");
+                    failed.extend(destinations);
+                }
+            }
+        }
+        self.outbox.insert(id, accepted.name, parts, cores);
+        for to in failed {
+            let told = self.outbox.conclude(id, to, Outcome::Cancelled, wall_clock());
+            if let Some((record, _)) = told {
+                self.store.push(&record);
+            }
+        }
+        self.take_events();
+    }
+}
+
+// What an operator is told.
+
+/// How the service is.
+#[derive(Debug, Serialize)]
+struct Status {
+    state: &'static str,
+    /// Programs that are connected.
+    programs: usize,
+    /// Messages that wait or are under way.
+    to_send: usize,
+    /// Messages that have arrived and were not taken.
+    to_take: usize,
+    to_take_octets: usize,
+    /// Messages whose outcomes can be asked for.
+    outcomes_known: usize,
+    /// Outcomes forgotten before their time.
+    outcomes_forgotten: u64,
+    store: String,
+}
+
+impl Sar {
+    fn status(&self) -> Status {
+        let state = if self.room_for_arrivals().has_any() { "running" } else { "full" };
+        Status {
+            state,
+            programs: self.clients.len(),
+            to_send: self.outbox.open_len(),
+            to_take: self.inbox.len(),
+            to_take_octets: self.inbox.octets(),
+            outcomes_known: self.outbox.ended_len(),
+            outcomes_forgotten: self.outbox.forgotten,
+            store: self.config.store.display().to_string(),
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::input::{self, Input};
+use super::clients::{self, Input};
 use super::store;
 
 /// A request as text, and the octets behind its line.
@@ -35,7 +35,7 @@ pub fn requests<'a>(
 /// # Errors
 /// When the datagram is not a request; the error says why.
 pub fn datagram(octets: &[u8]) -> Result<Asked, String> {
-    let (request, octets) = input::datagram(octets)?;
+    let (request, octets) = clients::datagram(octets)?;
     Ok((format!("{request:?}"), octets.to_vec()))
 }
 

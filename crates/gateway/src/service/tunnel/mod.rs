@@ -14,55 +14,53 @@
 mod counters;
 mod errors;
 mod fresh;
-mod inner;
 mod inward;
-mod named;
-mod names;
-mod naming;
-mod news;
-mod outer;
-mod outward;
-mod reload;
 mod sockets;
-mod source;
 mod state;
 mod status;
 mod transmit;
-mod wait;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::dns::{Failure, Lookup, Name, files};
+use base::ip::{Header, Prefix, icmp, mss};
 use base::rng::Rng;
 use base::time::{Time, earliest};
 use caps::Capability;
 use counters::Counters;
-use errors::Errors;
+use errors::{Answer, Errors};
 use fresh::From;
-use host::links;
 use host::netlink::Netlink;
-use host::{DeviceRoutes, Owner, Precedence, Reconciler, Watch};
+use host::{DeviceRoutes, MARK, Owner, Precedence, Reconciler, Watch, links};
 use inward::Inward;
-use names::Names;
-use nix::poll::{PollFd, PollFlags};
-use outward::Outward;
+use nix::errno::Errno;
+use nix::net::if_::if_nametoindex;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sockets::Sockets;
-use state::State;
+use state::{Link, Questions, Rejected, State};
+use tracing::{debug, info, warn};
 use transmit::Transmitter;
-use tunnel::secure::{self, PrivateKey, Routes};
-use wait::Second;
+use tunnel as nc;
+use tunnel::secure::{self, OUTER_V4, OUTER_V6, PeerId, PrivateKey, PublicKey, Routes, Trouble};
 
 use super::{Kind, Reload, Report, Service, Setup, wall_clock};
 use crate::config::{self, Config};
 use crate::keys;
+use crate::linux;
 use crate::linux::device::{Device, Wanted};
-use crate::reactor::{Clock, Driver, Waker};
-use crate::sys::Tap;
+use crate::linux::offload::{self, Offload};
+use crate::linux::udp;
+use crate::reactor::{Clock, Driver, Reactor, Waker};
+use crate::sys::{Tap, Udp};
 
 pub(super) const KIND: Kind = Kind {
     name: "tunnel",
@@ -133,7 +131,7 @@ impl Tunnel {
         state.ask_names(setup.clock.now());
         let questions = std::mem::take(&mut state.questions);
         for (peer, name, outcome) in
-            names::ask_first(setup.clock, setup.seed, sockets.versions(), questions)?
+            ask_first(setup.clock, setup.seed, sockets.versions(), questions)?
         {
             state.handle_resolved(setup.clock.now(), (peer, &name), outcome);
         }
@@ -192,7 +190,7 @@ impl Driver for Tunnel {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        earliest(self.shared.sleep(wait::INWARD), self.watch.next_timeout())
+        earliest(self.shared.sleep(INWARD), self.watch.next_timeout())
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -201,7 +199,7 @@ impl Driver for Tunnel {
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
-        self.shared.wake_up(wait::INWARD);
+        self.shared.wake_up(INWARD);
         let [changes, sockets @ ..] = ready else { return Ok(()) };
         if self.watch.is_due(now, *changes) {
             self.follow_kernel(now)?;
@@ -336,7 +334,7 @@ fn behind(
         owner: Owner::Tunnel,
         device: device.index(),
         name: config.device.clone(),
-        routes: reload::routes(config),
+        routes: routes(config),
         addresses: config.addresses.clone(),
         endpoints,
         is_open: config.fail_open,
@@ -349,3 +347,730 @@ fn behind(
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+// Puts the two threads to sleep, and ends one thread with the other.
+
+/// The thread that reads the device.
+const OUTWARD: usize = 0;
+/// The thread that reads the socket.
+const INWARD: usize = 1;
+
+impl Shared {
+    /// Until when a thread may sleep.
+    ///
+    /// Only one of the threads waits for a deadline. The other thread may sleep past the deadline: an awake thread
+    /// looks at all deadlines before sleeping.
+    fn sleep(&self, who: usize) -> Option<Time> {
+        let state = self.state();
+        let due = state.next_timeout();
+        let others = self.armed[1 - who].load(Ordering::SeqCst);
+        let due = due.filter(|due| due.as_nanos() < others);
+        self.armed[who].store(due.map_or(u64::MAX, Time::as_nanos), Ordering::SeqCst);
+        due
+    }
+
+    /// A thread is awake.
+    fn wake_up(&self, who: usize) {
+        self.armed[who].store(u64::MAX, Ordering::SeqCst);
+    }
+}
+
+/// Another thread of a service. Dropping this ends the thread, and the thread's end wakes the first thread.
+struct Second {
+    name: &'static str,
+    is_over: Arc<AtomicBool>,
+    has_ended: Arc<AtomicBool>,
+    waker: Arc<Waker>,
+    thread: Option<JoinHandle<anyhow::Result<()>>>,
+}
+
+impl Second {
+    /// Starts it; `waker` ends its waits.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    fn start(
+        name: &'static str,
+        setup: &Setup<'_>,
+        waker: Arc<Waker>,
+        mut driver: impl Driver + Send + 'static,
+    ) -> anyhow::Result<Self> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let wake = WakeAtEnd { has_ended: Arc::clone(&has_ended), first: Arc::clone(setup.waker) };
+        let ends = Arc::clone(&is_over);
+        let (clock, woken) = (setup.clock, Arc::clone(&waker));
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // Also when it panics.
+            let _wake = wake;
+            let mut reactor = Reactor::new(clock, woken);
+            while !ends.load(Ordering::SeqCst) {
+                reactor.turn(&mut driver)?;
+            }
+            Ok(())
+        });
+        let thread = Some(thread.context("cannot start a thread")?);
+        Ok(Self { name, is_over, has_ended, waker, thread })
+    }
+
+    /// Whether it goes on.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn check(&mut self) -> anyhow::Result<()> {
+        match self.thread.take_if(|_| self.has_ended.load(Ordering::SeqCst)) {
+            None => Ok(()),
+            Some(thread) => {
+                let outcome = thread.join().unwrap_or_else(|_| anyhow::bail!("it panicked"));
+                outcome.and_then(|()| anyhow::bail!("it ended")).context(self.name)
+            }
+        }
+    }
+}
+
+impl Drop for Second {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            // The reason for its end was reported, or nobody asks any more.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Wakes the first thread at the end of this one. The first thread may run before this one is quite gone; a flag
+/// tells the first thread that the end is worth waiting for.
+struct WakeAtEnd {
+    has_ended: Arc<AtomicBool>,
+    first: Arc<Waker>,
+}
+
+impl Drop for WakeAtEnd {
+    fn drop(&mut self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        self.first.wake();
+    }
+}
+
+// From the device to the cores.
+
+/// Trains taken from the device before the peers are looked after.
+const TRAINS: usize = 4;
+/// Octets of the longest train, with the header of the offload.
+const TRAIN: usize = offload::HEADER + (1 << 16);
+
+/// Packets that wait for the lock.
+#[derive(Default)]
+struct Staged {
+    octets: Vec<u8>,
+    packets: Vec<(PeerId, usize)>,
+}
+
+/// What the senders are told afterwards.
+struct Complaint {
+    error: icmp::Error,
+    offender: Vec<u8>,
+}
+
+/// The thread's own part.
+struct Outward {
+    shared: Arc<Shared>,
+    train: Vec<u8>,
+    segment: Vec<u8>,
+    staged: Staged,
+    complaints: Vec<Complaint>,
+}
+
+impl Outward {
+    fn new(shared: Arc<Shared>) -> Self {
+        let (segment, complaints) = (Vec::new(), Vec::new());
+        Self { shared, train: vec![0; TRAIN], segment, staged: Staged::default(), complaints }
+    }
+}
+
+impl Driver for Outward {
+    fn act(&mut self, _now: Time) -> anyhow::Result<()> {
+        self.shared.act();
+        Ok(())
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        self.shared.sleep(OUTWARD)
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(self.shared.tun.as_fd(), PollFlags::POLLIN));
+        let blocked = self.shared.sockets.blocked_fd();
+        fds.extend(blocked.map(|fd| PollFd::new(fd, PollFlags::POLLOUT)));
+    }
+
+    fn handle_ready(&mut self, _now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        let Self { shared, train, segment, staged, complaints } = self;
+        shared.wake_up(OUTWARD);
+        if ready[0].is_empty() {
+            return Ok(());
+        }
+        let routes = shared.routes();
+        for _ in 0..TRAINS {
+            let Some(len) = shared.tun.read(train).context("reading the device")? else { break };
+            shared.counters.device_reads.add(1);
+            stage(shared, &routes, &mut train[..len], segment, staged);
+            submit(shared, staged, complaints);
+            for complaint in complaints.drain(..) {
+                complain(shared, complaint.error, &complaint.offender);
+            }
+            shared.transmit();
+        }
+        Ok(())
+    }
+}
+
+/// Cuts a train into packets for a peer.
+fn stage(
+    shared: &Shared,
+    routes: &Routes,
+    train: &mut [u8],
+    segment: &mut Vec<u8>,
+    staged: &mut Staged,
+) {
+    let counters = &shared.counters;
+    let (offload, destination) = match (Offload::parse(train, 0), train.get(offload::HEADER..)) {
+        (Ok(offload), Some(packet)) => (offload, destination(packet)),
+        _ => {
+            counters.device_malformed.add(1);
+            return;
+        }
+    };
+    let Some(destination) = destination else {
+        counters.device_malformed.add(1);
+        return;
+    };
+    let packet = &mut train[offload::HEADER..];
+    let Some(peer) = routes.peer_for(destination) else {
+        counters.packets_unrouted.add(1);
+        // The kernel's own multicast is nobody's mistake; ICMP is not owed then, and not sent.
+        complain(shared, icmp::Error::HostUnreachable, packet);
+        return;
+    };
+    let outcome = offload.segment(packet, segment, |packet| {
+        staged.octets.extend_from_slice(packet);
+        staged.packets.push((peer, packet.len()));
+    });
+    if outcome.is_err() {
+        counters.device_malformed.add(1);
+    }
+    if let [(peer, len)] = staged.packets[..] {
+        clamp(shared, peer, &mut staged.octets[..len]);
+    }
+}
+
+/// Lowers the segment size that a SYN to a peer asks for. A SYN is never in a train.
+fn clamp(shared: &Shared, peer: PeerId, packet: &mut [u8]) {
+    let is_syn = Header::parse(packet).is_ok_and(|header| mss::is_syn(&header, packet));
+    if is_syn && let Some(whole) = shared.state().whole(peer) {
+        shared.clamp(packet, whole);
+    }
+}
+
+impl Shared {
+    /// Lowers the MSS option of a SYN to what `whole` octets carry. The option limits the segments of the opposite
+    /// direction, so each gateway clamps SYNs both when they enter and when they leave the tunnel: an older peer clamps
+    /// only on entry.
+    fn clamp(&self, packet: &mut [u8], whole: usize) {
+        if let Ok(header) = Header::parse(packet) {
+            self.counters.syns_clamped.add(u64::from(mss::clamp(&header, packet, whole)));
+        }
+    }
+}
+
+/// Gives the cores what is staged.
+fn submit(shared: &Shared, staged: &mut Staged, complaints: &mut Vec<Complaint>) {
+    if staged.packets.is_empty() {
+        return;
+    }
+    let mut state = shared.state();
+    let now = shared.now();
+    let mut start = 0;
+    for &(peer, len) in &staged.packets {
+        let packet = &staged.octets[start..start + len];
+        start += len;
+        let error = match state.handle_packet(now, peer, packet) {
+            Ok(()) => continue,
+            // The peer's own counters have it.
+            Err(Rejected::Quietly) => continue,
+            Err(Rejected::Unready) => {
+                shared.counters.packets_unready.add(1);
+                continue;
+            }
+            Err(Rejected::Alone) => {
+                shared.counters.packets_unready.add(1);
+                icmp::Error::HostUnreachable
+            }
+            Err(Rejected::TooBig(mtu)) => {
+                icmp::Error::TooBig { mtu: u16::try_from(mtu).unwrap_or(u16::MAX) }
+            }
+            Err(Rejected::Down) => icmp::Error::HostUnreachable,
+        };
+        // One complaint for a train is enough.
+        if complaints.is_empty() {
+            complaints.push(Complaint { error, offender: packet.to_vec() });
+        }
+    }
+    drop(state);
+    staged.octets.clear();
+    staged.packets.clear();
+}
+
+/// Tells the sender of a packet why it was dropped.
+fn complain(shared: &Shared, error: icmp::Error, offender: &[u8]) {
+    let now = shared.now();
+    let mut errors = lock(&shared.errors);
+    match errors.answer(now, error, offender) {
+        Answer::Message(message) => {
+            shared.counters.icmp_sent.add(1);
+            if let Err(error) = shared.tun.write(message) {
+                debug!(%error, "ICMP not written");
+                shared.counters.device_refused.add(1);
+            }
+        }
+        Answer::None => {}
+        Answer::TooMany => shared.counters.icmp_suppressed.add(1),
+    }
+}
+
+/// Where a packet goes, though its length field and checksum may not be set yet.
+fn destination(packet: &[u8]) -> Option<std::net::IpAddr> {
+    match packet.first()? >> 4 {
+        4 => packet.get(16..20)?.first_chunk::<4>().map(|&octets| octets.into()),
+        6 => packet.get(24..40)?.first_chunk::<16>().map(|&octets| octets.into()),
+        _ => None,
+    }
+}
+
+// Asks name servers for the addresses of peers, on its own thread: files may be slow, and servers are.
+//
+// Questions carry the tunnel's mark, so that no question for a far end enters the tunnel to this far end. The second
+// round is not marked, and reaches servers behind another tunnel.
+
+const HOSTS: &str = "/etc/hosts";
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+/// The file in which systemd-resolved lists its servers.
+const BEHIND_STUB: &str = "/run/systemd/resolve/resolv.conf";
+/// How long the start waits for names.
+const AT_START: Duration = Duration::from_secs(3);
+/// Added to a wait in whole milliseconds, so that the wait does not end too early.
+const ROUNDED_UP: Duration = Duration::from_millis(1);
+/// Most octets read from either file.
+const MAX_OCTETS: u64 = 4 << 20;
+/// Octets of the longest answer.
+const ANSWER: usize = 4_096;
+/// Datagrams of a server that are read before others have their turn.
+const READS: usize = 8;
+
+/// The thread's own part.
+struct Names {
+    shared: Arc<Shared>,
+    asker: Asker,
+}
+
+/// The names that are asked for.
+struct Asker {
+    rng: Rng,
+    /// Which versions of IP the peers may have.
+    wanted: [bool; 2],
+    pending: Vec<Pending>,
+}
+
+/// What a question has brought.
+type Found = (PeerId, Name, Result<Vec<IpAddr>, Failure>);
+
+/// A name that is asked for.
+struct Pending {
+    peer: PeerId,
+    name: Name,
+    lookup: Lookup,
+    /// The socket to the server being asked, and the number of the attempt.
+    socket: Option<(usize, UdpSocket)>,
+}
+
+impl Names {
+    fn new(shared: Arc<Shared>, seed: u64) -> Self {
+        let wanted = shared.sockets.versions();
+        let rng = Rng::stream(seed, "names");
+        Self { shared, asker: Asker { rng, wanted, pending: Vec::new() } }
+    }
+}
+
+/// Asks for names before there are routes, so that a server that asks other servers can answer too: once all traffic
+/// leads into the tunnel, the questions of such a server do too. Takes [`AT_START`] at most.
+///
+/// # Errors
+/// When the kernel cannot be waited for.
+fn ask_first(
+    clock: Clock,
+    seed: u64,
+    wanted: [bool; 2],
+    questions: Questions,
+) -> anyhow::Result<Vec<Found>> {
+    let rng = Rng::stream(seed, "first names");
+    let mut asker = Asker { rng, wanted, pending: Vec::new() };
+    let mut now = clock.now();
+    let end = now + AT_START;
+    let mut found = asker.ask(now, questions);
+    loop {
+        found.extend(asker.act(now));
+        if asker.pending.is_empty() || now >= end {
+            break;
+        }
+        let next = asker.next_timeout().map_or(end, |at| at.min(end));
+        let mut fds = Vec::new();
+        asker.watch(&mut fds);
+        let wait = PollTimeout::try_from(next.since(now) + ROUNDED_UP).unwrap_or(PollTimeout::MAX);
+        match poll(&mut fds, wait) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(why) => return Err(why).context("waiting for name servers"),
+        }
+        let ready: Vec<_> =
+            fds.iter().map(|fd| fd.revents().unwrap_or(PollFlags::empty())).collect();
+        drop(fds);
+        now = clock.now();
+        asker.handle_ready(now, &ready);
+    }
+    let unanswered = asker.pending.into_iter();
+    found.extend(unanswered.map(|it| (it.peer, it.name, Err(Failure::NoAnswer))));
+    Ok(found)
+}
+
+impl Asker {
+    /// Asks for names; returns what needs no server.
+    fn ask(&mut self, now: Time, questions: Questions) -> Vec<Found> {
+        let mut found = Vec::new();
+        for (peer, name) in questions {
+            // A reload may ask for a peer again, by another name.
+            self.pending.retain(|pending| pending.peer != peer);
+            let mut known = files::addresses(&read(HOSTS), &name);
+            known.retain(|address| self.wanted[usize::from(address.is_ipv6())]);
+            if !known.is_empty() {
+                found.push((peer, name, Ok(known)));
+                continue;
+            }
+            let bits = self.rng.bits().to_be_bytes();
+            let ids = [[bits[0], bits[1]], [bits[2], bits[3]]].map(u16::from_be_bytes);
+            let lookup = Lookup::new(now, name.clone(), self.wanted, ids, servers());
+            self.pending.push(Pending { peer, name, lookup, socket: None });
+        }
+        found
+    }
+
+    /// Sends due questions, and returns the outcomes of questions.
+    fn act(&mut self, now: Time) -> Vec<Found> {
+        let (mut found, mut at) = (Vec::new(), 0);
+        while let Some(pending) = self.pending.get_mut(at) {
+            pending.lookup.handle_timeout(now);
+            pending.send(now);
+            match pending.lookup.outcome() {
+                Some(outcome) => {
+                    let outcome = outcome.clone().map(reachable);
+                    let Pending { peer, name, .. } = self.pending.swap_remove(at);
+                    found.push((peer, name, outcome));
+                }
+                None => at += 1,
+            }
+        }
+        found
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        self.pending.iter().map(|pending| pending.lookup.next_timeout()).fold(None, earliest)
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        let sockets = self.pending.iter().filter_map(|pending| pending.socket.as_ref());
+        fds.extend(sockets.map(|(_, socket)| PollFd::new(socket.as_fd(), PollFlags::POLLIN)));
+    }
+
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) {
+        let watched = self.pending.iter_mut().filter(|pending| pending.socket.is_some());
+        for (pending, ready) in watched.zip(ready) {
+            if !ready.is_empty() {
+                pending.receive(now);
+            }
+        }
+    }
+}
+
+impl Driver for Names {
+    fn act(&mut self, now: Time) -> anyhow::Result<()> {
+        let questions = std::mem::take(&mut self.shared.state().questions);
+        let mut found = self.asker.ask(now, questions);
+        found.extend(self.asker.act(now));
+        for (peer, name, outcome) in found {
+            self.shared.resolve(peer, &name, outcome);
+        }
+        Ok(())
+    }
+
+    fn next_timeout(&mut self) -> Option<Time> {
+        self.asker.next_timeout()
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        self.asker.watch(fds);
+    }
+
+    fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+        self.asker.handle_ready(now, ready);
+        Ok(())
+    }
+}
+
+impl Pending {
+    /// Sends what is to be asked.
+    fn send(&mut self, now: Time) {
+        let mut octets = Vec::new();
+        while let Some(question) = self.lookup.poll_transmit(&mut octets) {
+            let socket = match self.socket.take().filter(|(at, _)| *at == question.attempt) {
+                Some((_, socket)) => Ok(socket),
+                None => {
+                    let mark = (!question.is_second_round).then_some(MARK);
+                    udp::open_towards_with(question.server, mark)
+                }
+            };
+            let sent = socket.and_then(|socket| socket.send(&octets).map(|_| socket));
+            octets.clear();
+            match sent {
+                Ok(socket) => self.socket = Some((question.attempt, socket)),
+                Err(error) => {
+                    debug!(server = %question.server, %error, "name server not asked");
+                    self.lookup.handle_refusal(now);
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, now: Time) {
+        let mut buffer = [0; ANSWER];
+        for _ in 0..READS {
+            let Some((_, socket)) = &self.socket else { return };
+            match socket.recv(&mut buffer) {
+                Ok(len) => self.lookup.handle_datagram(now, &buffer[..len]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.socket = None;
+                    self.lookup.handle_refusal(now);
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Takes what a name has brought.
+    fn resolve(&self, peer: PeerId, name: &Name, outcome: Result<Vec<IpAddr>, Failure>) {
+        let mut state = self.state();
+        let now = self.now();
+        state.handle_resolved(now, (peer, name), outcome);
+        self.settle(state, now);
+    }
+}
+
+/// The addresses with a route; all addresses if none has a route.
+fn reachable(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    let has_route = |ip: &&IpAddr| Udp::route_source(SocketAddr::new(**ip, 9), MARK).is_ok();
+    let reached: Vec<_> = addresses.iter().filter(has_route).copied().collect();
+    if reached.is_empty() { addresses } else { reached }
+}
+
+/// The servers to ask. With a stub on this host, the stub's servers come first, because the stub's own questions lack
+/// the tunnel's mark.
+fn servers() -> Vec<SocketAddr> {
+    let scope = |interface: &str| if_nametoindex(interface).ok();
+    let servers = files::servers(&read(RESOLV_CONF), scope);
+    if !files::has_stub(&servers) {
+        return servers;
+    }
+    files::behind_stub(&servers, &read(BEHIND_STUB), scope)
+}
+
+/// A file's text, or none: it need not be there.
+fn read(path: &str) -> String {
+    let mut octets = Vec::new();
+    let outcome = File::open(path).and_then(|file| file.take(MAX_OCTETS).read_to_end(&mut octets));
+    if let Err(error) = outcome {
+        debug!(path, %error, "not read");
+    }
+    String::from_utf8_lossy(&octets).into_owned()
+}
+
+// Logs calls that come to nothing, with the likely reasons and the remedy.
+
+/// A peer has not answered for a while. From here it cannot be told why.
+fn no_answer(peer: &str, endpoint: SocketAddr, left_out: u64) {
+    warn!(
+        peer,
+        %endpoint,
+        left_out,
+        "peer does not answer; trying on. Possible reasons: it does not run, or is not there; UDP is \
+         blocked on the way; its public-key is not what our file says, or ours is not what its file \
+         says: the log over there says which"
+    );
+}
+
+/// Somebody calls whom no peer's key belongs to.
+fn stranger(from: SocketAddr, key: Option<PublicKey>) {
+    match key {
+        Some(key) => warn!(
+            %from,
+            %key,
+            "call by an unknown key, not answered: if this is a peer, its public-key in our file is wrong"
+        ),
+        None => info!(
+            %from,
+            "call for another key than ours, not answered: if this is a peer, the public-key that its \
+             file has for us is wrong"
+        ),
+    }
+}
+
+/// A peer is there, and calls come to nothing all the same.
+fn trouble(peer: &str, from: SocketAddr, what: Trouble, left_out: u64) {
+    match what {
+        Trouble::Clock => info!(
+            peer,
+            %from,
+            left_out,
+            "peer has heard a later time of us before: the clock here went back; calling it with a later one"
+        ),
+        Trouble::Unconfirmed => warn!(
+            peer,
+            %from,
+            left_out,
+            "peer calls again and again, and takes no answer: its preshared-key is not ours, or what we \
+             send does not arrive there"
+        ),
+        Trouble::Unreadable => warn!(
+            peer,
+            %from,
+            left_out,
+            "peer answers what cannot be read: is preshared-key the same on both sides?"
+        ),
+    }
+}
+
+// Another configuration: peers come and go, the sessions of the others go on.
+
+impl Tunnel {
+    /// # Errors
+    /// When a key file cannot be used, or the kernel refuses a route. Nothing has changed then.
+    fn follow(&mut self, config: &config::Tunnel) -> anyhow::Result<Reload> {
+        let config::Keys { private_key, peers: keys } = config.keys()?;
+        if private_key != self.private_key || !is_same_but_peers(&self.config, config) {
+            return Ok(Reload::Restart);
+        }
+        {
+            let mut reconciler = lock(&self.shared.reconciler);
+            let endpoints = reconciler.endpoints();
+            reconciler.follow(vec![behind(config, &lock(&self.shared.device), endpoints)])?;
+        }
+        let wanted: Vec<_> = config.peers.iter().zip(&keys).collect();
+        let changes = self.follow_peers(&wanted);
+        self.config = config.clone();
+        Ok(Reload::Taken(changes))
+    }
+
+    fn follow_peers(&self, wanted: &[(&config::Peer, &secure::Peer)]) -> Vec<String> {
+        let mut changes = Vec::new();
+        let mut state = self.shared.state();
+        let now = self.shared.now();
+        let here: Vec<_> =
+            state.links().map(|link| (link.peer, link.config.clone(), link.keys.clone())).collect();
+        for (peer, config, keys) in &here {
+            let same =
+                wanted.iter().find(|(wanted, its)| is_same_peer(config, wanted) && *its == keys);
+            match same {
+                None => {
+                    state.remove_peer(*peer);
+                    changes.push(format!("peer {} left", config.name));
+                }
+                Some((wanted, _)) if wanted.routes != config.routes => {
+                    state.set_routes(*peer, &wanted.routes);
+                    changes.push(format!("peer {} has other routes", config.name));
+                }
+                Some(_) => {}
+            }
+        }
+        for (config, keys) in wanted {
+            if here.iter().any(|(_, other, its)| is_same_peer(other, config) && its == *keys) {
+                continue;
+            }
+            state.add_peer(now, config, keys).expect("a checked configuration has fit peers");
+            changes.push(format!("peer {} added", config.name));
+        }
+        let routes = Arc::new(state.routes());
+        *self.shared.routes.write().unwrap_or_else(PoisonError::into_inner) = routes;
+        self.shared.settle(state, now);
+        changes
+    }
+}
+
+impl State {
+    /// Other networks are behind a peer.
+    fn set_routes(&mut self, peer: PeerId, routes: &[Prefix]) {
+        if let Some(link) = self.link_mut(peer) {
+            link.config.routes = routes.to_vec();
+        }
+    }
+
+    /// Which peer an inner address belongs to.
+    fn routes(&self) -> Routes {
+        let of_link = |link: &Link| {
+            let (peer, routes) = (link.peer, link.config.routes.clone());
+            routes.into_iter().map(move |route| (peer, route))
+        };
+        let routes: Vec<_> = self.links().flat_map(of_link).collect();
+        Routes::new(&routes).expect("a checked configuration has each network once")
+    }
+}
+
+/// Whether all but the peers is the same.
+fn is_same_but_peers(one: &config::Tunnel, other: &config::Tunnel) -> bool {
+    let peerless = |tunnel: &config::Tunnel| config::Tunnel { peers: Vec::new(), ..tunnel.clone() };
+    peerless(one) == peerless(other)
+}
+
+/// Whether a peer is the same, wherever its networks are.
+fn is_same_peer(one: &config::Peer, other: &config::Peer) -> bool {
+    let routeless = |peer: &config::Peer| config::Peer { routes: Vec::new(), ..peer.clone() };
+    routeless(one) == routeless(other)
+}
+
+/// The networks behind all peers, each with the name of its peer.
+fn routes(config: &config::Tunnel) -> Vec<(String, Prefix)> {
+    let of_peer = |peer: &config::Peer| {
+        let (name, routes) = (peer.name.clone(), peer.routes.clone());
+        routes.into_iter().map(move |route| (name.clone(), route))
+    };
+    config.peers.iter().flat_map(of_peer).collect()
+}
+
+// How long outer packets may be.
+
+/// The parameters of a core for a peer at `endpoint`.
+fn core_config(
+    endpoint: Option<SocketAddr>,
+    limit: Option<usize>,
+    parameters: nc::Config,
+) -> nc::Config {
+    let is_v6 = endpoint.is_some_and(|endpoint| endpoint.is_ipv6());
+    let first_link = |endpoint| linux::routes::Routes::open()?.first_link_mtu(endpoint, MARK);
+    let max_mtu = endpoint
+        .and_then(|endpoint| first_link(endpoint).ok())
+        .map_or(parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))
+        .min(JUMBO);
+    let overhead = if is_v6 { OUTER_V6 } else { OUTER_V4 };
+    nc::Config { max_mtu, overhead, ..parameters }
+}
+
+/// Octets of the longest outer packet that is tried.
+const JUMBO: usize = 9_216;

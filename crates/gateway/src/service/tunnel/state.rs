@@ -5,35 +5,36 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use base::contract::Refused;
+use base::dns::{Failure, Name};
 use base::rng::Rng;
 use base::time::{Time, earliest};
 use tracing::field::display;
-use tracing::info;
+use tracing::{info, warn};
 use tunnel as nc;
-use tunnel::secure::{self, Fresh, Incarnation, Outgoing, PeerId, Peers, Sealer, Unusable};
+use tunnel::secure::{
+    self, Fresh, Incarnation, Incoming, Outgoing, PeerId, Peers, Sealer, Unusable,
+};
 use tunnel::{Event, Tunnel};
 
+use super::super::complaints::{Complaints, Subject};
+use super::core_config;
 use super::fresh::{From, Ports};
-use super::naming::{Naming, Questions};
-use super::news;
-use super::outer::core_config;
 use super::sockets::Way;
 use super::transmit::{Batch, Sending};
-use crate::config;
-use crate::service::complaints::{Complaints, Subject};
+use crate::config::{self, Endpoint};
 
 /// How long a peer never heard may take before senders are told that the peer is unreachable.
 const GRACE: Duration = Duration::from_secs(3);
 /// Octets that IPv6 needs to pass (RFC 8200, 5): the device never offers less.
-pub(super) const LEAST_MTU: usize = 1_280;
+const LEAST_MTU: usize = 1_280;
 
 /// What the lock guards.
 pub(super) struct State {
-    pub(super) peers: Peers,
+    peers: Peers,
     /// Handshakes and keepalives, and where they leave from.
-    pub(super) control: VecDeque<(Outgoing, From)>,
+    control: VecDeque<(Outgoing, From)>,
     /// The fresh ports for calls to peers that do not answer.
-    pub(super) ports: Ports,
+    ports: Ports,
     /// Names to be asked for.
     pub(super) questions: Questions,
     /// By the places of their peers.
@@ -44,8 +45,8 @@ pub(super) struct State {
     sessions: u64,
     /// Octets of an outer packet at most.
     max_mtu: Option<usize>,
-    pub(super) device_mtu: usize,
-    pub(super) is_mtu_new: bool,
+    device_mtu: usize,
+    is_mtu_new: bool,
     /// Whether a peer is sent to elsewhere than before.
     are_endpoints_new: bool,
 }
@@ -64,9 +65,9 @@ pub(super) struct Link {
     pub(super) way: Option<Way>,
     /// Another address at which the peer was heard last, with the way of this datagram: the peer is asked there whether
     /// it has moved.
-    pub(super) elsewhere: Option<(SocketAddr, Way)>,
+    elsewhere: Option<(SocketAddr, Way)>,
     /// The number of the fresh port of the last call since the peer was heard.
-    pub(super) fresh: u64,
+    fresh: u64,
     pub(super) session: Option<Session>,
     is_ready: bool,
     /// When its core wants to be called.
@@ -350,12 +351,12 @@ impl State {
         self.links.iter().flatten()
     }
 
-    pub(super) fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+    fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
         self.links.iter_mut().flatten()
     }
 
     /// Peers may be called elsewhere from now on.
-    pub(super) fn note_endpoints(&mut self) {
+    fn note_endpoints(&mut self) {
         self.are_endpoints_new = true;
     }
 
@@ -367,7 +368,7 @@ impl State {
         self.link_mut(peer)?.session.as_mut()
     }
 
-    pub(super) fn link(&self, peer: PeerId) -> Option<&Link> {
+    fn link(&self, peer: PeerId) -> Option<&Link> {
         self.links.get(peer.index())?.as_ref()
     }
 
@@ -432,15 +433,15 @@ impl State {
                 if let Some(link) = self.link_mut(peer)
                     && let Some(left_out) = link.complaints.admit(now, Subject::PeerSilent)
                 {
-                    news::no_answer(&link.config.name, endpoint, left_out);
+                    super::no_answer(&link.config.name, endpoint, left_out);
                 }
             }
-            secure::Event::Stranger { from, key } => news::stranger(from, key),
+            secure::Event::Stranger { from, key } => super::stranger(from, key),
             secure::Event::Trouble { peer, from, what } => {
                 if let Some(link) = self.link_mut(peer)
                     && let Some(left_out) = link.complaints.admit(now, Subject::PeerTrouble)
                 {
-                    news::trouble(&link.config.name, from, what, left_out);
+                    super::trouble(&link.config.name, from, what, left_out);
                 }
             }
         }
@@ -536,7 +537,7 @@ impl State {
     }
 
     /// Where a call leaves from that asks for a fresh port.
-    pub(super) fn fresh(&mut self, now: Time, Fresh { peer, number }: Fresh) -> From {
+    fn fresh(&mut self, now: Time, Fresh { peer, number }: Fresh) -> From {
         let is_asked = self.link(peer).is_some_and(|link| link.fresh != number);
         let is_in_use = self.links().any(|link| {
             link.peer != peer
@@ -553,7 +554,7 @@ impl State {
     }
 
     /// A peer is heard: if nobody is called from fresh ports or heard at them, they are given back.
-    pub(super) fn note_heard(&mut self, peer: PeerId) {
+    fn note_heard(&mut self, peer: PeerId) {
         if let Some(link) = self.link_mut(peer) {
             link.fresh = 0;
         }
@@ -575,6 +576,274 @@ fn quiet_at(peers: &Peers, link: &Link) -> Option<Time> {
     let keepalive = link.config.keepalive?;
     link.session.as_ref().filter(|session| session.has_keys)?;
     Some(peers.last_heard(link.peer)?.max(link.asked_at) + keepalive)
+}
+
+// Chooses the source address of datagrams: the address that the peer sends to, as long as the peer is heard.
+// So a host with several uplinks answers from the address that was asked, as firewalls and address translators on
+// the way demand.
+
+impl State {
+    /// A datagram that is no data, or cannot be opened otherwise, and where it came to.
+    pub(super) fn handle_other(
+        &mut self,
+        now: Time,
+        from: SocketAddr,
+        way: Way,
+        datagram: &mut [u8],
+    ) {
+        // The peers count the datagram by kind, and by reason if dropped.
+        let incoming = self.peers.handle_datagram(now, from, datagram);
+        self.collect(now, Some((from, way)));
+        if incoming == Incoming::Nothing
+            && let Some(peer) = self.link_of(from).map(|link| link.peer)
+        {
+            self.note_way(peer, from, way);
+        }
+    }
+
+    /// Notes our address at which a genuine datagram of a peer arrived.
+    pub(super) fn note_way(&mut self, peer: PeerId, from: SocketAddr, way: Way) {
+        let is_there = self.peers.endpoint(peer) == Some(from);
+        let is_asked = !is_there && self.peers.asked(peer) == Some(from);
+        match self.link_mut(peer) {
+            Some(link) if is_there => link.way = Some(way.by_routes()),
+            // An address translator lets the question pass only where the peer sends to. A route to a network that the
+            // address is in may lead into a tunnel; the datagram did not come from there.
+            Some(link) if is_asked => link.elsewhere = Some((from, way)),
+            Some(_) | None => {}
+        }
+    }
+
+    /// The kernel does not send from that address any more.
+    pub(super) fn lose_way(&mut self, peer: PeerId) {
+        let way = self.link(peer).and_then(|link| self.ports.loosened(link.way));
+        if let Some(link) = self.link_mut(peer) {
+            link.way = way;
+        }
+    }
+
+    /// The next handshake or keepalive to send: from where, to where.
+    pub(super) fn poll_control(&mut self, now: Time) -> Option<(From, SocketAddr, Vec<u8>)> {
+        self.collect(now, None);
+        self.control.pop_front().map(|(outgoing, from)| (from, outgoing.to, outgoing.datagram))
+    }
+
+    /// Takes the datagrams that the keys have to send. An answer to a datagram leaves from the address at which the
+    /// datagram arrived.
+    fn collect(&mut self, now: Time, came: Option<(SocketAddr, Way)>) {
+        while let Some(outgoing) = self.peers.poll_transmit(now) {
+            let from = match (came, outgoing.fresh) {
+                (_, Some(fresh)) => self.fresh(now, fresh),
+                (Some((from, way)), None) if from == outgoing.to => {
+                    let is_asked =
+                        self.links().any(|link| self.peers.asked(link.peer) == Some(from));
+                    From::Usual(Some(if is_asked { way } else { way.by_routes() }))
+                }
+                (Some(_) | None, None) => From::Usual(self.way_to(outgoing.to)),
+            };
+            self.control.push_back((outgoing, from));
+        }
+    }
+
+    /// The way to where a peer is, or is asked whether it has moved there.
+    fn way_to(&self, to: SocketAddr) -> Option<Way> {
+        let link = self.link_of(to)?;
+        match link.elsewhere {
+            Some((from, way)) if from == to => Some(way),
+            Some(_) | None => self.ports.usual(link.way, link.fresh > 0),
+        }
+    }
+
+    /// The peer that is at an address, or is asked whether it has moved there.
+    fn link_of(&self, address: SocketAddr) -> Option<&Link> {
+        let is_there = |link: &&Link| self.peers.endpoint(link.peer) == Some(address);
+        let is_asked = |link: &&Link| self.peers.asked(link.peer) == Some(address);
+        self.links().find(is_there).or_else(|| self.links().find(is_asked))
+    }
+}
+
+// Peers that are called by a name: their names are asked for while they do not answer.
+
+impl State {
+    /// Notes whose names are to be asked for now.
+    pub(super) fn ask_names(&mut self, now: Time) {
+        let mut questions = Vec::new();
+        for link in self.links_mut() {
+            let is_heard = link.is_heard();
+            let Some(naming) = &mut link.naming else { continue };
+            if is_heard {
+                naming.rest();
+            } else if naming.due().is_some_and(|due| due <= now) {
+                naming.is_asking = true;
+                questions.push((link.peer, naming.name.clone()));
+            }
+        }
+        self.questions.extend(questions);
+    }
+
+    /// When [`Self::ask_names`] has something to do.
+    fn next_question(&self) -> Option<Time> {
+        let silent = self.links().filter(|link| !link.is_heard());
+        let due = silent.filter_map(|link| link.naming.as_ref());
+        due.map(Naming::due).fold(None, earliest)
+    }
+
+    /// A name has these addresses, or none. To be told by its peer, who may have another name by now.
+    pub(super) fn handle_resolved(
+        &mut self,
+        now: Time,
+        (peer, name): (PeerId, &Name),
+        outcome: Result<Vec<IpAddr>, Failure>,
+    ) {
+        let Some(Link { config, naming: Some(naming), .. }) = self.link_mut(peer) else { return };
+        if naming.name != *name || !naming.is_asking {
+            return;
+        }
+        let is_news = naming.handle_outcome(now, outcome);
+        let (endpoint, again) = (naming.text(), naming.ask_at.since(now));
+        let addresses = naming.addresses.clone();
+        match naming.failure() {
+            Some(why) if is_news && addresses.is_empty() => warn!(
+                peer = %config.name,
+                %endpoint,
+                %why,
+                "the peer's name has no address; asking again in {} s, then at most every {} s, until it has",
+                again.as_secs(),
+                LONGEST.as_secs()
+            ),
+            Some(why) if is_news => warn!(
+                peer = %config.name,
+                %endpoint,
+                %why,
+                "the peer's name is not found any more; going on with the addresses that it had, and asking again"
+            ),
+            None if is_news => {
+                info!(peer = %config.name, %endpoint, ?addresses, "the peer's name has these addresses");
+            }
+            Some(_) | None => {}
+        }
+        if !addresses.is_empty() {
+            self.peers.handle_endpoints(now, peer, &addresses);
+            self.note_endpoints();
+        }
+    }
+}
+
+impl Link {
+    /// Whether there are keys, and the peer owes no answer.
+    fn is_heard(&self) -> bool {
+        let is_heard = |session: &Session| session.has_keys && session.is_up && !session.is_silent;
+        self.session.as_ref().is_some_and(is_heard)
+    }
+}
+
+// How long inner packets may be, and what the device offers.
+
+impl State {
+    /// The device's wanted MTU, if it has changed.
+    pub(super) fn take_device_mtu(&mut self) -> Option<usize> {
+        std::mem::take(&mut self.is_mtu_new).then_some(self.device_mtu)
+    }
+
+    /// The greatest packet for a peer that fits into one datagram; connections should keep to this size.
+    pub(super) fn whole(&self, peer: PeerId) -> Option<usize> {
+        Some(self.link(peer)?.session.as_ref()?.core.whole())
+    }
+
+    /// The device offers what the best peer takes; who sends more to another is told.
+    fn note_mtu(&mut self) {
+        let sessions = self.links().filter_map(|link| link.session.as_ref());
+        let most = sessions.map(|session| session.core.mtu()).max().unwrap_or(LEAST_MTU);
+        let mtu = most.max(LEAST_MTU);
+        if mtu != self.device_mtu {
+            self.device_mtu = mtu;
+            self.is_mtu_new = true;
+        }
+    }
+}
+
+// Decides when to ask for the name of a peer: at the start, and whenever the peer does not answer.
+//
+// The addresses of a name count only while the peer is not heard: a peer that is heard proves itself at its address.
+
+/// Between the first answer and the next question about a peer that is not heard; then twice as long each time.
+const FIRST: Duration = Duration::from_secs(1);
+/// Between an answer and the next question at most.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The name by which a peer is called, and the known addresses.
+#[derive(Debug)]
+pub(super) struct Naming {
+    name: Name,
+    port: u16,
+    /// What it had last; none before it was found.
+    addresses: Vec<SocketAddr>,
+    is_asking: bool,
+    ask_at: Time,
+    wait: Duration,
+    /// Why it was not found when it was asked for last.
+    failure: Option<Failure>,
+}
+
+/// Names to ask name servers for.
+pub(super) type Questions = VecDeque<(PeerId, Name)>;
+
+impl Naming {
+    /// The naming of a configured peer; `None` for a peer without a name.
+    fn of(now: Time, peer: &config::Peer) -> Option<Self> {
+        let Some(Endpoint::Name(name, port)) = &peer.endpoint else { return None };
+        Some(Self {
+            name: name.clone(),
+            port: *port,
+            addresses: Vec::new(),
+            is_asking: false,
+            ask_at: now,
+            wait: FIRST,
+            failure: None,
+        })
+    }
+
+    /// The name and the port.
+    pub(super) fn text(&self) -> String {
+        format!("{}:{}", self.name, self.port)
+    }
+
+    /// Why it was not found when it was asked for last.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// The peer is heard: its name does not matter until it is not any more.
+    fn rest(&mut self) {
+        self.wait = FIRST;
+    }
+
+    /// When it may be asked for.
+    fn due(&self) -> Option<Time> {
+        (!self.is_asking).then_some(self.ask_at)
+    }
+
+    /// Takes what a question has brought; returns whether that is news.
+    fn handle_outcome(&mut self, now: Time, outcome: Result<Vec<IpAddr>, Failure>) -> bool {
+        self.is_asking = false;
+        self.ask_at = now + self.wait;
+        self.wait = (self.wait * 2).min(LONGEST);
+        match outcome {
+            Ok(found) => {
+                let found: Vec<_> =
+                    found.into_iter().map(|ip| SocketAddr::new(ip, self.port)).collect();
+                let had_failed = self.failure.take().is_some();
+                let is_same = found.len() == self.addresses.len()
+                    && found.iter().all(|it| self.addresses.contains(it));
+                if !is_same {
+                    self.addresses = found;
+                }
+                had_failed || !is_same
+            }
+            // The last known addresses are as good as any.
+            Err(why) => self.failure.replace(why) != Some(why),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -634,5 +903,83 @@ mod tests {
         assert_eq!((hostile, other), (3 * 4_990, 0));
         state.take_secure(Time::ZERO, secure::Event::Expired { peer: ids[1] });
         assert_eq!(untold(&state)[1], 0);
+    }
+}
+
+#[cfg(test)]
+mod naming_tests {
+    use super::*;
+
+    fn naming() -> Naming {
+        Naming {
+            name: "vpn.example.org".parse().unwrap(),
+            port: 7,
+            addresses: Vec::new(),
+            is_asking: false,
+            ask_at: Time::ZERO,
+            wait: FIRST,
+            failure: None,
+        }
+    }
+
+    fn found(addresses: &[&str]) -> Result<Vec<IpAddr>, Failure> {
+        Ok(addresses.iter().map(|it| it.parse().unwrap()).collect())
+    }
+
+    #[test]
+    fn questions_become_rare_and_frequent_again_once_the_peer_was_heard() {
+        let mut naming = naming();
+        let (mut now, mut waits) = (Time::ZERO, Vec::new());
+
+        for _ in 0..9 {
+            naming.is_asking = true;
+            assert_eq!(naming.due(), None);
+            let _ = naming.handle_outcome(now, Err(Failure::NoAnswer));
+            let due = naming.due().unwrap();
+            waits.push(due.since(now).as_secs());
+            now = due;
+        }
+        naming.rest();
+        let _ = naming.handle_outcome(now, found(&["192.0.2.2"]));
+
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert_eq!(naming.due(), Some(now + FIRST));
+    }
+
+    #[test]
+    fn only_what_is_new_is_told() {
+        let mut naming = naming();
+        let both = found(&["192.0.2.2", "fd00::2"]);
+        let turned = found(&["fd00::2", "192.0.2.2"]);
+        let (none, refused) = (Err(Failure::NoSuchName), Err(Failure::NoAnswer));
+
+        let told: Vec<_> = [
+            none.clone(),
+            none.clone(),
+            refused.clone(),
+            both.clone(),
+            turned,
+            none.clone(),
+            none,
+            both,
+            found(&["192.0.2.2"]),
+        ]
+        .map(|outcome| naming.handle_outcome(Time::ZERO, outcome))
+        .into();
+
+        assert_eq!(told, [true, false, true, true, false, true, false, true, true]);
+        assert_eq!(naming.addresses, ["192.0.2.2:7".parse().unwrap()]);
+        assert_eq!((naming.failure(), &naming.text()[..]), (None, "vpn.example.org:7"));
+    }
+
+    #[test]
+    fn a_name_that_is_not_found_any_more_keeps_its_addresses() {
+        let mut naming = naming();
+        let _ = naming.handle_outcome(Time::ZERO, found(&["192.0.2.2"]));
+
+        let _ = naming.handle_outcome(Time::ZERO, Err(Failure::NoAnswer));
+
+        assert_eq!(naming.addresses, ["192.0.2.2:7".parse().unwrap()]);
+        assert_eq!(naming.failure(), Some(Failure::NoAnswer));
     }
 }

@@ -10,9 +10,8 @@ use serde::Serialize;
 use tunnel::secure;
 use tunnel::{Estimates, Stats};
 
-use super::naming::Naming;
 use super::sockets::Sockets;
-use super::state::Link;
+use super::state::{Link, Naming};
 use super::{Shared, lock};
 use crate::service::{Entry, Report, Sample, entries, of_counters, rounded};
 

@@ -11,7 +11,6 @@
 mod log;
 mod reader;
 mod record;
-mod segment;
 #[cfg(test)]
 mod tests;
 mod writer;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use sar::{Outcome, Resume};
 
+use super::log::{self, HEADER, Next, Read};
 use super::record::{Accepted, Arrived, Ended, Key, Known, Record};
-use super::segment::{self, HEADER, Next, Read};
 
 /// Why a log was not opened.
 #[derive(Debug, thiserror::Error)]
@@ -137,11 +137,11 @@ impl Reader {
                 fs::remove_file(folder.join(name))?;
             }
             let number = name.strip_suffix(".log").and_then(|it| it.parse::<u32>().ok());
-            numbers.extend(number.filter(|it| segment::path(folder, *it) == folder.join(name)));
+            numbers.extend(number.filter(|it| log::path(folder, *it) == folder.join(name)));
         }
         numbers.sort_unstable();
         for &number in &numbers {
-            let path = segment::path(folder, number);
+            let path = log::path(folder, number);
             let read = Read::open(&path, number)?;
             self.read_segment(number, &path, read)?;
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use sar::{Ending, Failure, Outcome, Ports, Remembered, Resume};
 
-use super::segment::NUMBERS;
+use super::log::NUMBERS;
 
 /// What is stored.
 #[derive(Clone, Debug, PartialEq)]
