@@ -29,7 +29,7 @@ use crate::trust::Owners;
 /// Octets of a question at most: its number and a path.
 const LONGEST: usize = NUMBER + 4_096;
 /// Seconds that a file may take to be opened.
-const PATIENCE: i64 = 5;
+const OPEN_TIMEOUT: i64 = 5;
 
 /// Starts the keeper of a configuration's files; while we are root.
 ///
@@ -38,9 +38,9 @@ const PATIENCE: i64 = 5;
 pub(super) fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
     let (ours, its) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
-    setsockopt(&ours, sockopt::ReceiveTimeout, &TimeVal::seconds(PATIENCE))?;
+    setsockopt(&ours, sockopt::ReceiveTimeout, &TimeVal::seconds(OPEN_TIMEOUT))?;
     // Questions wait in the socket until the process has time, and only a limited number of them.
-    setsockopt(&ours, sockopt::SendTimeout, &TimeVal::seconds(PATIENCE))?;
+    setsockopt(&ours, sockopt::SendTimeout, &TimeVal::seconds(OPEN_TIMEOUT))?;
     Command::new("/proc/self/exe")
         .arg0("trackway")
         .arg("keep-files")

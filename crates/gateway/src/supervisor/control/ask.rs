@@ -18,7 +18,7 @@ use crate::supervisor::reload::Reloaded;
 use crate::supervisor::traffic::{Switch, Switched};
 
 /// Longest wait for an answer: during a reload the gateway may have to wait for services to start.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Asks for the status of this network namespace's gateway, or of the gateway with its control socket `at` this
 /// path; the answer is a JSON object.
@@ -64,7 +64,7 @@ fn ask_for<T: DeserializeOwned>(at: Option<&Path>, request: &Request) -> anyhow:
 fn ask(at: Option<&Path>, request: &Request) -> anyhow::Result<String> {
     let mut stream = connect(at)?;
     for set in [UnixStream::set_read_timeout, UnixStream::set_write_timeout] {
-        set(&stream, Some(PATIENCE))?;
+        set(&stream, Some(ANSWER_TIMEOUT))?;
     }
     let request = serde_json::to_vec(request).context("the question")?;
     let mut answer = String::new();
