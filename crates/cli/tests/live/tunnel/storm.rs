@@ -72,7 +72,7 @@ impl Net {
     /// Does something to the host or to the gateway, and says what.
     fn strike(&mut self, rng: &mut Rng) -> String {
         let choices = COMMANDS.len() + 4;
-        match rng.below(choices as u64) as usize {
+        match usize::try_from(rng.below(choices as u64)).unwrap() {
             at if at < COMMANDS.len() => {
                 for command in COMMANDS[at].split("; ") {
                     self.try_run(0, command);
@@ -168,4 +168,89 @@ fn whatever_others_do_to_the_host_all_is_there_again_or_named() {
 
     let (code, said) = net.gateway(0).stop();
     assert_eq!((code, net.claimed(0)), (Some(0), String::new()), "{said}");
+}
+
+/// Tests that measure time, with the machine for themselves.
+mod timed {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Routes of others, and interfaces, as a router of the Internet and a host of containers have them.
+    const ROUTES: u32 = 100_000;
+    const INTERFACES: usize = 800;
+    const CHANGES: usize = 11;
+
+    /// Kilobytes in memory, and seconds of CPU so far.
+    fn use_of(pid: i32) -> (u64, f64) {
+        let place = Path::new("/proc").join(pid.to_string());
+        let status = fs::read_to_string(place.join("status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+        let kilobytes = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        let stat = fs::read_to_string(place.join("stat")).unwrap();
+        let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        let ticks: u32 = fields[11].parse::<u32>().unwrap() + fields[12].parse::<u32>().unwrap();
+        (kilobytes, f64::from(ticks) / 100.0)
+    }
+
+    #[test]
+    #[ignore = "needs root: run by ./test"]
+    fn a_hundred_thousand_routes_of_others_cost_nothing() {
+        let mut net = Net::pair_with_default_routes();
+        let start = |net: &mut Net| {
+            let began = Instant::now();
+            net.start(0);
+            let took = began.elapsed();
+            thread::sleep(CALM);
+            let pid = net.pid(0);
+            (took, use_of(pid).0)
+        };
+        let (alone, memory_alone) = start(&mut net);
+        net.gateway(0).stop();
+
+        let batch = net.folder.join("batch");
+        let mut lines = String::new();
+        for number in 0..ROUTES {
+            let [_, a, b, c] = (number << 4).to_be_bytes();
+            let _ = writeln!(lines, "route add 44.{a}.{b}.{c}/28 via 10.9.1.2");
+        }
+        for number in 0..INTERFACES {
+            let _ = writeln!(lines, "link add many{number} type veth peer name other{number}");
+        }
+        fs::write(&batch, lines).unwrap();
+        net.run(0, &format!("ip -batch {}", batch.display()));
+        let (beside, memory_beside) = start(&mut net);
+
+        let pid = net.pid(0);
+        let before = use_of(pid).1;
+        thread::sleep(CALM);
+        let rest = use_of(pid).1 - before;
+        let began = Instant::now();
+        let whole = net.claimed(0);
+        let asking = began.elapsed();
+        let mut waits = Vec::new();
+        for _ in 0..CHANGES {
+            net.run(0, "ip address del 10.77.0.1/24 dev trackway-nc0");
+            let began = Instant::now();
+            let has_all = || net.claimed(0) == whole;
+            assert!(wait_until(SOON, has_all), "{}", net.claimed(0));
+            waits.push(began.elapsed());
+            // Not as somebody who does so all the time.
+            thread::sleep(CALM);
+        }
+        waits.sort_unstable();
+
+        eprintln!(
+            "start {alone:?} alone, {beside:?} beside {ROUTES} routes and {INTERFACES} pairs of interfaces; memory \
+             {memory_alone} and {memory_beside} kB; {rest} s of CPU in {CALM:?} of rest; a change is answered in \
+             {:?} at the median, {:?} at most, of which asking takes {asking:?}",
+            waits[CHANGES / 2],
+            waits[CHANGES - 1]
+        );
+        assert!(beside < alone + Duration::from_secs(1), "{alone:?}, {beside:?}");
+        assert!(memory_beside < memory_alone + 30_000, "{memory_alone}, {memory_beside}");
+        assert!(rest < 0.1, "{rest}");
+        assert!(waits[CHANGES / 2] < Duration::from_secs(1), "{waits:?}");
+    }
 }
