@@ -59,6 +59,7 @@ pub enum Measure {
 impl Counter {
     /// A number that only grows.
     #[must_use]
+    #[expect(clippy::self_named_constructors, reason = "declarations say `counter` or `gauge`")]
     pub const fn counter(name: &'static str, unit: &'static str, help: &'static str) -> Self {
         Self { name, measure: Measure::Counter, unit, help }
     }

@@ -41,7 +41,8 @@
 /// pub x as "name": u8 = 15;                      a name that differs from the field's
 /// pub x: u8 = 15;             without `allowed`  no parameter
 /// pub rto: struct Rto {..}                       a struct of its own; its names begin with `rto.`
-/// pub limits: flat struct Limits {..}            the same, but names do not show it; a group may have a derive of its own
+/// pub limits: flat struct Limits {..}            the same, but names do not show it
+///                                                (a group may have a derive of its own)
 /// "name" at path.of.field;                       a parameter kept in a field declared elsewhere
 /// use module::ROW;                               a row declared elsewhere
 /// rules [..]                                     behind the struct: conditions between several parameters

@@ -1,8 +1,8 @@
 //! Declares parameters: each one is a row in the table of its protocol.
 //!
-//! A row gives the name, meaning, allowed values and place of a parameter in the protocol's `Config`. Files, the command
-//! line, the documentation and the JSON schema are made from the rows. [`parameters!`](crate::parameters) makes row,
-//! field and default from one declaration, so a new parameter is one declaration more.
+//! A row gives the name, meaning, allowed values and place of a parameter in the protocol's `Config`. Files, the
+//! command line, the documentation and the JSON schema are made from the rows. [`parameters!`](crate::parameters)
+//! makes row, field and default from one declaration, so a new parameter is one declaration more.
 //!
 //! ```text
 //!  Written ──▶ Kind ──▶ Value ──▶ Parameter::set ──▶ Config

@@ -116,15 +116,6 @@ impl Value {
         }
     }
 
-    /// Several numbers.
-    #[must_use]
-    pub fn counts<T: TryFrom<u64>>(&self) -> Vec<T> {
-        match self {
-            Self::Counts(counts) => counts.iter().filter_map(|it| T::try_from(*it).ok()).collect(),
-            _ => Vec::new(),
-        }
-    }
-
     /// The least and the most.
     #[must_use]
     pub fn span<T: Default + TryFrom<u64>>(&self) -> (T, T) {

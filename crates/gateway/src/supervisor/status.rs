@@ -97,7 +97,11 @@ fn declare(text: &mut String, name: &str, counter: &Counter) {
         Measure::Counter => "counter",
         Measure::Gauge => "gauge",
     };
-    let _ = writeln!(text, "# HELP trackway_{name} {help}\n# TYPE trackway_{name} {measure}");
+    let unit = counter.unit;
+    let _ = writeln!(
+        text,
+        "# HELP trackway_{name} {help} Unit: {unit}.\n# TYPE trackway_{name} {measure}"
+    );
 }
 
 /// A text in quotes, as Prometheus has it.
@@ -135,10 +139,10 @@ mod tests {
             status.to_json(),
             "{\"services\":[],\"faults\":[],\"far_seen\":7,\"far\":[\"a\",\"b\"]}\n"
         );
-        let metrics = "# HELP trackway_far_seen Packets seen.\n\
+        let metrics = "# HELP trackway_far_seen Packets seen. Unit: packets.\n\
                        # TYPE trackway_far_seen counter\n\
                        trackway_far_seen 7\n\
-                       # HELP trackway_far_up Whether it is up.\n\
+                       # HELP trackway_far_up Whether it is up. Unit: links.\n\
                        # TYPE trackway_far_up gauge\n\
                        trackway_far_up{peer=\"a \\\"b\\\" \"} 1\n\
                        trackway_far_up{peer=\"c\"} 0\n";

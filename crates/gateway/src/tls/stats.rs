@@ -23,7 +23,7 @@ base::counters! {
             /// Not valid yet.
             pub certificate_not_yet_valid: counter(sessions);
             /// Of a client that no auth rule names.
-            pub certificate_unmatched: counter(clients);
+            pub certificate_unmatched: counter(sessions);
             /// Issued by no trust anchor.
             pub certificate_unknown_ca: counter(sessions);
             /// Of another server.
@@ -34,9 +34,9 @@ base::counters! {
         /// Sessions that failed for another reason.
         pub handshakes: struct HandshakeFailures {
             /// The server speaks another protocol than the client was given.
-            pub alpn_mismatch: counter(clients);
+            pub alpn_mismatch: counter(sessions);
             /// The client offers no protocol that is allowed.
-            pub alpn_refused: counter(clients);
+            pub alpn_refused: counter(sessions);
             /// TCP ended during the handshake.
             pub ended_early: counter(handshakes);
             /// The far gateway's server name or protocol cannot be one.
@@ -52,7 +52,7 @@ base::counters! {
             /// The Auth ID has no target.
             pub unknown_auth_id: counter(sessions);
             /// The client asked for a name that the certificate does not have.
-            pub unknown_name: counter(clients);
+            pub unknown_name: counter(sessions);
             /// Nothing in common.
             pub unsupported: counter(sessions);
             /// The other side broke the protocol.

@@ -58,7 +58,7 @@ base::counters! {
             /// Requests and replies at the end of their permitted hops.
             pub expired: counter(requests);
             /// Replies and requests without a way back to the originator.
-            pub no_reverse_route: counter(replies);
+            pub no_reverse_route: counter(messages);
             /// Requests and replies that were not passed on because this node has just started.
             pub waiting: counter(requests);
             /// Errors that were not sent because there had been too many.

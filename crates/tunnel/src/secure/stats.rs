@@ -40,11 +40,11 @@ base::counters! {
         /// Calls and answers of those who do not know our public key.
         pub not_for_us: counter(calls);
         /// Numbers that had come.
-        pub replayed: counter(numbers);
+        pub replayed: counter(datagrams);
         /// Calls with an old timestamp.
         pub stale: counter(calls);
         /// Numbers too far behind.
-        pub too_old: counter(numbers);
+        pub too_old: counter(datagrams);
         /// Datagrams of sessions that do not exist.
         pub unknown: counter(datagrams);
         /// Calls of unknown keys.

@@ -48,7 +48,7 @@ base::counters! {
         /// Octets that were offered without room.
         pub refused_octets: counter(octets);
         /// Transmissions at another rate than the one asked for, which is not in the station's power.
-        pub other_waveforms: counter(stations);
+        pub other_waveforms: counter(transmissions);
     }
 }
 
