@@ -145,7 +145,11 @@ impl Chain {
     /// The name of its cell over other links.
     fn name_over(&self, air: Air) -> String {
         // What a cell draws follows from its name, and the figures were drawn under this one.
-        let name = format!("{self:?}").replace("profile: Paper", "profile: Seed");
+        let name = match &self.hbh {
+            Some(hbh) => format!("{self:?}").replace(&format!("{hbh:?}"), &published(hbh)),
+            None => format!("{self:?}"),
+        };
+        let name = name.replace("profile: Paper", "profile: Seed");
         match air {
             Air::Independent => name,
             Air::Bursts(_) | Air::Genie => format!("{name} over {air:?}"),
@@ -270,6 +274,36 @@ impl Tcp {
             Kind::Current => current,
         }
     }
+}
+
+/// A configuration of HBH as it was written when the figures were drawn, whatever the order of its fields is today.
+fn published(config: &hbh::Config) -> String {
+    let hbh::Config {
+        profile,
+        protocol,
+        retries,
+        window,
+        rto,
+        congestion,
+        clear,
+        queue,
+        rate_increase,
+        rate_decrease,
+        ack_delay,
+        redundancy,
+        hold,
+        absorb,
+        lifetime,
+        idle,
+        flows,
+        packets,
+    } = config;
+    format!(
+        "Config {{ profile: {profile:?}, protocol: {protocol}, retries: {retries}, window: {window:?}, rto: {rto:?}, \
+         congestion: {congestion}, clear: {clear}, queue: {queue}, rate_increase: {rate_increase:?}, \
+         rate_decrease: {rate_decrease:?}, ack_delay: {ack_delay:?}, redundancy: {redundancy:?}, hold: {hold:?}, \
+         absorb: {absorb}, lifetime: {lifetime:?}, idle: {idle:?}, flows: {flows}, packets: {packets} }}"
+    )
 }
 
 /// One run.

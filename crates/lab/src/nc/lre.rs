@@ -62,7 +62,7 @@ struct Steps;
 
 impl Place for Steps {
     fn cell(&self) -> Cell {
-        Cell::of(format!("lre {:?}", network()), plan, |built| outcome(&looks(built)))
+        Cell::of(format!("lre {}", network().name()), plan, |built| outcome(&looks(built)))
     }
 }
 

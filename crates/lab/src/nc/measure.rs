@@ -197,7 +197,7 @@ impl Network {
         let network = self.clone();
         let planned = self.clone();
         Cell::of(
-            format!("{self:?} {span:?}"),
+            format!("{} {span:?}", self.name()),
             move |seed| planned.plan(seed, span.warm_up + span.window),
             move |built| Measured::run(&network, built, span).outcome(),
         )

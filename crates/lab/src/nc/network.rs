@@ -201,6 +201,31 @@ impl Network {
         }
     }
 
+    /// Its name in those of cells: what a cell draws follows from its name, and the figures were drawn under this one,
+    /// whatever the order of a tunnel's parameters is today.
+    pub(super) fn name(&self) -> String {
+        let Carrier::Coded(config) = &self.carrier else { return format!("{self:?}") };
+        let nc::Config {
+            base_mtu,
+            max_mtu,
+            overhead,
+            deadline,
+            patience,
+            queue,
+            window,
+            max_rate,
+            compress_headers,
+            copy_dscp,
+            dead_after,
+        } = config;
+        let published = format!(
+            "Config {{ base_mtu: {base_mtu}, max_mtu: {max_mtu}, overhead: {overhead}, deadline: {deadline:?}, \
+             patience: {patience:?}, queue: {queue}, window: {window}, max_rate: {max_rate:?}, \
+             compress_headers: {compress_headers}, copy_dscp: {copy_dscp}, dead_after: {dead_after:?} }}"
+        );
+        format!("{self:?}").replace(&format!("{config:?}"), &published)
+    }
+
     /// Octets of application data in a full packet.
     pub(super) fn payload(&self) -> usize {
         match self.traffic {
