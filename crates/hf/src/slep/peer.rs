@@ -21,8 +21,11 @@ const ORIGIN: u64 = 1 << 32;
 /// Size, in words, of the window of streams seen from one process: so many may be opened before the first is heard
 /// of.
 const SEEN_WORDS: usize = 192;
-/// Processes at the other end whose streams are remembered.
+/// Processes at the other end whose streams are remembered, and processes that are known to have ended.
 const MOST_EPOCHS: usize = 4;
+/// How many epochs after the epoch of a process count as its successors: so few that an unknown process is hardly
+/// mistaken for one.
+const SUCCESSORS: u16 = 16;
 /// Answers about streams that are not remembered, at most.
 const MOST_ANSWERS: usize = 256;
 
@@ -41,6 +44,8 @@ pub(super) struct Peer {
     opening: BTreeSet<u64>,
     /// The process that was heard last.
     pub(super) process: Option<Process>,
+    /// Processes that a successor has replaced, and when: their node may still send what they had said.
+    ended: VecDeque<(u16, Time)>,
     /// Codings the process can decode, as far as known.
     pub(super) accepts: u8,
     /// Windows of the streams seen from each process, the newest process last.
@@ -101,6 +106,8 @@ pub(super) struct Closed {
     pub(super) epoch: u16,
     /// Priority of a message to the other end about the end of the stream.
     pub(super) priority: u8,
+    /// Whether the other end has told of the end, or is known to be gone: its late parts need no answer.
+    pub(super) is_known: bool,
     /// The last credit of this end if both ends finished, otherwise the reason why they did not.
     pub(super) end: Result<Credit, Reason>,
 }
@@ -151,6 +158,7 @@ impl Peer {
             next: ORIGIN + rng.below(1 << NUMBER_BITS),
             opening: BTreeSet::new(),
             process: None,
+            ended: VecDeque::new(),
             accepts: DEFLATE,
             seen: VecDeque::new(),
             early: BTreeMap::new(),
@@ -217,8 +225,14 @@ impl Peer {
         self.opening.iter().filter_map(move |number| self.streams.get(&name(number)).copied())
     }
 
-    /// Notes the process at the other end; returns whether the process has changed.
-    pub(super) fn handle_process(&mut self, epoch: u16, started: Option<Time>) -> bool {
+    /// Notes the process at the other end, which has not ended; returns whether the process has changed.
+    pub(super) fn handle_process(&mut self, now: Time, epoch: u16, started: Option<Time>) -> bool {
+        if let Some(process) = self.process.filter(|process| succeeds(epoch, process.epoch)) {
+            if self.ended.len() == MOST_EPOCHS {
+                self.ended.pop_front();
+            }
+            self.ended.push_back((process.epoch, now));
+        }
         match &mut self.process {
             Some(process) if process.epoch == epoch => {
                 // A message that was delayed gives too late a start, so the earliest counts.
@@ -230,6 +244,12 @@ impl Peer {
                 process.replace(Process { epoch, started }).is_some()
             }
         }
+    }
+
+    /// Whether a process is known to have ended: a successor was heard after `since`. A later process that happens to
+    /// draw the same epoch is heard again after that.
+    pub(super) fn has_ended(&self, epoch: u16, since: Time) -> bool {
+        self.ended.iter().any(|(ended, at)| *ended == epoch && *at >= since)
     }
 
     /// Notes that the other end has opened a stream.
@@ -362,6 +382,11 @@ impl Peer {
     pub(super) fn is_idle(&self) -> bool {
         self.streams.is_empty() && !self.owes_anything()
     }
+}
+
+/// Whether a process with this epoch has taken the place of another one.
+pub(super) fn succeeds(epoch: u16, process: u16) -> bool {
+    (1..=SUCCESSORS).contains(&epoch.wrapping_sub(process))
 }
 
 /// The low 15 bits of a number.

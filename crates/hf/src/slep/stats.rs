@@ -64,7 +64,7 @@ base::counters! {
             pub parts_again: counter(parts);
             /// Parts dropped: there was no room. They will be sent again.
             pub parts_full: counter(parts);
-            /// Parts dropped: not allowed, or of a stream of an earlier process.
+            /// Parts dropped: not allowed, or of a stream of an earlier process that has ended.
             pub parts_stray: counter(parts);
             /// Parts dropped: the first of their stream did not come in time, or too many waited for it.
             pub parts_early: counter(parts);

@@ -5,16 +5,13 @@ use std::time::Duration;
 use base::time::Time;
 
 use super::config::{Config, Options};
+use super::peer::succeeds;
 use super::reason::Reason;
 use super::receive::Receiving;
 use super::send::Sending;
 use super::wire::{Addresses, Name};
 use crate::s5066::Address;
 use crate::s5066::service::MAX_PRIORITY;
-
-/// How many epochs after the epoch of a process count as its successors: so few that an unknown process is hardly
-/// mistaken for one.
-const SUCCESSORS: u16 = 16;
 
 /// Identifies a stream of this process; never used again.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -251,8 +248,7 @@ impl Stream {
             true => Some(self.epoch),
             false => self.process.or(self.opening.guard),
         };
-        let is_later = |process: u16| (1..=SUCCESSORS).contains(&epoch.wrapping_sub(process));
-        self.is_there() && process.is_some_and(is_later)
+        self.is_there() && process.is_some_and(|process| succeeds(epoch, process))
     }
 
     /// Whether the user has left the stream while written data is still being sent.

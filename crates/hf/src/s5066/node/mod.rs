@@ -22,7 +22,7 @@ mod receive;
 mod record;
 pub mod stats;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transmit;
 mod waiting;
 

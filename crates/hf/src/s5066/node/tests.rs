@@ -2,7 +2,7 @@
 
 mod doubt;
 mod introduction;
-mod pair;
+pub(crate) mod pair;
 mod rate;
 mod retry;
 mod status;

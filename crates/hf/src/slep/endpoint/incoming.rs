@@ -63,7 +63,11 @@ impl Slep {
     /// Handles a part of a stream from its initiator.
     fn handle_open(&mut self, now: Time, from: Address, open: &Open<'_>, priority: u8) {
         let Open { epoch, stream, part, first, addresses, .. } = *open;
-        self.handle_process(now, from, epoch, None);
+        if !self.handle_process(now, from, epoch, None) {
+            // Its node still sends what it had said, and nobody is left to go on with the stream.
+            self.stats.received.parts_stray += 1;
+            return;
+        }
         let name = stream.turned();
         if let Some(id) = self.stream_named(from, name) {
             if self.streams.get(&id).is_some_and(|stream| stream.epoch == epoch) {
@@ -79,7 +83,7 @@ impl Slep {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let is_closed = peer.closed(name).is_some_and(|closed| closed.epoch == epoch);
         if is_closed || peer.has_seen(epoch, stream.number) {
-            self.answer_unknown(from, name, Some(epoch), Reason::CLOSED);
+            self.answer_unknown(from, name, Some(epoch), Reason::CLOSED, false);
             return;
         }
         let Some(First { guard, accepts }) = first else {
@@ -102,7 +106,7 @@ impl Slep {
         peer.accepts = accepts;
         let of_peer = peer.streams.len();
         if peer.see(epoch, stream.number) == Novelty::Old {
-            self.answer_unknown(from, name, Some(epoch), Reason::CLOSED);
+            self.answer_unknown(from, name, Some(epoch), Reason::CLOSED, false);
             return;
         }
         peer.forget(name);
@@ -129,11 +133,16 @@ impl Slep {
         let name = open.stream.turned();
         let id = self.stream_named(from, name).filter(|_| open.epoch == self.epoch);
         let Some(id) = id else {
-            self.answer_unknown(from, name, Some(open.epoch), Reason::UNKNOWN_STREAM);
+            self.answer_unknown(from, name, Some(open.epoch), Reason::UNKNOWN_STREAM, false);
             return;
         };
         if let Some(First { guard: Some(epoch), accepts }) = open.first {
-            self.handle_process(now, from, epoch, None);
+            if !self.handle_process(now, from, epoch, None) {
+                // The process that had taken the stream is gone.
+                self.stats.streams.broken += 1;
+                self.break_off(now, id, Reason::RESTARTED, false);
+                return;
+            }
             if let Some(peer) = self.peers.get_mut(&from) {
                 peer.accepts = accepts;
             }
@@ -153,7 +162,7 @@ impl Slep {
     fn handle_data(&mut self, now: Time, from: Address, data: &Data<'_>) {
         let name = data.stream.turned();
         let Some(id) = self.stream_named(from, name) else {
-            self.answer_unknown(from, name, None, Reason::UNKNOWN_STREAM);
+            self.answer_unknown(from, name, None, Reason::UNKNOWN_STREAM, false);
             return;
         };
         let is_unheard =
@@ -184,7 +193,7 @@ impl Slep {
                 .and_then(|peer| peer.closed(name))
                 .is_some_and(|closed| closed.epoch == state.epoch && closed.end.is_ok());
             if state.is_question || !is_well {
-                self.answer_unknown(from, name, Some(state.epoch), reason);
+                self.answer_unknown(from, name, Some(state.epoch), reason, state.is_question);
             }
             return;
         };
@@ -299,10 +308,20 @@ impl Slep {
         self.finish_both(id);
     }
 
-    /// Answers a PDU about a stream that does not exist here.
-    fn answer_unknown(&mut self, from: Address, name: Name, epoch: Option<u16>, reason: Reason) {
+    /// Answers a PDU about a stream that does not exist here, unless the other end knows already and does not ask.
+    fn answer_unknown(
+        &mut self,
+        from: Address,
+        name: Name,
+        epoch: Option<u16>,
+        reason: Reason,
+        is_question: bool,
+    ) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         let closed = peer.closed(name).filter(|closed| epoch.is_none_or(|it| it == closed.epoch));
+        if closed.is_some_and(|closed| closed.is_known) && !is_question {
+            return;
+        }
         let owed = match closed.map(|closed| closed.end) {
             Some(Ok(_)) => Owed::ANSWER,
             Some(Err(reason)) => Owed::Reset(reason),
@@ -353,7 +372,9 @@ impl Slep {
 
     fn handle_hello(&mut self, now: Time, from: Address, hello: Hello) {
         let uptime = Duration::from_secs(hello.uptime.into());
-        self.handle_process(now, from, hello.epoch, Some(now - uptime));
+        if !self.handle_process(now, from, hello.epoch, Some(now - uptime)) {
+            return;
+        }
         if hello.is_question {
             self.owe_hello(from, false);
         }
@@ -383,11 +404,20 @@ impl Slep {
     }
 
     /// Notes which process is at a node. If the process has changed, its streams may be
-    /// gone: the process is asked.
-    fn handle_process(&mut self, now: Time, from: Address, epoch: u16, started: Option<Time>) {
-        let Some(peer) = self.peers.get_mut(&from) else { return };
-        if !peer.handle_process(epoch, started) {
-            return;
+    /// gone: the process is asked. Returns false for a process that is known to have ended.
+    fn handle_process(
+        &mut self,
+        now: Time,
+        from: Address,
+        epoch: u16,
+        started: Option<Time>,
+    ) -> bool {
+        let Some(peer) = self.peers.get_mut(&from) else { return true };
+        if peer.has_ended(epoch, now - self.config.times.give_up) {
+            return false;
+        }
+        if !peer.handle_process(now, epoch, started) {
+            return true;
         }
         let ids: Vec<StreamId> = peer.streams.values().copied().collect();
         for id in ids {
@@ -401,6 +431,18 @@ impl Slep {
             if stream.has_heard || stream.name.is_responder && stream.epoch != epoch {
                 self.ask_first(id);
             }
+        }
+        true
+    }
+
+    /// Breaks a stream off if the process that had taken it is known to have ended, which counts only once the node
+    /// has confirmed the opening.
+    pub(super) fn break_if_outlived(&mut self, now: Time, id: StreamId) {
+        let Some(stream) = self.streams.get(&id).filter(|stream| !stream.is_over()) else { return };
+        let process = self.peers.get(&stream.peer).and_then(|peer| peer.process);
+        if process.is_some_and(|process| stream.is_outlived_by(process.epoch)) {
+            self.stats.streams.broken += 1;
+            self.break_off(now, id, Reason::RESTARTED, false);
         }
     }
 

@@ -413,7 +413,7 @@ impl Slep {
         if let Some(peer) = self.peer(now, node)
             && peer.process.is_none()
         {
-            peer.handle_process(process, None);
+            peer.handle_process(now, process, None);
         }
     }
 
@@ -476,9 +476,10 @@ impl Slep {
         }
     }
 
-    /// A stream is over: for what reason, if not because both ends had finished.
-    fn end(&mut self, id: StreamId, reason: Option<Reason>) {
-        self.retire(id, reason);
+    /// A stream is over: for what reason, if not because both ends had finished. `is_known`: the other end has told of
+    /// the end, or is gone itself.
+    fn end(&mut self, id: StreamId, reason: Option<Reason>, is_known: bool) {
+        self.retire(id, reason, is_known);
         let Some(mut stream) = self.streams.remove(&id) else { return };
         self.timers.clear(&mut stream.check.timer, Timer::Stream(id));
         let source = stream.options.source;
@@ -494,8 +495,8 @@ impl Slep {
     }
 
     /// Ends a stream for the other end: nothing more is sent or accepted, but its user can still read received data.
-    /// The name may be used again from now on.
-    fn retire(&mut self, id: StreamId, reason: Option<Reason>) {
+    /// The name may be used again from now on. `is_known`: the other end has told of the end, or is gone itself.
+    fn retire(&mut self, id: StreamId, reason: Option<Reason>, is_known: bool) {
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_over()) else {
             return;
         };
@@ -517,7 +518,7 @@ impl Slep {
         let end = reason.map_or_else(|| Ok(stream.receiving.credit()), Err);
         let most = self.config.limits.closed;
         if let Some(peer) = self.peers.get_mut(&address) {
-            peer.close(name, Closed { epoch, priority, end }, most);
+            peer.close(name, Closed { epoch, priority, is_known, end }, most);
         }
     }
 
@@ -527,10 +528,10 @@ impl Slep {
         let (address, name, is_over) = (stream.peer, stream.name, stream.is_over());
         let source = stream.options.source;
         let broken = Break { reason, in_doubt: stream.sending.octets() };
-        let is_known = !stream.has_left();
+        let has_user = !stream.has_left();
         let may_read = stream.receiving.has_unread() && !stream.receiving.is_broken();
-        if is_known && !is_over && may_read {
-            self.retire(id, Some(reason));
+        if has_user && !is_over && may_read {
+            self.retire(id, Some(reason), !is_told);
             if let Some(stream) = self.streams.get_mut(&id) {
                 let read = stream.traffic.read;
                 let until = now + timing::patience(reason);
@@ -539,8 +540,8 @@ impl Slep {
             self.watch(id);
             self.make_room(source);
         } else {
-            self.end(id, Some(reason));
-            if is_known {
+            self.end(id, Some(reason), !is_told);
+            if has_user {
                 self.events.push_back(Event::Reset(id, broken));
             }
         }

@@ -29,6 +29,9 @@ impl Slep {
                     if is_last {
                         self.see_off(id);
                     }
+                    if number == 0 {
+                        self.break_if_outlived(now, id);
+                    }
                 }
             }
             Content::Datagram(id) => self.handle_datagram_confirmed(now, id),

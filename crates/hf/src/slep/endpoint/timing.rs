@@ -100,7 +100,7 @@ impl Slep {
                     return self.watch(id);
                 }
                 self.stats.streams.unread_at_break += 1;
-                self.end(id, Some(broken.reason));
+                self.end(id, Some(broken.reason), false);
                 self.events.push_back(Event::Reset(id, broken));
                 return;
             }
@@ -116,14 +116,6 @@ impl Slep {
         }
         if stream.check_at(&self.config) <= now {
             let peer = self.peers.get(&stream.peer);
-            // Had the opening come to the next process, that would have refused it by now.
-            let process = peer.and_then(|peer| peer.process);
-            if stream.opening.ask_at.is_some_and(|at| at <= now)
-                && process.is_some_and(|process| stream.is_outlived_by(process.epoch))
-            {
-                self.stats.streams.broken += 1;
-                return self.break_off(now, id, Reason::RESTARTED, true);
-            }
             let is_waiting = peer.is_some_and(|peer| peer.waits_until.is_some());
             stream.check.since = now;
             let is_urgent = stream.opening.ask_at.take().is_some();

@@ -141,7 +141,7 @@ impl Slep {
         let is_unsent = stream.is_unsent();
         self.stats.streams.cancelled += 1;
         self.stats.streams.cancelled_unsent += u64::from(is_unsent);
-        self.end(id, Some(reason));
+        self.end(id, Some(reason), false);
         // The name may be another stream's by now.
         if !is_over && !is_unsent {
             self.owe(address, name, Owed::Reset(reason));
@@ -251,7 +251,7 @@ impl Slep {
         }
         if let Some(Parting::Over { broken, .. }) = stream.parting {
             if !stream.receiving.has_unread() {
-                self.end(id, Some(broken.reason));
+                self.end(id, Some(broken.reason), false);
                 self.events.push_back(Event::Reset(id, broken));
             }
             self.make_room(source);
@@ -313,7 +313,7 @@ impl Slep {
     pub(super) fn finish_both(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(&id) else { return };
         if stream.sending.is_done() && stream.receiving.is_done() && stream.parting.is_none() {
-            self.end(id, None);
+            self.end(id, None, true);
             self.stats.streams.finished += 1;
             self.events.push_back(Event::Finished(id));
         }

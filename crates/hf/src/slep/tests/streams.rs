@@ -720,11 +720,90 @@ fn an_opening_that_is_confirmed_behind_the_word_of_a_successor_is_broken_without
     let at_once: Vec<_> = bench.events(0);
     bench.pass(Duration::from_secs(1));
 
-    assert!(matches!(at_once[..], [Event::Reset(id, _)] if id == first), "{at_once:?}");
-    let later = bench.events(0);
-    assert!(matches!(later[..], [Event::Reset(id, _)] if id == second), "{later:?}");
-    // The answer to the word, and the reset.
-    assert_eq!(bench.air.len(), 2, "{:?}", bench.air);
+    let ended = |event: &Event| match event {
+        Event::Reset(id, Break { reason: Reason::RESTARTED, .. }) => Some(*id),
+        _ => None,
+    };
+    assert_eq!(at_once.iter().filter_map(ended).collect::<Vec<_>>(), [first, second]);
+    // There is but the answer to the word.
+    assert_eq!(bench.air.len(), 1, "{:?}", bench.air);
+}
+
+#[test]
+fn late_words_of_a_process_with_a_successor_neither_bring_it_back_nor_open_anything() {
+    let mut bench = bench();
+    let first = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.ends[1].core.write(there, b"answer");
+    bench.deliver();
+    read(&mut bench, 0, first);
+    // The node of the process that ends has more of it: parts of an answer, and a stream of its own.
+    bench.ends[1].core.write(there, &[7; 5_000]);
+    let now = bench.now;
+    let opened_there =
+        bench.ends[1].core.open(now, NODES[0], Addresses::default(), Options::default());
+    bench.ends[1].core.write(opened_there.unwrap(), b"of no use");
+    bench.run();
+    let late: Vec<_> = std::mem::take(&mut bench.air).into();
+    bench.events(0);
+
+    let predecessor = bench.ends[1].core.epoch();
+    bench.restart(1);
+    bench.ends[1].core.succeed(predecessor);
+    bench.ends[1].core.announce(now, NODES[0]);
+    bench.deliver();
+    let reset = bench.events(0);
+    for (_, request) in late {
+        bench.indicate(0, request.mode, request.s_pdu);
+    }
+    bench.run();
+    bench.events(1);
+
+    assert!(matches!(reset[..], [Event::Reset(id, _)] if id == first), "{reset:?}");
+    assert_eq!(bench.events(0), [], "nobody is left to go on with a stream");
+    let core = &bench.ends[0].core;
+    assert_eq!((core.stats().live, core.stats().received.parts_stray), (0, 1));
+    // Nobody is told what its successor cannot know.
+    assert_eq!(bench.air.len(), 0, "{:?}", bench.air);
+    // The next stream is for the successor.
+    let next = open(&mut bench, b"once more");
+    bench.deliver();
+    let there = opened(&mut bench);
+    assert_eq!(read(&mut bench, 1, there).0, b"once more");
+    assert_eq!(bench.ends[0].core.stats().handed.rejected, 0, "{next:?}");
+}
+
+#[test]
+fn a_process_that_draws_the_number_of_one_that_has_ended_is_heard_again_after_a_while() {
+    let mut bench = bench();
+    let first = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.ends[1].core.write(there, b"answer");
+    bench.deliver();
+    read(&mut bench, 0, first);
+    let ended = bench.ends[1].core.epoch();
+    for predecessor in [ended, ended.wrapping_sub(1)] {
+        bench.restart(1);
+        bench.ends[1].core.succeed(predecessor);
+        let now = bench.now;
+        bench.ends[1].core.announce(now, NODES[0]);
+        bench.deliver();
+    }
+    bench.events(0);
+
+    bench.pass(Config::default().times.give_up + Duration::from_secs(1));
+    bench.deliver();
+    let now = bench.now;
+    let opened_there =
+        bench.ends[1].core.open(now, NODES[0], Addresses::default(), Options::default());
+    bench.ends[1].core.write(opened_there.unwrap(), b"hello");
+    bench.deliver();
+
+    assert_eq!(bench.ends[1].core.epoch(), ended);
+    let events = bench.events(0);
+    assert!(events.iter().any(|event| matches!(event, Event::Opened { .. })), "{events:?}");
 }
 
 #[test]

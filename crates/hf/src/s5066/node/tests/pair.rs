@@ -1,4 +1,4 @@
-//! Two nodes, a client at each, and modems that follow the times of their waveform.
+//! Two nodes, a client at each or what uses one, and modems that follow the times of their waveform.
 
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use crate::modem::{self, Keying, Waveform};
 use crate::s5066::Address;
 use crate::s5066::sis::client::SendId;
 use crate::s5066::sis::{Client, ClientId, Sap, Service, UnidataReason, client};
+use crate::slep::tests::bench::Above;
 
 /// The two sides.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     A,
     B,
 }
@@ -24,9 +25,9 @@ pub(super) const SAP: Sap = Sap::new(13);
 const DECODING: Duration = Duration::from_millis(50);
 
 /// Two nodes on one frequency.
-pub(super) struct Pair {
-    pub(super) now: Time,
-    ends: [End; 2],
+pub(crate) struct Pair<C: Above = Client> {
+    pub(crate) now: Time,
+    ends: [End<C>; 2],
     /// Whether the nodes have modems and could begin to transmit.
     pub(super) has_modems: bool,
     /// The waveform that the modems use, whatever the nodes want.
@@ -37,14 +38,44 @@ pub(super) struct Pair {
 
 type Noise = dyn FnMut(Time, &mut Vec<u8>);
 
-struct End {
+struct End<C: Above> {
     config: Config,
     node: Node,
-    client: Client,
-    id: ClientId,
-    received: Vec<Vec<u8>>,
-    events: Vec<client::Event>,
+    client: C,
+    /// None while the client has no connection.
+    id: Option<ClientId>,
+    events: Vec<C::Event>,
     modem: Modem,
+}
+
+impl Above for Client {
+    type Config = client::Config;
+    type Event = client::Event;
+
+    fn start(_: Time, config: client::Config, _: Rng) -> Self {
+        Self::new(config)
+    }
+    fn handle_connected(&mut self, now: Time) {
+        self.handle_connected(now);
+    }
+    fn handle_disconnected(&mut self, _: Time) {
+        self.handle_disconnected();
+    }
+    fn handle_octets(&mut self, now: Time, octets: &[u8]) {
+        self.handle_octets(now, octets);
+    }
+    fn handle_timeout(&mut self, now: Time) {
+        self.handle_timeout(now);
+    }
+    fn poll_event(&mut self) -> Option<client::Event> {
+        self.poll_event()
+    }
+    fn poll_octets(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        self.poll_octets(now, out)
+    }
+    fn next_timeout(&self) -> Option<Time> {
+        self.next_timeout()
+    }
 }
 
 /// A transmitter, and the events that it causes.
@@ -61,23 +92,7 @@ struct Modem {
 
 impl Pair {
     pub(super) fn new(waveform: &str, change: impl Fn(&mut Config)) -> Self {
-        let waveform: Waveform = waveform.parse().expect("a waveform");
-        let end = |address: u32, seed: u64| {
-            let mut config = Config::new(Address::node(address), waveform);
-            change(&mut config);
-            let mut node = Node::new(Time::ZERO, config.clone(), Rng::stream(seed, "node"));
-            node.record(true);
-            let id = node.handle_connected(Time::ZERO).expect("a first client");
-            let mut client = Client::new(client::Config::new(SAP));
-            client.handle_connected(Time::ZERO);
-            let modem = Modem::default();
-            End { config, node, client, id, received: Vec::new(), events: Vec::new(), modem }
-        };
-        let ends = [end(0x0a_141e, 1), end(0x0a_141f, 2)];
-        let noise = Box::new(|_: Time, _: &mut Vec<u8>| {});
-        let mut pair = Self { now: Time::ZERO, ends, has_modems: true, set_to: None, noise };
-        pair.settle();
-        pair
+        Self::of(waveform, change, [SAP, SAP].map(client::Config::new))
     }
 
     /// Sends with acknowledgement, in order.
@@ -109,33 +124,18 @@ impl Pair {
 
     /// Restarts a node with a new client; a transmission of its modem ends in noise.
     pub(super) fn restart(&mut self, side: Side) {
-        let now = self.now;
-        let end = &mut self.ends[side as usize];
-        let rng = Rng::stream(now.as_nanos(), "node");
-        end.node = Node::new(now, end.config.clone(), rng);
-        end.id = end.node.handle_connected(now).expect("a first client");
-        end.client = Client::new(client::Config::new(SAP));
-        end.client.handle_connected(now);
-        end.modem.ended = true;
-        end.modem.own.clear();
-        self.settle();
+        self.disconnect(side);
+        self.ends[side as usize].client = Client::new(client::Config::new(SAP));
+        self.restart_node(side);
+        self.connect(side);
     }
 
-    pub(super) fn run(&mut self, time: Duration) {
-        let end = self.now + time;
-        self.settle();
-        while let Some(next) = self.next_event().filter(|next| *next <= end) {
-            self.now = self.now.max(next);
-            for index in 0..2 {
-                self.step(index);
-            }
-            self.settle();
-        }
-        self.now = end;
-    }
-
-    pub(super) fn received(&self, side: Side) -> &[Vec<u8>] {
-        &self.ends[side as usize].received
+    pub(super) fn received(&self, side: Side) -> Vec<Vec<u8>> {
+        let received = self.events(side).iter().filter_map(|event| match event {
+            client::Event::Received(received) => Some(received.u_pdu.clone()),
+            _ => None,
+        });
+        received.collect()
     }
 
     /// The confirmed U_PDUs, in the order of their confirmations.
@@ -155,25 +155,98 @@ impl Pair {
         });
         rejected.collect()
     }
+}
 
-    pub(super) fn client(&mut self, side: Side) -> &mut Client {
+impl<C: Above> Pair<C> {
+    /// Two stations whose clients are started with these configurations, and connected.
+    pub(crate) fn of(
+        waveform: &str,
+        change: impl Fn(&mut Config),
+        clients: [C::Config; 2],
+    ) -> Self {
+        let waveform: Waveform = waveform.parse().expect("a waveform");
+        let end = |(address, seed, client): (u32, u64, C::Config)| {
+            let mut config = Config::new(Address::node(address), waveform);
+            change(&mut config);
+            let mut node = Node::new(Time::ZERO, config.clone(), Rng::stream(seed, "node"));
+            node.record(true);
+            let client = C::start(Time::ZERO, client, Rng::stream(seed, "client"));
+            let modem = Modem::default();
+            End { config, node, client, id: None, events: Vec::new(), modem }
+        };
+        let [first, second] = clients;
+        let ends = [end((0x0a_141e, 1, first)), end((0x0a_141f, 2, second))];
+        let noise = Box::new(|_: Time, _: &mut Vec<u8>| {});
+        let mut pair = Self { now: Time::ZERO, ends, has_modems: true, set_to: None, noise };
+        for side in [Side::A, Side::B] {
+            pair.connect(side);
+        }
+        pair
+    }
+
+    /// Connects a client to its node.
+    pub(crate) fn connect(&mut self, side: Side) {
+        let end = &mut self.ends[side as usize];
+        if end.id.is_none() {
+            end.id = end.node.handle_connected(self.now);
+            end.client.handle_connected(self.now);
+        }
+        self.settle();
+    }
+
+    /// Breaks the connection of a client, with what is in it.
+    pub(crate) fn disconnect(&mut self, side: Side) {
+        let end = &mut self.ends[side as usize];
+        if let Some(id) = end.id.take() {
+            end.node.handle_disconnected(self.now, id);
+            end.client.handle_disconnected(self.now);
+        }
+        self.settle();
+    }
+
+    /// Restarts a node, and breaks the connection of its client; a transmission of its modem ends in noise.
+    pub(crate) fn restart_node(&mut self, side: Side) {
+        let now = self.now;
+        self.disconnect(side);
+        let end = &mut self.ends[side as usize];
+        let rng = Rng::stream(now.as_nanos(), "node");
+        end.node = Node::new(now, end.config.clone(), rng);
+        end.node.record(true);
+        end.modem.ended = true;
+        end.modem.own.clear();
+    }
+
+    pub(crate) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        self.settle();
+        while let Some(next) = self.next_event().filter(|next| *next <= end) {
+            self.now = self.now.max(next);
+            for index in 0..2 {
+                self.step(index);
+            }
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    pub(crate) fn client(&mut self, side: Side) -> &mut C {
         &mut self.ends[side as usize].client
     }
 
-    pub(super) fn events(&self, side: Side) -> &[client::Event] {
+    pub(crate) fn events(&self, side: Side) -> &[C::Event] {
         &self.ends[side as usize].events
     }
 
-    pub(super) fn node(&mut self, side: Side) -> &mut Node {
+    pub(crate) fn node(&mut self, side: Side) -> &mut Node {
         &mut self.ends[side as usize].node
     }
 
-    pub(super) fn transmissions(&self) -> [u64; 2] {
+    pub(crate) fn transmissions(&self) -> [u64; 2] {
         [0, 1].map(|index: usize| self.ends[index].node.stats().transmissions)
     }
 
     fn next_event(&self) -> Option<Time> {
-        let of = |end: &End| {
+        let of = |end: &End<C>| {
             let modem = &end.modem;
             let heard = modem.heard.iter().chain(&modem.own).map(|(at, _)| *at).min();
             [
@@ -259,8 +332,11 @@ impl Pair {
         for end in &mut self.ends {
             loop {
                 let mut octets = Vec::new();
-                let mut is_quiet = !end.client.poll_octets(now, &mut octets);
-                end.node.handle_octets(now, end.id, &octets);
+                let mut is_quiet = true;
+                if let Some(id) = end.id {
+                    is_quiet = !end.client.poll_octets(now, &mut octets);
+                    end.node.handle_octets(now, id, &octets);
+                }
                 while let Some(event) = end.node.poll_event() {
                     let Event::Readable(id) = event else { continue };
                     octets.clear();
@@ -268,12 +344,7 @@ impl Pair {
                     end.client.handle_octets(now, &octets);
                     is_quiet = false;
                 }
-                while let Some(event) = end.client.poll_event() {
-                    match event {
-                        client::Event::Received(received) => end.received.push(received.u_pdu),
-                        other => end.events.push(other),
-                    }
-                }
+                end.events.extend(std::iter::from_fn(|| end.client.poll_event()));
                 if is_quiet {
                     break;
                 }
