@@ -234,9 +234,9 @@ impl Pair {
                     Command::BreakExclusive { peer } => {
                         self.commands.push(format!("break {peer}"));
                     }
-                    Command::AskRate { .. }
-                    | Command::Describe { .. }
-                    | Command::TakeBack { .. } => {
+                    // All has been sent at once.
+                    Command::TakeBack { .. } => {}
+                    Command::AskRate { .. } | Command::Describe { .. } => {
                         unreachable!("nobody asks");
                     }
                 }
