@@ -11,6 +11,7 @@ pub(crate) enum Subject {
     AddressDisputed,
     AddressMisplaced,
     ClientTurnedAway,
+    CloseUnconfirmed,
     ConnectionKilled,
     Firewall,
     HandshakeUnknown,
@@ -67,6 +68,7 @@ impl Subject {
         match self {
             Self::AddressDisputed
             | Self::AddressMisplaced
+            | Self::CloseUnconfirmed
             | Self::HandshakeUnknown
             | Self::HelloForged
             | Self::KeyDiffers

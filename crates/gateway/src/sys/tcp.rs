@@ -35,3 +35,12 @@ pub fn unacknowledged(socket: &impl AsFd) -> io::Result<usize> {
     }
     usize::try_from(octets).map_err(io::Error::other)
 }
+
+/// Whether the other end has said that nothing more follows, though octets before that may be unread.
+pub fn has_heard_end(socket: &impl AsFd) -> bool {
+    let fd = socket.as_fd().as_raw_fd();
+    let mut polled = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: `polled` is one `pollfd`, alive for the call, which does not wait.
+    let count = unsafe { libc::poll(&raw mut polled, 1, 0) };
+    count > 0 && polled.revents & libc::POLLRDHUP != 0
+}

@@ -14,6 +14,7 @@ mod config;
 mod event;
 pub mod flows;
 mod pep;
+pub mod pieces;
 pub mod stats;
 #[cfg(test)]
 mod tests;

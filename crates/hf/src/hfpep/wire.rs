@@ -13,6 +13,9 @@
 //!  | length (1), ALPN                         |  with ALPN
 //!  +------------------------------------------+
 //! ```
+//! Version 1 is for connections between gateways alone: its octets are the same, and what comes back is in
+//! [pieces](super::pieces).
+//!
 //! Points left open by the published figure are decided here and written down in `docs/guide/hfpep.md`: the magic
 //! number, version 0, and that ports and addresses are there unless an Auth ID says where to go.
 
@@ -27,6 +30,8 @@ pub const MAGIC: u8 = 0x50;
 pub const MAX_NAME: usize = 255;
 
 const VERSION: u8 = 0;
+/// The version of openings whose responder answers in pieces.
+const IN_PIECES: u8 = 1;
 const V6: u8 = 0x10;
 const TLS: u8 = 0x08;
 const SNI: u8 = 0x04;
@@ -71,8 +76,8 @@ pub enum Malformed {
     /// The octets are no opening.
     #[error("no HF-PEP: it begins with {0:#04x}")]
     Magic(u8),
-    /// The version is not known here.
-    #[error("HF-PEP version {0}, version 0 is known here")]
+    /// The version is not known here, or not over this bearer.
+    #[error("HF-PEP version {0}, which is not known here")]
     Version(u8),
     /// It says both SNI and Auth, or says them or ALPN without TLS.
     #[error("flags {0:#04x} that exclude each other")]
@@ -98,12 +103,31 @@ impl Opening {
     /// # Errors
     /// When no further octets could complete an opening.
     pub fn split_first(magic: u8, octets: &[u8]) -> Result<Option<(Self, &[u8])>, Malformed> {
+        Self::split(magic, octets, VERSION)
+    }
+
+    /// The same of another gateway on a connection of its own, and whether the answer is wanted in
+    /// [pieces](super::pieces).
+    ///
+    /// # Errors
+    /// When no further octets could complete an opening.
+    pub fn split_first_of_gateway(
+        magic: u8,
+        octets: &[u8],
+    ) -> Result<Option<(Self, bool, &[u8])>, Malformed> {
+        let is_in_pieces = octets.get(1).is_some_and(|flags| flags >> 5 == IN_PIECES);
+        let version = if is_in_pieces { IN_PIECES } else { VERSION };
+        let split = Self::split(magic, octets, version)?;
+        Ok(split.map(|(opening, rest)| (opening, is_in_pieces, rest)))
+    }
+
+    fn split(magic: u8, octets: &[u8], version: u8) -> Result<Option<(Self, &[u8])>, Malformed> {
         match octets.first() {
             Some(&first) if first != magic => return Err(Malformed::Magic(first)),
             _ => {}
         }
         let Some((&[_, flags], rest)) = octets.split_first_chunk() else { return Ok(None) };
-        if flags >> 5 != VERSION {
+        if flags >> 5 != version {
             return Err(Malformed::Version(flags >> 5));
         }
         let has = |flag| flags & flag != 0;
@@ -139,11 +163,20 @@ impl Opening {
 
     /// Appends the octets. Names longer than [`MAX_NAME`] are cut, which makes them names of nobody.
     pub fn emit(&self, magic: u8, out: &mut Vec<u8>) {
+        self.emit_version(magic, VERSION, out);
+    }
+
+    /// The same to another gateway on a connection of its own, which is to answer in [pieces](super::pieces).
+    pub fn emit_for_pieces(&self, magic: u8, out: &mut Vec<u8>) {
+        self.emit_version(magic, IN_PIECES, out);
+    }
+
+    fn emit_version(&self, magic: u8, version: u8, out: &mut Vec<u8>) {
         let (sni, alpn) = match &self.tls {
             Some(tls) => (tls.sni.as_deref(), tls.alpn.as_deref()),
             None => (None, None),
         };
-        let mut flags = VERSION << 5;
+        let mut flags = version << 5;
         let mut set = |flag, is_set| flags |= if is_set { flag } else { 0 };
         set(TLS, self.tls.is_some());
         set(ALPN, alpn.is_some());

@@ -21,7 +21,7 @@ pub(super) struct Carriage {
     /// The profile by which TLS ends here.
     tls: Option<String>,
     /// Whether the client is told the end only when the target has all that it said.
-    confirms_close: bool,
+    pub(super) confirms_close: bool,
 }
 
 impl Pep {
@@ -76,7 +76,15 @@ impl Pep {
         let node = match call.far {
             Far::Node(node) => node,
             Far::Gateway(gateway) => {
-                return match self.fast.carry(now, gateway, wire, opening, &mut self.targets) {
+                let confirms = call.confirms_close;
+                return match self.fast.carry(
+                    now,
+                    gateway,
+                    wire,
+                    opening,
+                    confirms,
+                    &mut self.targets,
+                ) {
                     Ok(()) => self.counters.connections_accepted += 1,
                     Err(wire) => self.refuse(wire),
                 };

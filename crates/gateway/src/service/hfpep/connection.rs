@@ -183,6 +183,11 @@ impl Connection {
         self.has_heard_end
     }
 
+    /// Whether the program here has ended its direction, though octets before the end may still have to be read.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_heard_end || self.wire.has_ended()
+    }
+
     /// Whether octets of this connection can be moved within the kernel.
     pub(super) fn is_plain(&self) -> bool {
         !self.wire.has_tls()

@@ -44,7 +44,8 @@ impl Pep {
     fn ask(&mut self, now: Time, rule: Option<String>, syn: Syn) {
         let origin = Origin::Diverted(rule.clone());
         let decided = self.decide(now, &origin, syn.client, syn.target);
-        let Some((Carriage { options, .. }, far)) = decided.zip(self.entry.far_of(syn.target))
+        let Some((Carriage { options, confirms_close, .. }, far)) =
+            decided.zip(self.entry.far_of(syn.target))
         else {
             // The rules have changed meanwhile: what is repeated meets the others.
             return self.held.drop_syns(1);
@@ -57,7 +58,8 @@ impl Pep {
                 self.pep.open_confirmed(now, node, opening, options).map(Asked::Session).ok()
             }
             Far::Gateway(gateway) => {
-                self.fast.ask(now, gateway, opening, &mut self.targets).map(Asked::Link)
+                let asked = self.fast.ask(now, gateway, opening, confirms_close, &mut self.targets);
+                asked.map(Asked::Link)
             }
         };
         match asked {

@@ -322,7 +322,7 @@ impl Pep {
             let room = connection.room();
             let read = self.pep.read(now, session, connection.unsent_mut(), room);
             // An end that follows the program's own says more: see `finish`.
-            if read.is_end && !(connection.confirms_close && connection.has_heard_end()) {
+            if read.is_end && !(connection.confirms_close && connection.has_ended()) {
                 connection.finish();
             }
             if connection.flush().is_err() {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use nix::libc::linger;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
+use crate::sys::tcp::has_heard_end;
 use crate::tls::{Failure, Plain, Session, Terms};
 
 /// How long a handshake may take, with a client or a target.
@@ -113,6 +114,11 @@ impl Wire {
     /// Whether the socket has octets that nobody has read.
     pub(super) fn has_unread(&self) -> bool {
         matches!(self.stream.peek(&mut [0]), Ok(1..))
+    }
+
+    /// Whether the other side's host has said that nothing more follows.
+    pub(super) fn has_ended(&self) -> bool {
+        has_heard_end(&self.stream)
     }
 
     /// Reads plain octets.

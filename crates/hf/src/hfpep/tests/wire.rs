@@ -30,6 +30,23 @@ fn openings_are_these_octets() {
 }
 
 #[test]
+fn only_gateways_read_the_version_whose_answer_comes_in_pieces() {
+    let opening = Opening { target: address("10.1.2.3"), tls: None };
+    let mut octets = Vec::new();
+    opening.emit_for_pieces(MAGIC, &mut octets);
+    octets.extend_from_slice(b"rest");
+    let plain = emitted(&opening);
+
+    assert_eq!((octets[1], &octets[2..14]), (0x20, &plain[2..]));
+    assert_eq!(Opening::split_first(MAGIC, &octets), Err(Malformed::Version(1)));
+    let read = |octets| Opening::split_first_of_gateway(MAGIC, octets);
+    assert_eq!(read(&octets[..]), Ok(Some((opening.clone(), true, &b"rest"[..]))));
+    assert_eq!(read(&plain), Ok(Some((opening, false, &b""[..]))));
+    assert_eq!(read(&[MAGIC, 0x40]), Err(Malformed::Version(2)));
+    assert_eq!(read(&octets[..5]), Ok(None));
+}
+
+#[test]
 fn what_is_none_is_told_as_early_as_can_be() {
     let read = |octets: &[u8]| Opening::split_first(MAGIC, octets).map(|it| it.is_some());
 

@@ -10,7 +10,7 @@ use nix::sys::epoll::EpollFlags;
 
 use super::Fast;
 use super::answer::read_answer;
-use super::link::{ANSWER_WITHIN, Link, LinkId, Ready, Stage, Step};
+use super::link::{Link, LinkId, Ready, Stage, Step};
 use super::pool::Pool;
 use crate::service::hfpep::connection::Connection;
 use crate::service::hfpep::targets::Targets;
@@ -27,6 +27,7 @@ impl Fast {
         gateway: SocketAddr,
         client: Wire,
         opening: Opening,
+        confirms_close: bool,
         targets: &mut Targets,
     ) -> Result<(), Wire> {
         let Some(id) = self.find(now, gateway) else { return Err(client) };
@@ -35,7 +36,7 @@ impl Fast {
             self.drop_link(now, id);
             return Err(client);
         }
-        link.ask(now, Connection::accepted(client), opening, self.magic);
+        link.ask(now, Connection::accepted(client), opening, self.magic, confirms_close);
         self.begin(id);
         self.advance(now, id, Ready { bearer: EpollFlags::empty(), ..Ready::ALL }, targets);
         Ok(())
@@ -47,10 +48,11 @@ impl Fast {
         now: Time,
         gateway: SocketAddr,
         opening: Opening,
+        confirms_close: bool,
         targets: &mut Targets,
     ) -> Option<LinkId> {
         let id = self.find(now, gateway)?;
-        self.links.get_mut(&id)?.hold(now, opening, self.magic);
+        self.links.get_mut(&id)?.hold(now, opening, self.magic, confirms_close);
         self.begin(id);
         let none = EpollFlags::empty();
         self.advance(now, id, Ready { bearer: none, local: none }, targets);
@@ -113,14 +115,6 @@ impl Fast {
 }
 
 impl Link {
-    /// A spare connection asks whether there is a target, for a client that is not there yet.
-    fn hold(&mut self, now: Time, opening: Opening, magic: u8) {
-        opening.emit(magic, self.bearer.unsent_mut());
-        self.opening = Some(opening);
-        self.since = now;
-        self.stage = Stage::Held { answer: Vec::new(), until: Some(now + ANSWER_WITHIN) };
-    }
-
     /// The client has come.
     fn join(&mut self, client: Wire) {
         self.stage = Stage::Open { local: Connection::accepted(client) };

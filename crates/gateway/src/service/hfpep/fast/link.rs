@@ -8,6 +8,7 @@
 //! ```
 
 mod carry;
+mod confirm;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use base::time::{Time, earliest};
+use confirm::Confirming;
 use hf::hfpep::{Answer, MAX_OPENING, Opening};
 use hf::slep::Reason;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
@@ -31,7 +33,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(60);
 const OPENING: Duration = Duration::from_secs(10);
 /// How long the answer may take: longer than a connection to the far end, its own to the target and the
 /// handshake with that.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(90);
+const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 /// How long the other end may take to read that it is refused.
 const FAREWELL: Duration = Duration::from_secs(10);
 /// Pieces of the refused end's data read in one go meanwhile.
@@ -71,6 +73,10 @@ pub(super) struct Link {
     is_local_broken: bool,
     /// Until when the program may take more of what came before a reset.
     waits_until: Option<Time>,
+    /// How far its close is, if that is confirmed.
+    confirming: Option<Confirming>,
+    /// When to look whether the target's host has all.
+    look_at: Option<Time>,
     /// When it is looked at next at the latest.
     pub(super) due: Option<Time>,
 }
@@ -161,16 +167,41 @@ impl Link {
             is_bearer_broken: false,
             is_local_broken: false,
             waits_until: None,
+            confirming: None,
+            look_at: None,
             due: None,
         }
     }
 
-    /// A spare connection has a client: it is asked whether there is a target.
-    pub(super) fn ask(&mut self, now: Time, local: Connection, opening: Opening, magic: u8) {
-        opening.emit(magic, self.bearer.unsent_mut());
+    /// A spare connection has a client: it is asked whether there is a target. With `confirms_close` the client is told
+    /// the end only when the target's host has all.
+    pub(super) fn ask(
+        &mut self,
+        now: Time,
+        local: Connection,
+        opening: Opening,
+        magic: u8,
+        confirms_close: bool,
+    ) {
+        self.say_opening(now, opening, magic, confirms_close);
+        self.stage = Stage::Asked { local, answer: Vec::new(), until: now + ANSWER_WITHIN };
+    }
+
+    /// A spare connection asks whether there is a target, for a client that is not there yet.
+    pub(super) fn hold(&mut self, now: Time, opening: Opening, magic: u8, confirms_close: bool) {
+        self.say_opening(now, opening, magic, confirms_close);
+        self.stage = Stage::Held { answer: Vec::new(), until: Some(now + ANSWER_WITHIN) };
+    }
+
+    fn say_opening(&mut self, now: Time, opening: Opening, magic: u8, confirms_close: bool) {
+        if confirms_close {
+            opening.emit_for_pieces(magic, self.bearer.unsent_mut());
+            self.confirming = Some(Confirming::awaited());
+        } else {
+            opening.emit(magic, self.bearer.unsent_mut());
+        }
         self.opening = Some(opening);
         self.since = now;
-        self.stage = Stage::Asked { local, answer: Vec::new(), until: now + ANSWER_WITHIN };
     }
 
     /// What was asked for is being connected to; some octets for it have come already.
@@ -224,9 +255,24 @@ impl Link {
             Stage::Connecting { local } => local.waits_until(),
             Stage::Cut { until, .. } | Stage::Refused { until } => Some(*until),
             Stage::Held { until, .. } => earliest(*until, self.bearer.waits_until()),
-            Stage::Open { .. } => self.waits_until,
+            Stage::Open { .. } => earliest(self.waits_until, self.look_at),
             Stage::Spare => self.bearer.waits_until(),
         }
+    }
+
+    /// Whether the program has taken nothing of what came before a reset for too long.
+    pub(super) fn is_given_up(&self, now: Time) -> bool {
+        self.waits_until.is_some_and(|until| until <= now)
+    }
+
+    /// Whether the other gateway is to confirm the close.
+    pub(super) fn wants_confirmation(&self) -> bool {
+        matches!(self.confirming, Some(Confirming::Awaited(_)))
+    }
+
+    /// Whether the target's host is known to have all that the client said, to the end.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirming.as_ref().is_some_and(Confirming::is_confirmed)
     }
 
     /// Whether it is still being connected to the other gateway.
@@ -284,9 +330,12 @@ impl Link {
                     return Step::Broken(Reason::CONNECTION_RESET);
                 }
             }
-            match Opening::split_first(magic, head) {
+            match Opening::split_first_of_gateway(magic, head) {
                 Ok(None) if head.len() < MAX_OPENING => {}
-                Ok(Some((opening, rest))) => return Step::Asked(opening, rest.to_vec()),
+                Ok(Some((opening, is_in_pieces, rest))) => {
+                    self.confirming = is_in_pieces.then(Confirming::owed);
+                    return Step::Asked(opening, rest.to_vec());
+                }
                 Ok(None) | Err(_) => return Step::Refuse(Reason::PROTOCOL_ERROR),
             }
         }

@@ -387,12 +387,26 @@ impl Fast {
                 Step::Asked(opening, rest) => {
                     self.connect(now, id, opening, rest, targets);
                 }
-                Step::Broken(reason) => return self.give_up(now, id, reason),
+                Step::Broken(reason) => {
+                    self.stats.protocol_errors += u64::from(reason == Reason::PROTOCOL_ERROR);
+                    return self.give_up(now, id, reason);
+                }
                 Step::Over => return self.drop_link(now, id),
                 Step::Refuse(reason) => self.decline(now, id, reason),
                 Step::Refused(reason) => {
                     debug!(%reason, "refused by the far end");
                     self.stats.sessions_refused += 1;
+                    if reason == Reason::PROTOCOL_ERROR
+                        && link.wants_confirmation()
+                        && let Some(left_out) =
+                            self.complaints.admit(now, Subject::CloseUnconfirmed)
+                    {
+                        warn!(
+                            left_out,
+                            "the other gateway knows of no confirm-close, and refuses connections that want \
+                             it: update it, or set confirm-close = false here"
+                        );
+                    }
                     if let Some(pool) = self.pools.get_mut(&link.far) {
                         pool.confirm();
                     }
@@ -472,6 +486,7 @@ impl Fast {
     fn drop_link(&mut self, now: Time, id: LinkId) {
         if let Some(link) = self.remove(now, id) {
             self.stats.sessions_finished += u64::from(link.stage.local().is_some());
+            self.stats.closes_confirmed += u64::from(link.is_confirmed());
             link.close();
         }
     }
@@ -503,6 +518,7 @@ impl Fast {
         if link.next_timeout().is_none_or(|until| until > now) {
             return self.schedule(id);
         }
+        let is_given_up = link.is_given_up(now);
         match &mut link.stage {
             // A spare connection, unless its source has more than that.
             Stage::Arriving { head, until } if head.is_empty() => {
@@ -525,6 +541,9 @@ impl Fast {
             }
             Stage::Cut { .. } => return self.advance(now, id, Ready::ALL, targets),
             Stage::Refused { .. } => return self.drop_link(now, id),
+            Stage::Open { .. } if !is_given_up => {
+                return self.advance(now, id, Ready::ALL, targets);
+            }
             // The program does not read the data from before a reset.
             Stage::Open { .. } => return self.give_up(now, id, Reason::CONNECTION_RESET),
         }

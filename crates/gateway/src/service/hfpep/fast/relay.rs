@@ -4,6 +4,8 @@
 //!   from ─ splice ─▶ pipe ─ splice ─▶ to       what `to` does not take is kept with it
 //!   from ─ read ───▶ buffer ─ write ▶ to       with TLS
 //! ```
+//! What a gateway says of a target whose close is confirmed goes in [pieces](hf::hfpep::pieces), and not through the pipe.
+//!
 //! One pipe is enough for all connections: the pipe is empty between two turns, so an idle or blocked connection
 //! needs none.
 
@@ -12,6 +14,7 @@ use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 
 use anyhow::Context as _;
+use hf::hfpep::pieces::{self, Pieces, Word};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, splice};
 use nix::unistd::pipe2;
@@ -40,6 +43,8 @@ pub(super) enum Carried {
     Failed(Failure),
     /// Whoever they are for is gone.
     Gone,
+    /// The other gateway does not keep to the form of its octets.
+    Malformed,
     /// No more octets now, or nobody takes them.
     Idle,
     /// There are more.
@@ -48,8 +53,23 @@ pub(super) enum Carried {
     Reset,
 }
 
-/// Whoever octets are for is gone.
-struct Gone;
+/// The form that octets get or have.
+#[derive(Debug)]
+pub(super) enum Form<'a> {
+    /// They come in pieces, of which the octets within go on. The end is not told with them.
+    FromPieces(&'a mut Pieces),
+    /// They stay as they are.
+    Plain,
+    /// They go on in pieces, and the end as a word.
+    ToPieces,
+}
+
+/// Why octets did not go on.
+enum Stopped {
+    /// Whoever they are for is gone.
+    Gone,
+    Malformed,
+}
 
 impl Relay {
     /// # Errors
@@ -70,6 +90,7 @@ impl Relay {
         from: &mut Connection,
         to: &mut Connection,
         octets: &mut u64,
+        mut form: Form<'_>,
     ) -> Carried {
         let mut moved = 0;
         loop {
@@ -82,19 +103,30 @@ impl Relay {
             if moved >= TURN {
                 return Carried::More;
             }
-            let heard = match from.is_plain() && to.is_plain() {
-                true => self.splice(from, to),
-                false => self.copy(from, to),
+            let heard = match &mut form {
+                Form::FromPieces(pieces) => self.unpack(from, to, pieces),
+                Form::Plain if from.is_plain() && to.is_plain() => self.splice(from, to),
+                Form::Plain => self.copy(from, to),
+                Form::ToPieces => self.pack(from, to),
             };
             match heard {
-                Err(Gone) => return Carried::Gone,
+                Err(Stopped::Gone) => return Carried::Gone,
+                Err(Stopped::Malformed) => return Carried::Malformed,
                 Ok(Heard::Octets(len)) => {
                     moved += len;
                     *octets += len as u64;
                 }
                 // The kernel tells of a reset once, and whoever wrote has heard it.
                 Ok(Heard::End) if from.has_failed() && from.is_plain() => return Carried::Reset,
-                Ok(Heard::End) => to.finish(),
+                Ok(Heard::End) => match &form {
+                    Form::FromPieces(pieces) if pieces.finish().is_err() => return Carried::Reset,
+                    Form::FromPieces(_) => {}
+                    Form::Plain => to.finish(),
+                    Form::ToPieces if to.send(&Word::End.octets()).is_err() => {
+                        return Carried::Gone;
+                    }
+                    Form::ToPieces => {}
+                },
                 Ok(Heard::Failed(failure)) => return Carried::Failed(failure),
                 Ok(Heard::Nothing) => return Carried::Idle,
                 Ok(Heard::Reset) => return Carried::Reset,
@@ -102,15 +134,37 @@ impl Relay {
         }
     }
 
-    fn copy(&mut self, from: &mut Connection, to: &mut Connection) -> Result<Heard, Gone> {
+    fn copy(&mut self, from: &mut Connection, to: &mut Connection) -> Result<Heard, Stopped> {
         let heard = from.read(&mut self.buffer);
         if let Heard::Octets(len) = heard {
-            to.send(&self.buffer[..len]).map_err(|_| Gone)?;
+            to.send(&self.buffer[..len]).map_err(|_| Stopped::Gone)?;
         }
         Ok(heard)
     }
 
-    fn splice(&mut self, from: &mut Connection, to: &mut Connection) -> Result<Heard, Gone> {
+    fn pack(&mut self, from: &mut Connection, to: &mut Connection) -> Result<Heard, Stopped> {
+        let heard = from.read(&mut self.buffer[pieces::HEAD..pieces::HEAD + pieces::MOST]);
+        if let Heard::Octets(len) = heard {
+            self.buffer[..pieces::HEAD].copy_from_slice(&pieces::head(len));
+            to.send(&self.buffer[..pieces::HEAD + len]).map_err(|_| Stopped::Gone)?;
+        }
+        Ok(heard)
+    }
+
+    fn unpack(
+        &mut self,
+        from: &mut Connection,
+        to: &mut Connection,
+        pieces: &mut Pieces,
+    ) -> Result<Heard, Stopped> {
+        let heard = from.read(&mut self.buffer);
+        let Heard::Octets(len) = heard else { return Ok(heard) };
+        let kept = pieces.take(&mut self.buffer[..len]).map_err(|_| Stopped::Malformed)?;
+        to.send(&self.buffer[..kept]).map_err(|_| Stopped::Gone)?;
+        Ok(Heard::Octets(kept))
+    }
+
+    fn splice(&mut self, from: &mut Connection, to: &mut Connection) -> Result<Heard, Stopped> {
         let (out, into) = &self.pipe;
         let flags = SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK;
         let len = match splice(&*from, None, into, None, PIECE, flags) {
@@ -132,12 +186,12 @@ impl Relay {
                     to.fail();
                     // No other connection may find these octets in the pipe.
                     let _ = self.empty(left);
-                    return Err(Gone);
+                    return Err(Stopped::Gone);
                 }
             }
         }
-        let rest = self.empty(left).map_err(|_| Gone)?;
-        to.send(rest).map_err(|_| Gone)?;
+        let rest = self.empty(left).map_err(|_| Stopped::Gone)?;
+        to.send(rest).map_err(|_| Stopped::Gone)?;
         Ok(Heard::Octets(len))
     }
 

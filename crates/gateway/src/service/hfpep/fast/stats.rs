@@ -22,6 +22,10 @@ base::counters! {
         pub(super) sessions_finished: counter(sessions);
         /// Sessions that broke off.
         pub(super) sessions_reset: counter(sessions);
+        /// Sessions whose target's host had all that the client said, to the end, and the client's gateway was told.
+        pub(super) closes_confirmed: counter(sessions);
+        /// Sessions broken because the other gateway did not keep to the protocol.
+        pub(super) protocol_errors: counter(sessions);
         /// Sessions refused by the far end.
         pub(super) sessions_refused: counter(sessions);
         /// Sessions refused here.

@@ -11,15 +11,15 @@ use base::time::Time;
 use hf::slep::Reason;
 use nix::sys::epoll::EpollFlags;
 
+use super::confirm::Confirming;
 use super::{Link, Ready, Side, Stage, Step};
-use crate::service::hfpep::fast::relay::{Carried, Relay};
+use crate::service::hfpep::fast::relay::{Carried, Form, Relay};
+use crate::service::hfpep::partings::LOOK;
 use crate::service::hfpep::targets::Targets;
 use crate::sys::tcp::unacknowledged;
 
 /// How long a program may take to read some of the data from before a reset, and the last of this data.
 const LAST_WORDS: Duration = Duration::from_secs(10);
-/// Between two looks at whether the other end has all.
-const LOOK: Duration = Duration::from_millis(50);
 
 impl Link {
     /// Carries octets; back only when the answer has come.
@@ -46,8 +46,13 @@ impl Link {
             from.intersects(!EpollFlags::EPOLLOUT) || to.intersects(!EpollFlags::EPOLLIN)
         };
         let mut has_more = false;
+        self.look_at = None;
         if !self.is_bearer_broken && moves(ready.local, ready.bearer) {
-            match relay.carry(local, bearer, &mut self.written) {
+            let form = match self.confirming {
+                Some(Confirming::Owed { .. }) => Form::ToPieces,
+                Some(Confirming::Awaited(_)) | None => Form::Plain,
+            };
+            match relay.carry(local, bearer, &mut self.written, form) {
                 Carried::Idle => {}
                 Carried::More => has_more = true,
                 // Data received from the bearer before is not read yet.
@@ -55,7 +60,7 @@ impl Link {
                     self.is_bearer_broken = true;
                     has_more = true;
                 }
-                Carried::Reset => return self.cut(now, Side::Bearer),
+                Carried::Malformed | Carried::Reset => return self.cut(now, Side::Bearer),
                 Carried::Failed(failure) => {
                     targets.termination.fail(now, failure);
                     return self.cut(now, Side::Bearer);
@@ -63,15 +68,31 @@ impl Link {
             }
         }
         if is_open && !self.is_local_broken && moves(ready.bearer, ready.local) {
-            match relay.carry(bearer, local, &mut self.read) {
+            let form = match &mut self.confirming {
+                Some(Confirming::Awaited(pieces)) => Form::FromPieces(pieces),
+                Some(Confirming::Owed { .. }) | None => Form::Plain,
+            };
+            match relay.carry(bearer, local, &mut self.read, form) {
                 Carried::Idle => {}
                 Carried::More => has_more = true,
                 Carried::Gone => {
                     self.is_local_broken = true;
                     has_more = true;
                 }
+                Carried::Malformed => return Step::Broken(Reason::PROTOCOL_ERROR),
                 // The bearer has no TLS of ours that could fail.
                 Carried::Reset | Carried::Failed(_) => return self.cut(now, Side::Local),
+            }
+        }
+        if is_open
+            && !self.is_local_broken
+            && !self.is_bearer_broken
+            && let Some(confirming) = &mut self.confirming
+        {
+            match confirming.follow(now, local, bearer) {
+                Ok(look_at) => self.look_at = look_at,
+                Err(Side::Bearer) => self.is_bearer_broken = true,
+                Err(Side::Local) => self.is_local_broken = true,
             }
         }
         if local.is_over() && bearer.is_over() {

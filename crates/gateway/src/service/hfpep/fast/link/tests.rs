@@ -112,6 +112,96 @@ fn an_end_before_a_reset_is_told_and_a_reset_is_no_end() {
     }
 }
 
+#[test]
+fn a_client_that_has_ended_is_told_the_end_when_the_target_has_all_and_any_other_at_once() {
+    for (has_ended, has_all) in [(false, false), (true, false), (true, true)] {
+        let (mut rig, mut program, mut far_end) = Rig::open();
+        rig.link.confirming = Some(Confirming::awaited());
+        if has_ended {
+            program.shutdown(Shutdown::Write).unwrap();
+            wait_for(rig.local(), PollFlags::POLLIN);
+        }
+        far_end.write_all(b"\0\x02hi\0\0\0").unwrap();
+        if has_all {
+            far_end.write_all(b"\0\0\x01").unwrap();
+        }
+        let began = Instant::now();
+        while rig.link.read < 2 || has_all && !rig.link.is_confirmed() {
+            rig.advance(Ready::ALL);
+            assert!(began.elapsed() < SOON, "{:?}", rig.link);
+        }
+
+        let mut heard = [0; 2];
+        program.read_exact(&mut heard).unwrap();
+        program.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        let end = program.read(&mut [0; 1]).map_err(|error| error.kind());
+        let is_told = !has_ended || has_all;
+        let expected = if is_told { Ok(0) } else { Err(ErrorKind::WouldBlock) };
+        assert_eq!((heard, end), (*b"hi", expected), "ended: {has_ended}, has all: {has_all}");
+    }
+}
+
+#[test]
+fn a_bearer_that_ends_before_the_word_or_says_nonsense_is_no_end_for_a_client() {
+    for (said, reason) in
+        [(&b"\0\x02hi\0\0\0"[..], Reason::CONNECTION_RESET), (b"\0\0\x07", Reason::PROTOCOL_ERROR)]
+    {
+        let (mut rig, mut program, mut far_end) = Rig::open();
+        rig.link.confirming = Some(Confirming::awaited());
+        program.shutdown(Shutdown::Write).unwrap();
+        far_end.write_all(said).unwrap();
+        far_end.shutdown(Shutdown::Write).unwrap();
+
+        let began = Instant::now();
+        let broken = loop {
+            match rig.advance(Ready::ALL) {
+                Step::Broken(reason) => break reason,
+                step => assert!(began.elapsed() < SOON, "{step:?} {:?}", rig.link),
+            }
+        };
+        rig.link.abort();
+
+        assert_eq!(broken, reason);
+        assert_eq!(hear(&mut program).1, Some(ErrorKind::ConnectionReset));
+    }
+}
+
+#[test]
+fn the_other_gateway_is_told_that_a_target_has_all_once_it_has_heard_the_end() {
+    let (mut rig, mut target, mut far_end) = Rig::open();
+    rig.link.confirming = Some(Confirming::owed());
+    far_end.write_all(b"question").unwrap();
+    target.write_all(b"hm").unwrap();
+    let mut asked = [0; 8];
+    rig.advance(Ready::ALL);
+    far_end.set_nonblocking(true).unwrap();
+    let mut told = Vec::new();
+    let began = Instant::now();
+    while told.len() < 4 {
+        rig.advance(Ready::ALL);
+        let _ = far_end.read_to_end(&mut told);
+        assert!(began.elapsed() < SOON, "{:?}", rig.link);
+    }
+    target.read_exact(&mut asked).unwrap();
+
+    far_end.shutdown(Shutdown::Write).unwrap();
+    target.write_all(b"yes").unwrap();
+    drop(target);
+    while !matches!(rig.advance(Ready::ALL), Step::Over) {
+        assert!(began.elapsed() < SOON, "{:?}", rig.link);
+    }
+    rig.link.close();
+    far_end.set_nonblocking(false).unwrap();
+    let (rest, error) = hear(&mut far_end);
+
+    assert_eq!((told, asked), (b"\0\x02hm".to_vec(), *b"question"));
+    assert_eq!(error, None);
+    // The word comes when the kernel has the acknowledgement, before the target's end or after.
+    let [before, between, after] =
+        [&b"\0\0\x01\0\x03yes\0\0\0"[..], b"\0\x03yes\0\0\x01\0\0\0", b"\0\x03yes\0\0\0\0\0\x01"];
+    assert!([before, between, after].contains(&&rest[..]), "{rest:?}");
+}
+
 /// A link that carries octets between a program and the other gateway.
 struct Rig {
     link: Link,
