@@ -104,7 +104,10 @@ impl DeviceRoutes {
             let is_made =
                 table == Table::Main && self.addresses.iter().any(|own| own.network() == to);
             if !is_made {
-                plan.insert(Entry::Route { to, table, device: self.device });
+                // IPv6 chooses among all addresses by rules of its own (RFC 6724).
+                let source = self.addresses.iter().map(Prefix::address).find(IpAddr::is_ipv4);
+                let source = source.filter(|_| to.address().is_ipv4());
+                plan.insert(Entry::Route { to, table, device: self.device, source });
             }
         }
         plan

@@ -73,6 +73,8 @@ pub enum Entry {
         table: Table,
         /// The number of the device.
         device: u32,
+        /// The source of this host's own packets there: one of the device's addresses, whichever else it is given.
+        source: Option<IpAddr>,
     },
     /// A rule for packets.
     Rule {
@@ -238,7 +240,13 @@ impl Entry {
             .with_address(libc::RTA_DST, to.address())
             .with(libc::RTA_TABLE, &table.number().to_ne_bytes());
         match self {
-            Self::Route { device, .. } => request.with(libc::RTA_OIF, &device.to_ne_bytes()),
+            Self::Route { device, source, .. } => {
+                let request = request.with(libc::RTA_OIF, &device.to_ne_bytes());
+                match source {
+                    Some(source) => request.with_address(libc::RTA_PREFSRC, source),
+                    None => request,
+                }
+            }
             Self::Here { .. } => request.with(libc::RTA_OIF, &loopback().to_ne_bytes()),
             _ => request.with(libc::RTA_PRIORITY, &metric.to_ne_bytes()),
         }
@@ -343,6 +351,7 @@ pub(crate) struct Found {
     pub(crate) kind: u8,
     pub(crate) device: Option<u32>,
     pub(crate) via: Option<IpAddr>,
+    pub(crate) source: Option<IpAddr>,
     /// The kernel tells none for IPv4 if it is 0.
     pub(crate) metric: u32,
 }
@@ -357,28 +366,29 @@ impl Found {
             _ => return None,
         };
         let (mut to, mut table) = (nowhere, u32::from(fixed[4]));
-        let (mut device, mut via, mut metric) = (None, None, 0);
+        let (mut device, mut via, mut source, mut metric) = (None, None, None, 0);
         for (kind, value) in message.attributes(FIXED) {
             match kind {
                 libc::RTA_DST => to = netlink::address(value)?,
                 libc::RTA_TABLE => table = netlink::number(value)?,
                 libc::RTA_OIF => device = netlink::number(value),
                 libc::RTA_GATEWAY => via = netlink::address(value),
+                libc::RTA_PREFSRC => source = netlink::address(value),
                 libc::RTA_PRIORITY => metric = netlink::number(value)?,
                 _ => {}
             }
         }
         let to = Prefix::new(to, fixed[1]).ok()?;
         let (protocol, kind) = (fixed[5], fixed[7]);
-        Some(Self { to, table: Table::of(table), protocol, kind, device, via, metric })
+        Some(Self { to, table: Table::of(table), protocol, kind, device, via, source, metric })
     }
 
     /// The entry that this route is, if a service made it.
     pub(crate) fn entry(&self, owner: Owner) -> Option<Entry> {
-        let &Self { to, table, .. } = self;
+        let &Self { to, table, source, .. } = self;
         match self.kind {
             _ if self.protocol != owner.protocol() => None,
-            libc::RTN_UNICAST => Some(Entry::Route { to, table, device: self.device? }),
+            libc::RTN_UNICAST => Some(Entry::Route { to, table, device: self.device?, source }),
             libc::RTN_UNREACHABLE => Some(Entry::Unreachable { to, table }),
             libc::RTN_LOCAL => Some(Entry::Here { is_v6: to.address().is_ipv6(), table }),
             _ => None,

@@ -40,7 +40,7 @@ pub(crate) struct Plan {
 pub(crate) enum Operation {
     /// Adds what is not there.
     Add(Entry),
-    /// Puts a route in the place of one that another service of ours has left.
+    /// Puts a route in the place of one of ours, or of one that another service of ours has left.
     TakeOver(Entry),
     /// Removes what the service made.
     Remove(Entry),
@@ -99,8 +99,17 @@ pub(crate) fn plan(wanted: &BTreeSet<Entry>, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     let held: BTreeMap<Place, &Found> =
         observed.others.iter().map(|found| (found.place(), found)).collect();
+    let own: BTreeMap<Place, Entry> =
+        observed.ours.iter().filter_map(|entry| Some((entry.place()?, *entry))).collect();
+    let mut replaced = BTreeSet::new();
     for &entry in wanted {
         if observed.has(entry) {
+            continue;
+        }
+        if let Some(before) = entry.place().and_then(|place| own.get(&place)) {
+            // By another device, or from another address.
+            plan.operations.push(Operation::TakeOver(entry));
+            replaced.insert(*before);
             continue;
         }
         match entry.place().and_then(|place| held.get(&place)) {
@@ -111,7 +120,8 @@ pub(crate) fn plan(wanted: &BTreeSet<Entry>, observed: &Observed) -> Plan {
             }
         }
     }
-    let surplus = observed.ours.iter().rev().filter(|entry| !wanted.contains(entry));
+    let is_surplus = |entry: &&Entry| !wanted.contains(*entry) && !replaced.contains(*entry);
+    let surplus = observed.ours.iter().rev().filter(is_surplus);
     plan.operations.extend(surplus.map(|&entry| Operation::Remove(entry)));
     plan
 }

@@ -353,11 +353,12 @@ impl Reconciler {
         let Some(Found { to, table, protocol, device, .. }) = Found::parse(message) else {
             return false;
         };
-        let route = |device| Entry::Route { to, table, device };
+        let route = |device, source| Entry::Route { to, table, device, source };
+        let last = Some(IpAddr::from([u8::MAX; 16]));
         let is_here = || {
             self.wanted.contains(&Entry::Unreachable { to, table })
                 || self.wanted.contains(&Entry::Here { is_v6: to.address().is_ipv6(), table })
-                || self.wanted.range(route(0)..=route(u32::MAX)).next().is_some()
+                || self.wanted.range(route(0, None)..=route(u32::MAX, last)).next().is_some()
         };
         let by_ours = |device| self.devices.iter().any(|it| it.device == device);
         protocol != self.owner.protocol() && !(came && device.is_some_and(by_ours)) && is_here()

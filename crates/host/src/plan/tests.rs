@@ -92,7 +92,11 @@ impl Kernel {
                     _ => libc::RTN_UNICAST,
                 };
                 let protocol = OWNER.protocol();
-                let new = Found { to, table, protocol, kind, device, via: None, metric };
+                let source = match entry {
+                    Entry::Route { source, .. } => source,
+                    _ => None,
+                };
+                let new = Found { to, table, protocol, kind, device, via: None, source, metric };
                 if replaces {
                     self.routes.retain(|it| it.place() != new.place());
                 }
@@ -240,7 +244,7 @@ impl Keeper {
 fn route(to: &str, table: Table, metric: u32, protocol: u8) -> Found {
     let to = to.parse().unwrap();
     let (kind, device) = (libc::RTN_UNICAST, Some(OTHER));
-    Found { to, table, protocol, kind, device, via: None, metric }
+    Found { to, table, protocol, kind, device, via: None, source: None, metric }
 }
 
 fn devices() -> impl Strategy<Value = Vec<DeviceRoutes>> {
@@ -394,8 +398,16 @@ fn what_another_service_of_ours_has_left_is_taken_over_and_others_routes_are_not
     let to = "10.2.0.0/16".parse().unwrap();
     let entry = Entry::Unreachable { to, table: Table::Main };
     let (_, table, metric) = entry.place().unwrap();
-    let left =
-        |protocol, kind| Found { to, table, protocol, kind, device: None, via: None, metric };
+    let left = |protocol, kind| Found {
+        to,
+        table,
+        protocol,
+        kind,
+        device: None,
+        via: None,
+        source: None,
+        metric,
+    };
     let with = |found| Observed { others: vec![found], ..Observed::default() };
 
     let of_gre = left(Owner::Gre.protocol(), libc::RTN_UNREACHABLE);
