@@ -1,5 +1,6 @@
 //! Tests TCP connections of unmodified programs that two gateways split and carry over IP.
 
+mod confirm;
 mod failures;
 mod flood;
 mod gre;
