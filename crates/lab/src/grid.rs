@@ -250,7 +250,7 @@ impl<P: Place> Runs<P> {
     /// The finding on a claim that holds where all these checks do; what was `measured` ends with the number of runs.
     #[must_use]
     pub fn finding(&self, checks: &[Check], measured: impl Into<String>) -> Finding {
-        Finding::of(checks, self.told(measured.into()))
+        Finding::of(checks, self.told(&measured.into()))
     }
 
     /// The same where something better than what is claimed may hold: see [`Finding::or_beaten`].
@@ -261,10 +261,10 @@ impl<P: Place> Runs<P> {
         better: &[Check],
         measured: impl Into<String>,
     ) -> Finding {
-        Finding::or_beaten(claimed, better, self.told(measured.into()))
+        Finding::or_beaten(claimed, better, self.told(&measured.into()))
     }
 
-    fn told(&self, measured: String) -> String {
+    fn told(&self, measured: &str) -> String {
         let space = if measured.is_empty() { "" } else { " " };
         format!("{measured}{space}{} runs.", self.count())
     }

@@ -126,8 +126,10 @@ pub(crate) fn best(pairs: impl IntoIterator<Item = (f64, f64)>) -> (f64, f64) {
 }
 
 /// The least and the greatest of some numbers; zero of none.
-pub(crate) fn extremes(all: impl Iterator<Item = f64> + Clone) -> [f64; 2] {
-    [f64::min, f64::max].map(|pick| all.clone().reduce(pick).unwrap_or_default())
+pub(crate) fn extremes(all: impl Iterator<Item = f64>) -> [f64; 2] {
+    let wider = |[least, most]: [f64; 2], it: f64| [least.min(it), most.max(it)];
+    let both = all.map(|it| [it, it]);
+    both.reduce(|known, [it, _]| wider(known, it)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -87,6 +87,9 @@ pub enum Malformed {
     Name,
 }
 
+/// The opening of another gateway, whether the answer is wanted in [pieces](super::pieces), and the rest.
+pub type OfGateway<'a> = (Opening, bool, &'a [u8]);
+
 impl Opening {
     /// Whose connection it is: the client's address, unless an Auth ID stands for it.
     #[must_use]
@@ -106,15 +109,14 @@ impl Opening {
         Self::split(magic, octets, VERSION)
     }
 
-    /// The same of another gateway on a connection of its own, and whether the answer is wanted in
-    /// [pieces](super::pieces).
+    /// The same of another gateway on a connection of its own.
     ///
     /// # Errors
     /// When no further octets could complete an opening.
     pub fn split_first_of_gateway(
         magic: u8,
         octets: &[u8],
-    ) -> Result<Option<(Self, bool, &[u8])>, Malformed> {
+    ) -> Result<Option<OfGateway<'_>>, Malformed> {
         let is_in_pieces = octets.get(1).is_some_and(|flags| flags >> 5 == IN_PIECES);
         let version = if is_in_pieces { IN_PIECES } else { VERSION };
         let split = Self::split(magic, octets, version)?;

@@ -4,7 +4,8 @@
 //!   from ─ splice ─▶ pipe ─ splice ─▶ to       what `to` does not take is kept with it
 //!   from ─ read ───▶ buffer ─ write ▶ to       with TLS
 //! ```
-//! What a gateway says of a target whose close is confirmed goes in [pieces](hf::hfpep::pieces), and not through the pipe.
+//! What a gateway says of a target whose close is confirmed goes in [`hf::hfpep::pieces`], and not
+//! through the pipe.
 //!
 //! One pipe is enough for all connections: the pipe is empty between two turns, so an idle or blocked connection
 //! needs none.
