@@ -44,7 +44,7 @@ pub fn has_share(its: usize, free: usize) -> bool {
 ///   [`write`](Self::write), [`read`](Self::read), [`finish`](Self::finish), [`reset`](Self::reset),
 ///   [`reset_behind`](Self::reset_behind), [`confirm_end`](Self::confirm_end) from
 ///   the connections; [`send_datagram`](Self::send_datagram), [`answer`](Self::answer),
-///   [`refuse`](Self::refuse) from [flows](super::flows) of UDP.
+///   [`refuse`](Self::refuse) from [`flows`] of UDP.
 /// - Decisions out: [`poll_event`](Self::poll_event) and [`poll_datagram`](Self::poll_datagram) after each of these, then
 ///   [`poll_octets`](Self::poll_octets) while the connection to the node has room.
 /// - Time: [`next_timeout`](Self::next_timeout) and [`handle_timeout`](Self::handle_timeout).

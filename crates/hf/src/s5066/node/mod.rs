@@ -941,7 +941,7 @@ impl Node {
     }
 
     /// Takes the waveform that somebody has set at the modem, and that counts from the next
-    /// transmission on; `decoding` as in [`super::Config`].
+    /// transmission on; `decoding` as in [`super::node::Config`].
     pub fn handle_waveform(&mut self, now: Time, waveform: Waveform, decoding: Duration) {
         self.config.waveform = waveform;
         self.config.decoding = decoding;

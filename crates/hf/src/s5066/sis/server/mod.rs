@@ -63,7 +63,7 @@ pub enum Event {
 /// The clients of a node, and their side of the traffic with other nodes (Annex A).
 ///
 /// The server stands between connections, whose driver gives it octets and sends its own, and the layers below, which
-/// carry [`Request`](crate::s5066::service::Request)s. Call it in this order: one `handle_*`; `poll_event` and
+/// carry [`Request`]s. Call it in this order: one `handle_*`; `poll_event` and
 /// `poll_command` until `None`; `poll_octets` of a client that is [`Event::Readable`]; `poll_request` while there is
 /// room below; then wait, at most until [`Server::next_timeout`].
 ///
