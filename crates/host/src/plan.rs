@@ -115,6 +115,8 @@ pub(crate) fn plan(wanted: &BTreeSet<Entry>, observed: &Observed) -> Plan {
         match entry.place().and_then(|place| held.get(&place)) {
             None => plan.operations.push(Operation::Add(entry)),
             Some(found) if is_left(found) => plan.operations.push(Operation::TakeOver(entry)),
+            // Whoever made it, it does what ours would do.
+            Some(found) if is_same(entry, found) => {}
             Some(found) => {
                 plan.obstacles.insert(entry, **found);
             }
@@ -146,6 +148,11 @@ pub(crate) fn displace(
         all.extend(new);
     }
     all
+}
+
+/// Whether another's route delivers to this host what an entry would.
+fn is_same(entry: Entry, found: &Found) -> bool {
+    matches!(entry, Entry::Here { .. }) && found.kind == libc::RTN_LOCAL
 }
 
 /// Whether a route is what a service of ours has left: no way for a packet.

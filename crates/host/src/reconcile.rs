@@ -465,7 +465,18 @@ impl Reconciler {
     fn carry_out(&mut self, operation: Operation) -> io::Result<()> {
         let owner = self.owner;
         let entry = match operation {
-            Operation::Add(entry) => return self.netlink.ask(&entry.add(owner, false), |_| {}),
+            Operation::Add(entry) => {
+                return match self.netlink.ask(&entry.add(owner, false), |_| {}) {
+                    // The kernel takes no rule twice, whoever made the first.
+                    Err(error)
+                        if error.raw_os_error() == Some(libc::EEXIST)
+                            && matches!(entry, Entry::Rule { .. }) =>
+                    {
+                        Ok(())
+                    }
+                    outcome => outcome,
+                };
+            }
             Operation::TakeOver(entry) => return self.netlink.ask(&entry.add(owner, true), |_| {}),
             Operation::Remove(entry) => entry,
         };

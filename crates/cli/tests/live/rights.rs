@@ -40,7 +40,13 @@ fn a_gateway_is_root_no_more_and_can_become_nobody_else() {
     let mut all: Vec<_> = threads.map(|it| state(&it.unwrap().path())).collect();
     assert!(all.len() > 1, "{all:?}");
     let user = all[0]["Uid"].split('\t').next().unwrap().to_owned();
-    let children = host.nets.run(&host.name, &format!("pgrep -P {pid}"));
+    // Others look at the host for a moment at the start, and end.
+    let mut children = String::new();
+    let are_two = wait_until(SOON, || {
+        children = host.nets.run(&host.name, &format!("pgrep -P {pid}"));
+        children.split_whitespace().count() == 2
+    });
+    assert!(are_two, "{children}");
     let (mut held, mut keeper) = (Vec::new(), None);
     for child in children.split_whitespace() {
         all.push(state(&Path::new("/proc").join(child)));

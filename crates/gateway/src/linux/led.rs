@@ -37,9 +37,12 @@ impl Led {
         orders: &[String],
         needs: &str,
     ) -> anyhow::Result<Self> {
-        let kept = Kept::open_besides(owner, entries(&lead, versions))
+        let mut kept = Kept::open_besides(owner, entries(&lead, versions))
             .context("no rule for packets that are led here")?;
-        let nft = Nft::start(family, orders, needs)?;
+        let nft = Nft::start(family, orders, needs).inspect_err(|_| {
+            // Without the table they do nothing.
+            let _ = kept.reconciler().follow_besides(BTreeSet::new());
+        })?;
         let either = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         for fd in [nft.as_fd(), kept.as_fd()] {
             either.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;

@@ -243,6 +243,12 @@ impl Supervisor {
                 match self.start_and_wait(position, &config, false) {
                     Err(why) if is_awaited(&why) => {
                         Failure { service: kind.name, why, is_news: true }.complain();
+                        // As after a restart: it carries what it can, and waits for the rest.
+                        self.slots[position].stop();
+                        match self.start_and_wait(position, &config, true) {
+                            Err(why) if is_awaited(&why) => {}
+                            outcome => outcome?,
+                        }
                     }
                     outcome => outcome?,
                 }

@@ -53,7 +53,7 @@ use serde::Serialize;
 use tracing::{debug, info, warn};
 
 use super::complaints::{Complaints, Subject};
-use super::{Kind, Reload, Report, Service, Setup, entries, is_awaited};
+use super::{Kind, Reload, Report, Service, Setup, entries};
 use crate::config::{self, Config};
 use crate::linux::firewall::{Firewall, Plan};
 use crate::linux::routes::Routes;
@@ -129,7 +129,7 @@ impl Hbh {
             let position = ports.add(name);
             match ports::open(&mut netlink, config, position, name) {
                 Ok(port) => opened.push((position, port)),
-                Err(why) if is_restart || is_awaited(&why) => {
+                Err(why) if is_restart => {
                     warn!(interface = %name, why = %format!("{why:#}"), "interface is waited for");
                     ports.take_away(position, &format!("{why:#}"));
                 }

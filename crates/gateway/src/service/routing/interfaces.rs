@@ -12,19 +12,22 @@ use tracing::{debug, info};
 
 use super::{Config, Demand, Netlink, Reload, Routing, Settings, UDP_ONLY};
 use crate::config;
+use crate::service::Absent;
 
 /// Changes that come together are acted on together.
 pub(super) const SETTLE: Duration = Duration::from_millis(20);
 /// Between two looks for what is missing.
 pub(super) const RETRY: Duration = Duration::from_secs(2);
 
-/// Refuses an interface that is not there: who names one while all runs has probably mistyped it.
+/// Refuses an interface that is not there.
 ///
 /// # Errors
 /// With the remedy.
-fn expect(netlink: &mut Netlink, name: &str) -> anyhow::Result<()> {
+pub(super) fn expect(netlink: &mut Netlink, name: &str) -> anyhow::Result<()> {
     if LinkState::read(netlink, name)?.is_none() {
-        anyhow::bail!("there is no interface {name}: `ip link` lists those that exist");
+        anyhow::bail!(Absent(format!(
+            "there is no interface {name}: `ip link` lists those that exist"
+        )));
     }
     Ok(())
 }

@@ -140,9 +140,12 @@ impl Routing {
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
         let config = setup.config.routing.clone().context("no section [routing]")?;
         let router = config.protocol.router(setup.seed);
-        let netlink = Netlink::open().context("cannot ask the kernel")?;
+        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
         let mut ports = Ports::default();
         for name in &config.interfaces {
+            if !setup.is_restart {
+                interfaces::expect(&mut netlink, name)?;
+            }
             ports.add(name);
         }
         let fib = Fib::open().context("cannot ask for the kernel's routes")?;
