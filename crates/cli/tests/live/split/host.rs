@@ -4,11 +4,13 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 
-/// Stands for `nft`, and writes down what routes there are before it begins and when it has ended.
+/// Stands for the `nft` that has the table, and writes down what routes there are before it begins and when it has
+/// ended.
 const NFT: &str = "#!/bin/sh
 look() { ip rule; ip route show table 29810 2> /dev/null; }
 folder=${PATH%%:*}
 PATH=${PATH#*:}
+[ \"$1\" = -i ] || exec nft \"$@\"
 look > $folder/before
 nft \"$@\"
 look > $folder/after
