@@ -21,7 +21,7 @@ use crate::s5066::cas::Access;
 use crate::s5066::dts::wire::{Body, Eow, Extensions as Profiles, Frame, Header, Reason};
 use crate::s5066::sis::client::HardLinkEvent;
 use crate::s5066::sis::primitive::{HardLink, LinkKind};
-use crate::s5066::sis::{Confirmation, Mode, Service, UnidataReason, client};
+use crate::s5066::sis::{Mode, Service, UnidataReason, client};
 
 /// The address of side B.
 const B: Address = Address::node(0x0a_141f);
@@ -177,27 +177,6 @@ fn a_restarted_peer_is_called_again_and_only_received_data_is_confirmed() {
 
         assert_eq!(lengths(&pair), [2_000, 1_000], "{restarts:?}");
         assert_eq!(pair.confirmed(Side::A).len(), 2, "{restarts:?}");
-    }
-}
-
-#[test]
-fn what_a_client_wanted_to_hear_of_is_not_begun_when_the_client_is_gone() {
-    for service in [Service::ARQ, Service { confirmation: Confirmation::None, ..Service::ARQ }] {
-        let mut pair = Pair::new("2400", |_| {});
-        for number in 0..30 {
-            pair.send_as(Side::A, &[number; 1_000], |send| send.service = Some(service));
-        }
-        pair.run(Duration::from_secs(2));
-        pair.disconnect(Side::A);
-        pair.run(HOUR);
-
-        // Only the call was on the air.
-        let came = pair.received(Side::B).len();
-        if service.confirmation == Confirmation::None {
-            assert_eq!(came, 30);
-        } else {
-            assert!(came < 3, "{came}");
-        }
     }
 }
 

@@ -1087,10 +1087,9 @@ impl Server {
         }
     }
 
-    /// Forgets the U_PDUs at the layers below whose client is gone. Where nobody is left to hear of the outcome that was
-    /// asked for, what is not begun is not sent any more.
+    /// Forgets the U_PDUs at the layers below whose client is gone.
     fn forget_pending(&mut self, client: ClientId) {
-        let Self { pending, deadlines, stats, commands, .. } = self;
+        let Self { pending, deadlines, stats, .. } = self;
         pending.retain(|id, one| {
             if one.client != client {
                 return true;
@@ -1099,9 +1098,6 @@ impl Server {
                 deadlines.remove(&(until, *id, client));
             }
             stats.submitted.dropped_unbound += 1;
-            if one.confirmation != Confirmation::None && !one.is_done {
-                commands.push_back(Command::TakeBack { id: *id });
-            }
             false
         });
     }

@@ -234,9 +234,9 @@ impl Pair {
                     Command::BreakExclusive { peer } => {
                         self.commands.push(format!("break {peer}"));
                     }
-                    // All has been sent at once.
-                    Command::TakeBack { .. } => {}
-                    Command::AskRate { .. } | Command::Describe { .. } => {
+                    Command::AskRate { .. }
+                    | Command::Describe { .. }
+                    | Command::TakeBack { .. } => {
                         unreachable!("nobody asks");
                     }
                 }
