@@ -64,7 +64,7 @@ pub struct Explanation {
     pub rule: Option<String>,
     /// What becomes of it.
     pub outcome: Outcome,
-    /// Octets of its longest packet, as far as this host knows.
+    /// Octets of the longest packet that the interface towards the destination takes.
     #[serde(default)]
     pub mtu: Option<usize>,
     /// Why it would not arrive as things are now, if so.
@@ -270,7 +270,7 @@ impl Question {
                 }
                 let (service, via) = self.by_device(config, &name, address);
                 let obstacle = match via {
-                    Some(_) => self.forwarding(config),
+                    Some(_) => self.forwarding(),
                     None => Some(format!(
                         "no network of the configuration behind {name} has {destination}"
                     )),
@@ -305,14 +305,14 @@ impl Question {
         (service, Some(Via::Neighbour { interface: name.to_owned(), neighbour: next.to_string() }))
     }
 
-    /// Why the host does not forward packets of others, if it does not and this is one.
-    fn forwarding(&self, config: &Config) -> Option<String> {
+    /// Why the host does not forward the flow, if another host sends it and forwarding is off.
+    fn forwarding(&self) -> Option<String> {
         let own = Netlink::open().and_then(|mut it| links::own_addresses(&mut it)).ok()?;
         if own.contains(&self.source) {
             return None;
         }
-        let forwards = doctor::examine(config).into_iter().find(|it| it.code == "forwarding")?;
-        Some(format!("{}: {}", forwards.what, forwards.remedy))
+        let key = doctor::forwarding_off(self.source.is_ipv4())?;
+        Some(format!("{key} is 0, and packets of other hosts are not forwarded: sysctl -w {key}=1"))
     }
 
     fn flow(&self) -> Flow<'_> {

@@ -34,7 +34,7 @@ pub struct Finding {
     pub code: &'static str,
     /// How grave it is.
     pub severity: Severity,
-    /// What is so, and its consequence.
+    /// The state of the host that was found, and its consequence.
     pub what: String,
     /// The command that mends it, or what to do.
     pub remedy: String,
@@ -244,12 +244,9 @@ impl Findings {
                     .to_owned(),
             );
         }
-        for (is_v4, key) in [(true, "net.ipv4.ip_forward"), (false, "net.ipv6.conf.all.forwarding")]
-        {
+        for is_v4 in [true, false] {
             let has_networks = needs.networks.iter().any(|it| it.address().is_ipv4() == is_v4);
-            let path = format!("/proc/sys/{}", key.replace('.', "/"));
-            let is_off = fs::read_to_string(path).is_ok_and(|value| value.trim() == "0");
-            if has_networks && is_off {
+            if has_networks && let Some(key) = forwarding_off(is_v4) {
                 self.add(
                     "forwarding",
                     format!("{key} is 0: this host alone reaches the far networks, packets of hosts behind it vanish"),
@@ -433,6 +430,13 @@ impl Findings {
             );
         }
     }
+}
+
+/// The setting that keeps this host from forwarding packets of one version of IP, if it does not forward them.
+pub(crate) fn forwarding_off(is_v4: bool) -> Option<&'static str> {
+    let key = if is_v4 { "net.ipv4.ip_forward" } else { "net.ipv6.conf.all.forwarding" };
+    let path = format!("/proc/sys/{}", key.replace('.', "/"));
+    fs::read_to_string(path).is_ok_and(|value| value.trim() == "0").then_some(key)
 }
 
 /// The name servers of a `resolv.conf`.
