@@ -26,6 +26,7 @@ pub mod tactical;
 pub mod tcp;
 pub mod tune;
 mod words;
+pub mod worlds;
 
 /// All claims that can be tested, group by group.
 #[must_use]

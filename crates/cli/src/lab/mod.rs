@@ -2,6 +2,7 @@
 
 pub(crate) mod interrupt;
 mod tune;
+mod worlds;
 
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
@@ -40,13 +41,15 @@ enum Command {
     /// Run experiments; write tables, figures and a report.
     #[command(
         after_help = "Examples:\n  trackway lab run hbh-delay\n  trackway lab run hbh --runs 100 \
-                      --out results\n  trackway lab run manet --quick\n  trackway lab run all --json > points.jsonl"
+                      --out results\n  trackway lab run manet --quick\n  trackway lab run all --json > points.jsonl\n  \
+                      trackway lab run worlds --seed 1000 --runs 200 --service hbh --kind jitter"
     )]
     Run {
-        /// An experiment, a group of them, or `all`; `trackway lab list` names them.
+        /// An experiment, a group of them, or `all`; `trackway lab list` names them. `worlds` compares services with
+        /// plain IP in networks drawn at random.
         name: String,
 
-        /// How often to run every scenario, each time with another seed.
+        /// How often to run every scenario, each time with another seed; of `worlds`, how many worlds.
         #[arg(long, value_name = "N", default_value_t = 30)]
         #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
         runs: u32,
@@ -80,6 +83,9 @@ enum Command {
         /// Print the tables of the report too.
         #[arg(long, conflicts_with = "json")]
         tables: bool,
+
+        #[command(flatten)]
+        worlds: worlds::Only,
     },
 
     /// Write what an experiment runs as scenario files, which `trackway sim run` runs again.
@@ -119,15 +125,27 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let claims = ::lab::claims();
     match args.command {
         Command::List => list(&claims)?,
-        Command::Run { name, runs, quick, seed, jobs, out, json, cell, tables } => {
+        Command::Run { name, runs, quick, seed, jobs, out, json, cell, tables, worlds } => {
             let runs = if quick { QUICK } else { runs };
+            let jobs = jobs.unwrap_or_else(runner::cores);
+            if name == worlds::NAME {
+                if !cell.is_empty() {
+                    return Err(misuse("worlds have no cells: choose them with --kind or --world"));
+                }
+                let output = worlds::Output { out: out.as_deref(), json, tables };
+                return worlds::run(&worlds, (seed, runs), jobs, &output);
+            }
+            if worlds.is_given() {
+                return Err(misuse(
+                    "--service, --kind and --world belong to `trackway lab run worlds`",
+                ));
+            }
             let chosen = campaign::select(&claims, &name).ok_or_else(|| unknown(&claims, &name))?;
             let mut cells = chosen.iter().flat_map(|claim| (claim.experiment)().cells);
             if !cells.any(|it| it.is_called(&cell)) {
                 let texts = cell.join("\" and \"");
                 return Err(misuse(format!("{name}: no cell has \"{texts}\" in its name")));
             }
-            let jobs = jobs.unwrap_or_else(runner::cores);
             let plan = Plan { runs, family: seed, jobs, only: &cell };
             let out = out.or_else(|| (!json).then(|| PathBuf::from("trackway-lab")));
             let interrupt = Interrupt::new()?;
@@ -244,6 +262,8 @@ fn list(claims: &[Claim]) -> io::Result<()> {
         }
         writeln!(out, "  {:18} {}", claim.id, claim.text)?;
     }
+    let text = "HBH and the tunnel are no slower than plain IP in networks drawn at random";
+    writeln!(out, "{0}\n  {0:18} {text}", worlds::NAME)?;
     Ok(())
 }
 

@@ -15,7 +15,7 @@ mod lone;
 mod long;
 mod lre;
 mod measure;
-mod network;
+pub(crate) mod network;
 mod rto;
 mod traces;
 

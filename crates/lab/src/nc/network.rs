@@ -31,7 +31,7 @@ const ACKS: usize = TCP_HEADERS / 2;
 /// Octets of the tunnel's own header before an uncoded packet.
 pub(super) const TUNNEL_HEADER: usize = 8;
 /// Octets of the longest inner packet of a tunnel whose outer packets have 1,500 octets.
-pub(super) const LONG_PACKET: usize = 1_438;
+pub(crate) const LONG_PACKET: usize = 1_438;
 
 /// The properties that both directions of a link share.
 #[derive(Clone, Copy, Debug, PartialEq)]

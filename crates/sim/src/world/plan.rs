@@ -3,14 +3,18 @@
 use base::ip::Prefix;
 
 use super::World;
+use crate::channel;
 use crate::engine::Port;
 use crate::ids::{LinkId, NodeId, PortId};
+use crate::medium::wire::Wire;
 
 /// A change at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Every node learns the shortest paths over the links that are up.
     AutoRoutes,
+    /// A link gets other channels, there and back. What is on the link arrives as it would have.
+    Channels(LinkId, Box<[channel::Config; 2]>),
     /// Both ends notice that the link is down.
     LinkDown(LinkId),
     /// Both ends notice that the link is up.
@@ -43,6 +47,11 @@ impl World {
     pub(super) fn apply(&mut self, index: usize) {
         match self.changes[index].clone() {
             Change::AutoRoutes => self.auto_routes(),
+            Change::Channels(link, configs) => {
+                let [near, _] = self.links[link.index()];
+                let medium = self.engine.ports[near.index()].medium;
+                self.engine.on_medium(medium, |wire: &mut Wire, _| wire.change(*configs));
+            }
             Change::LinkDown(link) => self.set_link(link, false),
             Change::LinkUp(link) => self.set_link(link, true),
             Change::RadioOff(port) => self.set_radio(port, false),

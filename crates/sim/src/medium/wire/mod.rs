@@ -27,6 +27,13 @@ impl Wire {
         Self { ports: Vec::with_capacity(2), channels, cost }
     }
 
+    /// Gives both directions another configuration, from the first port and from the second.
+    pub(crate) fn change(&mut self, configs: [channel::Config; 2]) {
+        for (channel, config) in self.channels.iter_mut().zip(configs) {
+            channel.change(config);
+        }
+    }
+
     fn side(&self, port: PortId) -> usize {
         usize::from(self.ports[0] != port)
     }

@@ -18,6 +18,26 @@ fn delay_is_serialisation_and_propagation_to_the_nanosecond() {
 }
 
 #[test]
+fn a_link_changes_while_packets_flow() {
+    let (mut world, nodes) = chain(1, 1, &link(slow()));
+    let sender = stream_to(&world, nodes[1], 100, 2);
+    let late = secs(1) + Duration::from_millis(500);
+    world.add_app(
+        nodes[0],
+        stream::Sender::new(stream::SenderConfig { interval: Duration::from_secs(2), ..sender }),
+    );
+    let sink = world.add_app(nodes[1], stream::Sink::new(9));
+    let faster = channel::Config { delay: Duration::from_millis(10), ..slow() };
+    let link = crate::ids::LinkId(0);
+    world.at(late, crate::Change::Channels(link, Box::new([faster.clone(), faster])));
+
+    world.run(secs(10), |_| false);
+
+    let delay = world.app::<stream::Sink>(sink).unwrap().stats().delay;
+    assert_eq!(delay.max() - delay.min(), Duration::from_millis(40));
+}
+
+#[test]
 fn a_full_queue_drops_what_comes_last() {
     let interface = InterfaceConfig { queue_packets: 5, ..InterfaceConfig::default() };
     let (mut world, nodes) = chain(1, 1, &LinkConfig::symmetric(slow(), interface));

@@ -156,6 +156,11 @@ impl LossProcess {
         Self { rng, bad, next: 0, fade_end }
     }
 
+    /// Forgets the state of the model, but not the place in the stream of random numbers.
+    pub(super) fn begin_anew(&mut self) {
+        (self.bad, self.next, self.fade_end) = (false, 0, Time::ZERO);
+    }
+
     /// Whether the next packet is lost, whose sending begins now; `now` never goes back.
     pub(super) fn next(&mut self, now: Time, model: &Loss) -> bool {
         match model {

@@ -194,6 +194,21 @@ impl Channel {
         Transmission { idle_at, arrives_at: Some(arrival) }
     }
 
+    /// Goes on with another configuration. Packets already sent keep their arrival, and random numbers go on; a loss
+    /// model of another kind begins in its good state.
+    pub fn change(&mut self, config: Config) {
+        let is_other =
+            std::mem::discriminant(&config.loss) != std::mem::discriminant(&self.config.loss);
+        if is_other {
+            self.loss.begin_anew();
+        }
+        // The fraction of a nanosecond counts in parts of the old rate.
+        self.busy_until = self.idle_at().into();
+        // The outages may be others: the first one that is not over is searched again.
+        self.outage = 0;
+        self.config = config;
+    }
+
     /// When all packets so far have been sent.
     #[must_use]
     pub fn idle_at(&self) -> Time {

@@ -32,6 +32,24 @@ fn packets_wait_for_those_before_them() {
 }
 
 #[test]
+fn a_change_holds_for_what_is_sent_after_it() {
+    let slow = Config { rate: rate(8_000), delay: Duration::from_millis(50), ..Config::default() };
+    let mut channel = channel(slow.clone());
+    let before = channel.transmit(Time::ZERO, 10);
+
+    let down = at_ms(30)..at_ms(40);
+    let outages = Outages::new(vec![down]).expect("one span");
+    let delay = Duration::from_millis(5);
+    channel.change(Config { rate: rate(80_000), delay, outages, ..slow });
+    let after = channel.transmit(at_ms(1), 10);
+    let in_outage = channel.transmit(at_ms(31), 10);
+
+    assert_eq!(before, Transmission { idle_at: at_ms(10), arrives_at: Some(at_ms(60)) });
+    assert_eq!(after, Transmission { idle_at: at_ms(11), arrives_at: Some(at_ms(16)) });
+    assert_eq!(in_outage.arrives_at, None);
+}
+
+#[test]
 fn framing_takes_time_too() {
     let mut channel = channel(Config { rate: rate(8_000), framing: 3, ..Config::default() });
 

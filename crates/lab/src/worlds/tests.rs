@@ -1,0 +1,108 @@
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
+
+use base::quantity::BitRate;
+
+use super::*;
+
+#[test]
+fn worlds_keep_their_ranges_and_each_kind_occurs() {
+    let worlds: Vec<World> = (0..600).map(|index| World::draw(1, index)).collect();
+
+    for world in &worlds {
+        let count = world.hops.len();
+        assert!((1..=8).contains(&count), "{world}");
+        assert!((1..=20).contains(&world.long.len()), "{world}");
+        assert!(world.plain.iter().all(|node| (1..count).contains(node)), "{world}");
+        for hop in &world.hops {
+            assert!((4..1_000).contains(&hop.near.queue_packets), "{world}");
+            for direction in [&hop.there, &hop.back] {
+                let BitRate::PerSecond(rate) = direction.rate else { panic!("{world}: no rate") };
+                assert!((19_999..=100_000_000).contains(&rate.get()), "{world}: {rate}");
+                assert!(direction.check().is_ok(), "{world}");
+            }
+        }
+        let delay: f64 = world.hops.iter().map(|hop| hop.there.delay.as_secs_f64()).sum();
+        assert!((0.000_9..0.401).contains(&delay), "{world}");
+    }
+    for kind in Kind::ALL {
+        let count = worlds.iter().filter(|world| world.kinds().contains(&kind)).count();
+        assert!(count >= 6, "{kind}: {count} of {}", worlds.len());
+        assert_eq!(kind.name().parse(), Ok(kind));
+    }
+}
+
+#[test]
+fn long_flows_have_ten_bandwidth_delay_products() {
+    for index in 0..300 {
+        let world = World::draw(2, index);
+        let rates = world.hops.iter().map(|hop| match hop.there.rate {
+            BitRate::PerSecond(rate) => rate.get() as f64,
+            BitRate::Unlimited => f64::INFINITY,
+        });
+        let rate = rates.fold(f64::INFINITY, f64::min);
+        let delay: f64 = world.hops.iter().map(|hop| hop.there.delay.as_secs_f64()).sum();
+
+        let products = world.long[0].octets as f64 / (rate * 2.0 * delay / 8.0);
+
+        assert!(products > 9.9, "{world}: {products}");
+    }
+}
+
+#[test]
+fn a_world_is_the_same_whoever_draws_it_and_however_many_run_at_once() {
+    let selection = |jobs| Selection {
+        family: 3,
+        runs: 2,
+        kind: Some(Kind::Jitter),
+        index: None,
+        services: Service::ALL.to_vec(),
+        jobs: NonZeroUsize::new(jobs).unwrap(),
+    };
+    let run = |jobs| {
+        selection(jobs).run(|_| Progress::silent(), &AtomicBool::new(false)).expect("it builds")
+    };
+
+    let results = run(1);
+
+    assert_eq!(results, run(3));
+    assert_eq!(results.rows.len(), 4);
+    for row in &results.rows {
+        let alone = Selection { kind: None, index: Some(row.world.index), ..selection(1) };
+        assert_eq!(alone.indices(), [row.world.index]);
+        assert_eq!(World::draw(3, row.world.index), row.world);
+        assert!(row.world.kinds().contains(&Kind::Jitter));
+    }
+}
+
+#[test]
+fn a_ratio_above_one_is_always_worse() {
+    let plain =
+        Measured { time: 2.0, voice: Some(0.1), neighbour: Some(9e6), ..Measured::default() };
+    let ours = Measured { time: 4.0, voice: Some(0.3), neighbour: Some(3e6), ..plain.clone() };
+    let near = |a: Option<f64>, b: f64| a.is_some_and(|a| (a / b - 1.0).abs() < 1e-2);
+
+    assert!(near(ours.ratio(&plain, Measure::Time), 2.0));
+    assert!(near(ours.ratio(&plain, Measure::Voice), 3.0));
+    assert!(near(ours.ratio(&plain, Measure::Neighbour), 3.0));
+    assert_eq!(ours.ratio(&plain, Measure::Requests), None);
+}
+
+#[test]
+fn tables_list_each_kind_that_ran_and_the_worst_first() {
+    let row = |index, time| Row {
+        world: World::draw(4, index),
+        service: Service::Hbh,
+        plain: Measured { time: 1.0, is_whole: true, ..Measured::default() },
+        ours: Measured { time, is_whole: true, ..Measured::default() },
+    };
+    let rows = vec![row(0, 0.5), row(1, 7.0), row(2, 1.0)];
+    let results = Results { rows, services: vec![Service::Hbh], is_whole: true };
+
+    let [all, kinds, worst] = &results.tables(false)[..] else { panic!("three tables") };
+
+    assert_eq!(all.rows[0], ["time", "3", "0.50", "1.00", "7.00", "7.00", "7.00"]);
+    assert!(kinds.rows.len() > 2, "{kinds:?}");
+    assert_eq!(worst.rows[0][0], "7.00");
+    assert_eq!(worst.rows[0][3], "trackway lab run worlds --seed 4 --world 1 --service hbh");
+}
