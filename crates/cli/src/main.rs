@@ -14,6 +14,7 @@ mod explain;
 mod failure;
 #[cfg(feature = "laboratory")]
 mod hf;
+mod init;
 mod keep_files;
 mod keygen;
 #[cfg(feature = "laboratory")]
@@ -25,6 +26,7 @@ mod messages;
 mod parameters;
 mod reload;
 mod run;
+mod schema;
 #[cfg(feature = "laboratory")]
 mod sim;
 mod status;
@@ -55,6 +57,7 @@ enum Command {
     Explain(explain::Args),
     #[cfg(feature = "laboratory")]
     Hf(Box<hf::Args>),
+    Init(init::Args),
     KeepFiles(keep_files::Args),
     Keygen(keygen::Args),
     #[cfg(feature = "laboratory")]
@@ -65,6 +68,7 @@ enum Command {
     Receive(messages::receive::Args),
     Reload(reload::Args),
     Run(run::Args),
+    Schema(schema::Args),
     Send(messages::send::Args),
     #[cfg(feature = "laboratory")]
     Sim(sim::Args),
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(args),
         #[cfg(feature = "laboratory")]
         Command::Hf(args) => hf::run(*args),
+        Command::Init(args) => init::run(args),
         Command::KeepFiles(args) => keep_files::run(&args),
         Command::Keygen(args) => keygen::run(args),
         #[cfg(feature = "laboratory")]
@@ -98,6 +103,7 @@ fn main() -> ExitCode {
         Command::Reload(args) => reload::run(args),
         Command::Receive(args) => messages::receive::run(&args),
         Command::Run(args) => run::run(args),
+        Command::Schema(args) => schema::run(args),
         Command::Send(args) => messages::send::run(&args),
         #[cfg(feature = "laboratory")]
         Command::Sim(args) => sim::run(args),

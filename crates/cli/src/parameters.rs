@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use base::parameter::Description;
 use gateway::config;
 use manet::{aodv, dsdv, olsr, ospf};
-use serde_json::{Map, Value, json};
-use settings::{page, schema};
+use settings::page;
 
 use crate::failure::misuse;
 use crate::terminal;
@@ -16,18 +15,15 @@ use crate::terminal;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   trackway parameters hbh
-  trackway parameters --json > trackway.schema.json")]
+  trackway schema gateway > gateway.schema.json")]
 pub(crate) struct Args {
     /// Only these: hbh, tcp, link, ...
     table: Option<String>,
-    /// Print a JSON schema (draft 2020-12), for editors and programs.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Shows the parameters.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { table, json } = args;
+    let Args { table } = args;
     let mut tables = tables();
     if let Some(name) = table {
         let names: Vec<&str> = tables.iter().map(|table| table.name).collect();
@@ -38,15 +34,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     let mut stdout = terminal::out();
-    if json {
-        let schemas = tables.iter().map(|table| (table.name.to_owned(), schema::object(table)));
-        let schemas: Map<String, Value> = schemas.collect();
-        let whole = json!({
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "$defs": schemas,
-        });
-        writeln!(stdout, "{whole:#}")?;
-    } else if let [table] = &tables[..] {
+    if let [table] = &tables[..] {
         write!(stdout, "{}", page::table(table))?;
     } else {
         for table in &tables {

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use gateway::config::{Config, Level};
+use gateway::events::Recent;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, reload};
 
 use crate::failure;
-use crate::log::Lines;
+use crate::log::{Format, Lines};
 
 /// Carry this machine's traffic by the services that a configuration names.
 #[derive(Debug, clap::Args)]
@@ -21,18 +22,23 @@ pub(crate) struct Args {
     /// Where the control socket is to be; without, in /run/trackway.
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+    /// How the log looks.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: Format,
 }
 
 /// Runs the gateway until it is told to end.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { file, control } = args;
+    let Args { file, control, log_format } = args;
     let config = Config::read(&file).map_err(failure::misuse)?;
     let (level, handle) = reload::Layer::new(filter(config.process.log));
-    let lines = fmt::layer().with_writer(std::io::stderr).event_format(Lines::new());
+    let recent = Recent::default();
+    let lines = Lines::new(log_format, recent.clone());
+    let lines = fmt::layer().with_writer(std::io::stderr).event_format(lines);
     tracing_subscriber::registry().with(level).with(lines).init();
     // The handle fails only when there is no subscriber any more.
     let set_level = move |level| drop(handle.reload(filter(level)));
-    gateway::run(&file, config, control.as_deref(), set_level)?;
+    gateway::run(&file, config, control.as_deref(), set_level, recent)?;
     Ok(ExitCode::SUCCESS)
 }
 

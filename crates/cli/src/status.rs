@@ -1,10 +1,14 @@
 //! `trackway status`: the services and the counters of the gateway that runs here.
 
+mod events;
+mod hbh;
+mod readable;
 mod tunnel;
 
 use std::borrow::Cow;
 use std::io::Write;
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
@@ -12,67 +16,155 @@ use serde_json::{Map, Value};
 use settings::plain::shown;
 
 use crate::control::Control;
+use crate::failure::misuse;
 use crate::terminal;
+use readable::{octets, span};
 
-/// Print the tunnels, the other services and the counters of the gateway that runs in this network namespace.
+/// Print the services, neighbours, tunnels and counters of the gateway that runs in this network namespace.
+///
+/// Root and the gateway's user may ask, and the group that `status-group` of the configuration names.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Example:\n  trackway status --json")]
+#[command(after_help = "Examples:
+  trackway status
+  trackway status tunnel --watch
+  trackway status --json")]
 pub(crate) struct Args {
+    /// Only this service: hbh, tunnel, s5066, ipclient, hfpep, sar, gre or routing.
+    service: Option<String>,
     /// Print one JSON object, and nothing else.
     #[arg(long)]
     json: bool,
     /// Print the counters of each tunnel too.
     #[arg(long, conflicts_with = "json")]
     counters: bool,
+    /// Print the last 64 lines of the log that matter to an operator.
+    #[arg(long, conflicts_with_all = ["json", "counters", "service"])]
+    events: bool,
+    /// Print it again every so many seconds, until Ctrl-C.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        default_missing_value = "2",
+        value_parser = clap::value_parser!(u64).range(1..=3600)
+    )]
+    watch: Option<u64>,
     #[command(flatten)]
     control: Control,
 }
 
+/// The services, and how the names of their counters begin. All other counters are HBH's.
+const SERVICES: [(&str, &[&str]); 8] = [
+    ("hbh", &[]),
+    ("tunnel", &["tunnel_", "secure_"]),
+    ("s5066", &["s5066_"]),
+    ("ipclient", &["ipclient_"]),
+    ("hfpep", &["hfpep_", "slep_"]),
+    ("sar", &["sar_"]),
+    ("gre", &["gre_"]),
+    ("routing", &["routing_", "aodv_", "dsdv_", "olsr_"]),
+];
+/// How the names of counters begin that belong to no service.
+const SHARED: &str = "rules_";
+
 /// Asks the gateway.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { json, counters: with_counters, control } = args;
-    let status = gateway::ask_status(control.path())?;
+    if let Some(service) = &args.service
+        && SERVICES.iter().all(|(name, _)| name != service)
+    {
+        let names = SERVICES.map(|(name, _)| name).join(", ");
+        return Err(misuse(format!("{service}: there is no such service; there are {names}")));
+    }
     let mut out = terminal::out();
-    if json {
-        out.write_all(status.as_bytes())?;
+    loop {
+        let status = gateway::ask_status(args.control.path())?;
+        if args.watch.is_some() {
+            terminal::clear()?;
+        }
+        if args.json && args.service.is_none() {
+            out.write_all(status.as_bytes())?;
+        } else {
+            let status = serde_json::from_str(&status).context("the gateway's answer")?;
+            print(&mut out, &args, &only(status, args.service.as_deref()))?;
+        }
         out.flush()?;
-        return Ok(ExitCode::SUCCESS);
+        let Some(seconds) = args.watch else { return Ok(ExitCode::SUCCESS) };
+        thread::sleep(Duration::from_secs(seconds));
     }
-    let counters: Map<String, Value> =
-        serde_json::from_str(&status).context("the gateway's answer")?;
-    for service in counters.get("services").and_then(Value::as_array).into_iter().flatten() {
-        print_service(&mut out, service)?;
+}
+
+/// What of a status belongs to one service; all of it if none is named.
+fn only(mut status: Map<String, Value>, service: Option<&str>) -> Map<String, Value> {
+    let Some(service) = service else { return status };
+    let is_its = |counter: &str| {
+        let owner =
+            SERVICES.iter().find(|(_, begins)| begins.iter().any(|it| counter.starts_with(it)));
+        owner.map_or(service == "hbh" && !counter.starts_with(SHARED), |(name, _)| *name == service)
+    };
+    status.retain(|name, value| match name.as_str() {
+        "services" | "faults" => true,
+        "tunnels" => service == "tunnel",
+        "rules" => ["hfpep", "ipclient"].contains(&service),
+        "events" => false,
+        name if value.is_number() => is_its(name),
+        name => name == service,
+    });
+    if let Some(services) = status.get_mut("services").and_then(Value::as_array_mut) {
+        services.retain(|it| it["name"] == service);
     }
-    for fault in counters.get("faults").and_then(Value::as_array).into_iter().flatten() {
+    status
+}
+
+/// Prints a status for a person.
+fn print(out: &mut impl Write, args: &Args, status: &Map<String, Value>) -> anyhow::Result<()> {
+    let list = |name: &str| status.get(name).and_then(Value::as_array).into_iter().flatten();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(status)?)?;
+        return Ok(());
+    }
+    if args.events {
+        return events::print(out, list("events"));
+    }
+    for service in list("services") {
+        print_service(out, service)?;
+    }
+    for fault in list("faults") {
         writeln!(out, "fault: {}", text(fault))?;
     }
-    let tunnels = counters.get("tunnels").and_then(Value::as_array);
-    for tunnel in tunnels.into_iter().flatten() {
-        tunnel::print(&mut out, tunnel, with_counters)?;
+    for tunnel in list("tunnels") {
+        tunnel::print(out, tunnel, args.counters)?;
     }
-    for (name, value) in &counters {
+    for (name, value) in status {
         if let Value::Object(service) = value {
-            print_state(&mut out, name, service)?;
+            print_state(out, name, service)?;
+        }
+        if name == "hbh" {
+            hbh::print(out, value)?;
         }
     }
-    let node = counters.get("s5066").unwrap_or(&Value::Null);
-    print_air(&mut out, node)?;
-    let pep = counters.get("hfpep").unwrap_or(&Value::Null);
+    let node = status.get("s5066").unwrap_or(&Value::Null);
+    print_air(out, node)?;
+    let pep = status.get("hfpep").unwrap_or(&Value::Null);
     for session in pep["sessions"].as_array().into_iter().flatten() {
-        print_session(&mut out, session)?;
+        print_session(out, session)?;
     }
     for flow in pep["flows"].as_array().into_iter().flatten() {
-        print_flow(&mut out, flow)?;
+        print_flow(out, flow)?;
     }
-    for rule in counters.get("rules").and_then(Value::as_array).into_iter().flatten() {
-        print_rule(&mut out, rule)?;
+    for rule in list("rules") {
+        print_rule(out, rule)?;
     }
-    for (name, value) in &counters {
+    for (name, value) in status {
         if value.is_number() && value != 0 {
             writeln!(out, "{name:<28} {value:>14}")?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+/// A time that the gateway tells in seconds.
+fn seconds(value: &Value) -> String {
+    span(value.as_f64().unwrap_or_default())
 }
 
 /// A text of the gateway's, which may be a station's: on one line. `-` if there is none.
@@ -85,7 +177,7 @@ fn print_service(out: &mut impl Write, service: &Value) -> anyhow::Result<()> {
     let text = |key: &str| text(&service[key]);
     let since = UNIX_EPOCH + Duration::from_secs(service["since"].as_u64().unwrap_or_default());
     let lasts = SystemTime::now().duration_since(since).unwrap_or_default().as_secs();
-    write!(out, "{}: {} for {lasts} s", text("name"), text("state"))?;
+    write!(out, "{}: {} for {}", text("name"), text("state"), span(lasts as f64))?;
     if service["restarts"] != 0 {
         write!(out, ", restarts {}", service["restarts"])?;
     }
@@ -137,13 +229,13 @@ fn print_air(out: &mut impl Write, node: &Value) -> anyhow::Result<()> {
         let text = |key: &str| text(&station[key]);
         write!(out, "  station {}: link {}", text("address"), text("link"))?;
         match station["heard_s"].as_u64() {
-            Some(seconds) => write!(out, ", heard {seconds} s ago")?,
+            Some(seconds) => write!(out, ", heard {} ago", span(seconds as f64))?,
             None => write!(out, ", never heard")?,
         }
-        writeln!(out, ", {} octets wait", station["waiting_octets"])?;
+        writeln!(out, ", {} wait", octets(&station["waiting_octets"]))?;
     }
-    for (priority, octets) in node["queues"].as_object().into_iter().flatten() {
-        writeln!(out, "  priority {priority:>2}: {octets} octets wait")?;
+    for (priority, waiting) in node["queues"].as_object().into_iter().flatten() {
+        writeln!(out, "  priority {priority:>2}: {} wait", octets(waiting))?;
     }
     Ok(())
 }
@@ -153,18 +245,18 @@ fn print_session(out: &mut impl Write, session: &Value) -> anyhow::Result<()> {
     let text = |key: &str| text(&session[key]);
     writeln!(
         out,
-        "  {} {} {} to {}: {} for {} s, waits for {}; octets written {} (sent {}), read {} (arrived {})",
+        "  {} {} {} to {}: {} for {}, waits for {}; written {} (sent {}), read {} (arrived {})",
         text("direction"),
         text("node"),
         text("client"),
         text("target"),
         text("state"),
-        session["age_s"],
+        seconds(&session["age_s"]),
         text("waits_for"),
-        session["octets_written"],
-        session["octets_sent"],
-        session["octets_read"],
-        session["octets_arrived"],
+        octets(&session["octets_written"]),
+        octets(&session["octets_sent"]),
+        octets(&session["octets_read"]),
+        octets(&session["octets_arrived"]),
     )?;
     Ok(())
 }
@@ -174,18 +266,18 @@ fn print_flow(out: &mut impl Write, flow: &Value) -> anyhow::Result<()> {
     let text = |key: &str| text(&flow[key]);
     writeln!(
         out,
-        "  {} {} udp {} to {}: {} for {} s, idle for {} s; datagrams sent {} ({} octets), arrived {} ({} octets)",
+        "  {} {} udp {} to {}: {} for {}, idle for {}; datagrams sent {} ({}), arrived {} ({})",
         text("direction"),
         text("node"),
         text("client"),
         text("target"),
         text("state"),
-        flow["age_s"],
-        flow["idle_s"],
+        seconds(&flow["age_s"]),
+        seconds(&flow["idle_s"]),
         flow["sent"],
-        flow["octets_sent"],
+        octets(&flow["octets_sent"]),
         flow["arrived"],
-        flow["octets_arrived"],
+        octets(&flow["octets_arrived"]),
     )?;
     Ok(())
 }
@@ -203,4 +295,64 @@ fn print_rule(out: &mut impl Write, rule: &Value) -> anyhow::Result<()> {
         rule["blocked"],
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    #[command(no_binary_name = true)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn printed(line: &[&str], status: &Value) -> String {
+        let Line { args } = Line::try_parse_from(line).unwrap();
+        let mut out = Vec::new();
+        let status = only(status.as_object().unwrap().clone(), args.service.as_deref());
+        print(&mut out, &args, &status).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_service_is_shown_alone_with_its_own_counters() {
+        let status = json!({
+            "services": [
+                { "name": "hbh", "state": "running", "since": u64::MAX >> 32, "restarts": 0, "why": null },
+                { "name": "sar", "state": "running", "since": u64::MAX >> 32, "restarts": 0, "why": null },
+            ],
+            "faults": [], "hbh": { "state": "ready", "interfaces": [], "peers": [] },
+            "sar": { "state": "ready" }, "frames_sent": 7, "hbh_flows": 2, "sar_messages_taken": 5,
+            "rules_hits": 9, "events": [{ "at_s": 0, "level": "info", "what": "up" }],
+        });
+
+        let of = |service: &str| printed(&[service], &status);
+        let counters = |text: &str| {
+            ["frames_sent", "hbh_flows", "sar_messages_taken", "rules_hits"]
+                .map(|it| text.contains(it))
+        };
+
+        assert_eq!(counters(&of("hbh")), [true, true, false, false]);
+        assert_eq!(counters(&of("sar")), [false, false, true, false]);
+        assert!(!of("sar").contains("hbh"), "{}", of("sar"));
+        assert_eq!(counters(&printed(&[], &status)), [true; 4]);
+        let json: Value = serde_json::from_str(&printed(&["sar", "--json"], &status)).unwrap();
+        assert_eq!((&json["sar_messages_taken"], &json["hbh"]), (&json!(5), &Value::Null));
+        assert!(printed(&["--events"], &status).ends_with("info  up\n"));
+    }
+
+    #[test]
+    fn watching_has_a_period_of_two_seconds_unless_given() {
+        let watch = |line: &[&str]| Line::try_parse_from(line).map(|line| line.args.watch).ok();
+
+        assert_eq!(watch(&[]), Some(None));
+        assert_eq!(watch(&["--watch"]), Some(Some(2)));
+        assert_eq!(watch(&["--watch", "10"]), Some(Some(10)));
+        assert_eq!(watch(&["--watch", "0"]), None);
+    }
 }

@@ -33,6 +33,19 @@ pub(crate) fn pass(octets: &[u8]) -> io::Result<()> {
     plain.flush()
 }
 
+/// Clears the screen before something is shown anew, where standard output is one.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn clear() -> io::Result<()> {
+    let mut raw = io::stdout();
+    if raw.is_terminal() {
+        // The cursor goes to the corner, and what is right of it and below is erased (ECMA-48).
+        raw.write_all(b"\x1b[H\x1b[2J")?;
+    }
+    raw.flush()
+}
+
 /// Whether a person sees what goes to standard error.
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()

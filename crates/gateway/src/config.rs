@@ -26,7 +26,8 @@ use hf::ipclient::CLASS;
 use hf::s5066::cas::Access;
 use hf::s5066::node::SLOT;
 use hf::s5066::{Address, node};
-use settings::{Complaint, Entry, Section, Source};
+use settings::schema::{self, Shape};
+use settings::{Complaint, Document, Entry, Section, Source};
 
 use crate::files;
 pub use crate::keys::BadKeyFile;
@@ -77,6 +78,8 @@ pub struct Config {
 pub struct Process {
     /// As whom it runs: an account's name or number; `None` for what it finds.
     pub user: Option<String>,
+    /// The group whose members may ask how the gateway is: a name or a number.
+    pub status_group: Option<String>,
     /// What is logged.
     pub log: Level,
     /// Where the counters are written every few seconds.
@@ -144,7 +147,14 @@ impl Config {
     }
 
     fn from_source(source: &Source, folder: Option<&Path>) -> Result<Self, Complaint> {
-        let document = source.parse()?;
+        Self::from_document(&source.parse()?, source, folder)
+    }
+
+    fn from_document(
+        document: &Document<'_>,
+        source: &Source,
+        folder: Option<&Path>,
+    ) -> Result<Self, Complaint> {
         let root = document.root();
         root.refuse_moved(&MOVED)?;
         let mut config = Self::without_services();
@@ -234,7 +244,8 @@ impl Process {
     fn read(root: &Section<'_>) -> Result<Self, Complaint> {
         let text = |key| root.get(key)?.map(|entry| Ok(entry.text()?.to_owned())).transpose();
         let log = either(root, "log", Level::default(), |level| level.word(&LEVELS))?;
-        Ok(Self { user: text("user")?, log, metrics: text("metrics")?.map(PathBuf::from) })
+        let (user, status_group) = (text("user")?, text("status-group")?);
+        Ok(Self { user, status_group, log, metrics: text("metrics")?.map(PathBuf::from) })
     }
 }
 
@@ -261,6 +272,45 @@ pub fn parameters() -> Vec<Description> {
         sar::SERVICE.describe(&[("[sar]", sar::Service::default())]),
         SLOT.describe(&[("slot", node::Config { access: slotted, ..gateway })]),
     ]
+}
+
+/// A JSON schema of the file, for editors.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    let keys = Shape::new()
+        .key("user", "As whom the gateway runs: a name or a number.", schema::text())
+        .key(
+            "status-group",
+            "The group that may ask for the status, and nothing else.",
+            schema::text(),
+        )
+        .key("log", "What is logged: this and what is graver.", schema::words(&LEVELS))
+        .key("metrics", "A file with the counters, for Prometheus.", schema::text())
+        .key("hbh", "Hop-by-hop reliability with neighbours.", hbh::schema().table())
+        .key("tunnel", "The coded tunnel to other sites.", tunnel::schema().table())
+        .key("s5066", "A STANAG 5066 node on a modem.", s5066::schema().table())
+        .key("ipclient", "IP over a STANAG 5066 node.", ipclient::schema().table())
+        .key("hfpep", "TCP that is split, over HF or to other gateways.", hfpep::schema().table())
+        .key("sar", "Reliable messages over UDP.", sar::schema().table())
+        .key("routing", "A routing protocol of MANETs.", routing::schema())
+        .key("gre", "Routers that hand over packets in GRE.", gre::schema())
+        .key(
+            "rule",
+            "Which service carries which flows; the first that matches decides.",
+            rules::schema(),
+        )
+        .key("tls", "Profiles of TLS at this gateway.", tls::schema());
+    schema::document("Configuration of a Trackway gateway", keys, Vec::new())
+}
+
+/// The name of an interface, for editors.
+fn device_schema() -> serde_json::Value {
+    schema::like(r#"^[^/"\;{}%:\s]{1,15}$"#)
+}
+
+/// The address of a STANAG 5066 node, for editors.
+fn node_schema() -> serde_json::Value {
+    schema::like(r"^[0-9]+([.][0-9]+){3}$")
 }
 
 /// The name of an interface.

@@ -13,6 +13,7 @@
 //!   ends         who asks for connections: HF nodes, and gateways over IP
 //!   explain      what becomes of a flow, and why
 //!   tls          the ends of TLS for TCP relays: sessions, certificates, Auth IDs
+//!   events       the last lines of the log, for who asks later
 //!   lines        how many lines a log may have
 //!   sys          system calls without a safe wrapper
 //! ```
@@ -21,6 +22,7 @@ pub mod bearer;
 pub mod config;
 pub mod doctor;
 pub mod ends;
+pub mod events;
 pub mod explain;
 mod files;
 pub mod keys;

@@ -37,7 +37,7 @@ mod window;
 pub mod wire;
 
 pub use config::{Config, PARAMETERS, Profile, Redundancy, Rto};
-pub use link::{Link, LinkReport, Peer, PeerConfig};
+pub use link::{Estimates, Link, LinkReport, Peer, PeerConfig};
 pub use packet::TCP_LIFETIME;
 pub use relay::{Event, Relay};
 pub use repair::OVERHEAD;

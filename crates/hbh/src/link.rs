@@ -24,6 +24,19 @@ pub struct PeerConfig {
     pub mtu: usize,
 }
 
+/// What HBH knows of the path to a peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimates {
+    /// The share of packets to it that is lost, in 0 to 1; `None` before anything is known.
+    pub loss: Option<f64>,
+    /// The time to it and back.
+    pub round_trip: Option<Duration>,
+    /// Packets that wait for it, or for its acknowledgement.
+    pub waiting: usize,
+    /// Whether it has acknowledged nothing for long, although it was sent something.
+    pub is_silent: bool,
+}
+
 /// The driver's measurement of the link to a peer by its own messages, such as hellos.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LinkReport {

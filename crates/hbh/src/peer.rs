@@ -150,6 +150,13 @@ impl PeerPath {
             && self.loss.delivered >= KNOWN
     }
 
+    /// The share of what was sent to it that was lost, without the assumption made before anything was sent.
+    pub(super) fn measured_loss(&self) -> Option<f64> {
+        let Loss { lost, sent, .. } = self.loss;
+        let own = sent - Loss::UNKNOWN.sent;
+        (own > f64::EPSILON).then(|| ((lost - Loss::UNKNOWN.lost) / own).clamp(0.0, 1.0))
+    }
+
     /// How often a lone packet is sent before it is acknowledged.
     pub(super) fn copies(&self, config: &Config) -> u8 {
         let (loss, residual) = (self.loss.rate(), config.redundancy.residual_alone());
@@ -256,7 +263,27 @@ impl Loss {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
     use super::*;
+    use crate::link::Link;
+
+    #[test]
+    fn a_loss_is_told_only_when_something_was_sent_and_without_what_was_assumed() {
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let config = PeerConfig { link: Link(0), local: address, remote: address, mtu: 1_500 };
+        let mut path = PeerPath::new(config, &Config::new(Profile::Default));
+
+        let before = path.measured_loss();
+        path.learn(Learned { delivered: 90, lost: 10, ..Learned::default() });
+        let lossy = path.measured_loss().unwrap();
+        let mut clean = PeerPath::new(config, &Config::new(Profile::Default));
+        clean.learn(Learned { delivered: 3, ..Learned::default() });
+
+        assert_eq!(before, None);
+        assert!((lossy - 0.1).abs() < 1e-9, "{lossy}");
+        assert_eq!(clean.measured_loss(), Some(0.0));
+    }
 
     #[test]
     fn more_than_is_the_binomial_tail() {

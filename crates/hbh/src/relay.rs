@@ -11,7 +11,7 @@ use base::time::{Time, earliest};
 
 use super::config::{Config, Profile};
 use super::egress::{Egress, LeavingSegment};
-use super::link::{Link, LinkReport, Peer, PeerConfig};
+use super::link::{Estimates, Link, LinkReport, Peer, PeerConfig};
 use super::packet::{Packet, write_ip_header};
 use super::peer::{Learned, PeerPath};
 use super::pool::Pool;
@@ -365,6 +365,19 @@ impl Relay {
     #[cfg(test)]
     pub(super) fn backlog(&self) -> usize {
         self.senders.values().map(Sender::backlog).sum()
+    }
+
+    /// What is known of the path to a peer; `None` if there is no such peer.
+    #[must_use]
+    pub fn estimates(&self, peer: Peer) -> Option<Estimates> {
+        let path = &self.peers.get(&peer)?.path;
+        let waiting = self.senders.range(flows_of(peer)).map(|(_, sender)| sender.held()).sum();
+        Some(Estimates {
+            loss: path.measured_loss(),
+            round_trip: path.rtt().known(true),
+            waiting,
+            is_silent: path.is_silent(),
+        })
     }
 
     /// What happened so far.

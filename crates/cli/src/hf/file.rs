@@ -4,11 +4,14 @@ use std::error::Error as _;
 use std::path::Path;
 
 use base::parameter::Written;
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, CommandFactory as _, Parser};
+use serde_json::{Value as Json, json};
+use settings::schema::{self, Shape};
 use settings::{Complaint, Source};
 
 use super::options::Options;
+use super::parameters;
 
 /// As the command line reads it, so that both understand the same.
 #[derive(Debug, Parser)]
@@ -36,7 +39,11 @@ fn from_source(source: &Source) -> Result<Options, Complaint> {
             Written::Integer(number) => format!("--{key}={number}"),
             Written::Float(number) => format!("--{key}={number}"),
             Written::Flag(true) => format!("--{key}"),
-            Written::Flag(false) => continue,
+            // An option that takes no value is left out; others are told.
+            Written::Flag(false) => match Line::try_parse_from([format!("--{key}")]) {
+                Ok(_) if parameters::kind(key).is_none() => continue,
+                _ => format!("--{key}=false"),
+            },
             Written::List(_) | Written::Other => {
                 return Err(entry.complain("a text, a number, or true is expected"));
             }
@@ -46,6 +53,22 @@ fn from_source(source: &Source) -> Result<Options, Complaint> {
     }
     let line = Line::try_parse_from(words).map_err(|error| source.about(error))?;
     Ok(line.options)
+}
+
+/// A JSON schema of the file, for editors.
+pub(crate) fn schema() -> Json {
+    let mut keys = Shape::new();
+    for option in Line::command().get_arguments() {
+        let Some(name) = option.get_long() else { continue };
+        let value = match (parameters::kind(name), option.get_action()) {
+            (Some(kind), _) => schema::any([schema::of_kind(&kind), json!({ "type": "string" })]),
+            (None, ArgAction::SetTrue) => schema::flag(),
+            (None, _) => json!({ "type": ["string", "number"] }),
+        };
+        let meaning = option.get_help().map(ToString::to_string).unwrap_or_default();
+        keys = keys.key(name, &meaning, value);
+    }
+    schema::document("Options of trackway hf", keys, Vec::new())
 }
 
 /// What is wrong with the value of a key, in a line.
@@ -64,6 +87,12 @@ fn complaint(error: &clap::Error) -> String {
             None => "a value is expected".to_owned(),
         },
     }
+}
+
+/// Whether the text of a file can be used.
+#[cfg(test)]
+pub(crate) fn check_text(text: &str) -> Result<(), Complaint> {
+    from_source(&Source::new("hf.toml", text.to_owned())).map(drop)
 }
 
 /// Reads the text of a file.

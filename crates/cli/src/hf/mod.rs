@@ -30,6 +30,10 @@ use whole::WholeFile;
 use crate::failure;
 use crate::terminal;
 
+#[cfg(test)]
+pub(crate) use file::check_text;
+pub(crate) use file::schema;
+
 /// Join two STANAG 5066 nodes by emulated HF modems and a channel, in real time.
 ///
 /// Each node serves the subnetwork interface (SIS) on TCP, so that any client can be tried without

@@ -14,6 +14,11 @@ fn rows() -> impl Iterator<Item = &'static Parameter<Config>> {
     PARAMETERS.parameters.iter().filter(|row| row.name != "waveform")
 }
 
+/// What the option of this name takes, if it is a parameter of the nodes.
+pub(super) fn kind(name: &str) -> Option<Kind> {
+    rows().find(|row| row.name == name).map(|row| row.kind)
+}
+
 impl NodeParameters {
     /// Fills parameters that are not given from `other`.
     pub(super) fn or(mut self, other: Self) -> Self {

@@ -5,6 +5,10 @@ use std::io::Write;
 use serde_json::{Map, Value};
 use settings::plain::shown;
 
+use super::readable::{octets, rate, share, span};
+
+/// With fewer packets sent, repairs are told as a number, and no rate: shares of a few packets mislead.
+const FEW: f64 = 100.0;
 /// Where values begin.
 const COLUMN: usize = 20;
 
@@ -41,17 +45,44 @@ pub(super) fn print(
     line("endpoint", endpoint(tunnel))?;
     line("last heard", ago("heard_age_s"))?;
     line("latest handshake", ago("handshake_age_s"))?;
-    let (received, sent) = (octets(number("octets_out")), octets(number("octets_in")));
+    let (received, sent) = (octets(&tunnel["octets_out"]), octets(&tunnel["octets_in"]));
     line("transfer", format!("{received} received, {sent} sent"))?;
-    for (name, before, after) in
-        [("loss to it", "loss", "loss_left"), ("loss from it", "loss_in", "loss_left_in")]
-    {
-        line(name, format!("{} before repair, {} after", percent(before), percent(after)))?;
+    for (name, before, after, count) in [
+        ("loss to it", "loss", "loss_left", "sources_sent"),
+        ("loss from it", "loss_in", "loss_left_in", "sources_received"),
+    ] {
+        // Of a few packets nobody can tell a share.
+        line(
+            name,
+            match number(count) {
+                0.0 => "nothing was sent yet".to_owned(),
+                _ => format!("{} before repair, {} after", percent(before), percent(after)),
+            },
+        )?;
     }
-    line("round trip", format!("{:.1} ms", number("rtt_ms")))?;
-    let rate = format!("{:.2} Mbit/s", number("rate_bit_s") / 1e6);
-    line("rate", format!("{rate}, {} more for repair", percent("redundancy")))?;
-    line("waiting", octets(number("queued_octets")))?;
+    line(
+        "round trip",
+        match number("rtt_ms") {
+            0.0 => "not measured yet".to_owned(),
+            rtt => format!("{rtt:.1} ms"),
+        },
+    )?;
+    let added = number("sources_resent") + number("repairs_sent");
+    line(
+        "for repair",
+        match number("sources_sent") {
+            sent if sent < FEW => format!("{added} packets beside {sent}"),
+            _ => format!("{} more than was sent", percent("redundancy")),
+        },
+    )?;
+    line(
+        "may send",
+        match number("sources_sent") {
+            sent if sent < FEW => "too little was sent to tell".to_owned(),
+            _ => format!("{} at most now", rate(number("rate_bit_s"))),
+        },
+    )?;
+    line("waiting", octets(&tunnel["queued_octets"]))?;
     let cut = if number("whole") < number("mtu") {
         format!(" (a short path: cut beyond {})", number("whole"))
     } else {
@@ -103,43 +134,6 @@ fn endpoint(tunnel: &Value) -> String {
 /// What was said in words.
 const SAID: [&str; 3] = ["mtu", "queued_octets", "rate_bit_s"];
 
-/// A time in the two greatest units that it has.
-fn span(seconds: f64) -> String {
-    const UNITS: [(f64, &str); 3] = [(86_400.0, "d"), (3_600.0, "h"), (60.0, "min")];
-    let whole = seconds.floor();
-    if seconds < 10.0 {
-        return format!("{seconds:.1} s");
-    }
-    for (at, (size, name)) in UNITS.into_iter().enumerate() {
-        if whole >= size {
-            let (less, its) = UNITS.get(at + 1).copied().unwrap_or((1.0, "s"));
-            let (many, rest) = ((whole / size).floor(), ((whole % size) / less).floor());
-            return format!("{many} {name} {rest} {its}");
-        }
-    }
-    format!("{whole} s")
-}
-
-/// A number of octets, with three digits at least.
-fn octets(octets: f64) -> String {
-    const UNITS: [(f64, &str); 4] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    match UNITS.into_iter().find(|(size, _)| octets >= *size) {
-        Some((size, name)) => format!("{:.2} {name}", octets / size),
-        None => format!("{octets} octets"),
-    }
-}
-
-/// A share in percent: one that is not zero is never said to be.
-fn share(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent {
-        _ if percent <= 0.0 => "0 %".to_owned(),
-        _ if percent < 0.01 => "below 0.01 %".to_owned(),
-        _ if percent < 1.0 => format!("{percent:.2} %"),
-        _ => format!("{percent:.1} %"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -153,7 +147,7 @@ mod tests {
             "endpoint": "192.0.2.2:51900", "heard_age_s": 33.0, "handshake_age_s": 93.0,
             "octets_out": 12_400_000, "octets_in": 950, "loss": 0.021, "loss_left": 0.00002,
             "loss_in": 0.0, "loss_left_in": 0.0, "rtt_ms": 100.31, "rate_bit_s": 9.41e6,
-            "redundancy": 0.03, "queued_octets": 2_876, "mtu": 1_438, "whole": 1_438, "packets_in": 7,
+            "sources_sent": 10_000, "sources_received": 3, "redundancy": 0.03, "queued_octets": 2_876, "mtu": 1_438, "whole": 1_438, "packets_in": 7,
             "handshakes": { "calls_sent": 4, "calls_received": 0, "calls_answered": 0,
                             "answers_received": 1, "bad_answers": 3 },
         });
@@ -171,13 +165,32 @@ peer b: silent for 3.2 s
   loss to it          2.1 % before repair, below 0.01 % after
   loss from it        0 % before repair, 0 % after
   round trip          100.3 ms
-  rate                9.41 Mbit/s, 3.0 % more for repair
+  for repair          3.0 % more than was sent
+  may send            9.41 Mbit/s at most now
   waiting             2.88 kB
   greatest packet     1438 octets
   handshakes          calls 4 sent, 0 received; answers 0 sent, 1 received
                       3 answers that cannot be read (preshared-key?)
 ";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn an_idle_path_reads_as_idle_and_not_as_broken() {
+        let tunnel = json!({
+            "peer": "b", "state": "up", "sources_sent": 20, "sources_received": 0, "repairs_sent": 44,
+            "sources_resent": 3, "redundancy": 2.35, "rate_bit_s": 9.41e6, "rtt_ms": 0.0,
+        });
+        let mut out = Vec::new();
+
+        print(&mut out, &tunnel, false).unwrap();
+
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.contains("for repair          47 packets beside 20\n"), "{out}");
+        assert!(out.contains("may send            too little was sent to tell\n"), "{out}");
+        assert!(out.contains("loss from it        nothing was sent yet\n"), "{out}");
+        assert!(out.contains("round trip          not measured yet\n"), "{out}");
+        assert!(!out.contains("235") && !out.contains("9.41"), "{out}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use base::ip::Prefix;
 use base::parameter::Kind;
+use settings::schema::{self, Shape};
 use settings::{Complaint, Section};
 
 use super::{either, ipclient, s5066, some};
@@ -90,6 +91,23 @@ pub(super) fn read(
         (None, None) => Vec::new(),
     };
     Ok(bearer)
+}
+
+/// Describes the section for editors.
+pub(super) fn schema() -> Shape {
+    Shape::new()
+        .parameters(&PARAMETERS.describe(&[("[hfpep.bearer]", Bearer::default())]))
+        .key("listen", "Where other gateways connect to.", schema::socket())
+        .key(
+            "from",
+            "Networks that may connect there.",
+            schema::list(schema::prefix(), 1, MAX_SOURCES),
+        )
+        .key(
+            "congestion-control",
+            "The kernel's congestion control, such as \"bbr\".",
+            schema::like(&format!("^[A-Za-z0-9_-]{{1,{MAX_NAME}}}$")),
+        )
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use base::ip::Prefix;
 use hf::s5066::Address;
+use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section};
 
 use super::ipclient::network;
-use super::values;
+use super::{MAX_VALUES, node_schema, values};
 use crate::ends::Ends;
 
 /// The ends that a section names; none if it names none.
@@ -32,4 +33,14 @@ fn gateway(entry: &Entry<'_>) -> Result<Prefix, Complaint> {
         return Err(entry.complain(what));
     }
     text.parse::<IpAddr>().map_or_else(|_| network(entry), |at| Ok(Prefix::host(at.to_canonical())))
+}
+
+/// Adds the keys that name ends to those of a section.
+pub(super) fn schema(keys: Shape) -> Shape {
+    let gateway = schema::like("^[0-9A-Fa-f:.]+(/[+0-9]+)?$");
+    keys.key("node", "These nodes, over HF.", schema::one_or_more(node_schema(), MAX_VALUES)).key(
+        "gateway",
+        "These gateways, or all of a network.",
+        schema::one_or_more(gateway, MAX_VALUES),
+    )
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use base::gre::wire::{HEADER, OPTION};
 use base::ip::Prefix;
+use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section};
 
 use super::{device, either, ipclient, some};
@@ -121,6 +122,34 @@ fn host(entry: &Entry<'_>) -> Result<IpAddr, Complaint> {
         return Err(entry.complain(format!("{address} is not one host")));
     }
     Ok(address)
+}
+
+/// Describes a section for editors.
+pub(super) fn schema() -> serde_json::Value {
+    let tunnel = Shape::new()
+        .needed("local", "This host's address.", schema::ip())
+        .needed("remote", "The router's address.", schema::ip())
+        .needed(
+            "to",
+            "The networks behind the router.",
+            schema::list(schema::prefix(), 1, MAX_NETWORKS),
+        )
+        .key(
+            "key",
+            "What tells several tunnels between both apart.",
+            schema::count(0, u64::from(u32::MAX)),
+        )
+        .key("checksum", "Whether packets to the router have one.", schema::flag())
+        .key("ttl", "Routers that packets may pass.", schema::count(1, 255))
+        .key("device", "The name of the TUN device.", super::device_schema())
+        .key("addresses", "Those of the device.", schema::list(schema::prefix(), 1, MAX_ADDRESSES))
+        .key("mtu", "The longest packet sent whole.", schema::count(576, MOST_MTU.into()))
+        .key(
+            "fail-open",
+            "Whether packets leave otherwise while the tunnel is gone.",
+            schema::flag(),
+        );
+    schema::list(tunnel.table(), 0, MAX_TUNNELS)
 }
 
 #[cfg(test)]

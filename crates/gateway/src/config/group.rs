@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use base::keys::GroupSecret;
 use hf::s5066::{Address, seal};
+use settings::schema::{self, Shape};
 use settings::{Complaint, Section};
 
-use super::{neighbours, some};
+use super::{neighbours, node_schema, some};
 use crate::keys::{self, BadKeyFile};
 
 /// The group key of a service on HF.
@@ -86,6 +87,17 @@ pub(super) fn read(
         }
     }
     Ok(Some(Group { key, own, unauthenticated }))
+}
+
+/// Adds the keys of a group to those of a section.
+pub(super) fn schema(keys: Shape) -> Shape {
+    keys.key("group-key", "The file with the key of the stations' group.", schema::text())
+        .key("own-node", "The address of the node at `server`.", node_schema())
+        .key(
+            "unauthenticated",
+            "Nodes that are believed without a seal.",
+            schema::list(node_schema(), 1, MAX_UNAUTHENTICATED),
+        )
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use ::hbh::auth::GroupKey;
 use ::hbh::neighbours::{HELLO_INTERVAL, HOLD_INTERVALS, LIMIT, Listed};
 use base::keys::GroupSecret;
 use base::parameter::{Kind, Rule};
+use settings::schema::{self, Shape};
 use settings::{Complaint, Section};
 
-use super::{device, neighbours, some};
+use super::{device, device_schema, neighbours, some};
 use crate::keys::{self, BadKeyFile};
 
 /// IGMP, EIGRP, OSPF, PIM, VRRP, and the MANET protocols' own (RFC 5498): neighbours to each other.
@@ -129,4 +130,19 @@ pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Hbh, 
         hbh.group_key = Some(neighbours::group_key(&file, folder)?);
     }
     Ok(hbh)
+}
+
+/// Describes the section for editors.
+pub(super) fn schema() -> Shape {
+    let core = ::hbh::PARAMETERS.describe(&[("default", ::hbh::Config::new(Profile::Default))]);
+    Shape::new()
+        .needed(
+            "interfaces",
+            "Names of the MANET interfaces.",
+            schema::list(device_schema(), 1, MAX_INTERFACES),
+        )
+        .parameters(&core)
+        .parameters(&PARAMETERS.describe(&[("gateway", Hbh::new(Vec::new()))]))
+        .key("neighbours", "\"discover\", or the only neighbours: addresses.", neighbours::schema())
+        .key("group-key", "The file with the key of the group.", schema::text())
 }

@@ -11,12 +11,13 @@ use base::ip::Prefix;
 use hf::hfpep;
 use hf::s5066::Address;
 use hf::slep;
+use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section};
 
 use super::bearer::{self, Bearer};
 use super::group::Group;
 use super::ipclient::{PORT, network, routes, server};
-use super::{device, either, ends, rules, tls, values};
+use super::{MAX_VALUES, device, device_schema, either, ends, node_schema, rules, tls, values};
 use crate::ends::{End, Ends};
 use crate::keys::BadKeyFile;
 use crate::tls::{Destination, Profile, Role, TargetProfile};
@@ -410,6 +411,60 @@ fn far(section: &Section<'_>) -> Result<Far, Complaint> {
         )),
         (None, None) => Err(section.complain("node, over HF, or gateway, over IP, is missing")),
     }
+}
+
+/// Describes the section for editors.
+pub(super) fn schema() -> Shape {
+    let far = |keys: Shape| {
+        keys.key("node", "The node, over HF.", node_schema())
+            .key("gateway", "The gateway, over IP.", schema::socket())
+            .one_of(&["node", "gateway"])
+    };
+    let peer = Shape::new().needed(
+        "to",
+        "The networks behind it.",
+        schema::list(schema::prefix(), 1, usize::MAX),
+    );
+    let listen = Shape::new()
+        .needed("at", "Where clients connect to.", schema::socket())
+        .needed("target", "Where the far end connects to.", schema::socket())
+        .key("protocol", "What comes in there.", schema::words(&TRANSPORTS))
+        .key("reliable", "Whether datagrams are repeated until they have arrived.", schema::flag());
+    let allow = Shape::new()
+        .needed("to", "Networks of targets.", schema::one_or_more(schema::prefix(), MAX_VALUES))
+        .key("from", "Networks of clients.", schema::one_or_more(schema::prefix(), MAX_VALUES))
+        .key("to-port", "Ports of targets.", rules::ports_schema());
+    let parameters = hfpep::PARAMETERS.describe(&[("[hfpep]", hfpep::Config::default())]);
+    let keys = Shape::new()
+        .parameters(&parameters)
+        .parameters(&slep::PARAMETERS.describe(&[("[hfpep]", slep::Config::default())]))
+        .key("mode", "Whose addresses connections have at the far end.", schema::words(&MODES))
+        .key(
+            "interfaces",
+            "Those from which connections are taken; without, all.",
+            schema::list(device_schema(), 1, MAX_INTERFACES),
+        )
+        .key("handshake", "When clients are answered.", schema::words(&Handshake::NAMES))
+        .key("confirm-close", "Whether ends are told when the target has all.", schema::flag())
+        .key(
+            "peer",
+            "Networks to which connections are taken.",
+            schema::list(far(peer).table(), 0, usize::MAX),
+        )
+        .key(
+            "listen",
+            "Ports that lead to one target.",
+            schema::list(far(listen).table(), 0, MAX_LISTENERS),
+        )
+        .key(
+            "allow",
+            "Where connections of others may lead.",
+            schema::list(ends::schema(allow).table(), 0, MAX_ALLOWED),
+        )
+        .key("tls", "The TLS profile by which targets are met.", schema::text())
+        .key("server", "The STANAG 5066 server's socket for clients.", schema::socket())
+        .key("bearer", "Connections between gateways over IP.", bearer::schema().table());
+    super::group::schema(keys)
 }
 
 #[cfg(test)]

@@ -8,10 +8,11 @@ use std::time::Duration;
 use base::ip::Prefix;
 use hf::ipclient::{self, CLASS, PARAMETERS};
 use hf::s5066::{Address, seal};
+use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section};
 
 use super::group::Group;
-use super::{device, either, some};
+use super::{device, device_schema, either, node_schema, some};
 use crate::keys::BadKeyFile;
 
 /// IP datagrams over a STANAG 5066 server.
@@ -200,6 +201,37 @@ fn classes(section: &Section<'_>, parameters: &mut ipclient::Config) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Describes the section for editors.
+pub(super) fn schema() -> Shape {
+    let route = Shape::new()
+        .needed("to", "Networks of destinations.", schema::list(schema::prefix(), 1, MAX_ROUTES))
+        .needed("node", "The node that they are behind.", node_schema());
+    let class = Shape::new()
+        .needed("dscp", "The code points.", schema::list(schema::count(0, 63), 1, usize::MAX))
+        .parameters(&CLASS.describe(&[("class", defaults().classes[0])]));
+    let keys = Shape::new()
+        .key("server", "The STANAG 5066 server's socket for clients.", schema::socket())
+        .key("device", "The name of the TUN device.", device_schema())
+        .needed(
+            "addresses",
+            "Those of the device.",
+            schema::list(schema::prefix(), 1, MAX_ADDRESSES),
+        )
+        .needed("route", "The networks behind nodes.", schema::list(route.table(), 1, MAX_ROUTES))
+        .key(
+            "class",
+            "How datagrams of some code points travel.",
+            schema::list(class.table(), 0, usize::MAX),
+        )
+        .key(
+            "fail-open",
+            "Whether packets leave otherwise while the client is gone.",
+            schema::flag(),
+        )
+        .parameters(&PARAMETERS.describe(&[("[ipclient]", defaults())]));
+    super::group::schema(keys)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ::hbh::neighbours::Listed;
 use base::keys::GroupSecret;
-use settings::{Complaint, Entry};
+use settings::{Complaint, Entry, schema};
 
 use super::file;
 use crate::keys;
@@ -52,6 +52,14 @@ pub(super) fn group_key(entry: &Entry<'_>, folder: Option<&Path>) -> Result<Path
             Err(entry.complain(format!("{}: {why}{remedy}", path.display())))
         }
     }
+}
+
+/// Describes the list for editors.
+pub(super) fn schema() -> serde_json::Value {
+    schema::any([
+        schema::like("^discover$"),
+        schema::list(schema::like(r"^[0-9A-Fa-f:.]+(\s+at\s+\S+)?$"), 1, usize::MAX),
+    ])
 }
 
 #[cfg(test)]

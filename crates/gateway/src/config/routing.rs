@@ -6,9 +6,10 @@ use manet::Router;
 use manet::aodv::{self, Aodv};
 use manet::dsdv::{self, Dsdv};
 use manet::olsr::{self, Olsr};
+use settings::schema::{self, Shape};
 use settings::{Complaint, Section};
 
-use super::{device, either, ipclient, some};
+use super::{device, device_schema, either, ipclient, some};
 
 /// A routing protocol on interfaces.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,6 +169,37 @@ fn manet(section: &Section<'_>) -> Result<Option<Prefix>, Complaint> {
         return Err(entry.complain(what));
     }
     Ok(Some(manet))
+}
+
+/// Describes the section for editors: one of three protocols.
+pub(super) fn schema() -> serde_json::Value {
+    let keys = |protocol: &str| {
+        Shape::new()
+            .needed("protocol", "The routing protocol.", schema::like(&format!("^{protocol}$")))
+            .needed(
+                "interfaces",
+                "The MANET interfaces.",
+                schema::list(device_schema(), 1, MAX_INTERFACES),
+            )
+            .key("metric", "Of the routes in the kernel.", schema::count(1, MOST_METRIC))
+    };
+    let aodv = keys("aodv")
+        .parameters(&aodv::PARAMETERS.describe(&[("aodv", aodv::Config::default())]))
+        .needed("manet", "The addresses of the nodes.", schema::prefix())
+        .key("internet", "Whether routes to the Internet are looked for.", schema::flag())
+        .key("device", "The device by which packets without a route come.", device_schema());
+    let dsdv = keys("dsdv")
+        .key("manet", "The addresses of the nodes.", schema::prefix())
+        .parameters(&dsdv::PARAMETERS.describe(&[("dsdv", dsdv::Config::default())]));
+    let olsr = keys("olsr")
+        .key("manet", "The addresses of the nodes.", schema::prefix())
+        .parameters(&olsr::PARAMETERS.describe(&[("olsr", olsr::Config::live())]))
+        .key(
+            "attached",
+            "The networks behind this node.",
+            schema::list(schema::prefix(), 1, MAX_ATTACHED),
+        );
+    schema::any([olsr.table(), dsdv.table(), aodv.table()])
 }
 
 #[cfg(test)]

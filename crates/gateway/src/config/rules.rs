@@ -5,9 +5,10 @@ use ::rules::{
     Service, is_name,
 };
 use base::parameter::Written;
+use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section};
 
-use super::{Config, device, ipclient, tls, values};
+use super::{Config, MAX_VALUES, device, device_schema, ipclient, tls, values};
 
 /// The rules of a gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -129,6 +130,41 @@ fn pass(section: &Section<'_>, config: &Config) -> Result<Options, Complaint> {
         tls::name(&entry, &config.tls, "server")?;
     }
     Ok(options)
+}
+
+/// Describes the ports of a rule for editors.
+pub(super) fn ports_schema() -> serde_json::Value {
+    let one = schema::any([schema::count(0, 65_535), schema::like("^[0-9]+(-[0-9]+)?$")]);
+    schema::one_or_more(one, MAX_VALUES)
+}
+
+/// Describes the sections for editors: a rule blocks or passes.
+pub(super) fn schema() -> serde_json::Value {
+    let networks = || schema::one_or_more(schema::prefix(), MAX_VALUES);
+    let selector = || {
+        Shape::new()
+            .needed("name", "What the rule is called.", schema::text())
+            .key(
+                "protocol",
+                "tcp, udp, icmp or a number.",
+                schema::any([schema::count(0, 255), schema::like("^(tcp|udp|icmp|[+]?[0-9]+)$")]),
+            )
+            .key(
+                "interface",
+                "Where flows come in.",
+                schema::one_or_more(device_schema(), MAX_VALUES),
+            )
+            .key("from", "Networks of sources.", networks())
+            .key("to", "Networks of destinations.", networks())
+            .key("from-port", "Ports of sources.", ports_schema())
+            .key("to-port", "Ports of destinations.", ports_schema())
+            .key("dscp", "Code points.", schema::one_or_more(schema::count(0, 63), MAX_VALUES))
+            .key("enabled", "Whether it decides anything.", schema::flag())
+    };
+    let block =
+        selector().needed("block", "How flows are refused.", schema::words(&Refusal::NAMES));
+    let pass = selector().parameters(&PARAMETERS.describe(&[("rule", Options::default())]));
+    schema::list(schema::any([pass.table(), block.table()]), 0, MAX_RULES)
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use hf::s5066::Address;
 use hf::s5066::cas::Access;
 use hf::s5066::node::{self, Rate};
 use hf::s5066::node::{PARAMETERS, SLOT};
+use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section};
 
-use super::{either, some};
+use super::{either, node_schema, some};
 use crate::bearer::Allow;
 
 /// A node, its clients and its modem.
@@ -90,6 +91,31 @@ fn modem(entry: &Entry<'_>, listen: SocketAddr) -> Result<SocketAddr, Complaint>
         return Ok(modem);
     };
     Err(entry.complain(what))
+}
+
+/// Describes the section for editors.
+pub(super) fn schema() -> Shape {
+    let (address, waveform) = (Address::node(1), WAVEFORM.parse().expect("a waveform"));
+    let node = node::Config::behind_tcp(address, waveform);
+    let slotted = Access::Slotted { position: 0, stations: 2 };
+    let in_slots = node::Config { access: slotted, ..node.clone() };
+    Shape::new()
+        .parameters(&PARAMETERS.describe(&[("[s5066]", node)]))
+        .parameters(&SLOT.describe(&[("slot", in_slots)]))
+        .needed("address", "The address of this node.", node_schema())
+        .key("listen", "Where clients connect.", schema::socket())
+        .key(
+            "allow",
+            "The networks of clients, besides this host.",
+            schema::list(schema::prefix(), 1, MAX_NETWORKS),
+        )
+        .needed("modem", "The modem's socket.", schema::socket())
+        .needed(
+            "waveform",
+            "What the modem transmits with, such as \"9600/short\".",
+            schema::text(),
+        )
+        .key("rate", "Who sets the modem's rate: its operator.", schema::like("^fixed$"))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ::sar::PARAMETERS;
 use base::ip::Prefix;
 use base::parameter::Kind;
+use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section};
 
 use super::{either, ipclient, some};
@@ -267,6 +268,52 @@ fn carry(section: &Section<'_>) -> Result<Carry, Complaint> {
     })?;
     let port = either(section, "port", CARRY_PORT, port)?;
     Ok(Carry { ports, peers, interfaces, port, lifetime })
+}
+
+/// Describes the section for editors.
+pub(super) fn schema() -> Shape {
+    let group = Shape::new()
+        .needed("via", "A multicast group or a directed broadcast.", schema::ip())
+        .needed("members", "Who listens to it.", schema::list(schema::ip(), 2, usize::MAX));
+    let peer = Shape::new()
+        .needed("to", "The networks behind it.", schema::list(schema::prefix(), 1, usize::MAX))
+        .needed("gateway", "Its address.", schema::ip());
+    let carry = Shape::new()
+        .needed(
+            "ports",
+            "UDP ports whose datagrams are carried.",
+            schema::list(schema::count(1, 65_535), 1, MOST_PORTS),
+        )
+        .needed(
+            "peer",
+            "Which networks are behind which gateway.",
+            schema::list(peer.table(), 1, usize::MAX),
+        )
+        .key(
+            "interfaces",
+            "Those by which datagrams arrive.",
+            schema::list(super::device_schema(), 1, 64),
+        )
+        .key("lifetime", "When a datagram is worthless.", schema::time())
+        .key("port", "The S/R port of such datagrams.", schema::count(1, 65_535));
+    let path = || schema::like("^/");
+    Shape::new()
+        .parameters(&PARAMETERS.describe(&[("[sar]", sar::Config::default())]))
+        .parameters(&SERVICE.describe(&[("[sar]", Service::default())]))
+        .key("listen", "Where PDUs come to.", schema::list(schema::socket(), 1, 2))
+        .key("damaged", "What is done with a damaged store.", schema::words(&DAMAGED))
+        .key("store", "The folder of what survives a restart.", path())
+        .key("udp", "Where programs send datagrams that ask for messages.", schema::socket())
+        .key(
+            "group",
+            "Destinations that one address reaches.",
+            schema::list(group.table(), 0, MOST_GROUPS),
+        )
+        .key("carry", "Datagrams of programs that know nothing of it.", carry.table())
+        .key("socket", "The Unix socket of programs.", path())
+        .key("socket-mode", "Its rights, as for chmod.", schema::like("^[+]?[0-7]+$"))
+        .key("socket-owner", "Its owner.", schema::text())
+        .key("socket-group", "Its group.", schema::text())
 }
 
 #[cfg(test)]

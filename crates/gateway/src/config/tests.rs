@@ -266,3 +266,52 @@ fn who_writes_a_key_where_a_file_belongs_is_told_what_to_do() {
         "k.toml:2: tunnel.private-key: what is written here looks like a secret key itself";
     assert!(said.starts_with(expected) && said.contains("mode 0600"), "{said}");
 }
+
+/// Sections with keys that no example has.
+const MORE_SECTIONS: &[&str] = &[
+    "[tunnel]\nprivate-key = \"a.key\"\naddresses = [\"10.99.0.1/24\"]\n[[tunnel.peer]]\nname = \"b\"\n\
+     public-key = \"3p7bfXt9wbTTW2HC7OQ1Nz+DQ8hbeGdNrfx+FG+IK08=\"\nroutes = [\"10.2.0.0/16\"]\n",
+    "[sar]\n[[sar.group]]\nvia = \"239.1.1.1\"\nmembers = [\"10.0.0.1\", \"10.0.0.2\"]\n[sar.carry]\nports = [5000]\n\
+     [[sar.carry.peer]]\nto = [\"10.2.0.0/16\"]\ngateway = \"10.9.0.2\"\n",
+    "[[gre]]\nlocal = \"10.7.0.1\"\nremote = \"10.7.0.2\"\nto = [\"10.1.0.0/16\"]\n",
+    "[hfpep.bearer]\n[[hfpep.listen]]\nat = \"10.1.0.1:53\"\nnode = \"0.0.0.2\"\ntarget = \"10.2.0.1:53\"\n\
+     [[hfpep.allow]]\nto = \"10.1.0.0/16\"\nnode = \"0.0.0.2\"\n[[rule]]\nname = \"one\"\n[[rule]]\nname = \"two\"\n\
+     block = \"icmp\"\n",
+    "[hfpep]\n[[hfpep.peer]]\nto = [\"10.2.0.0/16\"]\nnode = \"0.0.0.2\"\n[[tls]]\nname = \"a\"\nrole = \"server\"\n\
+     certificate = \"a\"\nkey = \"b\"\nclient-trust-anchors = \"c\"\n[[tls.auth]]\nsan = \"a.example\"\nid = \"A\"\n\
+     [[tls]]\nname = \"b\"\nrole = \"client\"\ntrust-anchors = \"c\"\n[[tls.target]]\nid = \"A\"\nto = \"10.0.0.1:5\"\n",
+    "[ipclient]\naddresses = [\"10.88.0.1/24\"]\n[[ipclient.route]]\nto = [\"10.2.0.0/16\"]\nnode = \"0.0.0.2\"\n\
+     [[ipclient.class]]\ndscp = [46]\npriority = 3\n",
+];
+
+#[test]
+fn the_schema_has_the_keys_that_the_reader_asks_for_and_no_others() {
+    let mut texts: Vec<String> = MORE_SECTIONS.iter().map(|&text| text.to_owned()).collect();
+    let mut folders =
+        vec![Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples")).to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                texts.extend(std::fs::read_to_string(path));
+            }
+        }
+    }
+    let mut asked = BTreeSet::new();
+    for text in texts {
+        let source = Source::new("a.toml", text);
+        let document = source.parse().unwrap();
+        if Config::from_document(&document, &source, None).is_ok() {
+            asked.extend(document.asked());
+        }
+    }
+
+    let described = settings::schema::names(&schema());
+
+    let unknown: Vec<_> = described.difference(&asked).collect();
+    let missing: Vec<_> = asked.difference(&described).collect();
+    assert!(unknown.is_empty(), "nobody asks for {unknown:?}");
+    assert!(missing.is_empty(), "the schema has not {missing:?}");
+}

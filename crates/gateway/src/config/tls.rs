@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use rustls::pki_types::ServerName;
+use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section};
 
 use super::{ends, file, some};
@@ -248,6 +249,56 @@ impl<'d> Files<'d, '_> {
         let entry = self.read.iter().find(|(_, path)| *path == bad.file);
         Err(entry.map_or_else(|| section.complain(&what), |(entry, _)| entry.complain(&what)))
     }
+}
+
+/// Describes the sections for editors: a profile of a server or of a client.
+pub(super) fn schema() -> serde_json::Value {
+    let profile = |role: &str| {
+        Shape::new()
+            .needed("name", "What rules call it.", schema::like("^[A-Za-z0-9._-]{1,32}$"))
+            .needed("role", "What this gateway is.", schema::like(&format!("^{role}$")))
+            .key(
+                "versions",
+                "Those that are spoken.",
+                schema::list(schema::words(&VERSIONS), 1, VERSIONS.len()),
+            )
+    };
+    let auth = Shape::new()
+        .needed("san", "Names in certificates of clients.", schema::text())
+        .needed("id", "The Auth ID of such a client.", auth_id());
+    let server = profile("server")
+        .needed("certificate", "The file with the certificate.", schema::text())
+        .needed("key", "The file with its private key.", schema::text())
+        .key(
+            "client-trust-anchors",
+            "The file with who issues certificates of clients.",
+            schema::text(),
+        )
+        .key("auth", "Who clients are.", schema::list(auth.table(), 0, MAX))
+        .key(
+            "alpn",
+            "Protocols that are spoken inside.",
+            schema::list(schema::text(), 1, MAX_PROTOCOLS),
+        );
+    let target = Shape::new()
+        .needed("id", "The Auth ID that leads there.", auth_id())
+        .needed("to", "Where it is.", schema::like(":[+0-9]+$"))
+        .key("server-name", "What its certificate is for.", schema::text())
+        .key("trust-anchors", "The file with who issues its certificate.", schema::text())
+        .key("certificate", "The file with our certificate for it.", schema::text())
+        .key("key", "The file with its private key.", schema::text());
+    let client = profile("client")
+        .needed(
+            "trust-anchors",
+            "The file with who issues certificates of servers.",
+            schema::text(),
+        )
+        .key("target", "Where Auth IDs lead.", schema::list(ends::schema(target).table(), 0, MAX));
+    schema::list(schema::any([server.table(), client.table()]), 1, MAX)
+}
+
+fn auth_id() -> serde_json::Value {
+    schema::like("^[A-Za-z0-9._@-]{1,64}$")
 }
 
 #[cfg(test)]

@@ -15,10 +15,11 @@ use ::tunnel::secure::{
 };
 use base::ip::Prefix;
 use base::parameter::Kind;
+use settings::schema::{self, Shape};
 use settings::{Complaint, Entry, Section};
 
 use super::ipclient::network;
-use super::{device, either, file, some};
+use super::{device, device_schema, either, file, some};
 use crate::keys::{self, BadKeyFile, KeyFile};
 
 pub use endpoint::{Endpoint, NoZone};
@@ -233,6 +234,47 @@ fn no_key_file(entry: &Entry<'_>, file: &Path, why: &KeyFile) -> Complaint {
         | KeyFile::Unreadable(_) => String::new(),
     };
     entry.complain(format!("{file}: {why}{remedy}"))
+}
+
+/// Describes the section for editors.
+pub(super) fn schema() -> Shape {
+    let peer = Shape::new()
+        .needed("name", "What the peer is called here.", schema::like("^[A-Za-z0-9._-]{1,32}$"))
+        .needed("public-key", "What `trackway keygen` printed at the peer.", schema::text())
+        .key("preshared-key", "A file with a secret that both have besides.", schema::text())
+        .key(
+            "endpoint",
+            "Where the peer is called; without, it calls us.",
+            schema::like(":[+0-9]+$"),
+        )
+        .needed(
+            "routes",
+            "The networks behind the peer, and its own addresses.",
+            schema::list(schema::prefix(), 1, MAX_ROUTES),
+        )
+        .key("keepalive", "Silence after which a keepalive is sent.", schema::of_kind(&KEEPALIVE))
+        .parameters(&PARAMETERS.describe(&[("tunnel", nc::Config::default())]));
+    Shape::new()
+        .key(
+            "listen",
+            "Where datagrams of peers arrive: an address and port, or several.",
+            schema::any([schema::socket(), schema::list(schema::socket(), 1, listen::MAX_LISTEN)]),
+        )
+        .key("device", "The name of the TUN device.", device_schema())
+        .needed("private-key", "The file with our private key.", schema::text())
+        .needed(
+            "addresses",
+            "Those of the device.",
+            schema::list(schema::prefix(), 1, MAX_ADDRESSES),
+        )
+        .key("mtu", "Octets of an outer packet at most.", schema::count(576, 65_535))
+        .key(
+            "fail-open",
+            "Whether packets leave otherwise while there is no tunnel.",
+            schema::flag(),
+        )
+        .key("replace-routes", "Whether routes of others give way meanwhile.", schema::flag())
+        .needed("peer", "The gateways at the other ends.", schema::list(peer.table(), 1, MAX_PEERS))
 }
 
 #[cfg(test)]

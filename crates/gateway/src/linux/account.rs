@@ -86,6 +86,21 @@ impl Account {
     }
 }
 
+/// The group of this name or number.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn group(named: &str) -> anyhow::Result<Gid> {
+    if let Ok(number) = named.parse() {
+        return Ok(Gid::from_raw(number));
+    }
+    let found =
+        Group::from_name(named).with_context(|| format!("cannot look for the group {named}"))?;
+    let missing =
+        || format!("status-group: there is no group {named}: `groupadd --system {named}` makes it");
+    Ok(found.with_context(missing)?.gid)
+}
+
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {

@@ -13,7 +13,7 @@ use host::run::{NOTES, RUN, namespace};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstat, fstatat, mkdirat};
-use nix::unistd::{Uid, UnlinkatFlags, fchownat, unlinkat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, unlinkat};
 use tracing::{debug, warn};
 
 use crate::config::Config;
@@ -170,7 +170,14 @@ pub(crate) fn open_written(path: &Path) -> Option<File> {
 ///
 /// # Errors
 /// When another file has taken its place.
-pub(crate) fn give_socket(path: &Path, account: &Account) -> io::Result<()> {
+pub(crate) fn give_socket(
+    path: &Path,
+    account: Option<&Account>,
+    group: Option<Gid>,
+) -> io::Result<()> {
+    if account.is_none() && group.is_none() {
+        return Ok(());
+    }
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let socket = openat(AT_FDCWD, path, flags, Mode::empty())?;
     let is = fstat(&socket)?;
@@ -179,7 +186,7 @@ pub(crate) fn give_socket(path: &Path, account: &Account) -> io::Result<()> {
     if kind != SFlag::S_IFSOCK || is.st_nlink != 1 || is.st_uid != Uid::effective().as_raw() {
         return Err(io::Error::other("another file has taken its place"));
     }
-    let (uid, gid) = (Some(account.uid), Some(account.gid));
+    let (uid, gid) = (account.map(|it| it.uid), group.or(account.map(|it| it.gid)));
     Ok(fchownat(&socket, "", uid, gid, AtFlags::AT_EMPTY_PATH)?)
 }
 
@@ -492,7 +499,8 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let account = Account::of(STRANGER, STRANGER);
 
-        let given = [&file, &link, &socket].map(|path| give_socket(path, &account).is_ok());
+        let given =
+            [&file, &link, &socket].map(|path| give_socket(path, Some(&account), None).is_ok());
         let owners = [&file, &link, &socket].map(|path| fs::symlink_metadata(path).unwrap().uid());
         fs::remove_dir_all(&folder).unwrap();
 

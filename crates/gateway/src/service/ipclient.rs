@@ -220,13 +220,18 @@ impl Driver for Client {
         match self.dial.poll_change() {
             Some(Change::Up) => {
                 if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
-                    info!(server = %self.config.server, left_out, "connected");
+                    info!(server = %self.config.server, left_out, "connected to the STANAG 5066 node");
                 }
                 self.client.handle_connected(now);
             }
             Some(Change::Down) => {
                 if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
-                    warn!(server = %self.config.server, left_out, "connection lost");
+                    let server = self.config.server;
+                    warn!(
+                        %server,
+                        left_out,
+                        "the connection to the STANAG 5066 node is lost, and is made again: does it run there?"
+                    );
                 }
                 self.client.handle_disconnected(now);
             }
@@ -237,7 +242,8 @@ impl Driver for Client {
             match event {
                 Event::Bound { mtu } => {
                     if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
-                        info!(mtu, left_out, "bound");
+                        let server = self.config.server;
+                        info!(%server, mtu, left_out, "the STANAG 5066 node takes our datagrams");
                     }
                 }
                 Event::Close(fault) => {
@@ -249,7 +255,7 @@ impl Driver for Client {
                 }
                 Event::Refused(reason) => {
                     if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
-                        warn!(?reason, left_out, "the server refuses the access point");
+                        warn!(%reason, left_out, "the server refuses the access point");
                     }
                 }
                 Event::Sealing { node, trouble } => {
@@ -257,7 +263,7 @@ impl Driver for Client {
                 }
                 Event::Unbound(reason) => {
                     if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
-                        warn!(?reason, left_out, "the server has unbound us");
+                        warn!(%reason, left_out, "the server has unbound us");
                     }
                 }
                 Event::Unreceived { node } => {

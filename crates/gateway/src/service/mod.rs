@@ -48,6 +48,12 @@ pub(crate) const SERVICES: [Kind; 8] = [
     routing::KIND,
 ];
 
+/// The counters of connections of HF-PEP, all zero, for a test of what is told of them.
+#[cfg(test)]
+pub(crate) fn headlines_of_hfpep() -> Vec<Entry> {
+    hfpep::connection_counters()
+}
+
 /// The wall clock's time since 1970.
 fn wall_clock() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO)

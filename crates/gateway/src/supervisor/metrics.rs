@@ -16,6 +16,11 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
+    /// Where the counters go.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The file of this name, created now if possible.
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), opened: belongings::open_written(path) }

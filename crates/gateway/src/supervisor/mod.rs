@@ -35,7 +35,8 @@ use tracing::{info, warn};
 
 use crate::config::{Config, Level};
 use crate::doctor::{self, Finding, Severity};
-use crate::linux::account::Account;
+use crate::events::Recent;
+use crate::linux::account::{self, Account};
 use crate::linux::{belongings, rights, seccomp};
 use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
 use crate::service::{Kind, SERVICES, is_awaited};
@@ -62,6 +63,8 @@ struct Supervisor {
     config: Arc<Config>,
     traffic: Traffic,
     set_level: Box<dyn FnMut(Level)>,
+    /// The last lines of the log.
+    recent: Recent,
     slots: Vec<Slot>,
     notices: Notices,
     noticed: Receiver<Notice>,
@@ -78,7 +81,7 @@ struct Supervisor {
 /// usually is, or at the path `control`.
 ///
 /// When another configuration is read from the file while it runs, `set_level` is told what is to
-/// be logged. Root becomes another user: docs/guide/gateway.md says which.
+/// be logged; `recent` has the last lines that were. Root becomes another user: docs/guide/gateway.md says which.
 ///
 /// # Errors
 /// When something is missing at the start, with the remedy.
@@ -87,16 +90,19 @@ pub fn run(
     config: Config,
     control: Option<&Path>,
     set_level: impl FnMut(Level) + 'static,
+    recent: Recent,
 ) -> anyhow::Result<()> {
     rights::take_descriptors()?;
     let account = Account::choose(config.process.user.as_deref(), host::run::namespace())?;
-    let control = Control::open(control, account.as_ref())?;
+    let group = config.process.status_group.as_deref().map(account::group).transpose()?;
+    let control = Control::open(control, account.as_ref(), group)?;
     let metrics = config.process.metrics.as_deref().map(Metrics::new);
     give_back();
     settle(file, &config, account.as_ref())?;
     let confined = seccomp::confine();
     let mut supervisor = Supervisor::new(file, config, control, &SERVICES)?;
     (supervisor.metrics, supervisor.set_level) = (metrics, Box::new(set_level));
+    supervisor.recent = recent;
     warn_of(&supervisor.config);
     supervisor.start_all()?;
     examine(&supervisor.config);
@@ -220,6 +226,7 @@ impl Supervisor {
             config: Arc::new(config),
             traffic: Traffic::default(),
             set_level: Box::new(|_| {}),
+            recent: Recent::default(),
             slots: services.iter().map(Slot::new).collect(),
             notices: Notices { sender, waker },
             noticed,
@@ -354,13 +361,13 @@ impl Supervisor {
             pending.into_iter().filter_map(|report| report.wait(asked).ok()).collect();
         reports.extend(self.traffic.reports(&self.config, &reports));
         let slots = self.slots.iter().filter(|slot| !slot.is_off());
-        Status::new(slots.map(Slot::status).collect(), reports)
+        Status::new(slots.map(Slot::status).collect(), reports, self.recent.all())
     }
 
     fn write_metrics(&self, status: &Status) {
         let Some(metrics) = &self.metrics else { return };
         if let Err(error) = metrics.write(&status.to_metrics()) {
-            warn!(file = ?metrics, %error, "counters not written");
+            warn!(file = %metrics.path().display(), %error, "counters not written");
         }
     }
 
@@ -375,7 +382,18 @@ impl Supervisor {
         if let Some(metrics) = &self.metrics {
             metrics.end();
         }
-        info!(counters = %status.to_json().trim(), "gateway ends");
+        let ran = readable(self.clock.now().since(Time::ZERO));
+        info!("gateway ends after {ran}{}", status.summary());
+    }
+}
+
+/// How long something took, in the greatest unit that leaves two digits at least.
+fn readable(span: Duration) -> String {
+    const UNITS: [(u64, &str); 3] = [(2 * 86_400, "d"), (2 * 3_600, "h"), (2 * 60, "min")];
+    let seconds = span.as_secs();
+    match UNITS.into_iter().find(|(least, _)| seconds >= *least) {
+        Some((least, name)) => format!("{:.1} {name}", seconds as f64 / (least / 2) as f64),
+        None => format!("{seconds} s"),
     }
 }
 

@@ -35,6 +35,11 @@ pub enum Reloaded {
     Refused(String),
 }
 
+/// All changes in a line.
+fn said(changes: &[String]) -> String {
+    if changes.is_empty() { "none".to_owned() } else { changes.join("; ") }
+}
+
 impl Supervisor {
     /// Reads the configuration again, and puts it in force.
     pub(super) fn reload(&mut self, now: Time) -> Reloaded {
@@ -51,6 +56,10 @@ impl Supervisor {
         };
         if self.config.process.user != config.process.user {
             let why = "user: it is root no more that could become another: start the gateway again";
+            return Reloaded::Refused(why.to_owned());
+        }
+        if self.config.process.status_group != config.process.status_group {
+            let why = "status-group: the control socket keeps its group: start the gateway again";
             return Reloaded::Refused(why.to_owned());
         }
         let old = std::mem::replace(&mut self.config, Arc::clone(&config));
@@ -70,7 +79,7 @@ impl Supervisor {
                     self.metrics_at = Some(now);
                     changes.push("metrics: another file".to_owned());
                 }
-                info!(?changes, "configuration read again");
+                info!(changes = %said(&changes), "configuration read again");
                 Reloaded::Changed(changes)
             }
             Err(mut why) => {
@@ -103,7 +112,7 @@ impl Supervisor {
         match self.apply(now, &config, true) {
             Ok(changes) => {
                 self.config = config;
-                info!(?changes, "traffic switched");
+                info!(changes = %said(&changes), "traffic switched");
                 Switched::Changed(changes)
             }
             Err(why) => {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::slot;
+use crate::events::Event;
 use crate::service::{Entry, Report, Sample};
 
 /// How the gateway is.
@@ -25,13 +26,19 @@ pub(super) struct Status {
     /// What services say beyond that.
     #[serde(flatten)]
     more: BTreeMap<&'static str, Value>,
+    /// The last lines of the log, the oldest first.
+    events: Vec<Event>,
     #[serde(skip)]
     samples: Vec<Sample>,
 }
 
 impl Status {
     /// Combines the state of all services with the reports of the running services.
-    pub(super) fn new(services: Vec<slot::Status>, reports: Vec<Report>) -> Self {
+    pub(super) fn new(
+        services: Vec<slot::Status>,
+        reports: Vec<Report>,
+        events: Vec<Event>,
+    ) -> Self {
         let mut status = Self {
             samples: services.iter().flat_map(slot::Status::samples).collect(),
             services,
@@ -39,6 +46,7 @@ impl Status {
             counters: BTreeMap::new(),
             declared: BTreeMap::new(),
             more: BTreeMap::new(),
+            events,
         };
         for report in reports {
             for Entry { name, counter, value } in report.counters {
@@ -60,10 +68,25 @@ impl Status {
         Some(format!("the tunnel to {name} is {state}: `trackway status` says more"))
     }
 
-    /// As one JSON object in a line.
-    pub(super) fn to_json(&self) -> String {
-        let json = serde_json::to_string(self).expect("names are texts, and numbers finite");
-        json + "\n"
+    /// What the services did, for the last line of the log: `; hbh: 7 packets taken, 2 sent again; tunnel b: ...`.
+    pub(super) fn summary(&self) -> String {
+        let mut summary = String::new();
+        for (service, counters) in HEADLINES {
+            let told = counters.iter().filter_map(|(name, words)| {
+                self.counters.get(*name).map(|count| format!("{count} {words}"))
+            });
+            let told: Vec<String> = told.collect();
+            if !told.is_empty() {
+                let _ = write!(summary, "; {service}: {}", told.join(", "));
+            }
+        }
+        for tunnel in self.more.get("tunnels").and_then(Value::as_array).into_iter().flatten() {
+            let [name, state] = ["peer", "state"].map(|key| tunnel[key].as_str().unwrap_or("?"));
+            let [sent, received] = ["octets_in", "octets_out"].map(|key| readable(&tunnel[key]));
+            let _ =
+                write!(summary, "; tunnel to {name}: {state}, {sent} sent, {received} received");
+        }
+        summary
     }
 
     /// The numbers in Prometheus' text format.
@@ -87,6 +110,44 @@ impl Status {
             }
         }
         text
+    }
+}
+
+/// The counters that the last line of the log tells, by service.
+const HEADLINES: [(&str, &[(&str, &str)]); 4] = [
+    (
+        "hbh",
+        &[
+            ("hbh_packets_taken", "packets taken"),
+            ("hbh_data_repeated", "sent again"),
+            ("hbh_packets_expired", "expired"),
+        ],
+    ),
+    ("ipclient", &[("ipclient_packets_in", "packets taken"), ("ipclient_packets_out", "received")]),
+    (
+        "hfpep",
+        &[
+            ("hfpep_connections_accepted", "connections taken"),
+            ("hfpep_connections_made", "made for others"),
+        ],
+    ),
+    (
+        "sar",
+        &[
+            ("sar_messages_taken", "messages taken"),
+            ("sar_outcomes_delivered", "delivered"),
+            ("sar_received_messages", "received"),
+        ],
+    ),
+];
+
+/// A number of octets in the greatest unit that fits.
+fn readable(octets: &Value) -> String {
+    const UNITS: [(f64, &str); 4] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let octets = octets.as_f64().unwrap_or_default();
+    match UNITS.into_iter().find(|(size, _)| octets >= *size) {
+        Some((size, name)) => format!("{:.1} {name}", octets / size),
+        None => format!("{octets} octets"),
     }
 }
 
@@ -121,7 +182,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::of_counters;
+    use crate::service::{entries, of_counters};
 
     #[test]
     fn the_metrics_say_what_each_number_means() {
@@ -133,11 +194,11 @@ mod tests {
             report.samples.push(Sample { name: "far_up".to_owned(), counter: up, of, value });
         }
 
-        let status = Status::new(Vec::new(), vec![report]);
+        let status = Status::new(Vec::new(), vec![report], Vec::new());
 
         assert_eq!(
-            status.to_json(),
-            "{\"services\":[],\"faults\":[],\"far_seen\":7,\"far\":[\"a\",\"b\"]}\n"
+            serde_json::to_string(&status).unwrap(),
+            "{\"services\":[],\"faults\":[],\"far_seen\":7,\"far\":[\"a\",\"b\"],\"events\":[]}"
         );
         let metrics = "# HELP trackway_far_seen Packets seen. Unit: packets.\n\
                        # TYPE trackway_far_seen counter\n\
@@ -147,5 +208,30 @@ mod tests {
                        trackway_far_up{peer=\"a \\\"b\\\" \"} 1\n\
                        trackway_far_up{peer=\"c\"} 0\n";
         assert_eq!(status.to_metrics(), metrics);
+    }
+
+    #[test]
+    fn the_last_line_tells_counters_that_exist_and_is_one_line() {
+        let mut report = Report::new(entries("hbh_", &hbh::Stats::default()), "x", &());
+        report.counters.extend(entries("ipclient_", &hf::ipclient::Stats::default()));
+        report.counters.extend(entries("sar_", &sar::Stats::default()));
+        report.counters.extend(crate::service::headlines_of_hfpep());
+        let tunnels = serde_json::json!([
+            { "peer": "b", "state": "up", "octets_in": 12_400_000, "octets_out": 950 },
+        ]);
+        report.status = Some(("tunnels", tunnels));
+
+        let summary = Status::new(Vec::new(), vec![report], Vec::new()).summary();
+
+        for (service, counters) in HEADLINES {
+            assert!(summary.contains(&format!("; {service}: ")), "{summary}");
+            for (name, words) in counters {
+                assert!(summary.contains(&format!("0 {words}")), "{name}: {summary}");
+            }
+        }
+        assert!(
+            summary.ends_with("; tunnel to b: up, 12.4 MB sent, 950 octets received"),
+            "{summary}"
+        );
     }
 }

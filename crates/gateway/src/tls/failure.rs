@@ -39,7 +39,7 @@ pub enum Failure {
     #[error("a message of the handshake is longer than is taken")]
     Oversized,
     /// The other side ended the session with this alert.
-    #[error("the other side refused with the alert {0:?}")]
+    #[error("the other side refused with the alert {}", alert(*.0))]
     PeerRefused(AlertDescription),
     /// The caller waited long enough for the handshake.
     #[error("the handshake took longer than is waited")]
@@ -68,6 +68,24 @@ pub enum Failure {
     /// A certificate is for another use: a client's shown by a server, or the other way round.
     #[error("a certificate of the other side is not meant for this use")]
     WrongUse,
+}
+
+/// An alert in words, as RFC 8446, 6 has them: `certificate required`.
+fn alert(alert: AlertDescription) -> String {
+    let name = alert.as_str().map_or_else(|| u8::from(alert).to_string(), str::to_owned);
+    let mut words = String::new();
+    let mut letters = name.chars().peekable();
+    let mut before = ' ';
+    while let Some(letter) = letters.next() {
+        let is_first = letter.is_uppercase() && before.is_lowercase();
+        if is_first {
+            words.push(' ');
+        }
+        let is_word = letters.peek().is_none_or(|next| next.is_lowercase());
+        words.extend(if is_word { letter.to_lowercase().collect() } else { vec![letter] });
+        before = letter;
+    }
+    words
 }
 
 impl From<&Error> for Failure {

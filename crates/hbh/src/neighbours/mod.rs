@@ -373,6 +373,12 @@ impl Neighbours {
         self.known.get(&place).map_or(&[], |neighbour| &neighbour.addresses)
     }
 
+    /// When the neighbour at `place` was heard last.
+    #[must_use]
+    pub fn last_heard(&self, place: Place) -> Option<Time> {
+        self.known.get(&place).map(|neighbour| neighbour.heard)
+    }
+
     /// Both ends of the conversation with the neighbour at `place`: ours, and its.
     #[must_use]
     pub fn ends(&self, place: Place) -> Option<(End, End)> {

@@ -2,7 +2,7 @@
 
 use std::ops::RangeFrom;
 
-use base::parameter::Value;
+use base::parameter::{Description, Value};
 use hf::ipclient;
 use hf::s5066::cas::Access;
 use hf::s5066::node::PARAMETERS;
@@ -179,6 +179,11 @@ fn station(
         config.access = slotted(position, count);
     }
     Ok(config)
+}
+
+/// The parameters of a station, as documentation and editors have them.
+pub(super) fn station_parameters() -> Description {
+    PARAMETERS.describe(&[("[[hf]]", usual(Address::node(1), 0, STATIONS.0))])
 }
 
 /// The usual configuration of a station, for a file without parameters.

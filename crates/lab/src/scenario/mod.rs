@@ -18,6 +18,7 @@ mod radio;
 mod reader;
 mod report;
 mod routing;
+mod schema;
 mod table;
 pub mod tactical;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use report::{
     FlowReport, HopReport, LinkReport, NodeReport, Report, StreamReport, TransferReport,
 };
 pub use routing::RoutingReport;
+pub use schema::schema;
 pub use settings::Complaint;
 use settings::Source;
 pub use tactical::{Bgp, BgpReport, Messages, MessagesReport, Over, Peers};

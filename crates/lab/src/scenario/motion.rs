@@ -53,8 +53,8 @@ pub struct Leg {
 }
 
 const MODELS: [(&str, ()); 1] = [("random-waypoint", ())];
-const COORDINATE: Kind = Kind::Number { least: -MAX_COORDINATE, most: MAX_COORDINATE };
-const SPEED: Kind = Kind::Number { least: 0.001, most: MAX_SPEED };
+pub(super) const COORDINATE: Kind = Kind::Number { least: -MAX_COORDINATE, most: MAX_COORDINATE };
+pub(super) const SPEED: Kind = Kind::Number { least: 0.001, most: MAX_SPEED };
 /// A node may set out this often.
 const MAX_LEGS: usize = 100_000;
 

@@ -133,7 +133,7 @@ pub(super) fn name(section: &Section<'_>) -> Result<Option<String>, Complaint> {
 }
 
 /// Characters of a name in reports.
-const LONGEST_NAME: usize = 64;
+pub(super) const LONGEST_NAME: usize = 64;
 
 /// The nodes by name, in the order of the file.
 fn names<'d>(root: &Section<'d>) -> Result<BTreeMap<&'d str, usize>, Complaint> {

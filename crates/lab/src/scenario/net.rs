@@ -58,7 +58,7 @@ pub struct NetStationReport {
 }
 
 /// Stations of a net at most: its link layer has no addresses for more.
-const MAX_STATIONS: usize = 92;
+pub(super) const MAX_STATIONS: usize = 92;
 
 impl Reader<'_> {
     /// The nets, and the nodes that are on them.

@@ -39,7 +39,7 @@ pub struct RoutingReport {
 
 /// What `routing` may say.
 #[derive(Clone, Copy, Debug)]
-enum Name {
+pub(super) enum Name {
     Shortest,
     Follow,
     None,
@@ -49,7 +49,7 @@ enum Name {
     Ospf,
 }
 
-const NAMES: [(&str, Name); 7] = [
+pub(super) const NAMES: [(&str, Name); 7] = [
     ("shortest", Name::Shortest),
     ("follow", Name::Follow),
     ("none", Name::None),

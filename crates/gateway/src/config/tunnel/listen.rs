@@ -9,7 +9,7 @@ use settings::{Complaint, Entry};
 use crate::config::{s5066, some};
 
 /// Addresses at most.
-const MAX_LISTEN: usize = 16;
+pub(super) const MAX_LISTEN: usize = 16;
 /// Whether IPv4 and IPv6 are served.
 type Versions = [bool; 2];
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
+use base::time::Time;
 use hbh::Peer;
 use hbh::neighbours::Place;
 
@@ -14,6 +15,8 @@ const GONE: usize = 64;
 pub(super) struct Known {
     pub(super) place: Place,
     pub(super) addresses: Vec<IpAddr>,
+    /// Since when it speaks HBH.
+    pub(super) since: Time,
 }
 
 /// All of them.

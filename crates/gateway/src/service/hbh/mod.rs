@@ -36,11 +36,13 @@ use anyhow::Context as _;
 use base::budget::Budget;
 use base::ethernet::Mac;
 use base::ip::icmp;
+use base::parameter::word;
 use base::rng::Rng;
 use base::time::{Time, earliest};
 use caps::Capability;
 use counters::{Counters, Levels};
 use guard::Guard;
+use hbh::Profile;
 use hbh::neighbours::{self, Neighbours};
 use hbh::orphans::Orphans;
 use host::links;
@@ -53,7 +55,7 @@ use serde::Serialize;
 use tracing::{debug, info, warn};
 
 use super::complaints::{Complaints, Subject};
-use super::{Kind, Reload, Report, Service, Setup, entries};
+use super::{Kind, Reload, Report, Service, Setup, entries, rounded};
 use crate::config::{self, Config};
 use crate::linux::firewall::{Firewall, Plan};
 use crate::linux::routes::Routes;
@@ -62,6 +64,8 @@ use crate::sys::{Raw, Received};
 
 /// Changes that come together are acted on together.
 const SETTLE: Duration = Duration::from_millis(20);
+/// Neighbours in a status.
+const SHOWN: usize = 256;
 
 pub(super) const KIND: Kind = Kind {
     name: "hbh",
@@ -110,6 +114,27 @@ struct Buffers {
 struct Status {
     state: String,
     interfaces: Vec<ports::Status>,
+    /// The neighbours that speak HBH, the first ones.
+    peers: Vec<PeerStatus>,
+}
+
+/// A neighbour that speaks HBH, for an operator.
+#[derive(Serialize)]
+struct PeerStatus {
+    /// Its first address.
+    address: Option<IpAddr>,
+    /// Its other addresses.
+    others: Vec<IpAddr>,
+    /// Its hardware address.
+    station: String,
+    interface: String,
+    state: &'static str,
+    state_age_s: f64,
+    heard_age_s: Option<f64>,
+    /// The share of packets to it that is lost; none before anything was sent.
+    loss: Option<f64>,
+    rtt_ms: Option<f64>,
+    packets_waiting: usize,
 }
 
 impl Hbh {
@@ -189,8 +214,31 @@ impl Hbh {
             hbh.put(clock.now(), position, port);
         }
         hbh.expect_absent(clock.now());
-        info!(interfaces = %config.interfaces.join(", "), profile = ?config.core.profile, "HBH ready");
+        let profile = word(&Profile::NAMES, &config.core.profile);
+        info!(interfaces = %config.interfaces.join(", "), profile = profile.text(), "HBH ready");
         Ok(hbh)
+    }
+}
+
+impl Hbh {
+    fn peer_status(&self, now: Time, peer: hbh::Peer) -> Option<PeerStatus> {
+        let known = self.known.up(peer)?;
+        let (position, mac) = known.place;
+        let estimates = self.relay.estimates(peer).unwrap_or_default();
+        let age = |at: Time| rounded(now.since(at).as_secs_f64(), 1);
+        let mut addresses = known.addresses.iter().copied();
+        Some(PeerStatus {
+            address: addresses.next(),
+            others: addresses.collect(),
+            station: mac.to_string(),
+            interface: self.ports.name(position).to_owned(),
+            state: if estimates.is_silent { "silent" } else { "up" },
+            state_age_s: age(known.since),
+            heard_age_s: self.neighbours.last_heard(known.place).map(age),
+            loss: estimates.loss.map(|loss| rounded(loss, 4)),
+            rtt_ms: estimates.round_trip.map(|it| rounded(it.as_secs_f64() * 1e3, 1)),
+            packets_waiting: estimates.waiting,
+        })
     }
 }
 
@@ -269,7 +317,7 @@ impl Driver for Hbh {
 }
 
 impl Service for Hbh {
-    fn report(&self, _now: Time) -> Report {
+    fn report(&self, now: Time) -> Report {
         let mut counters = entries("", &self.counters);
         counters.extend(entries("", &self.neighbours.stats()));
         counters.extend(entries("hbh_", &self.relay.stats()));
@@ -285,7 +333,9 @@ impl Service for Hbh {
             [] => "ready".to_owned(),
             names => format!("waits for {}", names.join(", ")),
         };
-        let status = Status { state, interfaces: self.ports.status() };
+        let peers = self.neighbours.peers().take(SHOWN);
+        let peers = peers.filter_map(|(peer, _)| self.peer_status(now, peer)).collect();
+        let status = Status { state, interfaces: self.ports.status(), peers };
         Report { faults: self.ports.faults(), ..Report::new(counters, "hbh", &status) }
     }
 

@@ -40,12 +40,13 @@ impl Hbh {
                 };
                 self.relay.add_peer(peer, config);
                 let addresses = self.neighbours.addresses(place).to_vec();
-                self.known.add(peer, Known { place, addresses });
+                self.known.add(peer, Known { place, addresses, since: now });
                 self.guard.add_peer(peer, ours, theirs);
                 self.firewall.add_neighbour(position, mac)?;
                 if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourUp) {
                     let interface = self.ports.name(position);
-                    info!(%interface, ?peer, left_out, "neighbour speaks HBH");
+                    let address = config.remote;
+                    info!(%address, station = %mac, %interface, left_out, "neighbour speaks HBH");
                 }
                 debug!(%mac, address = %config.remote, ?peer, "neighbour");
                 self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
@@ -58,7 +59,19 @@ impl Hbh {
                 }
                 if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourDown) {
                     let interface = self.ports.name(position);
-                    info!(%interface, ?peer, left_out, "neighbour gone");
+                    let known = self.known.up(peer).and_then(|known| known.addresses.first());
+                    let address = known.map(tracing::field::display);
+                    let why = match reason {
+                        Some(Reason::Known) => "it has said goodbye, or its interface is gone",
+                        Some(Reason::Silence(_)) | None => "it is not heard any more",
+                    };
+                    info!(
+                        address,
+                        station = %mac,
+                        %interface,
+                        left_out,
+                        "neighbour gone, {why}; what waits for it takes other ways, or goes as plain IP"
+                    );
                 }
                 let mut orphans = Vec::new();
                 self.relay.remove_peer(peer, |packet, from| orphans.push((packet.to_vec(), from)));

@@ -12,7 +12,7 @@ use super::Pep;
 use super::connection::Connection;
 use super::entry::{Arrived, Origin};
 use super::handshakes::{Call, Greeted};
-use super::wire::Wire;
+use super::wire::{Parties, Wire};
 use crate::config::hfpep::Far;
 
 /// How the rules want a connection to be carried.
@@ -46,7 +46,8 @@ impl Pep {
                 Opening { target, tls: None },
             );
         };
-        let session = self.targets.termination.accept(&profile);
+        let parties = Parties { client: Some(client), target: Some(target) };
+        let session = self.targets.termination.accept(&profile).map(|it| (it, parties));
         let has_session = session.is_some();
         let wire = Wire::to_program(stream, session);
         if !has_session {

@@ -9,7 +9,7 @@ use hf::slep::Reason;
 use nix::libc;
 use nix::sys::epoll::EpollFlags;
 
-use super::wire::{HANDSHAKE, Heard, Wire, is_passing};
+use super::wire::{HANDSHAKE, Heard, Parties, Wire, is_passing};
 use crate::sys::tcp::unacknowledged;
 use crate::tls::Failure;
 
@@ -186,6 +186,11 @@ impl Connection {
     /// Whether the program here has ended its direction, though octets before the end may still have to be read.
     pub(super) fn has_ended(&self) -> bool {
         self.has_heard_end || self.wire.has_ended()
+    }
+
+    /// Who speaks TLS with whom, as far as is known here.
+    pub(super) fn parties(&self) -> Parties {
+        self.wire.parties()
     }
 
     /// Whether octets of this connection can be moved within the kernel.

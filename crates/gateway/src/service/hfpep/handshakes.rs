@@ -8,7 +8,7 @@ use hf::hfpep::has_share;
 use hf::slep::Options;
 use nix::poll::{PollFd, PollFlags};
 
-use super::wire::{HANDSHAKE, Wire};
+use super::wire::{HANDSHAKE, Parties, Wire};
 use crate::config::hfpep::Far;
 use crate::tls::{Failure, Terms};
 
@@ -76,7 +76,10 @@ impl Handshakes {
 
     /// Clients whose handshake is complete, and why others have none; `ready` answers
     /// [`Self::watch`].
-    pub(super) fn handle_ready(&mut self, ready: &[PollFlags]) -> Vec<Result<Greeted, Failure>> {
+    pub(super) fn handle_ready(
+        &mut self,
+        ready: &[PollFlags],
+    ) -> Vec<Result<Greeted, (Failure, Parties)>> {
         let mut outcomes = Vec::new();
         // In reverse order: the client that moves into a free place has had its turn already.
         for (at, ready) in ready.iter().enumerate().rev() {
@@ -92,18 +95,24 @@ impl Handshakes {
                 }
                 Err(failure) => {
                     // The alert that says why still goes.
-                    self.clients.swap_remove(at).wire.close();
-                    outcomes.push(Err(failure));
+                    let wire = self.clients.swap_remove(at).wire;
+                    outcomes.push(Err((failure, wire.parties())));
+                    wire.close();
                 }
             }
         }
         outcomes
     }
 
-    /// Sends away clients that have waited too long, and returns how many.
-    pub(super) fn handle_timeout(&mut self, now: Time) -> usize {
+    /// Sends away clients that have waited too long, and returns who they were.
+    pub(super) fn handle_timeout(&mut self, now: Time) -> Vec<Parties> {
         let late = self.clients.extract_if(.., |client| client.until <= now);
-        late.map(|client| client.wire.abort()).count()
+        let send_away = |client: Handshaking| {
+            let parties = client.wire.parties();
+            client.wire.abort();
+            parties
+        };
+        late.map(send_away).collect()
     }
 
     pub(super) fn next_timeout(&self) -> Option<Time> {

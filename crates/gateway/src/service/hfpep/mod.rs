@@ -224,7 +224,8 @@ impl Pep {
         let Some(connection) = self.connections.get_mut(session) else { return };
         if matches!(connection.stage(), Stage::Greeting(_)) {
             if let Err(failure) = connection.greet() {
-                let reason = self.targets.termination.fail(now, failure);
+                let parties = connection.parties();
+                let reason = self.targets.termination.fail(now, failure, parties);
                 return self.give_up(session, reason);
             }
             if connection.stage() != Stage::Open {
@@ -270,7 +271,8 @@ impl Pep {
                 }
                 Heard::Nothing => return,
                 Heard::Failed(failure) => {
-                    let reason = self.targets.termination.fail(now, failure);
+                    let parties = connection.parties();
+                    let reason = self.targets.termination.fail(now, failure, parties);
                     return self.leave(now, session, reason);
                 }
                 Heard::Reset => return self.leave(now, session, Reason::CONNECTION_RESET),
@@ -461,7 +463,7 @@ impl Pep {
             Event::Accepted(session) => self.confirm(now, Asked::Session(session)),
             Event::Bound => {
                 if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
-                    info!(left_out, "bound");
+                    info!(left_out, "the STANAG 5066 node takes our streams");
                 }
                 let before = self.companions.as_mut().map(Companions::take_before);
                 for node in before.into_iter().flatten() {
@@ -478,7 +480,7 @@ impl Pep {
             }
             Event::Refused(reason) => {
                 if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
-                    warn!(?reason, left_out, "the server refuses the access point");
+                    warn!(%reason, left_out, "the server refuses the access point");
                 }
             }
             Event::Sealing { node, trouble } => {
@@ -486,7 +488,7 @@ impl Pep {
             }
             Event::Unbound(reason) => {
                 if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
-                    warn!(?reason, left_out, "the server has unbound us");
+                    warn!(%reason, left_out, "the server has unbound us");
                 }
             }
             Event::Connect { session, from, opening } => self.connect(now, from, session, &opening),
@@ -512,8 +514,8 @@ impl Pep {
 
     /// Gives up silent targets and slow handshakes.
     fn handle_silence(&mut self, now: Time) {
-        for _ in 0..self.handshakes.handle_timeout(now) {
-            self.targets.termination.fail(now, Failure::TimedOut);
+        for parties in self.handshakes.handle_timeout(now) {
+            self.targets.termination.fail(now, Failure::TimedOut, parties);
         }
         for asked in self.held.handle_timeout(now) {
             self.withdraw(now, asked, Reason::CANCELLED);
@@ -521,9 +523,9 @@ impl Pep {
         let is_silent =
             |connection: &Connection| connection.waits_until().is_some_and(|at| at <= now);
         let all = self.connections.iter().filter(|(_, it)| is_silent(it));
-        let silent: Vec<(SessionId, Stage)> = all.map(|(at, it)| (at, it.stage())).collect();
-        for (session, stage) in silent {
-            let reason = self.targets.handle_silence(now, stage);
+        let silent = all.map(|(at, it)| (at, (it.stage(), it.parties())));
+        for (session, its) in silent.collect::<Vec<_>>() {
+            let reason = self.targets.handle_silence(now, its);
             self.give_up(session, reason);
         }
     }
@@ -607,7 +609,9 @@ impl Driver for Pep {
         for outcome in self.handshakes.handle_ready(handshakes) {
             match outcome {
                 Ok(greeted) => self.take_greeted(now, greeted),
-                Err(failure) => drop(self.targets.termination.fail(now, failure)),
+                Err((failure, parties)) => {
+                    self.targets.termination.fail(now, failure, parties);
+                }
             }
         }
         let come = self.entry.handle_ready(now, entry)?;
@@ -615,6 +619,14 @@ impl Driver for Pep {
         self.hear_server(now, dialled);
         Ok(())
     }
+}
+
+/// The counters of connections, all zero.
+#[cfg(test)]
+pub(super) fn connection_counters() -> Vec<super::Entry> {
+    let mut all = entries("hfpep_", &Counters::default());
+    all.extend(entries("hfpep_", &targets::Counters::default()));
+    all
 }
 
 impl Service for Pep {

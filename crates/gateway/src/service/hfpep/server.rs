@@ -19,13 +19,17 @@ impl Pep {
         match dial.poll_change() {
             Some(Change::Up) => {
                 if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
-                    info!(%server, left_out, "connected");
+                    info!(%server, left_out, "connected to the STANAG 5066 node");
                 }
                 self.pep.handle_connected(now);
             }
             Some(Change::Down) => {
                 if let Some(left_out) = self.complaints.admit(now, Subject::Server) {
-                    warn!(%server, left_out, "connection lost");
+                    warn!(
+                        %server,
+                        left_out,
+                        "the connection to the STANAG 5066 node is lost, and is made again: does it run there?"
+                    );
                 }
                 self.pep.handle_disconnected(now);
             }

@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 use super::admission::Admission;
 use super::connection::{Stage, reason_of};
 use super::termination::Termination;
-use super::wire::Wire;
+use super::wire::{Parties, Wire};
 use crate::ends::End;
 use crate::linux::tcp::{start_connecting, start_connecting_from};
 use crate::service::complaints::{Complaints, Subject};
@@ -29,7 +29,7 @@ pub(super) struct Targets {
 base::counters! {
     /// Counters of connections to targets.
     #[derive(Default)]
-    struct Counters {
+    pub(super) struct Counters {
         /// Connections made to targets.
         connections_made: counter(connections);
         /// Targets that could not be connected to.
@@ -67,8 +67,8 @@ impl Targets {
         let source = self.admit(now, end, &opening.target)?;
         let (to, session) = match (&opening.target, &opening.tls) {
             (target, Some(tls)) => {
-                let (to, session) = self.termination.connect(now, target, tls)?;
-                (to, Some(session))
+                let (to, session, parties) = self.termination.connect(now, target, tls)?;
+                (to, Some((session, parties)))
             }
             (Target::Address { destination, .. }, None) => (*destination, None),
             (Target::AuthId(_), None) => return Err(Reason::NO_SERVICE),
@@ -113,10 +113,14 @@ impl Targets {
         self.counters.targets_failed += 1;
     }
 
-    /// Counts a target that has not answered in time at this stage; returns the reason for the far end.
-    pub(super) fn handle_silence(&mut self, now: Time, stage: Stage) -> Reason {
+    /// Counts a target that has not answered in time at its stage; returns the reason for the far end.
+    pub(super) fn handle_silence(
+        &mut self,
+        now: Time,
+        (stage, parties): (Stage, Parties),
+    ) -> Reason {
         match stage {
-            Stage::Greeting(_) => self.termination.fail(now, Failure::TimedOut),
+            Stage::Greeting(_) => self.termination.fail(now, Failure::TimedOut, parties),
             Stage::Connecting(_) | Stage::Open => {
                 self.fail();
                 Reason::TARGET_TIMED_OUT

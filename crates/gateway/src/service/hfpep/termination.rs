@@ -8,6 +8,7 @@ use hf::hfpep::{Target, Tls};
 use hf::slep::Reason;
 use tracing::warn;
 
+use super::wire::Parties;
 use crate::service::complaints::{Complaints, Subject};
 use crate::tls::{Destination, Failure, Profile, Profiles, Session, Stats};
 
@@ -78,7 +79,7 @@ impl Termination {
         now: Time,
         target: &Target,
         tls: &Tls,
-    ) -> Result<(SocketAddr, Session), Reason> {
+    ) -> Result<(SocketAddr, Session, Parties), Reason> {
         let client = self.client.as_ref().and_then(|name| self.profiles.client(name));
         let client = client.ok_or(Reason::NO_SERVICE)?;
         let alpn = tls.alpn.as_deref();
@@ -94,7 +95,18 @@ impl Termination {
             }),
         };
         self.stats.begun += 1;
-        made.map_err(|failure| self.fail(now, failure))
+        let client = match target {
+            Target::Address { source, .. } => Some(*source),
+            Target::AuthId(_) => None,
+        };
+        let its = |target| Parties { client, target };
+        made.map(|(to, session)| (to, session, its(Some(to)))).map_err(|failure| {
+            let to = match target {
+                Target::Address { destination, .. } => Some(*destination),
+                Target::AuthId(_) => None,
+            };
+            self.fail(now, failure, its(to))
+        })
     }
 
     /// A handshake is complete.
@@ -103,10 +115,10 @@ impl Termination {
     }
 
     /// Counts and logs a failure, and returns the reason for the far end.
-    pub(super) fn fail(&mut self, now: Time, failure: Failure) -> Reason {
+    pub(super) fn fail(&mut self, now: Time, failure: Failure, parties: Parties) -> Reason {
         self.stats.count(failure);
         if let Some(left_out) = self.complaints.admit(now, Subject::TlsFailed) {
-            warn!(left_out, "TLS: {failure}");
+            warn!(left_out, "TLS: {failure} ({parties})");
         }
         reason_of(failure)
     }

@@ -1,7 +1,8 @@
 //! A TCP socket as a place for plain octets, whether TLS is spoken over it or not.
 
+use std::fmt;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -30,11 +31,31 @@ pub(super) struct Wire {
     tls: Option<Box<Tls>>,
 }
 
+/// A client and its target, for the log.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Parties {
+    /// `None` where the far end names an Auth ID instead.
+    pub(super) client: Option<SocketAddr>,
+    pub(super) target: Option<SocketAddr>,
+}
+
 #[derive(Debug)]
 struct Tls {
     session: Session,
+    /// Who speaks with whom.
+    parties: Parties,
     /// Octets of the socket that the session has not taken.
     untaken: Vec<u8>,
+}
+
+impl fmt::Display for Parties {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.client {
+            Some(client) => write!(f, "client {client}")?,
+            None => f.write_str("a client of the far end")?,
+        }
+        self.target.map_or(Ok(()), |target| write!(f, ", target {target}"))
+    }
 }
 
 /// What reading gave.
@@ -54,18 +75,19 @@ pub(super) enum Heard {
 
 impl Wire {
     /// A socket over which TLS is spoken if there is a session.
-    pub(super) fn new(stream: TcpStream, session: Option<Session>) -> Self {
+    pub(super) fn new(stream: TcpStream, session: Option<(Session, Parties)>) -> Self {
         // Small pieces are sent at once; the radio gathers them.
         let _ = stream.set_nodelay(true);
         // Only `close` ends a connection in order: everything else that closes the socket, even the end of this
         // process, resets the connection.
         reset_when_closed(&stream, true);
-        let tls = session.map(|session| Box::new(Tls { session, untaken: Vec::new() }));
+        let tls = |(session, parties)| Box::new(Tls { session, parties, untaken: Vec::new() });
+        let tls = session.map(tls);
         Self { stream, tls }
     }
 
     /// The same to a program, which is asked now and then whether it is still there.
-    pub(super) fn to_program(stream: TcpStream, session: Option<Session>) -> Self {
+    pub(super) fn to_program(stream: TcpStream, session: Option<(Session, Parties)>) -> Self {
         // A host that has vanished without a word is noticed though nothing is sent to it.
         let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
         let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &IDLE);
@@ -77,6 +99,11 @@ impl Wire {
     /// Whether TLS is spoken here.
     pub(super) fn has_tls(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// Who speaks TLS with whom, as far as is known here.
+    pub(super) fn parties(&self) -> Parties {
+        self.tls.as_ref().map(|tls| tls.parties).unwrap_or_default()
     }
 
     /// The outcome of the attempt to connect the socket.

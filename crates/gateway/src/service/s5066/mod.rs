@@ -95,7 +95,8 @@ fn set_up(setup: &Setup<'_>) -> anyhow::Result<S5066> {
         .allowing(config.allow.clone());
     let mut of_node = config.node.clone();
     of_node.sis.epoch = super::wall_clock();
-    info!(within = ?of_node.turn_bound(), "every station of the frequency has its turn");
+    let within = format!("{:.1} s", of_node.turn_bound().as_secs_f64());
+    info!(%within, "every station of the frequency has its turn");
     let station = Station::new(of_node, server, config.modem, setup.seed);
     Ok(S5066 { config, station })
 }

@@ -419,7 +419,13 @@ impl State {
                 if let Some(link) = self.link_mut(peer) {
                     if let Some(left_out) = link.complaints.admit(now, Subject::PeerSilent) {
                         let endpoint = link.endpoint.map(display);
-                        info!(peer = %link.config.name, endpoint, left_out, "session expired");
+                        info!(
+                            peer = %link.config.name,
+                            endpoint,
+                            left_out,
+                            "session expired: the peer has agreed on no new keys; it is called when there is \
+                             something for it"
+                        );
                     }
                     link.alone_since = now;
                     link.since = now;
@@ -508,7 +514,13 @@ impl State {
             Event::PathDown => {
                 if let Some(left_out) = link.complaints.admit(now, Subject::PeerSilent) {
                     let endpoint = link.endpoint.map(display);
-                    info!(peer = %link.config.name, endpoint, left_out, "path is down");
+                    warn!(
+                        peer = %link.config.name,
+                        endpoint,
+                        left_out,
+                        "path is down: nothing that we send is acknowledged any more; calling the peer. If this \
+                         lasts, does it run, and does UDP pass?"
+                    );
                 }
                 session.is_up = false;
                 link.since = now;
@@ -718,7 +730,9 @@ impl State {
                 "the peer's name is not found any more; going on with the addresses that it had, and asking again"
             ),
             None if is_news => {
-                info!(peer = %config.name, %endpoint, ?addresses, "the peer's name has these addresses");
+                let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+                let addresses = addresses.join(", ");
+                info!(peer = %config.name, %endpoint, %addresses, "the peer's name has these addresses");
             }
             Some(_) | None => {}
         }

@@ -4,7 +4,8 @@
 //!   client ── request in JSON, end ──▶ gateway
 //!          ◀─── answer in JSON, end ──
 //! ```
-//! Root and the gateway's own user may ask, and nobody else. Nobody is waited for.
+//! Root and the gateway's own user may ask and order; a group that the configuration names may ask for the status and for
+//! explanations. Nobody is waited for.
 
 mod ask;
 mod far;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use base::time::{Time, earliest};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{getsockopt, sockopt};
-use nix::unistd::Uid;
+use nix::unistd::{Gid, Uid};
 use serde::{Deserialize, Serialize};
 use tracing::debug;
 
@@ -29,9 +30,9 @@ use crate::linux::account::Account;
 use crate::reactor::has_input;
 
 pub use ask::{ask_explanation, ask_reload, ask_status, ask_switch};
-use place::Place;
 pub(crate) use place::is_running;
 pub use place::remove_left;
+use place::{Access, Place};
 
 /// A client that has not asked, or not read its answer, after so long is cut off.
 const ASKING: Duration = Duration::from_secs(1);
@@ -57,6 +58,8 @@ pub(super) enum Request {
 #[derive(Debug)]
 pub(super) struct Control {
     place: Place,
+    /// Whether others than root and our own user may be at the socket: members of its group.
+    has_group: bool,
     clients: Vec<Client>,
     /// Of the last client.
     number: u64,
@@ -73,6 +76,8 @@ pub(super) struct ClientId(u64);
 struct Client {
     id: ClientId,
     stream: UnixStream,
+    /// Whether it may order as well as ask.
+    may_order: bool,
     stage: Stage,
     until: Time,
 }
@@ -91,12 +96,18 @@ enum Stage {
 }
 
 impl Control {
-    /// Opens the socket, `at` this path or the usual one, for this `account` or our own user.
+    /// Opens the socket, `at` this path or the usual one, for this `account` or our own user; members of the group
+    /// may ask for the status.
     ///
     /// # Errors
     /// When another gateway runs in this network namespace or has the socket, or it cannot be made.
-    pub(super) fn open(at: Option<&Path>, account: Option<&Account>) -> anyhow::Result<Self> {
-        Place::open(at, account).map(Self::new)
+    pub(super) fn open(
+        at: Option<&Path>,
+        account: Option<&Account>,
+        group: Option<Gid>,
+    ) -> anyhow::Result<Self> {
+        let place = Place::open(at, Access { account, group })?;
+        Ok(Self { has_group: group.is_some(), ..Self::new(place) })
     }
 
     /// A control socket whose network namespace may have other gateways.
@@ -109,7 +120,7 @@ impl Control {
     }
 
     fn new(place: Place) -> Self {
-        Self { place, clients: Vec::new(), number: 0, deaf_until: None }
+        Self { place, has_group: false, clients: Vec::new(), number: 0, deaf_until: None }
     }
 
     /// Appends what to wait for.
@@ -180,15 +191,17 @@ impl Control {
                     return;
                 }
             };
-            // Also where the file's mode was changed.
-            if !may_ask(&stream) || stream.set_nonblocking(true).is_err() {
+            // Also where the file's mode was changed. With a group the file's mode lets in nobody but its members.
+            let may_order = may_order(&stream);
+            if !(may_order || self.has_group) || stream.set_nonblocking(true).is_err() {
                 debug!("somebody else's program at the control socket: it is not answered");
                 continue;
             }
             self.number += 1;
             let stage = Stage::Asking { asked: Vec::new() };
             let until = now + ASKING;
-            self.clients.push(Client { id: ClientId(self.number), stream, stage, until });
+            let id = ClientId(self.number);
+            self.clients.push(Client { id, stream, may_order, stage, until });
         }
     }
 }
@@ -211,6 +224,14 @@ impl Client {
                     }
                 }
                 let Ok(request) = serde_json::from_slice(asked) else { return false };
+                match request {
+                    Request::Explain(_) | Request::Status => {}
+                    Request::Reload | Request::Switch(_) if self.may_order => {}
+                    Request::Reload | Request::Switch(_) => {
+                        debug!("an order at the control socket by who may only ask");
+                        return false;
+                    }
+                }
                 requests.push((self.id, request));
                 self.stage = Stage::Waiting;
                 true
@@ -232,7 +253,7 @@ impl Client {
     }
 }
 
-fn may_ask(stream: &UnixStream) -> bool {
+fn may_order(stream: &UnixStream) -> bool {
     let user = getsockopt(stream, sockopt::PeerCredentials).map(|who| Uid::from_raw(who.uid()));
     user.is_ok_and(|user| user.is_root() || user == Uid::effective())
 }

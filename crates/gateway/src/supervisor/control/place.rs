@@ -21,7 +21,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc;
 use nix::sys::stat::{Mode, umask};
-use nix::unistd::Uid;
+use nix::unistd::{Gid, Uid};
 use tracing::warn;
 
 use super::far;
@@ -32,6 +32,15 @@ use crate::linux::belongings::{give_socket, own_folder, own_run};
 /// The folder of the locks that root's gateways hold, beside the folders of gateways.
 const LOCKS: &str = "lock";
 const SOCKET: &str = "control.sock";
+
+/// Who may use a control socket besides root.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Access<'a> {
+    /// The gateway's user, if it is not who makes the socket.
+    pub(super) account: Option<&'a Account>,
+    /// The group of the socket, whose members may ask.
+    pub(super) group: Option<Gid>,
+}
 
 /// The control socket of this gateway. Dropping the `Place` removes the socket's name.
 #[derive(Debug)]
@@ -55,10 +64,11 @@ impl Place {
     ///
     /// # Errors
     /// When a gateway lives, or nothing can be made there.
-    pub(super) fn open(at: Option<&Path>, account: Option<&Account>) -> anyhow::Result<Self> {
+    pub(super) fn open(at: Option<&Path>, access: Access<'_>) -> anyhow::Result<Self> {
+        let account = access.account;
         let usual = folder().join(SOCKET);
         let made = Self::take(&usual, account);
-        let Some(at) = at else { return Self::bind(&usual, vec![made?], account) };
+        let Some(at) = at else { return Self::bind(&usual, vec![made?], access) };
         let mut locks = Vec::new();
         match made {
             Ok(lock) => locks.push(lock),
@@ -72,7 +82,7 @@ impl Place {
         if at != usual {
             locks.push(Lock::beside(at, account)?);
         }
-        Self::bind(at, locks, account)
+        Self::bind(at, locks, access)
     }
 
     /// Takes the place of this network namespace's gateway, and makes its folder.
@@ -105,21 +115,20 @@ impl Place {
     }
 
     /// Opens a socket at a path that is locked.
-    fn bind(at: &Path, locks: Vec<Lock>, account: Option<&Account>) -> anyhow::Result<Self> {
+    fn bind(at: &Path, locks: Vec<Lock>, access: Access<'_>) -> anyhow::Result<Self> {
         let said = || format!("cannot open the control socket {}", at.display());
         if let Ok(is) = fs::symlink_metadata(at) {
             ensure!(is_socket(&is), "{}: there is a file that is no socket; remove it", said());
             fs::remove_file(at).with_context(said)?;
         }
         // No other thread runs yet that makes files.
-        let before = umask(Mode::from_bits_truncate(0o177));
+        let masked = if access.group.is_some() { 0o117 } else { 0o177 };
+        let before = umask(Mode::from_bits_truncate(masked));
         let listener = UnixListener::bind(at);
         umask(before);
         let listener = listener.with_context(said)?;
         listener.set_nonblocking(true)?;
-        if let Some(account) = account {
-            give_socket(at, account).with_context(said)?;
-        }
+        give_socket(at, access.account, access.group).with_context(said)?;
         Ok(Self { listener, socket: at.to_owned(), _locks: locks })
     }
 
@@ -129,7 +138,7 @@ impl Place {
     /// As [`Self::open`].
     #[cfg(test)]
     pub(super) fn at(path: &Path) -> anyhow::Result<Self> {
-        Self::bind(path, vec![Lock::beside(path, None)?], None)
+        Self::bind(path, vec![Lock::beside(path, None)?], Access::default())
     }
 }
 

@@ -391,7 +391,8 @@ impl Link {
         }
         if matches!(local.stage(), connection::Stage::Greeting(_)) {
             if let Err(failure) = local.greet() {
-                return Step::Refuse(targets.termination.fail(now, failure));
+                let parties = local.parties();
+                return Step::Refuse(targets.termination.fail(now, failure, parties));
             }
             if local.stage() != connection::Stage::Open {
                 return Step::Wait;

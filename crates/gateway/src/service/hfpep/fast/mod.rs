@@ -536,7 +536,7 @@ impl Fast {
                 return self.give_up(now, id, Reason::UNREACHABLE);
             }
             Stage::Connecting { local } => {
-                let reason = targets.handle_silence(now, local.stage());
+                let reason = targets.handle_silence(now, (local.stage(), local.parties()));
                 self.decline(now, id, reason);
             }
             Stage::Cut { .. } => return self.advance(now, id, Ready::ALL, targets),

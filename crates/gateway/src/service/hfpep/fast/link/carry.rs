@@ -62,7 +62,7 @@ impl Link {
                 }
                 Carried::Malformed | Carried::Reset => return self.cut(now, Side::Bearer),
                 Carried::Failed(failure) => {
-                    targets.termination.fail(now, failure);
+                    targets.termination.fail(now, failure, local.parties());
                     return self.cut(now, Side::Bearer);
                 }
             }

@@ -1,0 +1,94 @@
+//! Files that are written together into a new folder, none over another.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use gateway::Config;
+
+use crate::failure;
+use crate::terminal;
+
+/// Files to be written, and words for who wrote them.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    files: Vec<File>,
+}
+
+#[derive(Debug)]
+struct File {
+    name: String,
+    text: String,
+    mode: u32,
+}
+
+/// What stands in the first line of each configuration.
+const SCHEMA: &str = "gateway.schema.json";
+
+impl Folder {
+    /// Nothing yet; the folder is made when it is written.
+    pub(super) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), files: Vec::new() }
+    }
+
+    /// Adds a configuration; the name may lead into a folder within.
+    pub(super) fn config(&mut self, name: &str, text: &str) {
+        let up = "../".repeat(name.matches('/').count());
+        let text = format!("#:schema {up}{SCHEMA}\n{text}");
+        self.files.push(File { name: name.to_owned(), text, mode: 0o644 });
+    }
+
+    /// Adds a file with a secret.
+    pub(super) fn secret(&mut self, name: &str, key: &str) {
+        self.files.push(File { name: name.to_owned(), text: format!("{key}\n"), mode: 0o600 });
+    }
+
+    /// Writes all of it, and checks the configurations. The folder must be new.
+    ///
+    /// # Errors
+    /// When there is such a folder, or something cannot be written.
+    pub(super) fn write(mut self) -> anyhow::Result<()> {
+        let folder = self.path.display().to_string();
+        let schema = format!("{:#}\n", gateway::config::schema());
+        self.files.push(File { name: SCHEMA.to_owned(), text: schema, mode: 0o644 });
+        let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);
+        make(&self.path).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => failure::misuse(format!(
+                "{folder}: there is such a file or folder already, and nothing is overwritten: --out names another"
+            )),
+            _ => anyhow::Error::new(error).context(format!("cannot make the folder {folder}")),
+        })?;
+        let mut out = terminal::out();
+        for File { name, text, mode } in &self.files {
+            let path = self.path.join(name);
+            let said = || format!("cannot write {}", path.display());
+            if let Some((within, _)) = name.split_once('/') {
+                match make(&self.path.join(within)) {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    outcome => outcome.with_context(said)?,
+                }
+            }
+            let mut options = OpenOptions::new();
+            let mut file =
+                options.write(true).create_new(true).mode(*mode).open(&path).with_context(said)?;
+            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(said)?;
+            writeln!(out, "wrote {}", path.display())?;
+        }
+        // What we wrote is right, or it is our mistake.
+        for File { name, .. } in self.files.iter().filter(|file| file.name.ends_with(".toml")) {
+            Config::read(&self.path.join(name)).context("what was written is wrong")?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints what to do next.
+pub(super) fn advise(lines: &str) -> anyhow::Result<()> {
+    let mut out = terminal::out();
+    write!(out, "\n{lines}")?;
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! Radios that lose packets: HBH on every node.
+
+use anyhow::Context as _;
+use base::keys::GroupSecret;
+use gateway::keys::System;
+
+use super::Out;
+use super::folder::{Folder, advise};
+use super::question::Question;
+
+/// Radios that lose packets: hop-by-hop reliability, the same file and key on every node.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The radio's interface on each node.
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    #[command(flatten)]
+    out: Out,
+}
+
+impl Args {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let interface = ask_interface(self.interface)?;
+        let mut folder = Folder::new(&self.out.folder);
+        folder.secret("group.key", &group_key()?);
+        folder.config(
+            "trackway.toml",
+            &format!(
+                "# A node of a radio network: the same on all nodes. docs/guide/gateway.md.\n\n{}",
+                section(&interface)
+            ),
+        );
+        folder.write()?;
+        advise(&copies(&self.out))
+    }
+}
+
+/// Asks for the radio's interface.
+pub(super) fn ask_interface(given: Option<String>) -> anyhow::Result<String> {
+    let words = "Which interface is the radio, such as wlan0?";
+    Question { flag: "interface", words, usual: None }.ask(given)
+}
+
+/// A new secret of a group.
+pub(super) fn group_key() -> anyhow::Result<String> {
+    Ok(GroupSecret::generate(&mut System).context("cannot make a key")?.to_base64())
+}
+
+/// The section for an interface.
+pub(super) fn section(interface: &str) -> String {
+    format!(
+        "[hbh]\ninterfaces = [{interface:?}]          # where neighbours speak HBH\n\
+         group-key = \"group.key\"         # who may: nodes with this key; others are reached by plain IP\n"
+    )
+}
+
+/// What to do with files that all nodes have alike.
+pub(super) fn copies(out: &Out) -> String {
+    let at = out.folder.display();
+    format!(
+        "To every node, this one too (group.key is the network's secret):\n\n  \
+         scp -r {at} root@NODE:/etc/trackway && ssh root@NODE trackway run /etc/trackway/trackway.toml\n\n\
+         Then: sudo trackway status hbh lists the neighbours. `trackway doctor` says what a host lacks.\n"
+    )
+}

@@ -1,0 +1,62 @@
+//! The command `trackway init`: writes configurations for both ends of a link, with their keys.
+//!
+//! ```text
+//!  flags, or answers on the terminal ─▶ hbh, hf, manet, messages, tunnel ─▶ Folder ─▶ files, and what to do with them
+//! ```
+
+mod folder;
+mod hbh;
+mod hf;
+mod manet;
+mod messages;
+mod question;
+#[cfg(test)]
+mod tests;
+mod tunnel;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+/// Write commented configurations for a kind of link, with the keys that belong to them.
+///
+/// What is not given is asked for, on a terminal. Nothing that exists is overwritten, and keys are for their owner alone.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  trackway init tunnel --here 192.0.2.1 --there 192.0.2.2 --networks-there 10.2.0.0/16
+  trackway init hbh --interface wlan0 --out node
+  trackway init tunnel --here 192.0.2.1 --peer 'trackway-peer ...'")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Debug, Subcommand)]
+enum Kind {
+    Hbh(hbh::Args),
+    Hf(hf::Args),
+    Manet(manet::Args),
+    Messages(messages::Args),
+    Tunnel(tunnel::Args),
+}
+
+/// Where files go.
+#[derive(Clone, Debug, clap::Args)]
+struct Out {
+    /// The new folder for the files.
+    #[arg(long = "out", value_name = "FOLDER", default_value = "trackway-init")]
+    folder: PathBuf,
+}
+
+/// Asks, writes, and says what to do next.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.kind {
+        Kind::Hbh(args) => args.run()?,
+        Kind::Hf(args) => args.run()?,
+        Kind::Manet(args) => args.run()?,
+        Kind::Messages(args) => args.run()?,
+        Kind::Tunnel(args) => args.run()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,94 @@
+//! Asks on the terminal for what no flag says.
+
+use std::fmt::Display;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::str::FromStr;
+
+use anyhow::Context as _;
+
+use crate::failure::misuse;
+use crate::terminal;
+
+/// A question whose answer may be given by a flag.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question<'a> {
+    /// The flag without its hyphens.
+    pub(super) flag: &'a str,
+    /// What to ask, such as `The other end's address`.
+    pub(super) words: &'a str,
+    /// What an empty answer means, and no terminal; without it, the answer is needed.
+    pub(super) usual: Option<&'a str>,
+}
+
+impl Question<'_> {
+    /// The value of the flag, or the answer, or what is usual.
+    ///
+    /// # Errors
+    /// When the answer is needed and nobody is there to ask, or it is no such value.
+    pub(super) fn ask<T: FromStr<Err: Display>>(&self, given: Option<T>) -> anyhow::Result<T> {
+        if let Some(given) = given {
+            return Ok(given);
+        }
+        let Self { flag, words, usual } = *self;
+        if !io::stdin().is_terminal() {
+            let Some(usual) = usual else {
+                return Err(misuse(format!("--{flag} is needed: {words}")));
+            };
+            return self.read(usual);
+        }
+        loop {
+            let mut out = terminal::err();
+            match usual {
+                Some("") => write!(out, "{words} (none): ")?,
+                Some(usual) => write!(out, "{words} ({usual}): ")?,
+                None => write!(out, "{words}: ")?,
+            }
+            out.flush()?;
+            let mut line = String::new();
+            let len = io::stdin().lock().read_line(&mut line).context("the answer")?;
+            let answer = match line.trim() {
+                "" => usual,
+                answer => Some(answer),
+            };
+            match answer.map(|answer| self.read(answer)) {
+                Some(Ok(answer)) => return Ok(answer),
+                Some(Err(why)) => writeln!(out, "{why}")?,
+                None if len == 0 => return Err(misuse(format!("--{flag} is needed: {words}"))),
+                None => {}
+            }
+        }
+    }
+
+    fn read<T: FromStr<Err: Display>>(&self, text: &str) -> anyhow::Result<T> {
+        text.parse().map_err(|why| misuse(format!("--{}: {text:?}: {why}", self.flag)))
+    }
+}
+
+/// Networks with commas between, or none.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Networks(pub(super) Vec<base::ip::Prefix>);
+
+/// Why a text is no list of networks.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("networks such as 10.2.0.0/16 are expected, with commas between")]
+pub(super) struct NoNetworks;
+
+impl FromStr for Networks {
+    type Err = NoNetworks;
+
+    fn from_str(text: &str) -> Result<Self, NoNetworks> {
+        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let all = parts.map(|part| part.parse().map_err(|_| NoNetworks));
+        let all: Vec<base::ip::Prefix> = all.collect::<Result<_, _>>()?;
+        if all.iter().any(|it| *it != it.network()) { Err(NoNetworks) } else { Ok(Self(all)) }
+    }
+}
+
+impl Networks {
+    /// As a list in TOML, behind these first values.
+    pub(super) fn toml(&self, first: &[String]) -> String {
+        let own = self.0.iter().map(ToString::to_string);
+        let all = first.iter().cloned().chain(own).map(|it| format!("{it:?}"));
+        format!("[{}]", all.collect::<Vec<_>>().join(", "))
+    }
+}

@@ -1,0 +1,287 @@
+//! Two sites, and the coded tunnel between them.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use base::ip::Prefix;
+use gateway::keys::System;
+use tunnel::secure::{PORT, PrivateKey, PublicKey};
+
+use super::Out;
+use super::folder::{Folder, advise};
+use super::question::{Networks, Question};
+use crate::failure::misuse;
+
+/// Two sites and a link that loses packets: a coded tunnel, encrypted.
+///
+/// Without --peer, files for both ends are written, with both private keys. With the line of another end, which its own
+/// `trackway init tunnel` has printed, files for this end alone: no private key travels.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Where this end is reached, with a port if that is not 51900; "none" if it only calls.
+    #[arg(long, value_name = "IP[:PORT]")]
+    here: Option<Place>,
+    /// Where the other end is reached; "none" if it only calls.
+    #[arg(long, value_name = "IP[:PORT]", conflicts_with = "peer")]
+    there: Option<Place>,
+    /// Networks behind this end, with commas between.
+    #[arg(long, value_name = "NETWORKS")]
+    networks_here: Option<Networks>,
+    /// Networks behind the other end.
+    #[arg(long, value_name = "NETWORKS", conflicts_with = "peer")]
+    networks_there: Option<Networks>,
+    /// Our address inside the tunnel, in a network for all its ends.
+    #[arg(long, value_name = "IP/BITS", default_value = "10.99.0.1/24")]
+    inner: Prefix,
+    /// What the other end calls us.
+    #[arg(long, default_value = "a")]
+    name: String,
+    /// The line that the other end's `trackway init tunnel` has printed.
+    #[arg(long, value_name = "LINE")]
+    peer: Option<Line>,
+    /// Make a key for this end alone, and print its line for the other one.
+    #[arg(long, conflicts_with_all = ["peer", "there", "networks_there"])]
+    alone: bool,
+    /// Use this private key, which --alone has made before.
+    #[arg(long, value_name = "FILE", requires = "peer")]
+    key: Option<PathBuf>,
+    #[command(flatten)]
+    out: Out,
+}
+
+/// An address with a port, or nowhere.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Place(Option<SocketAddr>);
+
+/// Why a text is no place.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("an address such as 192.0.2.1 or 192.0.2.1:{PORT} is expected, or none")]
+struct NoPlace;
+
+/// The public part of an end: all that the other end's file needs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Line {
+    pub(super) name: String,
+    pub(super) key: PublicKey,
+    pub(super) endpoint: Option<SocketAddr>,
+    pub(super) inner: Prefix,
+    pub(super) networks: Networks,
+}
+
+/// Why a text is no line of an end.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "the line of the other end is expected, which begins with {MARK}, as `trackway init tunnel` prints it"
+)]
+pub(super) struct NoLine;
+
+const MARK: &str = "trackway-peer";
+const FAR: &str = "b";
+
+impl Args {
+    pub(super) fn run(self) -> anyhow::Result<()> {
+        let here = Question {
+            flag: "here",
+            words: "Where is this end reached (address, or none if it is behind an address translator)?",
+            usual: Some("none"),
+        };
+        let Place(here) = here.ask(self.here)?;
+        let behind = Question {
+            flag: "networks-here",
+            words: "Which networks are behind this end, such as 10.1.0.0/16?",
+            usual: Some(""),
+        };
+        let networks = behind.ask(self.networks_here)?;
+        let own = match &self.key {
+            Some(file) => {
+                let text = std::fs::read_to_string(file);
+                let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+                text.parse().map_err(|why| misuse(format!("{}: {why}", file.display())))?
+            }
+            None => PrivateKey::generate(&mut System).context("cannot make a key")?,
+        };
+        let near = Line {
+            name: self.name,
+            key: own.public_key(),
+            endpoint: here,
+            inner: self.inner,
+            networks,
+        };
+        let mut folder = Folder::new(&self.out.folder);
+        let at = self.out.folder.display().to_string();
+        if self.alone {
+            folder.secret("private.key", &own.to_base64());
+            folder.write()?;
+            return advise(&format!(
+                "This end, for the other one (no secret is in it):\n\n  {near}\n\n\
+                 With the line of the other end:\n\n  \
+                 trackway init tunnel --key {at}/private.key --here {} --peer 'LINE' --out etc\n",
+                near.endpoint.map_or("none".to_owned(), |at| at.to_string()),
+            ));
+        }
+        if let Some(far) = self.peer {
+            let near = Line { inner: beside(self.inner, far.inner)?, ..near };
+            folder.secret("private.key", &own.to_base64());
+            folder.config("trackway.toml", &config(&near, &far));
+            folder.write()?;
+            return advise(&format!(
+                "This end, for the other one (no secret is in it):\n\n  {near}\n\n\
+                 There, put this into the file:\n\n{}\n\
+                 Here:\n\n  sudo cp -r {at} /etc/trackway && sudo trackway doctor /etc/trackway/trackway.toml\n  \
+                 sudo trackway run /etc/trackway/trackway.toml\n",
+                peer(&near)
+            ));
+        }
+        let there = Question {
+            flag: "there",
+            words: "Where is the other end reached (address, or none)?",
+            usual: here.map(|_| "none"),
+        };
+        let Place(there) = there.ask(self.there)?;
+        let behind = Question {
+            flag: "networks-there",
+            words: "Which networks are behind the other end, such as 10.2.0.0/16?",
+            usual: Some(""),
+        };
+        let networks = behind.ask(self.networks_there)?;
+        let other = PrivateKey::generate(&mut System).context("cannot make a key")?;
+        let inner = beside(self.inner, self.inner)?;
+        let far = Line {
+            name: FAR.to_owned(),
+            key: other.public_key(),
+            endpoint: there,
+            inner,
+            networks,
+        };
+        anyhow::ensure!(
+            here.is_some() || there.is_some(),
+            "--here or --there: one end at least has to be reached"
+        );
+        for (own, key, other) in [(&near, &own, &far), (&far, &other, &near)] {
+            folder.secret(&format!("{}/private.key", own.name), &key.to_base64());
+            folder.config(&format!("{}/trackway.toml", own.name), &config(own, other));
+        }
+        folder.write()?;
+        let to = far.endpoint.map_or("the-other-end".to_owned(), |it| it.ip().to_string());
+        advise(&format!(
+            "Here, and there by ssh as root:\n\n  \
+             sudo cp -r {at}/{a} /etc/trackway && sudo trackway run /etc/trackway/trackway.toml\n  \
+             scp -r {at}/{b} root@{to}:/etc/trackway && ssh root@{to} trackway run /etc/trackway/trackway.toml\n\n\
+             Then: ping {}, and sudo trackway status. `trackway doctor` says what a host lacks.\n\
+             Remove {at}: it has both private keys.\n\n\
+             A third end takes one of these lines (no secret is in them):\n\n  {near}\n  {far}\n",
+            far.inner.address(),
+            a = near.name,
+            b = far.name,
+        ))
+    }
+}
+
+/// Another address in the network of this one.
+fn beside(own: Prefix, taken: Prefix) -> anyhow::Result<Prefix> {
+    if own.address() != taken.address() {
+        return Ok(own);
+    }
+    let next = match own.address() {
+        IpAddr::V4(v4) => IpAddr::from((u32::from(v4) ^ 3).to_be_bytes()),
+        IpAddr::V6(v6) => IpAddr::from((u128::from(v6) ^ 3).to_be_bytes()),
+    };
+    let beside = Prefix::new(next, own.bits()).ok().filter(|it| it.network() == own.network());
+    beside.context("--inner: a network with room for two ends is expected, such as 10.99.0.1/24")
+}
+
+fn config(own: &Line, other: &Line) -> String {
+    let port = own.endpoint.map_or(PORT, |at| at.port());
+    let any = match own.endpoint.or(other.endpoint) {
+        Some(SocketAddr::V6(_)) => format!("[::]:{port}"),
+        Some(SocketAddr::V4(_)) | None => format!("0.0.0.0:{port}"),
+    };
+    let peers = peer(other);
+    format!(
+        "# One end of a coded tunnel. docs/guide/tunnel.md explains all keys.\n\n\
+         [tunnel]\n\
+         listen = \"{any}\"        # UDP; open it in firewalls\n\
+         private-key = \"private.key\"     # from this file's folder; for its owner alone\n\
+         addresses = [\"{}\"]    # of the device trackway-nc0\n\n\
+         {peers}",
+        own.inner
+    )
+}
+
+/// The section for an end in the other end's file.
+fn peer(line: &Line) -> String {
+    let host = format!(
+        "{}/{}",
+        line.inner.address(),
+        if line.inner.address().is_ipv4() { 32 } else { 128 }
+    );
+    let endpoint = match line.endpoint {
+        Some(at) => format!("endpoint = \"{at}\"\n"),
+        None => "# endpoint is not known: this end calls us\n".to_owned(),
+    };
+    format!(
+        "[[tunnel.peer]]\nname = \"{}\"\npublic-key = \"{}\"\n{endpoint}\
+         routes = {}   # what is behind it\nkeepalive = \"15s\"             # keeps address translators open\n",
+        line.name,
+        line.key,
+        line.networks.toml(&[host])
+    )
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, key, endpoint, inner, networks } = self;
+        write!(f, "{MARK} name={name} key={key} inner={inner}")?;
+        if let Some(endpoint) = endpoint {
+            write!(f, " endpoint={endpoint}")?;
+        }
+        for network in &networks.0 {
+            write!(f, " network={network}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Line {
+    type Err = NoLine;
+
+    fn from_str(text: &str) -> Result<Self, NoLine> {
+        let mut words = text.split_whitespace();
+        if words.next() != Some(MARK) {
+            return Err(NoLine);
+        }
+        let (mut name, mut key, mut inner, mut endpoint) = (None, None, None, None);
+        let mut networks = Networks::default();
+        for word in words {
+            let (what, value) = word.split_once('=').ok_or(NoLine)?;
+            match what {
+                "name" => name = Some(value.to_owned()),
+                "key" => key = Some(value.parse().map_err(|_| NoLine)?),
+                "inner" => inner = Some(value.parse().map_err(|_| NoLine)?),
+                "endpoint" => endpoint = Some(value.parse().map_err(|_| NoLine)?),
+                "network" => networks.0.push(value.parse().map_err(|_| NoLine)?),
+                _ => return Err(NoLine),
+            }
+        }
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        let name = name.filter(|it| !it.is_empty() && it.len() <= 32 && it.chars().all(is_letter));
+        let (name, key) = (name.ok_or(NoLine)?, key.ok_or(NoLine)?);
+        Ok(Self { name, key, endpoint, inner: inner.ok_or(NoLine)?, networks })
+    }
+}
+
+impl FromStr for Place {
+    type Err = NoPlace;
+
+    fn from_str(text: &str) -> Result<Self, NoPlace> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        let with_port =
+            text.parse().or_else(|_| text.parse().map(|ip: IpAddr| SocketAddr::new(ip, PORT)));
+        with_port.map(|at| Self(Some(at))).map_err(|_| NoPlace)
+    }
+}
