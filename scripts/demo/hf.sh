@@ -37,7 +37,7 @@ run_hf_real() {
     stop web-tls
     stop radio
     remove_chain
-    print_radio_table
+    told print_radio_table
 }
 
 # Words, as pages have them: they can be compressed, but for what TLS has encrypted.
@@ -89,9 +89,14 @@ END
     "$trackway" sim run "$directory/hf.toml" --seed $seed --pcap "$out" --json \
         > "$directory/report" || exit 1
     time=$(sum_of delay_s)
+    told print_simulated_radio "$time"
+}
+
+# print_simulated_radio SECONDS
+print_simulated_radio() {
     echo
-    radio_line "TCP, $((hf_octets / 1000)) KB: whole file" "$(LC_ALL=C printf '%.1f s' "$time")"
-    radio_line "  goodput" "$(goodput $hf_octets "$time")"
+    radio_line "TCP, $((hf_octets / 1000)) KB: whole file" "$(LC_ALL=C printf '%.1f s' "$1")"
+    radio_line "  goodput" "$(goodput $hf_octets "$1")"
     echo
     echo "Every frame: $out/hf-0.pcapng (Wireshark)."
 }

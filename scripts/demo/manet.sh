@@ -23,7 +23,7 @@ run_manet_real() {
     roam manet
     remove_chain
     draw_manet
-    print_manet_table
+    told print_manet_table
 }
 
 run_manet_simulated() {
@@ -32,7 +32,7 @@ run_manet_simulated() {
     simulate_roaming manet
     manet_scenario > "$directory/manet.toml"
     draw_manet
-    print_manet_table
+    told print_manet_table
 }
 
 # manet_scenario [KEYS]: n0 is one hop from the gateway at first, then up to four, then one again. With

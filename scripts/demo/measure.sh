@@ -127,6 +127,13 @@ keep() {
     result[$column,$2]=$3
 }
 
+# told PRINT...: prints the table of a part, and keeps it with the description for the page.
+told() {
+    progress_end
+    { echo "$description" && "$@"; } > "$directory/told-$part"
+    tail -n +$(($(wc -l <<< "$description") + 1)) "$directory/told-$part"
+}
+
 print_table() {
     progress_end
     echo

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn root() -> PathBuf {
     fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).expect("the project")
@@ -92,6 +93,60 @@ fn links_lead_to_pages_and_headings_that_exist() {
     }
 
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_book_has_every_page_once() {
+    let docs = root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).expect("the summary");
+    let mut listed: Vec<PathBuf> = links(&summary).map(|link| docs.join(link)).collect();
+    listed.sort();
+    let mut pages = files(&docs, "md");
+    pages.retain(|page| page.file_name().is_some_and(|name| name != "SUMMARY.md"));
+    pages.sort();
+
+    assert_eq!(listed, pages, "docs/SUMMARY.md lists each page once, for book.toml");
+}
+
+/// Tables of nftables that are called `trackway NAME`.
+const TABLES: [&str; 2] = ["hbh", "tunnel"];
+
+/// Examples of commands in the README and the guide: the first word behind `trackway` is a command.
+#[test]
+fn commands_that_pages_name_exist() {
+    let help = Command::new(env!("CARGO_BIN_EXE_trackway")).arg("help").output().expect("help");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let commands: BTreeSet<&str> = help
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
+        .collect();
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        for (at, _) in text.match_indices("`trackway ").chain(text.match_indices("    trackway ")) {
+            let rest = text[at..].trim_start_matches(['`', ' ']);
+            let word =
+                rest.split_whitespace().nth(1).unwrap_or_default().trim_end_matches(['`', ',']);
+            let is_word = word.chars().all(|it| it.is_ascii_lowercase() || it == '-');
+            let is_named = commands.contains(word) || TABLES.contains(&word);
+            if is_word && !word.is_empty() && !word.starts_with('-') && !is_named {
+                wrong.push(format!("{}: trackway {word}", page.display()));
+            }
+        }
+    }
+    let readme = fs::read_to_string(root().join("README.md")).expect("the README");
+    let listed = |command: &&&str| {
+        readme.contains(&format!("`{command}")) || readme.contains(&format!("trackway {command}"))
+    };
+    let unlisted: Vec<_> = commands
+        .iter()
+        .filter(|it| !listed(it) && ![&"keep-files", &"help"].contains(it))
+        .collect();
+
+    assert!(commands.contains("run") && commands.contains("status"), "{commands:?}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(unlisted.is_empty(), "the README does not name {unlisted:?}");
+    assert!(readme.lines().count() < 150, "the README is longer than a page or two");
 }
 
 #[test]

@@ -64,10 +64,20 @@ fn it_compares_and_leaves_nothing_behind() {
         let some = rows.iter().filter_map(arrived).filter(|arrived| *arrived > 0);
         assert_eq!((rows.len(), some.count()), (2, 2), "{way}: {printed}");
     }
-    for file in ["hf.svg", "a.pcapng", "b.pcapng", "manet.html", "tactical-tcp-15.svg"] {
+    for file in
+        ["hf.svg", "a.pcapng", "b.pcapng", "manet.html", "messages-tcp-15.svg", "index.html"]
+    {
         let len = fs::metadata(demo.out.join(file)).map_or(0, |file| file.len());
         assert!(len > 1_000, "{file}: {len} octets");
     }
+    let page = fs::read_to_string(demo.out.join("index.html")).unwrap();
+    for part in ["hbh", "nc", "hf", "manet", "messages"] {
+        assert!(page.contains(&format!("<section id=\"{part}\">")), "{part} is not on the page");
+    }
+    // With its pictures in it: nothing is loaded from anywhere.
+    assert!(page.contains("<svg") && page.contains("srcdoc="), "pictures are missing");
+    let loads = |what: &str| page.contains(what);
+    assert!(!loads("src=\"http") && !loads("href=\"http") && !loads("<img"), "it loads something");
     demo.assert_nothing_left();
 }
 
@@ -87,8 +97,8 @@ fn stopped_at_any_moment_it_leaves_nothing_behind() {
         ("hf", "HF radio", 4_000),
         ("manet", "OLSR", 300),
         ("manet", "OLSR", 9_000),
-        ("tactical", "radio net", 1_000),
-        ("tactical", "radio net", 12_000),
+        ("messages", "radio net", 1_000),
+        ("messages", "radio net", 12_000),
     ];
     for (number, (part, text, millis)) in moments.into_iter().enumerate() {
         let mut demo = Demo::start(&format!("stopped-{number}"), &[part]);

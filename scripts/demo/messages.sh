@@ -3,9 +3,9 @@
 
 tactical_hosts=4
 
-describe_tactical() {
+describe_messages() {
     # Of each host: the mean time from one message to the next.
-    tactical_gaps=(60 30 15) tactical_seconds=150 tactical_drain=60
+    tactical_gaps=(60 30 15) tactical_seconds=100 tactical_drain=50
     if $is_quick; then
         tactical_gaps=(30 15) tactical_seconds=60 tactical_drain=15
     fi
@@ -18,12 +18,12 @@ of 128 octets to random other ones, at random times, for 30 minutes: by TCP, by 
     description="Four hosts on a radio net of 16 kbit/s (SINCGARS, MIL-STD-188-220), in reach of each other. Each sends $what."
 }
 
-run_tactical_real() {
+run_messages_real() {
     mkdir -p "$out" || exit 1
     make_tactical
     send_messages
     remove_chain
-    print_tactical_table
+    told print_tactical_table
 }
 
 # each_net COMMAND...: for every load and every way, with the gap, the way, the name of the net and the number of its first
@@ -93,7 +93,7 @@ send_messages() {
 start_net() {
     local name=$3 place=$4 node files joins=()
     tactical_scenario > "$directory/$name.toml"
-    files=(--record "$directory/$name.jsonl" --timeline "$out/tactical-$name.svg")
+    files=(--record "$directory/$name.jsonl" --timeline "$out/messages-$name.svg")
     for node in $(seq 0 $((tactical_hosts - 1))); do
         joins+=(--join "h$node=n$((place + node))")
     done
@@ -179,8 +179,8 @@ print_tactical_table() {
     echo "after so long. Air used is the time for which somebody transmitted; a message is that for each that arrived."
     [ -z "${tactical_late:-}" ] ||
         LC_ALL=C printf 'What happened on the nets was late by at most %.0f ms.\n' "$tactical_late"
-    [ ! -e "$out/tactical-tcp-$loudest.svg" ] ||
-        echo "Who transmitted when, at the highest load by TCP: $out/tactical-tcp-$loudest.svg; the others are beside it."
+    [ ! -e "$out/messages-tcp-$loudest.svg" ] ||
+        echo "Who transmitted when, at the highest load by TCP: $out/messages-tcp-$loudest.svg; the others are beside it."
 }
 
 print_net() {
@@ -199,10 +199,10 @@ print_net() {
 }
 
 # Messages of 128 octets by the simulator's own TCP and S/R, for longer.
-run_tactical_simulated() {
+run_messages_simulated() {
     tactical_seconds=1800 tactical_drain=300
     each_net simulate_net
-    print_tactical_table
+    told print_tactical_table
 }
 
 simulate_net() {

@@ -1,0 +1,119 @@
+"""Writes one page about a run of ./demo, with its pictures in it: page.py FOLDER TOLD PART...
+
+TOLD has a file `told-PART` for each part: the description in its first line, then the table as it was printed.
+"""
+
+import html
+import pathlib
+import re
+import sys
+
+TITLES = {
+    "hbh": "Radios that lose packets: HBH",
+    "nc": "Two sites and a bad link: the coded tunnel",
+    "hf": "An HF modem: HF-PEP",
+    "manet": "Radios that move: routing and HBH",
+    "messages": "Messages on a slow net: S/R",
+}
+RUN = {
+    "hbh": "`trackway run` with `[hbh]` on each of five nodes; `curl` and `iperf3` from end to end, first without it.",
+    "nc": "`trackway run` with `[tunnel]` on the two gateways; `curl` and `iperf3` on hosts behind them.",
+    "hf": "`trackway hf` as two nodes, modems and the channel; `trackway run` with `[ipclient]`, `[hfpep]` and `[[tls]]` beside "
+    "each; `ping` and `curl`.",
+    "manet": "`trackway air` as the radios, `trackway run` with `[routing]` on each node, then with `[hbh]` too; `curl`.",
+    "messages": "`trackway air` as the net; each host's program sends by TCP, by UDP, and by `trackway send` with `[sar]`.",
+}
+MEANING = {
+    "hbh": "TCP takes each loss for congestion and slows down; over several hops it nearly stops. HBH repairs every hop "
+    "where the loss happens, within that hop's round trip, so TCP sees a slow link instead of a lossy one. Datagrams arrive, too.",
+    "nc": "The tunnel adds repairs in proportion to the loss, so that what is lost is computed from what arrives. TCP inside "
+    "keeps its rate; the price is the packets in the row of the air.",
+    "hf": "IP over HF waits for the radio to turn round at every handshake and acknowledgement. HF-PEP ends TCP beside the "
+    "program and sends its octets as one compressed stream. TLS from end to end hides the text from compression and costs round "
+    "trips; TLS proxies at the gateways give both back.",
+    "manet": "Routing gives the moving node a way at all. These radios retransmit by themselves, so HBH gains little here and may "
+    "cost something: it is for radios that lose packets.",
+    "messages": "A TCP connection takes many transmissions for one message, and UDP gives up what is lost. S/R repeats what is "
+    "missing and nothing else, so that all messages arrive.",
+}
+PICTURES = {"hf": ["hf.svg"], "messages": ["messages-tcp-*.svg", "messages-sar-*.svg"]}
+STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --dim: #5b6570; --ground: #fff; --box: #f3f5f7; --gain: #1a7f5a; --plain: #b5531b; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e9ec; --dim: #9aa5b1; --ground: #14171a; --box: #1f2429; --gain: #4cc38a; --plain: #e08a55; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--ground); margin: 0 auto; max-width: 60rem; padding: 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
+pre { background: var(--box); padding: .8rem; overflow-x: auto; font: 13px/1.45 ui-monospace, monospace; }
+.dim { color: var(--dim); } .picture { overflow-x: auto; background: #fff; border-radius: 4px; }
+.picture svg { max-width: 100%; height: auto; } iframe { width: 100%; height: 34rem; border: 1px solid var(--dim); }
+.bar { display: grid; grid-template-columns: 8rem 1fr 6rem; gap: .3rem .6rem; align-items: center; margin: .6rem 0; font-size: .9rem; }
+.bar i { display: block; height: 1.1rem; border-radius: 2px; }
+@media (max-width: 30rem) { .bar { grid-template-columns: 5.5rem 1fr 4.5rem; } }
+@media print { pre { white-space: pre-wrap; font-size: 9px; } section { break-inside: avoid; } iframe { display: none; } }
+"""
+
+
+def main():
+    out, told, parts = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
+    sections = []
+    for part in parts:
+        file = told / f"told-{part}"
+        if file.exists():
+            sections.append(section(out, part, file.read_text()))
+    page = f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Trackway: what the demo measured</title><style>{STYLE}</style>
+<h1>Trackway: what the demo measured</h1>
+<p>Unmodified programs over bad networks, first plainly, then with Trackway, on this machine. Real programs are never
+timed twice the same.</p>
+{"".join(sections)}
+</html>
+"""
+    (out / "index.html").write_text(page)
+
+
+def section(out, part, text):
+    description, _, table = text.partition("\n\n")
+    code = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(RUN[part]))
+    return f"""<section id="{part}">
+<h2>{TITLES[part]}</h2>
+<p>{html.escape(" ".join(description.split()))}</p>
+{bars(table)}
+<pre>{html.escape(table.strip(chr(10)))}</pre>
+{pictures(out, part)}
+<p><b>What was run.</b> {code} Again: <code>sudo ./demo {part}</code></p>
+<p><b>What it means.</b> {html.escape(MEANING[part])}</p>
+</section>
+"""
+
+
+def bars(table):
+    """Bars for the first row that has a time without and with Trackway."""
+    for line in table.splitlines():
+        times = re.findall(r"(\d+(?:\.\d+)?) s\b", line)
+        if ":" in line and len(times) == 2 or line.startswith("curl") and len(times) == 2:
+            plain, ours = float(times[0]), float(times[1])
+            longest = max(plain, ours, 1e-9)
+            rows = [("plain", plain, "var(--plain)"), ("with Trackway", ours, "var(--gain)")]
+            cells = "".join(
+                f'<span>{name}</span><i style="width:{100 * time / longest:.1f}%;background:{colour}"></i><span>{time:g} s</span>'
+                for name, time, colour in rows
+            )
+            return f'<div class="bar" role="img" aria-label="{plain:g} s plain, {ours:g} s with Trackway">{cells}</div>'
+    return ""
+
+
+def pictures(out, part):
+    found = [path for pattern in PICTURES.get(part, []) for path in sorted(out.glob(pattern))[:1]]
+    shown = ""
+    for path in found:
+        svg = re.sub(r"<\?xml[^>]*\?>|<!DOCTYPE[^>]*>", "", path.read_text())
+        shown += f'<div class="picture" title="{html.escape(path.name)}">{svg}</div>\n'
+    moving = out / "manet.html"
+    if part == "manet" and moving.exists():
+        inside = html.escape(moving.read_text())
+        shown += f'<iframe title="the same nodes in the simulator" srcdoc="{inside}"></iframe>\n'
+    return shown
+
+
+main()
