@@ -52,6 +52,10 @@ pub trait Router: Debug + Send {
     /// Learns that the link layer could not bring a packet to a neighbour.
     fn handle_break(&mut self, now: Time, neighbour: Neighbour);
 
+    /// Learns which of the networks that its configuration attaches to this node are reached by it now: the others are
+    /// not announced, and routes of other nodes lead there. Before the first call all count as reached.
+    fn handle_attached(&mut self, _now: Time, _reached: &[Prefix]) {}
+
     /// Acts on what is due.
     fn handle_timeout(&mut self, now: Time);
 

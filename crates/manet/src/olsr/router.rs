@@ -228,6 +228,16 @@ impl Router for Olsr {
         self.settle(now);
     }
 
+    fn handle_attached(&mut self, now: Time, reached: &[Prefix]) {
+        let before = std::mem::replace(&mut self.config.attached, reached.to_vec());
+        self.are_routes_stale = true;
+        self.rename(now);
+        if reached.iter().any(|network| !before.contains(network)) && self.hna_at.is_some() {
+            self.hna_at = Some(now + self.jitter());
+        }
+        self.settle(now);
+    }
+
     fn handle_timeout(&mut self, now: Time) {
         self.expire(now);
         self.settle(now);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use base::ip::Prefix;
 
 use super::{Net, main, secs};
+use crate::Router as _;
 use crate::olsr::advert::Advert;
 use crate::olsr::numbers::Numbers;
 use crate::olsr::wire::{Kind, Packet, Seq, Tc};
@@ -44,6 +45,30 @@ fn a_network_is_reached_by_the_nearest_gateway_and_then_by_the_other_one() {
     net.run_until(secs(70.0));
 
     assert_eq!(way(&net, 4, "0.0.0.0/0"), Some((3, 4)));
+}
+
+#[test]
+fn a_gateway_without_its_network_uses_another_until_it_has_it_again() {
+    let mut net = Net::new(6, &super::line(6), &Config::default());
+    let everything = [prefix("0.0.0.0/0")];
+    for gateway in [0, 5] {
+        net.start(gateway, Config { attached: everything.to_vec(), ..Config::default() }, &[0], 1);
+    }
+    let reach = |net: &mut Net, reached: &[Prefix]| {
+        let now = net.now;
+        net.nodes[5].as_mut().unwrap().olsr.handle_attached(now, reached);
+    };
+    let ways = |net: &Net| [4, 5].map(|node| way(net, node, "0.0.0.0/0"));
+    net.run_until(secs(40.0));
+    assert_eq!(ways(&net), [Some((5, 1)), None]);
+
+    reach(&mut net, &[]);
+    net.run_until(secs(70.0));
+    assert_eq!(ways(&net), [Some((3, 4)), Some((4, 5))]);
+
+    reach(&mut net, &everything);
+    net.run_until(secs(72.0));
+    assert_eq!(ways(&net), [Some((5, 1)), None]);
 }
 
 /// The nodes that a daemon at `node` reaches that uses a link of others only when both ends tell of it.
