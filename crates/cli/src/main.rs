@@ -16,6 +16,7 @@ mod failure;
 mod hf;
 mod init;
 mod keep_files;
+mod keep_folder;
 mod keygen;
 #[cfg(feature = "laboratory")]
 mod lab;
@@ -59,6 +60,7 @@ enum Command {
     Hf(Box<hf::Args>),
     Init(init::Args),
     KeepFiles(keep_files::Args),
+    KeepFolder(keep_folder::Args),
     Keygen(keygen::Args),
     #[cfg(feature = "laboratory")]
     Lab(lab::Args),
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
         Command::Hf(args) => hf::run(*args),
         Command::Init(args) => init::run(args),
         Command::KeepFiles(args) => keep_files::run(&args),
+        Command::KeepFolder(args) => keep_folder::run(&args),
         Command::Keygen(args) => keygen::run(args),
         #[cfg(feature = "laboratory")]
         Command::Lab(args) => lab::run(args),

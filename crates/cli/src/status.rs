@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use settings::plain::shown;
 
 use crate::control::Control;
-use crate::failure::misuse;
+use crate::failure::{self, misuse};
 use crate::terminal;
 use readable::{octets, span};
 
@@ -24,7 +24,11 @@ use readable::{octets, span};
 ///
 /// Root and the gateway's user may ask, and the group that `status-group` of the configuration names.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "\
+Exit status: 0 all is as it should be, 1 the gateway does not answer this user, 2 wrong arguments,
+  3 the gateway has faults, 4 no gateway runs here
+
+Examples:
   trackway status
   trackway status tunnel --watch
   trackway status --json")]
@@ -53,6 +57,11 @@ pub(crate) struct Args {
     control: Control,
 }
 
+/// The gateway has faults.
+const FAULTY: u8 = 3;
+/// No gateway runs here.
+const ABSENT: u8 = 4;
+
 /// The services, and how the names of their counters begin. All other counters are HBH's.
 const SERVICES: [(&str, &[&str]); 8] = [
     ("hbh", &[]),
@@ -77,18 +86,28 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut out = terminal::out();
     loop {
-        let status = gateway::ask_status(args.control.path())?;
+        let answer = match gateway::ask_status(args.control.path()) {
+            Err(why) if why.is::<gateway::NoGateway>() => {
+                let _ = failure::report(&why);
+                return Ok(ExitCode::from(ABSENT));
+            }
+            answer => answer?,
+        };
+        let status: Map<String, Value> =
+            serde_json::from_str(&answer).context("the gateway's answer")?;
+        let has_faults =
+            status.get("faults").and_then(Value::as_array).is_some_and(|it| !it.is_empty());
+        let outcome = ExitCode::from(if has_faults { FAULTY } else { 0 });
         if args.watch.is_some() {
             terminal::clear()?;
         }
         if args.json && args.service.is_none() {
-            out.write_all(status.as_bytes())?;
+            out.write_all(answer.as_bytes())?;
         } else {
-            let status = serde_json::from_str(&status).context("the gateway's answer")?;
             print(&mut out, &args, &only(status, args.service.as_deref()))?;
         }
         out.flush()?;
-        let Some(seconds) = args.watch else { return Ok(ExitCode::SUCCESS) };
+        let Some(seconds) = args.watch else { return Ok(outcome) };
         thread::sleep(Duration::from_secs(seconds));
     }
 }
@@ -129,7 +148,8 @@ fn print(out: &mut impl Write, args: &Args, status: &Map<String, Value>) -> anyh
         print_service(out, service)?;
     }
     for fault in list("faults") {
-        writeln!(out, "fault: {}", text(fault))?;
+        let [said, code] = ["said", "code"].map(|key| text(&fault[key]));
+        writeln!(out, "fault: {said} [{code}]")?;
     }
     for tunnel in list("tunnels") {
         tunnel::print(out, tunnel, args.counters)?;

@@ -18,6 +18,7 @@ mod tls;
 pub mod tunnel;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ::tunnel as nc;
@@ -26,6 +27,7 @@ use hf::ipclient::CLASS;
 use hf::s5066::cas::Access;
 use hf::s5066::node::SLOT;
 use hf::s5066::{Address, node};
+use host::numbers::{self, Numbers};
 use settings::schema::{self, Shape};
 use settings::{Complaint, Document, Entry, Section, Source};
 
@@ -67,6 +69,8 @@ pub struct Config {
     pub rules: Rules,
     /// Profiles of TLS at this gateway, for rules that name them.
     pub tls: Vec<TlsProfile>,
+    /// The numbers by which the kernel knows what is ours.
+    pub numbers: Numbers,
     /// The process.
     pub process: Process,
     /// What is allowed and probably not meant.
@@ -182,6 +186,12 @@ impl Config {
         let (rules, warnings) = rules::read(&root, &config)?;
         config.rules = rules;
         config.warnings.extend(warnings);
+        if let Some(section) = root.section("host")? {
+            section.apply(&numbers::PARAMETERS, &mut config.numbers)?;
+            if let Some(why) = config.numbers.fault() {
+                return Err(section.complain(why));
+            }
+        }
         config.process = Process::read(&root)?;
         document.finish()?;
         if !config.has_services() {
@@ -205,6 +215,7 @@ impl Config {
             gre: Vec::new(),
             rules: Rules::default(),
             tls: Vec::new(),
+            numbers: Numbers::default(),
             process: Process::default(),
             warnings: Vec::new(),
         }
@@ -221,6 +232,18 @@ impl Config {
     pub fn radios(&self) -> BTreeSet<String> {
         let routed = self.routing.iter().flat_map(|it| &it.interfaces);
         self.of_hbh().iter().chain(routed).cloned().collect()
+    }
+
+    /// Where services listen: the section of each, address and port.
+    pub(crate) fn listening(&self) -> Vec<(&'static str, SocketAddr)> {
+        let tunnel = self.tunnel.iter().flat_map(|it| it.listen.iter().copied());
+        let station = self.s5066.iter().map(|it| it.listen);
+        let bearer = self.hf_pep.iter().filter_map(|it| it.bearer.listen);
+        let made = self.hf_pep.iter().flat_map(|it| &it.listeners).map(|it| it.at);
+        let messages = self.sar.iter().flat_map(|it| it.listen.iter().copied().chain(it.udp));
+        let tunnel = tunnel.map(|at| ("tunnel", at));
+        let others = station.map(|at| ("s5066", at)).chain(messages.map(|at| ("sar", at)));
+        tunnel.chain(bearer.chain(made).map(|at| ("hfpep", at))).chain(others).collect()
     }
 
     /// Names of the MANET interfaces of HBH; none without HBH.
@@ -259,6 +282,7 @@ pub fn parameters() -> Vec<Description> {
     let slotted = Access::Slotted { position: 0, stations: 2 };
     vec![
         PARAMETERS.describe(&[("gateway", Hbh::new(Vec::new()))]),
+        numbers::PARAMETERS.describe(&[("[host]", Numbers::default())]),
         nc::PARAMETERS.describe(&[("tunnel", nc::Config::default())]),
         CLASS.describe(&[("class", client.classes[0])]),
         ::rules::PARAMETERS.describe(&[("rule", ::rules::Options::default())]),
@@ -293,6 +317,13 @@ pub fn schema() -> serde_json::Value {
         .key("hfpep", "TCP that is split, over HF or to other gateways.", hfpep::schema().table())
         .key("sar", "Reliable messages over UDP.", sar::schema().table())
         .key("routing", "A routing protocol of MANETs.", routing::schema())
+        .key(
+            "host",
+            "The numbers by which the kernel knows what is ours.",
+            Shape::new()
+                .parameters(&numbers::PARAMETERS.describe(&[("[host]", Numbers::default())]))
+                .table(),
+        )
         .key("gre", "Routers that hand over packets in GRE.", gre::schema())
         .key(
             "rule",

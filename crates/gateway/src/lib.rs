@@ -38,6 +38,6 @@ mod trust;
 pub use config::Config;
 pub use service::sar_untrusted;
 pub use supervisor::{
-    Reloaded, Switched, ask_explanation, ask_reload, ask_status, ask_switch, keep_files,
-    remove_left, run,
+    NoGateway, Reloaded, Switched, ask_explanation, ask_reload, ask_status, ask_switch, keep_files,
+    keep_folder, remove_left, run,
 };

@@ -21,13 +21,10 @@ use std::net::IpAddr;
 use base::ip::Prefix;
 
 use crate::entry::{Entry, Owner, Rule, Table};
+use crate::numbers::{Mark, Numbers};
 
-/// The tunnel's table of default routes; one of `n` bits is in the table with `n` added.
-const TABLES: u32 = 51_900;
 /// Tables of each service.
 const TABLES_EACH: u32 = 200;
-/// The priority of the first rule: before the kernel's for the main table.
-const RULES: u32 = 30_000;
 /// Rules of each prefix length: two for each service.
 const RULES_EACH: u32 = 6;
 const LONGEST: u8 = 128;
@@ -41,6 +38,8 @@ pub struct DeviceRoutes {
     pub device: u32,
     /// Its name.
     pub name: String,
+    /// Octets of the longest packet that it takes.
+    pub mtu: Option<u32>,
     /// The networks, each with the name of its owner.
     pub routes: Vec<(String, Prefix)>,
     /// The device's own addresses: the kernel makes the routes to their networks.
@@ -60,22 +59,22 @@ pub struct DeviceRoutes {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Lead {
     /// The mark of the packets.
-    pub mark: u32,
+    pub mark: Mark,
     /// The bits of the mark that count.
     pub mask: u32,
-    /// Number of the table of routes.
-    pub table: u32,
-    /// Priority of the rule that leads to the table.
-    pub priority: u32,
+    /// Which it is of those with tables and rules of their own.
+    pub position: u8,
 }
 
 impl Lead {
     /// What the kernel needs for packets of one version of IP.
     #[must_use]
     pub fn entries(&self, is_v6: bool) -> [Entry; 2] {
-        let table = Table::Own(self.table);
-        let rule = Rule::Marked { mark: self.mark, mask: self.mask, table };
-        [Entry::Here { is_v6, table }, Entry::Rule { is_v6, priority: self.priority, rule }]
+        let Numbers { local_tables, local_priorities, .. } = Numbers::chosen();
+        let table = Table::Own(local_tables + u32::from(self.position));
+        let priority = local_priorities + u32::from(self.position);
+        let rule = Rule::Marked { mark: self.mark.value(), mask: self.mask, table };
+        [Entry::Here { is_v6, table }, Entry::Rule { is_v6, priority, rule }]
     }
 }
 
@@ -86,12 +85,15 @@ impl DeviceRoutes {
         let address = |&prefix: &Prefix| Entry::Address { device, prefix };
         let mut plan: BTreeSet<_> = self.addresses.iter().map(address).collect();
         plan.insert(Entry::Up { device });
+        plan.extend(self.mtu.map(|mtu| Entry::Mtu { device, mtu }));
+        // The tunnel's table of default routes is the first; one of `n` bits is in the table with `n` added.
+        let Numbers { tables, priorities, .. } = Numbers::chosen();
         let service = u32::from(self.owner.position());
         for to in self.networks() {
             let table = if self.is_aside(&to) {
                 let (is_v6, bits) = (to.address().is_ipv6(), to.bits());
-                let table = Table::Own(TABLES + TABLES_EACH * service + u32::from(bits));
-                let priority = RULES + RULES_EACH * u32::from(LONGEST - bits) + 2 * service;
+                let table = Table::Own(tables + TABLES_EACH * service + u32::from(bits));
+                let priority = priorities + RULES_EACH * u32::from(LONGEST - bits) + 2 * service;
                 let rule = |more, rule| Entry::Rule { is_v6, priority: priority + more, rule };
                 plan.extend([rule(0, Rule::Longer(bits)), rule(1, Rule::Unmarked(table))]);
                 table
@@ -104,9 +106,9 @@ impl DeviceRoutes {
             let is_made =
                 table == Table::Main && self.addresses.iter().any(|own| own.network() == to);
             if !is_made {
-                // IPv6 chooses among all addresses by rules of its own (RFC 6724).
-                let source = self.addresses.iter().map(Prefix::address).find(IpAddr::is_ipv4);
-                let source = source.filter(|_| to.address().is_ipv4());
+                // Otherwise another address that the device is given may become the source.
+                let is_of = |own: &IpAddr| own.is_ipv4() == to.address().is_ipv4();
+                let source = self.addresses.iter().map(Prefix::address).find(is_of);
                 plan.insert(Entry::Route { to, table, device: self.device, source });
             }
         }
@@ -146,8 +148,9 @@ mod tests {
     }
 
     fn said(wanted: &DeviceRoutes) -> Vec<String> {
-        let is_of_device =
-            |entry: &&Entry| matches!(entry, Entry::Up { .. } | Entry::Address { .. });
+        let is_of_device = |entry: &&Entry| {
+            matches!(entry, Entry::Up { .. } | Entry::Mtu { .. } | Entry::Address { .. })
+        };
         wanted.entries().iter().filter(|it| !is_of_device(it)).map(ToString::to_string).collect()
     }
 
@@ -212,6 +215,24 @@ mod tests {
         assert!(said.contains(&"route to 10.2.0.0/16 in table 51916".to_owned()), "{said:?}");
         assert!(said.contains(&"unreachable 10.9.0.0/24 in table main".to_owned()), "{said:?}");
         assert!(said.iter().all(|said| !said.contains("route to 10.9")), "{said:?}");
+    }
+
+    #[test]
+    fn packets_of_this_host_come_from_the_devices_first_address_of_their_version() {
+        let addresses = ["10.9.0.1/24", "fd09::1/64", "10.9.0.2/24", "fd09::2/64"];
+        let addresses = addresses.map(|it| it.parse().unwrap()).to_vec();
+        let wanted = DeviceRoutes { addresses, ..of(&["10.2.0.0/16", "fd02::/64"]) };
+
+        let sources: Vec<_> = wanted
+            .entries()
+            .into_iter()
+            .filter_map(|entry| match entry {
+                Entry::Route { source, .. } => source,
+                _ => None,
+            })
+            .collect();
+
+        assert_eq!(sources, [IpAddr::from([10, 9, 0, 1]), "fd09::1".parse().unwrap()]);
     }
 
     #[test]

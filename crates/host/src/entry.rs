@@ -12,9 +12,10 @@ use nix::net::if_::if_nametoindex;
 
 use crate::links;
 use crate::netlink::{self, Message, Request};
+use crate::numbers::{Mark, Numbers};
 
 /// The mark of packets that services send outside: the services' own routes do not apply to them.
-pub const MARK: u32 = 0x7472_776c;
+pub const MARK: Mark = Mark(0x776c);
 /// The metric of entries that refuse packets: any other route to the same network is better.
 const METRIC: u32 = 4_000_000_000;
 /// `IP6_RT_PRIO_USER`: the default metric of an IPv6 route; an IPv4 route has 0.
@@ -43,6 +44,13 @@ pub enum Entry {
     Up {
         /// The number of the device.
         device: u32,
+    },
+    /// A device of ours takes packets of so many octets.
+    Mtu {
+        /// The number of the device.
+        device: u32,
+        /// Octets of the longest packet.
+        mtu: u32,
     },
     /// A device of ours has an address, and the network of its prefix.
     Address {
@@ -137,10 +145,10 @@ impl Owner {
     /// All services.
     pub const ALL: [Self; 5] = [Self::Tunnel, Self::IpClient, Self::Gre, Self::HfPep, Self::Sar];
 
-    /// The number by which `ip route` and `ip rule` show the service: numbers that nobody is known to use.
+    /// The number by which `ip route` and `ip rule` show the service.
     #[must_use]
     pub fn protocol(self) -> u8 {
-        117 + self.position()
+        Numbers::chosen().protocols + 1 + self.position()
     }
 
     /// The service with this protocol number.
@@ -171,7 +179,7 @@ impl Entry {
                 let all = everything(is_v6);
                 Some((all, table, metric(&all)))
             }
-            Self::Up { .. } | Self::Address { .. } | Self::Rule { .. } => None,
+            Self::Up { .. } | Self::Mtu { .. } | Self::Address { .. } | Self::Rule { .. } => None,
         }
     }
 
@@ -186,9 +194,10 @@ impl Entry {
     /// The device without which the kernel does not take the entry.
     pub(crate) fn device(self) -> Option<u32> {
         match self {
-            Self::Up { device } | Self::Address { device, .. } | Self::Route { device, .. } => {
-                Some(device)
-            }
+            Self::Up { device }
+            | Self::Mtu { device, .. }
+            | Self::Address { device, .. }
+            | Self::Route { device, .. } => Some(device),
             Self::Unreachable { .. } | Self::Here { .. } | Self::Rule { .. } => None,
         }
     }
@@ -199,6 +208,7 @@ impl Entry {
         let flags = u16::try_from(libc::NLM_F_CREATE | how).unwrap_or_default();
         match self {
             Self::Up { device } => links::up_request(device),
+            Self::Mtu { device, mtu } => links::mtu_request(device, mtu),
             Self::Address { device, prefix } => links::address_request(device, prefix),
             Self::Rule { .. } => self.request(owner, libc::RTM_NEWRULE, flags),
             Self::Unreachable { .. } | Self::Here { .. } | Self::Route { .. } => {
@@ -210,7 +220,7 @@ impl Entry {
     /// The order that removes it; `None` for what goes with its device.
     pub(crate) fn remove(self, owner: Owner) -> Option<Request> {
         match self {
-            Self::Up { .. } | Self::Address { .. } => None,
+            Self::Up { .. } | Self::Mtu { .. } | Self::Address { .. } => None,
             Self::Rule { .. } => Some(self.request(owner, libc::RTM_DELRULE, 0)),
             Self::Unreachable { .. } | Self::Here { .. } | Self::Route { .. } => {
                 Some(self.request(owner, libc::RTM_DELROUTE, 0))
@@ -277,7 +287,7 @@ impl Entry {
             Rule::Longer(bits) => {
                 request.with(FRA_SUPPRESS_PREFIXLEN, &u32::from(bits).to_ne_bytes())
             }
-            Rule::Unmarked(_) => with_mark(request, MARK, u32::MAX),
+            Rule::Unmarked(_) => with_mark(request, MARK.value(), u32::MAX),
             Rule::Marked { mark, mask, .. } => with_mark(request, mark, mask),
         }
     }
@@ -297,6 +307,7 @@ impl fmt::Display for Entry {
         let version = |is_v6: &bool| if *is_v6 { "IPv6" } else { "IPv4" };
         match self {
             Self::Up { device } => write!(f, "{} up", links::name(*device)),
+            Self::Mtu { device, mtu } => write!(f, "MTU {mtu} of {}", links::name(*device)),
             Self::Address { device, prefix } => {
                 write!(f, "address {prefix} of {}", links::name(*device))
             }
@@ -387,7 +398,8 @@ impl Found {
     pub(crate) fn entry(&self, owner: Owner) -> Option<Entry> {
         let &Self { to, table, source, .. } = self;
         match self.kind {
-            _ if self.protocol != owner.protocol() => None,
+            // Ours lead into devices: whoever names a router has taken our number.
+            _ if self.protocol != owner.protocol() || self.via.is_some() => None,
             libc::RTN_UNICAST => Some(Entry::Route { to, table, device: self.device?, source }),
             libc::RTN_UNREACHABLE => Some(Entry::Unreachable { to, table }),
             libc::RTN_LOCAL => Some(Entry::Here { is_v6: to.address().is_ipv6(), table }),
@@ -427,6 +439,19 @@ impl fmt::Display for Found {
     }
 }
 
+/// The priority of a rule, and the protocol number of who made it.
+pub(crate) fn priority(message: Message<'_>) -> Option<(u32, u8)> {
+    let (mut priority, mut protocol) = (0, libc::RTPROT_UNSPEC);
+    for (kind, value) in message.attributes(FIXED) {
+        match kind {
+            FRA_PRIORITY => priority = netlink::number(value)?,
+            FRA_PROTOCOL => protocol = *value.first()?,
+            _ => {}
+        }
+    }
+    (message.kind == libc::RTM_NEWRULE).then_some((priority, protocol))
+}
+
 fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
     let fixed = message.fixed::<FIXED>()?;
     let is_v6 = match i32::from(fixed[0]) {
@@ -463,6 +488,19 @@ fn parse_rule(owner: Owner, message: Message<'_>) -> Option<Entry> {
 /// The metric of a route of ours by a device.
 pub(crate) fn metric(to: &Prefix) -> u32 {
     if to.address().is_ipv6() { METRIC_V6 } else { 0 }
+}
+
+/// A question for the routes of one version, in the whole or in a table alone, and of one program alone. Older
+/// kernels tell all.
+pub(crate) fn routes(is_v6: bool, table: Option<Table>, protocol: Option<u8>) -> Request {
+    let mut fixed = [0; FIXED];
+    fixed[0] = family(is_v6);
+    fixed[5] = protocol.unwrap_or(libc::RTPROT_UNSPEC);
+    let request = Request::dump(libc::RTM_GETROUTE, &fixed);
+    match table {
+        Some(table) => request.with(libc::RTA_TABLE, &table.number().to_ne_bytes()),
+        None => request,
+    }
 }
 
 /// The address family of an order or of a question.

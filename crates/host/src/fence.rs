@@ -27,8 +27,9 @@ use tracing::{info, warn};
 
 use crate::desired::DeviceRoutes;
 use crate::entry::{MARK, Owner};
-use crate::netlink::{Message, Monitor, Netlink, Request};
-use crate::nft;
+use crate::fault::{self, Fault};
+use crate::netlink::{Message, Netlink, Request};
+use crate::nft::{self, Removals};
 
 /// The interface group of our own devices: their services check source addresses themselves.
 pub const GROUP: u32 = 0x7472_776b;
@@ -38,9 +39,6 @@ const COUNTER: &str = "in-clear";
 const NEEDS: &str = "Linux 4.19 or newer with NFT_FIB_INET and NFT_SOCKET, or their modules (`modprobe -a nft_fib_inet \
                      nft_socket`), and nftables 1.0.1 or newer are needed";
 
-/// `NFNLGRP_NFTABLES`, and its messages that report a removal (`linux/netfilter/nf_tables.h`).
-const GROUP_OF_TABLES: u32 = 1 << (7 - 1);
-const REMOVED: [u8; 4] = [2, 5, 8, 11];
 const NFT_MSG_DELTABLE: u16 = 2;
 const NFT_MSG_GETRULE: u16 = 7;
 const NFTA_TABLE_NAME: u16 = 1;
@@ -104,6 +102,11 @@ impl Fence {
         true
     }
 
+    /// Whether a notice reports that something of the table is gone.
+    pub(crate) fn is_concerned(&self, message: Message<'_>) -> bool {
+        Removals::table(message) == Some(self.table.as_bytes())
+    }
+
     /// Packets that were dropped.
     pub(crate) fn dropped(&self) -> u64 {
         let counters = nft::counters_of(self.table, libc::NFPROTO_INET).unwrap_or_default();
@@ -112,9 +115,11 @@ impl Fence {
     }
 
     /// Why nothing is kept out, for an operator.
-    pub(crate) fn fault(&self) -> Option<String> {
+    pub(crate) fn fault(&self) -> Option<Fault> {
         let why = self.fault.as_ref()?;
-        Some(format!("packets that come in clear in the name of peers are not kept out: {why}"))
+        let said =
+            format!("packets that come in clear in the name of peers are not kept out: {why}");
+        Some(Fault::new(&fault::UNFENCED, said))
     }
 
     fn make(&mut self) {
@@ -174,30 +179,6 @@ fn remove(table: &str) -> io::Result<bool> {
             Ok(false)
         }
         Err(error) => Err(error),
-    }
-}
-
-/// Tells when rules or tables of nftables are removed; whether that was so.
-#[derive(Debug)]
-pub(crate) struct Removals(Monitor);
-
-impl Removals {
-    pub(crate) fn open() -> io::Result<Self> {
-        Monitor::open_for(SockProtocol::NetlinkNetFilter, GROUP_OF_TABLES).map(Self)
-    }
-
-    pub(crate) fn monitor(&self) -> &Monitor {
-        &self.0
-    }
-
-    /// Reads at most so many datagrams waiting from the kernel; returns whether they report a removal.
-    pub(crate) fn read(&mut self, most: usize) -> io::Result<bool> {
-        let mut is_removed = false;
-        let is_lossy = self.0.read_some(most, |message: Message<'_>| {
-            let [number, of] = message.kind.to_le_bytes();
-            is_removed |= i32::from(of) == libc::NFNL_SUBSYS_NFTABLES && REMOVED.contains(&number);
-        })?;
-        Ok(is_removed || is_lossy)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Manages our own routes in the kernel's main table: marked as ours, beside the routes of other programs.
 //!
 //! ```text
-//!   set, clear ──▶ Fib ──▶ RTM_NEWROUTE, RTM_DELROUTE    protocol 116, a metric of its own
+//!   set, clear ──▶ Fib ──▶ RTM_NEWROUTE, RTM_DELROUTE    a protocol number, a metric of its own
 //!                   ▲ handle_change: somebody removed one ──▶ reconcile: what is, against what should be
 //! ```
 //! No order replaces a route: the kernel refuses a new route if another program's route has its prefix and
@@ -9,7 +9,7 @@
 //! protocol. The kernel keeps the routes of a killed gateway: the next start removes them, and so does
 //! `trackway down`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -17,14 +17,21 @@ use base::ip::Prefix;
 use nix::libc;
 use tracing::debug;
 
+use crate::entry::{self, Table};
 use crate::netlink::{self, Message, Netlink, Request};
+use crate::numbers::Numbers;
 
-/// Who made a route, as `ip route` shows it (rtm_protocol): a number that nobody is known to use.
-pub const PROTOCOL: u8 = 116;
+/// Who made a route, as `ip route` shows it (rtm_protocol).
+fn protocol() -> u8 {
+    Numbers::chosen().protocols
+}
 
 const FIXED: usize = 12;
 /// The next hop is on the link whatever the addresses say.
 const ONLINK: u32 = 4;
+/// The next hop's link is gone, or has no carrier.
+const RTNH_F_DEAD: u32 = 1;
+const RTNH_F_LINKDOWN: u32 = 16;
 
 /// Routes that are ours.
 #[derive(Debug)]
@@ -180,10 +187,10 @@ impl Fib {
         if message.kind != libc::RTM_DELROUTE {
             return false;
         }
-        let Some((protocol, found)) = parse(message) else { return false };
+        let Some((its, found)) = parse(message) else { return false };
         let Some(held) = self.routes.get(&found.target) else { return false };
         match held.installed {
-            Some((hop, _)) => protocol == PROTOCOL && (hop.interface, hop.via) == found.hop.place(),
+            Some((hop, _)) => its == protocol() && (hop.interface, hop.via) == found.hop.place(),
             None => true,
         }
     }
@@ -277,14 +284,41 @@ impl Fib {
 
     /// All routes with our protocol in the main table.
     fn found(&mut self) -> io::Result<Vec<Found>> {
-        let mut fixed = [0; FIXED];
-        fixed[0] = netlink::family(Ipv4Addr::UNSPECIFIED.into());
-        let request = Request::dump(libc::RTM_GETROUTE, &fixed);
+        let request = entry::routes(false, Some(Table::Main), Some(protocol()));
         let found = self.netlink.dump(&request, |message, found| {
-            found.extend(parse(message).filter(|(protocol, _)| *protocol == PROTOCOL));
+            found.extend(parse(message).filter(|(its, _)| *its == protocol()));
         })?;
         Ok(found.into_iter().map(|(_, found)| found).collect())
     }
+}
+
+/// Which of some networks of IPv4 are reached by routes of other programs, or by interfaces in them, whose links are up.
+///
+/// # Errors
+/// When the kernel does not say what routes there are.
+pub fn reached(netlink: &mut Netlink, networks: &[Prefix]) -> io::Result<Vec<Prefix>> {
+    let request = entry::routes(false, Some(Table::Main), None);
+    let ways = netlink.dump(&request, |message, ways| {
+        let flags = message
+            .fixed::<FIXED>()
+            .map_or(0, |&[.., a, b, c, d]| u32::from_ne_bytes([a, b, c, d]));
+        if flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN) == 0 {
+            ways.extend(networks.iter().position(|it| leads_to(message, it)));
+        }
+    })?;
+    let ways: BTreeSet<_> = ways.into_iter().collect();
+    Ok(ways.into_iter().map(|at| networks[at]).collect())
+}
+
+/// Whether a message is about a route of another program to a network: the whole of it, or a part of it that is no
+/// default route's.
+#[must_use]
+pub fn leads_to(message: Message<'_>, network: &Prefix) -> bool {
+    let is_way = message.fixed::<FIXED>().is_some_and(|fixed| fixed[7] == libc::RTN_UNICAST);
+    let Some((its, Found { target, .. })) = parse(message) else { return false };
+    let Ok(to) = Prefix::new(target.address.into(), target.bits) else { return false };
+    let is_part = network.bits() > 0 || target.bits == 0;
+    is_way && its != protocol() && is_part && to.overlaps(network)
 }
 
 /// Removes the routes that a killed gateway has left, and returns them.
@@ -332,7 +366,7 @@ fn request(
     fixed[0] = netlink::family(target.address.into());
     fixed[1] = target.bits;
     fixed[4] = libc::RT_TABLE_MAIN;
-    fixed[5] = PROTOCOL;
+    fixed[5] = protocol();
     fixed[6] = match hop.via {
         _ if !is_new => libc::RT_SCOPE_NOWHERE,
         Some(_) => libc::RT_SCOPE_UNIVERSE,
@@ -394,4 +428,40 @@ fn parse(message: Message<'_>) -> Option<(u8, Found)> {
         }
     }
     Some((fixed[5], Found { target, hop, source }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message about a route of IPv4 in the main table.
+    fn route(to: &str, protocol: u8, kind: u8) -> Vec<u8> {
+        let to: Prefix = to.parse().unwrap();
+        let IpAddr::V4(address) = to.address() else { panic!("{to}") };
+        let mut body = vec![0; FIXED];
+        body[0] = netlink::family(to.address());
+        (body[1], body[4], body[5], body[7]) = (to.bits(), libc::RT_TABLE_MAIN, protocol, kind);
+        body.extend(netlink::attribute(libc::RTA_DST, &address.octets()));
+        body
+    }
+
+    #[test]
+    fn a_network_is_led_to_by_routes_of_others_to_all_or_a_part_of_it() {
+        const STATIC: u8 = 4;
+        for (network, to, protocol, kind, expected) in [
+            ("192.168.7.0/24", "192.168.7.0/24", STATIC, libc::RTN_UNICAST, true),
+            ("192.168.7.0/24", "192.168.7.128/25", STATIC, libc::RTN_UNICAST, true),
+            ("192.168.7.0/24", "192.168.0.0/16", STATIC, libc::RTN_UNICAST, true),
+            ("192.168.7.0/24", "0.0.0.0/0", STATIC, libc::RTN_UNICAST, true),
+            ("192.168.7.0/24", "192.168.8.0/24", STATIC, libc::RTN_UNICAST, false),
+            ("192.168.7.0/24", "192.168.7.0/24", 116, libc::RTN_UNICAST, false),
+            ("192.168.7.0/24", "192.168.7.0/24", STATIC, libc::RTN_UNREACHABLE, false),
+            ("0.0.0.0/0", "0.0.0.0/0", STATIC, libc::RTN_UNICAST, true),
+            ("0.0.0.0/0", "192.168.7.0/24", STATIC, libc::RTN_UNICAST, false),
+        ] {
+            let body = route(to, protocol, kind);
+            let message = Message::new(libc::RTM_NEWROUTE, &body);
+            assert_eq!(leads_to(message, &network.parse().unwrap()), expected, "{network}: {to}");
+        }
+    }
 }

@@ -6,21 +6,27 @@
 //!   (observed) what the kernel tells, and when it changes      ─┘        └──────▶ faults
 //!
 //!   entry      addresses, routes, rules: what they mean, and how netlink writes them
+//!   fault      kinds of faults, and which are shown
 //!   fib        the routes of the MANET
 //!   fence      the nftables table against packets in clear in the name of those behind a device
 //!   settings   sysctls that were changed, and their values before
 //!   links      interfaces and their addresses
+//!   numbers    tables, priorities, marks and protocol numbers that are ours
+//!   observer   one subscription to the kernel's notices, for all services
 //!   netlink    the kernel's socket      nft    the program of nftables      run    folders below /run
 //! ```
 
 pub mod desired;
 pub mod entry;
+pub mod fault;
 pub mod fence;
 pub mod fib;
 mod left;
 pub mod links;
 pub mod netlink;
 pub mod nft;
+pub mod numbers;
+pub mod observer;
 mod plan;
 pub mod reconcile;
 pub mod run;
@@ -28,5 +34,7 @@ pub mod settings;
 
 pub use desired::{DeviceRoutes, Lead};
 pub use entry::{Entry, MARK, Owner};
+pub use fault::Fault;
 pub use left::remove_left;
+pub use observer::{Interest, Observer, Subscription};
 pub use reconcile::{IN_CLEAR, Kept, Outcome, Precedence, Reconciler, Watch, give_up};

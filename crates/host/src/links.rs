@@ -14,9 +14,10 @@ use crate::entry::Entry;
 use crate::netlink::{self, Message, Netlink, Request};
 
 const LINK_FIXED: usize = 16;
-const ADDRESS_FIXED: usize = 8;
+pub(crate) const ADDRESS_FIXED: usize = 8;
 const NEIGHBOUR_FIXED: usize = 12;
 const NUD_FAILED: u16 = 0x20;
+const IFA_F_NODAD: u8 = 0x02;
 /// A notice that a setting of an interface has changed: forwarding, or the reverse path filter
 /// (`linux/rtnetlink.h`).
 pub const RTM_NEWNETCONF: u16 = 80;
@@ -51,10 +52,8 @@ impl LinkState {
             asked => asked?,
         }
         let Some(mut state) = state else { return Ok(None) };
-        let request = Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]);
-        state.addresses = netlink.dump(&request, |message, addresses| {
-            addresses.extend(parse_address(message, state.index));
-        })?;
+        let found = addresses_of(netlink, state.index)?;
+        state.addresses = found.into_iter().map(|(_, address, _)| address).collect();
         // The first stays the first: the kernel tells primary addresses before secondary ones.
         state.addresses.sort_by_key(|&address| (is_link_local(address), address.is_ipv6()));
         Ok(Some(state))
@@ -91,8 +90,7 @@ pub fn own_v4_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<Ipv4Addr>>
 pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<IpAddr>> {
     let request = Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]);
     let own = netlink.dump(&request, |message, own| {
-        let Some(&[.., a, b, c, d]) = message.fixed::<ADDRESS_FIXED>() else { return };
-        own.extend(parse_address(message, u32::from_ne_bytes([a, b, c, d])));
+        own.extend(address_of(message).map(|(_, address, _)| address));
     })?;
     Ok(own.into_iter().collect())
 }
@@ -180,9 +178,18 @@ pub fn set_group(netlink: &mut Netlink, index: u32, group: u32) -> io::Result<()
 /// When the kernel refuses.
 pub fn set_mtu(netlink: &mut Netlink, index: u32, mtu: usize) -> io::Result<()> {
     let mtu = u32::try_from(mtu).map_err(io::Error::other)?;
-    let request = Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, 0))
-        .with(libc::IFLA_MTU, &mtu.to_ne_bytes());
-    netlink.ask(&request, |_| {})
+    netlink.ask(&mtu_request(index, mtu), |_| {})
+}
+
+pub(crate) fn mtu_request(index: u32, mtu: u32) -> Request {
+    Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, 0, 0))
+        .with(libc::IFLA_MTU, &mtu.to_ne_bytes())
+}
+
+/// The interface reported by a message, and octets of the longest packet that it takes; `None` for other messages.
+pub(crate) fn mtu_entry(message: Message<'_>) -> Option<Entry> {
+    let state = (message.kind == libc::RTM_NEWLINK).then(|| parse_link(message))??;
+    Some(Entry::Mtu { device: state.index, mtu: u32::try_from(state.mtu).ok()? })
 }
 
 /// Gives an interface an address and the network of its prefix.
@@ -190,6 +197,8 @@ pub(crate) fn address_request(index: u32, prefix: Prefix) -> Request {
     let mut fixed = [0; ADDRESS_FIXED];
     fixed[0] = netlink::family(prefix.address());
     fixed[1] = prefix.bits();
+    // Nobody else can have an address on a device without neighbours: it may be used at once.
+    fixed[2] = if prefix.address().is_ipv6() { IFA_F_NODAD } else { 0 };
     fixed[3] = libc::RT_SCOPE_UNIVERSE;
     fixed[4..].copy_from_slice(&index.to_ne_bytes());
     let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
@@ -198,34 +207,62 @@ pub(crate) fn address_request(index: u32, prefix: Prefix) -> Request {
         .with_address(libc::IFA_ADDRESS, prefix.address())
 }
 
-/// The address of an interface that a message reports as there or gone.
-pub(crate) fn address_entry(message: Message<'_>) -> Option<Entry> {
+/// The interface, the address and its prefix length that a message reports as there or gone.
+pub(crate) fn address_of(message: Message<'_>) -> Option<(u32, IpAddr, u8)> {
     let &[_, bits, _, _, a, b, c, d] = message.fixed::<ADDRESS_FIXED>()?;
-    let device = u32::from_ne_bytes([a, b, c, d]);
-    let prefix = Prefix::new(local_address(message)?, bits).ok()?;
-    Some(Entry::Address { device, prefix })
+    Some((u32::from_ne_bytes([a, b, c, d]), local_address(message)?, bits))
 }
 
-/// Which interfaces are switched on, and their addresses.
+/// The address of a device that a message reports as there or gone.
+pub(crate) fn address_entry(message: Message<'_>) -> Option<Entry> {
+    let (device, address, bits) = address_of(message)?;
+    Some(Entry::Address { device, prefix: Prefix::new(address, bits).ok()? })
+}
+
+/// Whether a device is switched on, and its addresses; nothing if it is gone.
 ///
 /// # Errors
 /// When the kernel does not answer.
-pub(crate) fn states(netlink: &mut Netlink) -> io::Result<BTreeSet<Entry>> {
-    let request = Request::dump(libc::RTM_GETLINK, &[0; LINK_FIXED]);
-    let on = netlink.dump(&request, |message, on| {
-        on.extend(up(message).filter(|(_, is_up)| *is_up).map(|(device, _)| Entry::Up { device }));
-    })?;
-    let request = Request::dump(libc::RTM_GETADDR, &[0; ADDRESS_FIXED]);
-    let addresses =
-        netlink.dump(&request, |message, addresses| addresses.extend(address_entry(message)))?;
-    Ok(on.into_iter().chain(addresses).collect())
+pub(crate) fn state(netlink: &mut Netlink, device: u32) -> io::Result<BTreeSet<Entry>> {
+    let mut state = BTreeSet::new();
+    let request = Request::get(libc::RTM_GETLINK, &link_fixed(device, 0, 0));
+    let asked = netlink.ask(&request, |message| {
+        let is_on = up(message).is_some_and(|(_, is_up)| is_up);
+        state.extend(is_on.then_some(Entry::Up { device }));
+        state.extend(mtu_entry(message));
+    });
+    match asked {
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(state),
+        asked => asked?,
+    }
+    for (_, address, bits) in addresses_of(netlink, device)? {
+        state.extend(Prefix::new(address, bits).map(|prefix| Entry::Address { device, prefix }));
+    }
+    Ok(state)
+}
+
+/// The addresses of an interface, as [`address_of`] tells them.
+fn addresses_of(netlink: &mut Netlink, index: u32) -> io::Result<Vec<(u32, IpAddr, u8)>> {
+    let mut fixed = [0; ADDRESS_FIXED];
+    fixed[4..].copy_from_slice(&index.to_ne_bytes());
+    let request = Request::dump(libc::RTM_GETADDR, &fixed);
+    let found = netlink.dump(&request, |message, found| {
+        found.extend(address_of(message).filter(|(of, ..)| *of == index));
+    });
+    match found {
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(Vec::new()),
+        found => found,
+    }
 }
 
 /// The name of an interface, or its number if there is none any more.
 #[must_use]
 pub fn name(index: u32) -> String {
-    let name = if_indextoname(index).ok().and_then(|name| name.into_string().ok());
-    name.unwrap_or_else(|| format!("interface {index}"))
+    existing_name(index).unwrap_or_else(|| format!("interface {index}"))
+}
+
+pub(crate) fn existing_name(index: u32) -> Option<String> {
+    if_indextoname(index).ok().and_then(|name| name.into_string().ok())
 }
 
 /// Lets an interface carry IPv6, wherever that is off.
@@ -276,14 +313,6 @@ fn parse_link(message: Message<'_>) -> Option<LinkState> {
         }
     }
     Some(state)
-}
-
-fn parse_address(message: Message<'_>, of: u32) -> Option<IpAddr> {
-    let &[.., a, b, c, d] = message.fixed::<ADDRESS_FIXED>()?;
-    if message.kind != libc::RTM_NEWADDR || u32::from_ne_bytes([a, b, c, d]) != of {
-        return None;
-    }
-    local_address(message)
 }
 
 /// The interface's own address in a message about one.

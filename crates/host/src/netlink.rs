@@ -23,6 +23,8 @@ use nix::sys::time::TimeVal;
 const RTNLGRP_IPV4_NETCONF: u32 = 24;
 const RTNLGRP_IPV6_NETCONF: u32 = 25;
 const RTNLGRP_NEXTHOP: u32 = 32;
+/// `NETLINK_GET_STRICT_CHK`: the kernel chooses what a dump tells by the fixed part of the question (Linux 4.20).
+const STRICT: i32 = 12;
 const HEADER: usize = 16;
 const BUFFER: usize = 64 << 10;
 /// The kernel answers at once; waiting longer means that something is very wrong.
@@ -30,6 +32,12 @@ const PATIENCE: TimeVal = TimeVal::new(5, 0);
 
 /// Attempts to dump a table that keeps changing; the last answer counts.
 const TRIES: usize = 8;
+
+nix::setsockopt_impl!(StrictQuestions, libc::SOL_NETLINK, STRICT, bool, sockopt::SetBool);
+
+/// The option of a socket whose questions are read strictly.
+#[derive(Clone, Copy, Debug)]
+struct StrictQuestions;
 
 /// A socket for questions, one at a time.
 #[derive(Debug)]
@@ -63,6 +71,8 @@ impl Netlink {
     pub fn open_to(part: SockProtocol) -> io::Result<Self> {
         let fd = netlink_socket(SockFlag::SOCK_CLOEXEC, part)?;
         socket::setsockopt(&fd, sockopt::ReceiveTimeout, &PATIENCE)?;
+        // Older kernels tell everything: whoever asks passes over what it has not asked for.
+        let _ = socket::setsockopt(&fd, StrictQuestions, &true);
         Ok(Self { fd, sequence: 0, buffer: vec![0; BUFFER] })
     }
 
@@ -157,12 +167,13 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Listens for changes of links, addresses, routes, policy rules, settings and next hops.
+    /// Listens for changes of links, neighbours, addresses, routes, policy rules, settings and next hops.
     ///
     /// # Errors
     /// When there are no descriptors left.
     pub fn open() -> io::Result<Self> {
         let groups = libc::RTMGRP_LINK
+            | libc::RTMGRP_NEIGH
             | libc::RTMGRP_IPV4_IFADDR
             | libc::RTMGRP_IPV4_ROUTE
             | libc::RTMGRP_IPV6_IFADDR
@@ -176,24 +187,13 @@ impl Monitor {
             RTNLGRP_NEXTHOP,
         ];
         let numbered = numbered.iter().fold(0, |groups, number| groups | 1 << (number - 1));
-        Self::open_to(u32::from_ne_bytes(groups.to_ne_bytes()) | numbered)
-    }
-
-    /// Listens for changes of links, neighbours, and IPv4's addresses, routes and settings.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn open_v4() -> io::Result<Self> {
-        let groups = libc::RTMGRP_LINK
-            | libc::RTMGRP_NEIGH
-            | libc::RTMGRP_IPV4_IFADDR
-            | libc::RTMGRP_IPV4_ROUTE;
-        let settings = 1 << (RTNLGRP_IPV4_NETCONF - 1);
-        Self::open_to(u32::from_ne_bytes(groups.to_ne_bytes()) | settings)
-    }
-
-    fn open_to(groups: u32) -> io::Result<Self> {
+        let groups = u32::from_ne_bytes(groups.to_ne_bytes()) | numbered;
         Self::open_for(SockProtocol::NetlinkRoute, groups)
+    }
+
+    /// Lets the kernel store so many octets of notices, if we may choose; otherwise it stores its usual number.
+    pub(crate) fn store(&self, octets: usize) {
+        let _ = socket::setsockopt(&self.fd, sockopt::RcvBufForce, &octets);
     }
 
     /// Listens for notices of a part of the kernel to these groups.
@@ -313,6 +313,15 @@ impl Request {
 }
 
 impl<'a> Message<'a> {
+    pub(crate) fn new(kind: u16, body: &'a [u8]) -> Self {
+        Self { kind, body }
+    }
+
+    /// All behind the header.
+    pub(crate) fn body(&self) -> &'a [u8] {
+        self.body
+    }
+
     /// The fixed part of `N` octets, if the message is long enough.
     #[must_use]
     pub fn fixed<const N: usize>(&self) -> Option<&'a [u8; N]> {

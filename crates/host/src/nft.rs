@@ -14,12 +14,15 @@ use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use base::budget::Budget;
+use base::time::Time;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::SockProtocol;
+use tracing::{debug, warn};
 
-use crate::netlink::{self, Netlink, Request};
+use crate::netlink::{self, Message, Monitor, Netlink, Request};
 
 /// Name of the table.
 pub const TABLE: &str = "trackway";
@@ -29,6 +32,10 @@ const MARKER: &str = "trackway_marker";
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the rest of a complaint may take.
 const REST: Duration = Duration::from_millis(100);
+/// Times in a row that others may end a program of ours and find it started again at once, and until the next time
+/// after that.
+const STARTS: u32 = 10;
+const START_INTERVAL: Duration = Duration::from_secs(6);
 const NFT_MSG_GETOBJ: u16 = 19;
 const NFT_OBJECT_COUNTER: u32 = 1;
 const NFTA_OBJ_TABLE: u16 = 1;
@@ -37,6 +44,9 @@ const NFTA_OBJ_TYPE: u16 = 3;
 const NFTA_OBJ_DATA: u16 = 4;
 const NFTA_COUNTER_BYTES: u16 = 1;
 const NFTA_COUNTER_PACKETS: u16 = 2;
+/// `NFNLGRP_NFTABLES`, and the attribute of all its messages with the name of the table.
+const GROUP_OF_TABLES: u32 = 1 << (7 - 1);
+const NFTA_TABLE: u16 = 1;
 /// What `nft` may say before we stop listening.
 const SAID: usize = 64 << 10;
 
@@ -202,6 +212,14 @@ impl Nft {
     }
 }
 
+impl Nft {
+    /// Ends the program at once, and the table with it.
+    fn end(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 impl AsFd for Nft {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.complaints.as_fd()
@@ -221,6 +239,133 @@ impl Drop for Nft {
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+/// A table of ours that goes with us, however we end. If others end the program that owns it, another program makes
+/// it again.
+#[derive(Debug)]
+pub struct Owned {
+    family: &'static str,
+    needs: &'static str,
+    nft: Nft,
+    /// How often others may end the program and find it started again at once.
+    starts: Budget,
+}
+
+/// What has become of a table.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Told {
+    /// The program complains.
+    Complaints(String),
+    /// The program had ended, and the table with it: another program has made it again.
+    MadeAgain,
+}
+
+impl Owned {
+    /// Makes the table of a family by these orders, all of them or none.
+    ///
+    /// # Errors
+    /// As [`Nft::start`].
+    pub fn start(
+        family: &'static str,
+        orders: &[String],
+        needs: &'static str,
+    ) -> anyhow::Result<Self> {
+        let nft = Nft::start(family, orders, needs)?;
+        Ok(Self { family, needs, nft, starts: Budget::new(Time::ZERO, STARTS, START_INTERVAL) })
+    }
+
+    /// As [`Nft::change`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn change(&mut self, orders: &[String], needs: Option<&str>) -> anyhow::Result<()> {
+        self.nft.change(self.family, orders, needs.unwrap_or(self.needs))
+    }
+
+    /// Gives orders without waiting. If the program takes none, it is ended, and [`Self::handle_ready`] makes the table
+    /// as it should be by then.
+    pub fn order(&mut self, orders: &[String]) {
+        if let Err(why) = self.nft.order(orders) {
+            debug!(why = %format!("{why:#}"), "`nft` takes no orders, and is ended");
+            self.nft.end();
+        }
+    }
+
+    /// Takes complaints of the program. If it has ended, makes the table by the orders `whole`.
+    ///
+    /// # Errors
+    /// When the table cannot be made again, or its program ends again and again.
+    pub fn handle_ready(
+        &mut self,
+        now: Time,
+        whole: impl FnOnce() -> Vec<String>,
+    ) -> anyhow::Result<Told> {
+        let why = match self.nft.complaints() {
+            Ok(complaints) => return Ok(Told::Complaints(complaints)),
+            Err(why) => why,
+        };
+        if !self.starts.spend(now) {
+            return Err(why.context("again and again"));
+        }
+        self.nft.end();
+        self.nft = Nft::start(self.family, &whole(), self.needs)?;
+        warn!(why = %format!("{why:#}"), family = self.family, "the table is made again");
+        Ok(Told::MadeAgain)
+    }
+}
+
+impl AsFd for Owned {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.nft.as_fd()
+    }
+}
+
+/// Hears when tables of nftables are removed, or chains, rules and sets in tables.
+#[derive(Debug)]
+pub(crate) struct Removals(Monitor);
+
+impl Removals {
+    /// `NFT_MSG_DELTABLE`, `…DELCHAIN`, `…DELRULE` and `…DELSET` (`linux/netfilter/nf_tables.h`).
+    pub(crate) const KINDS: [u16; 4] = [0x0a02, 0x0a05, 0x0a08, 0x0a0b];
+
+    /// # Errors
+    /// When there are no descriptors left, the kernel has no nftables, or the right is missing.
+    pub(crate) fn open() -> io::Result<Self> {
+        Monitor::open_for(SockProtocol::NetlinkNetFilter, GROUP_OF_TABLES).map(Self)
+    }
+
+    pub(crate) fn monitor(&self) -> &Monitor {
+        &self.0
+    }
+
+    /// Calls `each` with every removal in `most` datagrams that wait; returns whether any was lost.
+    ///
+    /// # Errors
+    /// When the socket is broken.
+    pub(crate) fn read(
+        &mut self,
+        most: usize,
+        mut each: impl FnMut(Message<'_>),
+    ) -> io::Result<bool> {
+        self.0.read_some(most, |message| {
+            if Self::has(message) {
+                each(message);
+            }
+        })
+    }
+
+    /// Whether a notice reports a removal.
+    pub(crate) fn has(message: Message<'_>) -> bool {
+        Self::KINDS.contains(&message.kind)
+    }
+
+    /// The name of the table of which something was removed.
+    pub(crate) fn table(message: Message<'_>) -> Option<&[u8]> {
+        let mut attributes = message.attributes(FIXED);
+        let (_, name) = attributes.find(|(kind, _)| Self::has(message) && *kind == NFTA_TABLE)?;
+        name.strip_suffix(b"\0")
     }
 }
 

@@ -8,6 +8,7 @@
 //! A plan touches nothing that another program made.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use base::ip::Prefix;
 use nix::libc;
@@ -24,6 +25,8 @@ pub(crate) struct Observed {
     pub(crate) ours: BTreeSet<Entry>,
     /// Routes of others in tables of our own, and in the main table those to networks that the service wants.
     pub(crate) others: Vec<Found>,
+    /// Numbers of ours that other programs use, and for what.
+    pub(crate) clashes: BTreeSet<String>,
 }
 
 /// What to do.
@@ -56,9 +59,18 @@ pub(crate) struct Rival {
 }
 
 impl Observed {
+    /// Another program uses a number of ours, which a key of `[host]` sets.
+    pub(crate) fn clash(&mut self, what: &str, number: u32, key: &str, used: &impl fmt::Display) {
+        self.clashes.insert(format!(
+            "another program uses our {what} {number}: {used}; `{key}` in [host] chooses other numbers"
+        ));
+    }
+
     fn has(&self, entry: Entry) -> bool {
         match entry {
-            Entry::Up { .. } | Entry::Address { .. } => self.devices.contains(&entry),
+            Entry::Up { .. } | Entry::Mtu { .. } | Entry::Address { .. } => {
+                self.devices.contains(&entry)
+            }
             _ => self.ours.contains(&entry),
         }
     }
@@ -156,7 +168,7 @@ fn is_same(entry: Entry, found: &Found) -> bool {
 }
 
 /// Whether a route is what a service of ours has left: no way for a packet.
-fn is_left(found: &Found) -> bool {
+pub(crate) fn is_left(found: &Found) -> bool {
     Owner::of(found.protocol).is_some() && found.kind == libc::RTN_UNREACHABLE
 }
 

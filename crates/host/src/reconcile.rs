@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -21,24 +22,26 @@ use base::ip::Prefix;
 use base::time::Time;
 use nix::libc;
 use nix::poll::PollFlags;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use tracing::{debug, info, warn};
 
 use crate::desired::DeviceRoutes;
 use crate::entry::{self, Entry, FIXED, Found, Owner, Table};
-use crate::fence::{self, Fence, Removals};
+use crate::fault::{self, Fault};
+use crate::fence::{self, Fence};
 use crate::links;
-use crate::netlink::{Message, Monitor, Netlink, Request};
+use crate::netlink::{Message, Netlink, Request};
+use crate::nft::Removals;
+use crate::observer::{Interest, Observer, Subscription};
 use crate::plan::{self, Observed, Operation, Plan, Rival};
 use crate::settings::Settings;
 
-/// Datagrams of the kernel's that are read before packets have their turn.
+/// Notices of the kernel's that are read before packets have their turn.
 const READS: usize = 64;
 /// Times in a row that somebody may change what is ours and find it put back at once, and until the next
 /// time after that: whoever removes it again and again is not worth more of the thread.
 const LOOKS: u32 = 10;
 const INTERVAL: Duration = Duration::from_secs(6);
-/// Faults shown to an operator at most; thousands of routes may have faults.
+/// Faults of a kind shown to an operator at most; thousands of routes may have faults.
 const FAULTS: usize = 8;
 
 /// What [`Reconciler::kept_out`] counts.
@@ -52,6 +55,11 @@ pub static IN_CLEAR: Counter = Counter::counter(
 pub struct Reconciler {
     owner: Owner,
     netlink: Netlink,
+    /// Absent where nothing is wanted any more.
+    observer: Option<Arc<Observer>>,
+    foreign: Rivals,
+    /// Numbers of ours that other programs use.
+    clashes: BTreeSet<String>,
     /// What the service wants: for its devices, and besides.
     devices: Vec<DeviceRoutes>,
     besides: BTreeSet<Entry>,
@@ -94,6 +102,23 @@ pub struct Outcome {
     pub has_addresses: bool,
 }
 
+/// Routes of other programs in the main table, as they were when the kernel was last asked.
+#[derive(Debug, Default)]
+struct Rivals {
+    /// The networks that they lead to.
+    networks: BTreeSet<Prefix>,
+    routes: Vec<Found>,
+}
+
+/// How much is asked about routes of other programs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Foreign {
+    /// Those in tables of our own; the main table's are known, as no notice has said otherwise.
+    OfOurTables,
+    /// All.
+    OfAllTables,
+}
+
 /// Something that the kernel refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{entry}: {error}")]
@@ -107,14 +132,18 @@ impl Reconciler {
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub fn open(
+    fn open(
         owner: Owner,
+        observer: Option<&Arc<Observer>>,
         radios: BTreeSet<String>,
         precedence: Precedence,
     ) -> anyhow::Result<Self> {
         Ok(Self {
             owner,
             netlink: Netlink::open().context("cannot ask the kernel")?,
+            observer: observer.cloned(),
+            foreign: Rivals::default(),
+            clashes: BTreeSet::new(),
             devices: Vec::new(),
             besides: BTreeSet::new(),
             wanted: BTreeSet::new(),
@@ -126,6 +155,19 @@ impl Reconciler {
             displacing: BTreeMap::new(),
             is_put_off: false,
         })
+    }
+
+    /// The reconciler of a service that follows what `observer` hears.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn new(
+        owner: Owner,
+        observer: &Arc<Observer>,
+        radios: BTreeSet<String>,
+        precedence: Precedence,
+    ) -> anyhow::Result<Self> {
+        Self::open(owner, Some(observer), radios, precedence)
     }
 
     /// From now on these devices lead to the networks behind them; what an earlier run has left is taken over.
@@ -140,7 +182,8 @@ impl Reconciler {
             device.displaced.retain(|network| here.contains(network));
         }
         enable_v6(&devices);
-        let observed = self.observe(&devices).context("cannot ask for routes")?;
+        let observed =
+            self.observe(&devices, Foreign::OfAllTables).context("cannot ask for routes")?;
         // What was ours before a crash is ours still: who starts anew must not fail for a route that came meanwhile.
         let left = observed.ours.iter().filter_map(|entry| Some(entry.place()?.0));
         let before = self.devices.iter().flat_map(DeviceRoutes::networks);
@@ -207,43 +250,60 @@ impl Reconciler {
         self.loosen();
     }
 
+    /// A device takes packets of so many octets from now on.
+    pub fn set_mtu(&mut self, device: u32, mtu: u32) {
+        debug!(mtu, "MTU of the device");
+        for its in self.devices.iter_mut().filter(|it| it.device == device) {
+            its.mtu = Some(mtu);
+        }
+        self.wanted = wanted(&self.devices, &self.besides);
+        if let Err(error) = self.carry_out(Operation::Add(Entry::Mtu { device, mtu })) {
+            warn!(mtu, %error, "MTU of the device not changed");
+        }
+    }
+
     /// Deviations from what is wanted, in words for an operator.
     #[must_use]
-    pub fn faults(&self) -> Vec<String> {
-        let displaced = self.displacing.iter().map(|(network, said)| {
-            format!("{network}: `{said}` came; our route stands aside now, before it")
-        });
-        let missing = &self.missing;
-        let missing_said =
-            missing.iter().map(|(entry, why)| format!("{entry} is not there: {why}"));
-        let mut faults: Vec<_> = missing_said.take(FAULTS).chain(displaced.take(FAULTS)).collect();
-        let more = (missing.len() + self.displacing.len()).saturating_sub(faults.len());
-        if more > 0 {
-            faults.push(format!("{more} more routes"));
+    pub fn faults(&self) -> Vec<Fault> {
+        let Self { missing, displacing, .. } = self;
+        let mut faults = Vec::new();
+        faults.extend(missing.iter().take(FAULTS).map(|(entry, why)| {
+            Fault::new(&fault::MISSING, format!("{entry} is not there: {why}"))
+        }));
+        faults.extend(displacing.iter().take(FAULTS).map(|(network, said)| {
+            let said = format!("{network}: `{said}` came; our route stands aside now, before it");
+            Fault::new(&fault::DISPLACED, said)
+        }));
+        for (kind, count) in
+            [(&fault::MISSING, missing.len()), (&fault::DISPLACED, displacing.len())]
+        {
+            if count > FAULTS {
+                faults.push(Fault::new(kind, format!("{} more routes", count - FAULTS)));
+            }
         }
+        faults.extend(self.clashes.iter().take(FAULTS).map(|it| Fault::new(&fault::CLASH, it)));
         faults.extend(self.fence.as_ref().and_then(Fence::fault));
         faults.extend(self.loosened.faults());
         if self.is_put_off {
-            faults.push(
-                "others change our routes all the time: they are put back now and then".to_owned(),
-            );
+            let said = "others change our routes all the time: they are put back now and then";
+            faults.push(Fault::new(&fault::CONTESTED, said));
         }
         faults
-    }
-
-    /// All addresses of this host, whatever the interface; they change when [`Watch::handle`] says so.
-    ///
-    /// # Errors
-    /// When the kernel cannot be asked.
-    pub fn own_addresses(&mut self) -> anyhow::Result<BTreeSet<IpAddr>> {
-        links::own_addresses(&mut self.netlink).context("cannot ask for addresses")
     }
 
     /// Makes the kernel have exactly what is wanted; existing entries stay untouched.
     fn set(&mut self, devices: &[DeviceRoutes], besides: &BTreeSet<Entry>) -> anyhow::Result<()> {
         let wanted = wanted(devices, besides);
-        let observed = self.observe_for(devices, &wanted).context("cannot ask the kernel")?;
-        let Plan { operations, obstacles } = plan::plan(&wanted, &observed);
+        let mut plan = Plan::default();
+        // Obstacles may be gone with their device, of which the kernel says nothing.
+        for foreign in [Foreign::OfOurTables, Foreign::OfAllTables] {
+            let observed = self.observe_for(devices, &wanted, foreign);
+            plan = plan::plan(&wanted, &observed.context("cannot ask the kernel")?);
+            if plan.obstacles.is_empty() {
+                break;
+            }
+        }
+        let Plan { operations, obstacles } = plan;
         if let Some((entry, found)) = obstacles.first_key_value() {
             bail!(
                 "{entry}: another program's route `{found}` has the place: remove it with `ip route delete {found}`"
@@ -272,14 +332,18 @@ impl Reconciler {
     }
 
     /// Repairs changes made by others, and returns what was repaired.
-    fn look(&mut self) -> anyhow::Result<Outcome> {
+    fn look(&mut self, foreign: Foreign) -> anyhow::Result<Outcome> {
         enable_v6(&self.devices);
         let mut devices = self.devices.clone();
-        let observed = self.observe(&devices).context("cannot ask for routes")?;
+        let observed = self.observe(&devices, foreign).context("cannot ask for routes")?;
         let rivals = observed.rivals(&devices);
         let displaced = plan::displace(&mut devices, &rivals);
         let wanted = wanted(&devices, &self.besides);
         let Plan { operations, obstacles } = plan::plan(&wanted, &observed);
+        if !obstacles.is_empty() && foreign == Foreign::OfOurTables {
+            // They may be gone with their device, of which the kernel says nothing.
+            return self.look(Foreign::OfAllTables);
+        }
         let taken = |(entry, found): (Entry, Found)| {
             let why = format!(
                 "another program's route `{found}` has the place: `ip route delete {found}` frees it"
@@ -324,25 +388,37 @@ impl Reconciler {
         }
     }
 
-    /// Whether the kernel reports that something of ours went, or that a route of others came to the place of ours
-    /// or went from there.
+    /// Whether the kernel reports that something of ours went.
     fn is_concerned(&self, message: Message<'_>) -> bool {
         let is_gone =
             || Entry::parse(self.owner, message).is_some_and(|it| self.wanted.contains(&it));
         match message.kind {
-            libc::RTM_DELRULE => is_gone(),
-            libc::RTM_DELROUTE => is_gone() || self.is_where_ours_are(message, false),
-            libc::RTM_NEWROUTE => self.is_where_ours_are(message, true),
+            libc::RTM_DELRULE | libc::RTM_DELROUTE => is_gone(),
             libc::RTM_DELADDR => {
                 links::address_entry(message).is_some_and(|entry| self.wanted.contains(&entry))
             }
             // IPv4's routes go without a word when the device goes down.
             libc::RTM_NEWLINK => links::up(message).is_some_and(|(device, is_up)| {
                 let is_ours = self.devices.iter().any(|it| it.device == device);
-                is_ours && (!is_up || self.missing.keys().any(|it| it.device() == Some(device)))
+                let has_other_mtu =
+                    || links::mtu_entry(message).is_some_and(|mtu| !self.wanted.contains(&mtu));
+                let is_awaited = || self.missing.keys().any(|it| it.device() == Some(device));
+                is_ours && (!is_up || is_awaited() || has_other_mtu())
             }),
             // Only of reverse path filters and forwarding, which nobody changes often.
             links::RTM_NEWNETCONF => self.devices.iter().any(DeviceRoutes::has_rules),
+            _ => {
+                Removals::has(message)
+                    && self.fence.as_ref().is_some_and(|fence| fence.is_concerned(message))
+            }
+        }
+    }
+
+    /// Whether the kernel reports that a route of others came to the place of ours or went from there.
+    fn is_foreign(&self, message: Message<'_>) -> bool {
+        match message.kind {
+            libc::RTM_DELROUTE => self.is_where_ours_are(message, false),
+            libc::RTM_NEWROUTE => self.is_where_ours_are(message, true),
             _ => false,
         }
     }
@@ -394,34 +470,33 @@ impl Reconciler {
         for device in self.devices.iter().filter(|device| device.speaks) {
             links::set_sysctl(&device.name, "ipv4", "accept_local", "1");
         }
+        let Some(observer) = &self.observer else { return };
         if !self.devices.iter().any(DeviceRoutes::has_rules) {
             return;
         }
-        let of_all = Settings::read("all", "rp_filter").unwrap_or_default();
-        for name in Settings::interfaces() {
-            let its = Settings::read(&name, "rp_filter").unwrap_or_default();
-            let is_ours = self.devices.iter().any(|device| device.name == name);
-            // The greater of both counts.
-            if !is_ours && its.max(of_all.clone()) == "1" {
+        for index in observer.strict_interfaces() {
+            let is_ours = self.devices.iter().any(|device| device.device == index);
+            if !is_ours && let Some(name) = links::existing_name(index) {
                 self.loosened.set(&name, "rp_filter", "2");
             }
         }
     }
 
     /// What there is in the kernel for these devices and what is wanted besides.
-    fn observe(&mut self, devices: &[DeviceRoutes]) -> io::Result<Observed> {
+    fn observe(&mut self, devices: &[DeviceRoutes], foreign: Foreign) -> io::Result<Observed> {
         let wanted = wanted(devices, &self.besides);
-        self.observe_for(devices, &wanted)
+        self.observe_for(devices, &wanted, foreign)
     }
 
     fn observe_for(
         &mut self,
         devices: &[DeviceRoutes],
         wanted: &BTreeSet<Entry>,
+        foreign: Foreign,
     ) -> io::Result<Observed> {
         let mut observed = Observed::default();
-        if !devices.is_empty() {
-            observed.devices = links::states(&mut self.netlink)?;
+        for device in devices {
+            observed.devices.extend(links::state(&mut self.netlink, device.device)?);
         }
         let networks: BTreeSet<_> = devices.iter().flat_map(DeviceRoutes::networks).collect();
         // A network that is displaced later has a table then.
@@ -431,35 +506,84 @@ impl Reconciler {
             let all = DeviceRoutes { owner, displaced: [*to].into(), ..of_network(*to) };
             all.entries().into_iter().find_map(Entry::own_table)
         }));
-        let concerns = |found: &Found| match found.table {
-            Table::Main => networks.contains(&found.to),
-            Table::Own(number) => tables.contains(&number),
-        };
+        let asks_all =
+            foreign == Foreign::OfAllTables || !networks.is_subset(&self.foreign.networks);
+        let mut rivals = Vec::new();
         let owner = self.owner;
         for is_v6 in [false, true] {
-            let mut fixed = [0; FIXED];
-            fixed[0] = entry::family(is_v6);
-            let request = Request::dump(libc::RTM_GETROUTE, &fixed);
-            let routes = self.netlink.dump(&request, |message, routes| {
-                let Some(found) = Found::parse(message) else { return };
-                let ours = Entry::parse(owner, message);
-                if ours.is_some() || concerns(&found) {
-                    routes.push((ours, found));
-                }
-            });
-            for (ours, found) in routes.or_else(without_family)? {
-                match ours {
+            let request = entry::routes(is_v6, None, Some(owner.protocol()));
+            for found in
+                self.found(&request, |it| (it.protocol == owner.protocol()).then_some(it))?
+            {
+                match found.entry(owner) {
                     Some(entry) => drop(observed.ours.insert(entry)),
-                    None => observed.others.push(found),
+                    None => observed.clash(
+                        "protocol number",
+                        owner.protocol().into(),
+                        "protocols",
+                        &found,
+                    ),
                 }
             }
+            let of_others = |found: &Found| found.entry(owner).is_none();
+            for &number in &tables {
+                let table = Table::Own(number);
+                let request = entry::routes(is_v6, Some(table), None);
+                let is_its = |it: Found| (it.table == table && of_others(&it)).then_some(it);
+                let found = self.found(&request, is_its)?;
+                let is_wanted = wanted.iter().any(|it| it.own_table() == Some(number));
+                for it in found.iter().filter(|it| is_wanted && !plan::is_left(it)) {
+                    observed.clash("table", number, "tables", it);
+                }
+                observed.others.extend(found);
+            }
+            if asks_all && !networks.is_empty() {
+                let request = entry::routes(is_v6, Some(Table::Main), None);
+                let is_its = |it: Found| {
+                    let is_its = it.table == Table::Main && networks.contains(&it.to);
+                    (is_its && of_others(&it)).then_some(it)
+                };
+                rivals.extend(self.found(&request, is_its)?);
+            }
+            let mut fixed = [0; FIXED];
+            fixed[0] = entry::family(is_v6);
             let request = Request::dump(libc::RTM_GETRULE, &fixed);
             let rules = self.netlink.dump(&request, |message, rules| {
-                rules.extend(Entry::parse(owner, message));
+                rules.extend(
+                    entry::priority(message).map(|its| (its, Entry::parse(owner, message))),
+                );
             });
-            observed.ours.extend(rules.or_else(without_family)?);
+            for ((priority, protocol), ours) in rules.or_else(without_family)? {
+                observed.ours.extend(ours);
+                let is_wanted = |it: &Entry| matches!(it, Entry::Rule { priority: its, .. } if *its == priority);
+                if Owner::of(protocol).is_none() && wanted.iter().any(is_wanted) {
+                    let said = format!("`ip rule show pref {priority}`");
+                    observed.clash("priority", priority, "priorities", &said);
+                }
+            }
         }
+        if asks_all {
+            self.foreign = Rivals { networks, routes: rivals };
+        }
+        observed.others.extend(&self.foreign.routes);
+        self.clashes.clone_from(&observed.clashes);
         Ok(observed)
+    }
+
+    /// What `choose` takes of the routes that answer a question.
+    fn found<T>(
+        &mut self,
+        request: &Request,
+        choose: impl Fn(Found) -> Option<T>,
+    ) -> io::Result<Vec<T>> {
+        let found = self.netlink.dump(request, |message, chosen| {
+            chosen.extend(Found::parse(message).and_then(&choose));
+        });
+        match found {
+            // No route was ever in that table.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Vec::new()),
+            found => found.or_else(without_family),
+        }
     }
 
     fn carry_out(&mut self, operation: Operation) -> io::Result<()> {
@@ -540,7 +664,7 @@ fn without_family<T>(error: io::Error) -> io::Result<Vec<T>> {
 /// Gives up all that a service has in the kernel, whether it runs or not.
 pub fn give_up(owner: Owner) {
     let none = |mut it: Reconciler| it.set(&[], &BTreeSet::new());
-    let opened = Reconciler::open(owner, BTreeSet::new(), Precedence::Theirs);
+    let opened = Reconciler::open(owner, None, BTreeSet::new(), Precedence::Theirs);
     if let Err(error) = opened.and_then(none) {
         warn!(%error, "routes not removed: `trackway down` does it");
     }
@@ -554,8 +678,8 @@ pub fn give_up(owner: Owner) {
 pub fn remove_all() -> anyhow::Result<Vec<String>> {
     let mut left = Vec::new();
     for owner in Owner::ALL {
-        let mut its = Reconciler::open(owner, BTreeSet::new(), Precedence::Theirs)?;
-        let found = its.observe(&[]).context("cannot ask the kernel")?.ours;
+        let mut its = Reconciler::open(owner, None, BTreeSet::new(), Precedence::Theirs)?;
+        let found = its.observe(&[], Foreign::OfOurTables).context("cannot ask the kernel")?.ours;
         // Routes by the device are there only as long as the device.
         if found.iter().any(|entry| matches!(entry, Entry::Route { .. })) {
             bail!(
@@ -578,14 +702,11 @@ pub fn remove_all() -> anyhow::Result<Vec<String>> {
 
 /// The kernel's notices of changes that may concern a [`Reconciler`].
 pub struct Watch {
-    /// Becomes ready when either source of notices is ready.
-    either: Epoll,
-    monitor: Monitor,
-    /// Notices of nftables, if the kernel has nftables.
-    removals: Option<Removals>,
+    changes: Subscription,
     looks: Budget,
-    /// When to look whether all is there, if something may be missing.
+    /// When to look whether all is there, if something may be missing, and how far.
     look_at: Option<Time>,
+    foreign: Foreign,
 }
 
 impl Watch {
@@ -593,18 +714,10 @@ impl Watch {
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub fn open() -> anyhow::Result<Self> {
-        let monitor = Monitor::open().context("cannot hear of changes")?;
-        let removals = Removals::open().ok();
-        let either =
-            Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("cannot hear of changes")?;
-        let both = [Some(&monitor), removals.as_ref().map(Removals::monitor)];
-        for it in both.into_iter().flatten() {
-            let event = EpollEvent::new(EpollFlags::EPOLLIN, 0);
-            either.add(it, event).context("cannot hear of changes")?;
-        }
+    pub fn open(observer: &Observer) -> anyhow::Result<Self> {
+        let changes = observer.subscribe(Interest::HostAndTables)?;
         let looks = Budget::new(Time::ZERO, LOOKS, INTERVAL);
-        Ok(Self { either, monitor, removals, looks, look_at: None })
+        Ok(Self { changes, looks, look_at: None, foreign: Foreign::OfOurTables })
     }
 
     /// When to call [`Self::handle`] at the latest, whether there is something to read or not.
@@ -624,28 +737,28 @@ impl Watch {
     /// # Errors
     /// When the kernel cannot be asked.
     pub fn handle(&mut self, now: Time, of: &mut Reconciler) -> anyhow::Result<Outcome> {
-        let Self { monitor, removals, .. } = self;
-        let (mut is_concerned, mut addresses, mut links) = (false, false, false);
-        let is_lossy = monitor
-            .read_some(READS, |message| {
-                is_concerned |= of.is_concerned(message);
-                addresses |= matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR);
-                links |= message.kind == libc::RTM_NEWLINK;
-            })
-            .context("cannot hear of changes")?;
-        if links || is_lossy {
+        let (mut is_concerned, mut addresses, mut settings) = (false, false, false);
+        let mut has_foreign = false;
+        let is_lossy = self.changes.read(READS, |message| {
+            is_concerned |= of.is_concerned(message);
+            has_foreign |= of.is_foreign(message);
+            addresses |= matches!(message.kind, libc::RTM_NEWADDR | libc::RTM_DELADDR);
+            settings |= message.kind == links::RTM_NEWNETCONF;
+        });
+        if settings || is_lossy {
             of.loosen();
         }
-        if let Some(removals) = removals {
-            is_concerned |= removals.read(READS).context("cannot hear of changes")?;
+        if has_foreign || is_lossy {
+            self.foreign = Foreign::OfAllTables;
         }
-        if is_concerned || is_lossy {
+        if is_concerned || has_foreign || is_lossy {
             self.look_at = Some(now);
         }
         let mut outcome = Outcome::default();
         if self.look_at.is_some_and(|at| at <= now) {
             if self.looks.spend(now) {
-                outcome = of.look()?;
+                outcome = of.look(self.foreign)?;
+                self.foreign = Foreign::OfOurTables;
                 of.is_put_off = false;
                 // What was refused may not be the next time.
                 self.look_at = (!of.missing.is_empty()).then_some(now + 2 * INTERVAL);
@@ -664,7 +777,7 @@ impl Watch {
 
 impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.either.0.as_fd()
+        self.changes.as_fd()
     }
 }
 
@@ -672,6 +785,7 @@ impl AsFd for Watch {
 pub struct Kept {
     reconciler: Reconciler,
     watch: Watch,
+    observer: Arc<Observer>,
 }
 
 impl Kept {
@@ -679,23 +793,38 @@ impl Kept {
     ///
     /// # Errors
     /// When a route is taken or refused, with the remedy.
-    pub fn open(devices: Vec<DeviceRoutes>, radios: BTreeSet<String>) -> anyhow::Result<Self> {
+    pub fn open(
+        observer: &Arc<Observer>,
+        devices: Vec<DeviceRoutes>,
+        radios: BTreeSet<String>,
+    ) -> anyhow::Result<Self> {
         let owner = devices.first().context("no device leads anywhere")?.owner;
-        let watch = Watch::open()?;
-        let mut reconciler = Reconciler::open(owner, radios, Precedence::Theirs)?;
+        let watch = Watch::open(observer)?;
+        let mut reconciler = Reconciler::new(owner, observer, radios, Precedence::Theirs)?;
         reconciler.follow(devices)?;
-        Ok(Self { reconciler, watch })
+        Ok(Self { reconciler, watch, observer: Arc::clone(observer) })
     }
 
     /// Keeps these entries of a service without devices.
     ///
     /// # Errors
     /// When the kernel refuses one.
-    pub fn open_besides(owner: Owner, entries: BTreeSet<Entry>) -> anyhow::Result<Self> {
-        let watch = Watch::open()?;
-        let mut reconciler = Reconciler::open(owner, BTreeSet::new(), Precedence::Theirs)?;
+    pub fn open_besides(
+        observer: &Arc<Observer>,
+        owner: Owner,
+        entries: BTreeSet<Entry>,
+    ) -> anyhow::Result<Self> {
+        let watch = Watch::open(observer)?;
+        let radios = BTreeSet::new();
+        let mut reconciler = Reconciler::new(owner, observer, radios, Precedence::Theirs)?;
         reconciler.follow_besides(entries)?;
-        Ok(Self { reconciler, watch })
+        Ok(Self { reconciler, watch, observer: Arc::clone(observer) })
+    }
+
+    /// All addresses of this host, whatever the interface; they change when [`Self::handle_ready`] says so.
+    #[must_use]
+    pub fn own_addresses(&self) -> BTreeSet<IpAddr> {
+        self.observer.addresses()
     }
 
     /// What is kept.
@@ -723,7 +852,7 @@ impl Kept {
 
     /// As [`Reconciler::faults`].
     #[must_use]
-    pub fn faults(&self) -> Vec<String> {
+    pub fn faults(&self) -> Vec<Fault> {
         self.reconciler.faults()
     }
 

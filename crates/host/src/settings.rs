@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,6 +20,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::libc;
 use tracing::{debug, info, warn};
 
+use crate::fault::{self, Fault};
 use crate::run;
 
 /// All that are ever changed: a file says nothing of others.
@@ -98,8 +99,23 @@ impl Settings {
     }
 
     /// What could not be changed, in words for an operator.
-    pub fn faults(&self) -> impl Iterator<Item = String> {
-        self.refused.values().cloned()
+    pub fn faults(&self) -> impl Iterator<Item = Fault> {
+        self.refused.values().map(|why| Fault::new(&fault::SETTING, why))
+    }
+}
+
+/// Writes the file of changed settings anew if somebody has removed it: a crash would leave settings changed.
+pub fn keep_file() {
+    let mut memory = memory();
+    let is_named = memory.file.as_ref().is_some_and(|file| {
+        match (file.metadata(), fs::symlink_metadata(place())) {
+            (Ok(is), Ok(named)) => (is.dev(), is.ino()) == (named.dev(), named.ino()),
+            _ => false,
+        }
+    });
+    if !is_named && !memory.all.is_empty() && run::folder().is_dir() {
+        memory.file = None;
+        memory.write();
     }
 }
 
@@ -229,7 +245,10 @@ impl Memory {
     fn try_write(&mut self) -> io::Result<()> {
         if self.all.is_empty() {
             // While it is locked nobody else has made another.
-            return self.file.take().map_or(Ok(()), |_locked| fs::remove_file(place()));
+            return match self.file.take().map(|_locked| fs::remove_file(place())) {
+                Some(Err(error)) if error.kind() != ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
         }
         if self.file.is_none() {
             // The settings of an earlier run were restored before. Never write to an existing file.

@@ -75,6 +75,8 @@ pub struct Server {
     connections: Vec<Connection>,
     /// There are no descriptors left: nobody is accepted until then.
     accepts_at: Option<Time>,
+    /// Whether that was so at the last attempt.
+    is_deaf: bool,
     buffer: Box<[u8]>,
     stats: Stats,
 }
@@ -165,6 +167,7 @@ impl Server {
             door: Door::default(),
             connections: Vec::new(),
             accepts_at: None,
+            is_deaf: false,
             buffer: vec![0; READ].into_boxed_slice(),
             stats: Stats::default(),
         })
@@ -268,6 +271,12 @@ impl Server {
         self.connections.iter().map(Connection::ends_at).fold(self.accepts_at, earliest)
     }
 
+    /// Whether there were no descriptors or memory for the last client that came.
+    #[must_use]
+    pub fn is_deaf(&self) -> bool {
+        self.is_deaf
+    }
+
     /// Where it listens.
     ///
     /// # Errors
@@ -291,13 +300,17 @@ impl Server {
     fn accept(&mut self, now: Time, core: &mut impl Core) {
         for _ in 0..ACCEPTS {
             let (stream, from) = match self.listener.accept() {
-                Ok((stream, from)) => (stream, from.ip()),
+                Ok((stream, from)) => {
+                    self.is_deaf = false;
+                    (stream, from.ip())
+                }
                 Err(error) => {
                     // A client may have gone already; without descriptors all clients wait.
                     let is_short = matches!(
                         error.raw_os_error(),
                         Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS)
                     );
+                    self.is_deaf = is_short;
                     if is_short {
                         self.accepts_at = Some(now + PAUSE);
                     }

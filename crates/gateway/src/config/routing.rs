@@ -127,6 +127,16 @@ pub(super) fn read(section: &Section<'_>) -> Result<Routing, Complaint> {
     Ok(Routing { protocol, interfaces, manet, metric })
 }
 
+impl Protocol {
+    /// The networks behind this node that it announces.
+    pub(crate) fn attached(&self) -> &[Prefix] {
+        match self {
+            Self::Olsr(config) => &config.attached,
+            Self::Aodv(..) | Self::Dsdv(_) => &[],
+        }
+    }
+}
+
 /// AODV: which addresses are the network's has to be said, since packets to them are taken.
 fn aodv(section: &Section<'_>) -> Result<Protocol, Complaint> {
     section.needed("manet")?;

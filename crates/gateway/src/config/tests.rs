@@ -108,7 +108,10 @@ fn an_error_names_file_line_key_and_what_is_allowed() {
             "hbh.hello.hold: hello.hold = \"3s\", hello.interval = \"2s\" are not allowed together: \
              hello.hold is at least twice hello.interval",
         ),
-        ("[limts]", "limts: there is no such key; allowed are gre, hbh, hfpep, ipclient, log"),
+        (
+            "[limts]",
+            "limts: there is no such key; allowed are gre, hbh, hfpep, host, ipclient, log",
+        ),
         ("[hbh.limts]", "hbh.limts: there is no such key; limits is probably meant"),
         ("x", ""),
     ] {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -97,7 +97,9 @@ fn own_folder_in(shared: &Path, name: &str, (uid, gid): (u32, u32)) -> io::Resul
         fchown(&folder, Some(0), Some(0))?;
         folder.set_permissions(Permissions::from_mode(0o700))?;
         take_over(&folder, (uid, gid))?;
-        fchown(&folder, Some(uid), Some(gid))?;
+        // While it is ours: root without the right to change others' files gives it away in the end.
+        folder.set_permissions(Permissions::from_mode(0o755))?;
+        return fchown(&folder, Some(uid), Some(gid));
     }
     folder.set_permissions(Permissions::from_mode(0o755))
 }
@@ -178,16 +180,34 @@ pub(crate) fn give_socket(
     if account.is_none() && group.is_none() {
         return Ok(());
     }
+    let (socket, _) = open_socket(path, Uid::effective())?;
+    let (uid, gid) = (account.map(|it| it.uid), group.or(account.map(|it| it.gid)));
+    Ok(fchownat(&socket, "", uid, gid, AtFlags::AT_EMPTY_PATH)?)
+}
+
+/// Gives a socket of the gateway's user to a group, unless it has the socket.
+///
+/// # Errors
+/// When another file has taken its place.
+pub(crate) fn regroup_socket(path: &Path, account: &Account, group: Gid) -> io::Result<()> {
+    let (socket, had) = open_socket(path, account.uid)?;
+    if had == group {
+        return Ok(());
+    }
+    Ok(fchownat(&socket, "", None, Some(group), AtFlags::AT_EMPTY_PATH)?)
+}
+
+/// The socket of a user at a path, and its group.
+fn open_socket(path: &Path, user: Uid) -> io::Result<(OwnedFd, Gid)> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let socket = openat(AT_FDCWD, path, flags, Mode::empty())?;
     let is = fstat(&socket)?;
     let kind = SFlag::from_bits_truncate(is.st_mode & SFlag::S_IFMT.bits());
     // A second name would be of a socket that somebody else's program has.
-    if kind != SFlag::S_IFSOCK || is.st_nlink != 1 || is.st_uid != Uid::effective().as_raw() {
+    if kind != SFlag::S_IFSOCK || is.st_nlink != 1 || is.st_uid != user.as_raw() {
         return Err(io::Error::other("another file has taken its place"));
     }
-    let (uid, gid) = (account.map(|it| it.uid), group.or(account.map(|it| it.gid)));
-    Ok(fchownat(&socket, "", uid, gid, AtFlags::AT_EMPTY_PATH)?)
+    Ok((socket, Gid::from_raw(is.st_gid)))
 }
 
 /// Makes a folder that is missing, or checks that the user may change it.

@@ -9,10 +9,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use base::ip::Prefix;
 use base::time::Time;
-use host::{Lead, Owner};
+use host::nft::Told;
+use host::numbers::Mark;
+use host::{Fault, Lead, Observer, Owner};
 
 use super::firewall::MARK as OWN;
 use super::led::Led;
@@ -21,8 +24,8 @@ use super::led::Led;
 const TABLE: &str = "trackway_sar";
 const FAMILY: &str = "inet";
 /// Mark of packets that routing leads to this host.
-const MARK: u32 = 0x7472_7361;
-const LEAD: Lead = Lead { mark: MARK, mask: u32::MAX, table: 29_811, priority: 101 };
+const MARK: Mark = Mark(0x7361);
+const LEAD: Lead = Lead { mark: MARK, mask: u32::MAX, position: 1 };
 const LOOPBACK: &str = "lo";
 const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY, or its module (`modprobe nft_tproxy`), and nftables 1.0.1 or \
                      newer built with its command line, are needed";
@@ -41,39 +44,44 @@ pub(crate) struct Plan {
 }
 
 /// The capture at work; dropping it ends the capture.
-pub(crate) struct Capture(Led);
+pub(crate) struct Capture {
+    plan: Plan,
+    led: Led,
+}
 
 impl Capture {
     /// Takes datagrams from now on.
     ///
     /// # Errors
     /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
-    pub(crate) fn set_up(plan: &Plan) -> anyhow::Result<Self> {
-        Led::start(Owner::Sar, LEAD, plan.families(), FAMILY, &plan.script(), NEEDS).map(Self)
+    pub(crate) fn set_up(observer: &Arc<Observer>, plan: Plan) -> anyhow::Result<Self> {
+        let script = plan.script();
+        let led = Led::start(observer, Owner::Sar, LEAD, plan.families(), FAMILY, &script, NEEDS)?;
+        Ok(Self { plan, led })
     }
 
     /// When to call [`Self::handle_ready`] at the latest.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.0.next_timeout()
+        self.led.next_timeout()
     }
 
-    /// Puts back what others have removed, and returns the complaints of `nft`.
+    /// Puts back what others have removed, and takes complaints of `nft`.
     ///
     /// # Errors
-    /// When `nft` has ended, and the table with it.
-    pub(crate) fn handle_ready(&mut self, now: Time) -> anyhow::Result<String> {
-        self.0.handle_ready(now)
+    /// When the table is gone and cannot be made again, or the kernel cannot be asked.
+    pub(crate) fn handle_ready(&mut self, now: Time) -> anyhow::Result<Told> {
+        self.led.handle_ready(now, || self.plan.script())
     }
 
     /// What is not as it should be, in words for an operator.
-    pub(crate) fn faults(&self) -> Vec<String> {
-        self.0.faults()
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        self.led.faults()
     }
 }
 
 impl AsFd for Capture {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.led.as_fd()
     }
 }
 

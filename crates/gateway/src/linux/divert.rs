@@ -18,10 +18,11 @@ mod syn;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use base::time::Time;
-use host::nft;
-use host::{Lead, Owner};
+use host::nft::{self, Told};
+use host::{Fault, Lead, Observer, Owner};
 use nix::libc;
 use rules::Counters;
 use tracing::warn;
@@ -34,7 +35,7 @@ use plan::{LED, MARK};
 pub(crate) use syn::Syn;
 
 /// Leads diverted packets to this host: a rule before all other rules.
-const LEAD: Lead = Lead { mark: MARK, mask: LED, table: 29_810, priority: 100 };
+const LEAD: Lead = Lead { mark: MARK, mask: LED, position: 0 };
 /// The family of the table.
 const FAMILY: &str = "inet";
 const NEEDS: &str = "Linux 5.9 or newer with NFT_TPROXY and NFT_SOCKET, or their modules (`modprobe -a \
@@ -52,18 +53,11 @@ impl Diversion {
     ///
     /// # Errors
     /// When `nft` is missing or refuses, or the kernel takes no rule, with the remedy.
-    pub(crate) fn set_up(plan: Plan) -> anyhow::Result<Self> {
+    pub(crate) fn set_up(observer: &Arc<Observer>, plan: Plan) -> anyhow::Result<Self> {
+        let script = plan.script();
         let mut led =
-            Led::start(Owner::HfPep, LEAD, plan.families(), FAMILY, &plan.script(), NEEDS)?;
-        if let Err(why) =
-            led.nft().change(FAMILY, &Plan::own_errors(), "nftables 1.0.3 or newer is needed")
-        {
-            warn!(
-                why = %format!("{why:#}"),
-                "errors of this host itself do not reach connections with others' addresses: that nobody \
-                 is at a target's address is noticed after 30 s"
-            );
-        }
+            Led::start(observer, Owner::HfPep, LEAD, plan.families(), FAMILY, &script, NEEDS)?;
+        notice_own_errors(&mut led);
         Ok(Self { plan, led })
     }
 
@@ -75,7 +69,7 @@ impl Diversion {
     pub(crate) fn follow(&mut self, plan: Plan) -> anyhow::Result<()> {
         // Rules for a version of IP without diverted connections do no harm: no packet has the mark.
         self.led.follow(plan.families().chain(self.plan.families()))?;
-        self.led.nft().change(FAMILY, &plan.follow(&self.plan), NEEDS)?;
+        self.led.table().change(&plan.follow(&self.plan), None)?;
         self.plan = plan;
         Ok(())
     }
@@ -104,17 +98,33 @@ impl Diversion {
         self.led.next_timeout()
     }
 
-    /// Puts back what others have removed, and returns the complaints of `nft`.
+    /// Puts back what others have removed, and takes complaints of `nft`.
     ///
     /// # Errors
-    /// When `nft` has ended, and the diversion with it.
-    pub(crate) fn handle_ready(&mut self, now: Time) -> anyhow::Result<String> {
-        self.led.handle_ready(now)
+    /// When the table is gone and cannot be made again, or the kernel cannot be asked.
+    pub(crate) fn handle_ready(&mut self, now: Time) -> anyhow::Result<Told> {
+        let told = self.led.handle_ready(now, || self.plan.script())?;
+        if told == Told::MadeAgain {
+            notice_own_errors(&mut self.led);
+        }
+        Ok(told)
     }
 
     /// What is not as it should be, in words for an operator.
-    pub(crate) fn faults(&self) -> Vec<String> {
+    pub(crate) fn faults(&self) -> Vec<Fault> {
         self.led.faults()
+    }
+}
+
+/// Lets errors of this host itself reach connections with others' addresses, where `nft` knows how.
+fn notice_own_errors(led: &mut Led) {
+    let needs = "nftables 1.0.3 or newer is needed";
+    if let Err(why) = led.table().change(&Plan::own_errors(), Some(needs)) {
+        warn!(
+            why = %format!("{why:#}"),
+            "errors of this host itself do not reach connections with others' addresses: that nobody \
+             is at a target's address is noticed after 30 s"
+        );
     }
 }
 

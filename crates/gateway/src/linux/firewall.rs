@@ -6,16 +6,19 @@
 //! ```
 //! The table belongs to the `nft` process that made it and that runs as long as we do. It ends when
 //! the pipe to it closes, however we end, and the kernel removes the table of an owner that is
-//! gone: traffic is plain again, and nothing stays behind.
+//! gone: traffic is plain again, and nothing stays behind. Nobody else may change the table; if somebody ends the
+//! process, another makes the table again as it was.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use base::ethernet::Mac;
-
-use host::nft::{Nft, TABLE};
+use base::time::Time;
+use host::nft::{Owned, TABLE, Told};
+use host::numbers::Mark;
 
 /// Mark of the packets that come from us: never intercepted.
-pub const MARK: u32 = 0x7472_776b;
+pub const MARK: Mark = Mark(0x776b);
 
 /// What the kernel must have for the table.
 const NEEDS: &str = "Linux 5.16 or newer with NFT_FWD_NETDEV and NETFILTER_EGRESS, and nftables 1.0.1 \
@@ -38,7 +41,17 @@ pub struct Plan {
 #[derive(Debug)]
 pub struct Firewall {
     plan: Plan,
-    nft: Nft,
+    table: Owned,
+    attached: BTreeMap<usize, Attached>,
+}
+
+/// An interface, and whom it intercepts for.
+#[derive(Debug)]
+struct Attached {
+    name: String,
+    /// The device for intercepted frames.
+    device: String,
+    neighbours: BTreeSet<Mac>,
 }
 
 impl Firewall {
@@ -48,23 +61,23 @@ impl Firewall {
     /// # Errors
     /// When `nft` is missing or refuses.
     pub fn set_up(plan: Plan, interfaces: &[(usize, &str, String)]) -> anyhow::Result<Self> {
-        let nft = Nft::start("netdev", &plan.script(interfaces), NEEDS)?;
-        Ok(Self { plan, nft })
+        let attached: BTreeMap<_, _> = interfaces
+            .iter()
+            .map(|(position, name, device)| (*position, Attached::new(name, device)))
+            .collect();
+        let table = Owned::start("netdev", &plan.script(&attached), NEEDS)?;
+        Ok(Self { plan, table, attached })
     }
 
     /// Adds an interface.
-    ///
-    /// # Errors
-    /// When `nft` has ended.
-    pub fn attach(&mut self, position: usize, name: &str, device: &str) -> anyhow::Result<()> {
-        self.nft.order(&self.plan.attach(position, name, device))
+    pub fn attach(&mut self, position: usize, name: &str, device: &str) {
+        self.attached.insert(position, Attached::new(name, device));
+        self.table.order(&self.plan.attach(position, name, device));
     }
 
     /// Removes an interface, also one that is gone, and the kernel has removed half of it.
-    ///
-    /// # Errors
-    /// When `nft` has ended.
-    pub fn detach(&mut self, position: usize) -> anyhow::Result<()> {
+    pub fn detach(&mut self, position: usize) {
+        self.attached.remove(&position);
         let mut orders = Vec::new();
         // What is added surely exists, and can be deleted.
         for chain in [format!("egress{position}"), format!("ingress{position}")] {
@@ -72,50 +85,60 @@ impl Firewall {
             orders.push(format!("delete chain netdev {TABLE} {chain}"));
         }
         orders.push(format!("delete set netdev {TABLE} neighbours{position}"));
-        self.nft.order(&orders)
+        self.table.order(&orders);
     }
 
     /// Intercepts what leaves for a neighbour on the interface at `position`.
-    ///
-    /// # Errors
-    /// When `nft` has ended.
-    pub fn add_neighbour(&mut self, position: usize, mac: Mac) -> anyhow::Result<()> {
-        self.change_neighbours("add", position, mac)
+    pub fn add_neighbour(&mut self, position: usize, mac: Mac) {
+        if let Some(attached) = self.attached.get_mut(&position) {
+            attached.neighbours.insert(mac);
+        }
+        self.table.order(&[element("add", position, mac)]);
     }
 
     /// Lets what leaves for a neighbour go plain again.
-    ///
-    /// # Errors
-    /// When `nft` has ended.
-    pub fn remove_neighbour(&mut self, position: usize, mac: Mac) -> anyhow::Result<()> {
-        self.change_neighbours("delete", position, mac)
+    pub fn remove_neighbour(&mut self, position: usize, mac: Mac) {
+        if let Some(attached) = self.attached.get_mut(&position) {
+            attached.neighbours.remove(&mac);
+        }
+        self.table.order(&[element("delete", position, mac)]);
     }
 
-    fn change_neighbours(&mut self, verb: &str, position: usize, mac: Mac) -> anyhow::Result<()> {
-        self.nft.order(&[format!("{verb} element netdev {TABLE} neighbours{position} {{ {mac} }}")])
-    }
-
-    /// The output of `nft` since the last call: only complaints.
+    /// Takes complaints of `nft`. If somebody has ended it, makes the table again, with the neighbours of now.
     ///
     /// # Errors
-    /// When `nft` has ended.
-    pub fn complaints(&mut self) -> anyhow::Result<String> {
-        self.nft.complaints()
+    /// When the table cannot be made again, or `nft` ends again and again.
+    pub fn handle_ready(&mut self, now: Time) -> anyhow::Result<Told> {
+        let Self { plan, table, attached } = self;
+        table.handle_ready(now, || plan.script(attached))
     }
+}
+
+impl Attached {
+    fn new(name: &str, device: &str) -> Self {
+        let [name, device] = [name, device].map(str::to_owned);
+        Self { name, device, neighbours: BTreeSet::new() }
+    }
+}
+
+/// The order that adds or deletes a neighbour.
+fn element(verb: &str, position: usize, mac: Mac) -> String {
+    format!("{verb} element netdev {TABLE} neighbours{position} {{ {mac} }}")
 }
 
 impl AsFd for Firewall {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.nft.as_fd()
+        self.table.as_fd()
     }
 }
 
 impl Plan {
     /// The orders that make the table.
-    fn script(&self, interfaces: &[(usize, &str, String)]) -> Vec<String> {
+    fn script(&self, attached: &BTreeMap<usize, Attached>) -> Vec<String> {
         let mut orders = vec![format!("add table netdev {TABLE} {{ flags owner; }}")];
-        for (position, interface, device) in interfaces {
-            orders.extend(self.attach(*position, interface, device));
+        for (&position, Attached { name, device, neighbours }) in attached {
+            orders.extend(self.attach(position, name, device));
+            orders.extend(neighbours.iter().map(|mac| element("add", position, *mac)));
         }
         orders
     }
@@ -204,8 +227,10 @@ mod tests {
                 r"priority -450; policy accept; }"
             ),
             r"add rule netdev trackway ingress0 meta l4proto 253 counter drop",
+            r"add element netdev trackway neighbours0 { 02:00:00:00:00:07 }",
         ];
-        let interfaces = [(0, "wlan0", "trackway0".to_owned())];
-        assert_eq!(plan.script(&interfaces), expected);
+        let mut attached = Attached::new("wlan0", "trackway0");
+        attached.neighbours.insert(Mac([2, 0, 0, 0, 0, 7]));
+        assert_eq!(plan.script(&[(0, attached)].into()), expected);
     }
 }

@@ -1,5 +1,7 @@
 //! Limits the rights of the gateway and its threads: user, capabilities and descriptors.
 
+use std::net::SocketAddr;
+
 use anyhow::Context as _;
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::prctl;
@@ -18,16 +20,11 @@ const FIREWALL: Capability = Capability::CAP_NET_ADMIN;
 /// What starting any service again takes: devices and their settings and the firewall's table;
 /// sockets that see packets; and, only if one is named, a port below 1024.
 pub(crate) fn needed(config: &Config) -> Vec<Capability> {
-    let tunnel = config.tunnel.iter().flat_map(|tunnel| tunnel.listen.iter().copied());
-    let station = config.s5066.as_ref().map(|station| station.listen);
-    let bearer = config.hf_pep.as_ref().and_then(|it| it.bearer.listen);
-    let made = config.hf_pep.iter().flat_map(|it| &it.listeners).map(|it| it.at);
     let mut needed = vec![Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
-    let messages = config.sar.iter().flat_map(|it| it.listen.iter().copied().chain(it.udp));
-    let named = [station, bearer].into_iter().flatten().chain(tunnel).chain(made).chain(messages);
     // The protocols' own ports are below it.
     let has_routing = config.routing.is_some();
-    if has_routing || named.into_iter().any(|listen| listen.port() < FIRST_FREE_PORT) {
+    let is_low = |(_, listen): &(&str, SocketAddr)| listen.port() < FIRST_FREE_PORT;
+    if has_routing || config.listening().iter().any(is_low) {
         needed.push(Capability::CAP_NET_BIND_SERVICE);
     }
     needed

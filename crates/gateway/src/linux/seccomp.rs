@@ -179,6 +179,31 @@ pub(crate) fn confine_reader() -> io::Result<()> {
     install(REFUSED_TO_READERS, Scope::Process)
 }
 
+/// What a process that only keeps a folder does not need either.
+const REFUSED_TO_FOLDER_KEEPERS: &[libc::c_long] = &[
+    libc::SYS_execve,
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_clone,
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_ftruncate,
+    libc::SYS_truncate,
+    libc::SYS_renameat2,
+    libc::SYS_linkat,
+    libc::SYS_symlinkat,
+    libc::SYS_setuid,
+];
+
+/// The same for a process that only keeps a folder.
+///
+/// # Errors
+/// As [`confine`].
+pub(crate) fn confine_folder_keeper() -> io::Result<()> {
+    install(REFUSED_TO_FOLDER_KEEPERS, Scope::Process)
+}
+
 fn install(more: &[libc::c_long], scope: Scope) -> io::Result<()> {
     let machine = MACHINE.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     seccomp::install(&filter(machine, more), scope)

@@ -94,7 +94,7 @@ pub(crate) fn start_listening_with(
 fn open(to: SocketAddr) -> io::Result<OwnedFd> {
     let socket = socket(family(to), SockType::Stream, flags(), None)?;
     // Without the right to mark, nothing of ours diverts connections either.
-    let _ = setsockopt(&socket, sockopt::Mark, &MARK);
+    let _ = setsockopt(&socket, sockopt::Mark, &MARK.value());
     Ok(socket)
 }
 

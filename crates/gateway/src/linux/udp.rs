@@ -148,6 +148,6 @@ fn address_of(name: &SockaddrStorage) -> Option<SocketAddr> {
 fn marked(to: SocketAddr) -> io::Result<OwnedFd> {
     let socket = socket(family(to), SockType::Datagram, flags(), None)?;
     // Without the right to mark, nothing of ours diverts anything either.
-    let _ = setsockopt(&socket, sockopt::Mark, &MARK);
+    let _ = setsockopt(&socket, sockopt::Mark, &MARK.value());
     Ok(socket)
 }

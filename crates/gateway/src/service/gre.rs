@@ -123,6 +123,7 @@ impl Tunnels {
                 owner: Owner::Gre,
                 device: device.index(),
                 name: config.device.clone(),
+                mtu: u32::try_from(config.mtu).ok(),
                 routes: config.networks.iter().map(|to| (remote.to_string(), *to)).collect(),
                 addresses: config.addresses.clone(),
                 // No network has the router in it.
@@ -132,10 +133,10 @@ impl Tunnels {
             });
             tunnels.push(Tunnel { config: config.clone(), tun, socket });
         }
-        let mut kept = Kept::open(devices, setup.config.radios())?;
+        let kept = Kept::open(setup.observer, devices, setup.config.radios())?;
         Ok(Self {
             tunnels,
-            own: kept.reconciler().own_addresses()?,
+            own: kept.own_addresses(),
             kept,
             buffer: vec![0; LONGEST].into_boxed_slice(),
             packet: Vec::new(),
@@ -246,7 +247,7 @@ impl Driver for Tunnels {
         self.counters.routes_restored += outcome.restored;
         self.counters.routes_displaced += outcome.displaced;
         if outcome.has_addresses {
-            self.own = self.kept.reconciler().own_addresses()?;
+            self.own = self.kept.own_addresses();
         }
         for (at, ready) in tunnels.chunks_exact(2).enumerate() {
             if has_input(ready[0]) {

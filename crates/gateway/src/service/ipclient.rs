@@ -116,6 +116,7 @@ impl Client {
             owner: Owner::IpClient,
             device: device.index(),
             name: config.device.clone(),
+            mtu: Some(client.mtu().into()),
             routes: routes.collect(),
             addresses: config.addresses.clone(),
             endpoints: [config.server.ip().to_canonical()].into(),
@@ -123,13 +124,13 @@ impl Client {
             speaks: true,
             ..DeviceRoutes::default()
         };
-        let mut kept = Kept::open(vec![behind], setup.config.radios())?;
-        client.handle_addresses(kept.reconciler().own_addresses()?);
+        let kept = Kept::open(setup.observer, vec![behind], setup.config.radios())?;
+        client.handle_addresses(kept.own_addresses());
         Ok(Self {
             tun,
             kept,
             // The connection to the server is routed as if our routes did not exist.
-            dial: Dial::new(Time::ZERO, config.server).marked(MARK),
+            dial: Dial::new(Time::ZERO, config.server).marked(MARK.value()),
             rules: Rules::new(&setup.config.rules.table)?,
             client,
             key,
@@ -309,7 +310,7 @@ impl Driver for Client {
         self.counters.routes_restored += outcome.restored;
         self.counters.routes_displaced += outcome.displaced;
         if outcome.has_addresses {
-            self.client.handle_addresses(self.kept.reconciler().own_addresses()?);
+            self.client.handle_addresses(self.kept.own_addresses());
         }
         self.dial.handle_ready(now, dialled);
         if dialled.iter().any(|ready| !ready.is_empty()) {

@@ -26,6 +26,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::time::Time;
 use caps::Capability;
+use host::Observer;
 use nix::errno::Errno;
 use nix::libc;
 
@@ -84,6 +85,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) clock: Clock,
     /// Wakes the service's thread.
     pub(crate) waker: &'a Arc<Waker>,
+    /// Hears what changes on the host.
+    pub(crate) observer: &'a Arc<Observer>,
     /// Whether it ran before: what it had then and is missing now may come back, and is waited for.
     pub(crate) is_restart: bool,
 }

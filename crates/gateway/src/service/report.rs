@@ -1,6 +1,7 @@
 //! Reports of services to their supervisor, as values; the supervisor alone turns values into text.
 
 use base::counter::{self, Counter};
+use host::Fault;
 use rules::Counters;
 use serde::Serialize;
 use serde_json::Value;
@@ -24,7 +25,7 @@ pub(crate) struct Report {
     /// Numbers with a label, each for one of several objects.
     pub(crate) samples: Vec<Sample>,
     /// Faults of the running service, for an operator.
-    pub(crate) faults: Vec<String>,
+    pub(crate) faults: Vec<Fault>,
     /// Counters of the rules that the service follows; traffic that no rule matched has no name.
     pub(crate) rules: Vec<(Option<String>, Counters)>,
 }

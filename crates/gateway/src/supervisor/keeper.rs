@@ -18,6 +18,7 @@ use anyhow::Context as _;
 use nix::sys::prctl;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
 use nix::sys::time::{TimeVal, TimeValLike as _};
+use nix::unistd::Gid;
 
 use crate::config::Config;
 use crate::files::{self, NUMBER};
@@ -55,6 +56,28 @@ pub(super) fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
         .spawn()
         .context("cannot start the process that reads files for us")?;
     files::ask_at(ours);
+    Ok(())
+}
+
+/// Starts the keeper of the gateway's folder below `/run`, which only root may make; while we are root.
+///
+/// # Errors
+/// When the process cannot be started.
+pub(super) fn start_for_folder(account: &Account, group: Option<Gid>) -> anyhow::Result<()> {
+    let mut process = Command::new("/proc/self/exe")
+        .arg0("trackway")
+        .arg("keep-folder")
+        .args([account.uid.as_raw(), account.gid.as_raw()].map(|it| it.to_string()))
+        .args(group.map(|group| group.to_string()))
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        // Ctrl-C is for us, and it ends with us.
+        .process_group(0)
+        .spawn()
+        .context("cannot start the process that keeps our folder")?;
+    // Our end of the pipe closes when we end, however we end.
+    std::mem::forget(process.stdin.take());
     Ok(())
 }
 

@@ -18,19 +18,25 @@ mod tests;
 mod traffic;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use base::time::{Time, earliest};
+use host::Observer;
+use host::fault::{self, Fault, Faults, News};
+use host::numbers::Numbers;
+use host::run::FolderWatch;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::Uid;
+use nix::unistd::{Gid, Uid};
 use tracing::{info, warn};
 
 use crate::config::{Config, Level};
@@ -42,7 +48,9 @@ use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
 use crate::service::{Kind, SERVICES, is_awaited};
 
 pub(crate) use control::is_running;
-pub use control::{ask_explanation, ask_reload, ask_status, ask_switch, remove_left};
+pub use control::{
+    NoGateway, ask_explanation, ask_reload, ask_status, ask_switch, keep_folder, remove_left,
+};
 pub use keeper::keep_files;
 pub use reload::Reloaded;
 pub use traffic::Switched;
@@ -52,9 +60,12 @@ use metrics::Metrics;
 use slot::Slot;
 use status::Status;
 use traffic::Traffic;
-use worker::{News, Notice, Notices};
+use worker::{Notice, Notices};
 
+/// Between two looks at all services: for the metrics, and for faults to be logged.
 const METRICS_INTERVAL: Duration = Duration::from_secs(5);
+/// Until a removed control socket is tried to be opened again, if nothing is heard before.
+const RESTORE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A running gateway.
 struct Supervisor {
@@ -68,11 +79,18 @@ struct Supervisor {
     slots: Vec<Slot>,
     notices: Notices,
     noticed: Receiver<Notice>,
+    /// Hears what changes on the host, for all services.
+    observer: Arc<Observer>,
     workers: u64,
     control: Control,
     signals: SignalFd,
     metrics: Option<Metrics>,
     metrics_at: Option<Time>,
+    faults: Faults,
+    /// Absent if this user has no more of them.
+    folders: Option<FolderWatch>,
+    /// When to open the control socket again, whose name others have removed.
+    restore_at: Option<Time>,
     clock: Clock,
     is_over: bool,
 }
@@ -93,12 +111,16 @@ pub fn run(
     recent: Recent,
 ) -> anyhow::Result<()> {
     rights::take_descriptors()?;
+    ensure!(config.numbers.choose(), "[host]: other numbers are in use already");
     let account = Account::choose(config.process.user.as_deref(), host::run::namespace())?;
     let group = config.process.status_group.as_deref().map(account::group).transpose()?;
     let control = Control::open(control, account.as_ref(), group)?;
     let metrics = config.process.metrics.as_deref().map(Metrics::new);
     give_back();
-    settle(file, &config, account.as_ref())?;
+    if !config.numbers.note() {
+        warn!("numbers of [host] not noted: `trackway down` would not know them after a crash");
+    }
+    settle(file, &config, account.as_ref(), group)?;
     let confined = seccomp::confine();
     let mut supervisor = Supervisor::new(file, config, control, &SERVICES)?;
     (supervisor.metrics, supervisor.set_level) = (metrics, Box::new(set_level));
@@ -128,10 +150,16 @@ fn give_back() {
 }
 
 /// Makes what needs root, and is root no more: services start with the rights with which they are started again.
-fn settle(file: &Path, config: &Config, account: Option<&Account>) -> anyhow::Result<()> {
+fn settle(
+    file: &Path,
+    config: &Config,
+    account: Option<&Account>,
+    group: Option<Gid>,
+) -> anyhow::Result<()> {
     if let Some(account) = account {
         belongings::prepare(config, account)?;
         keeper::start(file, account)?;
+        keeper::start_for_folder(account, group)?;
     }
     rights::settle(account, &rights::needed(config))
 }
@@ -160,27 +188,39 @@ impl Driver for Supervisor {
             }
         }
         if self.metrics_at.is_some_and(|at| at <= now) {
-            self.metrics_at = self.metrics.is_some().then_some(now + METRICS_INTERVAL);
-            self.write_metrics(&self.status());
+            self.metrics_at = Some(now + METRICS_INTERVAL);
+            let status = self.status();
+            self.write_metrics(&status);
+        }
+        if self.restore_at.is_some_and(|at| at <= now) {
+            self.keep_place(now);
         }
         Ok(())
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
         let due = earliest(self.metrics_at, self.control.next_timeout());
+        let due = earliest(due, self.restore_at);
         self.slots.iter().map(Slot::retry_at).fold(due, earliest)
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
+        fds.extend(self.folders.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
         self.control.watch(fds);
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
-        if has_input(ready[0]) {
+        let (own, of_control) = ready.split_at(1 + usize::from(self.folders.is_some()));
+        if has_input(own[0]) {
             self.take_signals(now)?;
         }
-        for (client, request) in self.control.handle_ready(now, &ready[1..]) {
+        let requests = self.control.handle_ready(now, of_control);
+        if own.get(1).copied().is_some_and(has_input) {
+            self.folders.iter().for_each(FolderWatch::read);
+            self.keep_place(now);
+        }
+        for (client, request) in requests {
             match request {
                 Request::Explain(question) => {
                     let mut explanation = question.explain_here(&self.config);
@@ -221,6 +261,8 @@ impl Supervisor {
     ) -> anyhow::Result<Self> {
         let waker = Waker::new()?;
         let (sender, noticed) = mpsc::channel();
+        // Before any thread starts: a thread that does not block them would be ended by them, and we with it.
+        let signals = signals()?;
         Ok(Self {
             file: file.to_owned(),
             config: Arc::new(config),
@@ -230,11 +272,15 @@ impl Supervisor {
             slots: services.iter().map(Slot::new).collect(),
             notices: Notices { sender, waker },
             noticed,
+            observer: Observer::start()?,
             workers: 0,
             control,
-            signals: signals()?,
+            signals,
             metrics: None,
             metrics_at: Some(Time::ZERO),
+            faults: Faults::default(),
+            folders: FolderWatch::open().ok(),
+            restore_at: None,
             clock: Clock::start(),
             is_over: false,
         })
@@ -279,7 +325,7 @@ impl Supervisor {
     ) -> anyhow::Result<u64> {
         self.workers += 1;
         let slot = &mut self.slots[position];
-        let started = slot.start(self.workers, config, is_restart, &self.notices);
+        let started = slot.start(self.workers, config, &self.observer, is_restart, &self.notices);
         if let Err(why) = &started {
             slot.handle_failure(now, why);
         }
@@ -324,11 +370,11 @@ impl Supervisor {
         // One that was stopped in the meantime has none.
         let slot = self.slots.iter_mut().find(is_its)?;
         match news {
-            News::Started => {
+            worker::News::Started => {
                 slot.handle_started(now);
                 None
             }
-            News::Ended(outcome) => {
+            worker::News::Ended(outcome) => {
                 let why = outcome.err().unwrap_or_else(|| anyhow::anyhow!("it ended by itself"));
                 let is_news = slot.handle_failure(now, &why);
                 Some(Failure { service: slot.kind.name, why, is_news })
@@ -353,15 +399,47 @@ impl Supervisor {
     }
 
     /// How all is.
-    fn status(&self) -> Status {
+    fn status(&mut self) -> Status {
         let asked = Instant::now();
         let workers = self.slots.iter().filter_map(Slot::running);
         let pending: Vec<_> = workers.map(worker::Worker::ask_report).collect();
         let mut reports: Vec<_> =
             pending.into_iter().filter_map(|report| report.wait(asked).ok()).collect();
         reports.extend(self.traffic.reports(&self.config, &reports));
-        let slots = self.slots.iter().filter(|slot| !slot.is_off());
-        Status::new(slots.map(Slot::status).collect(), reports, self.recent.all())
+        let slots = || self.slots.iter().filter(|slot| !slot.is_off());
+        let mut present: Vec<_> = slots().filter_map(Slot::fault).collect();
+        present.extend(reports.iter_mut().flat_map(|report| std::mem::take(&mut report.faults)));
+        present.extend(gone_addresses(&self.config, &self.observer.addresses()));
+        let services = slots().map(Slot::status).collect();
+        let News { shown, begun, ended } = self.faults.follow(self.clock.now(), present);
+        for Fault { kind, said } in begun {
+            warn!(code = kind.code, severity = %kind.severity, %said, "fault");
+        }
+        for Fault { kind, said } in ended {
+            info!(code = kind.code, %said, "fault has ended");
+        }
+        Status::new(services, reports, shown, self.recent.all())
+    }
+
+    /// Makes the control socket and the file of settings again if others have removed them.
+    fn keep_place(&mut self, now: Time) {
+        let was_lost = self.restore_at.take().is_some();
+        if !self.control.is_there() {
+            match self.control.restore() {
+                Ok(()) => warn!("the control socket was removed, and is there again"),
+                Err(why) => {
+                    if !was_lost {
+                        let why = format!("{why:#}");
+                        warn!(
+                            why,
+                            "the control socket was removed: until it is back nobody can ask or order"
+                        );
+                    }
+                    self.restore_at = Some(now + RESTORE_INTERVAL);
+                }
+            }
+        }
+        host::settings::keep_file();
     }
 
     fn write_metrics(&self, status: &Status) {
@@ -382,6 +460,7 @@ impl Supervisor {
         if let Some(metrics) = &self.metrics {
             metrics.end();
         }
+        Numbers::forget();
         let ran = readable(self.clock.now().since(Time::ZERO));
         info!("gateway ends after {ran}{}", status.summary());
     }
@@ -395,6 +474,23 @@ fn readable(span: Duration) -> String {
         Some((least, name)) => format!("{:.1} {name}", seconds as f64 / (least / 2) as f64),
         None => format!("{seconds} s"),
     }
+}
+
+/// Addresses at which services listen, and which this host has lost.
+fn gone_addresses(config: &Config, own: &BTreeSet<IpAddr>) -> Vec<Fault> {
+    let is_gone = |(_, at): &(&str, SocketAddr)| {
+        let ip = at.ip().to_canonical();
+        !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast() && !own.contains(&ip)
+    };
+    let said = |(service, at): (&str, SocketAddr)| {
+        let ip = at.ip().to_canonical();
+        format!(
+            "{service} listens at {at}, and {ip} is no address of this host any more: nobody reaches it there; \
+             `ip address add {ip} dev INTERFACE` gives it back"
+        )
+    };
+    let gone = config.listening().into_iter().filter(is_gone);
+    gone.map(|it| Fault::new(&fault::LISTEN, said(it))).collect()
 }
 
 /// Says what of a configuration is allowed and probably not meant.

@@ -54,6 +54,10 @@ impl Supervisor {
                 return Reloaded::Invalid(why.to_string());
             }
         };
+        if self.config.numbers != config.numbers {
+            let why = "host: what is on the host has these numbers: start the gateway again";
+            return Reloaded::Refused(why.to_owned());
+        }
         if self.config.process.user != config.process.user {
             let why = "user: it is root no more that could become another: start the gateway again";
             return Reloaded::Refused(why.to_owned());

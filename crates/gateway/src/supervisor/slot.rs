@@ -14,6 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::counter::Counter;
 use base::time::Time;
+use host::Observer;
+use host::fault::{self, Fault};
 use serde::Serialize;
 use tracing::info;
 
@@ -92,11 +94,13 @@ impl Slot {
         &mut self,
         id: u64,
         config: &Arc<Config>,
+        observer: &Arc<Observer>,
         is_restart: bool,
         notices: &Notices,
     ) -> anyhow::Result<()> {
         let is_retry = matches!(self.life, Life::Waiting { .. });
-        let job = Job { kind: self.kind, config: Arc::clone(config), is_restart };
+        let (config, observer) = (Arc::clone(config), Arc::clone(observer));
+        let job = Job { kind: self.kind, config, observer, is_restart };
         let worker = Worker::start(id, job, notices.clone())?;
         self.life = Life::Starting { worker, is_retry };
         Ok(())
@@ -176,6 +180,12 @@ impl Slot {
             Life::Running { worker, .. } => Some(worker),
             Life::Off | Life::Starting { .. } | Life::Waiting { .. } => None,
         }
+    }
+
+    /// Why it does not run, if it should.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        let why = self.why.as_ref().filter(|_| !self.is_off() && self.state != State::Running)?;
+        Some(Fault::new(&fault::SERVICE, format!("{}: {why}", self.kind.name)))
     }
 
     pub(super) fn status(&self) -> Status {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use base::counter::{Counter, Measure};
+use host::fault::{Fault, KINDS, Kind};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,8 +16,8 @@ use crate::service::{Entry, Report, Sample};
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     services: Vec<slot::Status>,
-    /// Faults present although services run.
-    faults: Vec<String>,
+    /// What is not as it should be, the gravest first.
+    faults: Vec<Shown>,
     /// All counters, each by its name.
     #[serde(flatten)]
     counters: BTreeMap<String, u64>,
@@ -32,17 +33,33 @@ pub(super) struct Status {
     samples: Vec<Sample>,
 }
 
+/// A fault, for an operator and for programs.
+#[derive(Debug, Serialize)]
+struct Shown {
+    code: &'static str,
+    severity: &'static str,
+    said: String,
+}
+
 impl Status {
-    /// Combines the state of all services with the reports of the running services.
+    /// Combines the state of all services with the reports of the running services, and with the faults that are
+    /// shown.
     pub(super) fn new(
         services: Vec<slot::Status>,
         reports: Vec<Report>,
+        faults: Vec<Fault>,
         events: Vec<Event>,
     ) -> Self {
+        let mut samples: Vec<_> = services.iter().flat_map(slot::Status::samples).collect();
+        samples.extend(KINDS.map(|kind| sample(kind, &faults)));
+        let shown = |Fault { kind, said }| {
+            let severity = kind.severity.name();
+            Shown { code: kind.code, severity, said }
+        };
         let mut status = Self {
-            samples: services.iter().flat_map(slot::Status::samples).collect(),
+            samples,
             services,
-            faults: Vec::new(),
+            faults: faults.into_iter().map(shown).collect(),
             counters: BTreeMap::new(),
             declared: BTreeMap::new(),
             more: BTreeMap::new(),
@@ -55,7 +72,6 @@ impl Status {
             }
             status.more.extend(report.status);
             status.samples.extend(report.samples);
-            status.faults.extend(report.faults);
         }
         status
     }
@@ -151,6 +167,16 @@ fn readable(octets: &Value) -> String {
     }
 }
 
+/// How many faults of a kind are shown.
+fn sample(kind: &'static Kind, faults: &[Fault]) -> Sample {
+    let faulty = const {
+        &Counter::gauge("faults", "faults", "Faults of this kind that are shown by the status.")
+    };
+    let count = faults.iter().filter(|fault| fault.kind == kind).count();
+    let of = ("code", kind.code.to_owned());
+    Sample { name: faulty.name.to_owned(), counter: faulty, of, value: count as f64 }
+}
+
 /// What a number means, as Prometheus has it. Help has no line breaks, and backslashes are doubled.
 fn declare(text: &mut String, name: &str, counter: &Counter) {
     let help = counter.help.replace('\\', "\\\\");
@@ -181,6 +207,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use host::fault;
+
     use super::*;
     use crate::service::{entries, of_counters};
 
@@ -194,11 +222,13 @@ mod tests {
             report.samples.push(Sample { name: "far_up".to_owned(), counter: up, of, value });
         }
 
-        let status = Status::new(Vec::new(), vec![report], Vec::new());
+        let faults = vec![Fault::new(&fault::CONTESTED, "they change it")];
+        let status = Status::new(Vec::new(), vec![report], faults, Vec::new());
 
         assert_eq!(
             serde_json::to_string(&status).unwrap(),
-            "{\"services\":[],\"faults\":[],\"far_seen\":7,\"far\":[\"a\",\"b\"],\"events\":[]}"
+            "{\"services\":[],\"faults\":[{\"code\":\"contested\",\"severity\":\"medium\",\"said\":\"they change it\"}],\
+             \"far_seen\":7,\"far\":[\"a\",\"b\"],\"events\":[]}"
         );
         let metrics = "# HELP trackway_far_seen Packets seen. Unit: packets.\n\
                        # TYPE trackway_far_seen counter\n\
@@ -207,7 +237,15 @@ mod tests {
                        # TYPE trackway_far_up gauge\n\
                        trackway_far_up{peer=\"a \\\"b\\\" \"} 1\n\
                        trackway_far_up{peer=\"c\"} 0\n";
-        assert_eq!(status.to_metrics(), metrics);
+        let (others, of_faults) = status
+            .to_metrics()
+            .split_once("# HELP trackway_faults")
+            .map_or((status.to_metrics(), String::new()), |(before, rest)| {
+                (before.to_owned(), rest.to_owned())
+            });
+        assert_eq!(others, metrics);
+        assert!(of_faults.contains("trackway_faults{code=\"contested\"} 1\n"), "{of_faults}");
+        assert!(of_faults.contains("trackway_faults{code=\"route-missing\"} 0\n"), "{of_faults}");
     }
 
     #[test]
@@ -221,7 +259,7 @@ mod tests {
         ]);
         report.status = Some(("tunnels", tunnels));
 
-        let summary = Status::new(Vec::new(), vec![report], Vec::new()).summary();
+        let summary = Status::new(Vec::new(), vec![report], Vec::new(), Vec::new()).summary();
 
         for (service, counters) in HEADLINES {
             assert!(summary.contains(&format!("; {service}: ")), "{summary}");

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use base::entropy::Entropy as _;
+use host::Observer;
 
 use crate::config::Config;
 use crate::keys;
@@ -61,6 +62,7 @@ pub(super) struct Worker {
 pub(super) struct Job {
     pub(super) kind: &'static Kind,
     pub(super) config: Arc<Config>,
+    pub(super) observer: Arc<Observer>,
     pub(super) is_restart: bool,
 }
 
@@ -156,14 +158,15 @@ fn run(
     waker: &Arc<Waker>,
     teller: &Teller,
 ) -> anyhow::Result<()> {
-    let Job { kind, config, is_restart } = job;
+    let Job { kind, config, observer, is_restart } = job;
     rights::give_up(kind.rights)?;
     let clock = Clock::start();
     let mut reactor = Reactor::new(clock, Arc::clone(waker));
     let mut seed = [0; 8];
     keys::System.fill(&mut seed)?;
     let seed = u64::from_ne_bytes(seed);
-    let setup = Setup { config, seed, clock, waker, is_restart: *is_restart };
+    let is_restart = *is_restart;
+    let setup = Setup { config, seed, clock, waker, observer, is_restart };
     let mut service = (kind.set_up)(&setup)?;
     teller.tell(News::Started);
     loop {

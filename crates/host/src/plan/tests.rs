@@ -65,6 +65,8 @@ impl Kernel {
         };
         match entry {
             Entry::Up { device } => drop(self.up.insert(device)),
+            // No packet is so long here.
+            Entry::Mtu { .. } => {}
             Entry::Address { prefix, .. } => {
                 self.addresses.insert(prefix);
                 if self.up.contains(&DEVICE) {
@@ -165,6 +167,7 @@ impl Kernel {
             devices: devices.chain(addresses).collect(),
             ours: ours.chain(rules.map(|(_, entry)| *entry)).collect(),
             others: self.routes.iter().filter(|it| it.entry(OWNER).is_none()).copied().collect(),
+            clashes: BTreeSet::new(),
         }
     }
 
@@ -188,7 +191,7 @@ impl Kernel {
                 Rule::Longer(bits) => (Table::Main, Some(bits)),
                 Rule::Unmarked(table) => (table, None),
                 Rule::Marked { mark, .. } => {
-                    assert_ne!(mark, MARK);
+                    assert_ne!(mark, MARK.value());
                     continue;
                 }
             };

@@ -2,7 +2,7 @@
 
 use base::ip::{Checksum, rewrite_v4_checksum};
 
-use crate::manet::bed::{ALL, AODV, Manet, Spoken};
+use crate::manet::bed::{ALL, AODV, Manet, OLSR, Spoken};
 use crate::namespaces::{SOON, wait_until};
 use crate::transfer::Transfer;
 
@@ -26,6 +26,7 @@ fn network(spoken: Spoken) -> (Manet, String) {
         manet.run(2, &format!("nft {order}"));
     }
     manet.run(2, "sysctl -qw net.ipv4.ip_forward=1");
+    manet.run(2, &format!("ip route add default via {SERVER}"));
     let (node, gateway) = match spoken.name {
         "aodv" => ("internet = true\n", "gateway = true\n"),
         "olsr" => ("", "attached = [\"0.0.0.0/0\"]\n"),
@@ -50,6 +51,25 @@ fn nodes_reach_a_host_of_the_internet_by_the_gateway() {
         Transfer::start(&manet.nets, &manet.nodes[0].name, (&server, SERVER), 1_000_000)
             .finish(SOON);
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_network_behind_a_dead_link_is_not_announced() {
+    let (manet, server) = network(OLSR);
+    manet.expect_reachable(0, SERVER);
+    let has_default = |manet: &Manet| manet.run(0, "ip route").contains("default");
+    assert!(has_default(&manet), "{}", manet.told(0));
+
+    manet.nets.run(&server, "ip link set eth0 down");
+
+    let is_told = wait_until(SOON, || manet.status(2)["faults"][0]["code"] == "uplink-down");
+    assert!(is_told, "{}", manet.told(2));
+    let is_gone = wait_until(SOON, || !has_default(&manet));
+    assert!(is_gone, "{}", manet.told(0));
+    manet.nets.run(&server, "ip link set eth0 up");
+    manet.expect_reachable(0, SERVER);
+    assert_eq!(manet.status(2)["faults"], serde_json::json!([]), "{}", manet.told(2));
 }
 
 #[test]

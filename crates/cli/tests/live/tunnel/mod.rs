@@ -3,6 +3,7 @@
 mod dscp;
 mod ends;
 mod exit;
+mod faults;
 mod forged;
 mod hostile;
 mod listen;

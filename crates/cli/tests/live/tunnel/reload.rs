@@ -1,6 +1,7 @@
 //! Tests reloads of a running gateway, and services that fail beside others.
 
 use std::fs;
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
 
@@ -123,18 +124,35 @@ fn a_service_that_fails_starts_again_while_a_transfer_through_another_goes_on() 
     let transfer = net.transfer(0, 1, ENDLESS);
     transfer.wait_for(200_000, SOON);
 
-    // The firewall of HBH is a program of its own.
+    // HBH's table goes with its program: another program makes it again, as often as somebody ends them now and then.
     let gateway = net.pid(0);
-    let nft = net.run(0, &format!("pgrep -P {gateway} nft"));
-    net.run(0, &format!("kill -KILL {}", nft.trim()));
-
+    let nft = |net: &Net| net.try_run(0, &format!("pgrep -P {gateway} nft")).trim().to_owned();
+    let table = net.run(0, "nft list table netdev trackway");
+    let since = Instant::now();
+    net.run(0, &format!("kill -KILL {}", nft(&net)));
+    let whole = rules_and_sets(&table);
+    let is_made = wait_until(SOON, || {
+        rules_and_sets(&net.try_run(0, "nft list table netdev trackway")) == whole
+    });
+    eprintln!("HBH's table is there again after {:?}", since.elapsed());
+    assert!(is_made && whole.contains("elements = "), "{table}");
     let of_hbh = |net: &Net, what: &str| {
         let services = net.status(0)["services"].clone();
         let services = services.as_array().cloned().unwrap_or_default();
         let hbh = services.into_iter().find(|service| service["name"] == "hbh");
         hbh.map_or(serde_json::Value::Null, |hbh| hbh[what].clone())
     };
-    let is_told = wait_until(SOON, || of_hbh(&net, "why").to_string().contains("`nft` has ended"));
+    assert_eq!(of_hbh(&net, "restarts"), 0, "{}", net.status(0));
+    net.expect_count(0, "neighbours", 1);
+
+    // Whoever ends them all the time makes the service fail, and start again.
+    let is_told = wait_until(SOON, || {
+        let its = nft(&net);
+        if !its.is_empty() {
+            net.try_run(0, &format!("kill -KILL {its}"));
+        }
+        of_hbh(&net, "why").to_string().contains("`nft` has ended")
+    });
     assert!(is_told, "{}", net.status(0));
     let is_back = wait_until(SOON, || of_hbh(&net, "state") == "running");
     assert!(is_back, "{}", net.status(0));
@@ -150,4 +168,14 @@ fn a_service_that_fails_starts_again_while_a_transfer_through_another_goes_on() 
     net.expect_ping(0, "10.77.0.2");
     assert_eq!(of_hbh(&net, "since"), before, "{}", net.status(0));
     assert_eq!(of_hbh(&net, "restarts"), 1, "{}", net.status(0));
+}
+
+/// What a table holds, without the numbers of its counters.
+fn rules_and_sets(table: &str) -> String {
+    let lines = table.lines().map(|line| {
+        let words =
+            line.split_whitespace().filter(|word| !word.bytes().all(|it| it.is_ascii_digit()));
+        words.collect::<Vec<_>>().join(" ")
+    });
+    lines.filter(|line| !line.starts_with("# ")).collect::<Vec<_>>().join("\n")
 }

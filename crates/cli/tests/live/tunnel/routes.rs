@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Instant;
+
+use nix::sys::signal::Signal;
 
 use super::{Net, SOON, TRACKWAY};
 use crate::namespaces::wait_until;
@@ -278,4 +281,112 @@ fn a_peer_cannot_send_from_an_address_of_this_host() {
         assert!(is_dropped, "{source}: {}", net.status(0));
     }
     net.expect_pings(0, "10.77.0.2", 3);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn one_subscription_to_the_kernel_serves_all_services() {
+    let mut net = Net::pair("");
+    let more = "[routing]\nprotocol = \"olsr\"\ninterfaces = [\"eth1\"]\n\
+                [[gre]]\nlocal = \"10.9.1.1\"\nremote = \"10.9.1.2\"\nto = [\"10.88.0.0/16\"]\n";
+    net.write_config(0, &net.keys, more);
+    net.start(0);
+
+    // Of routing and of nftables (12), those that hear notices.
+    let sockets = net.run(0, "cat /proc/net/netlink");
+    let hearing = |protocol: &str| {
+        let lines = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        lines.filter(|it| it[1] == protocol && it[3] != "00000000").count()
+    };
+    assert_eq!((hearing("0"), hearing("12")), (1, 1), "{sockets}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn what_went_while_the_kernel_lost_notices_is_put_back() {
+    let mut net = Net::pair_with_default_routes();
+    net.start_all();
+    let before = net.claimed(0);
+    let batch = net.folder.join("batch");
+    let verbs = ["add", "del"].iter();
+    let lines = verbs.flat_map(|verb| {
+        (0..20_000_u32).map(move |number| {
+            let [_, a, b, c] = (number << 4).to_be_bytes();
+            format!("route {verb} 44.{a}.{b}.{c}/28 via 10.9.1.2\n")
+        })
+    });
+    fs::write(&batch, lines.collect::<String>()).unwrap();
+
+    net.gateway(0).signal(Signal::SIGSTOP);
+    net.run(0, &format!("ip -batch {}", batch.display()));
+    net.run(0, "ip address del 10.77.0.1/24 dev trackway-nc0");
+    net.run(0, "ip -6 route flush proto 117");
+    let sockets = net.run(0, "cat /proc/net/netlink");
+    net.gateway(0).signal(Signal::SIGCONT);
+
+    let lost = sockets.lines().any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        fields[1] == "0" && fields[3] != "00000000" && fields[8] != "0"
+    });
+    assert!(lost, "{sockets}");
+    let is_back = wait_until(SOON, || net.claimed(0) == before);
+    assert!(is_back, "{}", net.claimed(0));
+    net.expect_ping(0, "10.77.0.2");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_folder_below_run_that_was_removed_is_there_again_with_all_in_it() {
+    let mut net = Net::pair("");
+    net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\"");
+    net.run(0, "sysctl -qw net.ipv4.conf.eth1.rp_filter=1");
+    // With a /run of its own: gateways of other tests have theirs in the usual one.
+    let script = net.folder.join("script");
+    let file = net.folder.join("0.toml").display().to_string();
+    fs::write(
+        &script,
+        format!("mount -t tmpfs -o mode=755 none /run\nexec {TRACKWAY} run {file}\n"),
+    )
+    .unwrap();
+    let node = net.nodes[0].clone();
+    let command = format!("unshare -m sh {}", script.display());
+    net.programs[0] = Some(net.nets.start(&node, &command, "gateway ready"));
+    let holding = format!("nsenter -t {} -m -n sleep 1000", net.pid(0));
+    let holder = net.nets.start(&node, &holding, "");
+    let is_inside = wait_until(SOON, || {
+        let pid = net.nets.program(holder).pid();
+        fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim() == "sleep"
+    });
+    assert!(is_inside);
+    let inside = format!("nsenter -t {} -m -n", net.nets.program(holder).pid());
+    let ask = |net: &Net, command: &str| {
+        let output = net.nets.try_run(&net.nodes[0], &format!("{inside} {command}"));
+        [output.stdout, output.stderr]
+            .map(|said| String::from_utf8_lossy(&said).into_owned())
+            .concat()
+    };
+    let namespace = net.run(0, "stat -L -c %i /proc/self/ns/net");
+    let settings = format!("cat /run/trackway/{}/settings", namespace.trim());
+    let before = ask(&net, &settings);
+    assert!(before.contains("eth1 rp_filter 1 2"), "{before}");
+    let (status, down) = (format!("{TRACKWAY} status"), format!("{TRACKWAY} down"));
+
+    for removed in ["/run/trackway", &format!("/run/trackway/{}", namespace.trim())] {
+        ask(&net, &format!("rm -r {removed}"));
+        let began = Instant::now();
+        let answers = wait_until(SOON, || ask(&net, &status).contains("tunnel: running"));
+        eprintln!("{removed}: status answers after {:?}", began.elapsed());
+        assert!(answers, "{removed}: {}", ask(&net, &status));
+        let is_whole = wait_until(SOON, || ask(&net, &settings) == before);
+        assert!(is_whole, "{removed}: {}", ask(&net, &settings));
+        for command in [&down, &format!("timeout 20 {TRACKWAY} run {file}")] {
+            let said = ask(&net, command);
+            assert!(said.contains("a gateway runs in this network namespace"), "{command}: {said}");
+        }
+    }
+
+    net.crash(0);
+    let said = ask(&net, &down);
+    assert!(said.contains("set back: net.ipv4.conf.eth1.rp_filter = 1"), "{said}");
+    assert_eq!(net.run(0, "sysctl -n net.ipv4.conf.eth1.rp_filter").trim(), "1");
 }

@@ -15,6 +15,7 @@ use anyhow::Context as _;
 use base::ip::Header;
 use base::ip::icmp::Error;
 use host::netlink::{Monitor, Netlink, Request};
+use host::numbers::Mark;
 use nix::libc;
 use nix::sys::socket::SockProtocol;
 
@@ -59,8 +60,8 @@ impl Hold {
                  nft_log nfnetlink_log`)"
             )
         })?;
-        let raw = |mark| {
-            Raw::open_marked(mark).context(
+        let raw = |mark: Mark| {
+            Raw::open_marked(mark.value()).context(
                 "handshake = \"end-to-end\" cannot be had: raw sockets are for root, or who has \
                  CAP_NET_RAW and CAP_NET_ADMIN",
             )

@@ -20,18 +20,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::ip::{Prefix, protocol};
 use host::nft::TABLE;
+use host::numbers::Mark;
 use rules::{Ports, Refusal, Selector};
 
 use super::super::firewall::MARK as OWN;
 
 /// Mark of packets that routing leads to this host.
-pub(super) const MARK: u32 = 0x7472_7064;
+pub(super) const MARK: Mark = Mark(0x7064);
 /// Mark of held SYNs that are now let in: routing leads them to this host.
-pub(super) const LET_IN: u32 = 0x7472_7065;
+pub(super) const LET_IN: Mark = Mark(0x7065);
 /// The bits of a mark that routing looks at: [`MARK`] and [`LET_IN`] have the same.
 pub(super) const LED: u32 = !1;
 /// Mark of the resets and errors that refuse held SYNs.
-pub(super) const REFUSED: u32 = 0x7472_7066;
+pub(super) const REFUSED: Mark = Mark(0x7066);
 /// The NFLOG group in which we are told of SYNs that are held.
 pub(super) const GROUP: u16 = 29_810;
 /// What the names of the rules' counters begin with.
@@ -171,7 +172,7 @@ impl Plan {
             orders
                 .push(format!("add chain inet {TABLE} {chain} {{ type {hook}; policy accept; }}"));
         }
-        let led = MARK & LED;
+        let led = MARK.value() & LED;
         orders.push(add(
             GUARD,
             &format!("meta mark & {LED:#x} == {led:#x} oifname != \"{LOOPBACK}\" counter drop"),

@@ -51,7 +51,7 @@ impl Hbh {
         for (position, name) in self.ports.absent() {
             match ports::open(&mut self.netlink, &self.config, position, &name) {
                 Ok(port) => {
-                    self.firewall.attach(position, &name, &ports::device(position))?;
+                    self.firewall.attach(position, &name, &ports::device(position));
                     self.put(now, position, port);
                     info!(interface = %name, "interface is back");
                 }
@@ -75,7 +75,7 @@ impl Hbh {
         let (mut changes, mut has_links) = (0, false);
         let mut concerned = 0_u32;
         let ports = &self.ports;
-        let is_lossy = self.monitor.read(|message| {
+        let is_lossy = self.changes.read(usize::MAX, |message| {
             changes += 1;
             let Some(index) = links::subject(message) else { return };
             has_links = true;
@@ -83,7 +83,7 @@ impl Hbh {
                 concerned |= 1 << position;
             }
         });
-        if is_lossy.context("cannot watch the kernel's routes")? {
+        if is_lossy {
             (concerned, has_links) = (u32::MAX, true);
         }
         self.counters.route_changes += changes;
@@ -95,8 +95,7 @@ impl Hbh {
             }
         }
         if has_links {
-            self.own =
-                links::own_addresses(&mut self.netlink).context("cannot ask for addresses")?;
+            self.own = self.observer.addresses();
         }
         if has_links && self.ports.retry_at.is_some() {
             self.find_absent(now)?;
@@ -133,7 +132,7 @@ impl Hbh {
             let mac = port.mac;
             self.neighbours.handle_interface(now, position, mac, &[], false);
             self.take_neighbours(now, None)?;
-            self.firewall.detach(position)?;
+            self.firewall.detach(position);
         }
         self.ports.take_away(position, why);
         Ok(())

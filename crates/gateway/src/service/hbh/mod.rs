@@ -30,6 +30,7 @@ mod transmit;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -45,8 +46,9 @@ use guard::Guard;
 use hbh::Profile;
 use hbh::neighbours::{self, Neighbours};
 use hbh::orphans::Orphans;
-use host::links;
-use host::netlink::{Monitor, Netlink};
+use host::netlink::Netlink;
+use host::nft::Told;
+use host::{Interest, Observer, Subscription};
 use known::KnownPeers;
 use nix::poll::{PollFd, PollFlags};
 use ports::Ports;
@@ -86,7 +88,8 @@ struct Hbh {
     complaints: Complaints,
     routes: Routes,
     netlink: Netlink,
-    monitor: Monitor,
+    changes: Subscription,
+    observer: Arc<Observer>,
     ports: Ports,
     release: Release,
     raw: Raw,
@@ -143,11 +146,11 @@ impl Hbh {
     /// # Errors
     /// When something is missing, with the remedy.
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
-        let &Setup { config, seed, clock, is_restart, .. } = setup;
+        let &Setup { config, seed, clock, observer, is_restart, .. } = setup;
         let config = config.hbh.as_ref().context("no section [hbh]")?;
         let group_key = config.read_group_key().context("group-key")?;
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
-        let monitor = Monitor::open().context("cannot watch the kernel's routes")?;
+        let changes = observer.subscribe(Interest::Host)?;
         let mut ports = Ports::default();
         let mut opened = Vec::new();
         for name in &config.interfaces {
@@ -161,7 +164,6 @@ impl Hbh {
                 Err(why) => return Err(why),
             }
         }
-        let own = links::own_addresses(&mut netlink).context("cannot ask for addresses")?;
         let raw = Raw::open().context("cannot open a raw socket")?;
         let plan = Plan {
             protocol: config.core.protocol,
@@ -185,12 +187,13 @@ impl Hbh {
             complaints: Complaints::default(),
             routes: Routes::open().context("cannot ask for routes")?,
             netlink,
-            monitor,
+            changes,
+            observer: Arc::clone(observer),
             release: Release::default(),
             ports,
             raw,
             known: KnownPeers::default(),
-            own,
+            own: observer.addresses(),
             orphans: Orphans::default(),
             firewall,
             counters: Counters::default(),
@@ -282,7 +285,7 @@ impl Driver for Hbh {
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.firewall.as_fd(), PollFlags::POLLIN));
-        fds.push(PollFd::new(self.monitor.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.changes.as_fd(), PollFlags::POLLIN));
         for (_, port) in self.ports.iter() {
             let output = if port.is_busy() { PollFlags::POLLOUT } else { PollFlags::empty() };
             fds.push(PollFd::new(port.as_fd(), PollFlags::POLLIN | output));
@@ -295,11 +298,11 @@ impl Driver for Hbh {
         // Before anything changes which interface is where.
         let ports: Vec<_> =
             self.ports.iter().map(|(at, _)| at).zip(of_ports.chunks_exact(2)).collect();
-        if has_input(own[0]) {
-            let complaints = self.firewall.complaints()?;
-            if let Some(left_out) = self.complaints.admit(now, Subject::Firewall) {
-                warn!(%complaints, left_out, "nft");
-            }
+        if has_input(own[0])
+            && let Told::Complaints(complaints) = self.firewall.handle_ready(now)?
+            && let Some(left_out) = self.complaints.admit(now, Subject::Firewall)
+        {
+            warn!(%complaints, left_out, "nft");
         }
         if has_input(own[1]) {
             self.take_changes(now)?;

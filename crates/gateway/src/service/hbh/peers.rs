@@ -42,7 +42,7 @@ impl Hbh {
                 let addresses = self.neighbours.addresses(place).to_vec();
                 self.known.add(peer, Known { place, addresses, since: now });
                 self.guard.add_peer(peer, ours, theirs);
-                self.firewall.add_neighbour(position, mac)?;
+                self.firewall.add_neighbour(position, mac);
                 if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourUp) {
                     let interface = self.ports.name(position);
                     let address = config.remote;
@@ -55,7 +55,7 @@ impl Hbh {
             }
             neighbours::Event::Down((position, mac), peer) => {
                 if self.known.up(peer).is_some() {
-                    self.firewall.remove_neighbour(position, mac)?;
+                    self.firewall.remove_neighbour(position, mac);
                 }
                 if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourDown) {
                     let interface = self.ports.name(position);

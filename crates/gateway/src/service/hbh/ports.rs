@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use base::time::Time;
+use host::fault::{self, Fault};
 use host::links::LinkState;
 use host::netlink::Netlink;
 use serde::Serialize;
@@ -141,10 +142,11 @@ impl Ports {
     }
 
     /// What is waited for, in words for an operator.
-    pub(super) fn faults(&self) -> Vec<String> {
+    pub(super) fn faults(&self) -> Vec<Fault> {
         let absent = |place: &Place| {
             let why = place.port.as_ref().err()?;
-            Some(format!("HBH waits for {}: {why}", place.name))
+            let said = format!("HBH waits for {}: {why}", place.name);
+            Some(Fault::new(&fault::INTERFACE, said))
         };
         self.places.iter().flatten().filter_map(absent).collect()
     }
@@ -183,15 +185,19 @@ pub(super) fn open(
              addresses"
         );
     };
-    let link =
-        Link::open(state.index, config.core.protocol, config.limits.send_buffer, firewall::MARK)
-            .map_err(|error| match error.kind() {
-                std::io::ErrorKind::PermissionDenied => anyhow::anyhow!(
-                    "no right to open packet sockets: run as root or with CAP_NET_RAW and \
+    let link = Link::open(
+        state.index,
+        config.core.protocol,
+        config.limits.send_buffer,
+        firewall::MARK.value(),
+    )
+    .map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => anyhow::anyhow!(
+            "no right to open packet sockets: run as root or with CAP_NET_RAW and \
                  CAP_NET_ADMIN"
-                ),
-                _ => anyhow::anyhow!("cannot open a packet socket on {name}: {error}"),
-            })?;
+        ),
+        _ => anyhow::anyhow!("cannot open a packet socket on {name}: {error}"),
+    })?;
     let tap = device::open_tap(netlink, &device(position), mac, state.index)
         .with_context(|| format!("for {name}"))?;
     Ok(Port::new(name.to_owned(), mac, state, link, tap))

@@ -9,10 +9,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use base::ip::Prefix;
 use base::time::Time;
+use host::nft::Told;
+use host::{Fault, Observer};
 use nix::poll::{PollFd, PollFlags};
 use rules::{Counters, Decision, Handshake, Selector, Service, Verdict};
 use tracing::{debug, warn};
@@ -29,6 +32,7 @@ const ACCEPTS: usize = 64;
 
 /// What takes connections in.
 pub(super) struct Entry {
+    observer: Arc<Observer>,
     diversion: Option<Diversion>,
     /// Where SYNs wait, if a rule holds any.
     hold: Option<Hold>,
@@ -92,8 +96,13 @@ pub(super) struct Arrived {
 impl Entry {
     /// # Errors
     /// When an address is taken or a right or program is missing, with the remedy.
-    pub(super) fn open(config: &HfPep, rules: &rules::Config) -> anyhow::Result<Self> {
+    pub(super) fn open(
+        observer: &Arc<Observer>,
+        config: &HfPep,
+        rules: &rules::Config,
+    ) -> anyhow::Result<Self> {
         let mut entry = Self {
+            observer: Arc::clone(observer),
             diversion: None,
             hold: None,
             deciding: Deciding { handshake: config.handshake, peers: Vec::new() },
@@ -130,7 +139,9 @@ impl Entry {
             }
             let followed = match &mut self.diversion {
                 Some(diversion) => diversion.follow(plan),
-                None => Diversion::set_up(plan).map(|made| self.diversion = Some(made)),
+                None => {
+                    Diversion::set_up(&self.observer, plan).map(|made| self.diversion = Some(made))
+                }
             };
             if let Err(why) = followed {
                 // The diversion from before is needed as before; a new one holds nothing.
@@ -262,8 +273,10 @@ impl Entry {
     }
 
     /// What is not as it should be, in words for an operator.
-    pub(super) fn faults(&self) -> Vec<String> {
-        self.diversion.as_ref().map(Diversion::faults).unwrap_or_default()
+    pub(super) fn faults(&self) -> Vec<Fault> {
+        let mut faults = self.diversion.as_ref().map(Diversion::faults).unwrap_or_default();
+        faults.extend(self.gate.borrow().fault());
+        faults
     }
 
     /// How many descriptors [`Self::watch`] appends.
@@ -295,11 +308,10 @@ impl Entry {
     pub(super) fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<Come> {
         if let (Some(diversion), Some(last)) = (&mut self.diversion, ready.last())
             && (has_input(*last) || diversion.next_timeout().is_some_and(|at| at <= now))
+            && let Told::Complaints(said) = diversion.handle_ready(now)?
+            && !said.is_empty()
         {
-            let said = diversion.handle_ready(now)?;
-            if !said.is_empty() {
-                warn!(%said, "nft complains");
-            }
+            warn!(%said, "nft complains");
         }
         let mut come = Come::default();
         if let (Some(hold), Some(ready)) = (&mut self.hold, ready.get(self.listeners.len()))

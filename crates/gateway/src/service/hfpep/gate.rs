@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use host::fault::{self, Fault};
 use nix::libc;
 use tracing::warn;
 
@@ -16,17 +17,22 @@ pub(super) struct Gate {
     /// that nobody takes would wake us up for ever.
     spare: Option<File>,
     turned_away: u64,
+    /// Whether the last connection could not be taken.
+    is_deaf: bool,
 }
 
 impl Gate {
     pub(super) fn new() -> Self {
-        Self { spare: spare(), turned_away: 0 }
+        Self { spare: spare(), turned_away: 0, is_deaf: false }
     }
 
     /// Accepts the next connection of a listener, if there is a connection and a descriptor.
     pub(super) fn accept(&mut self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
         let error = match listener.accept() {
-            Ok(accepted) => return Some(accepted),
+            Ok(accepted) => {
+                self.is_deaf = false;
+                return Some(accepted);
+            }
             Err(error) => error,
         };
         match error.kind() {
@@ -45,12 +51,22 @@ impl Gate {
             }
         }
         self.turned_away += 1;
+        self.is_deaf = true;
         // A flood of connections must not become a flood of log lines.
         if self.turned_away.is_power_of_two() {
             let times = self.turned_away;
             warn!(%error, times, "a connection cannot be taken, and is reset: raise LimitNOFILE");
         }
         None
+    }
+
+    /// Whether the last connection could not be taken, and the next could not be taken either.
+    pub(super) fn fault(&self) -> Option<Fault> {
+        let is_short = || File::open("/dev/null").is_err();
+        (self.is_deaf && is_short()).then(|| {
+            let said = "hfpep: connections cannot be taken, and are reset: raise LimitNOFILE, or `ulimit -n`";
+            Fault::new(&fault::DEAF, said)
+        })
     }
 
     /// Connections that could not be taken.

@@ -150,7 +150,7 @@ impl Pep {
             companions
         });
         Ok(Self {
-            entry: Entry::open(&config, &setup.config.rules.table)?,
+            entry: Entry::open(setup.observer, &config, &setup.config.rules.table)?,
             rules: Rules::new(&setup.config.rules.table)?,
             dial: config.server.map(|server| Dial::new(Time::ZERO, server)),
             key,

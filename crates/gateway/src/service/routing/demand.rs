@@ -17,6 +17,8 @@ use base::time::{Time, earliest};
 use host::fib::{Fib, Hop, Target};
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
+use host::nft::Told;
+use host::numbers::Mark;
 use host::settings::Settings;
 use manet::waiting::{self, Waiting};
 use manet::{Neighbour, Passage};
@@ -40,7 +42,7 @@ use crate::sys::{Raw, Tap};
 
 /// The mark of packets released after waiting, so that they do not wait again. It differs from the mark of HBH's
 /// own packets, as packets with that mark go plain.
-const RELEASED: u32 = MARK + 1;
+const RELEASED: Mark = Mark(MARK.0 + 1);
 /// Packets taken from the device before others have their turn.
 const READS: usize = 64;
 const LONGEST: usize = 64 << 10;
@@ -124,7 +126,7 @@ impl Demand {
         let index = state.with_context(|| format!("{name} is gone"))?.index;
         interfaces::prepare(settings, name);
         let passages = Passages::set_up(&config.interfaces, port, name, RELEASED)?;
-        let raw = Raw::open_marked(RELEASED).context("cannot open a raw socket")?;
+        let raw = Raw::open_marked(RELEASED.value()).context("cannot open a raw socket")?;
         Ok(Some(Self {
             passages,
             config: on_demand.clone(),
@@ -313,11 +315,11 @@ impl Routing {
     /// When the device or `nft` is gone.
     pub(super) fn take_demands(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         let Some(demand) = &mut self.demand else { return Ok(()) };
-        if has_input(ready[0]) {
-            let complaints = demand.passages.complaints()?;
-            if let Some(left_out) = self.complaints.admit(now, Subject::Firewall) {
-                warn!(%complaints, left_out, "nft");
-            }
+        if has_input(ready[0])
+            && let Told::Complaints(complaints) = demand.passages.handle_ready(now)?
+            && let Some(left_out) = self.complaints.admit(now, Subject::Firewall)
+        {
+            warn!(%complaints, left_out, "nft");
         }
         if ready[2..].iter().any(|it| has_input(*it)) {
             if let Some(outlet) = &mut demand.outlet {

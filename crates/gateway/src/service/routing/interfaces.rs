@@ -5,7 +5,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::ip::Prefix;
 use base::time::{Time, earliest};
+use host::fault::{self, Fault};
+use host::fib;
 use host::links::{self, LinkState};
 use manet::Neighbour;
 use tracing::{debug, info};
@@ -84,17 +87,17 @@ impl Routing {
     }
 
     /// Takes what the kernel says has changed of links, neighbours, addresses and routes.
-    ///
-    /// # Errors
-    /// When the kernel cannot be asked any more.
-    pub(super) fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
-        let Self { monitor, fib, ports, demand, .. } = self;
+    pub(super) fn take_changes(&mut self, now: Time) {
+        let Self { changes, fib, ports, demand, config, .. } = self;
+        let attached = config.protocol.attached();
+        let mut has_ways = false;
         let device = demand.as_ref().map(Demand::device);
         let (mut has_links, mut has_routes, mut has_settings) = (false, false, false);
         let mut silent = Vec::new();
-        let is_lossy = monitor.read(|message| {
+        let is_lossy = changes.read(usize::MAX, |message| {
             has_links |= links::subject(message).is_some();
             has_routes |= fib.is_concerned(message);
+            has_ways |= attached.iter().any(|network| fib::leads_to(message, network));
             has_settings |= message.kind == links::RTM_NEWNETCONF;
             // IPv4's routes go without a word when an interface goes down, even if it is up again at once.
             has_routes |= links::up(message).is_some_and(|(index, is_up)| {
@@ -106,12 +109,14 @@ impl Routing {
                 silent.push(Neighbour { interface, address });
             }
         });
-        let is_lossy = is_lossy.context("cannot watch the kernel's routes")?;
         if has_links || is_lossy {
             self.look_at = earliest(self.look_at, Some(now + SETTLE));
         }
         if has_routes || is_lossy {
             self.reconcile_at = earliest(self.reconcile_at, Some(now + SETTLE));
+        }
+        if !attached.is_empty() && (has_ways || has_links || is_lossy) {
+            self.reach_at = earliest(self.reach_at, Some(now + SETTLE));
         }
         if has_settings || is_lossy {
             self.prepare_at = earliest(self.prepare_at, Some(now + SETTLE));
@@ -122,7 +127,40 @@ impl Routing {
             self.router.handle_break(now, neighbour);
             self.take_events(now);
         }
+    }
+
+    /// Looks which of the attached networks this host reaches: no other node shall send packets here that end here.
+    ///
+    /// # Errors
+    /// When the kernel cannot be asked.
+    pub(super) fn look_behind(&mut self, now: Time) -> anyhow::Result<()> {
+        self.reach_at = None;
+        let attached = self.config.protocol.attached();
+        if attached.is_empty() {
+            return Ok(());
+        }
+        let reached = fib::reached(&mut self.netlink, attached);
+        let reached = reached.context("cannot ask for the kernel's routes")?;
+        if reached != self.reached {
+            info!(networks = ?reached, "networks behind this node that are announced");
+            self.router.handle_attached(now, &reached);
+            self.reached = reached;
+            self.take_events(now);
+        }
         Ok(())
+    }
+
+    /// The attached networks that this host does not reach.
+    pub(super) fn faults_behind(&self) -> impl Iterator<Item = Fault> {
+        let is_lost = |network: &&Prefix| !self.reached.contains(network);
+        let lost = self.config.protocol.attached().iter().filter(is_lost);
+        lost.map(|network| {
+            let said = format!(
+                "{network} is attached to this node, and no route leads there by a link that is up: it is not \
+                 announced; `ip route add {network} via ROUTER` makes one"
+            );
+            Fault::new(&fault::UPLINK, said)
+        })
     }
 
     /// Gives the interfaces their settings again, if somebody has changed them; whoever does that all the time finds

@@ -26,8 +26,9 @@ use base::time::{Time, earliest};
 use caps::Capability;
 use demand::Demand;
 use host::fib::{Fib, Hop, Outcome, Target};
-use host::netlink::{Monitor, Netlink};
+use host::netlink::Netlink;
 use host::settings::Settings;
+use host::{Interest, Subscription};
 use manet::{Arrival, Event, Neighbour, Notice, Route, Router};
 use nix::poll::{PollFd, PollFlags};
 use notices::Notices;
@@ -70,9 +71,12 @@ struct Routing {
     fib: Fib,
     settings: Settings,
     netlink: Netlink,
-    monitor: Monitor,
+    changes: Subscription,
     look_at: Option<Time>,
     reconcile_at: Option<Time>,
+    /// The attached networks that this host reaches, and when to look at them again.
+    reached: Vec<Prefix>,
+    reach_at: Option<Time>,
     /// When to look at the settings of the interfaces again, and how often somebody may change them and find them
     /// changed back at once.
     prepare_at: Option<Time>,
@@ -163,9 +167,11 @@ impl Routing {
             fib,
             settings,
             netlink,
-            monitor: Monitor::open_v4().context("cannot watch the kernel's routes")?,
+            changes: setup.observer.subscribe(Interest::Neighbourhood)?,
             look_at: None,
             reconcile_at: None,
+            reached: config.protocol.attached().to_vec(),
+            reach_at: None,
             prepare_at: None,
             preparations: Budget::new(Time::ZERO, 10, interfaces::RETRY),
             counters: Counters::default(),
@@ -176,6 +182,7 @@ impl Routing {
             config,
         };
         routing.look(setup.clock.now())?;
+        routing.look_behind(setup.clock.now())?;
         if !setup.is_restart
             && let Some(why) = routing.ports.refusal()
         {
@@ -344,6 +351,9 @@ impl Driver for Routing {
             let has_all = self.fib.reconcile().context("cannot ask for the kernel's routes")?;
             self.reconcile_at = (!has_all).then_some(now + interfaces::RETRY);
         }
+        if self.reach_at.is_some_and(|at| at <= now) {
+            self.look_behind(now)?;
+        }
         if self.prepare_at.is_some_and(|at| at <= now) {
             self.prepare_at = None;
             self.prepare(now);
@@ -362,13 +372,13 @@ impl Driver for Routing {
 
     fn next_timeout(&mut self) -> Option<Time> {
         let demand = self.demand.as_ref().and_then(Demand::next_timeout);
-        [self.look_at, self.reconcile_at, self.prepare_at, demand]
+        [self.look_at, self.reconcile_at, self.reach_at, self.prepare_at, demand]
             .into_iter()
             .fold(self.router.next_timeout(), earliest)
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
-        fds.push(PollFd::new(self.monitor.as_fd(), PollFlags::POLLIN));
+        fds.push(PollFd::new(self.changes.as_fd(), PollFlags::POLLIN));
         for (_, port) in self.ports.iter() {
             let output =
                 if port.unsent.is_some() { PollFlags::POLLOUT } else { PollFlags::empty() };
@@ -391,7 +401,7 @@ impl Driver for Routing {
         }
         self.take_demands(now, of_demand)?;
         if has_input(own[0]) {
-            self.take_changes(now)?;
+            self.take_changes(now);
         }
         Ok(())
     }
@@ -424,6 +434,7 @@ impl Service for Routing {
         let mut faults = self.notices.faults(now);
         faults.extend(self.settings.faults());
         faults.extend(self.ports.faults());
+        faults.extend(self.faults_behind());
         Report { faults, ..Report::new(counters, "routing", &status) }
     }
 

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use base::time::Time;
+use host::fault::{self, Fault};
 use manet::Notice;
 use tracing::warn;
 
@@ -54,13 +55,14 @@ impl Notices {
     }
 
     /// What is wrong now.
-    pub(super) fn faults(&self, now: Time) -> Vec<String> {
+    pub(super) fn faults(&self, now: Time) -> Vec<Fault> {
         let disputed = self.disputed.iter().filter(|(_, until)| **until > now);
         let fault = |address| {
-            format!(
+            let said = format!(
                 "another node has the address {address} too, or somebody forges it: each node needs \
                  one of its own"
-            )
+            );
+            Fault::new(&fault::DISPUTED, said)
         };
         disputed.map(|(address, _)| fault(address)).collect()
     }
@@ -91,8 +93,8 @@ mod tests {
 
         assert_eq!(news, [true, false, false, false]);
         assert_eq!(notices.faults(at(168)).len(), 1);
-        assert!(notices.faults(at(168))[0].contains("10.0.0.1"));
-        assert_eq!(notices.faults(at(169)), [""; 0]);
+        assert!(notices.faults(at(168))[0].said.contains("10.0.0.1"));
+        assert_eq!(notices.faults(at(169)), []);
         assert!(notices.take(at(200), notice, "radio0"), "it is said anew when it begins anew");
     }
 

@@ -11,11 +11,13 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use base::time::Time;
 use nix::libc;
 use nix::sys::socket::SockProtocol;
 
 use host::netlink::{self, Netlink, Request};
-use host::nft::{Nft, TABLE};
+use host::nft::{Owned, TABLE, Told};
+use host::numbers::Mark;
 
 /// How often the set is read.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
@@ -37,7 +39,8 @@ const NFTA_DATA_VALUE: u16 = 1;
 /// The table that notes them.
 #[derive(Debug)]
 pub(super) struct Passages {
-    nft: Nft,
+    table: Owned,
+    orders: Vec<String>,
 }
 
 impl Passages {
@@ -49,9 +52,10 @@ impl Passages {
         interfaces: &[String],
         port: u16,
         device: &str,
-        mark: u32,
+        mark: Mark,
     ) -> anyhow::Result<Self> {
-        Ok(Self { nft: Nft::start("ip", &orders(interfaces, port, device, mark), NEEDS)? })
+        let orders = orders(interfaces, port, device, mark);
+        Ok(Self { table: Owned::start("ip", &orders, NEEDS)?, orders })
     }
 
     /// Sources and destinations of the packets that left lately.
@@ -74,18 +78,19 @@ impl Passages {
         })
     }
 
-    /// The output of `nft` since the last call, which consists of complaints only.
+    /// Takes complaints of `nft`. If somebody has ended it, makes the table again.
     ///
     /// # Errors
-    /// When `nft` has ended.
-    pub(super) fn complaints(&mut self) -> anyhow::Result<String> {
-        self.nft.complaints()
+    /// When the table cannot be made again, or `nft` ends again and again.
+    pub(super) fn handle_ready(&mut self, now: Time) -> anyhow::Result<Told> {
+        let Self { table, orders } = self;
+        table.handle_ready(now, || orders.clone())
     }
 }
 
 impl AsFd for Passages {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.nft.as_fd()
+        self.table.as_fd()
     }
 }
 
@@ -99,7 +104,7 @@ fn pair(element: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
     Some((Ipv4Addr::new(a, b, c, d), Ipv4Addr::new(e, f, g, h)))
 }
 
-fn orders(interfaces: &[String], port: u16, device: &str, mark: u32) -> Vec<String> {
+fn orders(interfaces: &[String], port: u16, device: &str, mark: Mark) -> Vec<String> {
     let names: Vec<_> = interfaces.iter().map(|name| format!("\"{name}\"")).collect();
     let rule = |what: &str| format!("add rule ip {TABLE} passing {what}");
     vec![
@@ -129,7 +134,7 @@ mod tests {
     fn the_table_is_this() {
         let interfaces = ["wlan0".to_owned(), "wlan1".to_owned()];
 
-        let orders = orders(&interfaces, 654, "trackway-aodv0", 7);
+        let orders = orders(&interfaces, 654, "trackway-aodv0", Mark(7));
 
         let expected = [
             "add table ip trackway { flags owner; }",
@@ -141,7 +146,7 @@ mod tests {
                 "add chain ip trackway passing { type filter hook postrouting priority 300; ",
                 "policy accept; }"
             ),
-            "add rule ip trackway passing oifname \"trackway-aodv0\" meta mark 0x7 counter drop",
+            "add rule ip trackway passing oifname \"trackway-aodv0\" meta mark 0x74720007 counter drop",
             "add rule ip trackway passing oifname != { \"wlan0\", \"wlan1\" } accept",
             "add rule ip trackway passing udp dport 654 accept",
             "add rule ip trackway passing ip daddr { 224.0.0.0/4, 255.255.255.255 } accept",

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::Context as _;
 use base::ip::{Prefix, V4_HEADER, udp};
+use host::fault::{self, Fault};
 use host::links::LinkState;
 use host::netlink::Netlink;
 use manet::{Interface, Neighbour, Sending};
@@ -166,9 +167,10 @@ impl Ports {
     }
 
     /// What is waited for, in words for an operator.
-    pub(super) fn faults(&self) -> Vec<String> {
+    pub(super) fn faults(&self) -> Vec<Fault> {
         let absent = self.places.iter().filter(|it| !it.name.is_empty() && it.port.is_none());
-        absent.map(|place| format!("routing waits for {}: {}", place.name, place.why)).collect()
+        let said = |place: &Place| format!("routing waits for {}: {}", place.name, place.why);
+        absent.map(|place| Fault::new(&fault::INTERFACE, said(place))).collect()
     }
 
     /// Whether each interface that is named can be used.

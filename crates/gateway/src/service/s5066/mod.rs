@@ -20,6 +20,7 @@ use caps::Capability;
 use hf::modem::lan::Dte;
 use hf::modem::{Event, Keying};
 use hf::s5066::{Node, node};
+use host::fault::{self, Fault};
 use nix::poll::{PollFd, PollFlags};
 use serde::Serialize;
 use tracing::{info, warn};
@@ -123,7 +124,12 @@ impl Driver for S5066 {
 
 impl Service for S5066 {
     fn report(&self, now: Time) -> Report {
-        Report::new(self.station.counters(), "s5066", &self.station.status(now))
+        let deaf = self.station.server.is_deaf().then(|| {
+            let said = "s5066: clients are not accepted: raise LimitNOFILE, or `ulimit -n`";
+            Fault::new(&fault::DEAF, said)
+        });
+        let report = Report::new(self.station.counters(), "s5066", &self.station.status(now));
+        Report { faults: deaf.into_iter().collect(), ..report }
     }
 
     fn reload(&mut self, _now: Time, config: &Config) -> anyhow::Result<Reload> {

@@ -11,9 +11,12 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use base::time::Time;
+use host::nft::Told;
+use host::{Fault, Observer};
 use nix::poll::{PollFd, PollFlags};
 use sar::Source;
 use tracing::{debug, warn};
@@ -63,7 +66,7 @@ const PART: usize = 4;
 impl Carrier {
     /// # Errors
     /// When rights, `nft` or something of the kernel is missing.
-    pub(super) fn open(config: &Carry) -> anyhow::Result<Self> {
+    pub(super) fn open(observer: &Arc<Observer>, config: &Carry) -> anyhow::Result<Self> {
         let mut listeners = Vec::new();
         let mut ports = [0; 2];
         let families: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
@@ -78,12 +81,13 @@ impl Carrier {
                 listeners.push(socket);
             }
         }
-        let capture = Capture::set_up(&Plan {
+        let plan = Plan {
             networks: config.peers.iter().map(|(to, _)| *to).collect(),
             ports: config.ports.clone(),
             interfaces: config.interfaces.clone(),
             listeners: ports,
-        })?;
+        };
+        let capture = Capture::set_up(observer, plan)?;
         Ok(Self {
             config: config.clone(),
             listeners,
@@ -106,7 +110,7 @@ impl Carrier {
     }
 
     /// What is not as it should be, in words for an operator.
-    pub(super) fn faults(&self) -> Vec<String> {
+    pub(super) fn faults(&self) -> Vec<Fault> {
         self.capture.faults()
     }
 
@@ -194,13 +198,13 @@ impl Sar {
     /// When nothing is led here any more.
     pub(super) fn carry(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         let Some(carrier) = &mut self.carrier else { return Ok(()) };
-        if ready.first().is_some_and(|it| has_input(*it))
-            || carrier.capture.next_timeout().is_some_and(|at| at <= now)
+        let is_due = ready.first().is_some_and(|it| has_input(*it))
+            || carrier.capture.next_timeout().is_some_and(|at| at <= now);
+        if is_due
+            && let Told::Complaints(said) = carrier.capture.handle_ready(now)?
+            && !said.is_empty()
         {
-            let said = carrier.capture.handle_ready(now)?;
-            if !said.is_empty() {
-                warn!(%said, "the table of datagrams that are carried");
-            }
+            warn!(%said, "the table of datagrams that are carried");
         }
         let mut taken = Vec::new();
         let mut buffer = vec![0; DATAGRAM];

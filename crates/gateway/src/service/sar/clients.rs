@@ -11,9 +11,11 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use base::time::Time;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{getsockopt, sockopt};
 use tracing::info;
@@ -37,6 +39,8 @@ pub(super) struct Clients {
     addresses: BTreeMap<SocketAddr, (ClientId, Time)>,
     senders: BTreeMap<ClientId, SocketAddr>,
     next: u64,
+    /// Set while no program can be accepted: the listener is not polled until then.
+    deaf_until: Option<Time>,
     most: usize,
     longest: usize,
     buffer: Box<[u8]>,
@@ -85,6 +89,8 @@ struct Connection {
     is_over: bool,
 }
 
+/// Until programs are accepted again when there were no descriptors for them.
+const DEAF: Duration = Duration::from_secs(1);
 /// Datagrams and connections taken in a turn.
 const TURN: usize = 64;
 /// Octets that wait for a program: with more it is asked nothing and given no messages.
@@ -111,6 +117,7 @@ impl Clients {
             listener,
             udp: config.udp.map(bind).transpose()?,
             connections: BTreeMap::new(),
+            deaf_until: None,
             addresses: BTreeMap::new(),
             senders: BTreeMap::new(),
             next: 0,
@@ -122,6 +129,11 @@ impl Clients {
         })
     }
 
+    /// When programs are accepted again, if there were no descriptors for them.
+    pub(super) fn next_timeout(&self) -> Option<Time> {
+        self.deaf_until
+    }
+
     /// How many programs there may be from now on.
     pub(super) fn limit(&mut self, most: usize) {
         self.most = most;
@@ -130,7 +142,8 @@ impl Clients {
     /// The listeners first, then connections; nothing is asked of programs unless `takes`.
     pub(super) fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
         let input = if takes { PollFlags::POLLIN } else { PollFlags::empty() };
-        fds.push(PollFd::new(self.listener.socket.as_fd(), input));
+        let callers = if self.deaf_until.is_none() { input } else { PollFlags::empty() };
+        fds.push(PollFd::new(self.listener.socket.as_fd(), callers));
         fds.extend(self.udp.iter().map(|udp| PollFd::new(udp.as_fd(), input)));
         fds.extend(self.connections.values().map(|it| {
             let mut events = PollFlags::empty();
@@ -154,6 +167,7 @@ impl Clients {
                 self.read(id, &mut said);
             }
         }
+        self.deaf_until.take_if(|until| *until <= now);
         if has_input(listener) {
             self.accept(now);
         }
@@ -162,7 +176,17 @@ impl Clients {
 
     fn accept(&mut self, now: Time) {
         for _ in 0..TURN {
-            let Ok((stream, _)) = self.listener.socket.accept() else { return };
+            let stream = match self.listener.socket.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    let is_short = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS]
+                        .map(Some)
+                        .contains(&error.raw_os_error());
+                    // A program that waits would end each poll at once.
+                    self.deaf_until = is_short.then_some(now + DEAF);
+                    return;
+                }
+            };
             let who = getsockopt(&stream, sockopt::PeerCredentials);
             let user = who.map_or(u32::MAX, |who| who.uid());
             if !self.has_place(user) || stream.set_nonblocking(true).is_err() {

@@ -32,6 +32,7 @@ use base::time::{Time, earliest};
 use caps::Capability;
 use carrier::Carrier;
 use clients::{ClientId, Clients, Said};
+use host::fault::{self, Fault};
 use inbox::{Batch, Inbox};
 use nix::poll::{PollFd, PollFlags};
 use outbox::{Notice, Outbox};
@@ -166,6 +167,7 @@ impl Driver for Sar {
         // What is forgotten in time need not be forgotten at once; the node wakes us often enough, or
         // nothing happens at all.
         let carrier = self.carrier.as_ref().and_then(Carrier::next_timeout);
+        let carrier = earliest(carrier, self.clients.next_timeout());
         earliest(earliest(self.node.next_timeout(), self.ways.next_timeout()), carrier)
     }
 
@@ -180,7 +182,7 @@ impl Driver for Sar {
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         let Some((ways, ready)) = ready.split_first() else { return Ok(()) };
         if has_input(*ways) {
-            self.ways.handle_ready(now)?;
+            self.ways.handle_ready(now);
         }
         let (port, rest) = ready.split_at(self.port.len());
         let (carried, clients) = rest.split_at(self.carrier.as_ref().map_or(0, Carrier::watched));
@@ -228,7 +230,11 @@ impl Service for Sar {
             counters.extend(entries("sar_", &carrier.counters));
         }
         counters.extend(entries("sar_", &self.store.stats()));
-        let faults = self.carrier.as_ref().map(Carrier::faults).unwrap_or_default();
+        let mut faults = self.carrier.as_ref().map(Carrier::faults).unwrap_or_default();
+        if self.clients.next_timeout().is_some() {
+            let said = "sar: programs are not accepted: raise LimitNOFILE, or `ulimit -n`";
+            faults.push(Fault::new(&fault::DEAF, said));
+        }
         Report { faults, ..Report::new(counters, "sar", &self.status()) }
     }
 
@@ -692,9 +698,10 @@ fn set_up(setup: &Setup<'_>) -> anyhow::Result<Sar> {
     let config = setup.config.sar.clone().context("no section [sar]")?;
     let port = Port::open(&config)?;
     let (store, recovered) = open_store(&config, setup)?;
-    let carrier = config.carry.as_ref().map(Carrier::open).transpose()?;
+    let carrier =
+        config.carry.as_ref().map(|carry| Carrier::open(setup.observer, carry)).transpose()?;
     let clients = Clients::open(&config)?;
-    let ways = Ways::open()?;
+    let ways = Ways::open(setup.observer)?;
     let now = setup.clock.now();
     let next = recovered.next;
     let serial = (next.starts > 0).then(|| next.serial.wrapping_add(1));

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use base::time::Time;
-use host::links;
-use host::netlink::Monitor;
+use host::{Interest, Observer, Subscription, links};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags};
 use sar::{Arrival, Precedence, Transmit};
@@ -196,7 +195,7 @@ fn content(datagram: &[u8]) -> Option<u16> {
 /// The known ways to silent nodes.
 #[derive(Debug)]
 pub(super) struct Ways {
-    monitor: Monitor,
+    changes: Subscription,
     routes: Routes,
     /// The next hops to them when something changed last.
     hops: BTreeMap<IpAddr, NextHop>,
@@ -209,7 +208,7 @@ pub(super) struct Ways {
 
 /// Changes are gathered for so long: one seldom comes alone.
 const GATHERED: Duration = Duration::from_millis(200);
-/// Datagrams of the kernel's that are read before others have their turn.
+/// Notices of the kernel's that are read before others have their turn.
 const READS: usize = 64;
 /// Nodes whose routes are asked for at a time.
 const MOST: usize = 1_024;
@@ -217,9 +216,9 @@ const MOST: usize = 1_024;
 impl Ways {
     /// # Errors
     /// When the kernel does not tell.
-    pub(super) fn open() -> anyhow::Result<Self> {
+    pub(super) fn open(observer: &Observer) -> anyhow::Result<Self> {
         Ok(Self {
-            monitor: Monitor::open().context("cannot hear of changes of routes")?,
+            changes: observer.subscribe(Interest::Host)?,
             routes: Routes::open().context("cannot ask for routes")?,
             hops: BTreeMap::new(),
             down: BTreeSet::new(),
@@ -229,28 +228,22 @@ impl Ways {
     }
 
     /// Takes what the kernel tells.
-    ///
-    /// # Errors
-    /// When its socket is broken.
-    pub(super) fn handle_ready(&mut self, now: Time) -> anyhow::Result<()> {
-        let Self { monitor, down, risen, .. } = self;
+    pub(super) fn handle_ready(&mut self, now: Time) {
+        let Self { changes, down, risen, .. } = self;
         let mut has_changed = false;
-        let is_lossy = monitor
-            .read_some(READS, |message| {
-                has_changed |= message.kind != libc::RTM_NEWLINK;
-                let Some((interface, is_running)) = links::running(message) else { return };
-                if !is_running {
-                    down.insert(interface);
-                } else if down.remove(&interface) {
-                    risen.insert(interface);
-                    has_changed = true;
-                }
-            })
-            .context("cannot hear of changes of routes")?;
+        let is_lossy = changes.read(READS, |message| {
+            has_changed |= message.kind != libc::RTM_NEWLINK;
+            let Some((interface, is_running)) = links::running(message) else { return };
+            if !is_running {
+                down.insert(interface);
+            } else if down.remove(&interface) {
+                risen.insert(interface);
+                has_changed = true;
+            }
+        });
         if has_changed || is_lossy {
             self.due.get_or_insert(now + GATHERED);
         }
-        Ok(())
     }
 
     /// When to ask [`Self::take`].
@@ -282,6 +275,6 @@ impl Ways {
 
 impl AsFd for Ways {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.monitor.as_fd()
+        self.changes.as_fd()
     }
 }

@@ -25,7 +25,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -40,7 +40,7 @@ use counters::Counters;
 use errors::{Answer, Errors};
 use fresh::From;
 use host::netlink::Netlink;
-use host::{DeviceRoutes, MARK, Owner, Precedence, Reconciler, Watch, links};
+use host::{DeviceRoutes, MARK, Observer, Owner, Precedence, Reconciler, Watch};
 use inward::Inward;
 use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
@@ -72,6 +72,8 @@ pub(super) const KIND: Kind = Kind {
     clean_up: || host::give_up(Owner::Tunnel),
 };
 
+/// Octets of the longest packet that the device takes at first: the search for the path's begins there.
+const MTU: u32 = 1_280;
 /// Clocks that are read within this time are read at once.
 const CLOSE: Duration = Duration::from_millis(100);
 
@@ -96,12 +98,14 @@ struct Shared {
     routes: RwLock<Arc<Routes>>,
     /// This host's addresses: no peer may send from there.
     own: RwLock<Arc<BTreeSet<IpAddr>>>,
+    observer: Arc<Observer>,
     state: Mutex<State>,
     transmitter: Mutex<Transmitter>,
     /// Somebody wants the transmitter to look again.
     transmit_again: AtomicBool,
-    device: Mutex<Device>,
-    /// Locked before the device, if both are.
+    device: Device,
+    /// Octets of the longest packet that the device takes.
+    mtu: AtomicU32,
     reconciler: Mutex<Reconciler>,
     errors: Mutex<Errors>,
     /// Until when each thread sleeps, in nanoseconds; the end of time when it is awake or sleeps
@@ -137,30 +141,32 @@ impl Tunnel {
         }
         let errors = Errors::new(&config);
         // Nothing is missed between both.
-        let watch = Watch::open()?;
+        let watch = Watch::open(setup.observer)?;
         let precedence = match config.replace_routes {
             true => Precedence::Ours,
             false => Precedence::OursWith("tunnel.replace-routes"),
         };
-        let mut reconciler = Reconciler::open(Owner::Tunnel, setup.config.radios(), precedence)?;
-        reconciler.follow(vec![behind(&config, &device, state.endpoints())])?;
+        let radios = setup.config.radios();
+        let mut reconciler = Reconciler::new(Owner::Tunnel, setup.observer, radios, precedence)?;
+        reconciler.follow(vec![behind(&config, &device, MTU, state.endpoints())])?;
         let shared = Arc::new(Shared {
             clock: setup.clock,
             asker: Waker::new()?,
             tun,
             sockets,
             routes: RwLock::new(Arc::new(state.routes())),
-            own: RwLock::default(),
+            own: RwLock::new(Arc::new(setup.observer.addresses())),
+            observer: Arc::clone(setup.observer),
             state: Mutex::new(state),
             transmitter: Mutex::new(Transmitter::default()),
             transmit_again: AtomicBool::new(false),
-            device: Mutex::new(device),
+            device,
+            mtu: AtomicU32::new(MTU),
             reconciler: Mutex::new(reconciler),
             errors: Mutex::new(errors),
             armed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
             counters: Counters::default(),
         });
-        shared.learn_own()?;
         let inward = Inward::new(&shared);
         let outward = Outward::new(Arc::clone(&shared));
         let outward = Second::start("outward", setup, Waker::new()?, outward)?;
@@ -178,7 +184,10 @@ impl Tunnel {
         let outcome = self.watch.handle(now, &mut lock(reconciler))?;
         counters.routes_restored.add(outcome.restored);
         counters.routes_displaced.add(outcome.displaced);
-        if outcome.has_addresses { self.shared.learn_own() } else { Ok(()) }
+        if outcome.has_addresses {
+            self.shared.learn_own();
+        }
+        Ok(())
     }
 }
 
@@ -258,14 +267,9 @@ impl Shared {
     }
 
     /// Learns this host's addresses.
-    ///
-    /// # Errors
-    /// When the kernel cannot be asked.
-    fn learn_own(&self) -> anyhow::Result<()> {
-        let mut netlink = Netlink::open().context("cannot ask the kernel")?;
-        let own = links::own_addresses(&mut netlink).context("cannot ask for addresses")?;
-        *self.own.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(own);
-        Ok(())
+    fn learn_own(&self) {
+        let own = Arc::new(self.observer.addresses());
+        *self.own.write().unwrap_or_else(PoisonError::into_inner) = own;
     }
 
     /// Carries out what the state has decided; to be called after each change.
@@ -295,8 +299,10 @@ impl Shared {
         if is_fresh_over {
             self.sockets.forget_fresh();
         }
-        if let Some(mtu) = mtu {
-            lock(&self.device).set_mtu(mtu);
+        if let Some(mtu) = mtu.and_then(|mtu| u32::try_from(mtu).ok()) {
+            let device = self.device.index();
+            self.mtu.store(mtu, Ordering::Relaxed);
+            lock(&self.reconciler).set_mtu(device, mtu);
         }
         self.transmit();
     }
@@ -314,18 +320,14 @@ impl Shared {
 }
 
 fn wanted(config: &config::Tunnel) -> Wanted<'_> {
-    Wanted {
-        name: &config.device,
-        // The search for the path's begins there.
-        mtu: 1_280,
-        has_trains: true,
-    }
+    Wanted { name: &config.device, mtu: MTU as usize, has_trains: true }
 }
 
 /// What is behind the device: the networks of the peers, which are called at `endpoints`.
 fn behind(
     config: &config::Tunnel,
     device: &Device,
+    mtu: u32,
     mut endpoints: BTreeSet<IpAddr>,
 ) -> DeviceRoutes {
     let called = config.peers.iter().filter_map(|peer| peer.endpoint.as_ref()?.address());
@@ -334,6 +336,7 @@ fn behind(
         owner: Owner::Tunnel,
         device: device.index(),
         name: config.device.clone(),
+        mtu: Some(mtu),
         routes: routes(config),
         addresses: config.addresses.clone(),
         endpoints,
@@ -833,7 +836,7 @@ impl Pending {
             let socket = match self.socket.take().filter(|(at, _)| *at == question.attempt) {
                 Some((_, socket)) => Ok(socket),
                 None => {
-                    let mark = (!question.is_second_round).then_some(MARK);
+                    let mark = (!question.is_second_round).then_some(MARK.value());
                     udp::open_towards_with(question.server, mark)
                 }
             };
@@ -877,7 +880,8 @@ impl Shared {
 
 /// The addresses with a route; all addresses if none has a route.
 fn reachable(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
-    let has_route = |ip: &&IpAddr| Udp::route_source(SocketAddr::new(**ip, 9), MARK).is_ok();
+    let has_route =
+        |ip: &&IpAddr| Udp::route_source(SocketAddr::new(**ip, 9), MARK.value()).is_ok();
     let reached: Vec<_> = addresses.iter().filter(has_route).copied().collect();
     if reached.is_empty() { addresses } else { reached }
 }
@@ -971,7 +975,9 @@ impl Tunnel {
         {
             let mut reconciler = lock(&self.shared.reconciler);
             let endpoints = reconciler.endpoints();
-            reconciler.follow(vec![behind(config, &lock(&self.shared.device), endpoints)])?;
+            let Shared { device, mtu, .. } = &*self.shared;
+            let mtu = mtu.load(Ordering::Relaxed);
+            reconciler.follow(vec![behind(config, device, mtu, endpoints)])?;
         }
         let wanted: Vec<_> = config.peers.iter().zip(&keys).collect();
         let changes = self.follow_peers(&wanted);
@@ -1063,7 +1069,8 @@ fn core_config(
     parameters: nc::Config,
 ) -> nc::Config {
     let is_v6 = endpoint.is_some_and(|endpoint| endpoint.is_ipv6());
-    let first_link = |endpoint| linux::routes::Routes::open()?.first_link_mtu(endpoint, MARK);
+    let first_link =
+        |endpoint| linux::routes::Routes::open()?.first_link_mtu(endpoint, MARK.value());
     let max_mtu = endpoint
         .and_then(|endpoint| first_link(endpoint).ok())
         .map_or(parameters.max_mtu, |mtu| mtu.min(limit.unwrap_or(JUMBO)))

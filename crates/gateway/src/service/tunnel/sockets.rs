@@ -65,7 +65,7 @@ impl Sockets {
                 format!("cannot open a UDP socket on {at}{remedy}")
             })?;
             // Marked datagrams are routed as if there were no tunnel.
-            udp.mark(MARK).context("cannot mark what is sent: CAP_NET_ADMIN is needed")?;
+            udp.mark(MARK.value()).context("cannot mark what is sent: CAP_NET_ADMIN is needed")?;
             // Older kernels say less, and datagrams leave from where the kernel chooses.
             let _ = udp.tell_destinations();
             let port = AtomicU16::new(if is_bound { at.port() } else { 0 });
@@ -154,7 +154,7 @@ impl Sockets {
         let listening = &self.all[..self.listening()];
         let fitting = || listening.iter().enumerate().filter(|(_, socket)| serves(socket));
         let chosen = if fitting().count() > 1 {
-            let source = Udp::route_source(to, MARK).ok();
+            let source = Udp::route_source(to, MARK.value()).ok();
             let is_its = |(_, socket): &(usize, &Socket)| Some(socket.at.ip()) == source;
             let is_any = |(_, socket): &(usize, &Socket)| socket.at.ip().is_unspecified();
             fitting().find(is_its).or_else(|| fitting().find(is_any))

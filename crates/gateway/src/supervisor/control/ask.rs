@@ -57,6 +57,17 @@ pub fn ask_explanation(at: Option<&Path>, question: Question) -> anyhow::Result<
     ask_for(at, &Request::Explain(question))
 }
 
+/// No gateway runs.
+#[derive(Debug, thiserror::Error)]
+pub enum NoGateway {
+    /// None has its control socket at this path.
+    #[error("no gateway has its control socket at {}", .0.display())]
+    At(PathBuf),
+    /// None is in this network namespace.
+    #[error("no gateway runs in this network namespace: `trackway run FILE` starts one")]
+    Here,
+}
+
 fn ask_for<T: DeserializeOwned>(at: Option<&Path>, request: &Request) -> anyhow::Result<T> {
     serde_json::from_str(&ask(at, request)?).context("the gateway's answer")
 }
@@ -104,10 +115,8 @@ fn connect(at: Option<&Path>) -> anyhow::Result<UnixStream> {
         }
     }
     Err(why.unwrap_or_else(|| match at {
-        Some(path) => anyhow::anyhow!("no gateway has its control socket at {}", path.display()),
-        None => anyhow::anyhow!(
-            "no gateway runs in this network namespace: `trackway run FILE` starts one"
-        ),
+        Some(path) => NoGateway::At(path.to_owned()).into(),
+        None => NoGateway::Here.into(),
     }))
 }
 

@@ -11,6 +11,7 @@ mod ask;
 mod far;
 mod place;
 
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use base::time::{Time, earliest};
+use nix::libc;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::{Gid, Uid};
@@ -29,10 +31,10 @@ use crate::explain::Question;
 use crate::linux::account::Account;
 use crate::reactor::has_input;
 
-pub use ask::{ask_explanation, ask_reload, ask_status, ask_switch};
+pub use ask::{NoGateway, ask_explanation, ask_reload, ask_status, ask_switch};
 pub(crate) use place::is_running;
-pub use place::remove_left;
 use place::{Access, Place};
+pub use place::{keep_folder, remove_left};
 
 /// A client that has not asked, or not read its answer, after so long is cut off.
 const ASKING: Duration = Duration::from_secs(1);
@@ -66,6 +68,8 @@ pub(super) struct Control {
     /// Set while no connection can be accepted: the listener is not polled until then, because a waiting caller
     /// would end each poll at once.
     deaf_until: Option<Time>,
+    /// Given up for a caller when there is no other descriptor: an operator who asks why nothing works is answered.
+    spare: Option<File>,
 }
 
 /// Identifies a client, so that the answer goes to the client that asked.
@@ -120,7 +124,27 @@ impl Control {
     }
 
     fn new(place: Place) -> Self {
-        Self { place, has_group: false, clients: Vec::new(), number: 0, deaf_until: None }
+        Self {
+            place,
+            has_group: false,
+            clients: Vec::new(),
+            number: 0,
+            deaf_until: None,
+            spare: spare(),
+        }
+    }
+
+    /// Whether others find the socket by its name.
+    pub(super) fn is_there(&self) -> bool {
+        self.place.is_there()
+    }
+
+    /// Opens the socket again after others have removed its name. Clients that have connected are answered.
+    ///
+    /// # Errors
+    /// When its folder is missing and this user may not make it, or another gateway has the place by now.
+    pub(super) fn restore(&mut self) -> anyhow::Result<()> {
+        self.place.restore()
     }
 
     /// Appends what to wait for.
@@ -163,6 +187,9 @@ impl Control {
             }
             !is_slow
         });
+        if self.spare.is_none() && self.clients.is_empty() {
+            self.spare = spare();
+        }
         if has_callers {
             self.accept(now, |listener| listener.accept().map(|(stream, _)| stream));
         } else {
@@ -185,6 +212,7 @@ impl Control {
             let stream = match accept(&self.place.listener) {
                 Ok(stream) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if is_short(&error) && self.spare.take().is_some() => continue,
                 Err(error) => {
                     debug!(%error, "nobody can be accepted at the control socket");
                     self.deaf_until = Some(now + DEAF);
@@ -251,6 +279,14 @@ impl Client {
             },
         }
     }
+}
+
+fn is_short(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
 }
 
 fn may_order(stream: &UnixStream) -> bool {
@@ -325,6 +361,27 @@ mod tests {
         turn(&mut control, BEGIN + ANSWERING, &long);
 
         assert_eq!((asked, before, control.clients.len()), (1, 1, 0));
+    }
+
+    #[test]
+    fn the_last_descriptor_is_for_a_caller() {
+        let (mut control, at) = open("spare");
+        let _caller = UnixStream::connect(&at).unwrap();
+        let tries = std::cell::Cell::new(0);
+
+        control.accept(BEGIN, |listener| {
+            tries.set(tries.get() + 1);
+            match tries.get() {
+                1 => Err(io::Error::from_raw_os_error(libc::EMFILE)),
+                _ => listener.accept().map(|(stream, _)| stream),
+            }
+        });
+
+        assert_eq!((control.clients.len(), control.deaf_until), (1, None));
+        assert!(control.spare.is_none());
+        control.clients.clear();
+        turn(&mut control, BEGIN, "");
+        assert!(control.spare.is_some());
     }
 
     #[test]

@@ -9,28 +9,32 @@
 //! Only root opens files in `lock`, so no user can hold a lock of a namespace in which it runs no gateway. A gateway
 //! started by another user, or with its socket elsewhere, locks `control.sock.lock` beside its socket instead.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
+};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use host::run::{RUN, base, folder, namespace};
+use caps::Capability;
+use host::run::{FolderWatch, LOCKS, RUN, base, folder, namespace};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Gid, Uid};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::far;
 use crate::linux::account::Account;
+use crate::linux::belongings::{give_socket, own_folder, own_run, regroup_socket};
+use crate::linux::{rights, seccomp};
 
-use crate::linux::belongings::{give_socket, own_folder, own_run};
-
-/// The folder of the locks that root's gateways hold, beside the folders of gateways.
-const LOCKS: &str = "lock";
 const SOCKET: &str = "control.sock";
 
 /// Who may use a control socket besides root.
@@ -47,8 +51,12 @@ pub(super) struct Access<'a> {
 pub(super) struct Place {
     pub(super) listener: UnixListener,
     socket: PathBuf,
+    /// Device and number of the socket's name.
+    is: (u64, u64),
+    /// The group whose members may ask.
+    group: Option<Gid>,
     /// Last field, so dropped last: others may use the socket's name as soon as the locks are gone.
-    _locks: Vec<Lock>,
+    locks: Vec<Lock>,
 }
 
 /// A file locked by this process alone. Dropping it removes the file's name.
@@ -129,7 +137,56 @@ impl Place {
         let listener = listener.with_context(said)?;
         listener.set_nonblocking(true)?;
         give_socket(at, access.account, access.group).with_context(said)?;
-        Ok(Self { listener, socket: at.to_owned(), _locks: locks })
+        let is = identity(at).with_context(said)?;
+        let group = access.group;
+        Ok(Self { listener, socket: at.to_owned(), is, group, locks })
+    }
+
+    /// Whether the name of the socket still leads to it.
+    pub(super) fn is_there(&self) -> bool {
+        identity(&self.socket).is_ok_and(|is| is == self.is)
+    }
+
+    /// Opens the socket again after others have removed its name, and takes removed locks again.
+    ///
+    /// # Errors
+    /// When the folder is missing and this user may not make it, or another gateway has the place by now.
+    pub(super) fn restore(&mut self) -> anyhow::Result<()> {
+        let said = || format!("cannot open the control socket {} again", self.socket.display());
+        if self.socket == folder().join(SOCKET) {
+            let (base, own) = (base(), folder());
+            if Uid::effective().is_root() {
+                own_run().with_context(said)?;
+                own_folder(None).with_context(said)?;
+            } else {
+                if base != Path::new(RUN) {
+                    make_own(&base, 0o700).with_context(said)?;
+                }
+                // Root's own process makes it where only root may.
+                make_own(&own, 0o755).with_context(said)?;
+            }
+        }
+        for lock in &mut self.locks {
+            lock.restore()?;
+        }
+        match fs::symlink_metadata(&self.socket) {
+            Ok(is) if is_socket(&is) && !far::is_alive(&self.socket) => {
+                fs::remove_file(&self.socket).with_context(said)?;
+            }
+            Ok(_) => bail!("{}: there is another file", said()),
+            Err(_) => {}
+        }
+        // Only we ourselves can connect before the mode is set: others may not write to it.
+        let listener = UnixListener::bind(&self.socket).with_context(said)?;
+        let mode = if self.group.is_some() { 0o660 } else { 0o600 };
+        fs::set_permissions(&self.socket, Permissions::from_mode(mode)).with_context(said)?;
+        if Uid::effective().is_root() {
+            give_socket(&self.socket, None, self.group).with_context(said)?;
+        }
+        listener.set_nonblocking(true)?;
+        self.is = identity(&self.socket).with_context(said)?;
+        self.listener = listener;
+        Ok(())
     }
 
     /// A place independent of the network namespace.
@@ -145,7 +202,51 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         // While it is locked nobody else has made another.
-        let _ = fs::remove_file(&self.socket);
+        if self.is_there() {
+            let _ = fs::remove_file(&self.socket);
+        }
+    }
+}
+
+/// Keeps the folder and the lock of a gateway that has become this user, and may no longer make them itself, until
+/// standard input ends. This process is root's, may give files away, and hears nothing from anybody.
+///
+/// # Errors
+/// When rights cannot be given up, or the folders cannot be watched.
+pub fn keep_folder(uid: u32, gid: u32, group: Option<u32>) -> anyhow::Result<()> {
+    let _ = prctl::set_name(c"trackway-folder");
+    rights::settle(None, &[Capability::CAP_CHOWN])?;
+    // Even without a filter the process can do no more than its rights allow.
+    let _ = seccomp::confine_folder_keeper();
+    let account = Account::of(uid, gid);
+    let watch = FolderWatch::open().context("cannot watch the folders of gateways")?;
+    let input = io::stdin();
+    let mut lock: Option<Lock> = None;
+    loop {
+        let mut fds = [input.as_fd(), watch.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        match poll(&mut fds, PollTimeout::NONE) {
+            Err(Errno::EINTR) => continue,
+            polled => polled.context("waiting in the kernel")?,
+        };
+        if fds[0].any() != Some(false) {
+            return Ok(());
+        }
+        watch.read();
+        if own_run().is_err() {
+            continue;
+        }
+        if !lock.as_ref().is_some_and(|lock| is_still(&lock.file, &lock.path)) {
+            // The gateway holds its own as long as nobody has removed it.
+            lock = Lock::of_namespace(&base()).ok();
+        }
+        if !folder().is_dir() {
+            // Whoever misses the folder says so: the gateway.
+            let _ = own_folder(Some(&account));
+        }
+        if let Some(group) = group {
+            // The gateway is not in the group, and cannot give the socket that it has made again to it.
+            let _ = regroup_socket(&folder().join(SOCKET), &account, Gid::from_raw(group));
+        }
     }
 }
 
@@ -192,6 +293,29 @@ impl Lock {
             fchown(&*file, Some(uid), Some(gid)).with_context(said)?;
         }
         Ok(Self { path, file })
+    }
+
+    /// Takes it again if others have removed its name.
+    ///
+    /// # Errors
+    /// [`Taken`]. What this user may not open is root's, whose own process takes it.
+    fn restore(&mut self) -> anyhow::Result<()> {
+        if is_still(&self.file, &self.path) {
+            return Ok(());
+        }
+        if let Some(folder) = self.path.parent().filter(|it| it.ends_with(LOCKS))
+            && Uid::effective().is_root()
+        {
+            make_own(folder, 0o700)?;
+        }
+        match Self::take(self.path.clone(), None) {
+            Ok(lock) => *self = lock,
+            Err(why) if why.is::<Taken>() => return Err(why),
+            Err(why) => {
+                debug!(why = %format!("{why:#}"), "a lock of root's is not taken again by us");
+            }
+        }
+        Ok(())
     }
 }
 
@@ -312,6 +436,11 @@ fn remove_unlocked(lock: &Path, folder: &Path) {
     }
 }
 
+/// Device and number of what has a name.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|is| (is.dev(), is.ino()))
+}
+
 fn is_socket(of: &fs::Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     of.file_type().is_socket()
@@ -360,6 +489,29 @@ mod tests {
         assert_eq!(names, 0);
         assert_eq!(is_there, [true, false, false, false, false]);
         assert_eq!(is_kept, [true, true]);
+    }
+
+    #[test]
+    fn a_place_whose_folder_was_removed_is_taken_again() {
+        let folder = env::temp_dir().join(format!("trackway-restore-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let at = folder.join(SOCKET);
+        let mut place = Place::at(&at).unwrap();
+        let before = place.is_there();
+
+        fs::remove_dir_all(&folder).unwrap();
+        let removed = (place.is_there(), place.restore().is_ok());
+        fs::create_dir_all(&folder).unwrap();
+        place.restore().unwrap();
+        let mode = fs::metadata(&at).unwrap().mode() & 0o777;
+        let answers = UnixStream::connect(&at).is_ok() && place.is_there();
+        let second = Place::at(&at).map(drop).map_err(|why| why.is::<Taken>());
+        drop(place);
+        let left = fs::read_dir(&folder).unwrap().count();
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert_eq!((before, removed), (true, (false, false)));
+        assert_eq!((mode, answers, second, left), (0o600, true, Err(true), 0));
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Sockets {
             let _ = setsockopt(socket, sockopt::IpFreebind, &true);
             setsockopt(socket, sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 })?;
             // Answers must not be diverted, like connections that we begin ourselves.
-            let _ = setsockopt(socket, sockopt::Mark, &crate::linux::firewall::MARK);
+            let _ = setsockopt(socket, sockopt::Mark, &crate::linux::firewall::MARK.value());
             Ok(())
         })
     }

@@ -1,0 +1,21 @@
+//! The command `trackway keep-folder`: the gateway starts it to keep its folder after giving up root.
+
+use std::process::ExitCode;
+
+/// Keep the folder below /run of the gateway that started this.
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub(crate) struct Args {
+    /// The user of the gateway.
+    user: u32,
+    /// Its group.
+    group: u32,
+    /// The group whose members may ask at the control socket.
+    status_group: Option<u32>,
+}
+
+/// Keeps it until the gateway ends.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    gateway::keep_folder(args.user, args.group, args.status_group)?;
+    Ok(ExitCode::SUCCESS)
+}

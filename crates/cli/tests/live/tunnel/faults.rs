@@ -1,0 +1,154 @@
+//! Tests faults of a running gateway: each is named while it lasts, with a code for programs, and an exit status.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpStream;
+
+use super::{Net, SOON, TRACKWAY};
+use crate::namespaces::wait_until;
+
+impl Net {
+    /// The exit status of `trackway status`, and what it prints.
+    fn asked(&self, node: usize) -> (Option<i32>, String) {
+        let output = self.nets.try_run(&self.nodes[node], &format!("{TRACKWAY} status"));
+        let said = [output.stdout, output.stderr];
+        let said = said.map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+        (output.status.code(), said)
+    }
+
+    fn expect_asked(&self, node: usize, expected: (i32, &str)) {
+        let is_so = wait_until(SOON, || {
+            let (code, said) = self.asked(node);
+            code == Some(expected.0) && said.contains(expected.1)
+        });
+        assert!(is_so, "{expected:?}: {:?}", self.asked(node));
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn an_address_to_listen_at_that_is_gone_is_a_fault_while_it_is_gone() {
+    let mut net = Net::pair("");
+    net.edit(0, "[tunnel]", "[tunnel]\nlisten = \"10.9.1.1:51900\"");
+    net.expect_asked(0, (4, "no gateway runs in this network namespace"));
+    net.start_all();
+    net.expect_asked(0, (0, "tunnel: running"));
+
+    net.run(0, "ip address del 10.9.1.1/24 dev eth1");
+    net.expect_asked(0, (3, "fault: tunnel listens at 10.9.1.1:51900, and 10.9.1.1 is no address"));
+    let fault = net.status(0)["faults"][0].clone();
+    assert_eq!(
+        (&fault["code"], &fault["severity"]),
+        (&"listen-address-gone".into(), &"high".into())
+    );
+
+    net.run(0, "ip address add 10.9.1.1/24 dev eth1");
+    net.expect_asked(0, (0, "tunnel: running"));
+    let (_, said) = net.gateway(0).stop();
+    for told in
+        ["fault code=\"listen-address-gone\"", "fault has ended code=\"listen-address-gone\""]
+    {
+        assert_eq!(said.matches(told).count(), 1, "{told}: {said}");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn without_descriptors_callers_are_missed_and_the_operator_is_told() {
+    let mut net = Net::pair("");
+    // A limit of another user's process is not ours to change.
+    let node = "user = \"root\"\n[s5066]\naddress = \"0.0.0.1\"\nmodem = \"127.0.0.1:3000\"\nwaveform = \"9600/short\"\n";
+    net.write_config(0, &net.keys, node);
+    net.start_all();
+    let pid = net.pid(0);
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let open: BTreeSet<u32> = open.filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
+    let free = (0..).find(|number| !open.contains(number)).unwrap();
+
+    net.run(0, &format!("prlimit --pid {pid} --nofile={free}:"));
+    let callers: Vec<_> = net.nets.within(&net.nodes[0], || {
+        (0..16).map(|_| TcpStream::connect("127.0.0.1:5066").unwrap()).collect()
+    });
+    net.expect_asked(0, (3, "fault: s5066: clients are not accepted"));
+    assert!(net.asked(0).1.contains("[descriptors-exhausted]"), "{:?}", net.asked(0));
+
+    net.run(0, &format!("prlimit --pid {pid} --nofile=1024:"));
+    net.expect_asked(0, (0, "s5066: running"));
+    drop(callers);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_device_keeps_its_mtu_and_its_addresses_as_sources() {
+    let mut net = Net::pair_with_default_routes();
+    net.start_all();
+    let mtu = |net: &Net| -> u32 {
+        net.run(0, "cat /sys/class/net/trackway-nc0/mtu").trim().parse().unwrap()
+    };
+    let is_searched = wait_until(SOON, || mtu(&net) > 1_300);
+    assert!(is_searched, "{}", mtu(&net));
+
+    // Below 1280 the kernel takes IPv6 from the device too.
+    for other in [1_300, 1_000] {
+        let (before, claimed) = (mtu(&net), net.claimed(0));
+        net.run(0, &format!("ip link set trackway-nc0 mtu {other}"));
+        let is_back = wait_until(SOON, || mtu(&net) >= before && net.claimed(0) == claimed);
+        assert!(is_back, "{other}: {}, {}", mtu(&net), net.claimed(0));
+    }
+    for (added, to, source) in [
+        ("10.77.0.200/24", "10.77.0.2", "src 10.77.0.1 "),
+        ("fd77::200/64", "fd77::2", "src fd77::1 "),
+        ("fd77:ffff::1/128", "fd77::2", "src fd77::1 "),
+    ] {
+        net.run(0, &format!("ip address add {added} dev trackway-nc0"));
+        let way = net.run(0, &format!("ip route get {to}"));
+        assert!(way.contains(source), "{added}: {way}");
+    }
+    // With the address goes the source of IPv6's route, of which the kernel says nothing.
+    net.run(0, "ip address del fd77::1/64 dev trackway-nc0");
+    let is_back = wait_until(SOON, || net.run(0, "ip route get fd77::2").contains("src fd77::1 "));
+    assert!(is_back, "{}", net.claimed(0));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn numbers_of_others_are_a_fault_and_others_can_be_chosen() {
+    let mut net = Net::pair_with_default_routes();
+    net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\", \"10.77.0.2/32\"");
+    let foreign = [
+        "route add 198.51.100.0/24 dev eth1 table 51900",
+        "route add 203.0.113.0/24 via 10.9.1.2 proto 117",
+        "rule add pref 30769 to 198.51.100.0/24 table main",
+    ];
+    foreign.iter().for_each(|it| drop(net.run(0, &format!("ip {it}"))));
+    net.start_all();
+
+    for said in [
+        "our table 51900: 198.51.100.0/24 dev eth1 table 51900; `tables` in [host]",
+        "our protocol number 117: 203.0.113.0/24 via 10.9.1.2 dev eth1; `protocols` in [host]",
+        "our priority 30769: `ip rule show pref 30769`; `priorities` in [host]",
+    ] {
+        net.expect_asked(0, (3, said));
+    }
+    assert!(net.asked(0).1.contains("[numbers-clash]"), "{:?}", net.asked(0));
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!(code, Some(0), "{said}");
+    let left = [net.run(0, "ip route show table all"), net.run(0, "ip rule")].concat();
+    for theirs in ["198.51.100.0/24 dev eth1 table 51900", "203.0.113.0/24 via 10.9.1.2", "30769:"]
+    {
+        assert!(left.contains(theirs), "{theirs}: {left}");
+    }
+
+    let numbers = "[host]\ntables = 7000\npriorities = 20000\nprotocols = 66\nmarks = 4660\n";
+    net.edit(0, "[tunnel]", &format!("{numbers}[tunnel]"));
+    net.start(0);
+    net.expect_ping(0, "10.77.0.2");
+    net.expect_asked(0, (0, "tunnel: running"));
+    let claimed = net.nets.claimed(&net.nodes[0], 67);
+    assert!(claimed.contains("default dev trackway-nc0 table 7000"), "{claimed}");
+    assert!(claimed.contains("not from all fwmark 0x1234776c lookup 7000"), "{claimed}");
+    net.crash(0);
+    let said = net.run(0, &format!("{TRACKWAY} down"));
+    assert!(said.contains("removed: unreachable 0.0.0.0/0 in table 7000"), "{said}");
+    assert_eq!(net.nets.claimed(&net.nodes[0], 67), "");
+}

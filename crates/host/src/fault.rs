@@ -1,0 +1,304 @@
+//! All kinds of faults of a running gateway, each declared once; and which faults are shown, and since when.
+//!
+//! ```text
+//!   services ── faults that there are now ──▶ Faults ──▶ shown: status, metrics
+//!                                                  └──▶ begun and ended: the log, once each
+//! ```
+//! A fault is shown when it has lasted for the delay of its kind, and as long as none that it follows from is shown.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use base::time::Time;
+
+/// How grave a fault is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Severity {
+    /// All traffic is carried, but not as an operator might expect.
+    Low,
+    /// Some traffic is not carried, or may not be.
+    Medium,
+    /// A service carries no traffic, or traffic may be read or forged.
+    High,
+}
+
+/// A kind of fault.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Kind {
+    /// Its name for programs, which stays the same.
+    pub code: &'static str,
+    /// How grave it is.
+    pub severity: Severity,
+    /// What it means, in a sentence.
+    pub meaning: &'static str,
+    /// Codes of faults that it may follow from: while one of them is shown, it is not.
+    pub follows: &'static [&'static str],
+    /// How long it has to last before it is shown: shorter ones mend themselves.
+    pub delay: Duration,
+}
+
+const AT_ONCE: Duration = Duration::ZERO;
+const LATER: Duration = Duration::from_secs(1);
+
+/// A service of the gateway does not run.
+pub static SERVICE: Kind = Kind {
+    code: "service-down",
+    severity: Severity::High,
+    meaning: "A service has failed, or waits for something of this host, and is started again.",
+    follows: &[],
+    delay: AT_ONCE,
+};
+/// An interface cannot be used.
+pub static INTERFACE: Kind = Kind {
+    code: "interface-missing",
+    severity: Severity::High,
+    meaning: "An interface is missing, down, or without an address: it is waited for.",
+    follows: &[],
+    delay: AT_ONCE,
+};
+/// Something of ours cannot be put into the kernel.
+pub static MISSING: Kind = Kind {
+    code: "route-missing",
+    severity: Severity::High,
+    meaning: "An address, route or rule of ours is not in the kernel, and cannot be put back.",
+    follows: &[],
+    delay: LATER,
+};
+/// A route of another program has come.
+pub static DISPLACED: Kind = Kind {
+    code: "route-displaced",
+    severity: Severity::Low,
+    meaning: "Another program has added a route to a network of ours: ours stands aside, and comes first.",
+    follows: &[],
+    delay: AT_ONCE,
+};
+/// Others change what is ours again and again.
+pub static CONTESTED: Kind = Kind {
+    code: "contested",
+    severity: Severity::Medium,
+    meaning: "Another program changes what is ours again and again: it is put back now and then.",
+    follows: &[],
+    delay: AT_ONCE,
+};
+/// Another program uses numbers of ours.
+pub static CLASH: Kind = Kind {
+    code: "numbers-clash",
+    severity: Severity::Medium,
+    meaning: "Another program uses a table, a priority of rules or a protocol number of ours.",
+    follows: &[],
+    delay: AT_ONCE,
+};
+/// The table that keeps out forged packets is missing.
+pub static UNFENCED: Kind = Kind {
+    code: "not-kept-out",
+    severity: Severity::High,
+    meaning: "Packets in clear in the name of hosts behind a device are not kept out.",
+    follows: &[],
+    delay: AT_ONCE,
+};
+/// A setting of the kernel cannot be changed.
+pub static SETTING: Kind = Kind {
+    code: "setting-refused",
+    severity: Severity::Medium,
+    meaning: "A setting of the kernel is not as services need it, and cannot be changed.",
+    follows: &[],
+    delay: AT_ONCE,
+};
+/// Another node has our address.
+pub static DISPUTED: Kind = Kind {
+    code: "address-disputed",
+    severity: Severity::Medium,
+    meaning: "Another node of the MANET has an address of this node too, or somebody forges it.",
+    follows: &[],
+    delay: AT_ONCE,
+};
+/// A network that this node offers to others cannot be reached from it.
+pub static UPLINK: Kind = Kind {
+    code: "uplink-down",
+    severity: Severity::Medium,
+    meaning: "No link that is up leads to a network attached to this node: it is not announced.",
+    follows: &[],
+    delay: AT_ONCE,
+};
+/// No connection can be accepted.
+pub static DEAF: Kind = Kind {
+    code: "descriptors-exhausted",
+    severity: Severity::High,
+    meaning: "Connections are not accepted: the process has no descriptors or memory left.",
+    follows: &[],
+    delay: AT_ONCE,
+};
+/// An address to listen at is gone.
+pub static LISTEN: Kind = Kind {
+    code: "listen-address-gone",
+    severity: Severity::High,
+    meaning: "An address that a service listens at is no more this host's: nobody reaches it there.",
+    follows: &["interface-missing"],
+    delay: LATER,
+};
+
+/// All kinds.
+pub static KINDS: [&Kind; 12] = [
+    &SERVICE, &INTERFACE, &MISSING, &DISPLACED, &CONTESTED, &CLASH, &UNFENCED, &SETTING, &DISPUTED,
+    &UPLINK, &DEAF, &LISTEN,
+];
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fault {
+    /// What kind of fault it is.
+    pub kind: &'static Kind,
+    /// What is missing, who stands in the way, and what mends it.
+    pub said: String,
+}
+
+/// The faults of a gateway, as they come and go.
+#[derive(Debug, Default)]
+pub struct Faults {
+    known: BTreeMap<(&'static str, String), Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    kind: &'static Kind,
+    since: Time,
+    is_shown: bool,
+}
+
+/// What has become of the faults since the last time.
+#[derive(Debug, Default)]
+pub struct News {
+    /// All that are shown now, the gravest first.
+    pub shown: Vec<Fault>,
+    /// Those of them that were not shown before.
+    pub begun: Vec<Fault>,
+    /// Those that are not shown any more.
+    pub ended: Vec<Fault>,
+}
+
+impl Fault {
+    /// A fault of a kind, in words for an operator.
+    #[must_use]
+    pub fn new(kind: &'static Kind, said: impl Into<String>) -> Self {
+        Self { kind, said: said.into() }
+    }
+}
+
+impl Severity {
+    /// Its name in status and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Faults {
+    /// Takes all faults that there are now.
+    pub fn follow(&mut self, now: Time, present: Vec<Fault>) -> News {
+        let mut before = std::mem::take(&mut self.known);
+        for Fault { kind, said } in present {
+            let key = (kind.code, said);
+            let known = before.remove(&key).unwrap_or(Known { kind, since: now, is_shown: false });
+            self.known.insert(key, known);
+        }
+        let lasting = |it: &Known| it.since + it.kind.delay <= now;
+        let codes: BTreeSet<_> =
+            self.known.values().filter(|it| lasting(it)).map(|it| it.kind.code).collect();
+        let mut news = News::default();
+        for ((_, said), known) in &mut self.known {
+            let fault = Fault::new(known.kind, said.clone());
+            let shows =
+                lasting(known) && !known.kind.follows.iter().any(|code| codes.contains(code));
+            match (known.is_shown, shows) {
+                (false, true) => news.begun.push(fault.clone()),
+                (true, false) => news.ended.push(fault.clone()),
+                _ => {}
+            }
+            known.is_shown = shows;
+            if shows {
+                news.shown.push(fault);
+            }
+        }
+        let gone = before.into_iter().filter(|(_, known)| known.is_shown);
+        news.ended.extend(gone.map(|((_, said), known)| Fault::new(known.kind, said)));
+        news.shown.sort_by_key(|fault| std::cmp::Reverse(fault.kind.severity));
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_fault_is_shown_after_its_delay_and_told_once_when_it_begins_and_ends() {
+        let mut faults = Faults::default();
+        let fault = Fault::new(&MISSING, "route to 10.2.0.0/16 is not there");
+        let mut told = |now, present: &[&Fault]| {
+            let present = present.iter().map(|it| (*it).clone()).collect();
+            let News { shown, begun, ended } = faults.follow(at(now), present);
+            (shown.len(), begun.len(), ended.len())
+        };
+
+        assert_eq!(told(0, &[&fault]), (0, 0, 0));
+        assert_eq!(told(999, &[&fault]), (0, 0, 0));
+        assert_eq!(told(1_000, &[&fault]), (1, 1, 0));
+        assert_eq!(told(2_000, &[&fault]), (1, 0, 0));
+        assert_eq!(told(3_000, &[]), (0, 0, 1));
+        // It begins anew.
+        assert_eq!(told(4_000, &[&fault]), (0, 0, 0));
+        assert_eq!(told(4_500, &[]), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_follows_from_another_fault_is_not_shown_beside_it() {
+        let mut faults = Faults::default();
+        let address = Fault::new(&LISTEN, "192.0.2.1 is gone");
+        let interface = Fault::new(&INTERFACE, "waits for wlan0");
+
+        let none = faults.follow(at(0), vec![address.clone()]);
+        let first = faults.follow(at(1_000), vec![address.clone()]);
+        let both = faults.follow(at(1_001), vec![address.clone(), interface.clone()]);
+        let last = faults.follow(at(1_002), vec![address.clone()]);
+
+        assert_eq!(none.begun, []);
+        assert_eq!(first.begun, std::slice::from_ref(&address));
+        assert_eq!((both.shown, both.ended), (vec![interface], vec![address.clone()]));
+        assert_eq!(last.begun, [address]);
+    }
+
+    #[test]
+    fn the_kinds_have_names_of_their_own_and_follow_from_kinds_that_there_are() {
+        let codes: BTreeSet<_> = KINDS.iter().map(|kind| kind.code).collect();
+
+        assert_eq!(codes.len(), KINDS.len());
+        for kind in KINDS {
+            assert!(kind.follows.iter().all(|code| codes.contains(code)), "{}", kind.code);
+            assert!(kind.meaning.ends_with('.'), "{}", kind.code);
+        }
+    }
+
+    #[test]
+    fn the_guide_lists_all_kinds() {
+        let page = include_str!("../../../docs/guide/gateway.md");
+        for Kind { code, severity, meaning, .. } in KINDS {
+            let row = format!("| `{code}` | {severity} | {meaning} |");
+            assert!(page.lines().any(|line| line == row), "{row}");
+        }
+    }
+}

@@ -1,0 +1,512 @@
+//! Hears from the kernel what changes on the host: one subscription for all services of a process.
+//!
+//! ```text
+//!   kernel ── links, addresses, routes, rules, neighbours, settings, removals of nftables
+//!      │
+//!      ▼            ┌▶ addresses and reverse path filters as they are now, for everybody
+//!   Observer, a thread
+//!                   └▶ a Subscription of each service: notices that wait, and a descriptor to poll
+//! ```
+//! Routes are not remembered: Linux removes those of IPv4 without a notice when a device or an address goes. Whoever
+//! needs routes asks for its own, and the kernel chooses them by their protocol number or table.
+//!
+//! Notices that the kernel or a slow service could not store are replaced by one fact: something was lost. The observer
+//! then reads addresses and settings anew, and each service compares all that it wants with what there is.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use tracing::{debug, warn};
+
+use crate::links;
+use crate::netlink::{self, Message, Monitor, Netlink, Request};
+use crate::nft::Removals;
+
+/// Notices that wait for one service at most, and their octets.
+const WAITING: usize = 4_096;
+const OCTETS: usize = 4 << 20;
+/// Datagrams read from one socket before the other has its turn.
+const READS: usize = 256;
+/// Until broken sockets are opened again.
+const RETRY: Duration = Duration::from_secs(1);
+/// Octets of notices that the kernel stores for us, if it lets us choose.
+const STORED: usize = 2 << 20;
+
+/// `struct netconfmsg`, padded, and its attributes (`linux/netconf.h`).
+const NETCONF_FIXED: usize = 4;
+const NETCONFA_IFINDEX: u16 = 1;
+const NETCONFA_RP_FILTER: u16 = 3;
+const NETCONFA_IFINDEX_ALL: i32 = -1;
+const RTM_DELNETCONF: u16 = 81;
+const RTM_GETNETCONF: u16 = 82;
+
+/// Which notices a subscription is about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Interest {
+    /// Links, addresses, routes, rules, settings and next hops.
+    Host,
+    /// The same, and removals of nftables.
+    HostAndTables,
+    /// Links and neighbours; IPv4's addresses, routes and settings.
+    Neighbourhood,
+}
+
+/// Hears of changes as long as it lives.
+#[derive(Debug)]
+pub struct Observer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The notices for one service. Its descriptor is readable while some wait.
+#[derive(Debug)]
+pub struct Subscription(Arc<Queue>);
+
+#[derive(Debug)]
+struct Shared {
+    queues: Mutex<Vec<Weak<Queue>>>,
+    facts: Mutex<Facts>,
+    end: EventFd,
+}
+
+/// What is remembered of the host.
+#[derive(Debug, Default)]
+struct Facts {
+    /// Interface, address and prefix length.
+    addresses: BTreeSet<(u32, IpAddr, u8)>,
+    /// Of IPv4, by interface; -1 is `all`.
+    reverse_path_filters: BTreeMap<i32, u32>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    interest: Interest,
+    waiting: Mutex<Waiting>,
+    event: EventFd,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    notices: VecDeque<Arc<Notice>>,
+    octets: usize,
+    is_lossy: bool,
+}
+
+#[derive(Debug)]
+struct Notice {
+    kind: u16,
+    body: Box<[u8]>,
+}
+
+/// The sockets of the thread.
+struct Sockets {
+    routes: Monitor,
+    /// Absent without nftables in the kernel, or without the right to hear of it.
+    tables: Option<Removals>,
+}
+
+impl Observer {
+    /// Hears of changes from now on.
+    ///
+    /// # Errors
+    /// When there are no descriptors left, the kernel cannot be asked, or no thread can be started.
+    pub fn start() -> anyhow::Result<Arc<Self>> {
+        let sockets = Sockets::open().context("cannot hear of changes")?;
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let end = EventFd::from_value_and_flags(0, flags).context("cannot make an event")?;
+        let facts = Mutex::new(Facts::read().context("cannot ask the kernel")?);
+        let shared = Arc::new(Shared { queues: Mutex::default(), facts, end });
+        let its = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("observer".to_owned());
+        let thread = thread.spawn(move || its.hear(sockets)).context("cannot start a thread")?;
+        Ok(Arc::new(Self { shared, thread: Some(thread) }))
+    }
+
+    /// Subscribes to notices from now on.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn subscribe(&self, interest: Interest) -> anyhow::Result<Subscription> {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let event = EventFd::from_value_and_flags(0, flags).context("cannot hear of changes")?;
+        let queue = Arc::new(Queue { interest, waiting: Mutex::default(), event });
+        lock(&self.shared.queues).push(Arc::downgrade(&queue));
+        Ok(Subscription(queue))
+    }
+
+    /// All addresses of this host, whatever the interface.
+    #[must_use]
+    pub fn addresses(&self) -> BTreeSet<IpAddr> {
+        lock(&self.shared.facts).addresses.iter().map(|&(_, address, _)| address).collect()
+    }
+
+    /// The numbers of interfaces that drop IPv4 packets whose answers would leave elsewhere.
+    #[must_use]
+    pub fn strict_interfaces(&self) -> Vec<u32> {
+        let facts = lock(&self.shared.facts);
+        let filters = &facts.reverse_path_filters;
+        let of_all = filters.get(&NETCONFA_IFINDEX_ALL).copied().unwrap_or(0);
+        // The greater of both counts.
+        let strict = filters.iter().filter(|&(_, its)| of_all.max(*its) == 1);
+        strict.filter_map(|(index, _)| u32::try_from(*index).ok()).collect()
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        let _ = self.shared.end.write(1);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Subscription {
+    /// Calls `each` with the notices that wait, `most` at most; returns whether any was lost.
+    pub fn read(&mut self, most: usize, mut each: impl FnMut(Message<'_>)) -> bool {
+        let (notices, is_lossy) = self.0.take(most);
+        notices.iter().for_each(|it| each(Message::new(it.kind, &it.body)));
+        is_lossy
+    }
+}
+
+impl AsFd for Subscription {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.event.as_fd()
+    }
+}
+
+impl Shared {
+    /// Hears of changes until told to end.
+    fn hear(&self, sockets: Sockets) {
+        let mut sockets = Some(sockets);
+        loop {
+            let is_over = match &mut sockets {
+                Some(open) => match self.hear_some(open) {
+                    Ok(is_over) => is_over,
+                    Err(error) => {
+                        warn!(%error, "changes on this host are not heard: tried again");
+                        sockets = None;
+                        false
+                    }
+                },
+                None => {
+                    let is_over = is_ready(&self.end, RETRY);
+                    sockets = Sockets::open().ok();
+                    if sockets.is_some() {
+                        debug!("changes are heard again");
+                        self.recover();
+                    }
+                    is_over
+                }
+            };
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// Waits for changes and passes them on; returns whether this was told to end.
+    fn hear_some(&self, sockets: &mut Sockets) -> io::Result<bool> {
+        let mut fds = vec![
+            PollFd::new(self.end.as_fd(), PollFlags::POLLIN),
+            PollFd::new(sockets.routes.as_fd(), PollFlags::POLLIN),
+        ];
+        fds.extend(
+            sockets.tables.iter().map(|it| PollFd::new(it.monitor().as_fd(), PollFlags::POLLIN)),
+        );
+        match poll(&mut fds, PollTimeout::NONE) {
+            Err(nix::errno::Errno::EINTR) => return Ok(false),
+            polled => polled?,
+        };
+        let is_ready =
+            |at: usize, fds: &[PollFd<'_>]| fds.get(at).and_then(PollFd::any).unwrap_or(false);
+        let (is_over, routes, tables) = (is_ready(0, &fds), is_ready(1, &fds), is_ready(2, &fds));
+        drop(fds);
+        let mut notices = Vec::new();
+        let mut is_lossy = false;
+        let mut take = |message: Message<'_>| notices.push(Arc::new(Notice::of(message)));
+        if routes {
+            is_lossy |= sockets.routes.read_some(READS, &mut take)?;
+        }
+        if let Some(removals) = sockets.tables.as_mut().filter(|_| tables) {
+            is_lossy |= removals.read(READS, &mut take)?;
+        }
+        // Whoever is told finds the facts as the notice left them, or newer.
+        let mut facts = lock(&self.facts);
+        notices.iter().for_each(|it| facts.take(Message::new(it.kind, &it.body)));
+        drop(facts);
+        self.pass_on(&notices);
+        if is_lossy {
+            self.recover();
+        }
+        Ok(is_over)
+    }
+
+    /// Reads all facts anew, and tells everybody that notices were lost.
+    fn recover(&self) {
+        match Facts::read() {
+            Ok(facts) => *lock(&self.facts) = facts,
+            Err(error) => warn!(%error, "addresses of this host are not read"),
+        }
+        self.each_queue(Queue::lose);
+    }
+
+    fn pass_on(&self, notices: &[Arc<Notice>]) {
+        self.each_queue(|queue| queue.push(notices));
+    }
+
+    fn each_queue(&self, tell: impl Fn(&Queue)) {
+        lock(&self.queues).retain(|queue| {
+            queue.upgrade().is_some_and(|queue| {
+                tell(&queue);
+                true
+            })
+        });
+    }
+}
+
+impl Sockets {
+    fn open() -> io::Result<Self> {
+        let routes = Monitor::open()?;
+        routes.store(STORED);
+        Ok(Self { routes, tables: Removals::open().ok() })
+    }
+}
+
+impl Facts {
+    /// Asks the kernel for all.
+    fn read() -> io::Result<Self> {
+        let mut netlink = Netlink::open()?;
+        let mut facts = Self::default();
+        let request = Request::dump(libc::RTM_GETADDR, &[0; links::ADDRESS_FIXED]);
+        let all = netlink.dump(&request, |message, all| all.extend(links::address_of(message)))?;
+        facts.addresses = all.into_iter().collect();
+        let mut fixed = [0; NETCONF_FIXED];
+        fixed[0] = u8::try_from(libc::AF_INET).unwrap_or_default();
+        let request = Request::dump(RTM_GETNETCONF, &fixed);
+        let all =
+            netlink.dump(&request, |message, all| all.extend(reverse_path_filter(message)))?;
+        facts.reverse_path_filters = all.into_iter().collect();
+        Ok(facts)
+    }
+
+    /// Takes what a notice says.
+    fn take(&mut self, message: Message<'_>) {
+        match message.kind {
+            libc::RTM_NEWADDR => self.addresses.extend(links::address_of(message)),
+            libc::RTM_DELADDR => {
+                if let Some(gone) = links::address_of(message) {
+                    self.addresses.remove(&gone);
+                }
+            }
+            libc::RTM_DELLINK => {
+                if let Some(gone) = links::subject(message) {
+                    self.addresses.retain(|(index, ..)| *index != gone);
+                }
+            }
+            links::RTM_NEWNETCONF => self.reverse_path_filters.extend(reverse_path_filter(message)),
+            RTM_DELNETCONF => {
+                let mut attributes = message.attributes(NETCONF_FIXED);
+                let index = attributes.find(|(kind, _)| *kind == NETCONFA_IFINDEX);
+                if let Some(gone) = index.and_then(|(_, value)| netlink::number(value)) {
+                    self.reverse_path_filters.remove(&gone.cast_signed());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Queue {
+    fn push(&self, notices: &[Arc<Notice>]) {
+        let mut waiting = lock(&self.waiting);
+        for notice in notices.iter().filter(|it| self.interest.has(Message::new(it.kind, &it.body)))
+        {
+            if waiting.notices.len() == WAITING || waiting.octets + notice.body.len() > OCTETS {
+                *waiting = Waiting { is_lossy: true, ..Waiting::default() };
+            }
+            waiting.octets += notice.body.len();
+            waiting.notices.push_back(Arc::clone(notice));
+        }
+        if !waiting.is_empty() {
+            self.wake();
+        }
+    }
+
+    /// Some notices are missing, so those that wait are worth nothing.
+    fn lose(&self) {
+        *lock(&self.waiting) = Waiting { is_lossy: true, ..Waiting::default() };
+        self.wake();
+    }
+
+    fn take(&self, most: usize) -> (Vec<Arc<Notice>>, bool) {
+        let mut waiting = lock(&self.waiting);
+        let most = most.min(waiting.notices.len());
+        let notices: Vec<_> = waiting.notices.drain(..most).collect();
+        waiting.octets -= notices.iter().map(|it| it.body.len()).sum::<usize>();
+        let is_lossy = std::mem::take(&mut waiting.is_lossy);
+        if waiting.is_empty() {
+            // It only says that nobody had written.
+            let _ = self.event.read();
+        }
+        (notices, is_lossy)
+    }
+
+    fn wake(&self) {
+        // It fails only when the descriptor is readable anyway.
+        let _ = self.event.write(1);
+    }
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.notices.is_empty() && !self.is_lossy
+    }
+}
+
+impl Notice {
+    fn of(message: Message<'_>) -> Self {
+        Self { kind: message.kind, body: message.body().into() }
+    }
+}
+
+impl Interest {
+    fn has(self, message: Message<'_>) -> bool {
+        let is_neighbour = matches!(message.kind, libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH);
+        let is_removal = Removals::has(message);
+        match self {
+            Self::Host => !is_neighbour && !is_removal,
+            Self::HostAndTables => !is_neighbour,
+            Self::Neighbourhood => match message.kind {
+                libc::RTM_NEWLINK | libc::RTM_DELLINK => true,
+                libc::RTM_NEWRULE | libc::RTM_DELRULE => false,
+                _ => !is_removal && (is_neighbour || is_v4(message)),
+            },
+        }
+    }
+}
+
+/// Whether a notice begins with the family of IPv4, as those of addresses, routes and settings do.
+fn is_v4(message: Message<'_>) -> bool {
+    message.fixed::<1>().is_some_and(|[family]| i32::from(*family) == libc::AF_INET)
+}
+
+/// The interface, and the value of its reverse path filter.
+fn reverse_path_filter(message: Message<'_>) -> Option<(i32, u32)> {
+    if message.kind != links::RTM_NEWNETCONF || !is_v4(message) {
+        return None;
+    }
+    let (mut index, mut filter) = (None, None);
+    for (kind, value) in message.attributes(NETCONF_FIXED) {
+        match kind {
+            NETCONFA_IFINDEX => index = netlink::number(value).map(u32::cast_signed),
+            NETCONFA_RP_FILTER => filter = netlink::number(value),
+            _ => {}
+        }
+    }
+    Some((index?, filter?))
+}
+
+fn is_ready(fd: &EventFd, within: Duration) -> bool {
+    let timeout = PollTimeout::try_from(within).unwrap_or(PollTimeout::MAX);
+    poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], timeout).is_ok_and(|count| count > 0)
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(interest: Interest) -> (Arc<Queue>, Subscription) {
+        let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_NONBLOCK).unwrap();
+        let queue = Arc::new(Queue { interest, waiting: Mutex::default(), event });
+        (Arc::clone(&queue), Subscription(queue))
+    }
+
+    fn notices(kinds: &[u16]) -> Vec<Arc<Notice>> {
+        let v4 = u8::try_from(libc::AF_INET).unwrap();
+        kinds.iter().map(|&kind| Arc::new(Notice { kind, body: [v4; 12].into() })).collect()
+    }
+
+    fn is_readable(subscription: &Subscription) -> bool {
+        is_ready(&subscription.0.event, Duration::ZERO)
+    }
+
+    #[test]
+    fn notices_come_in_their_order_and_the_descriptor_says_whether_some_wait() {
+        let (queue, mut its) = queue(Interest::Host);
+        let kinds = [libc::RTM_NEWROUTE, libc::RTM_DELADDR, libc::RTM_NEWLINK];
+        queue.push(&notices(&kinds));
+        queue.push(&notices(&[libc::RTM_NEWNEIGH]));
+
+        let mut heard = Vec::new();
+        let losses = [2, 2].map(|most| {
+            let is_lossy = its.read(most, |message| heard.push(message.kind));
+            (is_lossy, is_readable(&its))
+        });
+
+        assert_eq!((losses, &heard[..]), ([(false, true), (false, false)], &kinds[..]));
+    }
+
+    #[test]
+    fn a_service_that_does_not_read_loses_notices_and_is_told_so() {
+        let (queue, mut its) = queue(Interest::Host);
+        for _ in 0..=WAITING {
+            queue.push(&notices(&[libc::RTM_NEWROUTE]));
+        }
+
+        let mut count = 0;
+        let is_lossy = its.read(usize::MAX, |_| count += 1);
+
+        assert_eq!((is_lossy, count, is_readable(&its)), (true, 1, false));
+        assert!(!its.read(usize::MAX, |_| {}));
+        queue.lose();
+        assert!(is_readable(&its) && its.read(usize::MAX, |_| {}));
+    }
+
+    #[test]
+    fn each_hears_what_it_asked_for() {
+        let removal = Removals::KINDS[0];
+        let all = [libc::RTM_NEWRULE, libc::RTM_NEWNEIGH, libc::RTM_NEWADDR, removal];
+        for (interest, expected) in [
+            (Interest::Host, vec![all[0], all[2]]),
+            (Interest::HostAndTables, vec![all[0], all[2], removal]),
+            (Interest::Neighbourhood, vec![all[1], all[2]]),
+        ] {
+            let (queue, mut its) = queue(interest);
+            queue.push(&notices(&all));
+            let mut heard = Vec::new();
+            let _ = its.read(usize::MAX, |message| heard.push(message.kind));
+            assert_eq!(heard, expected, "{interest:?}");
+        }
+    }
+
+    #[test]
+    fn the_facts_are_those_of_this_host() {
+        let observer = Observer::start().unwrap();
+        let loopback = IpAddr::from([127, 0, 0, 1]);
+        let strict = observer.strict_interfaces();
+        let read = |name: &str| crate::settings::Settings::read(name, "rp_filter");
+
+        let of_all = read("all").unwrap_or_default();
+        for name in crate::settings::Settings::interfaces() {
+            let Ok(index) = nix::net::if_::if_nametoindex(&name[..]) else { continue };
+            let is_strict = read(&name).is_some_and(|its| its.max(of_all.clone()) == "1");
+            assert_eq!(strict.contains(&index), is_strict, "{name}");
+        }
+        assert!(observer.addresses().contains(&loopback), "{:?}", observer.addresses());
+    }
+}
