@@ -273,13 +273,28 @@ pub fn enable_v6(interface: &str) {
 /// Gives a setting of an interface of ours a value, unless it has it. The setting goes with the interface. A machine
 /// without IPv6 has none of its settings; nothing is lost.
 pub fn set_sysctl(interface: &str, family: &str, key: &str, value: &str) {
+    if let Err(error) = try_set_sysctl(interface, family, key, value) {
+        warn!(interface, family, key, %error, "setting not changed");
+    }
+}
+
+/// The same.
+///
+/// # Errors
+/// When the setting is another, and cannot be changed.
+pub(crate) fn try_set_sysctl(
+    interface: &str,
+    family: &str,
+    key: &str,
+    value: &str,
+) -> io::Result<()> {
     let path = format!("/proc/sys/net/{family}/conf/{interface}/{key}");
-    let is_so = fs::read_to_string(&path).is_ok_and(|before| before.trim() == value);
-    if !is_so
-        && let Err(error) = fs::write(&path, value)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        warn!(%path, %error, "setting not changed");
+    if fs::read_to_string(&path).is_ok_and(|before| before.trim() == value) {
+        return Ok(());
+    }
+    match fs::write(&path, value) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
     }
 }
 

@@ -19,7 +19,7 @@ use anyhow::{Context as _, bail};
 use base::budget::Budget;
 use base::counter::Counter;
 use base::ip::Prefix;
-use base::time::Time;
+use base::time::{Time, earliest};
 use nix::libc;
 use nix::poll::PollFlags;
 use tracing::{debug, info, warn};
@@ -41,6 +41,8 @@ const READS: usize = 64;
 /// time after that: whoever removes it again and again is not worth more of the thread.
 const LOOKS: u32 = 10;
 const INTERVAL: Duration = Duration::from_secs(6);
+/// Between two looks at settings of our devices of whose changes the kernel says nothing.
+const SETTINGS_INTERVAL: Duration = Duration::from_millis(500);
 /// Faults of a kind shown to an operator at most; thousands of routes may have faults.
 const FAULTS: usize = 8;
 
@@ -60,6 +62,8 @@ pub struct Reconciler {
     foreign: Rivals,
     /// Numbers of ours that other programs use.
     clashes: BTreeSet<String>,
+    /// Devices whose settings cannot be changed, and why.
+    refused: BTreeMap<String, String>,
     /// What the service wants: for its devices, and besides.
     devices: Vec<DeviceRoutes>,
     besides: BTreeSet<Entry>,
@@ -144,6 +148,7 @@ impl Reconciler {
             observer: observer.cloned(),
             foreign: Rivals::default(),
             clashes: BTreeSet::new(),
+            refused: BTreeMap::new(),
             devices: Vec::new(),
             besides: BTreeSet::new(),
             wanted: BTreeSet::new(),
@@ -284,6 +289,7 @@ impl Reconciler {
         faults.extend(self.clashes.iter().take(FAULTS).map(|it| Fault::new(&fault::CLASH, it)));
         faults.extend(self.fence.as_ref().and_then(Fence::fault));
         faults.extend(self.loosened.faults());
+        faults.extend(self.refused.values().map(|why| Fault::new(&fault::SETTING, why)));
         if self.is_put_off {
             let said = "others change our routes all the time: they are put back now and then";
             faults.push(Fault::new(&fault::CONTESTED, said));
@@ -464,12 +470,30 @@ impl Reconciler {
         );
     }
 
+    /// Gives our devices their settings, of whose changes the kernel says nothing.
+    fn keep_settings(&mut self) {
+        for device in self.devices.iter().filter(|device| device.speaks) {
+            let name = &device.name;
+            let why = match links::try_set_sysctl(name, "ipv4", "accept_local", "1") {
+                Ok(()) => {
+                    self.refused.remove(name);
+                    continue;
+                }
+                Err(error) => format!(
+                    "net.ipv4.conf.{name}.accept_local cannot be changed: {error}: programs of this host are not \
+                     told of errors; `sysctl -w net.ipv4.conf.{name}.accept_local=1` by whoever may"
+                ),
+            };
+            if self.refused.insert(name.clone(), why.clone()).is_none() {
+                warn!("{why}");
+            }
+        }
+    }
+
     /// Where the packets of the peers may come by: without our mark the way back to them is the device,
     /// and interfaces that filter by the way back would drop them.
     fn loosen(&mut self) {
-        for device in self.devices.iter().filter(|device| device.speaks) {
-            links::set_sysctl(&device.name, "ipv4", "accept_local", "1");
-        }
+        self.keep_settings();
         let Some(observer) = &self.observer else { return };
         if !self.devices.iter().any(DeviceRoutes::has_rules) {
             return;
@@ -707,6 +731,8 @@ pub struct Watch {
     /// When to look whether all is there, if something may be missing, and how far.
     look_at: Option<Time>,
     foreign: Foreign,
+    /// When to look at settings of our devices again.
+    settings_at: Time,
 }
 
 impl Watch {
@@ -717,19 +743,20 @@ impl Watch {
     pub fn open(observer: &Observer) -> anyhow::Result<Self> {
         let changes = observer.subscribe(Interest::HostAndTables)?;
         let looks = Budget::new(Time::ZERO, LOOKS, INTERVAL);
-        Ok(Self { changes, looks, look_at: None, foreign: Foreign::OfOurTables })
+        let foreign = Foreign::OfOurTables;
+        Ok(Self { changes, looks, look_at: None, foreign, settings_at: Time::ZERO })
     }
 
     /// When to call [`Self::handle`] at the latest, whether there is something to read or not.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        self.look_at
+        earliest(self.look_at, Some(self.settings_at))
     }
 
     /// Whether to call [`Self::handle`].
     #[must_use]
     pub fn is_due(&self, now: Time, ready: PollFlags) -> bool {
-        !ready.is_empty() || self.look_at.is_some_and(|at| at <= now)
+        !ready.is_empty() || self.next_timeout().is_some_and(|at| at <= now)
     }
 
     /// Reads notices of changes, and repairs deviations.
@@ -737,6 +764,10 @@ impl Watch {
     /// # Errors
     /// When the kernel cannot be asked.
     pub fn handle(&mut self, now: Time, of: &mut Reconciler) -> anyhow::Result<Outcome> {
+        if self.settings_at <= now {
+            self.settings_at = now + SETTINGS_INTERVAL;
+            of.keep_settings();
+        }
         let (mut is_concerned, mut addresses, mut settings) = (false, false, false);
         let mut has_foreign = false;
         let is_lossy = self.changes.read(READS, |message| {

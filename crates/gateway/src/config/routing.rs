@@ -1,5 +1,7 @@
 //! Reads the section `routing`: a MANET routing protocol, its interfaces and its parameters.
 
+use std::net::Ipv4Addr;
+
 use base::ip::Prefix;
 use base::rng::Rng;
 use manet::Router;
@@ -129,10 +131,15 @@ pub(super) fn read(section: &Section<'_>) -> Result<Routing, Complaint> {
 
 impl Protocol {
     /// The networks behind this node that it announces.
-    pub(crate) fn attached(&self) -> &[Prefix] {
+    pub(crate) fn attached(&self) -> Vec<Prefix> {
         match self {
-            Self::Olsr(config) => &config.attached,
-            Self::Aodv(..) | Self::Dsdv(_) => &[],
+            Self::Olsr(config) => config.attached.clone(),
+            Self::Aodv(config, _) if config.internet.gateway => {
+                vec![
+                    Prefix::new(Ipv4Addr::UNSPECIFIED.into(), 0).expect("no bits fit each address"),
+                ]
+            }
+            Self::Aodv(..) | Self::Dsdv(_) => Vec::new(),
         }
     }
 }

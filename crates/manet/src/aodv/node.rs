@@ -370,6 +370,10 @@ impl Aodv {
 }
 
 impl Router for Aodv {
+    fn handle_attached(&mut self, _now: Time, reached: &[Prefix]) {
+        self.config.internet.gateway = reached.iter().any(|network| network.bits() == 0);
+    }
+
     fn carrier(&self) -> Carrier {
         Carrier::Udp(PORT)
     }

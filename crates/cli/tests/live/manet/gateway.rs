@@ -55,6 +55,22 @@ fn nodes_reach_a_host_of_the_internet_by_the_gateway() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_gateway_of_aodv_behind_a_dead_link_answers_for_nobody() {
+    let (manet, server) = network(AODV);
+    manet.nets.run(&server, "ip link set eth0 down");
+    let is_told = wait_until(SOON, || manet.status(2)["faults"][0]["code"] == "uplink-down");
+    assert!(is_told, "{}", manet.told(2));
+
+    let ping = format!("ping -c 1 -W 1 {SERVER}");
+    let said = manet.nets.try_run(&manet.nodes[0].name, &ping);
+    assert!(!said.status.success());
+    assert_eq!(manet.count(0, "routing_packets_encapsulated"), 0, "{}", manet.told(0));
+    manet.nets.run(&server, "ip link set eth0 up");
+    manet.expect_reachable(0, SERVER);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_network_behind_a_dead_link_is_not_announced() {
     let (manet, server) = network(OLSR);
     manet.expect_reachable(0, SERVER);

@@ -45,9 +45,7 @@ fn an_address_to_listen_at_that_is_gone_is_a_fault_while_it_is_gone() {
     net.run(0, "ip address add 10.9.1.1/24 dev eth1");
     net.expect_asked(0, (0, "tunnel: running"));
     let (_, said) = net.gateway(0).stop();
-    for told in
-        ["fault code=\"listen-address-gone\"", "fault has ended code=\"listen-address-gone\""]
-    {
+    for told in ["fault code=listen-address-gone", "fault has ended code=listen-address-gone"] {
         assert_eq!(said.matches(told).count(), 1, "{told}: {said}");
     }
 }
@@ -151,4 +149,19 @@ fn numbers_of_others_are_a_fault_and_others_can_be_chosen() {
     let said = net.run(0, &format!("{TRACKWAY} down"));
     assert!(said.contains("removed: unreachable 0.0.0.0/0 in table 7000"), "{said}");
     assert_eq!(net.nets.claimed(&net.nodes[0], 67), "");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_setting_of_whose_change_the_kernel_says_nothing_is_put_back() {
+    let mut net = Net::pair("");
+    net.start_all();
+    let setting = "net.ipv4.conf.trackway-nc0.accept_local";
+    let value = |net: &Net| net.run(0, &format!("sysctl -n {setting}")).trim().to_owned();
+    assert_eq!(value(&net), "1");
+
+    net.run(0, &format!("sysctl -qw {setting}=0"));
+
+    let is_back = wait_until(SOON, || value(&net) == "1");
+    assert!(is_back, "{}", net.status(0));
 }

@@ -19,6 +19,8 @@ use crate::service::Absent;
 
 /// Changes that come together are acted on together.
 pub(super) const SETTLE: Duration = Duration::from_millis(20);
+/// Between two looks at the settings of interfaces.
+pub(super) const PREPARE: Duration = Duration::from_millis(500);
 /// Between two looks for what is missing.
 pub(super) const RETRY: Duration = Duration::from_secs(2);
 
@@ -139,7 +141,7 @@ impl Routing {
         if attached.is_empty() {
             return Ok(());
         }
-        let reached = fib::reached(&mut self.netlink, attached);
+        let reached = fib::reached(&mut self.netlink, &attached);
         let reached = reached.context("cannot ask for the kernel's routes")?;
         if reached != self.reached {
             info!(networks = ?reached, "networks behind this node that are announced");
@@ -152,11 +154,11 @@ impl Routing {
 
     /// The attached networks that this host does not reach.
     pub(super) fn faults_behind(&self) -> impl Iterator<Item = Fault> {
-        let is_lost = |network: &&Prefix| !self.reached.contains(network);
-        let lost = self.config.protocol.attached().iter().filter(is_lost);
+        let is_lost = |network: &Prefix| !self.reached.contains(network);
+        let lost = self.config.protocol.attached().into_iter().filter(is_lost);
         lost.map(|network| {
             let said = format!(
-                "{network} is attached to this node, and no route leads there by a link that is up: it is not \
+                "{network} is behind this node, and no route leads there by a link that is up: it is not \
                  announced; `ip route add {network} via ROUTER` makes one"
             );
             Fault::new(&fault::UPLINK, said)
@@ -166,8 +168,9 @@ impl Routing {
     /// Gives the interfaces their settings again, if somebody has changed them; whoever does that all the time finds
     /// them changed back now and then.
     pub(super) fn prepare(&mut self, now: Time) {
+        // The kernel tells of forwarding and reverse path filters alone.
+        self.prepare_at = Some(now + PREPARE);
         if !self.preparations.spend(now) {
-            self.prepare_at = Some(now + RETRY);
             return;
         }
         let used: Vec<_> = self.ports.iter().map(|(position, _)| position).collect();

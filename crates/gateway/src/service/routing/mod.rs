@@ -170,10 +170,10 @@ impl Routing {
             changes: setup.observer.subscribe(Interest::Neighbourhood)?,
             look_at: None,
             reconcile_at: None,
-            reached: config.protocol.attached().to_vec(),
+            reached: config.protocol.attached(),
             reach_at: None,
-            prepare_at: None,
-            preparations: Budget::new(Time::ZERO, 10, interfaces::RETRY),
+            prepare_at: Some(Time::ZERO),
+            preparations: Budget::new(Time::ZERO, 10, interfaces::PREPARE),
             counters: Counters::default(),
             complaints: Complaints::default(),
             notices: Notices::default(),
@@ -355,7 +355,6 @@ impl Driver for Routing {
             self.look_behind(now)?;
         }
         if self.prepare_at.is_some_and(|at| at <= now) {
-            self.prepare_at = None;
             self.prepare(now);
         }
         if self.router.next_timeout().is_some_and(|at| at <= now) {
