@@ -1,12 +1,10 @@
 //! The simulator: events, packets on links, CPU time for simulated time.
 
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 use ::sim::bench::{Scenario, Work};
 use anyhow::Context as _;
-use lab::scenario::Plan;
 use nix::time::{ClockId, clock_gettime};
 
 use super::Case;
@@ -62,8 +60,7 @@ const BRIGADE: f64 = 0.5;
 
 /// Simulated hours for each CPU second of 20 routers with OSPF, BGP and messages.
 fn hours_of_brigade() -> anyhow::Result<f64> {
-    let text = include_str!("../../../../examples/tactical-brigade.toml");
-    let plan = Plan::parse(Path::new("tactical-brigade.toml"), text.to_owned())?;
+    let plan = lab::tactical::brigade();
     let (start, mut simulated_s) = (cpu_time()?, 0.0);
     for seed in 1.. {
         simulated_s += plan.run(Some(seed), None)?.ended_s;

@@ -136,7 +136,8 @@ impl Assumed {
 
 /// The brigade of the examples, which all experiments begin with.
 pub(super) fn example() -> Plan {
-    let text = include_str!("../../../../examples/tactical-brigade.toml");
+    // By a link inside this crate: a package of the crate holds the file.
+    let text = include_str!("../../files/tactical-brigade.toml");
     Plan::parse(Path::new("tactical-brigade.toml"), text.to_owned()).expect("a test reads it")
 }
 

@@ -14,7 +14,7 @@ mod patience;
 mod topology;
 
 use crate::prelude::*;
-use crate::scenario::{BgpReport, Built};
+use crate::scenario::{BgpReport, Built, Plan};
 
 /// The group of all claims here.
 const GROUP: &str = "tactical";
@@ -32,6 +32,12 @@ pub fn claims() -> Vec<Claim> {
     claims.extend([failure::claim(), patience::claim()]);
     claims.extend(company::claims());
     claims
+}
+
+/// The scenario of the brigade, as in `examples`.
+#[must_use]
+pub fn brigade() -> Plan {
+    brigade::example()
 }
 
 /// Runs a network to its end and returns the result of its BGP sessions.

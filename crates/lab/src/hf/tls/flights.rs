@@ -20,7 +20,7 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 10000\r\n\r\n";
 /// The page: the first 10,000 octets of a text.
-const PAGE: &str = include_str!("../../../../../LICENSE-APACHE");
+const PAGE: &str = include_str!("../../../files/LICENSE-APACHE");
 
 /// What one side says without waiting for the other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
