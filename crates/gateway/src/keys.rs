@@ -1,21 +1,24 @@
 //! Keys in files that only their owner reads, and secrets from the operating system.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use base::entropy::{Entropy, NoRandomness};
 use base::keys::NoKey;
-use nix::unistd::geteuid;
+use nix::unistd::{Gid, User, geteuid};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use zeroize::Zeroizing;
 
-use crate::files;
+use crate::linux::account;
+use crate::{files, trust};
 
 /// Octets of a key file at most: a key has 44.
 const LONGEST: usize = 1_024;
+/// The bit by which new files of a folder get the folder's group.
+const SET_GROUP_ID: u32 = 0o2000;
 
 /// The operating system's generator.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +90,8 @@ pub fn read<Key: FromStr<Err = NoKey>>(path: &Path) -> Result<Key, KeyFile> {
     Ok(text.parse()?)
 }
 
-/// Opens a file with a secret, which belongs to whoever runs this or to root, and to nobody else.
+/// Opens a file with a secret, which belongs to whoever runs this or to root, and to nobody else. The private group of
+/// the gateway's user may read it: root's keys for a gateway that is never root.
 ///
 /// # Errors
 /// When others may read or change it, or it cannot be opened.
@@ -95,7 +99,8 @@ pub fn open(path: &Path) -> Result<File, KeyFile> {
     let file = files::open(path)?;
     // Of the file that is read, should the name be another's by now.
     let metadata = file.metadata()?;
-    is_private(metadata.mode() & 0o7777, metadata.uid(), geteuid().as_raw())?;
+    let is_own_group = own_group() == Some(metadata.gid());
+    is_private(metadata.mode() & 0o7777, metadata.uid(), geteuid().as_raw(), is_own_group)?;
     Ok(file)
 }
 
@@ -107,28 +112,42 @@ fn said(user: u32) -> String {
     }
 }
 
-fn is_private(mode: u32, owner: u32, user: u32) -> Result<(), KeyFile> {
-    if mode & 0o077 != 0 {
+/// The group that nobody but the gateway's user belongs to; for root, the group of the user that it becomes.
+fn own_group() -> Option<u32> {
+    let user = match geteuid() {
+        user if user.is_root() => User::from_name(account::USUAL).ok()??.uid,
+        user => user,
+    };
+    trust::private_group(user).map(Gid::as_raw)
+}
+
+/// The permissions of the file's group count as the user's own if `is_own_group`; the group may only read.
+fn is_private(mode: u32, owner: u32, user: u32, is_own_group: bool) -> Result<(), KeyFile> {
+    let others = if is_own_group { 0o037 } else { 0o077 };
+    if mode & others != 0 {
         return Err(KeyFile::Open { mode });
     }
     if owner == 0 || owner == user { Ok(()) } else { Err(KeyFile::Foreign { owner, user }) }
 }
 
-/// Writes a key as text to a new file that only its owner reads, mode 0600.
+/// Writes a key as text to a new file that only its owner reads, mode 0600. In a folder that gives its files the
+/// private group of the gateway's user (set-group-ID, as `/etc/trackway`), this group reads it too, mode 0640.
 ///
 /// # Errors
 /// When there is such a file already, or it cannot be written.
 pub fn write_new(path: &Path, key: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     writeln!(file, "{key}")?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let gives_group = fs::metadata(folder.unwrap_or(Path::new(".")))?.mode() & SET_GROUP_ID != 0;
+    if gives_group && own_group() == Some(file.metadata()?.gid()) {
+        file.set_permissions(Permissions::from_mode(0o640))?;
+    }
     file.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-
     use tunnel::secure::PrivateKey;
 
     use super::*;
@@ -143,7 +162,7 @@ mod tests {
         let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         let kept = read::<PrivateKey>(&path);
         let twice = write_new(&path, &key.to_base64());
-        let open = [0o644, 0o640, 0o620, 0o610].map(|mode| {
+        let open = [0o644, 0o604, 0o620, 0o610].map(|mode| {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             read::<PrivateKey>(&path)
         });
@@ -174,14 +193,23 @@ mod tests {
     }
 
     #[test]
+    fn the_group_of_the_gateways_user_reads_a_key_and_does_no_more() {
+        let allowed = |mode, is_own_group| is_private(mode, 0, 1000, is_own_group).is_ok();
+
+        assert_eq!([0o640, 0o440, 0o600].map(|mode| allowed(mode, true)), [true; 3]);
+        assert_eq!([0o660, 0o650, 0o644, 0o641].map(|mode| allowed(mode, true)), [false; 4]);
+        assert!(!allowed(0o640, false));
+    }
+
+    #[test]
     fn a_key_file_of_another_user_is_refused() {
-        assert!(is_private(0o600, 0, 1000).is_ok());
-        assert!(is_private(0o400, 1000, 1000).is_ok());
+        assert!(is_private(0o600, 0, 1000, false).is_ok());
+        assert!(is_private(0o400, 1000, 1000, false).is_ok());
         for (owner, user, remedy) in [
             (1001, 1000, "chown it to 1000 or root"),
             (1000, 0, "chown it to root: it is read by root"),
         ] {
-            let refused = is_private(0o600, owner, user).unwrap_err().to_string();
+            let refused = is_private(0o600, owner, user, false).unwrap_err().to_string();
             assert!(refused.contains(&format!("user {owner}")), "{refused}");
             assert!(refused.contains(remedy), "{refused}");
         }

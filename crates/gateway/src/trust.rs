@@ -90,7 +90,7 @@ impl Owner {
 }
 
 /// The group of a user's own name without other members, as most distributions give one to each user.
-fn private_group(uid: Uid) -> Option<Gid> {
+pub(crate) fn private_group(uid: Uid) -> Option<Gid> {
     let user = User::from_uid(uid).ok()??;
     let group = Group::from_gid(user.gid).ok()??;
     let is_private = group.name == user.name && group.mem.iter().all(|it| *it == user.name);

@@ -234,7 +234,9 @@ impl Findings {
     }
 
     fn settings(&mut self, needs: &Needs) {
-        let is_fixed = statvfs("/proc/sys").is_ok_and(|it| it.flags().contains(FsFlags::ST_RDONLY));
+        // A sandbox may leave this part alone writable.
+        let is_fixed =
+            statvfs("/proc/sys/net").is_ok_and(|it| it.flags().contains(FsFlags::ST_RDONLY));
         if is_fixed {
             self.add(
                 "proc-sys",

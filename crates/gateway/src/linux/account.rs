@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail, ensure};
 use nix::unistd::{Gid, Group, Uid, User};
 
 /// The account that is used where it exists.
-const USUAL: &str = "trackway";
+pub(crate) const USUAL: &str = "trackway";
 
 /// Users without a name, from which systemd's `DynamicUser=` takes its own, too.
 const FIRST: u32 = 61_184;

@@ -10,6 +10,7 @@
 mod control;
 mod keeper;
 mod metrics;
+mod notify;
 mod reload;
 mod slot;
 mod status;
@@ -57,6 +58,7 @@ pub use traffic::Switched;
 
 use control::{Control, Request};
 use metrics::Metrics;
+use notify::Notify;
 use slot::Slot;
 use status::Status;
 use traffic::Traffic;
@@ -91,6 +93,7 @@ struct Supervisor {
     folders: Option<FolderWatch>,
     /// When to open the control socket again, whose name others have removed.
     restore_at: Option<Time>,
+    notify: Notify,
     clock: Clock,
     is_over: bool,
 }
@@ -129,6 +132,7 @@ pub fn run(
     supervisor.start_all()?;
     examine(&supervisor.config);
     tell_rights(account.as_ref(), confined);
+    supervisor.notify.ready();
     let mut reactor = Reactor::new(supervisor.clock, Arc::clone(&supervisor.notices.waker));
     while !supervisor.is_over {
         if reactor.turn(&mut supervisor)? {
@@ -195,12 +199,14 @@ impl Driver for Supervisor {
         if self.restore_at.is_some_and(|at| at <= now) {
             self.keep_place(now);
         }
+        self.tell_manager(now);
         Ok(())
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
         let due = earliest(self.metrics_at, self.control.next_timeout());
         let due = earliest(due, self.restore_at);
+        let due = earliest(due, self.notify.next_timeout());
         self.slots.iter().map(Slot::retry_at).fold(due, earliest)
     }
 
@@ -281,6 +287,7 @@ impl Supervisor {
             faults: Faults::default(),
             folders: FolderWatch::open().ok(),
             restore_at: None,
+            notify: Notify::find(),
             clock: Clock::start(),
             is_over: false,
         })
@@ -442,6 +449,18 @@ impl Supervisor {
         host::settings::keep_file();
     }
 
+    /// Tells the service manager how the services are, and that their threads work.
+    fn tell_manager(&mut self, now: Time) {
+        let Self { notify, slots, .. } = self;
+        notify.say(|| {
+            let slots = slots.iter().filter(|slot| !slot.is_off());
+            slots.map(|slot| slot.status().in_words()).collect::<Vec<_>>().join("; ")
+        });
+        let running =
+            slots.iter().filter_map(|slot| slot.running().map(|worker| (slot.kind.name, worker)));
+        notify.prove(now, running);
+    }
+
     fn write_metrics(&self, status: &Status) {
         let Some(metrics) = &self.metrics else { return };
         if let Err(error) = metrics.write(&status.to_metrics()) {
@@ -452,6 +471,7 @@ impl Supervisor {
     /// Ends all services for good. A supervisor dropped without this call has failed: the routes and rules that
     /// keep packets from leaving in clear then stay.
     fn end(mut self) {
+        self.notify.stopping();
         let status = self.status();
         for slot in self.slots.iter_mut().filter(|slot| !slot.is_off()) {
             slot.stop();

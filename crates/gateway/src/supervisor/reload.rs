@@ -41,8 +41,15 @@ fn said(changes: &[String]) -> String {
 }
 
 impl Supervisor {
-    /// Reads the configuration again, and puts it in force.
+    /// Reads the configuration again, and puts it in force; the service manager is told.
     pub(super) fn reload(&mut self, now: Time) -> Reloaded {
+        self.notify.reloading();
+        let outcome = self.read_again(now);
+        self.notify.ready();
+        outcome
+    }
+
+    fn read_again(&mut self, now: Time) -> Reloaded {
         let config = match Config::read(&self.file) {
             Ok(mut config) => {
                 self.traffic.apply(&mut config.rules.table);

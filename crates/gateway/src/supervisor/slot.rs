@@ -216,6 +216,16 @@ impl Slot {
 }
 
 impl Status {
+    /// In a few words: what runs, and why the rest does not.
+    pub(super) fn in_words(&self) -> String {
+        let Self { name, state, why, .. } = self;
+        match (state, why) {
+            (State::Running, _) => format!("{name} runs"),
+            (State::Restarting | State::Failed, Some(why)) => format!("{name} does not run: {why}"),
+            (State::Restarting | State::Failed, None) => format!("{name} starts"),
+        }
+    }
+
     /// The numbers of it.
     pub(super) fn samples(&self) -> [Sample; 2] {
         let is_up = f64::from(u8::from(self.state == State::Running));

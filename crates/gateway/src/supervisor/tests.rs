@@ -145,6 +145,17 @@ impl Rig {
         Self { supervisor, folder, _turn: turn }
     }
 
+    /// What the service manager hears from now on; it wants to hear within so long that we are alive.
+    fn listen(&mut self, alive_within: Option<Duration>) -> Receiver<String> {
+        let (sender, heard) = mpsc::channel();
+        let send = move |states: &[sd_notify::NotifyState<'_>]| {
+            let lines: Vec<_> = states.iter().map(ToString::to_string).collect();
+            sender.send(lines.join("\n")).map_err(io::Error::other)
+        };
+        self.supervisor.notify = Notify::new(Box::new(send), alive_within);
+        heard
+    }
+
     fn reload(&mut self, text: &str) -> Reloaded {
         std::fs::write(self.folder.join("a.toml"), text).unwrap();
         self.supervisor.reload(Time::ZERO)
@@ -265,4 +276,73 @@ fn a_first_port_below_1024_is_said_to_take_a_new_start() {
     let hint = "the first port below 1024 takes a new start of the gateway";
     let expected = [why.to_owned(), format!("{hint}: {why}")].map(Reloaded::Refused);
     assert_eq!(outcomes, expected);
+}
+
+#[test]
+fn the_service_manager_hears_of_start_reload_and_end() {
+    let mut rig = Rig::new("told", SECOND, &[]);
+    let heard = rig.listen(None);
+    rig.supervisor.start_all().unwrap();
+    rig.supervisor.notify.ready();
+    rig.supervisor.act(Time::ZERO).unwrap();
+    rig.supervisor.act(Time::ZERO).unwrap();
+
+    rig.reload(&format!("{SECOND}protocol = 254\n"));
+    rig.end(true);
+
+    let heard: Vec<String> = heard.try_iter().collect();
+    let [ready, status, reloading, again, stopping] = &heard[..] else { panic!("{heard:?}") };
+    assert_eq!((&ready[..], &status[..]), ("READY=1", "STATUS=second runs"));
+    assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{heard:?}");
+    assert_eq!((&again[..], &stopping[..]), ("READY=1", "STOPPING=1"));
+}
+
+#[test]
+fn a_failed_service_is_said_in_one_line_whatever_its_reason() {
+    let mut rig = Rig::new("reason", SECOND, &[]);
+    let heard = rig.listen(None);
+    let why = anyhow::anyhow!("no\nMAINPID=1");
+    rig.supervisor.slots[1].handle_failure(Time::ZERO, &why);
+
+    rig.supervisor.tell_manager(Time::ZERO);
+
+    let heard: Vec<String> = heard.try_iter().collect();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(heard[0].starts_with("STATUS=second does not run: no"), "{heard:?}");
+    assert!(!heard[0].contains('\n'), "{heard:?}");
+    rig.end(false);
+}
+
+#[test]
+fn the_watchdog_hears_nothing_while_a_service_does_not_answer() {
+    let beat = Duration::from_secs(5);
+    let mut rig = Rig::new("watchdog", &[FIRST, SECOND].concat(), &[]);
+    let heard = rig.listen(Some(beat * 4));
+    rig.supervisor.start_all().unwrap();
+    let mut now = Time::ZERO;
+    let mut beats_until = |rig: &mut Rig, wanted: bool, at_most: u32| {
+        (0..at_most).any(|_| {
+            now += beat;
+            rig.supervisor.tell_manager(now);
+            let is_heard = heard.try_iter().any(|it| it == "WATCHDOG=1");
+            // The other threads answer in their own time.
+            std::thread::sleep(Duration::from_millis(5));
+            is_heard == wanted
+        })
+    };
+    assert!(beats_until(&mut rig, true, 1));
+    assert!(beats_until(&mut rig, true, 1_000));
+
+    // This thread is busy until it is mended: a reload is waited for in vain.
+    lock(&FAULTS).insert("second", Fault::Silence);
+    let config = Arc::clone(&rig.supervisor.config);
+    let busy = rig.supervisor.slots[1].running().unwrap().ask_reload(config);
+    assert!(beats_until(&mut rig, false, 3));
+    let was_silent = !beats_until(&mut rig, true, 20);
+    mend("second");
+    let is_back = beats_until(&mut rig, true, 1_000);
+
+    assert!(was_silent && is_back);
+    drop(busy);
+    rig.end(false);
 }

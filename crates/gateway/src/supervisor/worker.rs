@@ -1,7 +1,7 @@
 //! Runs a service on a thread, and passes messages to the thread.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ const ANSWER: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 5 });
 
 /// What a service is told.
 enum Order {
+    Alive(Sender<()>),
     End,
     Reload(Arc<Config>, Sender<anyhow::Result<Reload>>),
     Report(Sender<Report>),
@@ -87,6 +88,11 @@ impl Worker {
         Ok(Self { id, orders, waker, thread })
     }
 
+    /// Asks whether the thread still takes orders between its turns.
+    pub(super) fn ask_alive(&self) -> Pending<()> {
+        self.ask(Order::Alive)
+    }
+
     /// Asks how the service is.
     pub(super) fn ask_report(&self) -> Pending<Report> {
         self.ask(Order::Report)
@@ -117,6 +123,13 @@ impl Drop for Worker {
             // A panic was told.
             let _ = thread.join();
         }
+    }
+}
+
+impl Pending<()> {
+    /// Whether the answer has come, or the thread has ended and there never will be one.
+    pub(super) fn is_over(&self) -> bool {
+        self.0.try_recv() != Err(TryRecvError::Empty)
     }
 }
 
@@ -185,6 +198,7 @@ fn obey(service: &mut dyn Service, clock: Clock, order: Order) -> bool {
     let now = clock.now();
     // Who has asked may have stopped waiting.
     match order {
+        Order::Alive(answer) => drop(answer.send(())),
         Order::End => {
             service.end(now);
             return false;
