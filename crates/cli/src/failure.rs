@@ -5,7 +5,6 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-#[cfg(feature = "laboratory")]
 use anyhow::Context as _;
 #[cfg(feature = "laboratory")]
 use emulator::namespace::Unusable;
@@ -40,7 +39,6 @@ pub(crate) fn of_namespace(why: Unusable) -> anyhow::Error {
 }
 
 /// Prints the whole of a result.
-#[cfg(feature = "laboratory")]
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = terminal::out();
     out.write_all(text.as_bytes())

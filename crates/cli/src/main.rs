@@ -7,6 +7,7 @@ mod animation;
 #[cfg(feature = "laboratory")]
 mod bench;
 mod check;
+mod completions;
 mod control;
 mod doctor;
 mod down;
@@ -23,6 +24,7 @@ mod lab;
 #[cfg(feature = "laboratory")]
 mod link;
 mod log;
+mod man;
 mod messages;
 mod parameters;
 mod reload;
@@ -36,7 +38,7 @@ mod tls;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// IP over networks that lose, delay and starve it.
 #[derive(Debug, Parser)]
@@ -53,6 +55,7 @@ enum Command {
     #[cfg(feature = "laboratory")]
     Bench(bench::Args),
     Check(check::Args),
+    Completions(completions::Args),
     Doctor(doctor::Args),
     Down(down::Args),
     Explain(explain::Args),
@@ -66,6 +69,7 @@ enum Command {
     Lab(lab::Args),
     #[cfg(feature = "laboratory")]
     Link(Box<link::Args>),
+    Man(man::Args),
     Parameters(parameters::Args),
     Receive(messages::receive::Args),
     Reload(reload::Args),
@@ -89,6 +93,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "laboratory")]
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Doctor(args) => doctor::run(args),
         Command::Down(args) => down::run(args),
         Command::Explain(args) => explain::run(args),
@@ -102,6 +107,7 @@ fn main() -> ExitCode {
         Command::Lab(args) => lab::run(args),
         #[cfg(feature = "laboratory")]
         Command::Link(args) => link::run(*args),
+        Command::Man(args) => man::run(&args, Cli::command()),
         Command::Parameters(args) => parameters::run(args),
         Command::Reload(args) => reload::run(args),
         Command::Receive(args) => messages::receive::run(&args),
