@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use base::time::Time;
 use nix::errno::Errno;
+use nix::libc::c_ulong;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl;
@@ -23,7 +24,7 @@ use nix::sys::timerfd::{self, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags
 use nix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds by which the kernel may wake a thread late; pacing is finer than its default.
-const TIMER_SLACK: u64 = 1_000;
+const TIMER_SLACK: c_ulong = 1_000;
 /// Descriptors that most drivers wait for at most.
 const USUAL: usize = 8;
 

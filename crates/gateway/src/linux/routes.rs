@@ -13,6 +13,7 @@ const FIXED: usize = 12;
 /// Asks for the route as it was made, without what was learnt since (`linux/rtnetlink.h`).
 const RTM_F_FIB_MATCH: u32 = 0x2000;
 const RTAX_MTU: u16 = 2;
+const RTA_VIA: u16 = 18;
 const RTA_IP_PROTO: u16 = 27;
 const RTA_SPORT: u16 = 28;
 const RTA_DPORT: u16 = 29;
@@ -171,7 +172,7 @@ fn parse(message: Message<'_>, destination: IpAddr) -> NextHop {
             libc::RTA_OIF => interface = netlink::number(value),
             libc::RTA_GATEWAY => address = netlink::address(value).unwrap_or(address),
             // An IPv4 route by an IPv6 neighbour: a family, then the address.
-            libc::RTA_VIA => {
+            RTA_VIA => {
                 address = value.get(2..).and_then(netlink::address).unwrap_or(address);
             }
             _ => {}

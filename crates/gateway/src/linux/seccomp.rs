@@ -60,6 +60,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
     libc::SYS_move_pages,
+    #[cfg(not(target_arch = "arm"))]
     libc::SYS_migrate_pages,
     // Other users.
     libc::SYS_setuid,
@@ -100,6 +101,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_finit_module,
     libc::SYS_delete_module,
     libc::SYS_kexec_load,
+    #[cfg(not(target_arch = "arm"))]
     libc::SYS_kexec_file_load,
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,

@@ -73,7 +73,7 @@ impl Link {
                 self.0.as_raw_fd(),
                 batch.headers.as_mut_ptr(),
                 count,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
                 ptr::null_mut(),
             )
         };
@@ -96,7 +96,7 @@ impl Link {
         // SAFETY: `headers` has `count` elements, each with one slice of `batch.octets`, which
         // stays as it is during the call; the kernel only reads them.
         let sent = unsafe {
-            libc::sendmmsg(self.0.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT)
+            libc::sendmmsg(self.0.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _)
         };
         let Ok(sent) = usize::try_from(sent) else {
             let error = io::Error::last_os_error();

@@ -107,7 +107,8 @@ impl Port {
         message.msg_iov = &raw mut slice;
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast::<c_void>();
-        message.msg_controllen = CONTROL;
+        // Lengths and flags of messages have other types in musl than in glibc.
+        message.msg_controllen = CONTROL as _;
 
         // SAFETY: `message` points to `into` and `control`, alive and unborrowed for the call,
         // with their lengths.
@@ -217,7 +218,8 @@ fn vlan_tag(message: &libc::msghdr) -> Option<[u8; 4]> {
     // SAFETY: plain arithmetic.
     let whole = usize::try_from(unsafe { libc::CMSG_LEN(socklen::<libc::tpacket_auxdata>()) });
     let is_ours = header.cmsg_level == libc::SOL_PACKET && header.cmsg_type == libc::PACKET_AUXDATA;
-    if !is_ours || whole.is_ok_and(|whole| header.cmsg_len < whole) {
+    let len: usize = header.cmsg_len as _;
+    if !is_ours || whole.is_ok_and(|whole| len < whole) {
         return None;
     }
     // SAFETY: the message is a whole `tpacket_auxdata`, as its type and length say.

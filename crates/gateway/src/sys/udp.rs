@@ -177,7 +177,7 @@ impl Udp {
                 self.fd.as_raw_fd(),
                 arrivals.headers.as_mut_ptr(),
                 count,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
                 ptr::null_mut(),
             )
         };
@@ -263,7 +263,12 @@ impl Udp {
         // SAFETY: the first `count` headers point to names, slices and control buffers that live
         // on this frame and in `outbox`, with their lengths; the kernel only reads them.
         let sent = unsafe {
-            libc::sendmmsg(self.fd.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT)
+            libc::sendmmsg(
+                self.fd.as_raw_fd(),
+                headers.as_mut_ptr(),
+                count,
+                libc::MSG_DONTWAIT as _,
+            )
         };
         usize::try_from(sent).map_err(|_| Errno::last())
     }
@@ -476,7 +481,7 @@ impl Arrivals {
             header.msg_hdr.msg_iov = slice;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_control = control.as_mut_ptr().cast();
-            header.msg_hdr.msg_controllen = size_of_val(control);
+            header.msg_hdr.msg_controllen = size_of_val(control) as _;
             header.msg_hdr.msg_flags = 0;
         }
     }

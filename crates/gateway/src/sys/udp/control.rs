@@ -57,7 +57,7 @@ impl Control {
         }
         if used > 0 {
             header.msg_control = self.0.as_mut_ptr().cast();
-            header.msg_controllen = used;
+            header.msg_controllen = used as _;
         }
     }
 
@@ -76,7 +76,7 @@ impl Control {
             let message = self.0.as_mut_ptr().byte_add(*used).cast::<libc::cmsghdr>();
             (*message).cmsg_level = level;
             (*message).cmsg_type = kind;
-            (*message).cmsg_len = len;
+            (*message).cmsg_len = len as _;
             libc::CMSG_DATA(message).cast::<T>().write_unaligned(value);
         }
         *used += space;
@@ -121,7 +121,8 @@ pub(super) fn said_of(header: &libc::msghdr) -> Said {
         let mut at = libc::CMSG_FIRSTHDR(header);
         while let Some(message) = at.as_ref() {
             let data = libc::CMSG_DATA(message);
-            let len = message.cmsg_len.saturating_sub(data.addr() - at.addr());
+            let len: usize = message.cmsg_len as _;
+            let len = len.saturating_sub(data.addr() - at.addr());
             match (message.cmsg_level, message.cmsg_type) {
                 (libc::IPPROTO_IP, libc::IP_TOS) if len >= 1 => said.traffic_class = *data,
                 (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) if len >= 4 => {
