@@ -1,7 +1,7 @@
 //! Repairs: sums of segments in GF(2^8); each sum serves any destination that lacks one of the segments.
 
 use gf::coefficients::Coefficients;
-use gf::equations::{Equations, Outcome, Row};
+use gf::equations::{Equations, Outcome};
 
 use super::wire::Cover;
 
@@ -53,19 +53,22 @@ impl Solver {
         known: impl Fn(u16) -> Option<&'a [u8]>,
         solved: &mut Vec<(u64, Vec<u8>)>,
     ) -> bool {
-        let mut row = Row { entries: Vec::new(), symbol: symbol.to_vec() };
-        let mut terms = Vec::new();
+        let (mut entries, mut terms) = (Vec::new(), Vec::new());
         for (number, factor) in factors(serial, cover) {
             match known(number) {
                 Some(data) => terms.push((factor, data)),
-                None => row.entries.push((number.into(), factor)),
+                None => entries.push((number.into(), factor)),
             }
         }
         if terms.iter().any(|(_, data)| data.len() > symbol.len()) {
             return false;
         }
-        gf::accumulate(&mut row.symbol, &terms);
-        self.equations.insert(row, solved) == Outcome::Innovative
+        let sum = || {
+            let mut sum = symbol.to_vec();
+            gf::accumulate(&mut sum, &terms);
+            sum
+        };
+        self.equations.insert(&entries, sum, solved) == Outcome::Innovative
     }
 
     /// A segment arrived by itself.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use base::time::{Time, earliest};
+use base::time::{Time, earliest, nanos};
 use gf::coefficients::Coefficients;
-use gf::equations::{Equations, Outcome, Row};
+use gf::equations::{Equations, Outcome};
 
 use super::outlet::Outlet;
 use super::record::{Record, Records};
@@ -26,6 +26,20 @@ const SOURCE: usize = 1_536;
 /// Octets of memory for a packet that waits for another source: when the packet is released, it has its
 /// headers.
 const WAITER: usize = 256;
+/// Steps of work that the peer's datagrams of one moment may make, of octets multiplied and added: about a millisecond.
+/// The driver hands in at one moment what it takes under one lock, 64 datagrams at most.
+pub(super) const MOST_STEPS: u64 = 32 << 20;
+/// So many more for each nanosecond that has passed, up to that: some percent of what a core does.
+pub(super) const STEPS_A_NANOSECOND: u64 = 2;
+/// So many more for each octet of a new source, up to that: each source may be in one repair with 1,023 others. Who
+/// delivers much may ask for much.
+const STEPS_AN_OCTET: u64 = 1_024;
+/// Steps for each source that becomes known of: its slot is made, looked through and given up.
+pub(super) const SLOT: u64 = 4_096;
+/// So many sources ahead are no leap, whatever work there was.
+const NEAR: u64 = 64;
+/// Steps for each source that a repair covers: it is looked at, and its coefficient drawn.
+const SCANNED: u64 = 64;
 /// The half-life of the measured reordering.
 const REORDERING_HALF_LIFE: Duration = Duration::from_secs(10);
 
@@ -50,6 +64,38 @@ pub(super) struct Receiver {
     most_held: usize,
     /// The lateness of a reordered datagram, and when it was measured.
     lateness: (Duration, Time),
+    work: Work,
+}
+
+/// The work that the peer's datagrams may still make, in steps; a debt when negative, because nobody knows what a
+/// datagram costs before it is done.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    left: i64,
+    at: Time,
+}
+
+impl Work {
+    /// Whether the datagrams so far have used up what they may.
+    fn is_over(&mut self, now: Time) -> bool {
+        self.give(nanos(now.since(self.at)).saturating_mul(STEPS_A_NANOSECOND));
+        self.at = now.max(self.at);
+        self.left <= 0
+    }
+
+    /// A new source of so many octets came.
+    fn earn(&mut self, octets: usize) {
+        self.give(STEPS_AN_OCTET * octets as u64);
+    }
+
+    fn give(&mut self, steps: u64) {
+        self.left = self.left.saturating_add_unsigned(steps).min(MOST_STEPS.cast_signed());
+    }
+
+    fn add(&mut self, steps: u64, stats: &mut Received) {
+        self.left = self.left.saturating_sub_unsigned(steps);
+        stats.work += steps;
+    }
 }
 
 /// A source.
@@ -98,6 +144,7 @@ impl Receiver {
             held: 0,
             most_held: (window + kept) * SOURCE,
             lateness: (Duration::ZERO, Time::ZERO),
+            work: Work { left: MOST_STEPS.cast_signed(), at: Time::ZERO },
         }
     }
 
@@ -114,6 +161,11 @@ impl Receiver {
             stats.symbols_too_long += 1;
             return;
         }
+        let is_over = self.work.is_over(now);
+        if is_over && number >= self.end() + NEAR {
+            stats.leaps_refused += 1;
+            return;
+        }
         if !self.extend(now, number, stats) {
             return;
         }
@@ -127,11 +179,16 @@ impl Receiver {
         buffer.extend_from_slice(symbol);
         let mut solved = Vec::new();
         let is_new = self.missing.contains_key(&number) || self.is_given_up(number);
-        if is_new && self.equations.rank() > 0 {
+        if is_new && is_over {
+            stats.repairs_over_budget += self.equations.forget(number) as u64;
+        } else if is_new && self.equations.rank() > 0 {
+            let before = self.equations.steps();
             self.equations.substitute(number, symbol, &mut solved);
+            self.work.add(self.equations.steps() - before, stats);
         }
         if self.place(number, buffer) {
             stats.sources_received += 1;
+            self.work.earn(symbol.len());
         } else {
             stats.duplicates += 1;
         }
@@ -161,6 +218,10 @@ impl Receiver {
             stats.malformed += 1;
             return;
         }
+        if self.work.is_over(now) {
+            stats.repairs_over_budget += 1;
+            return;
+        }
         if !self.extend(now, end - 1, stats) {
             return;
         }
@@ -176,27 +237,35 @@ impl Receiver {
             stats.repairs_full += 1;
             return;
         }
-        let mut row = Row::default();
-        let mut terms: Vec<(u8, &[u8])> = Vec::with_capacity(usize::from(count));
+        let (mut entries, mut terms) = (Vec::new(), Vec::<(u8, &[u8])>::new());
         let start = index(first - self.base);
         let slots = self.slots.range(start..start + usize::from(count));
         for ((source, slot), coefficient) in (first..).zip(slots).zip(Coefficients::of(number)) {
             match &slot.state {
                 State::Present(symbol) => terms.push((coefficient, symbol)),
-                State::GivenUp | State::Missing => row.entries.push((source, coefficient)),
+                State::GivenUp | State::Missing => entries.push((source, coefficient)),
             }
         }
         let longest = terms.iter().map(|(_, symbol)| symbol.len()).max().unwrap_or(0);
-        row.symbol = self.outlet.buffer();
-        row.symbol.extend_from_slice(symbol);
-        row.symbol.resize(symbol.len().max(longest), 0);
-        gf::accumulate(&mut row.symbol, &terms);
+        let before = self.equations.steps();
+        let (outlet, mut multiplied) = (&mut self.outlet, 0);
+        let sum = || {
+            let mut sum = outlet.buffer();
+            sum.extend_from_slice(symbol);
+            sum.resize(symbol.len().max(longest), 0);
+            gf::accumulate(&mut sum, &terms);
+            multiplied = (terms.len() * sum.len()) as u64;
+            sum
+        };
 
         let mut solved = Vec::new();
-        match self.equations.insert(row, &mut solved) {
+        match self.equations.insert(&entries, sum, &mut solved) {
+            Outcome::Full => stats.repairs_full += 1,
             Outcome::Innovative => stats.repairs_useful += 1,
             Outcome::Redundant => stats.repairs_redundant += 1,
         }
+        let solving = self.equations.steps() - before;
+        self.work.add(solving + multiplied + SCANNED * u64::from(count), stats);
         while self.equations.octets() > MAX_EQUATIONS {
             self.equations.forget_greatest();
             stats.repairs_full += 1;
@@ -207,6 +276,10 @@ impl Receiver {
 
     /// The peer will not retransmit sources before `floor`.
     pub(super) fn handle_floor(&mut self, now: Time, floor: u64, stats: &mut Received) {
+        if self.work.is_over(now) && floor >= self.end() + NEAR {
+            stats.leaps_refused += 1;
+            return;
+        }
         if floor > self.end()
             && (floor - self.end() > self.window || !self.extend(now, floor - 1, stats))
         {
@@ -321,6 +394,7 @@ impl Receiver {
             stats.sources_given_up += first - self.base;
             self.base = first;
         }
+        self.work.add(SLOT * (number + 1).saturating_sub(self.end()), stats);
         while self.end() <= number {
             self.missing.insert(self.end(), now);
             self.slots.push_back(Slot::default());

@@ -174,6 +174,7 @@ impl Sender {
             self.view.holes.push_back((report.end.max(self.first), end));
         }
         self.view.lacking = lacking;
+        self.skip_carried();
         Ok(())
     }
 
@@ -185,6 +186,7 @@ impl Sender {
         self.view.holes.clear();
         self.view.holes.push_back((self.first, self.end()));
         self.view.lacking = self.sources.len() as f64;
+        self.skip_carried();
     }
 
     /// Gives up sources that were sent before `time`; returns how many.
@@ -351,25 +353,20 @@ impl Sender {
 
     /// When the oldest source was sent that is known to be lost and is not on its way again.
     pub(super) fn oldest_hole(&self) -> Option<Time> {
-        let holes = self.view.holes.iter();
-        let mut sources = holes.flat_map(|&(start, end)| start.max(self.first)..end);
-        sources.find_map(|number| {
-            let source = self.sources.get(index(number - self.first))?;
-            (source.carried_by < self.view.horizon).then_some(source.sent_at)
-        })
+        let &(number, _) = self.view.holes.front()?;
+        Some(self.source(number).sent_at)
     }
 
     /// The oldest source whose latest transmission is known to be lost; it is now carried by
     /// `carried_by`.
     pub(super) fn next_lost(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
-        self.skip_carried();
-        let number = self.view.holes.front()?.0;
-        let source = self.sources.get_mut(index(number - self.first))?;
-        source.carried_by = carried_by;
-        Some((number, &source.symbol))
+        let &(number, _) = self.view.holes.front()?;
+        let symbol = self.again(number, carried_by)?;
+        Some((number, symbol))
     }
 
-    /// Drops holes from the front that are acknowledged or whose source is in flight again.
+    /// Drops holes from the front that are acknowledged or whose source is in flight again, so that the first hole is
+    /// always the oldest one that counts. A hole that is dropped comes back with the next report at the earliest.
     fn skip_carried(&mut self) {
         while let Some((start, end)) = self.view.holes.front_mut() {
             *start = (*start).max(self.first);
@@ -387,17 +384,17 @@ impl Sender {
 
     /// A source if it is still kept; it is now carried by `carried_by`.
     pub(super) fn again(&mut self, number: u64, carried_by: u64) -> Option<&[u8]> {
-        let source = self.sources.get_mut(index(number.checked_sub(self.first)?))?;
-        source.carried_by = carried_by;
-        Some(&source.symbol)
+        let at = index(number.checked_sub(self.first)?);
+        self.sources.get_mut(at)?.carried_by = carried_by;
+        self.skip_carried();
+        self.sources.get(at).map(|source| source.symbol.as_slice())
     }
 
     /// The oldest source that is not acknowledged; it is now carried by `carried_by`.
     pub(super) fn oldest(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
         let first = self.first;
-        let source = self.sources.front_mut()?;
-        source.carried_by = carried_by;
-        Some((first, &source.symbol))
+        let symbol = self.again(first, carried_by)?;
+        Some((first, symbol))
     }
 
     /// Puts a repair over the newest sources that may be missing in place of what `out` holds, and
@@ -454,6 +451,7 @@ impl Sender {
                 self.pool.give(source.symbol);
             }
         }
+        self.skip_carried();
     }
 
     fn forget_log(&mut self, before: u64) {

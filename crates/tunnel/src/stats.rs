@@ -95,6 +95,12 @@ base::counters! {
             pub repairs_stale: counter(repairs);
             /// Repairs for which there was no room.
             pub repairs_full: counter(repairs);
+            /// Repairs dropped because the peer's datagrams of that moment had made too much work.
+            pub repairs_over_budget: counter(repairs);
+            /// Sources and floors far ahead dropped for the same reason.
+            pub leaps_refused: counter(datagrams);
+            /// Work that the peer's datagrams made: octets multiplied and added, and what takes as long.
+            pub work: counter(steps);
             /// Sources and repairs that are longer than any path takes; dropped.
             pub symbols_too_long: counter(sources);
         }

@@ -13,6 +13,7 @@ mod sender;
 mod short;
 mod silence;
 mod wire;
+mod work;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
