@@ -704,7 +704,9 @@ impl Outgoing {
             return true;
         }
         if config.profile != Profile::Default {
-            return config.profile.slides() && self.outstanding >= config.flow.ask_at.min(window);
+            // Octets in flight are freed by answers alone: whoever uses the last of them has to wait for one.
+            return is_held
+                || config.profile.slides() && self.outstanding >= config.flow.ask_at.min(window);
         }
         // Where all that is left fits into the window, one question goes with the last segment.
         let left = self.content.last - self.last_sent();

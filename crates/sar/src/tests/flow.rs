@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::time::Time;
 
 use super::bench::{Fate, Net, PORTS, address, message};
-use crate::{Config, Options, Outcome, Precedence, Sar};
+use crate::{Config, Options, Outcome, Precedence, Profile, Sar};
 
 const LONG: Duration = Duration::from_secs(40_000);
 
@@ -26,6 +26,26 @@ fn no_more_is_under_way_than_the_queue_may_have() {
 
     assert_eq!(net.delivered.len(), 6);
     assert!((2_400..=3_000).contains(&most), "{most}: routine messages have three quarters");
+}
+
+#[test]
+fn whoever_fills_the_queue_hears_that_all_of_it_was_lost() {
+    for (name, profile) in Profile::NAMES {
+        let mut lost = 0;
+        let mut net = Net::new(3, Config::of(profile)).with_air(move |from, to, _| {
+            let is_lost = (from, to) == (0, 1) && lost < 60;
+            lost += u32::from(is_lost);
+            if is_lost { Fate::Lost } else { Fate::Arrives }
+        });
+        // Longer than the three quarters of the queue that routine messages have.
+        let long = net.send(18_000, &[1], Options::default());
+        let other = net.send(500, &[2], Options::default());
+
+        net.run(LONG);
+
+        assert_eq!(net.fates(long).len(), 1, "{name}");
+        assert_eq!(net.fates(other), [(2, Outcome::Delivered)], "{name}: locked out");
+    }
 }
 
 #[test]
