@@ -33,6 +33,8 @@ mod schema;
 #[cfg(feature = "laboratory")]
 mod sim;
 mod status;
+#[cfg(feature = "laboratory")]
+mod storm;
 mod terminal;
 mod tls;
 
@@ -79,6 +81,8 @@ enum Command {
     #[cfg(feature = "laboratory")]
     Sim(sim::Args),
     Status(status::Args),
+    #[cfg(feature = "laboratory")]
+    Storm(storm::Args),
     Tls(tls::Args),
 }
 
@@ -117,6 +121,8 @@ fn main() -> ExitCode {
         #[cfg(feature = "laboratory")]
         Command::Sim(args) => sim::run(args),
         Command::Status(args) => status::run(args),
+        #[cfg(feature = "laboratory")]
+        Command::Storm(args) => storm::run(&args),
         Command::Tls(args) => tls::run(args),
     };
     outcome.unwrap_or_else(|error| failure::report(&error))

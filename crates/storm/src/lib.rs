@@ -1,0 +1,140 @@
+//! Storm: protocol cores under faults drawn from a seed, judged by the rules that users rely on.
+//!
+//! ```text
+//!  service, seed ─▶ Course: nodes, medium, events ─▶ drive ─▶ Ran: hash, broken rule
+//!                      ▲                                         │
+//!                      └──────── shrink: fewer events ◀──────────┘
+//! ```
+//!
+//! A run is a function of its service and its seed. A broken rule comes with the command that replays the run, and
+//! with the shortest course found that breaks the same rule.
+
+mod course;
+mod drive;
+mod messages;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod tunnels;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use base::rng::Rng;
+use base::time::Time;
+
+pub use course::{Course, Event, Medium};
+pub use drive::Ran;
+
+/// Runs of a shrunk course at most.
+const MOST_TRIES: usize = 400;
+
+/// A kind of cores that storms run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Service {
+    /// Messages by segmentation and reassembly.
+    Sar,
+    /// Streams over STANAG 5066.
+    Slep,
+    /// The coded tunnel, below its cipher.
+    Tunnel,
+}
+
+impl Service {
+    /// All services.
+    pub const ALL: [Self; 3] = [Self::Sar, Self::Slep, Self::Tunnel];
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sar => "sar",
+            Self::Slep => "slep",
+            Self::Tunnel => "tunnel",
+        }
+    }
+
+    fn nodes(self, rng: &mut Rng) -> usize {
+        match self {
+            Self::Sar => 2 + course::choice(rng, 4),
+            Self::Slep => 2 + course::choice(rng, 2),
+            Self::Tunnel => 2,
+        }
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Service {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|service| service.name() == text);
+        found.ok_or_else(|| format!("the services are {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+impl Course {
+    /// Runs the course, up to `until` if given, and tells `trace` what happens.
+    #[must_use]
+    pub fn run<'a>(&'a self, until: Option<Time>, trace: Option<&'a mut dyn FnMut(&str)>) -> Ran {
+        match self.service {
+            Service::Sar => drive::run(self, messages::Messages::new(self), until, trace),
+            Service::Slep => drive::run(self, streams::Streams::new(self), until, trace),
+            Service::Tunnel => drive::run(self, tunnels::Tunnels::new(self), until, trace),
+        }
+    }
+
+    /// The same with only the events whose places are listed.
+    #[must_use]
+    pub fn only(mut self, places: &BTreeSet<usize>) -> Self {
+        self.events.retain(|(place, ..)| places.contains(place));
+        self
+    }
+
+    /// The shortest course found that breaks the rule `broken`: events are removed, then faults of the medium.
+    #[must_use]
+    pub fn shrink(&self, broken: &str) -> Self {
+        let rule = |why: &str| why.split(':').next().unwrap_or_default().to_owned();
+        let wanted = rule(broken);
+        let mut tries = 0;
+        let mut breaks = |course: &Self| {
+            tries += 1;
+            tries <= MOST_TRIES
+                && course.run(None, None).broken.is_some_and(|(_, why)| rule(&why) == wanted)
+        };
+        let mut best = self.clone();
+        let mut step = best.events.len().div_ceil(2);
+        while step > 0 {
+            let mut at = 0;
+            while at < best.events.len() {
+                let mut fewer = best.clone();
+                fewer.events.drain(at..(at + step).min(best.events.len()));
+                if breaks(&fewer) {
+                    best = fewer;
+                } else {
+                    at += step;
+                }
+            }
+            step /= 2;
+        }
+        for calmer in [
+            |medium: Medium| medium.calm(),
+            |medium: Medium| Medium { duplicates: 0.0, ..medium },
+            |medium: Medium| Medium { jitter: 0.0, ..medium },
+            |medium: Medium| Medium { burst: 1.0, ..medium },
+            |medium: Medium| Medium { skew: 0.0, ..medium },
+        ] {
+            let simpler = Self { medium: calmer(best.medium), ..best.clone() };
+            if breaks(&simpler) {
+                best = simpler;
+            }
+        }
+        best
+    }
+}

@@ -1,0 +1,237 @@
+//! The coded tunnel under storm: packets come out as they went in, once, in the order of their flow, and after calm all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use base::ip::{Spec, protocol};
+use base::rng::Rng;
+use base::time::{Time, earliest};
+use tunnel::{Config, Tunnel};
+
+use crate::course::{Course, choice, log_count};
+use crate::drive::{Cores, Kept, Sent};
+
+/// Packets that a user sends at once.
+const BURST: std::ops::Range<usize> = 1..40;
+const PAYLOADS: std::ops::Range<usize> = 8..1_300;
+/// Flows of each end.
+const FLOWS: usize = 3;
+/// In the calm each end sends a packet this often until one has come out.
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+
+/// One end, and what its users know.
+#[derive(Debug)]
+struct End {
+    core: Tunnel,
+    /// Numbers of datagrams sent.
+    numbers: BTreeSet<u64>,
+    /// Numbers of datagrams taken: the cipher below refuses a second copy.
+    taken: BTreeSet<u64>,
+    sent: u32,
+    /// Packets of this end that the other end gave out, and the last of each flow.
+    out: BTreeSet<u32>,
+    last: BTreeMap<u8, u32>,
+    /// When the next packet of the calm is sent, from which index on they are of the calm, and whether one came out.
+    probe_at: Option<Time>,
+    first_of_calm: u32,
+    is_revived: bool,
+    packets: BTreeMap<u32, (u8, usize)>,
+}
+
+/// Both ends.
+#[derive(Debug)]
+pub(crate) struct Tunnels {
+    config: Config,
+    ends: Vec<End>,
+    /// How often both ends began anew: the cipher below refuses datagrams of earlier keys.
+    key: u8,
+    reused: Option<String>,
+}
+
+impl Tunnels {
+    pub(crate) fn new(course: &Course) -> Self {
+        let mut rng = Rng::stream(course.seed, "storm tunnel");
+        let mut config = Config::default();
+        if rng.chance(0.4) {
+            config.queue = log_count(&mut rng, 3_000..config.queue);
+        }
+        if rng.chance(0.4) {
+            config.window = log_count(&mut rng, 16..config.window);
+        }
+        let now = Time::ZERO + Duration::from_secs(1_000);
+        let ends = (0..course.nodes).map(|node| End {
+            core: Tunnel::new(now, config, Rng::stream(course.seed, &format!("tunnel {node}"))),
+            numbers: BTreeSet::new(),
+            taken: BTreeSet::new(),
+            sent: 0,
+            out: BTreeSet::new(),
+            last: BTreeMap::new(),
+            probe_at: None,
+            first_of_calm: u32::MAX,
+            is_revived: false,
+            packets: BTreeMap::new(),
+        });
+        Self { config, ends: ends.collect(), key: 0, reused: None }
+    }
+
+    fn send(&mut self, now: Time, node: usize, payload: usize, flow: u8) {
+        let end = &mut self.ends[node];
+        let packet = packet(node, payload, end.sent, flow);
+        if end.core.handle_packet(now, &packet).is_ok() {
+            end.packets.insert(end.sent, (flow, payload));
+        }
+        end.sent += 1;
+    }
+}
+
+impl Cores for Tunnels {
+    const CALM: Duration = Duration::from_secs(600);
+    const IS_OPEN: bool = true;
+
+    fn act(&mut self, now: Time, node: usize, rng: &mut Rng) -> Kept {
+        if rng.chance(0.05) {
+            let Config { max_mtu, overhead, .. } = self.config;
+            self.ends[node].core.handle_path_changed(now, max_mtu, overhead);
+            return Ok(());
+        }
+        for _ in 0..log_count(rng, BURST) {
+            let flow = rng.below(FLOWS as u64).to_le_bytes()[0];
+            self.send(now, node, log_count(rng, PAYLOADS), flow);
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, now: Time, node: usize, _from: usize, octets: &[u8]) -> Kept {
+        let numbered = octets.split_first().filter(|(key, _)| **key == self.key);
+        let Some((number, payload)) = numbered.and_then(|(_, rest)| rest.split_first_chunk())
+        else {
+            return Ok(());
+        };
+        let number = u64::from_be_bytes(*number);
+        let end = &mut self.ends[node];
+        if end.taken.insert(number) {
+            end.core.handle_datagram(now, number, false, payload);
+        }
+        Ok(())
+    }
+
+    /// The cipher refuses what strangers send.
+    fn forge(&mut self, _now: Time, _node: usize, _octets: &[u8]) {}
+
+    /// A killed end begins anew together with the other, as a new key has it.
+    fn restart(&mut self, now: Time, _node: usize, mut rng: Rng) -> Kept {
+        self.key = self.key.wrapping_add(1);
+        for (node, end) in self.ends.iter_mut().enumerate() {
+            let rng = Rng::stream(rng.bits(), &format!("tunnel {node}"));
+            end.core = Tunnel::new(now, self.config, rng);
+            end.numbers.clear();
+            end.taken.clear();
+            end.last.clear();
+            end.packets.clear();
+            end.out.clear();
+        }
+        Ok(())
+    }
+
+    fn handle_timeout(&mut self, now: Time, node: usize) {
+        if self.ends[node].probe_at.is_some_and(|at| at <= now) {
+            self.send(now, node, 200, 0);
+            let end = &mut self.ends[node];
+            end.probe_at = (!end.is_revived).then_some(now + PROBE_EVERY);
+        }
+        self.ends[node].core.handle_timeout(now);
+    }
+
+    fn next_timeout(&self, node: usize) -> Option<Time> {
+        let End { core, probe_at, .. } = &self.ends[node];
+        earliest(core.next_timeout(), *probe_at)
+    }
+
+    fn poll(&mut self, now: Time, node: usize) -> Result<bool, String> {
+        let mut out = Vec::new();
+        if !self.ends[node].core.poll_packet(now, &mut out) {
+            return Ok(self.ends[node].core.poll_event().is_some());
+        }
+        let index = out.get(28..32).and_then(<[u8]>::first_chunk).map(|it| u32::from_be_bytes(*it));
+        let other = &mut self.ends[1 - node];
+        let sent = index.and_then(|index| Some((index, *other.packets.get(&index)?)));
+        let Some((index, (flow, payload))) = sent else {
+            return Err(format!("corrupt: end {node} gives out what nobody sent"));
+        };
+        if out != packet(1 - node, payload, index, flow) {
+            return Err(format!("corrupt: packet {index} comes out of end {node} changed"));
+        }
+        if !other.out.insert(index) {
+            return Err(format!("twice: packet {index} comes out of end {node} twice"));
+        }
+        if other.last.get(&flow).is_some_and(|last| *last > index) {
+            return Err(format!("order: packet {index} comes out of end {node} after a later one"));
+        }
+        other.last.insert(flow, index);
+        other.is_revived |= index >= other.first_of_calm;
+        Ok(true)
+    }
+
+    fn poll_transmit(&mut self, now: Time, node: usize, out: &mut Vec<u8>) -> Option<Sent> {
+        let mut payload = Vec::new();
+        let end = &mut self.ends[node];
+        let transmit = end.core.poll_transmit(now, &mut payload)?;
+        if !end.numbers.insert(transmit.number) {
+            self.reused = Some(format!("number: end {node} uses {} again", transmit.number));
+        }
+        if payload.len() + self.config.overhead > self.config.max_mtu {
+            self.reused = Some(format!("mtu: end {node} sends {} octets", payload.len()));
+        }
+        out.push(self.key);
+        out.extend(transmit.number.to_be_bytes());
+        out.extend(payload);
+        Some(Sent { to: 1 - node, tag: transmit.number })
+    }
+
+    fn check(&self, node: usize) -> Kept {
+        if let Some(why) = &self.reused {
+            return Err(why.clone());
+        }
+        let estimates = self.ends[node].core.estimates();
+        if estimates.queued > self.config.queue || estimates.unacknowledged > self.config.window {
+            return Err(format!("bound: end {node} holds too much: {estimates:?}"));
+        }
+        Ok(())
+    }
+
+    fn calm(&mut self, now: Time, node: usize) -> Kept {
+        let end = &mut self.ends[node];
+        end.first_of_calm = end.sent;
+        end.probe_at = Some(now + PROBE_EVERY);
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.ends.iter().all(|end| end.is_revived)
+    }
+
+    fn conclude(&self) -> Kept {
+        match self.ends.iter().position(|end| !end.is_revived) {
+            Some(node) => {
+                let stats = self.ends[node].core.stats();
+                Err(format!("stuck: no packet of end {node} comes out without faults: {stats:?}"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// A UDP packet whose content follows from its index, sender, length and flow.
+fn packet(node: usize, payload: usize, index: u32, flow: u8) -> Vec<u8> {
+    let host = |node: usize| IpAddr::V4(Ipv4Addr::new(10, 0, 0, if node == 0 { 1 } else { 2 }));
+    let mut packet = Vec::new();
+    Spec::new(host(node), host(1 - node), protocol::UDP).emit(8 + payload, &mut packet);
+    let length = u16::try_from(8 + payload).expect("payloads are short");
+    packet.extend_from_slice(&[0, 7, 0, flow + 9]);
+    packet.extend_from_slice(&length.to_be_bytes());
+    packet.extend_from_slice(&[0, 0]);
+    let fill = choice(&mut Rng::stream(index.into(), "fill"), 256).to_le_bytes()[0];
+    packet.extend(index.to_be_bytes().into_iter().chain(std::iter::repeat(fill)).take(payload));
+    packet
+}
