@@ -31,8 +31,8 @@ MEANING = {
     "hf": "IP over HF waits for the radio to turn round at every handshake and acknowledgement. HF-PEP ends TCP beside the "
     "program and sends its octets as one compressed stream. TLS from end to end hides the text from compression and costs round "
     "trips; TLS proxies at the gateways give both back.",
-    "manet": "Routing gives the moving node a way at all. These radios retransmit by themselves, so HBH gains little here and may "
-    "cost something: it is for radios that lose packets.",
+    "manet": "Routing gives the moving node a way at all. These radios retransmit by themselves, so HBH has little to repair; it "
+    "bridges the moments when a route breaks. Look at the longest time without an octet, and at the packets on the air.",
     "messages": "A TCP connection takes many transmissions for one message, and UDP gives up what is lost. S/R repeats what is "
     "missing and nothing else, so that all messages arrive.",
 }
@@ -43,13 +43,15 @@ STYLE = """
   :root { --ink: #e6e9ec; --dim: #9aa5b1; --ground: #14171a; --box: #1f2429; --gain: #4cc38a; --plain: #e08a55; } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--ground); margin: 0 auto; max-width: 60rem; padding: 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-pre { background: var(--box); padding: .8rem; overflow-x: auto; font: 13px/1.45 ui-monospace, monospace; }
-.dim { color: var(--dim); } .picture { overflow-x: auto; background: #fff; border-radius: 4px; }
+table { border-collapse: collapse; width: 100%; margin: .6rem 0; font-size: .85rem; font-variant-numeric: tabular-nums; }
+td, th { padding: .15rem .4rem; border-bottom: 1px solid var(--box); text-align: right; overflow-wrap: anywhere; }
+td:first-child, th:first-child { text-align: left; padding-left: 0; } td.inset { padding-left: 1rem !important; }
+.dim { color: var(--dim); overflow-wrap: anywhere; } .picture { overflow-x: auto; background: #fff; border-radius: 4px; }
 .picture svg { max-width: 100%; height: auto; } iframe { width: 100%; height: 34rem; border: 1px solid var(--dim); }
 .bar { display: grid; grid-template-columns: 8rem 1fr 6rem; gap: .3rem .6rem; align-items: center; margin: .6rem 0; font-size: .9rem; }
 .bar i { display: block; height: 1.1rem; border-radius: 2px; }
-@media (max-width: 30rem) { .bar { grid-template-columns: 5.5rem 1fr 4.5rem; } }
-@media print { pre { white-space: pre-wrap; font-size: 9px; } section { break-inside: avoid; } iframe { display: none; } }
+@media (max-width: 30rem) { .bar { grid-template-columns: 5.5rem 1fr 4.5rem; } table { font-size: .75rem; } td, th { padding: .15rem; } }
+@media print { section { break-inside: avoid; } iframe { display: none; } }
 """
 
 
@@ -79,12 +81,33 @@ def section(out, part, text):
 <h2>{TITLES[part]}</h2>
 <p>{html.escape(" ".join(description.split()))}</p>
 {bars(table)}
-<pre>{html.escape(table.strip(chr(10)))}</pre>
+{rows(table)}
 {pictures(out, part)}
 <p><b>What was run.</b> {code} Again: <code>sudo ./demo {part}</code></p>
 <p><b>What it means.</b> {html.escape(MEANING[part])}</p>
 </section>
 """
+
+
+def rows(table):
+    """The table as one of HTML, whose cells may be broken on a narrow screen; other lines as text."""
+    shown, cells_before = "", 0
+    for line in table.splitlines():
+        cells = [html.escape(cell) for cell in re.split(r"\s{2,}", line.strip())]
+        is_head = line.startswith(" " * 20)
+        cells = [""] + cells if is_head else cells
+        count = len(cells) if len(cells) > 1 else 0
+        if (count > 0) != (cells_before > 0):
+            shown += "<table>" if count else "</table>"
+        cells_before = count
+        if count:
+            kind = "th" if is_head else "td"
+            inset = ' class="inset"' if line.startswith("  ") and not is_head else ""
+            others = "".join(f"<{kind}>{cell}</{kind}>" for cell in cells[1:])
+            shown += f"<tr><{kind}{inset}>{cells[0]}</{kind}>{others}</tr>\n"
+        elif line.strip():
+            shown += f'<span class="dim">{html.escape(line.strip())}</span>\n'
+    return shown + ("</table>" if cells_before else "")
 
 
 def bars(table):

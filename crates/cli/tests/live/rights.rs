@@ -494,6 +494,41 @@ fn state(of: &Path) -> BTreeMap<String, String> {
     lines.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect()
 }
 
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_group_that_the_configuration_names_may_ask_and_order_nothing() {
+    const ANOTHER: u32 = 65_533;
+    let mut host = Host::new();
+    host.add(&format!("status-group = \"{NOBODY}\"\n"));
+    host.start_with("", "--log-format json");
+
+    let (status, complaint) = host.trackway_as(NOBODY, "status");
+    let (events, _) = host.trackway_as(NOBODY, "status --events");
+    let (hbh, _) = host.trackway_as(NOBODY, "status hbh --json");
+    let (_, of_reload) = host.trackway_as(NOBODY, "reload");
+    let (_, of_another) = host.trackway_as(ANOTHER, "status");
+    let mode = fs::metadata(host.socket()).unwrap().mode() & 0o777;
+    let (code, printed) = host.stop();
+
+    assert!(status.contains("hbh: running"), "{status}{complaint}");
+    assert!(status.contains("no neighbour speaks HBH"), "{status}");
+    assert!(events.contains("gateway ready"), "{events}");
+    let hbh: serde_json::Value = serde_json::from_str(&hbh).unwrap();
+    assert_eq!((&hbh["hbh"]["state"], hbh["hbh"]["peers"].is_array()), (&"ready".into(), true));
+    assert!(of_reload.contains("does not answer this user"), "{of_reload}");
+    assert!(of_another.contains("no right to ask"), "{of_another}");
+    assert_eq!((mode, code), (0o660, Some(0)), "{printed}");
+    // Each line of the log is an object, and the last one sums up in words.
+    let lines: Vec<serde_json::Value> =
+        printed.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let last = lines.last().unwrap()["message"].as_str().unwrap();
+    assert!(
+        last.starts_with("gateway ends after ") && last.contains("; hbh: 0 packets taken"),
+        "{last}"
+    );
+    assert!(last.len() < 300, "{last}");
+}
+
 impl Host {
     fn new() -> Self {
         let mut nets = Namespaces::new();

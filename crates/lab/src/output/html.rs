@@ -29,29 +29,38 @@ pub fn to_html(tested: &[Tested], provenance: &str) -> String {
     html
 }
 
-/// All claims at a glance.
+/// All claims at a glance, one line each: the verdict, the claim with a link to its details, and our figure.
 fn summary(html: &mut String, tested: &[Tested]) {
-    html.push_str("<h2>Claims</h2>\n<table class=\"claims\">\n<thead><tr>");
-    for head in ["Claim", "What is claimed", "What we measured", "Verdict"] {
+    html.push_str("<h2>Claims</h2>\n<p class=\"faint\">");
+    for (verdict, meaning) in MEANINGS {
+        let _ = write!(html, "{} {meaning}. ", badge(verdict));
+    }
+    html.push_str("</p>\n<table class=\"claims\">\n<thead><tr>");
+    for head in ["Verdict", "Claim", "What we measured"] {
         let _ = write!(html, "<th>{head}</th>");
     }
     html.push_str("</tr></thead>\n<tbody>\n");
     for Tested { claim, finding } in tested {
         let _ = writeln!(
             html,
-            "<tr><td data-label=\"Claim\"><a href=\"#{id}\">{id}</a></td>\
-             <td data-label=\"What is claimed\">{}</td>\
-             <td data-label=\"What we measured\">{}</td>\
-             <td data-label=\"Verdict\">{} {}</td></tr>",
+            "<tr><td>{}</td><td data-label=\"Claim\"><a href=\"#{id}\">{id}</a>: {}</td>\
+             <td data-label=\"What we measured\">{}</td></tr>",
+            badge(finding.verdict),
             sentence(claim.text),
             sentence(&finding.measured),
-            badge(finding.verdict),
-            sentence(&finding.reason),
             id = claim.id,
         );
     }
     html.push_str("</tbody>\n</table>\n");
 }
+
+/// What each verdict means, for a reader who meets the report first.
+const MEANINGS: [(Verdict, &str); 4] = [
+    (Verdict::Reproduced, "we measure what is claimed"),
+    (Verdict::Beaten, "our measurement is better than the claim"),
+    (Verdict::Differs, "we measure something else"),
+    (Verdict::Undecided, "the runs are too few to tell"),
+];
 
 /// One claim in full.
 fn section(html: &mut String, Tested { claim, finding }: &Tested) {
@@ -149,5 +158,14 @@ mod tests {
         assert!(html.contains("A random number is below one."));
         assert!(html.contains("a seed &lt;leaves&gt; nothing open"), "not escaped");
         assert!(html.contains("class=\"badge "));
+        let opening = html.split("<section").next().unwrap();
+        assert_eq!(opening.matches("<tr>").count(), 2, "a head, and a line for the claim");
+        assert!(
+            opening.contains("<a href=\"#a\">a</a>: A random number is below one."),
+            "{opening}"
+        );
+        for (verdict, meaning) in MEANINGS {
+            assert!(opening.contains(&format!("{} {meaning}", badge(verdict))), "{opening}");
+        }
     }
 }

@@ -4,6 +4,7 @@ mod manet;
 mod net;
 mod refused;
 mod routing;
+mod schema;
 mod tunnel;
 mod writing;
 
