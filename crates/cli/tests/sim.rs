@@ -153,7 +153,7 @@ fn the_summary_names_flows_links_and_hbh() {
 fn a_wrong_scenario_is_one_line_and_code_2() {
     let chain = fs::read_to_string(example("chain.toml")).expect("the example");
     let cases = [
-        (chain.replace("loss = \"5%\"", "loss = \"150%\""), ":11: defaults.link.loss: \"150%\""),
+        (chain.replace("loss = \"5%\"", "loss = \"150%\""), ":12: defaults.link.loss: \"150%\""),
         (chain.replace("[\"d\", \"e\"]", "[\"d\", \"f\"]"), "there is no node \"f\""),
         (chain.replace("delay = \"50ms\"", "delay = \"50\""), "a time with its unit"),
         (chain.replace("queue = 50", "queues = 50"), "queues: there is no such key; queue is"),

@@ -485,8 +485,5 @@ fn no_schema_refuses_what_its_reader_takes() {
         }
     }
     let [both_take, reader_refuses, both_refuse] = counts;
-    println!(
-        "{both_take} taken, {both_refuse} refused by both, {reader_refuses} by the reader alone"
-    );
     assert!(both_take > 500 && both_refuse > 5 * reader_refuses, "{counts:?}");
 }

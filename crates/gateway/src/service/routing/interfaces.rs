@@ -144,7 +144,9 @@ impl Routing {
         let reached = fib::reached(&mut self.netlink, &attached);
         let reached = reached.context("cannot ask for the kernel's routes")?;
         if reached != self.reached {
-            info!(networks = ?reached, "networks behind this node that are announced");
+            let all: Vec<String> = reached.iter().map(ToString::to_string).collect();
+            let networks = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+            info!(%networks, "networks behind this node that are announced");
             self.router.handle_attached(now, &reached);
             self.reached = reached;
             self.take_events(now);
