@@ -7,7 +7,7 @@ use base::rng::Rng;
 use base::time::Time;
 use hbh::auth::{self, End, GroupKey};
 use hbh::hello::Hello;
-use hbh::wire::{self, Message};
+use hbh::wire::{self, Layout, Message};
 use hbh::{Config, Link, Peer, PeerConfig, Profile, Relay};
 
 /// Octets of a hello's head.
@@ -15,13 +15,20 @@ const HELLO: usize = 36;
 
 /// Reads the input as messages, writes each again and compares.
 pub fn message(input: &[u8]) {
+    for layout in [Layout::Wide, Layout::Paper] {
+        message_of(layout, input);
+    }
+}
+
+fn message_of(layout: Layout, input: &[u8]) {
+    let _ = Message::carried(layout, input);
     let mut rest = input;
-    while let Ok((message, after)) = Message::split_first(rest) {
+    while let Ok((message, after)) = Message::split_first(layout, rest) {
         let own = &rest[..rest.len() - after.len()];
         let mut out = Vec::new();
-        message.emit(&mut out);
+        message.emit(layout, &mut out);
         // Reserved bits need not come back.
-        match (message, Message::split_first(&[&out[..], after].concat())) {
+        match (message, Message::split_first(layout, &[&out[..], after].concat())) {
             (Message::Ack(sent), Ok((Message::Ack(read), _))) => assert_eq!(sent, read),
             (Message::Data(sent), Ok((Message::Data(read), _))) => assert_eq!(sent, read),
             (Message::Repair(sent), Ok((Message::Repair(read), _))) => assert_eq!(sent, read),
@@ -113,7 +120,7 @@ pub fn node(input: &[u8]) {
         match action % 6 {
             0 => {
                 Spec::new(remote, local, protocol::EXPERIMENT).emit(octets.len(), &mut packet);
-                packet.extend(with_checksum(octets));
+                packet.extend(with_checksum(profile.layout(), octets));
                 relay.handle_message(now, Peer(1), &packet);
             }
             1 => {
@@ -148,16 +155,20 @@ pub fn node(input: &[u8]) {
 }
 
 /// Puts the right checksum into the first message, so the fuzzer gets past the check.
-fn with_checksum(octets: &[u8]) -> Vec<u8> {
+fn with_checksum(layout: Layout, octets: &[u8]) -> Vec<u8> {
     let mut octets = octets.to_vec();
-    let Some(&[flags, _, _, _, _, _, _, reserved]) = octets.first_chunk::<{ wire::HEADER }>()
-    else {
+    if octets.len() < wire::HEADER {
         return octets;
+    }
+    let flags = octets[0];
+    let before_intervals = match (layout, octets.get(wire::HEADER)) {
+        (Layout::Wide, Some(count)) if count & 0x80 != 0 => wire::ACK,
+        (Layout::Wide, _) => wire::HEADER + 1,
+        (Layout::Paper, _) => wire::HEADER,
     };
-    let echo = if reserved & 0x80 == 0 { 0 } else { 4 };
     let own = match flags & 0x80 {
         0 => octets.len(),
-        _ => (wire::HEADER + echo + usize::from(flags & 0x3f) * 2).min(octets.len()),
+        _ => (before_intervals + usize::from(flags & 0x3f) * 2).min(octets.len()),
     };
     octets[4..6].fill(0);
     let sum = Checksum::default().with(&octets[..own]).finish();
@@ -174,7 +185,7 @@ pub fn hello(input: &[u8]) {
     let mut octets = input.to_vec();
     // With a valid head and checksum, so the fuzzer gets past both checks.
     if octets.len() >= HELLO {
-        octets[..7].copy_from_slice(&[0x80, 2, 0, 0, 0, 0, 0xff]);
+        octets[..7].copy_from_slice(&[0x80, 3, 0, 0, 0, 0, 0xff]);
         octets[HELLO - 2..HELLO].fill(0);
         let sum = Checksum::default().with(&octets).finish();
         octets[4..6].copy_from_slice(&sum.to_be_bytes());

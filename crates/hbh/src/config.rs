@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::ip::protocol;
 use base::parameter::{Kind, Rule, named, names};
 
-use super::wire::MAX_SPAN;
+use super::wire::Layout;
 
 /// Between two packets that ask a peer how it is, at most, or once a round trip if that is longer: so
 /// that the end of an outage or of congestion is noticed within a second.
@@ -27,6 +27,15 @@ pub enum Profile {
 impl Profile {
     /// What users call them.
     pub const NAMES: [(&str, Self); 2] = [("default", Self::Default), ("paper", Self::Paper)];
+
+    /// How its messages are laid out.
+    #[must_use]
+    pub fn layout(self) -> Layout {
+        match self {
+            Self::Default => Layout::Wide,
+            Self::Paper => Layout::Paper,
+        }
+    }
 }
 
 /// How a lossy link uses its idle time: for sums of the TCP segments in flight, from which the peer
@@ -117,9 +126,11 @@ base::parameters! {
         #[allowed(Kind::count(0..=255))]
         pub retries: u8 = 15, Paper: 4;
 
-        /// Bounds on the packets of a flow that are sent and not acknowledged (W); one number fixes it.
-        #[allowed(Kind::span(1..=MAX_SPAN as u64).of("packets"))]
-        pub window: (u8, u8) = (16, MAX_SPAN), Paper: (8, 8);
+        /// Bounds on the packets to a neighbour that are sent and not acknowledged, with the paper profile on those of a
+        /// flow (W); one number fixes it.
+        // The numbers of the paper's layout allow 127.
+        #[allowed(Kind::span(1..=16_384).of("packets"))]
+        pub window: (u16, u16) = (4, 16_384), Paper: (8, 8);
 
         /// Packets waiting in a flow's output queue at which its sender is told of congestion (s).
         #[allowed(Kind::count(1..=MOST_PACKETS).of("packets"))]
@@ -249,7 +260,18 @@ impl Rto {
     }
 }
 
+/// The most packets that fly in a flow of the paper, whose numbers have eight bits.
+const MOST_OF_PAPER: usize = 127;
+/// The window of the paper if only bounds are given.
+const USUAL_OF_PAPER: u16 = 64;
+
 impl Config {
+    /// The window of a flow of the paper, which never changes.
+    pub(super) fn fixed_window(&self) -> usize {
+        let (least, most) = self.window;
+        usize::from(least.max(most.min(USUAL_OF_PAPER))).min(MOST_OF_PAPER)
+    }
+
     /// How long an acknowledgement waits for a packet to ride on, on a hop with this round trip.
     ///
     /// Where nothing is lost, it may be longer: what answers a packet comes back from the end of the

@@ -4,7 +4,7 @@
 //!   0                   1                   2                   3
 //!   0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //!  +---------------+---------------+-------------------------------+
-//!  |     0x80      |  version = 2  |               0               |  no data, no acknowledgement
+//!  |     0x80      |  version = 3  |               0               |  no data, no acknowledgement
 //!  +---------------+---------------+---------------+---------------+
 //!  |            checksum           |     0xff      |    profile    |  0 default, 1 seed
 //!  +-------------------------------+---------------+---------------+
@@ -61,7 +61,9 @@ const EVERYONE: [IpAddr; 2] = [
 ];
 const HEADER: usize = 36;
 const KIND: u8 = 0x80;
-const VERSION: u8 = 2;
+/// Of the wire of our profile; the paper's layout did not change with it.
+const VERSION: u8 = 3;
+const VERSION_OF_PAPER: u8 = 2;
 const MARK: u8 = 0xff;
 const WANTS_ANSWER: u8 = 1;
 const GOODBYE: u8 = 2;
@@ -188,7 +190,7 @@ impl Hello {
         if Checksum::default().with(payload).finish() != 0 {
             return Err(Malformed::Checksum);
         }
-        if version != VERSION {
+        if version != VERSION && version != VERSION_OF_PAPER {
             return Err(Malformed::Version(version));
         }
         let Some((&header, mut rest)) = payload.split_first_chunk::<HEADER>() else {
@@ -213,9 +215,10 @@ impl Hello {
                 rest = content;
             }
         }
-        let profile = match profile {
-            0 => Profile::Default,
-            1 => Profile::Paper,
+        let profile = match (profile, version) {
+            (0, VERSION) => Profile::Default,
+            (1, VERSION_OF_PAPER) => Profile::Paper,
+            (0 | 1, _) => return Err(Malformed::Version(version)),
             _ => return Err(Malformed::Profile(profile)),
         };
         let (addresses, neighbours) = (usize::from(addresses), usize::from(neighbours));
@@ -281,9 +284,9 @@ impl Hello {
         let start = out.len();
         let addresses = &self.addresses[..self.addresses.len().min(MAX_ADDRESSES)];
         let neighbours = &self.neighbours[..self.neighbours.len().min(MAX_NEIGHBOURS)];
-        let profile = match self.profile {
-            Profile::Default => 0,
-            Profile::Paper => 1,
+        let (profile, version) = match self.profile {
+            Profile::Default => (0, VERSION),
+            Profile::Paper => (1, VERSION_OF_PAPER),
         };
         let flag = |is_set, flag| if is_set { flag } else { 0 };
         let flags = flag(self.wants_answer, WANTS_ANSWER)
@@ -291,7 +294,7 @@ impl Hello {
             | flag(self.is_partial, PARTIAL);
         let count = |len: usize| u8::try_from(len).expect("at most 32");
 
-        out.extend_from_slice(&[KIND, VERSION, 0, 0, 0, 0, MARK, profile]);
+        out.extend_from_slice(&[KIND, version, 0, 0, 0, 0, MARK, profile]);
         out.extend_from_slice(&self.boot.to_be_bytes());
         out.extend_from_slice(&self.counter.to_be_bytes());
         out.extend_from_slice(&[

@@ -15,6 +15,7 @@
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 
 pub mod auth;
+mod budget;
 mod config;
 mod egress;
 pub mod hello;
@@ -29,11 +30,11 @@ mod receiver;
 mod relay;
 mod repair;
 mod rtt;
+mod runs;
 mod sender;
 pub mod stats;
 #[cfg(test)]
 mod tests;
-mod window;
 pub mod wire;
 
 pub use config::{Config, PARAMETERS, Profile, Redundancy, Rto};

@@ -1,9 +1,13 @@
 //! What is known of the path to a neighbour: its round trip, its loss, and whether it answers.
 
+use std::time::Duration;
+
 use base::time::Time;
 
+use super::budget::{Budget, Sample};
 use super::config::{Config, Profile};
 use super::link::{LinkReport, PeerConfig};
+use super::repair::OVERHEAD;
 use super::rtt::Estimator;
 
 /// After so many silences in a row a peer is taken to be away: it is sent nothing but a probe now
@@ -11,6 +15,8 @@ use super::rtt::Estimator;
 const SILENCES: u8 = 6;
 /// A link that loses less is left alone: no repairs, and acknowledgements that wait for long.
 const LEAST_LOSS: f64 = 0.01;
+/// Below this, segments leave no room for repairs.
+const FEW_LOST: f64 = 0.02;
 /// So many packets must have arrived before a link is taken for one that loses nothing.
 const KNOWN: f64 = 32.0;
 
@@ -20,6 +26,7 @@ pub(super) struct PeerPath {
     config: PeerConfig,
     rtt: Estimator,
     loss: Loss,
+    budget: Budget,
     /// Silences since the neighbour was heard last.
     silences: u8,
     /// When it may be probed next, while it is silent.
@@ -52,6 +59,33 @@ pub(super) struct Learned {
     pub(super) recovered: u32,
     pub(super) abandoned: u32,
     pub(super) superseded: u32,
+    /// Acknowledgements of what was never sent.
+    pub(super) absurd: u32,
+    /// Packets lost and delivered that were sent beyond the capacity of the path, and the others.
+    beyond: (u32, u32),
+    within: (u32, u32),
+    /// The newest of the samples of delivered packets.
+    newest: Option<Sample>,
+}
+
+impl Learned {
+    /// A packet arrived; `is_counted` if it counts in the budget.
+    pub(super) fn handle_delivered(&mut self, sample: Sample, is_counted: bool) {
+        self.delivered += 1;
+        if is_counted {
+            self.fates_like(sample).1 += 1;
+            self.newest = Some(self.newest.map_or(sample, |newest| newest.max(sample)));
+        }
+    }
+
+    pub(super) fn handle_lost(&mut self, sample: Sample) {
+        self.lost += 1;
+        self.fates_like(sample).0 += 1;
+    }
+
+    fn fates_like(&mut self, sample: Sample) -> &mut (u32, u32) {
+        if sample.is_beyond() { &mut self.beyond } else { &mut self.within }
+    }
 }
 
 /// Repairs under way in a flow at most.
@@ -65,6 +99,7 @@ impl PeerPath {
             config,
             rtt: Estimator::new(parameters.rto, parameters.profile),
             loss: Loss::UNKNOWN,
+            budget: Budget::new(parameters.window),
             silences: 0,
             probe_at: Time::ZERO,
             next_silence_at: Time::ZERO,
@@ -94,8 +129,36 @@ impl PeerPath {
     }
 
     /// Takes what an acknowledgement or a silence taught.
-    pub(super) fn learn(&mut self, learned: Learned) {
-        self.loss.learn(learned);
+    pub(super) fn learn(&mut self, now: Time, learned: Learned) {
+        let Learned { beyond, within, newest, .. } = learned;
+        let is_own = self.budget.handle_fates(now, beyond, within, &self.rtt);
+        // Repairs help against losses of the link, and make more of our own.
+        let lost = if is_own { 0 } else { learned.lost };
+        self.loss.learn(Learned { lost, ..learned });
+        if let Some(sample) = newest {
+            self.budget.handle_delivered(now, beyond.1 + within.1, sample, &self.rtt);
+        }
+    }
+
+    /// Takes a round trip.
+    pub(super) fn handle_sample(&mut self, now: Time, rtt: Duration) {
+        self.rtt.handle_sample(now, rtt);
+        self.budget.handle_sample(rtt);
+    }
+
+    /// A packet is sent that counts in the budget, or does not; returns what to remember of it, and whether to ask
+    /// for an acknowledgement.
+    pub(super) fn handle_sent(&mut self, now: Time, is_counted: bool) -> (Sample, bool) {
+        let (sample, asks) = self.budget.handle_sent(now, &self.rtt);
+        (sample, asks && is_counted)
+    }
+
+    pub(super) fn budget_mut(&mut self) -> &mut Budget {
+        &mut self.budget
+    }
+
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// An acknowledgement came from it; returns whether it was silent.
@@ -134,6 +197,14 @@ impl PeerPath {
             (Some(mean), Some(shortest)) => mean <= shortest + shortest / 2,
             _ => true,
         }
+    }
+
+    /// Octets of the room for HBH that a TCP segment must leave: for repairs, where they may be needed.
+    pub(super) fn overhead(&self, config: &Config) -> usize {
+        let is_clean = config.profile == Profile::Default
+            && self.loss.rate() < FEW_LOST
+            && self.loss.delivered >= KNOWN;
+        if is_clean { config.profile.layout().overhead() } else { OVERHEAD }
     }
 
     /// Whether packets to the peer are lost so often that idle time is used against the loss.
@@ -275,10 +346,10 @@ mod tests {
         let mut path = PeerPath::new(config, &Config::new(Profile::Default));
 
         let before = path.measured_loss();
-        path.learn(Learned { delivered: 90, lost: 10, ..Learned::default() });
+        path.learn(Time::ZERO, Learned { delivered: 90, lost: 10, ..Learned::default() });
         let lossy = path.measured_loss().unwrap();
         let mut clean = PeerPath::new(config, &Config::new(Profile::Default));
-        clean.learn(Learned { delivered: 3, ..Learned::default() });
+        clean.learn(Time::ZERO, Learned { delivered: 3, ..Learned::default() });
 
         assert_eq!(before, None);
         assert!((lossy - 0.1).abs() < 1e-9, "{lossy}");

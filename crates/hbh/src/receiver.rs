@@ -10,9 +10,10 @@ use super::config::Profile;
 use super::link::Peer;
 use super::pool::Pool;
 use super::repair::Decoder;
+use super::runs::Runs;
 use super::wire::{
-    ACK, Ack, Data, Echo, FlowId, INTERVAL, Intervals, MAX_INTERVALS, RECOVERED, Repair, Seq,
-    Transmission,
+    ACK, Ack, Data, Echo, FlowId, INTERVAL, Intervals, Layout, MAX_INTERVALS, RECOVERED, Repair,
+    Seq, Transmission,
 };
 
 /// An acknowledgement waits for no more than this many packets.
@@ -25,6 +26,9 @@ const UNRETURNED: u16 = 64;
 /// Holes that are remembered until the packet behind them goes on.
 const HOLES: usize = 32;
 
+/// The least that the first number of a flow can be: no arithmetic gets below zero.
+pub(super) const START: u64 = 1 << 32;
+
 #[derive(Debug)]
 pub(super) struct Receiver {
     /// The addresses and ports of its packets, once one has come.
@@ -36,10 +40,9 @@ pub(super) struct Receiver {
     used_at: Time,
     decoder: Decoder,
     id: FlowId,
-    /// The lowest number that has not arrived and may still come.
-    next: Seq,
-    /// Bit `i`: number `next + i` has arrived (ooList).
-    arrived: u128,
+    layout: Layout,
+    /// Which numbers have arrived (ooList).
+    arrived: Runs,
     last: Option<Arrival>,
     /// When the next acknowledgement must go out.
     ack_at: Option<Time>,
@@ -59,22 +62,19 @@ struct Arrival {
 }
 
 impl Receiver {
-    /// The state after the first packet of a flow that came with `data`'s number.
-    pub(super) fn new(now: Time, data: &Data<'_>, window: u8, profile: Profile) -> Self {
-        let next = match profile {
-            Profile::Default => data.seq.minus(data.outstanding),
-            Profile::Paper if data.seq.0 < window => Seq(0),
-            Profile::Paper => data.seq.minus(window - 1),
-        };
+    /// A flow whose first packet is about to come.
+    ///
+    /// `first` is the low bits of the lowest number that may come.
+    pub(super) fn new(now: Time, id: FlowId, first: Seq, layout: Layout) -> Self {
         Self {
             key: None,
             downstream: None,
             unreturned: 0,
             used_at: now,
             decoder: Decoder::default(),
-            id: data.flow,
-            next,
-            arrived: 0,
+            id,
+            layout,
+            arrived: Runs::new(layout.complete(first, START)),
             last: None,
             ack_at: None,
             unacknowledged: 0,
@@ -84,28 +84,40 @@ impl Receiver {
         }
     }
 
-    /// Takes a packet; returns whether it is new.
+    /// The number with these low bits.
+    pub(super) fn number(&self, low: Seq) -> u64 {
+        self.layout.complete(low, self.arrived.next())
+    }
+
+    /// Whether a packet with this number can be noted: numbers in too many runs cannot.
+    pub(super) fn has_room(&self, number: u64) -> bool {
+        let most = self.arrived.next() + self.layout.span() as u64;
+        number <= most && self.arrived.has_room(number)
+    }
+
+    /// Everything before `lowest` has arrived or will not come.
+    pub(super) fn settle(&mut self, lowest: u64, pool: &mut Pool) {
+        if self.arrived.settle(lowest) {
+            let next = self.arrived.next();
+            self.decoder.forget(|number| number < next, pool);
+        }
+    }
+
+    /// Takes the packet with this number; returns whether it is new.
     ///
     /// Its acknowledgement may wait for the first of `wait`, for the second while something is
-    /// missing. `window` is the seed's W, because a number `n` proves that the sender is done with
-    /// `n - W`.
+    /// missing.
     pub(super) fn handle_data(
         &mut self,
         now: Time,
+        number: u64,
         data: &Data<'_>,
         wait: (Duration, Duration),
-        window: u8,
         profile: Profile,
-        pool: &mut Pool,
     ) -> bool {
         self.used_at = now;
-        let lowest = match profile {
-            Profile::Default => data.seq.minus(data.outstanding),
-            Profile::Paper => data.seq.minus(window - 1),
-        };
-        self.advance(lowest, pool);
-        let is_new = self.record(data.seq);
-        let of = Transmission::Packet { seq: data.seq, copy: data.copy };
+        let is_new = self.arrived.record(number);
+        let of = data.repeat.map_or(Transmission::First(data.seq), Transmission::Repeat);
         self.last = Some(Arrival { of, at: now });
         self.unacknowledged = self.unacknowledged.saturating_add(1);
 
@@ -115,7 +127,7 @@ impl Receiver {
             Profile::Default if !is_new && !data.wants_ack => {}
             Profile::Default => {
                 let is_urgent = data.wants_ack || self.unacknowledged >= PACKETS_PER_ACK;
-                let wait = if self.arrived == 0 { wait.0 } else { wait.1 };
+                let wait = if self.arrived.is_whole() { wait.0 } else { wait.1 };
                 self.schedule_ack(if is_urgent { now } else { now + wait });
             }
             Profile::Paper if data.wants_ack => self.schedule_ack(now),
@@ -127,27 +139,28 @@ impl Receiver {
     /// Takes a repair.
     pub(super) fn handle_repair(&mut self, now: Time, repair: &Repair<'_>, pool: &mut Pool) {
         self.used_at = now;
-        self.last = Some(Arrival { of: Transmission::Repair { id: repair.id }, at: now });
-        let mut decoder = std::mem::take(&mut self.decoder);
-        decoder.handle_repair(repair, |seq| self.has_arrived(seq), pool);
-        self.decoder = decoder;
+        self.last = Some(Arrival { of: Transmission::Repeat(repair.repeat), at: now });
+        let first = self.number(repair.first);
+        let arrived = &self.arrived;
+        self.decoder.handle_repair(repair, first, |number| arrived.contains(number), pool);
     }
 
     /// Whether `repair` covers a packet that has not arrived.
     pub(super) fn needs(&self, repair: &Repair<'_>) -> bool {
-        repair.mask.iter().any(|offset| !self.has_arrived(repair.first.plus(offset)))
+        let first = self.number(repair.first);
+        repair.mask.iter().any(|offset| !self.arrived.contains(first + u64::from(offset)))
     }
 
     /// Keeps a packet that arrived for the repairs that may cover it.
     pub(super) fn keep(
         &mut self,
-        seq: Seq,
+        number: u64,
         packet: &[u8],
         header_len: usize,
         has_hole: bool,
         pool: &mut Pool,
     ) {
-        self.decoder.handle_packet(seq, packet, header_len, has_hole, pool);
+        self.decoder.handle_packet(number, packet, header_len, has_hole, pool);
     }
 
     /// Forgets all packets kept for repairs.
@@ -163,9 +176,9 @@ impl Receiver {
         protocol: u8,
         pool: &mut Pool,
     ) -> Option<(Vec<u8>, bool, bool)> {
-        let (seq, packet, has_hole) = self.decoder.poll_recovered(header, protocol, pool)?;
-        self.decoder.handle_packet(seq, &packet, header.len(), has_hole, pool);
-        Some((packet, has_hole, self.handle_recovered(seq)))
+        let (number, packet, has_hole) = self.decoder.poll_recovered(header, protocol, pool)?;
+        self.decoder.handle_packet(number, &packet, header.len(), has_hole, pool);
+        Some((packet, has_hole, self.handle_recovered(number)))
     }
 
     /// The addresses and ports of its packets, once one has come.
@@ -203,8 +216,8 @@ impl Receiver {
     }
 
     /// Takes note of a packet that did not come by itself; returns whether it is new.
-    pub(super) fn handle_recovered(&mut self, seq: Seq) -> bool {
-        let is_new = self.record(seq);
+    pub(super) fn handle_recovered(&mut self, number: u64) -> bool {
+        let is_new = self.has_room(number) && self.arrived.record(number);
         if is_new {
             self.recovered = (self.recovered + 1) % RECOVERED;
         }
@@ -225,14 +238,6 @@ impl Receiver {
         found.is_some_and(|at| self.holes.remove(at).is_some())
     }
 
-    /// Whether the packet of this number has arrived, or will not come any more.
-    fn has_arrived(&self, seq: Seq) -> bool {
-        match u32::try_from(seq.since(self.next)) {
-            Ok(ahead) => self.arrived >> ahead & 1 == 1,
-            Err(_) => true,
-        }
-    }
-
     /// An acknowledgement must go out at `at` or before.
     pub(super) fn schedule_ack(&mut self, at: Time) {
         self.ack_at = Some(self.ack_at.map_or(at, |earlier| earlier.min(at)));
@@ -250,7 +255,7 @@ impl Receiver {
 
     /// Octets of the acknowledgement.
     pub(super) fn ack_len(&self) -> usize {
-        ACK + runs(self.next, self.arrived).count() * INTERVAL
+        ACK + self.arrived.runs().count().min(MAX_INTERVALS) * INTERVAL
     }
 
     /// Appends the acknowledgement.
@@ -260,6 +265,7 @@ impl Receiver {
         profile: Profile,
         is_congested: bool,
         is_followed: bool,
+        intervals: &mut Vec<[u8; INTERVAL]>,
         out: &mut Vec<u8>,
     ) {
         let is_ours = profile == Profile::Default;
@@ -268,65 +274,20 @@ impl Receiver {
             .filter(|_| is_ours)
             .map(|last| Echo { of: last.of, delay: Some(now.since(last.at)) });
         let recovered = if is_ours { self.recovered } else { 0 };
-        let mut intervals = [[0; INTERVAL]; MAX_INTERVALS];
-        let mut count = 0;
-        for (interval, (first, last)) in intervals.iter_mut().zip(runs(self.next, self.arrived)) {
-            *interval = [first.0, last.0];
-            count += 1;
-        }
-        let intervals = Intervals::new(&intervals[..count]);
-        let (flow, next) = (self.id, self.next);
-        Ack { flow, next, is_congested, recovered, echo, intervals, is_followed }.emit(out);
+        let next = self.arrived.next();
+        Intervals::write(self.layout, next, self.arrived.runs(), intervals);
+        let ack = Ack {
+            is_congested,
+            recovered,
+            echo,
+            intervals: Intervals::new(intervals),
+            is_followed,
+            ..Ack::new(self.id, self.layout.low(next))
+        };
+        ack.emit(self.layout, out);
 
         self.told_congested = is_congested;
         self.ack_at = None;
         self.unacknowledged = 0;
     }
-
-    /// Everything before `lowest` has arrived or will not come.
-    fn advance(&mut self, lowest: Seq, pool: &mut Pool) {
-        let steps = lowest.since(self.next);
-        if steps > 0 {
-            self.arrived = self.arrived.checked_shr(steps.unsigned_abs().into()).unwrap_or(0);
-            self.next = lowest;
-            self.skip();
-            let next = self.next;
-            self.decoder.forget(|seq| seq.since(next) < 0, pool);
-        }
-    }
-
-    fn record(&mut self, seq: Seq) -> bool {
-        let Ok(ahead) = u32::try_from(seq.since(self.next)) else { return false };
-        let bit = 1 << ahead;
-        if self.arrived & bit != 0 {
-            return false;
-        }
-        self.arrived |= bit;
-        self.skip();
-        true
-    }
-
-    /// Moves `next` over what has arrived.
-    fn skip(&mut self) {
-        let run = self.arrived.trailing_ones();
-        self.arrived = self.arrived.checked_shr(run).unwrap_or(0);
-        self.next = self.next.plus(u8::try_from(run).expect("at most 128 bits"));
-    }
-}
-
-/// The runs of ones of `arrived`, whose bit 0 stands for `base`.
-fn runs(base: Seq, mut arrived: u128) -> impl Iterator<Item = (Seq, Seq)> {
-    let mut at = 0_u32;
-    std::iter::from_fn(move || {
-        if arrived == 0 {
-            return None;
-        }
-        let gap = arrived.trailing_zeros();
-        let run = (arrived >> gap).trailing_ones();
-        let first = at + gap;
-        at = first + run;
-        arrived = arrived.checked_shr(gap + run).unwrap_or(0);
-        let number = |offset: u32| base.plus(u8::try_from(offset).expect("at most 128 bits"));
-        Some((number(first), number(first + run - 1)))
-    })
 }

@@ -16,9 +16,10 @@ use super::packet::{Packet, write_ip_header};
 use super::peer::{Learned, PeerPath};
 use super::pool::Pool;
 use super::receiver::Receiver;
-use super::sender::{Choice, Sender};
+use super::repair::OVERHEAD;
+use super::sender::{self, Choice, Sender, Thinned};
 use super::stats::{Received, Stats};
-use super::wire::{self, Ack, Data, FlowId, HEADER, Message, Repair, Seq};
+use super::wire::{self, Ack, Data, FlowId, INTERVAL, Message, Repair, Seq};
 
 /// What the driver should know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -77,8 +78,9 @@ pub struct Relay {
     held: usize,
     events: VecDeque<Event>,
     stats: Stats,
-    /// Acknowledgements on their way into a packet.
+    /// Acknowledgements on their way into a packet, and the intervals of one.
     scratch: Vec<u8>,
+    intervals: Vec<[u8; INTERVAL]>,
 }
 
 /// A neighbour, and what is scheduled for it.
@@ -87,6 +89,13 @@ struct PeerState {
     path: PeerPath,
     /// The number of the next new flow to it.
     next_flow: FlowId,
+    /// Flows that may have something to send, in turn: those that had nothing before go first, for one turn.
+    fresh: VecDeque<FlowId>,
+    turns: VecDeque<FlowId>,
+    /// Whether the turn list of its link holds it.
+    is_listed: bool,
+    /// Flows from it that are not known here, which it is to be told.
+    unknown: VecDeque<FlowId>,
     /// Flows from it to which an acknowledgement is due, oldest first.
     acks_due: VecDeque<FlowId>,
     /// Whether one of these acknowledgements may wait no longer.
@@ -105,6 +114,10 @@ impl PeerState {
         Self {
             path,
             next_flow: first,
+            fresh: VecDeque::new(),
+            turns: VecDeque::new(),
+            is_listed: false,
+            unknown: VecDeque::new(),
             acks_due: VecDeque::new(),
             is_ack_overdue: false,
             ack_timer: None,
@@ -119,8 +132,8 @@ impl PeerState {
 #[derive(Debug, Default)]
 struct LinkQueue {
     peers: Vec<Peer>,
-    /// Flows that may have something to send, in turn.
-    turns: VecDeque<(Peer, FlowId)>,
+    /// Peers whose flows may have something to send, in turn.
+    turns: VecDeque<Peer>,
     /// Flows that may use idle time, in turn.
     spares: VecDeque<(Peer, FlowId)>,
 }
@@ -146,6 +159,7 @@ impl Relay {
             events: VecDeque::new(),
             stats: Stats::default(),
             scratch: Vec::new(),
+            intervals: Vec::new(),
         }
     }
 
@@ -166,6 +180,13 @@ impl Relay {
         }
     }
 
+    /// Octets that HBH adds to a packet to `peer` at most: a TCP segment that leaves so much room of the link's MTU
+    /// needs no fragments, and can be repaired where packets are lost.
+    #[must_use]
+    pub fn overhead(&self, peer: Peer) -> usize {
+        self.peers.get(&peer).map_or(OVERHEAD, |state| state.path.overhead(&self.config))
+    }
+
     /// Takes what the driver knows of the link to a peer; it counts until HBH has learnt more from
     /// its own packets. Only the default profile.
     pub fn handle_link_report(&mut self, peer: Peer, report: LinkReport) {
@@ -180,7 +201,7 @@ impl Relay {
         self.reroute(peer, |_, _| true, orphan);
         for link in self.links.values_mut() {
             link.peers.retain(|&other| other != peer);
-            link.turns.retain(|&(other, _)| other != peer);
+            link.turns.retain(|&other| other != peer);
             link.spares.retain(|&(other, _)| other != peer);
         }
         self.links.retain(|_, link| !link.peers.is_empty());
@@ -202,15 +223,34 @@ impl Relay {
         mut is_moved: impl FnMut(&FlowKey, Option<Peer>) -> bool,
         mut orphan: impl FnMut(&[u8], Option<Peer>),
     ) {
-        for (_, sender) in self.senders.range_mut(flows_of(peer)) {
-            let from = sender.upstream().map(|(from, _)| from);
-            let before = sender.held();
-            if before == 0 || !is_moved(&sender.key(), from) {
-                continue;
-            }
-            sender.take_back(&mut self.pool, |packet| orphan(&packet.octets, from));
-            self.held -= before - sender.held();
+        for flow in self.flows_to(peer) {
+            self.change((peer, flow), |sender, _, _, pool| {
+                let from = sender.upstream().map(|(from, _)| from);
+                if sender.held() > 0 && is_moved(&sender.key(), from) {
+                    sender.take_back(pool, |packet| orphan(&packet.octets, from));
+                }
+            });
         }
+    }
+
+    /// The flows to a peer.
+    fn flows_to(&self, peer: Peer) -> Vec<FlowId> {
+        self.senders.range(flows_of(peer)).map(|(&(_, flow), _)| flow).collect()
+    }
+
+    /// Changes a flow, and counts the packets that wait or fly in it anew; `None` if there is none.
+    fn change<R>(
+        &mut self,
+        id: (Peer, FlowId),
+        change: impl FnOnce(&mut Sender, &mut PeerPath, &Config, &mut Pool) -> R,
+    ) -> Option<R> {
+        let state = self.peers.get_mut(&id.0)?;
+        let sender = self.senders.get_mut(&id)?;
+        let (held, counted) = (sender.held(), sender.counted());
+        let result = change(sender, &mut state.path, &self.config, &mut self.pool);
+        self.held = self.held + sender.held() - held;
+        state.path.budget_mut().handle_change(counted, sender.counted());
+        Some(result)
     }
 
     /// Takes an IP packet whose next hop is `peer`; its TTL is already decremented.
@@ -252,7 +292,7 @@ impl Relay {
 
         let mut rest = &packet[header.len..header.total_len];
         loop {
-            match Message::split_first(rest) {
+            match Message::split_first(self.config.profile.layout(), rest) {
                 Ok((Message::Ack(ack), after)) => {
                     self.handle_ack(now, peer, &ack);
                     if after.is_empty() {
@@ -416,7 +456,7 @@ impl Relay {
         let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
         let packet = &packet[..header.total_len];
         let state = self.peers.get(&peer).ok_or(Refused::Down)?;
-        let mtu = state.path.config().mtu.saturating_sub(HEADER);
+        let mtu = state.path.config().mtu.saturating_sub(self.config.profile.layout().overhead());
         if packet.len() > mtu {
             return Err(Refused::TooBig { mtu });
         }
@@ -472,7 +512,7 @@ impl Relay {
         let packet = Packet { octets, header_len, protocol, taken_at, tcp, has_hole };
         sender.handle_packet(now, packet);
         self.held += 1;
-        if sender.backlog() == self.config.congestion {
+        if self.config.profile == Profile::Default || sender.backlog() == self.config.congestion {
             self.tell_upstream(now, upstream);
         }
         self.schedule_flow(now, peer, flow);
@@ -499,11 +539,12 @@ impl Relay {
         for peer in peers {
             for key in [key, key.reversed()] {
                 let Some(&flow) = self.flows.get(&(peer, key)) else { continue };
-                let Some(sender) = self.senders.get_mut(&(peer, flow)) else { continue };
-                let before = sender.held();
-                sender.take_back(&mut self.pool, |_| {});
-                self.held -= before - sender.held();
-                self.stats.sent.packets_reset += (before - sender.held()) as u64;
+                let discarded = self.change((peer, flow), |sender, _, _, pool| {
+                    let before = sender.held();
+                    sender.take_back(pool, |_| {});
+                    before - sender.held()
+                });
+                self.stats.sent.packets_reset += discarded.unwrap_or(0) as u64;
             }
         }
     }
@@ -511,6 +552,8 @@ impl Relay {
 
 // Handles messages from peers: acknowledgements, packets, and sums of packets.
 
+/// Flows that are remembered for a peer as unknown here.
+const UNKNOWN: usize = 16;
 /// With more flows from peers than these, no packets are kept for repairs.
 const REPAIRED_FLOWS: usize = 256;
 
@@ -520,18 +563,15 @@ impl Relay {
         if ack.is_congested {
             self.stats.sent.congestion_received += 1;
         }
-        let (Some(state), Some(sender)) =
-            (self.peers.get_mut(&peer), self.senders.get_mut(&(peer, ack.flow)))
-        else {
+        let learned = self.change((peer, ack.flow), |sender, path, config, pool| {
+            let learned = sender.handle_ack(now, ack, path, config, pool);
+            (learned, path.handle_heard())
+        });
+        let Some((learned, was_silent)) = learned else {
             self.stats.sent.acks_stray += 1;
             return;
         };
-        let before = sender.held();
-        let learned =
-            sender.handle_ack(now, ack, state.path.rtt_mut(), &self.config, &mut self.pool);
-        self.held -= before - sender.held();
-        let was_silent = state.path.handle_heard();
-        self.note(peer, learned);
+        self.note(now, peer, learned);
         self.schedule_flow(now, peer, ack.flow);
         if was_silent {
             self.revive(now, peer);
@@ -541,25 +581,57 @@ impl Relay {
     /// Takes an HDM; `header` is the IP header before it.
     fn handle_data(&mut self, now: Time, peer: Peer, data: &Data<'_>, header: &[u8]) {
         let profile = self.config.profile;
-        let window = self.config.window.1;
         let id = (peer, data.flow);
+        let first = match (profile, data.outstanding) {
+            (Profile::Default, outstanding) => {
+                outstanding.map(|back| data.seq.0.wrapping_sub(back))
+            }
+            (Profile::Paper, _) => {
+                // A number proves that the sender is done with the one W before it.
+                let window = u16::try_from(self.config.fixed_window()).unwrap_or(u16::MAX);
+                Some(data.seq.0.saturating_sub(window - 1))
+            }
+        };
         if !self.receivers.contains_key(&id) {
+            let Some(first) = first else {
+                // It may follow packets that have not come.
+                self.stats.received.data_stray += 1;
+                self.say_unknown(now, id);
+                return;
+            };
             if !self.has_room_for_receiver(now) {
                 self.stats.received.data_deferred += 1;
                 return;
             }
-            self.receivers.insert(id, Receiver::new(now, data, window, profile));
+            let receiver = Receiver::new(now, data.flow, Seq(first), profile.layout());
+            self.receivers.insert(id, receiver);
             self.plan_sweep(now);
         }
         if self.defers(now, id) {
             return;
         }
+        let Some(receiver) = self.receivers.get_mut(&id) else { return };
+        let number = receiver.number(data.seq);
+        match (profile, data.outstanding) {
+            (Profile::Default, None) => {}
+            (Profile::Default, Some(back)) => {
+                receiver.settle(number.saturating_sub(back.into()), &mut self.pool);
+            }
+            (Profile::Paper, _) => {
+                let window = self.config.fixed_window() as u64;
+                receiver.settle(number.saturating_sub(window - 1), &mut self.pool);
+            }
+        }
+        if !receiver.has_room(number) {
+            self.stats.received.data_stray += 1;
+            return;
+        }
         for (back, octets) in data.older.iter() {
-            self.handle_older(now, id, data, (back, octets), header);
+            self.handle_older(now, (id, number), data, (back, octets), header);
         }
         let waits = (self.ack_wait(peer, data.is_patient), self.ack_wait(peer, false));
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
-        let is_new = receiver.handle_data(now, data, waits, window, profile, &mut self.pool);
+        let is_new = receiver.handle_data(now, number, data, waits, profile);
         self.schedule_ack(now, peer, data.flow);
         if !is_new {
             self.stats.received.data_duplicate += 1;
@@ -567,7 +639,7 @@ impl Relay {
         }
         self.stats.received.data_received += 1;
         let packet = self.rebuild(header, data.payload, data.protocol);
-        self.keep(id, data.seq, &packet, header.len(), data.has_hole);
+        self.keep(id, number, &packet, header.len(), data.has_hole);
         self.restore(now, id, packet, data.has_hole);
         self.recover(now, id, header, data.protocol);
     }
@@ -629,19 +701,19 @@ impl Relay {
     fn handle_older(
         &mut self,
         now: Time,
-        id: (Peer, FlowId),
+        (id, number): ((Peer, FlowId), u64),
         data: &Data<'_>,
         (back, octets): (u8, &[u8]),
         header: &[u8],
     ) {
-        let seq = data.seq.minus(back);
+        let number = number.saturating_sub(back.into());
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
-        if back > data.outstanding || !receiver.handle_recovered(seq) {
+        if !receiver.handle_recovered(number) {
             return;
         }
         self.stats.received.packets_recovered += 1;
         let packet = self.rebuild(header, octets, data.protocol);
-        self.keep(id, seq, &packet, header.len(), false);
+        self.keep(id, number, &packet, header.len(), false);
         self.restore(now, id, packet, false);
     }
 
@@ -657,7 +729,7 @@ impl Relay {
     fn keep(
         &mut self,
         id: (Peer, FlowId),
-        seq: Seq,
+        number: u64,
         packet: &[u8],
         header_len: usize,
         has_hole: bool,
@@ -668,7 +740,7 @@ impl Relay {
         let is_repaired = self.receivers.len() <= REPAIRED_FLOWS;
         let Some(receiver) = self.receivers.get_mut(&id) else { return };
         if is_repaired {
-            receiver.keep(seq, packet, header_len, has_hole, &mut self.pool);
+            receiver.keep(number, packet, header_len, has_hole, &mut self.pool);
         } else {
             // Numbers come again: old packets must not be taken for new ones.
             receiver.drop_kept();
@@ -743,6 +815,22 @@ impl Relay {
         });
     }
 
+    /// Has a peer told that a flow of its is not known here.
+    fn say_unknown(&mut self, now: Time, (peer, flow): (Peer, FlowId)) {
+        let Some(state) = self.peers.get_mut(&peer) else { return };
+        if state.unknown.len() < UNKNOWN && !state.unknown.contains(&flow) {
+            state.unknown.push_back(flow);
+        }
+        // The timer makes a driver look at the link.
+        let at = now + Duration::from_nanos(1);
+        if state.ack_timer.is_none_or(|timer| at < timer) {
+            if let Some(old) = state.ack_timer.replace(at) {
+                self.timers.remove(&(old, Timer::Ack(peer)));
+            }
+            self.timers.insert((at, Timer::Ack(peer)));
+        }
+    }
+
     /// Schedules the acknowledgement of a flow from `peer`.
     fn schedule_ack(&mut self, now: Time, peer: Peer, flow: FlowId) {
         let (Some(state), Some(receiver)) =
@@ -769,6 +857,8 @@ impl Relay {
 
 /// Acknowledgements that ride on one packet at most.
 const RIDERS: usize = 4;
+/// Flows looked at for a packet that fits a used-up budget.
+const BLOCKED: usize = 64;
 /// Flows looked at for something to repair, each time that a link is idle.
 const SPARE_SEARCH: usize = 64;
 
@@ -785,43 +875,91 @@ impl Relay {
     fn overdue(&self, link: Link) -> Option<Peer> {
         let peers = &self.links.get(&link)?.peers;
         peers.iter().copied().find(|peer| {
-            self.peers
-                .get(peer)
-                .is_some_and(|state| state.is_ack_overdue && state.paused_until.is_none())
+            self.peers.get(peer).is_some_and(|state| {
+                (state.is_ack_overdue || !state.unknown.is_empty()) && state.paused_until.is_none()
+            })
         })
     }
 
-    /// Returns the next flow in turn on `link`: deficit round robin over the flows with something
-    /// to send.
+    /// Returns the next flow in turn on `link`: neighbours take turns, and so do the flows of each.
     fn next_turn(&mut self, now: Time, link: Link) -> Option<Turn> {
-        let state = self.links.get_mut(&link)?;
-        while let Some(&(peer, flow)) = state.turns.front() {
-            let Some(sender) = self.senders.get_mut(&(peer, flow)) else {
-                state.turns.pop_front();
-                continue;
-            };
-            let before = sender.held();
-            self.stats.sent.packets_expired +=
-                sender.expire(now, self.config.lifetime, &mut self.pool);
-            self.held -= before - sender.held();
-            let neighbour = self.peers.get(&peer);
-            let is_silent = neighbour.is_some_and(|it| it.path.is_silent());
-            let is_paused = neighbour.is_some_and(|state| state.paused_until.is_some());
-            let choice = sender.choose(now, is_silent, &self.config).filter(|_| !is_paused);
-            let Some(choice) = choice else {
-                sender.listing_mut().unlist();
-                state.turns.pop_front();
-                continue;
-            };
-            let len = sender.len_of(choice);
-            let quantum = self.peers.get(&peer).map_or(len, |peer| peer.path.config().mtu.max(len));
-            if !sender.listing_mut().spend(len, quantum) {
-                state.turns.rotate_left(1);
-                continue;
+        for _ in 0..self.links.get(&link)?.turns.len() {
+            let &peer = self.links.get(&link)?.turns.front()?;
+            if let Some(turn) = self.turn_of(now, peer) {
+                return Some(turn);
             }
-            return Some(Turn { peer, flow, choice });
+            let is_done = self.peers.get_mut(&peer).is_none_or(|state| {
+                state.is_listed = !(state.turns.is_empty() && state.fresh.is_empty());
+                !state.is_listed
+            });
+            let turns = &mut self.links.get_mut(&link)?.turns;
+            turns.pop_front();
+            if !is_done {
+                turns.push_back(peer);
+            }
         }
         None
+    }
+
+    /// Returns the next flow to `peer` in turn: deficit round robin over the flows with something to send, as in
+    /// RFC 8290; `None` if none may send now.
+    fn turn_of(&mut self, now: Time, peer: Peer) -> Option<Turn> {
+        let mut blocked = 0;
+        loop {
+            let state = self.peers.get(&peer)?;
+            if state.paused_until.is_some() {
+                return None;
+            }
+            let is_fresh = !state.fresh.is_empty();
+            let flows = state.fresh.len() + state.turns.len();
+            let &flow = state.fresh.front().or(state.turns.front())?;
+            let flags = (state.path.is_silent(), state.path.budget().is_full());
+            let quantum = state.path.config().mtu;
+            let (mut expired, mut thinned) = (0, Thinned::default());
+            let chosen = self.change((peer, flow), |sender, path, config, pool| {
+                expired = sender.expire(now, config.lifetime, pool);
+                if flags == (false, false) {
+                    thinned = sender.thin_out(now, (path, flows), config, pool);
+                }
+                let turn = sender.choose(now, flags, config);
+                if let sender::Turn::Send(choice) = turn {
+                    let len = sender.len_of(choice);
+                    let goes = sender.listing_mut().spend(len, quantum.max(len));
+                    return (turn, goes);
+                }
+                (turn, false)
+            });
+            self.stats.sent.packets_expired += expired;
+            self.stats.sent.packets_thinned += thinned.dropped;
+            self.stats.intake.packets_marked += thinned.marked;
+            let state = self.peers.get_mut(&peer)?;
+            if let Some((sender::Turn::Send(choice), true)) = chosen {
+                return Some(Turn { peer, flow, choice });
+            }
+            if is_fresh {
+                // One turn is all that a flow has before others; it is looked at once more among them.
+                state.fresh.pop_front();
+                state.turns.push_back(flow);
+                continue;
+            }
+            match chosen {
+                Some((sender::Turn::Send(_), _)) => state.turns.rotate_left(1),
+                Some((sender::Turn::Blocked, _)) => {
+                    state.path.budget_mut().handle_full();
+                    state.turns.rotate_left(1);
+                    blocked += 1;
+                    if blocked >= state.turns.len().min(BLOCKED) {
+                        return None;
+                    }
+                }
+                Some((sender::Turn::Nothing, _)) | None => {
+                    state.turns.pop_front();
+                    if let Some(sender) = self.senders.get_mut(&(peer, flow)) {
+                        sender.listing_mut().unlist();
+                    }
+                }
+            }
+        }
     }
 
     /// What an idle link that loses packets may send without being asked; flows take turns.
@@ -839,7 +977,10 @@ impl Relay {
                 continue;
             }
             state.spares.push_back((peer, flow));
-            if !neighbour.path.is_idle() || neighbour.paused_until.is_some() {
+            if !neighbour.path.is_idle()
+                || neighbour.path.budget().is_full()
+                || neighbour.paused_until.is_some()
+            {
                 continue;
             }
             if let Some(choice) = sender.choose_spare(now, &neighbour.path, &self.config) {
@@ -881,15 +1022,20 @@ impl Relay {
             room -= acks.len() - before;
             self.stats.received.acks_ridden += 1;
         }
-        let Some(sender) = self.senders.get_mut(&(peer, flow)) else { return };
         let room = if is_patient { 0 } else { room };
-        let counted = (&self.config, &mut self.stats.sent);
-        let header_len = sender.transmit(now, choice, (&acks, room), is_patient, counted, out);
-        write_ip_header(out, header_len, self.config.protocol);
+        let mut counters = self.stats.sent;
+        let sent = self.change((peer, flow), |sender, path, config, _| {
+            let counted = (config, &mut counters);
+            let header_len = sender.transmit(now, choice, (&acks, room), path, counted, out);
+            (header_len, sender.backlog(), sender.upstream())
+        });
+        self.stats.sent = counters;
         self.scratch = acks;
+        let Some((header_len, backlog, upstream)) = sent else { return };
+        write_ip_header(out, header_len, self.config.protocol);
 
-        let (backlog, upstream) = (sender.backlog(), sender.upstream());
-        if backlog == self.config.clear && choice == Choice::New {
+        let is_mark = self.config.profile == Profile::Default || backlog == self.config.clear;
+        if choice == Choice::New && is_mark {
             self.tell_upstream(now, upstream);
         }
         self.schedule_flow(now, peer, flow);
@@ -913,6 +1059,13 @@ impl Relay {
         spec.emit(0, out);
         let header_len = out.len();
         let mut follows = true;
+        if let Some(state) = self.peers.get_mut(&peer)
+            && let Some(flow) = state.unknown.pop_front()
+        {
+            let ack = Ack { is_unknown: true, ..Ack::new(flow, Seq(0)) };
+            ack.emit(self.config.profile.layout(), out);
+            follows = false;
+        }
         while follows {
             let after = self.peers.get(&peer).and_then(|state| state.acks_due.get(1));
             let len = |flow: &FlowId| self.receivers.get(&(peer, *flow)).map(Receiver::ack_len);
@@ -946,11 +1099,18 @@ impl Relay {
             .downstream()
             .and_then(|downstream| self.senders.get(&downstream))
             .map_or(0, |sender| sender.backlog());
+        let marks = self.peers.get(&peer).map_or((0, 0), |state| {
+            let downstream = receiver.downstream();
+            let sender = downstream.and_then(|downstream| self.senders.get(&downstream));
+            marks(now, sender, &state.path, &self.config)
+        });
         let enough = match self.config.profile {
-            Profile::Default if receiver.told_congested() => self.config.clear + 1,
-            _ => self.config.congestion,
+            Profile::Default if receiver.told_congested() => marks.1 + 1,
+            _ => marks.0,
         };
-        receiver.emit(now, self.config.profile, backlog >= enough, is_followed, out);
+        let is_congested = backlog >= enough;
+        let intervals = &mut self.intervals;
+        receiver.emit(now, self.config.profile, is_congested, is_followed, intervals, out);
         true
     }
 }
@@ -990,7 +1150,8 @@ impl Relay {
         self.pause(now, peer);
         let Ok(header) = Header::parse(packet) else { return };
         let mut rest = &packet[header.len..header.total_len];
-        while let Ok((message, after)) = Message::split_first(rest) {
+        let layout = self.config.profile.layout();
+        while let Ok((message, after)) = Message::split_first(layout, rest) {
             match message {
                 Message::Ack(ack) => self.schedule_ack_again(now, peer, ack.flow),
                 Message::Data(data) => self.lose(now, peer, &data),
@@ -1038,12 +1199,11 @@ impl Relay {
     }
 
     fn lose(&mut self, now: Time, peer: Peer, data: &Data<'_>) {
-        let Some(sender) = self.senders.get_mut(&(peer, data.flow)) else { return };
-        let before = sender.held();
-        let of = (data.seq, data.copy);
-        let learned = sender.handle_unsent(now, of, &self.config, &mut self.pool);
-        self.held -= before - sender.held();
-        self.note(peer, learned);
+        let learned = self.change((peer, data.flow), |sender, _, config, pool| {
+            sender.handle_unsent(now, data, config, pool)
+        });
+        let Some(learned) = learned else { return };
+        self.note(now, peer, learned);
         self.schedule_flow(now, peer, data.flow);
     }
 
@@ -1065,46 +1225,39 @@ const EVENTS: usize = 256;
 impl Relay {
     /// A flow's silence or pause may have ended.
     fn flow_is_due(&mut self, now: Time, peer: Peer, flow: FlowId) {
-        let (Some(state), Some(sender)) =
-            (self.peers.get_mut(&peer), self.senders.get_mut(&(peer, flow)))
-        else {
-            return;
-        };
-        sender.listing_mut().handle_timeout();
-        let before = sender.held();
-        self.stats.sent.packets_expired += sender.expire(now, self.config.lifetime, &mut self.pool);
         let mut learned = Learned::default();
-        if !state.path.is_silent() || state.path.probe_at() <= now {
-            let (config, pool) = (&self.config, &mut self.pool);
-            if sender.handle_timeout(now, &state.path, config, pool, &mut learned)
+        let expired = self.change((peer, flow), |sender, path, config, pool| {
+            sender.listing_mut().handle_timeout();
+            let expired = sender.expire(now, config.lifetime, pool);
+            if (!path.is_silent() || path.probe_at() <= now)
+                && sender.handle_timeout(now, path, config, pool, &mut learned)
                 && config.profile == Profile::Default
             {
-                state.path.handle_silence(now);
-                state.path.set_probe_at(now + sender.probe_interval(&state.path, config));
+                path.handle_silence(now);
+                path.set_probe_at(now + sender.probe_interval(path, config));
             }
-        }
-        self.held -= before - sender.held();
-        self.note(peer, learned);
+            expired
+        });
+        self.stats.sent.packets_expired += expired.unwrap_or(0);
+        self.note(now, peer, learned);
         self.schedule_flow(now, peer, flow);
     }
 
     /// A peer that was silent is heard again.
     fn revive(&mut self, now: Time, peer: Peer) {
         let mut learned = Learned::default();
-        for (_, sender) in self.senders.range_mut(flows_of(peer)) {
-            let before = sender.held();
-            sender.handle_revival(now, &self.config, &mut self.pool, &mut learned);
-            self.held -= before - sender.held();
+        for flow in self.flows_to(peer) {
+            self.change((peer, flow), |sender, _, config, pool| {
+                sender.handle_revival(now, config, pool, &mut learned);
+            });
         }
-        self.note(peer, learned);
+        self.note(now, peer, learned);
         self.schedule_flows(now, peer);
     }
 
     /// Gives all flows of a peer their turns and deadlines.
     fn schedule_flows(&mut self, now: Time, peer: Peer) {
-        let flows: Vec<FlowId> =
-            self.senders.range(flows_of(peer)).map(|(&(_, flow), _)| flow).collect();
-        for flow in flows {
+        for flow in self.flows_to(peer) {
             self.schedule_flow(now, peer, flow);
         }
     }
@@ -1131,16 +1284,20 @@ impl Relay {
     /// Gives a flow its turn and its deadline, whatever has changed in it.
     fn schedule_flow(&mut self, now: Time, peer: Peer, flow: FlowId) {
         let (Some(state), Some(sender)) =
-            (self.peers.get(&peer), self.senders.get_mut(&(peer, flow)))
+            (self.peers.get_mut(&peer), self.senders.get_mut(&(peer, flow)))
         else {
             return;
         };
-        if sender.has_work(now)
-            && state.paused_until.is_none()
-            && sender.listing_mut().list()
-            && let Some(link) = self.links.get_mut(&state.path.config().link)
-        {
-            link.turns.push_back((peer, flow));
+        if sender.has_work(now) && state.paused_until.is_none() && sender.listing_mut().list() {
+            match self.config.profile {
+                Profile::Default => state.fresh.push_back(flow),
+                Profile::Paper => state.turns.push_back(flow),
+            }
+            if !std::mem::replace(&mut state.is_listed, true)
+                && let Some(link) = self.links.get_mut(&state.path.config().link)
+            {
+                link.turns.push_back(peer);
+            }
         }
         if sender.has_flying()
             && state.path.needs_repairs(&self.config)
@@ -1161,11 +1318,15 @@ impl Relay {
         if let Some(id) = upstream
             && let Some(receiver) = self.receivers.get_mut(&id)
         {
-            let is_news = receiver.told_congested()
-                || receiver
-                    .downstream()
-                    .and_then(|downstream| self.senders.get(&downstream))
-                    .is_some_and(|sender| sender.backlog() >= self.config.congestion);
+            let sender = receiver.downstream().and_then(|it| self.senders.get(&it));
+            let Some(state) = self.peers.get(&id.0) else { return };
+            let (congestion, clear) = marks(now, sender, &state.path, &self.config);
+            let backlog = sender.map_or(0, Sender::backlog);
+            let is_news = match (self.config.profile, receiver.told_congested()) {
+                (Profile::Default, true) => backlog <= clear,
+                (Profile::Paper, true) => true,
+                (_, false) => backlog >= congestion,
+            };
             if is_news {
                 // The timer makes a driver that sends on one link look at the other link, too.
                 receiver.schedule_ack(now + Duration::from_nanos(1));
@@ -1175,10 +1336,11 @@ impl Relay {
     }
 
     /// Notes what an acknowledgement or a silence taught about a peer.
-    fn note(&mut self, peer: Peer, learned: Learned) {
+    fn note(&mut self, now: Time, peer: Peer, learned: Learned) {
         if let Some(state) = self.peers.get_mut(&peer) {
-            state.path.learn(learned);
+            state.path.learn(now, learned);
         }
+        self.stats.sent.acks_absurd += u64::from(learned.absurd);
         self.stats.sent.data_superseded += u64::from(learned.superseded);
         if learned.abandoned > 0 {
             self.stats.sent.packets_abandoned += u64::from(learned.abandoned);
@@ -1244,6 +1406,21 @@ impl Relay {
             stays
         });
     }
+}
+
+/// The queue of a flow at which the peer that brings it is told of congestion, and of its end.
+///
+/// What the peer is told it heeds a round trip later, and a queue that empties meanwhile leaves the next hop idle: so
+/// the marks are at least what leaves in a round trip, as far as the queue has room.
+fn marks(now: Time, sender: Option<&Sender>, path: &PeerPath, config: &Config) -> (usize, usize) {
+    let usual = (config.congestion, config.clear);
+    let Some((sender, round_trip)) = sender.zip(path.rtt().mean()) else { return usual };
+    if config.profile == Profile::Paper {
+        return usual;
+    }
+    let leaving = sender.leaving(now, round_trip);
+    let congestion = leaving.clamp(usual.0, (config.queue * 3 / 4).max(usual.0));
+    (congestion, usual.1.max(congestion / 2))
 }
 
 /// Schedules a flow for `at`, unless it is due before.

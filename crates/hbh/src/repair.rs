@@ -22,7 +22,7 @@ use base::ip::{V4_HEADER, V6_HEADER};
 
 use super::packet::write_ip_header;
 use super::pool::Pool;
-use super::wire::{Repair, Seq};
+use super::wire::Repair;
 
 /// Octets that a packet in a sum has before what IP carried.
 pub(super) const PREFIX: usize = 8;
@@ -43,16 +43,16 @@ pub(super) fn is_repairable(packet: &[u8], header_len: usize) -> bool {
     header_len == plain && packet.len() - header_len < usize::from(HOLE)
 }
 
-/// Sets `sum` to the sum of repair `id`, of packets with their numbers and IP header lengths.
+/// Sets `sum` to the sum of the repair with the number `repeat`, of packets with their numbers and IP header lengths.
 pub(super) fn sum<'a>(
-    id: u8,
-    packets: impl Iterator<Item = (Seq, &'a [u8], usize, bool)>,
+    repeat: u16,
+    packets: impl Iterator<Item = (u64, &'a [u8], usize, bool)>,
     sum: &mut Vec<u8>,
 ) {
     sum.clear();
     sum.resize(PREFIX, 0);
     for (seq, packet, header_len, has_hole) in packets {
-        let coefficient = coefficient(id, seq);
+        let coefficient = coefficient(repeat, seq);
         let payload = &packet[header_len..];
         if sum.len() < PREFIX + payload.len() {
             sum.resize(PREFIX + payload.len(), 0);
@@ -67,17 +67,17 @@ pub(super) fn sum<'a>(
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     /// Received packets, in the form used in sums.
-    kept: VecDeque<(Seq, Vec<u8>)>,
+    kept: VecDeque<(u64, Vec<u8>)>,
     /// Equations for packets that did not arrive, solved as far as possible: the first packet of
     /// each equation is in no other equation, and has coefficient 1.
     rows: VecDeque<Row>,
     /// Memory of finished equations, for reuse.
-    free: Vec<Vec<(Seq, u8)>>,
+    free: Vec<Vec<(u64, u8)>>,
 }
 
 #[derive(Debug)]
 struct Row {
-    missing: Vec<(Seq, u8)>,
+    missing: Vec<(u64, u8)>,
     sum: Vec<u8>,
 }
 
@@ -85,7 +85,7 @@ impl Decoder {
     /// Takes a packet that arrived, or was recovered.
     pub(super) fn handle_packet(
         &mut self,
-        seq: Seq,
+        seq: u64,
         packet: &[u8],
         header_len: usize,
         has_hole: bool,
@@ -114,18 +114,20 @@ impl Decoder {
         }
     }
 
-    /// Takes a repair; `has_arrived` tells which numbers are not missing.
+    /// Takes a repair that covers packets from number `first` on; `has_arrived` tells which numbers are not
+    /// missing.
     pub(super) fn handle_repair(
         &mut self,
         repair: &Repair<'_>,
-        has_arrived: impl Fn(Seq) -> bool,
+        first: u64,
+        has_arrived: impl Fn(u64) -> bool,
         pool: &mut Pool,
     ) {
         let missing = self.free.pop().unwrap_or_default();
         let mut row = Row { missing, sum: pool.copy(repair.sum) };
         for offset in repair.mask.iter() {
-            let seq = repair.first.plus(offset);
-            let coefficient = coefficient(repair.id, seq);
+            let seq = first + u64::from(offset);
+            let coefficient = coefficient(repair.repeat.0, seq);
             if !has_arrived(seq) {
                 row.missing.push((seq, coefficient));
             } else if let Some((_, octets)) = self.kept.iter().rev().find(|(kept, _)| *kept == seq)
@@ -167,7 +169,7 @@ impl Decoder {
         header: &[u8],
         protocol: u8,
         pool: &mut Pool,
-    ) -> Option<(Seq, Vec<u8>, bool)> {
+    ) -> Option<(u64, Vec<u8>, bool)> {
         let index = self.rows.iter().position(|row| row.missing.len() == 1)?;
         let row = self.rows.remove(index)?;
         let &(seq, _) = row.missing.first()?;
@@ -178,7 +180,7 @@ impl Decoder {
     }
 
     /// Forgets equations of packets that will not come any more.
-    pub(super) fn forget(&mut self, is_over: impl Fn(Seq) -> bool, pool: &mut Pool) {
+    pub(super) fn forget(&mut self, is_over: impl Fn(u64) -> bool, pool: &mut Pool) {
         let is_over = |row: &Row| row.missing.iter().any(|(seq, _)| is_over(*seq));
         while let Some(index) = self.rows.iter().position(is_over) {
             if let Some(row) = self.rows.remove(index) {
@@ -219,7 +221,7 @@ impl Decoder {
 }
 
 impl Row {
-    fn coefficient(&self, seq: Seq) -> Option<u8> {
+    fn coefficient(&self, seq: u64) -> Option<u8> {
         self.missing
             .iter()
             .find(|(missing, _)| *missing == seq)
@@ -260,8 +262,10 @@ impl Row {
     }
 }
 
-fn coefficient(id: u8, seq: Seq) -> u8 {
-    gf::inverse((0x80 | id) ^ (seq.0 & 0x7f))
+/// The coefficient of packet `seq` in the repair with this number.
+fn coefficient(repeat: u16, seq: u64) -> u8 {
+    let [low, ..] = seq.to_le_bytes();
+    gf::inverse((0x80 | repeat.to_le_bytes()[0]) ^ (low & 0x7f))
 }
 
 /// What a packet has in a sum before what IP carried.
@@ -304,7 +308,7 @@ mod tests {
     use base::ip::{Spec, protocol};
     use proptest::prelude::*;
 
-    use super::super::wire::Mask;
+    use super::super::wire::{Mask, Seq};
     use super::*;
 
     fn packet(is_v4: bool, payload: &[u8], ttl: u8) -> Vec<u8> {
@@ -328,13 +332,13 @@ mod tests {
         fn as_many_repairs_as_losses_recover_all_that_was_lost(
             payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 1..40),
             lost in prop::collection::vec(any::<bool>(), 40),
-            (first, id, is_v4) in (any::<u8>(), any::<u8>(), any::<bool>()),
+            (first, id, is_v4) in (any::<u32>(), any::<u16>(), any::<bool>()),
             order in any::<u64>(),
         ) {
             let header_len = if is_v4 { V4_HEADER } else { V6_HEADER };
             let packets: Vec<Vec<u8>> = (0..).zip(&payloads)
                 .map(|(ttl, payload)| packet(is_v4, payload, ttl)).collect();
-            let number = |n: usize| Seq(first).plus(u8::try_from(n).unwrap());
+            let number = |n: usize| u64::from(first) + n as u64;
             let holes = |n: usize| n.is_multiple_of(3);
             let mut mask = [0; 16];
             for n in 0..packets.len() {
@@ -352,21 +356,21 @@ mod tests {
 
             arrives(&mut decoder, &mut pool, false);
             for repair in 0..missing.len() {
-                let id = id.wrapping_add(u8::try_from(repair).unwrap()) & 0x7f;
+                let id = id.wrapping_add(u16::try_from(repair).unwrap());
                 let mut octets = Vec::new();
                 let covered = packets.iter().enumerate()
                     .map(|(n, packet)| (number(n), &packet[..], header_len, holes(n)));
                 sum(id, covered, &mut octets);
                 let mask = Mask::new(&mask).unwrap();
                 let repair = Repair {
-                    flow: super::super::wire::FlowId(1), first: Seq(first), id,
+                    flow: super::super::wire::FlowId(1), first: Seq(0), repeat: Seq(id),
                     protocol: protocol::TCP, mask, sum: &octets,
                 };
-                let known = |seq: Seq| {
-                    let n = usize::from(seq.0.wrapping_sub(first));
+                let known = |seq: u64| {
+                    let n = usize::try_from(seq - u64::from(first)).unwrap();
                     !lost[n] && !late(n)
                 };
-                decoder.handle_repair(&repair, known, &mut pool);
+                decoder.handle_repair(&repair, first.into(), known, &mut pool);
             }
             arrives(&mut decoder, &mut pool, true);
 
@@ -376,7 +380,7 @@ mod tests {
                 decoder.poll_recovered(&header, protocol::TCP, &mut pool)
             {
                 decoder.handle_packet(seq, &packet, header_len, has_hole, &mut pool);
-                recovered.push((usize::from(seq.0.wrapping_sub(first)), packet, has_hole));
+                recovered.push((usize::try_from(seq - u64::from(first)).unwrap(), packet, has_hole));
             }
             recovered.sort();
             let expected: Vec<_> =
@@ -391,7 +395,7 @@ mod tests {
         let (mut decoder, mut pool) = (Decoder::default(), Pool::default());
         let one = packet(true, &[7; 10], 1);
         for n in 0..=255 {
-            decoder.handle_packet(Seq(n), &one, V4_HEADER, false, &mut pool);
+            decoder.handle_packet(n, &one, V4_HEADER, false, &mut pool);
         }
         assert_eq!(decoder.kept.len(), KEPT);
 
@@ -400,12 +404,12 @@ mod tests {
             let repair = Repair {
                 flow: super::super::wire::FlowId(1),
                 first: Seq(0),
-                id,
+                repeat: Seq(id),
                 protocol: 6,
                 mask: Mask::new(&mask).unwrap(),
-                sum: &[id; 30],
+                sum: &[id.to_le_bytes()[0]; 30],
             };
-            decoder.handle_repair(&repair, |_| false, &mut pool);
+            decoder.handle_repair(&repair, 0, |_| false, &mut pool);
         }
         assert_eq!(decoder.rows.len(), WAITING);
     }

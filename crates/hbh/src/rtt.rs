@@ -2,8 +2,15 @@
 
 use std::time::Duration;
 
+use base::time::Time;
+
 use super::config::{Profile, Rto};
 use super::link::LinkReport;
+
+/// The shortest round trip is the least of at least this long, and of twice as long at most.
+const MEMORY: Duration = Duration::from_secs(5);
+/// Octets of a hello or so: longer packets may take longer, in proportion at most.
+const REPORTED: usize = 100;
 
 /// What is known of the time to a peer and back.
 #[derive(Clone, Debug)]
@@ -12,22 +19,38 @@ pub(super) struct Estimator {
     profile: Profile,
     mean: Option<Duration>,
     deviation: Duration,
-    shortest: Option<Duration>,
+    /// The shortest sample since `since`, and of the span of time before.
+    recent: Option<Duration>,
+    before: Option<Duration>,
+    since: Time,
     /// What the driver says.
     reported: Option<Duration>,
 }
 
 impl Estimator {
     pub(super) fn new(rto: Rto, profile: Profile) -> Self {
-        Self { rto, profile, mean: None, deviation: Duration::ZERO, shortest: None, reported: None }
+        Self {
+            rto,
+            profile,
+            mean: None,
+            deviation: Duration::ZERO,
+            recent: None,
+            before: None,
+            since: Time::ZERO,
+            reported: None,
+        }
     }
 
     pub(super) fn learn_from_report(&mut self, report: LinkReport) {
         self.reported = report.round_trip.or(self.reported);
     }
 
-    pub(super) fn handle_sample(&mut self, sample: Duration) {
-        self.shortest = Some(self.shortest.map_or(sample, |shortest| shortest.min(sample)));
+    pub(super) fn handle_sample(&mut self, now: Time, sample: Duration) {
+        if now.since(self.since) > MEMORY {
+            self.before = self.recent.take();
+            self.since = now;
+        }
+        self.recent = Some(self.recent.map_or(sample, |recent| recent.min(sample)));
         let Some(old) = self.mean else {
             self.mean = Some(sample);
             // A hop's round trip varies less than a path's, for which RFC 6298 takes a half.
@@ -60,9 +83,27 @@ impl Estimator {
         self.mean.or(self.reported.filter(|_| is_patient))
     }
 
-    /// The shortest round trip seen.
+    /// The shortest round trip seen lately.
     pub(super) fn shortest(&self) -> Option<Duration> {
-        self.shortest
+        self.recent.into_iter().chain(self.before).min()
+    }
+
+    /// How far round trips lie from their mean, in the mean.
+    pub(super) fn deviation(&self) -> Duration {
+        self.deviation
+    }
+
+    /// How long an acknowledgement of the first packet, with `len` octets, may take: nothing is known but what the
+    /// driver says.
+    pub(super) fn first_timeout(&self, len: usize) -> Duration {
+        let longer = (len as f64 / REPORTED as f64).max(1.0);
+        let reported = self.reported.map(|it| it.mul_f64(1.0 + 0.5 * longer));
+        reported.unwrap_or(self.rto.initial).clamp(self.rto.minimum, self.rto.maximum)
+    }
+
+    /// Whether nobody knows how long it takes.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.mean.is_none() && self.reported.is_none()
     }
 
     /// How long to wait for an acknowledgement of a packet sent `expiries` times in vain.
@@ -90,8 +131,8 @@ mod tests {
         let mut estimator = Estimator::new(Config::new(Profile::Paper).rto, Profile::Paper);
         assert_eq!(estimator.timeout(0), Duration::from_secs(1));
 
-        estimator.handle_sample(Duration::from_millis(120));
-        estimator.handle_sample(Duration::from_millis(180));
+        estimator.handle_sample(Time::ZERO, Duration::from_millis(120));
+        estimator.handle_sample(Time::ZERO, Duration::from_millis(180));
 
         // srtt = 2/3 120 + 1/3 180 = 140; rttvar = 2/3 60 + 1/3 |180 - 140| = 53.33
         assert_eq!(estimator.mean().unwrap().as_millis(), 140);
@@ -104,7 +145,7 @@ mod tests {
         let rto = Rto { maximum: Duration::from_millis(500), ..Config::new(Profile::Default).rto };
         let mut estimator = Estimator::new(rto, Profile::Default);
 
-        estimator.handle_sample(Duration::from_millis(100));
+        estimator.handle_sample(Time::ZERO, Duration::from_millis(100));
 
         assert_eq!(estimator.timeout(0).as_millis(), 200);
         assert_eq!(estimator.timeout(1).as_millis(), 300);

@@ -39,6 +39,8 @@ base::counters! {
             pub repairs_sent: counter(repairs);
             /// Packets discarded: they waited for longer than a packet may.
             pub packets_expired: counter(packets);
+            /// Packets dropped at the entrance because their queue stayed long, so that their senders slow down.
+            pub packets_thinned: counter(packets);
             /// Packets discarded: their connection was reset.
             pub packets_reset: counter(packets);
             /// Packets given up on after R retries.
@@ -47,6 +49,8 @@ base::counters! {
             pub acks_received: counter(messages);
             /// HAMs for a flow that is not known.
             pub acks_stray: counter(messages);
+            /// HAMs ignored: they acknowledge a packet that was not sent.
+            pub acks_absurd: counter(messages);
             /// HAMs received with a report of congestion.
             pub congestion_received: counter(messages);
         }
@@ -56,6 +60,8 @@ base::counters! {
             pub data_received: counter(messages);
             /// HDMs that brought a packet again.
             pub data_duplicate: counter(messages);
+            /// HDMs not accepted: their flow is unknown and they do not say where it begins, or they are too far ahead.
+            pub data_stray: counter(messages);
             /// HDMs not accepted because the packet could not be queued for its next hop; the peer keeps it.
             pub data_deferred: counter(messages);
             /// Packets that repairs gave, or that came on later ones, and had not arrived.

@@ -102,7 +102,7 @@ mod tests {
 
         let head = "| key | what | allowed | `default` | `paper` |\n|---|---|---|---|---|\n";
         assert!(text.starts_with(head), "{text}");
-        let window = "| 1 to 127 packets, or [least, most] | `[16, 127]` | `8` |\n";
+        let window = "| 1 to 16384 packets, or [least, most] | `[4, 16384]` | `8` |\n";
         assert!(text.contains(window), "{text}");
     }
 }

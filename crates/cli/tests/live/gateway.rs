@@ -75,14 +75,14 @@ fn packets_that_leave_no_room_for_the_header_are_answered_or_cut() {
     net.start_all();
 
     let too_long = net.try_ping(0, "-c 1 -W 60 -M do -s 1472 10.9.0.2");
-    let fits = net.try_ping(0, "-c 1 -W 60 -M do -s 1464 10.9.0.2");
+    let fits = net.try_ping(0, "-c 1 -W 60 -M do -s 1460 10.9.0.2");
     let cut = net.try_ping(0, "-c 1 -W 60 -M dont -s 4000 10.9.0.2");
     let too_long_v6 = net.try_ping(0, "-c 1 -W 60 -s 1452 fd09::2");
 
-    assert!(too_long.contains("mtu = 1492"), "{too_long}");
+    assert!(too_long.contains("mtu = 1488"), "{too_long}");
     assert!(fits.contains(" 0% packet loss"), "{fits}");
     assert!(cut.contains(" 0% packet loss"), "{cut}");
-    assert!(too_long_v6.contains("mtu=1492"), "{too_long_v6}");
+    assert!(too_long_v6.contains("mtu=1488"), "{too_long_v6}");
     // The other end learns it in the same way: its first answer is lost, the next is cut.
     let learns = wait_until(SOON, || {
         net.try_ping(0, "-c 1 -W 1 -s 1452 fd09::2").contains(" 0% packet loss")

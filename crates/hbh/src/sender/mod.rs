@@ -12,30 +12,33 @@
 //! Links keep order, so a packet is lost once a later transmission is known to have arrived; an
 //! echo names that transmission. The profile `seed` knows only its timer.
 
+mod codel;
 mod course;
 mod queue;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use base::ip::FlowKey;
+use base::ip::{FlowKey, mark_congestion};
 use base::tcp::Peek;
 use base::time::{Time, earliest};
+use codel::Codel;
 use course::Course;
 use queue::Queue;
 
+use super::budget::Sample;
 use super::config::{Config, PROBE_INTERVAL, Profile};
 use super::link::Peer;
 use super::pacer::Pacer;
 use super::packet::Packet;
 use super::peer::{Learned, PeerPath};
 use super::pool::Pool;
+use super::receiver::START;
 use super::repair;
 use super::rtt::Estimator;
 use super::stats::Sent;
-use super::window::Window;
 use super::wire::{
-    self, Ack, COPIES, Data, FlowId, MAX_SPAN, Mask, RECOVERED, Repair, Seq, Transmission,
+    self, Ack, Data, FlowId, Layout, MAX_INTERVALS, Mask, RECOVERED, Repair, Seq, Transmission,
 };
 
 /// A flow towards a peer.
@@ -48,6 +51,7 @@ pub(super) struct Sender {
     used_at: Time,
     id: FlowId,
     queue: Queue,
+    codel: Codel,
     flight: Flight,
     course: Course,
     /// When anything was last sent.
@@ -58,23 +62,31 @@ pub(super) struct Sender {
     since_request: u8,
     /// Silences in a row.
     expiries: u8,
+    layout: Layout,
     /// Repairs that may still arrive.
     repairs: VecDeque<SentRepair>,
-    next_repair: u8,
+    /// Repeats that may still arrive, and the number of the next one.
+    repeats: VecDeque<SentRepeat>,
+    next_repeat: u64,
+    /// The number up to which the peer has settled everything, as far as it said.
+    told: u64,
+    /// Whether the peer knows the flow.
+    is_known: bool,
     /// Memory for the packets that ride on the next one.
     older: Vec<u8>,
     /// How many packets the peer has recovered, modulo 64, as it said last.
     recovered: u8,
-    /// How much later a transmission may arrive than one after it.
-    reordering: Duration,
-    window: Window,
+    /// How much later a transmission may arrive than one after it, and until when that is remembered.
+    reordering: (Duration, Time),
+    /// When the latest of the transmissions known to have arrived was sent.
+    newest_arrived: Time,
     pacer: Pacer,
 }
 
 /// A flow's place in the lists of its link and node.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// Whether the link's turn list holds the flow.
+    /// Whether the neighbour's turn lists hold the flow.
     is_listed: bool,
     /// Whether the flow is in the link's list of flows that may use idle time.
     is_spare_listed: bool,
@@ -85,7 +97,7 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// Notes that the turn list of the link holds the flow; returns whether that is new.
+    /// Notes that a turn list of the neighbour holds the flow; returns whether that is new.
     pub(super) fn list(&mut self) -> bool {
         !std::mem::replace(&mut self.is_listed, true)
     }
@@ -131,9 +143,45 @@ impl Listing {
 
 #[derive(Clone, Copy, Debug)]
 struct SentRepair {
-    id: u8,
     order: u64,
     at: Time,
+}
+
+/// A transmission with a number of its own.
+#[derive(Clone, Copy, Debug)]
+struct SentRepeat {
+    number: u64,
+    /// The packet; `None` for a repair.
+    of: Option<u64>,
+    order: u64,
+    at: Time,
+}
+
+/// Packets at the entrance that were dropped, and marked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Thinned {
+    pub(super) dropped: u64,
+    pub(super) marked: u64,
+}
+
+/// Flows that together fill a link, whichever of them slows down. Fewer flows have longer queues: a single one would
+/// leave a long path idle after each drop.
+const MANY: usize = 8;
+/// Packets whose time at the flow's own rate is always tolerated as wait, and packets that always may wait.
+const FEW: f64 = 1.0;
+const LEAST: usize = 1;
+
+/// Repeats that are remembered at most.
+const REPEATS: usize = 4_096;
+
+/// What a flow may do in its turn.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Turn {
+    /// It has something, for which its neighbour's budget has no room.
+    Blocked,
+    /// There is nothing that may be sent now.
+    Nothing,
+    Send(Choice),
 }
 
 /// What to send.
@@ -158,18 +206,23 @@ impl Sender {
             used_at: now,
             id,
             queue: Queue::new(now),
-            flight: Flight::default(),
+            codel: Codel::default(),
+            flight: Flight::new(),
             course: Course::default(),
             last_sent: now,
             last_packet: now,
             since_request: 0,
             expiries: 0,
+            layout: config.profile.layout(),
             repairs: VecDeque::new(),
-            next_repair: 0,
+            repeats: VecDeque::new(),
+            next_repeat: START,
+            told: START,
+            is_known: false,
             older: Vec::new(),
             recovered: 0,
-            reordering: Duration::ZERO,
-            window: Window::new(config.window),
+            reordering: (Duration::ZERO, now),
+            newest_arrived: Time::ZERO,
             pacer: Pacer::new(config),
         }
     }
@@ -255,33 +308,53 @@ impl Sender {
         self.course.is_next(tcp)
     }
 
-    /// Chooses the next transmission, if anything may be sent now.
-    pub(super) fn choose(&mut self, now: Time, is_silent: bool, config: &Config) -> Option<Choice> {
+    /// Chooses the next transmission; `is_full` says whether the neighbour's budget is used up.
+    pub(super) fn choose(
+        &mut self,
+        now: Time,
+        (is_silent, is_full): (bool, bool),
+        config: &Config,
+    ) -> Turn {
         let is_held = self.pacer.held_until(now).is_some();
         // Packets for which a congested peer had no room are no more urgent than new packets.
         let may_repeat = !is_held || config.profile == Profile::Paper;
-        if self.flight.lost > 0 && may_repeat && self.flight.flying < self.window.size() {
-            return Some(Choice::Repeat(self.flight.first_lost()));
+        // Acknowledgements fill no link.
+        let blocks = |packet: &Packet, flying| match config.profile {
+            Profile::Default => is_full && !packet.is_pure_ack(),
+            Profile::Paper => flying >= config.fixed_window(),
+        };
+        if self.flight.lost > 0 && may_repeat {
+            let index = self.flight.first_lost();
+            if let State::Lost(packet) = &self.flight.slots[index].state {
+                if !blocks(packet, self.flight.flying) {
+                    return Turn::Send(Choice::Repeat(index));
+                }
+                if config.profile == Profile::Default {
+                    return Turn::Blocked;
+                }
+            }
         }
         // Nothing new goes to a peer that may not be there, while something old asks for it.
         let is_probing = is_silent && self.flight.flying + self.flight.lost > 0;
-        let first = self.queue.front().filter(|_| !is_probing)?;
-        let (span, window) = match config.profile {
-            // Acknowledgements fill no link.
-            Profile::Default if first.is_pure_ack() => (MAX_SPAN.into(), MAX_SPAN.into()),
-            Profile::Default => (MAX_SPAN.into(), self.window.size()),
-            Profile::Paper => (self.window.size(), self.window.size()),
+        let Some(first) = self.queue.front().filter(|_| !is_probing) else { return Turn::Nothing };
+        let span = match config.profile {
+            Profile::Default => self.layout.span(),
+            Profile::Paper => config.fixed_window(),
         };
-        if self.flight.flying >= window || self.flight.slots.len() >= span {
-            self.window.handle_full();
-            return None;
+        if is_held || self.flight.slots.len() >= span {
+            return Turn::Nothing;
         }
-        (!is_held).then_some(Choice::New)
+        match (blocks(first, self.flight.flying), config.profile) {
+            (false, _) => Turn::Send(Choice::New),
+            (true, Profile::Default) => Turn::Blocked,
+            (true, Profile::Paper) => Turn::Nothing,
+        }
     }
 
     /// Octets of the IP packet that `choice` would send, HBH's header included.
     pub(super) fn len_of(&self, choice: Choice) -> usize {
         wire::HEADER
+            + self.extras(choice) * wire::EXTRA
             + match choice {
                 Choice::New => self.queue.front().map_or(0, |packet| packet.octets.len()),
                 Choice::Repair => 0,
@@ -291,6 +364,31 @@ impl Sender {
             }
     }
 
+    /// Numbers beyond the header that a transmission needs.
+    fn extras(&self, choice: Choice) -> usize {
+        let is_repeat = matches!(choice, Choice::Repeat(_) | Choice::Spare(_));
+        match self.layout {
+            Layout::Paper => 0,
+            Layout::Wide => usize::from(is_repeat) + usize::from(self.must_tell_base()),
+        }
+    }
+
+    /// Whether the peer may not know where the flow's outstanding packets begin.
+    fn must_tell_base(&self) -> bool {
+        !self.is_known || self.told < self.flight.base()
+    }
+
+    /// Names a transmission of its own; `of` is its packet.
+    fn name_repeat(&mut self, now: Time, order: u64, of: Option<u64>) -> Seq {
+        let number = self.next_repeat;
+        self.next_repeat += 1;
+        if self.repeats.len() == REPEATS {
+            self.repeats.pop_front();
+        }
+        self.repeats.push_back(SentRepeat { number, of, order, at: now });
+        self.layout.low(number)
+    }
+
     /// Sends: appends the IP packet to `out`, with the messages `riders` before its own, and its
     /// older packets as far as `room` octets go. Returns the length of the IP header.
     pub(super) fn transmit(
@@ -298,10 +396,12 @@ impl Sender {
         now: Time,
         choice: Choice,
         (riders, room): (&[u8], usize),
-        is_patient: bool,
+        peer: &mut PeerPath,
         (config, stats): (&Config, &mut Sent),
         out: &mut Vec<u8>,
     ) -> usize {
+        let is_patient = peer.is_patient(config);
+        let must_tell_base = self.must_tell_base();
         let index = match choice {
             Choice::New => self.flight.launch(self.queue.pop().expect("a packet waits")),
             Choice::Repeat(index) => {
@@ -323,31 +423,36 @@ impl Sender {
             self.last_packet = now;
         }
         self.used_at = now;
-        let is_full = self.flight.flying >= self.window.size();
         let is_probe = matches!(choice, Choice::Repeat(_)) && self.expiries > 0;
-        self.since_request = self.since_request.saturating_add(1);
-        let since_request = usize::from(self.since_request);
-        let wants_ack = match config.profile {
-            // Where the window is always full, an answer to each packet is more than a slow link has room for.
-            Profile::Default => is_probe || (is_full && since_request * 4 >= self.window.size()),
+        let (sample, wants_ack) = match config.profile {
+            Profile::Default => {
+                let is_counted = self.flight.is_counted(index);
+                let (sample, asks) = peer.handle_sent(now, is_counted);
+                (sample, is_probe || asks)
+            }
             // "At the end of each transmission window": after W packets, or when none is left.
             Profile::Paper => {
-                since_request >= self.window.size()
-                    || (self.queue.is_empty() && self.flight.lost == 0)
+                self.since_request = self.since_request.saturating_add(1);
+                let asks = usize::from(self.since_request) >= config.fixed_window()
+                    || (self.queue.is_empty() && self.flight.lost == 0);
+                if asks {
+                    self.since_request = 0;
+                }
+                (Sample::default(), asks)
             }
         };
-        if wants_ack {
-            self.since_request = 0;
-        }
         let mut older = std::mem::take(&mut self.older);
         older.clear();
         if config.profile == Profile::Default && room > 0 {
             stats.data_older += u64::from(self.gather_older(index, room, &mut older));
         }
-        let (id, base) = (self.id, self.flight.base());
+        let base = self.flight.base();
+        let number = base + index as u64;
+        let is_ours = config.profile == Profile::Default;
+        let repeat =
+            (is_ours && choice != Choice::New).then(|| self.name_repeat(now, order, Some(number)));
         let slot = &mut self.flight.slots[index];
-        slot.handle_sent(now, order);
-        let copy = slot.copy();
+        slot.handle_sent(now, order, sample);
         let State::Flying(packet) = &mut slot.state else {
             unreachable!("launched or flying just above");
         };
@@ -356,30 +461,21 @@ impl Sender {
         }
         self.pacer.handle_sent(now, packet.octets.len());
 
-        let seq = base.plus(u8::try_from(index).expect("within the span"));
-        let (outstanding, has_hole, copy) = match config.profile {
-            Profile::Default => {
-                let outstanding = u8::try_from(index).expect("within the span");
-                (outstanding, packet.has_hole, copy)
-            }
-            Profile::Paper => (0, false, 0),
-        };
         let header_len = packet.header_len;
+        let seq = self.layout.low(number);
+        let outstanding = (is_ours && must_tell_base).then(|| u16::try_from(index).unwrap_or(0));
         let data = Data {
-            flow: id,
-            seq,
-            wants_ack,
+            repeat,
             outstanding,
-            has_hole,
-            is_patient,
-            copy,
-            protocol: packet.protocol,
+            wants_ack,
+            has_hole: is_ours && packet.has_hole,
+            is_patient: is_ours && is_patient,
             older: wire::older(&older),
-            payload: &packet.octets[header_len..],
+            ..Data::new(self.id, seq, packet.protocol, &packet.octets[header_len..])
         };
         out.extend_from_slice(&packet.octets[..header_len]);
         out.extend_from_slice(riders);
-        data.emit(out);
+        data.emit(self.layout, out);
         self.older = older;
         header_len
     }
@@ -412,6 +508,11 @@ impl Sender {
         self.queue.len() + self.flight.flying + self.flight.lost
     }
 
+    /// Packets in flight that count in the neighbour's budget.
+    pub(super) fn counted(&self) -> usize {
+        self.flight.counted
+    }
+
     /// Discards packets that have waited for too long; returns how many.
     pub(super) fn expire(&mut self, now: Time, lifetime: Duration, pool: &mut Pool) -> u64 {
         let mut expired = 0;
@@ -422,6 +523,52 @@ impl Sender {
             expired += 1;
         }
         expired
+    }
+
+    /// Drops or marks the first packets of a queue that stays long, so that their sender slows down; only where the
+    /// flow enters HBH. So many `flows` of its neighbour have something to send.
+    pub(super) fn thin_out(
+        &mut self,
+        now: Time,
+        (peer, flows): (&PeerPath, usize),
+        config: &Config,
+        pool: &mut Pool,
+    ) -> Thinned {
+        let mut thinned = Thinned::default();
+        if config.profile == Profile::Paper || self.upstream.is_some() || flows < MANY {
+            return thinned;
+        }
+        let rate = self.pacer.throughput(now).max(1.0);
+        let round_trip = peer.rtt().mean().unwrap_or_default();
+        while let Some(first) = self.queue.front() {
+            let few = FEW * first.octets.len() as f64 * 8.0 / rate;
+            let target = codel::TARGET.max(Duration::from_secs_f64(few.min(10.0)));
+            // One of many flows need not fill the link while it recovers.
+            let interval = codel::INTERVAL.div_f64(1.0 + flows as f64 / 4.0);
+            let setting = (target, interval.max(target + round_trip));
+            let wait =
+                if self.queue.len() <= LEAST { Duration::ZERO } else { now.since(first.taken_at) };
+            if !self.codel.drops(now, wait, setting) {
+                break;
+            }
+            if self.queue.front_mut().is_some_and(|first| mark_congestion(&mut first.octets)) {
+                thinned.marked += 1;
+                break;
+            }
+            let Some(packet) = self.queue.pop() else { break };
+            self.handle_loss(packet.tcp);
+            pool.give(packet.octets);
+            thinned.dropped += 1;
+        }
+        thinned
+    }
+
+    /// Packets of the queue that leave in this time, at the rate of late.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+    pub(super) fn leaving(&self, now: Time, time: Duration) -> usize {
+        let octets = self.pacer.throughput(now) / 8.0 * time.as_secs_f64();
+        let each = self.queue.octets() as f64 / self.queue.len().max(1) as f64;
+        (octets / each.max(1.0)) as usize
     }
 
     /// Hands every packet back, oldest first, and forgets it.
@@ -451,7 +598,7 @@ impl Sender {
             return;
         };
         slot.flying_copies = 0;
-        self.flight.flying -= 1;
+        self.flight.land(&packet);
         let slot = &mut self.flight.slots[index];
         if is_superseded {
             learned.superseded += 1;
@@ -480,7 +627,7 @@ impl Sender {
             slot.state = State::Flying(packet);
             slot.retries = slot.retries.saturating_add(is_failure.into());
             self.flight.lost -= 1;
-            self.flight.flying += 1;
+            self.flight.fly(index);
         }
     }
 
@@ -499,27 +646,42 @@ impl Sender {
         &mut self,
         now: Time,
         ack: &Ack<'_>,
-        rtt: &mut Estimator,
+        peer: &mut PeerPath,
         config: &Config,
         pool: &mut Pool,
     ) -> Learned {
         self.used_at = now;
         let mut learned = Learned::default();
+        if ack.is_unknown {
+            self.handle_unknown(now, config, pool, &mut learned);
+            return learned;
+        }
+        let base = self.flight.base();
+        let next = self.layout.complete(ack.next, base);
+        if next > self.flight.next {
+            // Nobody has sent such a packet.
+            learned.absurd += 1;
+            return learned;
+        }
         let arrived = match config.profile {
-            Profile::Default => self.read_echo(now, ack, rtt),
+            Profile::Default => self.read_echo(now, ack, peer),
             Profile::Paper => {
-                self.sample_newest(now, ack, rtt);
+                self.sample_newest(now, (ack, next), peer.rtt_mut());
                 None
             }
         };
 
-        let base = self.flight.base();
-        let to_next = usize::try_from(ack.next.since(base)).unwrap_or(0);
-        self.finish(now, 0, to_next, pool, &mut learned);
-        for (first, last) in ack.intervals.iter() {
-            let from = usize::try_from(first.since(base)).unwrap_or(0);
-            let to = usize::try_from(last.plus(1).since(base)).unwrap_or(0);
-            self.finish(now, from, to, pool, &mut learned);
+        self.is_known = true;
+        self.told = self.told.max(next);
+        let place = |number: u64| usize::try_from(number.saturating_sub(base)).unwrap_or(0);
+        self.finish(now, 0, place(next), pool, &mut learned);
+        let mut judged = u64::MAX;
+        for (first, past) in ack.arrived(self.layout, next) {
+            self.finish(now, place(first), place(past), pool, &mut learned);
+            if ack.intervals.len() == MAX_INTERVALS {
+                // There may be more, of which it says nothing.
+                judged = past;
+            }
         }
         if config.profile == Profile::Default {
             // What the peer recovered was lost, though it needs no repeat.
@@ -533,11 +695,12 @@ impl Sender {
             self.expiries = 0;
         }
         if let Some(arrived) = arrived {
-            let round_trip = rtt.mean().unwrap_or_default();
-            self.find_overtaken(now, arrived, round_trip, config, pool, &mut learned);
+            let round_trip = peer.rtt().mean().unwrap_or_default();
+            let to = place(judged).min(self.flight.slots.len());
+            self.find_overtaken(now, arrived, (round_trip, to), config, pool, &mut learned);
         }
 
-        let round_trip = rtt.mean().unwrap_or(config.rto.initial);
+        let round_trip = peer.rtt().mean().unwrap_or(config.rto.initial);
         if ack.is_congested {
             self.pacer.handle_congestion(now, round_trip);
         } else if config.profile == Profile::Default {
@@ -547,48 +710,64 @@ impl Sender {
         learned
     }
 
+    /// The peer has taken nothing of the flow: all is to be sent again, and says where the flow begins.
+    fn handle_unknown(
+        &mut self,
+        now: Time,
+        config: &Config,
+        pool: &mut Pool,
+        learned: &mut Learned,
+    ) {
+        // Once, or forged messages would have all of it sent over and over.
+        if self.is_known {
+            self.is_known = false;
+            self.handle_revival(now, config, pool, learned);
+        }
+    }
+
     /// Takes the round trip from the echo, and returns the number and time of the transmission
     /// that arrived last.
-    fn read_echo(&mut self, now: Time, ack: &Ack<'_>, rtt: &mut Estimator) -> Option<(u64, Time)> {
+    fn read_echo(&mut self, now: Time, ack: &Ack<'_>, peer: &mut PeerPath) -> Option<(u64, Time)> {
         let echo = ack.echo?;
         let arrived = match echo.of {
-            Transmission::Packet { seq, copy } => {
-                let index = usize::try_from(seq.since(self.flight.base())).ok()?;
-                let slot = self.flight.slots.get_mut(index)?;
-                if slot.copy() != copy && slot.was_overtaken {
+            Transmission::First(seq) => {
+                let base = self.flight.base();
+                let ahead = self.layout.complete(seq, base).checked_sub(base)?;
+                let slot = self.flight.slots.get_mut(usize::try_from(ahead).ok()?)?;
+                let (order, at) = slot.first;
+                if slot.was_overtaken {
                     // It was not lost but late: this link does not keep order.
                     slot.was_overtaken = false;
-                    let step = rtt.mean().unwrap_or_default();
-                    self.reordering = (self.reordering * 2).max(step / 8).min(step);
+                    let late = self.newest_arrived.since(at);
+                    let most = peer.rtt().mean().unwrap_or_default();
+                    let allowed = (late + late / 4).min(most).max(self.reordering.0);
+                    self.reordering = (allowed, now + REORDERING_MEMORY);
                 }
-                // Older copies count, too: a sender that goes by the newest alone never learns that it
-                // repeats too soon.
-                slot.transmission(copy)?
+                (order, at)
             }
-            Transmission::Repair { id } => {
-                let repair = self.repairs.iter().rev().find(|repair| repair.id == id)?;
-                (repair.order, repair.at)
+            Transmission::Repeat(low) => {
+                let number = self.layout.complete(low, self.next_repeat);
+                let back = usize::try_from(self.next_repeat.checked_sub(number)?).ok()?;
+                let index = self.repeats.len().checked_sub(back)?;
+                let repeat = *self.repeats.get(index)?;
+                debug_assert_eq!(repeat.number, number, "they have numbers in a row");
+                (repeat.order, repeat.at)
             }
         };
+        self.newest_arrived = self.newest_arrived.max(arrived.1);
         if let Some(delay) = echo.delay {
-            let sample = now.since(arrived.1).saturating_sub(delay);
-            rtt.handle_sample(sample);
-            let shortest = rtt.shortest().unwrap_or(sample);
-            self.window.handle_echo(arrived.0, self.flight.order + 1, sample, shortest);
+            peer.handle_sample(now, now.since(arrived.1).saturating_sub(delay));
         }
         Some(arrived)
     }
 
     /// The seed's sample: the newest packet that this acknowledges for the first time.
-    fn sample_newest(&self, now: Time, ack: &Ack<'_>, rtt: &mut Estimator) {
+    fn sample_newest(&self, now: Time, (ack, next): (&Ack<'_>, u64), rtt: &mut Estimator) {
         let base = self.flight.base();
         let is_named = |index: usize| {
-            let at = i8::try_from(index).unwrap_or(i8::MAX);
-            at < ack.next.since(base)
-                || ack
-                    .intervals
-                    .iter()
-                    .any(|(first, last)| first.since(base) <= at && at <= last.since(base))
+            let at = base + index as u64;
+            at < next
+                || ack.arrived(self.layout, next).any(|(first, past)| first <= at && at < past)
         };
         let newest = self
             .flight
@@ -598,7 +777,7 @@ impl Sender {
             .filter(|(index, slot)| !matches!(slot.state, State::Done) && is_named(*index))
             .max_by_key(|(_, slot)| slot.order());
         if let Some((_, slot)) = newest {
-            rtt.handle_sample(now.since(slot.sent_at()));
+            rtt.handle_sample(now, now.since(slot.sent_at()));
         }
     }
 
@@ -617,6 +796,7 @@ impl Sender {
                 State::Done => continue,
                 State::Flying(packet) => {
                     self.flight.flying -= 1;
+                    self.flight.counted -= usize::from(!packet.is_pure_ack());
                     packet
                 }
                 State::Lost(packet) => {
@@ -624,7 +804,7 @@ impl Sender {
                     packet
                 }
             };
-            learned.delivered += 1;
+            learned.handle_delivered(slot.sample, !packet.is_pure_ack());
             self.pacer.handle_acked(now, packet.octets.len());
             pool.give(packet.octets);
         }
@@ -635,7 +815,7 @@ impl Sender {
         &mut self,
         now: Time,
         (order, sent_at): (u64, Time),
-        round_trip: Duration,
+        (round_trip, to): (Duration, usize),
         config: &Config,
         pool: &mut Pool,
         learned: &mut Learned,
@@ -645,15 +825,23 @@ impl Sender {
         let mut under_way = self.repairs.iter().filter(|repair| repair.order > order).count();
         let mut previous = None;
         let may_be_left = self.may_be_left(config);
-        for index in 0..self.flight.slots.len() {
+        if self.reordering.1 < now {
+            // Seldom needed lately.
+            self.reordering = (self.reordering.0 / 2, now + REORDERING_MEMORY);
+        }
+        for index in 0..to {
             let slot = &mut self.flight.slots[index];
+            if slot.first.0 > order {
+                // What is behind it was sent later still.
+                break;
+            }
             if matches!(slot.state, State::Flying(_))
                 && slot.order() < order
-                && sent_at.since(slot.sent_at()) >= self.reordering
+                && sent_at.since(slot.sent_at()) >= self.reordering.0
             {
                 if slot.doubted != slot.order() && !may_be_left {
                     slot.doubted = slot.order();
-                    learned.lost += 1;
+                    learned.handle_lost(slot.sample);
                     learned.runs += u32::from(previous != Some(slot.order().wrapping_sub(1)));
                     previous = Some(slot.order());
                 }
@@ -670,6 +858,8 @@ impl Sender {
 
 // Acts on silence in a flow: declares packets lost, and probes the peer.
 
+/// How long it is remembered how late packets may be.
+const REORDERING_MEMORY: Duration = Duration::from_secs(10);
 /// How many packets are sent after a first silence.
 const PROBES: u8 = 4;
 /// Each silence lasts longer than the one before, this many times.
@@ -742,15 +932,20 @@ impl Sender {
     pub(crate) fn handle_unsent(
         &mut self,
         now: Time,
-        (seq, copy): (Seq, u8),
+        data: &Data<'_>,
         config: &Config,
         pool: &mut Pool,
     ) -> Learned {
         let mut learned = Learned::default();
-        let Ok(index) = usize::try_from(seq.since(self.flight.base())) else { return learned };
+        let base = self.flight.base();
+        let number = self.layout.complete(data.seq, base);
+        let index = number.checked_sub(base).and_then(|index| usize::try_from(index).ok());
+        let Some(index) = index else { return learned };
+        let latest = self.repeats.iter().rev().find(|repeat| repeat.of == Some(number));
+        let latest = latest.map(|repeat| self.layout.low(repeat.number));
         let Some(slot) = self.flight.slots.get_mut(index) else { return learned };
         // If other copies are in flight, one may still arrive.
-        if slot.copy() == copy && slot.flying_copies == 1 {
+        if latest == data.repeat && slot.flying_copies == 1 {
             slot.retries = slot.retries.saturating_sub(1);
             self.lose(now, index, config, pool, &mut learned);
             self.flight.slide();
@@ -777,6 +972,9 @@ impl Sender {
         let rtt = peer.rtt();
         match config.profile {
             Profile::Default => {
+                if rtt.mean().is_none() {
+                    return Some(self.last_sent + self.first_silence(rtt, config));
+                }
                 let backoffs = self.expiries.min(BACKOFFS);
                 let usual = rtt.timeout(backoffs) + longest_ack_wait(peer, config);
                 Some(self.last_sent + usual.min(self.probe_interval(peer, config)))
@@ -791,6 +989,26 @@ impl Sender {
         }
     }
 }
+
+impl Sender {
+    /// How long to wait for the first acknowledgement ever.
+    ///
+    /// While nobody knows how long it takes, a packet goes out twice in the first second.
+    fn first_silence(&self, rtt: &Estimator, config: &Config) -> Duration {
+        let is_again = self.expiries > 0
+            || self.flight.slots.front().is_some_and(|slot| slot.flying_copies > 1);
+        if rtt.is_unknown() && is_again {
+            return if self.expiries < 2 { UNKNOWN } else { PROBE_INTERVAL };
+        }
+        let longest = self.flight.slots.iter().map(Slot::packet_len).max().unwrap_or(0);
+        let wait = config.ack_wait(None, false);
+        let usual = rtt.first_timeout(longest) + wait;
+        (usual * (1 << self.expiries.min(BACKOFFS))).min(PROBE_INTERVAL.max(usual))
+    }
+}
+
+/// The pause between two transmissions while nobody knows how long one takes.
+const UNKNOWN: Duration = Duration::from_secs(1);
 
 /// How long a peer's acknowledgement may wait.
 ///
@@ -881,11 +1099,12 @@ impl Sender {
     /// The flying packets that others are held up by, the newest of them, in order: segments, and
     /// of pure acknowledgements the newest.
     fn covered(&self) -> impl Iterator<Item = (usize, &Packet)> {
-        let newest = self.flight.slots.iter().rposition(|slot| match &slot.state {
+        let from = self.flight.slots.len().saturating_sub(repair::COVERED);
+        let newest = self.flight.slots.range(from..).rposition(|slot| match &slot.state {
             State::Done | State::Lost(_) => false,
             State::Flying(packet) => packet.is_pure_ack(),
         });
-        let from = self.flight.slots.len().saturating_sub(repair::COVERED);
+        let newest = newest.map(|at| from + at);
         self.flight.slots.iter().enumerate().skip(from).filter_map(move |(index, slot)| match &slot
             .state
         {
@@ -916,10 +1135,9 @@ impl Sender {
     pub(crate) fn emit_repair(&mut self, now: Time, sum: &mut Vec<u8>, out: &mut Vec<u8>) -> usize {
         let order = self.flight.next_order();
         self.last_sent = now;
-        let id = self.next_repair;
-        self.next_repair = (id + 1) % wire::REPAIRS;
+        let repeat = self.name_repeat(now, order, None);
         let base = self.flight.base();
-        let number = |index: usize| base.plus(u8::try_from(index).expect("within the span"));
+        let number = |index: usize| base + index as u64;
         let Some((first, _)) = self.covered().next() else { return 0 };
         let mut mask = [0; 16];
         let mut span = 1;
@@ -931,14 +1149,14 @@ impl Sender {
         let covered = self.covered().map(|(index, packet)| {
             (number(index), &packet.octets[..], packet.header_len, packet.has_hole)
         });
-        repair::sum(id, covered, sum);
+        repair::sum(repeat.0, covered, sum);
         let Some((_, packet)) = self.covered().last() else { return 0 };
         let header_len = packet.header_len;
         out.extend_from_slice(&packet.octets[..header_len]);
         let mask = Mask::new(&mask[..span.div_ceil(8)]).expect("1 to 16 octets");
-        let protocol = packet.protocol;
-        Repair { flow: self.id, first: number(first), id, protocol, mask, sum }.emit(out);
-        self.repairs.push_back(SentRepair { id, order, at: now });
+        let (protocol, first) = (packet.protocol, self.layout.low(number(first)));
+        Repair { flow: self.id, first, repeat, protocol, mask, sum }.emit(out);
+        self.repairs.push_back(SentRepair { order, at: now });
         header_len
     }
 
@@ -950,7 +1168,9 @@ impl Sender {
         }
         let mut chosen = [0; wire::MAX_OLDER];
         let (mut count, mut len) = (0, 1);
-        for (at, slot) in self.flight.slots.range(..index).enumerate().rev() {
+        let from = index.saturating_sub(wire::MAX_BACK.into());
+        for (at, slot) in self.flight.slots.range(from..index).enumerate().rev() {
+            let at = from + at;
             let (State::Flying(packet) | State::Lost(packet)) = &slot.state else { continue };
             if !packet.is_pure_ack() {
                 continue;
@@ -977,14 +1197,16 @@ impl Sender {
 // The sent but unacknowledged packets of a flow (nACKedQ), by their numbers.
 
 /// From the lowest outstanding packet to the one before `next`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Flight {
     slots: VecDeque<Slot>,
     /// The number of the next packet.
-    next: Seq,
+    next: u64,
     /// How many slots are in each of these states.
     flying: usize,
     lost: usize,
+    /// How many of those flying count in the neighbour's budget.
+    counted: usize,
     /// The number of transmissions so far, which numbers the latest.
     order: u64,
 }
@@ -993,10 +1215,11 @@ struct Flight {
 #[derive(Debug)]
 struct Slot {
     state: State,
-    /// The latest transmissions that carried it, and when they did, each at its copy's place.
-    sent: [(u64, Time); COPIES as usize],
-    /// Transmissions in all.
-    copies: u64,
+    /// The first and the latest transmission that carried it, and when they did.
+    first: (u64, Time),
+    latest: (u64, Time),
+    /// The state of the path at the latest.
+    sample: Sample,
     /// Transmissions since it was last found lost.
     flying_copies: u8,
     retries: u8,
@@ -1015,24 +1238,46 @@ enum State {
 }
 
 impl Flight {
+    fn new() -> Self {
+        Self { slots: VecDeque::new(), next: START, flying: 0, lost: 0, counted: 0, order: 0 }
+    }
+
     /// The number of the lowest outstanding packet.
-    fn base(&self) -> Seq {
-        self.next.minus(u8::try_from(self.slots.len()).expect("within the span"))
+    fn base(&self) -> u64 {
+        self.next - self.slots.len() as u64
+    }
+
+    /// Whether the packet at `index` flies and counts in the neighbour's budget.
+    fn is_counted(&self, index: usize) -> bool {
+        matches!(&self.slots[index].state, State::Flying(packet) if !packet.is_pure_ack())
+    }
+
+    /// The packet at `index` flies from now on.
+    fn fly(&mut self, index: usize) {
+        self.flying += 1;
+        self.counted += usize::from(self.is_counted(index));
+    }
+
+    /// A packet flies no more.
+    fn land(&mut self, packet: &Packet) {
+        self.flying -= 1;
+        self.counted -= usize::from(!packet.is_pure_ack());
     }
 
     /// Takes a packet that is sent for the first time, and returns its place.
     fn launch(&mut self, packet: Packet) -> usize {
         self.slots.push_back(Slot {
             state: State::Flying(packet),
-            sent: [(0, Time::ZERO); COPIES as usize],
-            copies: 0,
+            first: (0, Time::ZERO),
+            latest: (0, Time::ZERO),
+            sample: Sample::default(),
             flying_copies: 0,
             retries: 0,
             doubted: 0,
             was_overtaken: false,
         });
-        self.next = self.next.plus(1);
-        self.flying += 1;
+        self.next += 1;
+        self.fly(self.slots.len() - 1);
         self.slots.len() - 1
     }
 
@@ -1055,7 +1300,7 @@ impl Flight {
                 take(packet);
             }
         }
-        (self.flying, self.lost) = (0, 0);
+        (self.flying, self.lost, self.counted) = (0, 0, 0);
     }
 
     /// Forgets the places before the lowest outstanding packet.
@@ -1068,31 +1313,23 @@ impl Flight {
 
 impl Slot {
     /// Notes a transmission.
-    fn handle_sent(&mut self, now: Time, order: u64) {
-        self.copies += 1;
+    fn handle_sent(&mut self, now: Time, order: u64, sample: Sample) {
         self.flying_copies = self.flying_copies.saturating_add(1);
-        self.sent[usize::from(self.copy())] = (order, now);
-    }
-
-    /// The number of the latest copy.
-    #[expect(clippy::cast_possible_truncation, reason = "below COPIES")]
-    fn copy(&self) -> u8 {
-        (self.copies.saturating_sub(1) % u64::from(COPIES)) as u8
-    }
-
-    /// The transmission that carried the latest copy of this number, and its time.
-    fn transmission(&self, copy: u8) -> Option<(u64, Time)> {
-        (u64::from(copy) < self.copies).then(|| self.sent.get(usize::from(copy)).copied())?
+        self.latest = (order, now);
+        self.sample = sample;
+        if self.first.0 == 0 {
+            self.first = self.latest;
+        }
     }
 
     /// Which transmission carried it last.
     fn order(&self) -> u64 {
-        self.sent[usize::from(self.copy())].0
+        self.latest.0
     }
 
     /// When it was sent last.
     fn sent_at(&self) -> Time {
-        self.sent[usize::from(self.copy())].1
+        self.latest.1
     }
 
     /// Octets of the packet.

@@ -60,6 +60,14 @@ impl Queue {
         self.packets.front()
     }
 
+    pub(super) fn front_mut(&mut self) -> Option<&mut Packet> {
+        self.packets.front_mut()
+    }
+
+    pub(super) fn octets(&self) -> usize {
+        self.octets
+    }
+
     pub(super) fn push(&mut self, packet: Packet) {
         self.octets += packet.octets.len();
         self.packets.push_back(packet);

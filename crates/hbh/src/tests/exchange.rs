@@ -21,19 +21,26 @@ fn a_packet_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn on_the_wire_it_is_protocol_253_with_eight_octets_more() {
-    let mut pair = Line::pair(Config::new(Profile::Default));
-    let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
-    pair.give(&packet);
-    let mut out = Vec::new();
+fn on_the_wire_it_is_protocol_253_with_eight_octets_more_and_two_until_the_flow_is_known() {
+    for profile in [Profile::Default, Profile::Paper] {
+        let mut pair = Line::pair(quiet(profile));
+        let more = if profile == Profile::Default { wire::EXTRA } else { 0 };
+        for extra in [more, 0] {
+            let packet = datagram("10.0.0.1:1", "10.9.0.2:2", 0);
+            pair.give(&packet);
+            let mut out = Vec::new();
 
-    let to = pair.relays[A].poll_transmit(pair.now, Link(0), &mut out);
+            let to = pair.relays[A].poll_transmit(pair.now, Link(0), &mut out);
 
-    let header = Header::parse(&out).unwrap();
-    assert_eq!(to, Some(Peer(1)));
-    assert_eq!(header.protocol, protocol::EXPERIMENT);
-    assert_eq!(header.total_len, packet.len() + wire::HEADER);
-    assert_eq!(out[20 + wire::HEADER..], packet[20..]);
+            let header = Header::parse(&out).unwrap();
+            assert_eq!(to, Some(Peer(1)));
+            assert_eq!(header.protocol, protocol::EXPERIMENT);
+            assert_eq!(header.total_len, packet.len() + wire::HEADER + extra, "{profile:?}");
+            assert_eq!(out[20 + wire::HEADER + extra..], packet[20..]);
+            pair.relays[B].handle_message(pair.now, Peer(0), &out);
+            pair.run_for(Duration::from_secs(1), |_| Fate::ARRIVES);
+        }
+    }
 }
 
 #[test]
@@ -62,7 +69,7 @@ fn a_packet_that_does_not_fit_is_refused_with_what_does() {
 
     let refused = relay.handle_packet(Time::ZERO, Peer(1), &packet);
 
-    assert_eq!(refused, Err(Refused::TooBig { mtu: 1492 }));
+    assert_eq!(refused, Err(Refused::TooBig { mtu: 1488 }));
     assert_eq!(relay.stats().intake.packets_too_big, 1);
 }
 

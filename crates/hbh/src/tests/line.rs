@@ -15,7 +15,7 @@ use base::ip::Header;
 use base::rng::Rng;
 use base::time::{Time, earliest};
 
-use super::super::wire::{Ack, Data, Message};
+use super::super::wire::{Ack, Data, Layout, Message};
 use super::super::{Config, Link, Peer, PeerConfig, Profile, Redundancy, Relay};
 use super::packets::{datagram, number_of};
 
@@ -55,6 +55,7 @@ pub(super) struct Sent {
     /// Packets that waited at `from` when it was sent.
     pub(super) backlog: usize,
     pub(super) octets: Vec<u8>,
+    layout: Layout,
 }
 
 /// Nodes, and links that carry one packet a slot each way.
@@ -279,7 +280,8 @@ impl Line {
                 let free_at = self.now + self.slots[link];
                 self.busy_until[link][direction] = free_at;
                 let (number, at, backlog) = (self.sent, self.now, self.backlog(from));
-                let sent = Sent { number, from, to, at, backlog, octets };
+                let layout = self.relays[from].config().profile.layout();
+                let sent = Sent { number, from, to, at, backlog, octets, layout };
                 let fate = fate(&sent);
                 self.sent += 1;
                 for copy in 0..fate.copies {
@@ -346,7 +348,7 @@ impl Sent {
         let mut rest = &self.octets[header.len..header.total_len];
         let mut messages = VecDeque::new();
         while !rest.is_empty() {
-            let (message, after) = Message::split_first(rest).unwrap();
+            let (message, after) = Message::split_first(self.layout, rest).unwrap();
             messages.push_back(message);
             rest = after;
         }

@@ -8,7 +8,9 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 
 use super::super::packet::write_ip_header;
-use super::super::wire::{self, Ack, Data, Echo, FlowId, Mask, Message, Repair, Seq, Transmission};
+use super::super::wire::{
+    Ack, Data, Echo, FlowId, Layout, Mask, Message, Repair, Seq, Transmission,
+};
 use super::super::{Config, Link, Peer, Relay, repair};
 use super::line::peer_config;
 use super::packets::seq_of;
@@ -38,24 +40,30 @@ impl Arrivals {
     /// A packet comes in this HDM.
     pub(super) fn bring_as(&mut self, data: Data<'_>, packet: &[u8]) {
         let mut message = packet[..20].to_vec();
-        data.emit(&mut message);
-        self.seq = data.seq.plus(1);
+        data.emit(self.layout(), &mut message);
+        self.seq = Seq(data.seq.0.wrapping_add(1));
         self.take(message);
     }
 
+    fn layout(&self) -> Layout {
+        self.relay.config().profile.layout()
+    }
+
     /// A sum of packets comes, that have these numbers.
-    pub(super) fn bring_repair(&mut self, id: u8, packets: &[(Seq, &[u8])]) {
+    pub(super) fn bring_repair(&mut self, repeat: u16, packets: &[(u16, &[u8])]) {
         let (first, example) = packets[0];
         let mut mask = [0; 16];
         for (seq, _) in packets {
-            let offset = usize::try_from(seq.since(first)).unwrap();
+            let offset = usize::from(seq - first);
             mask[offset / 8] |= 1 << (offset % 8);
         }
         let mut sum = Vec::new();
-        repair::sum(id, packets.iter().map(|&(seq, packet)| (seq, packet, 20, false)), &mut sum);
+        let covered = packets.iter().map(|&(seq, packet)| (seq.into(), packet, 20, false));
+        repair::sum(repeat, covered, &mut sum);
         let mut message = example[..20].to_vec();
         let (mask, sum) = (Mask::new(&mask).unwrap(), &sum[..]);
-        Repair { flow: FLOW, first, id, protocol: example[9], mask, sum }.emit(&mut message);
+        let (first, repeat) = (Seq(first), Seq(repeat));
+        Repair { flow: FLOW, first, repeat, protocol: example[9], mask, sum }.emit(&mut message);
         self.take(message);
     }
 
@@ -80,9 +88,10 @@ impl Arrivals {
         let mut out = Vec::new();
         self.relay.poll_transmit(self.now, Link(0), &mut out)?;
         let header = Header::parse(&out).unwrap();
-        match Message::split_first(&out[header.len..]).unwrap().0 {
+        match Message::split_first(self.layout(), &out[header.len..]).unwrap().0 {
             Message::Ack(ack) => Some(Answer {
                 is_congested: ack.is_congested,
+                is_unknown: ack.is_unknown,
                 next: ack.next,
                 last: ack.echo.map(|echo| echo.of),
             }),
@@ -100,6 +109,7 @@ impl Arrivals {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Answer {
     pub(super) is_congested: bool,
+    pub(super) is_unknown: bool,
     /// The lowest number that has not arrived and may still come.
     pub(super) next: Seq,
     /// The transmission that arrived last.
@@ -108,18 +118,7 @@ pub(super) struct Answer {
 
 /// The HDM of a packet, with nothing else in it.
 pub(super) fn data(packet: &[u8]) -> Data<'_> {
-    Data {
-        flow: FLOW,
-        seq: Seq(0),
-        wants_ack: false,
-        outstanding: 0,
-        has_hole: false,
-        is_patient: false,
-        copy: 0,
-        protocol: packet[9],
-        older: wire::Older::default(),
-        payload: &packet[20..],
-    }
+    Data { outstanding: Some(0), ..Data::new(FLOW, Seq(0), packet[9], &packet[20..]) }
 }
 
 /// A node whose neighbour acknowledges what the test wants, as the test wants.
@@ -146,13 +145,17 @@ impl Answered {
         }
     }
 
-    /// What it sends now, as flow, number, copy, and whether it asks for an acknowledgement.
-    pub(super) fn send(&mut self) -> Option<(FlowId, Seq, u8, bool)> {
+    /// What it sends now, as flow, number, name, and whether it asks for an acknowledgement.
+    pub(super) fn send(&mut self) -> Option<(FlowId, Seq, Transmission, bool)> {
         let mut out = Vec::new();
         self.relay.poll_transmit(self.now, Link(0), &mut out)?;
         let header = Header::parse(&out).unwrap();
-        match Message::split_first(&out[header.len..]).unwrap().0 {
-            Message::Data(data) => Some((data.flow, data.seq, data.copy, data.wants_ack)),
+        let layout = self.relay.config().profile.layout();
+        match Message::split_first(layout, &out[header.len..]).unwrap().0 {
+            Message::Data(data) => {
+                let name = data.repeat.map_or(Transmission::First(data.seq), Transmission::Repeat);
+                Some((data.flow, data.seq, name, data.wants_ack))
+            }
             other => panic!("a packet, not {other:?}"),
         }
     }
@@ -180,12 +183,12 @@ impl Answered {
         let end = self.now + duration;
         loop {
             while self.free_at <= self.now
-                && let Some((flow, seq, copy, _)) = self.send()
+                && let Some((flow, seq, of, _)) = self.send()
             {
                 self.sent_at.push(self.now);
                 self.free_at = self.now + slot;
-                let of = Transmission::Packet { seq, copy };
-                self.acks.insert(self.now + round_trip, ham(flow, seq.plus(1), of, is_congested));
+                let next = Seq(seq.0.wrapping_add(1));
+                self.acks.insert(self.now + round_trip, ham(flow, next, of, is_congested));
             }
             let ack = self.acks.first_key_value().map(|(&at, _)| at);
             let free = (self.free_at > self.now).then_some(self.free_at);
@@ -209,7 +212,7 @@ fn ham(flow: FlowId, next: Seq, of: Transmission, is_congested: bool) -> Vec<u8>
     Spec::new(neighbour.remote, neighbour.local, protocol::EXPERIMENT).emit(0, &mut message);
     let echo = Some(Echo { of, delay: Some(Duration::ZERO) });
     let ack = Ack { is_congested, echo, ..Ack::new(flow, next) };
-    ack.emit(&mut message);
+    ack.emit(Layout::Wide, &mut message);
     write_ip_header(&mut message, 20, protocol::EXPERIMENT);
     message
 }

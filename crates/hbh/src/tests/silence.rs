@@ -79,9 +79,9 @@ fn what_several_flows_notice_at_once_is_one_silence() {
     }
 
     // Longer than the first silence, and shorter than six of them.
-    pair.run_for(Duration::from_millis(500), |_| Fate::LOST);
+    pair.run_for(Duration::from_millis(1_000), |_| Fate::LOST);
     let sent = pair.sent;
-    pair.run_for(Duration::from_millis(500), |_| Fate::LOST);
+    pair.run_for(Duration::from_millis(1_000), |_| Fate::LOST);
 
     // A peer taken to be away would be asked by one packet.
     assert!(pair.sent - sent >= 20, "{}", pair.sent - sent);

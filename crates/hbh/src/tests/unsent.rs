@@ -186,5 +186,5 @@ impl Node {
 
 fn is_patient_packet(packet: &[u8]) -> bool {
     let header = Header::parse(packet).expect("an IP packet");
-    matches!(Message::split_first(&packet[header.len..]), Ok((Message::Data(data), _)) if data.is_patient)
+    matches!(Message::split_first(wire::Layout::Wide, &packet[header.len..]), Ok((Message::Data(data), _)) if data.is_patient)
 }

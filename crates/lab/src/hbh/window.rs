@@ -25,7 +25,6 @@ const fn curve(
     loss: f64,
 ) -> Curve {
     let set = |config: &mut Config, window| {
-        let window = u8::try_from(window).unwrap_or(u8::MAX);
         config.window = (window, window);
     };
     Curve { series, title, ink, profile, loss, set, unit: "packets" }

@@ -80,7 +80,7 @@ impl Hbh {
                 continue;
             }
             // The segment size in a SYN limits segments in the opposite direction.
-            self.clamp(place.0, &mut packet);
+            self.clamp(peer, place.0, &mut packet);
             self.release.push(&self.ports, place, &packet, &mut self.counters);
         }
         self.release.flush(&self.ports, &mut self.counters);

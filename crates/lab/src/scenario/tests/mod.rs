@@ -114,8 +114,8 @@ fn parameters_out_of_range_are_refused() {
         |text: &str| complaint("octets = 100_000", &format!("octets = 1\noptions = {{ {text} }}"));
 
     assert_eq!(
-        hbh("window = [9, 200]"),
-        "x.toml:3: hbh.window: [9, 200] is not allowed: 1 to 127 packets, or [least, most]"
+        hbh("window = [9, 20_000]"),
+        "x.toml:3: hbh.window: [9, 20000] is not allowed: 1 to 16384 packets, or [least, most]"
     );
     assert!(hbh("retries = 256").ends_with("256 is not allowed: 0 to 255"));
     assert!(hbh("congestion = 60, queue = 50").ends_with("congestion, which is at most queue"));

@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use ::hbh::hello::Hello;
 use ::hbh::neighbours::{self, Neighbours, Place};
 use ::hbh::orphans::{Orphan, Orphans};
+use ::hbh::wire::{Layout, Message};
 use ::hbh::{Link, Peer, PeerConfig};
 use base::contract::Refused;
 use base::ethernet::Mac;
@@ -146,7 +147,7 @@ impl Hbh {
         let octets = engine.packets.get_mut(packet);
         // As the gateway does: TCP leaves room for what HBH adds.
         if let Ok(header) = Header::parse(octets) {
-            mss::clamp(&header, octets, mtu.saturating_sub(hbh::OVERHEAD));
+            mss::clamp(&header, octets, mtu.saturating_sub(self.core.overhead(peer)));
         }
         match self.core.handle_packet(engine.now, peer, octets) {
             Err(Refused::TooBig { mtu }) => return Verdict::Refused(too_big(mtu)),
@@ -424,7 +425,8 @@ impl Service for Hbh {
     }
 
     fn class_of(&self, protocol: u8, messages: &[u8]) -> Option<Class> {
-        (protocol == self.core.config().protocol).then(|| class_of(messages))
+        let config = self.core.config();
+        (protocol == config.protocol).then(|| class_of(config.profile.layout(), messages))
     }
 }
 
@@ -454,37 +456,20 @@ fn next_hop((interface, mac): Place) -> NextHop {
 }
 
 /// The class of HBH messages: the class of the last message's payload, if there is a payload.
-fn class_of(mut messages: &[u8]) -> Class {
+fn class_of(layout: Layout, messages: &[u8]) -> Class {
     if Hello::is_one(messages) {
         return Class::Hello;
     }
-    while let Some(&[flags, _, _, _, _, _, protocol, reserved]) =
-        messages.first_chunk::<{ hbh::wire::HEADER }>()
-    {
-        if flags & IS_ACK == 0 {
-            let rest = &messages[hbh::wire::HEADER..];
-            return match (reserved & IS_REPAIR, reserved & HAS_OLDER) {
-                (0, 0) => Class::of_transport(protocol, rest),
-                (0, _) => Class::of_transport(protocol, &rest[hbh::wire::older(rest).len()..]),
-                _ => Class::Data,
-            };
-        }
-        let intervals = usize::from(flags & INTERVALS) * 2;
-        let echo = if reserved & HAS_ECHO == 0 { 0 } else { 4 };
-        messages = messages.get(hbh::wire::HEADER + echo + intervals..).unwrap_or_default();
+    match Message::carried(layout, messages) {
+        Some((Some(protocol), payload)) => Class::of_transport(protocol, payload),
+        Some((None, _)) => Class::Data,
+        None => Class::HopAck,
     }
-    Class::HopAck
 }
-
-// The fields of HBH's header needed for counting.
-const IS_ACK: u8 = 0x80;
-const INTERVALS: u8 = 0x3f;
-const HAS_ECHO: u8 = 0x80;
-const IS_REPAIR: u8 = 0x80;
-const HAS_OLDER: u8 = 0x40;
 
 #[cfg(test)]
 mod tests {
+    use ::hbh::wire::{Ack, Data, FlowId, Seq};
     use base::ip::protocol;
 
     use super::*;
@@ -493,15 +478,22 @@ mod tests {
     fn a_message_counts_as_what_it_carries() {
         let mut segment = [0; 33];
         segment[12] = 8 << 4;
-        let mut carried = vec![0; 8];
-        carried[6] = protocol::TCP;
-        carried.extend_from_slice(&segment);
+        for layout in [Layout::Wide, Layout::Paper] {
+            let [data, alone, ack] = [&segment[..], &segment[..32], &[]].map(|payload| {
+                let mut out = Vec::new();
+                let (flow, seq) = (FlowId(1), Seq(1));
+                if payload.is_empty() {
+                    Ack { is_followed: true, ..Ack::new(flow, seq) }.emit(layout, &mut out);
+                } else {
+                    Data::new(flow, seq, protocol::TCP, payload).emit(layout, &mut out);
+                }
+                out
+            });
 
-        assert_eq!(class_of(&carried), Class::Data);
-        assert_eq!(class_of(&carried[..40]), Class::Ack);
-        let ack = [0x81, 0, 0, 0, 0, 0, protocol::NONE, 0x80, 1, 2, 3, 4, 5, 6];
-        let both = [&ack[..], &carried].concat();
-        assert_eq!(class_of(&ack), Class::HopAck);
-        assert_eq!(class_of(&both), Class::Data);
+            assert_eq!(class_of(layout, &data), Class::Data);
+            assert_eq!(class_of(layout, &alone), Class::Ack);
+            assert_eq!(class_of(layout, &ack), Class::HopAck);
+            assert_eq!(class_of(layout, &[ack, data].concat()), Class::Data);
+        }
     }
 }

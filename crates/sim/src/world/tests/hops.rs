@@ -142,8 +142,8 @@ fn the_sender_hears_what_hbh_leaves_of_the_mtu() {
     let (from, to) = (world.address(nodes[0]).unwrap(), world.address(nodes[2]).unwrap());
     let sink = world.add_app(nodes[2], stream::Sink::new(9));
 
-    // 28 octets of headers: the first just fits beside the 8 of HBH, the second does not.
-    for payload in [1_464, 1_465] {
+    // 28 octets of headers: the first just fits beside the 12 that HBH may need, the second does not.
+    for payload in [1_460, 1_461] {
         world.inject(nodes[0], &datagram(from, to, payload));
     }
     run_for(&mut world, 100);

@@ -1,0 +1,424 @@
+//! The budget of a neighbour: how many packets may be in flight to it, over all its flows.
+//!
+//! ```text
+//!   starting ──a queue builds, or own loss──▶ steady
+//!   doubles in each round                      cubic growth (RFC 9438), or an eighth in each round while
+//!   that it was the limit of                   no queue builds and it is below twice what the path holds
+//!                                              own loss: 0.7 of it, but no less than what the path holds
+//! ```
+//!
+//! Loss of the link does not lower the budget. Loss is taken to be of our own making when it comes with a
+//! queue, or when more is lost of what exceeded the capacity of the path than of the rest.
+
+use std::time::Duration;
+
+use base::time::Time;
+
+use super::rtt::Estimator;
+
+/// Where it starts: senders begin with little of their own accord, so no more is needed than their sum.
+const START: usize = 256;
+/// For how long after a loss of our own making the budget grows no faster than CUBIC: others may share the queue.
+const SHARED: Duration = Duration::from_secs(10);
+/// Packets beyond and within the capacity that must have been sent before their losses are compared.
+const COMPARED: f64 = 24.0;
+/// Queueing delay that is always tolerated; real-time drivers have jitter of this order.
+const TOLERATED: Duration = Duration::from_millis(5);
+/// What is left of the budget after a loss of our own: more than RFC 9438 has, because a neighbour's flows may be
+/// several, and each loss counts. Then its constant of growth, in packets/s³.
+const DECREASE: f64 = 0.8;
+const GROWTH: f64 = 0.4;
+/// Room beyond what the path holds, for acknowledgements that wait, in packets.
+const SLACK: f64 = 16.0;
+/// The greatest rate is that of so many rounds.
+const ROUNDS: u64 = 10;
+
+/// What a transmission remembers of the state at its start.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Sample {
+    delivered: u64,
+    delivered_at: Time,
+    /// Whether more was in flight than the path holds.
+    is_beyond: bool,
+}
+
+impl Sample {
+    pub(super) fn is_beyond(&self) -> bool {
+        self.is_beyond
+    }
+}
+
+/// Packets that may be in flight, and what it goes by.
+#[derive(Clone, Debug)]
+pub(super) struct Budget {
+    size: f64,
+    bounds: (f64, f64),
+    flying: usize,
+    is_starting: bool,
+    /// Packets delivered so far, and when the last of them was.
+    delivered: u64,
+    delivered_at: Time,
+    /// Rounds so far, and the delivery that ends this one.
+    round: u64,
+    round_end: u64,
+    round_shortest: Option<Duration>,
+    was_full: bool,
+    /// The greatest rates of delivery, in packets/s, with the rounds they were seen in: falling, and ever later.
+    rates: [(f64, u64); 2],
+    /// The queueing delay of the last round.
+    queueing: Duration,
+    /// Packets sent since an acknowledgement was last asked for.
+    since_request: usize,
+    /// Packets beyond the capacity of the path and others: lost, and sent; recent ones count most.
+    beyond: Share,
+    within: Share,
+    /// The budget at the last own loss, when that was, and its round.
+    before_loss: f64,
+    lost_at: Option<Time>,
+    loss_round: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    lost: f64,
+    sent: f64,
+}
+
+impl Share {
+    /// Transmissions that are remembered.
+    const MEMORY: f64 = 256.0;
+
+    fn note(&mut self, lost: u32, delivered: u32) {
+        self.lost += f64::from(lost);
+        self.sent += f64::from(lost) + f64::from(delivered);
+        if self.sent > Self::MEMORY {
+            self.lost /= 2.0;
+            self.sent /= 2.0;
+        }
+    }
+
+    fn rate(self) -> f64 {
+        self.lost / self.sent.max(1.0)
+    }
+}
+
+impl Budget {
+    /// A budget with bounds, in packets.
+    pub(super) fn new((least, most): (u16, u16)) -> Self {
+        Self {
+            size: START.clamp(least.into(), most.max(least).into()) as f64,
+            bounds: (least.into(), most.into()),
+            flying: 0,
+            is_starting: true,
+            delivered: 0,
+            delivered_at: Time::ZERO,
+            round: 0,
+            round_end: 0,
+            round_shortest: None,
+            was_full: false,
+            rates: [(0.0, 0); 2],
+            queueing: Duration::ZERO,
+            since_request: 0,
+            beyond: Share::default(),
+            within: Share::default(),
+            before_loss: 0.0,
+            lost_at: None,
+            loss_round: 0,
+        }
+    }
+
+    /// Packets that may be in flight.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 65535")]
+    pub(super) fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// Whether nothing more may be sent.
+    pub(super) fn is_full(&self) -> bool {
+        self.flying >= self.size()
+    }
+
+    /// It held a packet back.
+    pub(super) fn handle_full(&mut self) {
+        self.was_full = true;
+    }
+
+    /// A packet is sent, which will be counted as in flight; returns what to remember, and whether to ask for an
+    /// acknowledgement.
+    pub(super) fn handle_sent(&mut self, now: Time, path: &Estimator) -> (Sample, bool) {
+        if self.flying == 0 {
+            self.delivered_at = now;
+        }
+        let flying = self.flying + 1;
+        let is_beyond = flying as f64 > self.capacity(path) * 1.1 + SLACK;
+        self.since_request += 1;
+        // Where the budget is always full, an answer to each packet is more than a slow link has room for.
+        let asks = flying >= self.size() && self.since_request * 4 >= self.size();
+        if asks {
+            self.since_request = 0;
+        }
+        let (delivered, delivered_at) = (self.delivered, self.delivered_at);
+        (Sample { delivered, delivered_at, is_beyond }, asks)
+    }
+
+    /// Of a flow so many packets were in flight before, and so many are now.
+    pub(super) fn handle_change(&mut self, before: usize, now: usize) {
+        self.flying = (self.flying + now).saturating_sub(before);
+    }
+
+    /// Packets arrived, the last of them with this sample; the rest of its acknowledgement has been taken.
+    pub(super) fn handle_delivered(
+        &mut self,
+        now: Time,
+        count: u32,
+        sample: Sample,
+        path: &Estimator,
+    ) {
+        self.delivered += u64::from(count);
+        self.delivered_at = now;
+        let shortest = path.shortest().unwrap_or_default();
+        // Acknowledgements that come together are no faster path.
+        let elapsed = now.since(sample.delivered_at).max(shortest).as_secs_f64();
+        if elapsed > 0.0 {
+            self.handle_rate((self.delivered - sample.delivered) as f64 / elapsed);
+        }
+        if sample.delivered >= self.round_end {
+            self.end_round(now, path);
+        }
+    }
+
+    /// A round trip was measured.
+    pub(super) fn handle_sample(&mut self, rtt: Duration) {
+        self.round_shortest = Some(self.round_shortest.map_or(rtt, |round| round.min(rtt)));
+    }
+
+    /// So many packets were lost, and delivered: those beyond the capacity of the path, and others. Returns whether
+    /// the losses are of our own making.
+    pub(super) fn handle_fates(
+        &mut self,
+        now: Time,
+        beyond: (u32, u32),
+        within: (u32, u32),
+        path: &Estimator,
+    ) -> bool {
+        self.beyond.note(beyond.0, beyond.1);
+        self.within.note(within.0, within.1);
+        if beyond.0 + within.0 == 0 {
+            return false;
+        }
+        let shortest = path.shortest().unwrap_or_default();
+        let queueing = self
+            .round_shortest
+            .map_or(self.queueing, |round| round.saturating_sub(shortest))
+            .min(self.queueing);
+        let is_queue = queueing > self.tolerance(path);
+        let is_excess = beyond.0 > 0
+            && self.beyond.sent.min(self.within.sent) >= COMPARED
+            && self.beyond.rate() > 1.5 * self.within.rate() + 0.02;
+        if !is_queue && !is_excess {
+            return false;
+        }
+        if self.lost_at.is_none() || self.round > self.loss_round {
+            // What it allows beyond what was in flight made no difference.
+            let lost = f64::from(beyond.0 + within.0);
+            let used = self.size.min(self.flying as f64 + lost);
+            let least = self.capacity(path);
+            self.before_loss = used;
+            self.set_size((used * DECREASE).max((least + 4.0).min(used)));
+            self.lost_at = Some(now);
+            self.loss_round = self.round;
+            self.is_starting = false;
+        }
+        true
+    }
+
+    /// Packets that the path holds without a queue, with room for the delay's variation.
+    pub(super) fn capacity(&self, path: &Estimator) -> f64 {
+        let shortest = path.shortest().unwrap_or_default();
+        self.rates[0].0 * (shortest + path.deviation() * 4).as_secs_f64()
+    }
+
+    fn tolerance(&self, path: &Estimator) -> Duration {
+        let shortest = path.shortest().unwrap_or_default();
+        TOLERATED.max(shortest / 4).max(path.deviation() * 3)
+    }
+
+    fn end_round(&mut self, now: Time, path: &Estimator) {
+        let shortest = path.shortest().unwrap_or_default();
+        self.queueing =
+            self.round_shortest.map_or(Duration::ZERO, |round| round.saturating_sub(shortest));
+        let is_queue = self.queueing > self.tolerance(path);
+        if self.was_full {
+            let size = if self.is_starting && !is_queue {
+                self.size * 2.0
+            } else if !is_queue
+                && self.lost_at.is_none_or(|at| now.since(at) > SHARED)
+                && self.size < 2.0 * self.capacity(path) + SLACK
+            {
+                (self.size * 1.125).max(self.size + 1.0)
+            } else {
+                self.cubic(now, path)
+            };
+            self.set_size(size);
+        }
+        self.is_starting &= !is_queue;
+        self.round += 1;
+        self.round_end = self.delivered;
+        self.round_shortest = None;
+        self.was_full = false;
+    }
+
+    /// What CUBIC would have now, and what one more packet for each two round trips makes.
+    fn cubic(&mut self, now: Time, path: &Estimator) -> f64 {
+        let since = *self.lost_at.get_or_insert(now);
+        let most = if self.before_loss > 0.0 { self.before_loss } else { self.size };
+        let k = libm::cbrt(most * (1.0 - DECREASE) / GROWTH);
+        let ahead = (now.since(since) + path.mean().unwrap_or_default()).as_secs_f64() - k;
+        let target = GROWTH * ahead * ahead * ahead + most;
+        target.clamp(self.size + 0.5, self.size * 1.5)
+    }
+
+    fn set_size(&mut self, size: f64) {
+        self.size = size.clamp(self.bounds.0, self.bounds.1.max(self.bounds.0));
+    }
+
+    fn handle_rate(&mut self, rate: f64) {
+        if rate >= self.rates[0].0 || self.round > self.rates[1].1 + ROUNDS {
+            self.rates = [(rate, self.round); 2];
+        } else if rate >= self.rates[1].0 || self.rates[1].1 <= self.rates[0].1 {
+            self.rates[1] = (rate, self.round);
+        }
+        if self.round > self.rates[0].1 + ROUNDS {
+            self.rates = [self.rates[1], (rate, self.round)];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::{Config, Profile};
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(40);
+    const BOUNDS: (u16, u16) = (4, 16_384);
+
+    #[test]
+    fn it_doubles_while_it_is_the_limit_and_no_queue_builds() {
+        let mut node = Node::new(BOUNDS);
+
+        node.round(100, SHORT, (0, 0));
+        assert_eq!(node.budget.size(), START, "it was not the limit");
+        node.budget.handle_full();
+        node.round(START, SHORT, (0, 0));
+        assert_eq!(node.budget.size(), 2 * START);
+
+        for _ in 0..2 {
+            node.round(2 * START, SHORT * 3, (0, 0));
+        }
+        node.budget.handle_full();
+        node.round(2 * START, SHORT * 3, (0, 0));
+        assert!(node.budget.size() <= 2 * START * 3 / 2, "a queue ends the start");
+    }
+
+    #[test]
+    fn loss_of_the_link_leaves_it_alone_however_much_it_is() {
+        let mut node = Node::new(BOUNDS);
+
+        for _ in 0..50 {
+            node.round(100, SHORT, (0, 30));
+        }
+
+        assert!(node.budget.size() >= START);
+    }
+
+    #[test]
+    fn loss_with_a_queue_lowers_what_was_in_flight_but_not_below_what_the_path_holds() {
+        let mut node = Node::new(BOUNDS);
+        node.round(100, SHORT, (0, 0));
+
+        for round in 0..40 {
+            node.round(100, SHORT * 3, (0, 1));
+            // A single long round trip is no queue.
+            assert!(round > 0 || node.budget.size() >= START, "{}", node.budget.size());
+        }
+
+        // 100 packets in 120 ms are 34 in 40 ms, and there is room for the deviation.
+        assert!((33..=60).contains(&node.budget.size()), "{}", node.budget.size());
+    }
+
+    #[test]
+    fn loss_of_what_exceeds_the_capacity_is_of_our_own_making() {
+        let mut node = Node::new(BOUNDS);
+        for _ in 0..20 {
+            node.round(50, SHORT, (0, 0));
+        }
+
+        // More and more is sent, and no more arrives.
+        for _ in 0..16 {
+            node.round(100, SHORT, (30, 0));
+        }
+
+        assert!(node.budget.size() < START / 2, "{}", node.budget.size());
+    }
+
+    #[test]
+    fn equal_bounds_fix_it() {
+        let mut node = Node::new((8, 8));
+        for n in 0..10 {
+            node.budget.handle_full();
+            node.round(8, SHORT * (1 + n % 3), (0, 1));
+        }
+
+        assert_eq!(node.budget.size(), 8);
+        assert!(!node.budget.is_full());
+    }
+
+    #[test]
+    fn a_full_one_asks_for_an_acknowledgement_for_each_quarter_of_it() {
+        let mut node = Node::new((8, 8));
+
+        let asks: Vec<bool> = (0..9).map(|_| node.send().1).collect();
+
+        // The eighth fills it.
+        assert_eq!(asks, [[false; 7].as_slice(), &[true, false]].concat());
+    }
+
+    struct Node {
+        now: Time,
+        path: Estimator,
+        budget: Budget,
+    }
+
+    impl Node {
+        fn new(bounds: (u16, u16)) -> Self {
+            let rto = Config::new(Profile::Default).rto;
+            let path = Estimator::new(rto, Profile::Default);
+            Self { now: Time::ZERO, path, budget: Budget::new(bounds) }
+        }
+
+        fn send(&mut self) -> (Sample, bool) {
+            let sent = self.budget.handle_sent(self.now, &self.path);
+            self.budget.handle_change(0, 1);
+            sent
+        }
+
+        /// Sends packets, of which so many beyond the capacity and within it are lost.
+        fn round(&mut self, packets: usize, rtt: Duration, (beyond, within): (u32, u32)) {
+            let samples: Vec<Sample> = (0..packets).map(|_| self.send().0).collect();
+            let above = samples.iter().filter(|sample| sample.is_beyond()).count();
+            let count = |all: usize, lost: u32| {
+                (lost, u32::try_from(all).unwrap_or(u32::MAX).saturating_sub(lost))
+            };
+            let (beyond, within) = (count(above, beyond), count(packets - above, within));
+            self.now += rtt;
+            for _ in 0..10 {
+                self.path.handle_sample(self.now, rtt);
+                self.budget.handle_sample(rtt);
+            }
+            let last = samples.last().copied().unwrap_or_default();
+            self.budget.handle_fates(self.now, beyond, within, &self.path);
+            self.budget.handle_change(packets, 0);
+            self.budget.handle_delivered(self.now, beyond.1 + within.1, last, &self.path);
+        }
+    }
+}
