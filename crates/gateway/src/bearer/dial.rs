@@ -3,17 +3,17 @@
 //! ```text
 //!             at once            established
 //!   Waiting ───────────▶ Trying ─────────────▶ Up
-//!      ▲   1 s, 2 s, 4 s    │ refused, 10 s     │ closed, broken, 60 s without progress
+//!      ▲  0.25 s, … 4 s     │ refused, 10 s     │ closed, broken, 60 s without progress
 //!      └────────────────────┴───────────────────┘
 //! ```
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base::time::Time;
-use nix::poll::{PollFd, PollFlags};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 
 use super::server::probe;
@@ -66,7 +66,8 @@ enum State {
     Up { stream: TcpStream, since: Time },
 }
 
-const SHORTEST: Duration = Duration::from_secs(1);
+/// A server that restarts is back in less than a second, and programs wait for it.
+const SHORTEST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(4);
 /// How long an attempt may take.
 const ATTEMPT: Duration = Duration::from_secs(10);
@@ -169,6 +170,33 @@ impl Dial {
         }
     }
 
+    /// Writes what waits, at most until then; whether nothing waits any more.
+    pub fn write_until(&mut self, now: Time, until: Instant) -> bool {
+        while self.waits() {
+            let State::Up { stream, .. } = &self.state else { return false };
+            if !is_ready_until(stream, PollFlags::POLLOUT, until) {
+                return false;
+            }
+            self.flush(now);
+        }
+        true
+    }
+
+    /// Ends the connection for good when the server has taken all, at most until then: closed with something unread,
+    /// the kernel would drop what the server has not taken.
+    pub fn end(&mut self, now: Time, until: Instant) {
+        self.write_until(now, until);
+        let state = std::mem::replace(&mut self.state, State::Waiting { until: now });
+        let State::Up { mut stream, .. } = state else { return };
+        if stream.shutdown(Shutdown::Write).is_err() {
+            return;
+        }
+        let mut unread = [0; 4_096];
+        while is_ready_until(&stream, PollFlags::POLLIN, until)
+            && stream.read(&mut unread).is_ok_and(|len| len > 0)
+        {}
+    }
+
     /// What became of the connection, once for each change.
     pub fn poll_change(&mut self) -> Option<Change> {
         self.change.take()
@@ -260,6 +288,14 @@ impl Dial {
     fn waits(&self) -> bool {
         self.sent < self.unsent.len()
     }
+}
+
+/// Waits for a connection, at most until then.
+fn is_ready_until(stream: &TcpStream, events: PollFlags, until: Instant) -> bool {
+    let left = until.saturating_duration_since(Instant::now());
+    let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+    let mut fds = [PollFd::new(stream.as_fd(), events)];
+    !left.is_zero() && poll(&mut fds, timeout).is_ok_and(|ready| ready > 0)
 }
 
 fn is_passing(error: &io::Error) -> bool {

@@ -236,6 +236,14 @@ impl Driver for Supervisor {
                     }
                     self.control.answer(now, client, &explanation);
                 }
+                #[cfg(debug_assertions)]
+                Request::Panic(service) => {
+                    let slots = self.slots.iter().filter(|slot| slot.kind.name == service);
+                    let workers: Vec<_> = slots.filter_map(Slot::running).collect();
+                    workers.iter().for_each(|worker| worker.panic());
+                    let count = workers.len();
+                    self.control.answer(now, client, &count);
+                }
                 Request::Reload => {
                     let outcome = self.reload(now);
                     self.control.answer(now, client, &outcome);

@@ -161,6 +161,14 @@ impl Rig {
         self.supervisor.reload(Time::ZERO)
     }
 
+    /// Takes what threads say until a service is as it should be.
+    fn wait_until(&mut self, position: usize, is_so: impl Fn(&Slot) -> bool) {
+        while !is_so(&self.supervisor.slots[position]) {
+            let notice = self.supervisor.noticed.recv().unwrap();
+            drop(self.supervisor.handle_notice(notice));
+        }
+    }
+
     /// Ends it for good, or as who fails does.
     fn end(self, is_for_good: bool) -> Vec<String> {
         let Self { supervisor, folder, _turn } = self;
@@ -345,4 +353,26 @@ fn the_watchdog_hears_nothing_while_a_service_does_not_answer() {
     assert!(was_silent && is_back);
     drop(busy);
     rig.end(false);
+}
+
+#[test]
+fn a_service_that_panics_is_dropped_and_started_again_and_no_other() {
+    let text = [FIRST, SECOND].concat();
+    let mut rig = Rig::new("panics", &text, &[]);
+    rig.supervisor.start_all().unwrap();
+
+    rig.supervisor.slots[0].running().unwrap().panic();
+    rig.wait_until(0, |slot| slot.retry_at().is_some());
+    let status = serde_json::to_value(rig.supervisor.slots[0].status()).unwrap();
+    let at = rig.supervisor.slots[0].retry_at().unwrap();
+    rig.supervisor.act(at).unwrap();
+    rig.wait_until(0, |slot| slot.running().is_some());
+    let is_other_well = rig.supervisor.slots[1].running().is_some();
+    let notes = rig.end(true);
+
+    assert_eq!(status["state"], "restarting", "{status}");
+    assert_eq!(status["why"], "it panicked: a test asked for it");
+    assert!(is_other_well);
+    // Nothing is ended in order: no "first: ended" before it is set up again.
+    assert_eq!(notes[..3], ["first: set up", "second: set up", "first: set up"]);
 }

@@ -1,5 +1,7 @@
 //! Runs a service on a thread, and passes messages to the thread.
 
+use std::any::Any;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::thread::JoinHandle;
@@ -22,6 +24,9 @@ const ANSWER: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 5 });
 enum Order {
     Alive(Sender<()>),
     End,
+    /// Panics, for tests of a panic.
+    #[cfg(debug_assertions)]
+    Panic,
     Reload(Arc<Config>, Sender<anyhow::Result<Reload>>),
     Report(Sender<Report>),
 }
@@ -82,7 +87,10 @@ impl Worker {
         let thread = std::thread::Builder::new().name(job.kind.name.to_owned());
         let thread = thread.spawn(move || {
             let mut teller = Teller { id, notices, outcome: None };
-            teller.outcome = Some(run(&job, &taken, &reactor_waker, &teller));
+            // Whatever the service had is dropped on the way, and its sockets reset what they carried.
+            let run = || run(&job, &taken, &reactor_waker, &teller);
+            let outcome = panic::catch_unwind(AssertUnwindSafe(run));
+            teller.outcome = Some(outcome.unwrap_or_else(|what| Err(panicked(&*what))));
         });
         let thread = Some(thread.context("cannot start a thread")?);
         Ok(Self { id, orders, waker, thread })
@@ -103,6 +111,12 @@ impl Worker {
         self.ask(|answer| Order::Reload(config, answer))
     }
 
+    /// Lets the service's thread panic, for tests.
+    #[cfg(debug_assertions)]
+    pub(super) fn panic(&self) {
+        self.tell(Order::Panic);
+    }
+
     fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Pending<T> {
         let (answer, answered) = mpsc::channel();
         self.tell(order(answer));
@@ -120,7 +134,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.tell(Order::End);
         if let Some(thread) = self.thread.take() {
-            // A panic was told.
+            // It does not panic: a panic of its service was caught and told.
             let _ = thread.join();
         }
     }
@@ -143,7 +157,14 @@ impl<T> Pending<T> {
     }
 }
 
-/// Reports the end of a thread, also after a panic.
+/// What a service that panicked has failed with.
+fn panicked(what: &(dyn Any + Send)) -> anyhow::Error {
+    let said = what.downcast_ref::<&str>().copied();
+    let said = said.or_else(|| what.downcast_ref::<String>().map(String::as_str));
+    anyhow::anyhow!("it panicked: {}", said.unwrap_or("without a word"))
+}
+
+/// Reports the end of a thread.
 struct Teller {
     id: u64,
     notices: Notices,
@@ -161,7 +182,7 @@ impl Teller {
 impl Drop for Teller {
     fn drop(&mut self) {
         let outcome = self.outcome.take();
-        self.tell(News::Ended(outcome.unwrap_or_else(|| Err(anyhow::anyhow!("it panicked")))));
+        self.tell(News::Ended(outcome.unwrap_or_else(|| Err(anyhow::anyhow!("its thread ended")))));
     }
 }
 
@@ -203,6 +224,8 @@ fn obey(service: &mut dyn Service, clock: Clock, order: Order) -> bool {
             service.end(now);
             return false;
         }
+        #[cfg(debug_assertions)]
+        Order::Panic => panic!("a test asked for it"),
         Order::Reload(config, answer) => drop(answer.send(service.reload(now, &config))),
         Order::Report(answer) => drop(answer.send(service.report(now))),
     }

@@ -347,6 +347,11 @@ impl HfPep {
         self.slep.announce(now, to);
     }
 
+    /// Leaves the node in peace, as [`Slep::unbind`](crate::slep::Slep::unbind) does.
+    pub fn unbind(&mut self, now: Time) {
+        self.slep.unbind(now);
+    }
+
     /// Appends at most `most` octets that arrived for a connection to `out`.
     pub fn read(&mut self, now: Time, id: SessionId, out: &mut Vec<u8>, most: usize) -> Read {
         let Some(session) = self.sessions.get_mut(&id) else { return Read::default() };

@@ -374,6 +374,16 @@ impl Sending {
         !self.again.is_empty() || self.may_make()
     }
 
+    /// Whether the first part is to be sent again.
+    pub(super) fn repeats_first(&self) -> bool {
+        self.again.first() == Some(&0)
+    }
+
+    /// Whether parts are to be sent again.
+    pub(super) fn repeats(&self) -> bool {
+        !self.again.is_empty()
+    }
+
     /// Whether the next part to send is a new one.
     pub(super) fn is_new_ready(&self) -> bool {
         self.again.is_empty() && self.may_make()

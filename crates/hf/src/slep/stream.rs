@@ -36,6 +36,9 @@ pub(super) struct Stream {
     pub(super) opening: Opening,
     pub(super) turn: Turn,
     pub(super) check: Check,
+    /// Set while parts that a lost node had wait for the other end to say which of them it has; they go then, or at
+    /// this time.
+    repeats_at: Option<Time>,
     pub(super) notices: Notices,
     /// Once it is given up by one end, and not yet for the other.
     pub(super) parting: Option<Parting>,
@@ -220,6 +223,7 @@ impl Stream {
             opening: Opening::default(),
             turn: Turn::default(),
             check: Check { since: now, unanswered: 0, first_asked: now, timer: None },
+            repeats_at: None,
             notices: Notices::default(),
             parting: None,
             since: now,
@@ -244,11 +248,21 @@ impl Stream {
     /// Whether the process of this epoch has replaced the owner of the stream, so that the stream is gone.
     /// Until the node has confirmed the first part, the part may still reach the current process.
     pub(super) fn is_outlived_by(&self, epoch: u16) -> bool {
+        self.is_there() && self.is_of_predecessor_of(epoch)
+    }
+
+    /// Whether the node has the first part, and may still give it back: it is for a process that the process of this
+    /// epoch has replaced.
+    pub(super) fn is_for_predecessor_of(&self, epoch: u16) -> bool {
+        !self.is_there() && self.is_of_predecessor_of(epoch)
+    }
+
+    fn is_of_predecessor_of(&self, epoch: u16) -> bool {
         let process = match self.name.is_responder {
             true => Some(self.epoch),
             false => self.process.or(self.opening.guard),
         };
-        self.is_there() && process.is_some_and(|process| succeeds(epoch, process))
+        process.is_some_and(|process| succeeds(epoch, process))
     }
 
     /// Whether the user has left the stream while written data is still being sent.
@@ -277,7 +291,25 @@ impl Stream {
 
     /// Whether a part could be sent.
     pub(super) fn is_ready(&self) -> bool {
-        self.sending.is_ready() && !self.is_in_doubt()
+        // A repeated opening opens nothing twice, and is answered as a question is.
+        let opens = self.is_initiator() && !self.has_heard && self.sending.repeats_first();
+        self.sending.is_ready() && !self.is_in_doubt() && (self.repeats_at.is_none() || opens)
+    }
+
+    /// The other end is asked what it has, after the loss of a node: parts that the node had are repeated once it has
+    /// answered, or at this time.
+    pub(super) fn hold_repeats(&mut self, until: Time) {
+        self.repeats_at = Some(until).filter(|_| self.sending.repeats());
+    }
+
+    /// The other end has said what it has, or that it does not have the stream.
+    pub(super) fn release_repeats(&mut self) {
+        self.repeats_at = None;
+    }
+
+    /// Whether parts that were held have waited long enough.
+    pub(super) fn take_late_repeats(&mut self, now: Time) -> bool {
+        self.repeats_at.take_if(|at| *at <= now).is_some()
     }
 
     /// The first part that was handed over may have arrived, and may not have.
@@ -303,6 +335,7 @@ impl Stream {
             times.keep_alive
         };
         let at = self.check.since + wait.min(times.keep_alive);
+        let at = self.repeats_at.map_or(at, |repeats| at.min(repeats));
         match self.parting {
             None => self.opening.ask_at.map_or(at, |soon| at.min(soon)),
             Some(Parting::Behind { until, .. }) => at.min(until),

@@ -680,6 +680,6 @@ impl Service for Pep {
             self.withdraw(now, asked, Reason::STOPPED);
         }
         self.fast.end(now);
-        while self.send_to_server(now) {}
+        self.leave_server(now);
     }
 }

@@ -1,5 +1,7 @@
 //! The connection to the STANAG 5066 server, where there is one.
 
+use std::time::{Duration, Instant};
+
 use base::time::Time;
 use nix::poll::PollFlags;
 use tracing::{info, warn};
@@ -10,6 +12,8 @@ use crate::service::complaints::Subject;
 
 /// Pieces taken from the server before connections have their turn.
 const READS: usize = 32;
+/// How long the server may take our last words.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Pep {
     /// Handles due timers of the connection to the server, and acts on its changes.
@@ -46,6 +50,27 @@ impl Pep {
             dial.send(now, &self.buffer);
         }
         has_some
+    }
+
+    /// Says the last words and takes leave of the server: it takes a client that goes without a word for lost.
+    pub(super) fn leave_server(&mut self, now: Time) {
+        let until = Instant::now() + LAST_WORDS;
+        self.send_all(now, until);
+        self.pep.unbind(now);
+        self.send_all(now, until);
+        if let Some(dial) = &mut self.dial {
+            dial.end(now, until);
+        }
+    }
+
+    /// Sends everything to the server, at most until then.
+    fn send_all(&mut self, now: Time, until: Instant) {
+        while self.send_to_server(now)
+            || self
+                .dial
+                .as_mut()
+                .is_some_and(|dial| !dial.has_room() && dial.write_until(now, until))
+        {}
     }
 
     /// Takes what the server says; `ready` answers what the connection waits for.

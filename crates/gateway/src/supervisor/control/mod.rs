@@ -51,6 +51,9 @@ const LONGEST: usize = 4 << 10;
 #[serde(rename_all = "lowercase")]
 pub(super) enum Request {
     Explain(Question),
+    /// Lets a service panic: tests see then what becomes of its streams.
+    #[cfg(debug_assertions)]
+    Panic(String),
     Reload,
     Status,
     Switch(Switch),
@@ -252,13 +255,15 @@ impl Client {
                     }
                 }
                 let Ok(request) = serde_json::from_slice(asked) else { return false };
-                match request {
-                    Request::Explain(_) | Request::Status => {}
-                    Request::Reload | Request::Switch(_) if self.may_order => {}
-                    Request::Reload | Request::Switch(_) => {
-                        debug!("an order at the control socket by who may only ask");
-                        return false;
-                    }
+                let is_order = match &request {
+                    Request::Explain(_) | Request::Status => false,
+                    #[cfg(debug_assertions)]
+                    Request::Panic(_) => true,
+                    Request::Reload | Request::Switch(_) => true,
+                };
+                if is_order && !self.may_order {
+                    debug!("an order at the control socket by who may only ask");
+                    return false;
                 }
                 requests.push((self.id, request));
                 self.stage = Stage::Waiting;

@@ -134,9 +134,12 @@ impl Floor {
         self.hears_carrier = false;
         // With one other station, the announcement meant this end, rounded up. Further stations may not have heard the
         // announcement, and wait.
-        if self.access == Access::PointToPoint && self.announced().since(now) < EOT_UNIT {
-            self.announced = self.announced.min(now);
-            self.heard = None;
+        if self.access == Access::PointToPoint {
+            // It cannot transmit twice at a time: what it announced before, it has not done.
+            self.announced = self.heard.take().unwrap_or(self.announced);
+            if self.announced.since(now) < EOT_UNIT {
+                self.announced = self.announced.min(now);
+            }
         }
         self.set_free(now.max(self.announced()), answers);
     }

@@ -180,6 +180,58 @@ fn a_restarted_peer_is_called_again_and_only_received_data_is_confirmed() {
     }
 }
 
+/// How a client leaves its node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Leave {
+    /// Its connection is lost.
+    Lost,
+    /// It ends its binding, and then its connection.
+    Peace,
+}
+
+#[test]
+fn what_a_lost_client_gave_is_not_begun_if_the_client_asked_for_that() {
+    for (drops_if_lost, leave) in
+        [(true, Leave::Lost), (true, Leave::Peace), (false, Leave::Lost), (false, Leave::Peace)]
+    {
+        let client = client::Config { drops_if_lost, ..client::Config::new(SAP) };
+        let mut pair = Pair::of("2400", |_| {}, [client.clone(), client]);
+        pair.run(Duration::from_secs(1));
+        for number in 0..30 {
+            pair.send(Side::A, &[number; 1_000]);
+        }
+        pair.run(Duration::from_secs(2));
+        if leave == Leave::Peace {
+            // Its last word comes together with its leave.
+            let last = client::Send {
+                to: B,
+                to_sap: SAP,
+                priority: 15,
+                is_expedited: false,
+                service: Some(Service::ARQ),
+                ttl: Duration::ZERO,
+                u_pdu: b"last",
+            };
+            let now = pair.now;
+            pair.client(Side::A).send(now, last).unwrap();
+            pair.client(Side::A).unbind();
+            pair.run(Duration::ZERO);
+        }
+        pair.disconnect(Side::A);
+        pair.run(HOUR);
+
+        // Only the call was on the air.
+        let came = pair.received(Side::B).len();
+        let expected = match (drops_if_lost, leave) {
+            (true, Leave::Lost) => 0..=2,
+            (true, Leave::Peace) => 31..=31,
+            (false, Leave::Lost | Leave::Peace) => 30..=30,
+        };
+        assert!(expected.contains(&came), "{drops_if_lost} {leave:?}: {came}");
+        assert_eq!(pair.node(Side::A).queues().iter().sum::<usize>(), 0);
+    }
+}
+
 #[test]
 fn a_hard_link_is_made_and_keeps_until_it_is_ended() {
     let mut pair = Pair::new("2400", |_| {});

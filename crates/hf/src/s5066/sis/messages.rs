@@ -6,6 +6,7 @@
 //!              client: 2 | node (4)                                       how is it with that node?
 //!              node:   2 | node (4) | state | bit/s (4) | all (4) | own (4)
 //!              client: 3 | node (4) | rate | interleaver                 let it transmit with that
+//!              client: 4                                                 drop my U_PDUs if I am lost
 //! ```
 //!
 //! A node of ours announces the messages to a client with S_SUBNET_AVAILABILITY, reason 0x54, when the client is
@@ -21,11 +22,15 @@ pub(super) const OURS: UnavailableReason = UnavailableReason(KIND);
 const TAKE_BACK: u8 = 1;
 const PEER: u8 = 2;
 const RATE: u8 = 3;
+const DROP_IF_LOST: u8 = 4;
 const GROUP: u32 = 1 << 28;
 
 /// A client's request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Question<'a> {
+    /// If the connection ends, or the node unbinds the client, drop the client's U_PDUs of which nothing was sent. A
+    /// client that ends in peace says so with S_UNBIND_REQUEST, and its U_PDUs are sent.
+    DropIfLost,
     /// How is it with a node?
     Peer(Address),
     /// Ask a node to transmit to us with a waveform (Annex C, section 3.11).
@@ -96,6 +101,7 @@ impl<'a> Question<'a> {
             [RATE, a, b, c, d, rate, interleaver] => {
                 Ok(Self::Rate { node: address([a, b, c, d]), rate, interleaver })
             }
+            [DROP_IF_LOST] => Ok(Self::DropIfLost),
             _ => Err(Malformed),
         }
     }
@@ -103,6 +109,7 @@ impl<'a> Question<'a> {
     /// Appends the body.
     pub(super) fn emit(self, out: &mut Vec<u8>) {
         match self {
+            Self::DropIfLost => out.push(DROP_IF_LOST),
             Self::TakeBack { to, to_sap, start } => {
                 out.extend([TAKE_BACK, to_sap.number()]);
                 out.extend(octets(to));
@@ -173,7 +180,7 @@ mod tests {
         let start = b"HELLO";
         let taken = Question::TakeBack { to: NODE, to_sap: Sap::IP_CLIENT, start };
         let rate = Question::Rate { node: NODE, rate: 5, interleaver: 1 };
-        for question in [taken, Question::Peer(NODE), rate] {
+        for question in [taken, Question::Peer(NODE), rate, Question::DropIfLost] {
             let mut body = Vec::new();
             question.emit(&mut body);
             assert_eq!(Question::parse(&body), Ok(question));
@@ -205,6 +212,7 @@ mod tests {
         assert_eq!(Question::parse(&[TAKE_BACK, 9, 0, 10, 20, 31]), Err(Malformed));
         assert_eq!(Question::parse(&[PEER, 0, 10, 20]), Err(Malformed));
         assert_eq!(Question::parse(&[RATE, 0, 10, 20, 31]), Err(Malformed));
-        assert_eq!(Question::parse(&[4, 0, 10, 20, 31]), Err(Malformed));
+        assert_eq!(Question::parse(&[DROP_IF_LOST, 0]), Err(Malformed));
+        assert_eq!(Question::parse(&[5, 0, 10, 20, 31]), Err(Malformed));
     }
 }

@@ -205,6 +205,7 @@ impl Slep {
         stream.check.unanswered = 0;
         self.handle_credit(id, state.credit);
         let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.release_repeats();
         let (freed, repeated) =
             stream.sending.handle_ranges(state.ranges, state.is_answer, state.is_question);
         let source = stream.options.source;
@@ -341,6 +342,7 @@ impl Slep {
     fn handle_reset(&mut self, now: Time, from: Address, name: Name, reason: Reason) {
         let Some(id) = self.stream_named(from, name) else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.release_repeats();
         let is_opening = stream.is_initiator() && !stream.has_heard;
         if reason == Reason::RESTARTED && is_opening && stream.opening.copies == 1 {
             // The only copy came to another process than the one it was for: no one has taken it.
@@ -428,8 +430,13 @@ impl Slep {
                 continue;
             }
             stream.check.since = now;
+            let is_for_ended = stream.is_for_predecessor_of(epoch);
             if stream.has_heard || stream.name.is_responder && stream.epoch != epoch {
                 self.ask_first(id);
+            }
+            if is_for_ended {
+                // An opening that is taken back can be made for the successor.
+                self.withdraw(id);
             }
         }
         true

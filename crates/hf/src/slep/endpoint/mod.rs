@@ -204,6 +204,7 @@ fn client(config: &Config) -> client::Config {
         service: config.service(),
         least_mtu: LEAST_MTU,
         max_unsent: MAX_UNSENT,
+        drops_if_lost: true,
         sealing: config.group.clone().map_or(Sealing::Keyless, Sealing::Member),
         ..client::Config::new(config.sap)
     }
@@ -264,6 +265,14 @@ impl Slep {
     /// The connection to the node is gone. Streams wait for another one.
     pub fn handle_disconnected(&mut self, now: Time) {
         self.client.handle_disconnected();
+        self.rebind_at = None;
+        self.forsake(now);
+    }
+
+    /// Leaves the node in peace, after everything was said: the node sends what it was given. A process that only goes
+    /// is taken for a crash, and the node drops what it has not begun to send.
+    pub fn unbind(&mut self, now: Time) {
+        self.client.unbind();
         self.rebind_at = None;
         self.forsake(now);
     }
@@ -530,6 +539,10 @@ impl Slep {
         let broken = Break { reason, in_doubt: stream.sending.octets() };
         let has_user = !stream.has_left();
         let may_read = stream.receiving.has_unread() && !stream.receiving.is_broken();
+        if !is_told {
+            // Nobody is left who could use it.
+            self.withdraw(id);
+        }
         if has_user && !is_over && may_read {
             self.retire(id, Some(reason), !is_told);
             if let Some(stream) = self.streams.get_mut(&id) {

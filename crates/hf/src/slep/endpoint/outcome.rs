@@ -60,7 +60,8 @@ impl Slep {
         let handed = id.and_then(|id| self.handed.remove(&id));
         let is_back = reason == UnidataReason::SAP_NOT_BOUND
             && self.peers.get_mut(&to).is_some_and(|peer| peer.is_back(now));
-        if !is_back {
+        // What we wanted back says nothing about the other node.
+        if !is_back && reason != UnidataReason::TAKEN_BACK {
             self.retry_later(now, to);
         }
         match handed {
@@ -73,6 +74,15 @@ impl Slep {
                     self.hand_again(to, Content::Part(id, number), loss);
                 }
             }
+        }
+    }
+
+    /// Asks the node to give back the parts of a stream of which it has sent nothing.
+    pub(super) fn withdraw(&mut self, id: StreamId) {
+        let is_its = |content: Content| matches!(content, Content::Part(of, _) if of == id);
+        let its = self.handed.iter().filter(|(_, handed)| is_its(handed.content));
+        for send in its.map(|(send, _)| *send).collect::<Vec<_>>() {
+            self.client.take_back(send);
         }
     }
 
@@ -146,6 +156,7 @@ impl Slep {
             self.window.handle_gone(share);
             self.hand_again(to, content, Loss::MayCome);
         }
+        self.window.restart();
         let addresses: Vec<Address> = self.peers.keys().copied().collect();
         for address in addresses {
             if let Some(peer) = self.peers.get_mut(&address)
@@ -166,7 +177,9 @@ impl Slep {
             let is_new = stream.is_initiator() && stream.opening.handed.is_none();
             if (!is_new || stream.has_heard) && !stream.is_over() {
                 stream.check.since = now;
+                stream.hold_repeats(now + self.config.times.ask_after);
                 self.ask(id);
+                self.watch(id);
             }
         }
         let addresses: Vec<Address> = self.peers.keys().copied().collect();

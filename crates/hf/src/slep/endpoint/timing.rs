@@ -111,6 +111,10 @@ impl Slep {
             Some(Parting::Over { .. }) => return self.watch(id),
             Some(Parting::Behind { .. }) | None => {}
         }
+        if stream.take_late_repeats(now) {
+            self.list(id);
+        }
+        let Some(stream) = self.streams.get_mut(&id) else { return };
         if stream.sending.is_settled() {
             stream.sending.rest(&mut self.kept.spares);
         }

@@ -8,7 +8,7 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 
 use crate::s5066::Address;
-use crate::s5066::service::{Failure, Indication, Mode, Outcome, Request};
+use crate::s5066::service::{Command, Failure, Indication, Mode, Outcome, Request};
 use crate::s5066::sis::spdu::{Data, SPdu};
 use crate::s5066::sis::{self, ClientId, Server};
 use crate::slep::{Config, Event, Slep};
@@ -92,6 +92,8 @@ pub(crate) struct Bench<C: Above = Slep> {
     pub(crate) ends: [End<C>; 2],
     /// From which end, oldest first.
     pub(crate) air: VecDeque<(usize, Request)>,
+    /// Whether nothing in the air is begun, so that a node gives it back to a client that asks.
+    pub(crate) gives_back: bool,
     configs: [C::Config; 2],
     started: u64,
 }
@@ -125,7 +127,7 @@ impl<C: Above> Bench<C> {
             events: VecDeque::new(),
         };
         let ends = [end(0), end(1)];
-        Self { now, ends, air: VecDeque::new(), configs, started: 2 }
+        Self { now, ends, air: VecDeque::new(), gives_back: false, configs, started: 2 }
     }
 
     pub(crate) fn connect(&mut self, at: usize) {
@@ -219,6 +221,17 @@ impl<C: Above> Bench<C> {
                 while end.server.poll_octets(self.now, id, &mut end.socket) {}
             }
             while end.server.poll_event().is_some() {}
+            while let Some(command) = end.server.poll_command() {
+                let Command::TakeBack { id } = command else { continue };
+                let is_it = |(from, request): &(usize, Request)| *from == at && request.id == id;
+                if self.gives_back
+                    && let Some(place) = self.air.iter().position(is_it)
+                {
+                    self.air.remove(place);
+                    let outcome = Outcome::not_arrived(Failure::TakenBack);
+                    end.server.handle_outcome(self.now, id, outcome);
+                }
+            }
             while let Some(request) = end.server.poll_request(self.now, 0) {
                 self.air.push_back((at, request));
             }

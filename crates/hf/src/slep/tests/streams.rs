@@ -730,6 +730,98 @@ fn an_opening_that_is_confirmed_behind_the_word_of_a_successor_is_broken_without
 }
 
 #[test]
+fn what_a_successor_cannot_use_is_taken_back_and_an_opening_is_made_for_it() {
+    let mut bench = bench();
+    bench.gives_back = true;
+    let first = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.ends[1].core.write(there, b"answer");
+    bench.deliver();
+    read(&mut bench, 0, first);
+    // Nothing of all this is on the air yet.
+    bench.ends[0].core.write(first, &[7; 10_000]);
+    let second = open(&mut bench, b"upload");
+    bench.ends[0].core.write(second, &[7; 5_000]);
+    bench.run();
+    assert!(bench.air.len() > 7, "{:?}", bench.air);
+    bench.events(0);
+
+    let predecessor = bench.ends[1].core.epoch();
+    bench.pass(Duration::from_secs(5));
+    bench.restart(1);
+    let now = bench.now;
+    bench.ends[1].core.succeed(predecessor);
+    bench.ends[1].core.announce(now, NODES[0]);
+    bench.run();
+    let word = bench.air.len() - 1;
+    bench.carry(word, Fate::Arrives);
+    bench.run();
+
+    assert!(matches!(bench.events(0)[..], [Event::Reset(id, _)] if id == first));
+    let waiting: usize = bench.air.iter().map(|(_, request)| request.s_pdu.len()).sum();
+    assert!(waiting < 6_000, "{waiting} octets");
+    bench.events(1);
+    bench.deliver();
+    let there = opened(&mut bench);
+    assert_eq!(read(&mut bench, 1, there).0.len(), 5_006);
+    bench.deliver();
+    assert_eq!(bench.events(0), [], "it goes on");
+}
+
+#[test]
+fn after_the_loss_of_a_node_the_other_end_gets_nothing_that_it_has() {
+    let mut bench = bench();
+    let first = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.ends[1].core.write(there, b"answer");
+    bench.deliver();
+    read(&mut bench, 0, first);
+    bench.ends[0].core.write(first, &[7; 10_000]);
+    bench.run();
+    // Two of five parts arrive, of which nobody hears.
+    for _ in 0..2 {
+        let (_, request) = bench.air.pop_front().unwrap();
+        bench.indicate(1, request.mode, request.s_pdu);
+    }
+    bench.run_to_nodes();
+    bench.restart_node(0, false);
+    bench.connect(0);
+    bench.run();
+
+    assert!(bench.air.iter().all(|(_, request)| request.s_pdu.len() < 100), "{:?}", bench.air);
+    let before = bench.ends[1].core.stats().received.parts_again;
+    bench.deliver();
+    assert_eq!(read(&mut bench, 1, there).0.len(), 10_008);
+    assert_eq!(bench.ends[1].core.stats().received.parts_again, before);
+}
+
+#[test]
+fn parts_of_a_lost_node_are_repeated_though_nobody_says_what_has_come() {
+    let mut bench = bench();
+    let first = open(&mut bench, b"question");
+    bench.deliver();
+    let there = opened(&mut bench);
+    bench.ends[1].core.write(there, b"answer");
+    bench.deliver();
+    read(&mut bench, 0, first);
+    bench.ends[0].core.write(first, &[7; 1_000]);
+    bench.run();
+    bench.restart_node(0, false);
+    bench.connect(0);
+    bench.run();
+    // The question is confirmed, and not answered.
+    while let Some((from, request)) = bench.air.pop_front() {
+        bench.ends[from].server.handle_outcome(bench.now, request.id, Outcome::Done);
+    }
+
+    bench.pass(Config::default().times.ask_after + Duration::from_secs(1));
+
+    assert!(bench.air.iter().any(|(_, request)| request.s_pdu.len() > 1_000), "{:?}", bench.air);
+}
+
+#[test]
 fn late_words_of_a_process_with_a_successor_neither_bring_it_back_nor_open_anything() {
     let mut bench = bench();
     let first = open(&mut bench, b"question");

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use anyhow::Context as _;
 
@@ -94,7 +94,10 @@ impl Store {
         shared.tell(&log);
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("sar-store".to_owned());
-        let thread = thread.spawn(move || theirs.run(log))?;
+        let thread = thread.spawn(move || {
+            let _tells = TellsPanic(&theirs);
+            theirs.run(log);
+        })?;
         Ok((Self { shared, thread: Some(thread), batch: Vec::new(), pushed: 0 }, recovered))
     }
 
@@ -170,13 +173,24 @@ impl Store {
     }
 }
 
+/// Tells the service of a panic of the thread: otherwise messages would wait for a store that stores nothing.
+struct TellsPanic<'a>(&'a Shared);
+
+impl Drop for TellsPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail("the thread that stores panicked".to_owned());
+        }
+    }
+}
+
 impl Drop for Store {
     fn drop(&mut self) {
         self.flush();
         self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
         self.shared.has_work.notify_one();
         if let Some(thread) = self.thread.take() {
-            // The thread does not panic; after a panic, there would be nothing to do here.
+            // A panic was told.
             let _ = thread.join();
         }
     }
@@ -198,13 +212,17 @@ impl Shared {
             let outcome = self.commit(&mut log, &records);
             records.clear();
             if let Err(error) = outcome {
-                let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-                queue.failure = Some(error.to_string());
-                drop(queue);
-                self.waker.wake();
-                return;
+                return self.fail(error.to_string());
             }
         }
+    }
+
+    /// Nothing can be stored any more.
+    fn fail(&self, why: String) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.failure = Some(why);
+        drop(queue);
+        self.waker.wake();
     }
 
     fn commit(&self, log: &mut Log, records: &[u8]) -> io::Result<()> {
@@ -226,5 +244,31 @@ impl Shared {
         self.moved.store(log.moved, Ordering::Relaxed);
         self.segments.store(log.segments() as u64, Ordering::Relaxed);
         self.live.store(log.live_octets(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_thread_that_stores_is_told() {
+        let folder = std::env::temp_dir().join(format!("twstore{}-panics", std::process::id()));
+        let options = Options { folder: folder.clone(), segment: 4_096, most: 64 * 4_096 };
+        let (store, _) = Store::open(options, &Waker::new().unwrap()).unwrap();
+        let shared = Arc::clone(&store.shared);
+        let is_well = store.check().is_ok();
+
+        let panics = thread::spawn(move || {
+            let _tells = TellsPanic(&shared);
+            panic!("as a broken promise would");
+        });
+        let has_panicked = panics.join().is_err();
+        let why = store.check().unwrap_err();
+        drop(store);
+        std::fs::remove_dir_all(&folder).unwrap();
+
+        assert!(is_well && has_panicked);
+        assert_eq!(format!("{why:#}"), "cannot store messages: the thread that stores panicked");
     }
 }

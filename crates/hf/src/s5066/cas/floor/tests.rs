@@ -48,6 +48,25 @@ fn one_other_station_has_ended_when_its_carrier_ends_within_the_rounding_of_what
 }
 
 #[test]
+fn one_other_station_that_begins_anew_has_not_done_what_it_announced_before() {
+    let start = |access| {
+        let mut floor = floor(access);
+        // It fails in a long transmission, and calls when it is back.
+        floor.handle_carrier(at(0));
+        floor.handle_announcement(at(90_000));
+        floor.handle_carrier_lost(at(2_000), true, false);
+        floor.handle_carrier(at(5_000));
+        floor.handle_announcement(at(6_100));
+        floor.handle_carrier_lost(at(6_000), true, false);
+        floor.next_start(at(6_000), 0)
+    };
+    let shared = Access::Slotted { position: 0, stations: 3 };
+
+    assert_eq!(start(Access::PointToPoint), Some(at(6_100)));
+    assert_eq!(start(shared), Some(at(90_100)), "it may have been another station");
+}
+
+#[test]
 fn the_earliest_announced_end_counts_though_it_has_passed() {
     let mut floor = floor(Access::PointToPoint);
     floor.handle_carrier(at(0));

@@ -52,6 +52,9 @@ pub struct Config {
     pub max_unsent: usize,
     /// Whether U_PDUs are sealed.
     pub sealing: Sealing,
+    /// Whether a node of ours drops U_PDUs of which nothing was sent when this client is lost: nobody would hear of
+    /// their outcome, and they would only occupy the air. After [`Client::unbind`] the node sends them.
+    pub drops_if_lost: bool,
 }
 
 impl Config {
@@ -68,6 +71,7 @@ impl Config {
             max_pending: 16_384,
             max_unsent: 1 << 20,
             sealing: Sealing::Ignored,
+            drops_if_lost: false,
         }
     }
 }
@@ -408,7 +412,7 @@ impl Client {
         self.ask(&Primitive::ManagementRequest(Management { kind, body }));
     }
 
-    /// Gives the access point up; what waits for confirmation will get none.
+    /// Gives the access point up; what waits for confirmation will get none. The node sends what it was given.
     pub fn unbind(&mut self) {
         self.ask(&Primitive::UnbindRequest);
         if matches!(self.state, State::Bound { .. }) {
@@ -716,7 +720,13 @@ impl Client {
                 return;
             }
             Primitive::SubnetAvailability { status, reason } => {
-                self.knows_ours |= reason == messages::OURS;
+                let is_ours = reason == messages::OURS;
+                if is_ours
+                    && !std::mem::replace(&mut self.knows_ours, true)
+                    && self.config.drops_if_lost
+                {
+                    self.ask_ours(Question::DropIfLost);
+                }
                 if std::mem::replace(&mut self.status, status) != status {
                     self.events.push_back(Event::Availability { status, reason });
                 }

@@ -21,6 +21,9 @@ use crate::s5066::sis::server::OFF;
 
 /// The window until the node has confirmed anything.
 const INITIAL: usize = 16 << 10;
+/// The window at a node that takes the place of a lost one: the first transmissions are short, so that streams of both
+/// ends go on soon.
+const RESTARTED: usize = 8 << 10;
 /// U_PDUs that a node has without having confirmed them at most, of a priority and above; of all priorities
 /// twice as many, with which ours does not turn the flow off.
 const MOST: usize = OFF.half().u_pdus;
@@ -85,6 +88,12 @@ impl Window {
             handed: 0,
             turn: Turn::default(),
         }
+    }
+
+    /// The node is lost with all that it had, and there will be another.
+    pub fn restart(&mut self) {
+        let size = RESTARTED.max(self.bounds.0).min(self.bounds.1);
+        *self = Self { size, ..Self::new(self.bounds, self.horizon) };
     }
 
     /// The node got a U_PDU of this priority, 0 to 15, and length in octets; give the returned share back when the

@@ -206,7 +206,7 @@ impl Server {
 
     /// The connection is gone: unbinds the client, and drops its waiting U_PDUs.
     pub fn handle_disconnected(&mut self, now: Time, client: ClientId) {
-        self.unbind(now, client, None);
+        self.unbind(now, client, Leave::Lost(None));
         self.connections.remove(&client);
         self.events.retain(|event| match event {
             Event::Readable(about) | Event::Close(about) => *about != client,
@@ -399,7 +399,7 @@ impl Server {
     }
 
     fn close(&mut self, now: Time, client: ClientId, reason: UnbindReason) {
-        self.unbind(now, client, Some(reason));
+        self.unbind(now, client, Leave::Lost(Some(reason)));
         self.announce_close(client);
     }
 
@@ -494,6 +494,8 @@ struct Binding {
     undecided: usize,
     /// Expedited U_PDUs, waiting or undecided.
     expedited: usize,
+    /// Whether the client has asked to have its U_PDUs dropped when it is lost.
+    drops_if_lost: bool,
 }
 
 /// U_PDUs that wait, by class and then by age.
@@ -640,7 +642,7 @@ impl Server {
         };
         if let Some(holder) = self.saps[usize::from(sap.number())] {
             self.stats.clients.preempted += 1;
-            self.unbind(now, holder, Some(UnbindReason::PREEMPTED));
+            self.unbind(now, holder, Leave::Lost(Some(UnbindReason::PREEMPTED)));
         }
         let Some(connection) = self.connections.get_mut(&client) else { return };
         connection.bind_until = None;
@@ -652,6 +654,7 @@ impl Server {
             is_flow_off: false,
             undecided: 0,
             expedited: 0,
+            drops_if_lost: false,
         });
         self.saps[usize::from(sap.number())] = Some(client);
         self.stats.clients.binds += 1;
@@ -699,7 +702,7 @@ impl Server {
     }
 
     /// Unbinds a client: the access point becomes free, and the client's waiting U_PDUs are dropped.
-    fn unbind(&mut self, now: Time, client: ClientId, reason: Option<UnbindReason>) {
+    fn unbind(&mut self, now: Time, client: ClientId, leave: Leave) {
         let Some(connection) = self.connections.get_mut(&client) else { return };
         let Some(binding) = connection.binding.take() else { return };
         connection.bind_until = Some(now + self.config.bind_wait);
@@ -710,12 +713,22 @@ impl Server {
                 self.deadlines.remove(&(at, item.id, client));
             }
         }
-        self.forget_pending(client);
+        let drops = binding.drops_if_lost && leave != Leave::Asked;
+        self.forget_pending(client, drops);
         self.handle_unbound_link(now, client);
-        if let Some(reason) = reason {
+        if let Leave::Lost(Some(reason)) = leave {
             self.push(client, &Primitive::UnbindIndication(reason));
         }
     }
+}
+
+/// How a client leaves its access point.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Leave {
+    /// It has asked to be unbound.
+    Asked,
+    /// Its connection is gone, or the node unbinds it for the reason given.
+    Lost(Option<UnbindReason>),
 }
 
 // Reads primitives from clients' streams, and passes each to the code concerned.
@@ -751,7 +764,8 @@ impl Server {
             }
             Primitive::UnbindRequest => {
                 if self.binding(client).is_some() {
-                    self.unbind(now, client, None);
+                    self.hand_over(now, client);
+                    self.unbind(now, client, Leave::Asked);
                 } else {
                     self.handle_unbound(now, client);
                 }
@@ -864,6 +878,11 @@ impl Server {
             return false;
         }
         match Question::parse(message.body) {
+            Ok(Question::DropIfLost) => {
+                if let Some(binding) = self.binding_mut(client) {
+                    binding.drops_if_lost = true;
+                }
+            }
             Ok(Question::Peer(node)) => {
                 self.commands.push_back(Command::Describe { client, node });
             }
@@ -1087,9 +1106,10 @@ impl Server {
         }
     }
 
-    /// Forgets the U_PDUs at the layers below whose client is gone.
-    fn forget_pending(&mut self, client: ClientId) {
-        let Self { pending, deadlines, stats, .. } = self;
+    /// Forgets the U_PDUs at the layers below whose client is gone. With `drops` the layers below drop those of which
+    /// nothing was sent.
+    fn forget_pending(&mut self, client: ClientId, drops: bool) {
+        let Self { pending, deadlines, stats, commands, .. } = self;
         pending.retain(|id, one| {
             if one.client != client {
                 return true;
@@ -1098,6 +1118,9 @@ impl Server {
                 deadlines.remove(&(until, *id, client));
             }
             stats.submitted.dropped_unbound += 1;
+            if drops && !one.is_done {
+                commands.push_back(Command::TakeBack { id: *id });
+            }
             false
         });
     }

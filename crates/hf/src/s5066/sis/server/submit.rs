@@ -6,7 +6,7 @@ use base::time::Time;
 
 use super::Pending;
 use super::{CLASSES, Item};
-use super::{ClientId, Server};
+use super::{ClientId, Leave, Server};
 use crate::s5066::Address;
 use crate::s5066::service::{MAX_PRIORITY, Mode, Request, RequestId};
 use crate::s5066::sis::primitive::{MAX_TTL, Primitive, UnidataRequest};
@@ -89,7 +89,7 @@ impl Server {
         let backlog = binding.queue.backlog();
         if binding.expedited > self.config.limits.max_expedited {
             self.stats.clients.expedited_floods += 1;
-            self.unbind(now, client, Some(UnbindReason::TOO_MANY_EXPEDITED));
+            self.unbind(now, client, Leave::Lost(Some(UnbindReason::TOO_MANY_EXPEDITED)));
         } else if backlog.exceeds(self.config.flow.flood) {
             self.stats.connections.closed_flood += 1;
             self.close(now, client, UnbindReason::BAD_PRIMITIVES);
@@ -137,6 +137,22 @@ impl Server {
             !(is_arq && paused.contains(&item.to))
                 && links.permits(sap, item.to_sap, item.to, is_arq)
         })
+    }
+
+    /// Sends what still waits here of a client that leaves in peace, if its U_PDUs would be dropped otherwise: its last
+    /// words may have come together with its leave.
+    pub(super) fn hand_over(&mut self, now: Time, client: ClientId) {
+        if !self.binding(client).is_some_and(|binding| binding.drops_if_lost) {
+            return;
+        }
+        for class in (0..CLASSES).rev() {
+            while !self.own.is_full()
+                && let Some(item) = self.take(client, class)
+            {
+                let request = self.hand_down(now, client, item);
+                self.own.push(request);
+            }
+        }
     }
 
     fn hand_down(&mut self, now: Time, client: ClientId, item: Item) -> Request {
