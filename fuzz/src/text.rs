@@ -21,7 +21,7 @@ pub(crate) fn scenario(input: &[u8]) {
 pub(crate) fn configuration(input: &[u8]) {
     let Ok(text) = str::from_utf8(input) else { return };
     match gateway::Config::parse("x.toml", text) {
-        Err(invalid) => expect_line(&invalid, text.len()),
+        Err(invalid) => invalid.all().iter().for_each(|it| expect_line(it, text.len())),
         Ok(config) => {
             let has_others = config.tunnel.is_some()
                 || config.ip_client.is_some()

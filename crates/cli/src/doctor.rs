@@ -1,6 +1,6 @@
 //! The command `trackway doctor`: what this host lacks for a configuration, and what is in the way.
 
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,6 +25,17 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Prints a finding and its remedy.
+pub(crate) fn print(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
+    let Finding { code, severity, what, remedy } = finding;
+    let severity = match severity {
+        Severity::Fatal => "fatal",
+        Severity::Warning => "warning",
+        Severity::Hint => "hint",
+    };
+    writeln!(out, "{severity} [{code}]: {what}\n    {remedy}")
+}
+
 /// Examines the host.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file, json } = args;
@@ -36,13 +47,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else if findings.is_empty() {
         writeln!(out, "{}: this host has all that it needs", file.display())?;
     }
-    for Finding { code, severity, what, remedy } in findings.iter().filter(|_| !json) {
-        let severity = match severity {
-            Severity::Fatal => "fatal",
-            Severity::Warning => "warning",
-            Severity::Hint => "hint",
-        };
-        writeln!(out, "{severity} [{code}]: {what}\n    {remedy}")?;
+    for finding in findings.iter().filter(|_| !json) {
+        print(&mut out, finding)?;
     }
     let is_fatal = findings.iter().any(|it| it.severity == Severity::Fatal);
     Ok(if is_fatal { ExitCode::FAILURE } else { ExitCode::SUCCESS })

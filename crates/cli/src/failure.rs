@@ -56,8 +56,10 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     // A key that was written where a name belongs is nobody's to read.
     let said = format!("{error:#}");
     let said = settings::secret::redact(&said);
-    // Nobody is left to tell when this fails as well.
-    let _ = writeln!(terminal::err(), "trackway: {said}");
+    for line in said.lines() {
+        // Nobody is left to tell when this fails as well.
+        let _ = writeln!(terminal::err(), "trackway: {line}");
+    }
     if error.is::<Misuse>() { ExitCode::from(2) } else { ExitCode::FAILURE }
 }
 

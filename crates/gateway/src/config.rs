@@ -22,14 +22,16 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ::tunnel as nc;
+use base::ip::Prefix;
 use base::parameter::{Description, Written};
 use hf::ipclient::CLASS;
 use hf::s5066::cas::Access;
 use hf::s5066::node::SLOT;
 use hf::s5066::{Address, node};
 use host::numbers::{self, Numbers};
+use settings::kind::Kind;
 use settings::schema::{self, Shape};
-use settings::{Complaint, Document, Entry, Section, Source};
+use settings::{Complaint, Complaints, Document, Entry, Section, Source, each};
 
 use crate::files;
 pub use crate::keys::BadKeyFile;
@@ -136,8 +138,8 @@ impl Config {
     /// Reads and checks a file, and the key files that it names.
     ///
     /// # Errors
-    /// When it cannot be read or a value in it is not allowed.
-    pub fn read(path: &Path) -> Result<Self, Complaint> {
+    /// When it cannot be read, or with all values in it that are not allowed.
+    pub fn read(path: &Path) -> Result<Self, Complaints> {
         let source = Source::take(path, files::open(path), MAX_OCTETS)?;
         Self::from_source(&source, Some(path.parent().unwrap_or(Path::new(""))))
     }
@@ -145,80 +147,85 @@ impl Config {
     /// Checks the text of a file, and no other file.
     ///
     /// # Errors
-    /// When a value in it is not allowed.
-    pub fn parse(file: &str, text: &str) -> Result<Self, Complaint> {
+    /// With all values in it that are not allowed.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Complaints> {
         Self::from_source(&Source::new(file, text.to_owned()), None)
     }
 
-    fn from_source(source: &Source, folder: Option<&Path>) -> Result<Self, Complaint> {
-        Self::from_document(&source.parse()?, source, folder)
+    fn from_source(source: &Source, folder: Option<&Path>) -> Result<Self, Complaints> {
+        let read = source
+            .parse_whole()
+            .and_then(|document| Self::from_document(&document, source, folder));
+        read.map_err(|complaints| {
+            let other = Kind::Gateway.instead(source);
+            other.map_or(complaints, Complaints::from)
+        })
     }
 
     fn from_document(
         document: &Document<'_>,
         source: &Source,
         folder: Option<&Path>,
-    ) -> Result<Self, Complaint> {
-        let root = document.root();
-        root.refuse_moved(&MOVED)?;
-        let mut config = Self::without_services();
-        let hbh = root.section("hbh")?;
-        config.hbh = hbh.map(|section| hbh::read(&section, folder)).transpose()?;
-        let tunnel = root.section("tunnel")?;
-        config.tunnel = tunnel.map(|section| tunnel::read(&section, folder)).transpose()?;
-        config.s5066 = root.section("s5066")?.map(|section| s5066::read(&section)).transpose()?;
-        let node = config.s5066.as_ref().map(|it| it.node.address);
-        if let Some(section) = root.section("ipclient")? {
-            let group = group::read(&section, folder, node)?;
-            config.ip_client = Some(ipclient::read(&section, group)?);
-        }
-        config.tls = tls::read(&root, folder)?;
-        if let Some(section) = root.section("hfpep")? {
-            let group = group::read(&section, folder, node)?;
-            let hf_pep = hfpep::read(&section, &config.tls, group)?;
-            config.warnings.extend(hfpep::warnings(&section, &hf_pep, &config.tls)?);
-            config.hf_pep = Some(hf_pep);
-        }
-        config.sar = root.section("sar")?.map(|section| sar::read(&section)).transpose()?;
-        config.routing =
-            root.section("routing")?.map(|section| routing::read(&section)).transpose()?;
-        config.gre = gre::read(&root)?;
-        let (rules, warnings) = rules::read(&root, &config)?;
-        config.rules = rules;
-        config.warnings.extend(warnings);
-        if let Some(section) = root.section("host")? {
-            section.apply(&numbers::PARAMETERS, &mut config.numbers)?;
-            if let Some(why) = config.numbers.fault() {
-                return Err(section.complain(why));
-            }
-        }
-        config.process = Process::read(&root)?;
-        document.finish()?;
+    ) -> Result<Self, Complaints> {
+        let config = document.conclude(Self::from_root(&document.root(), folder))?;
         if !config.has_services() {
-            return Err(source.about(
-                "nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep], [s5066], [sar], [routing] or [[gre]] is needed",
-            ));
+            let what = "nothing to do: a section [hbh], [tunnel], [ipclient], [hfpep], [s5066], [sar], [routing] or \
+                        [[gre]] is needed";
+            return Err(source.about(what).into());
         }
         Ok(config)
     }
 
-    /// What holds unless given.
-    fn without_services() -> Self {
-        Self {
-            hbh: None,
-            tunnel: None,
-            ip_client: None,
-            hf_pep: None,
-            s5066: None,
-            sar: None,
-            routing: None,
-            gre: Vec::new(),
-            rules: Rules::default(),
-            tls: Vec::new(),
-            numbers: Numbers::default(),
-            process: Process::default(),
+    /// Reads every section, also after one that is wrong.
+    fn from_root(root: &Section<'_>, folder: Option<&Path>) -> Result<Self, Complaint> {
+        let moved = root.refuse_moved(&MOVED);
+        let hbh = optional(root, "hbh", |section| hbh::read(section, folder));
+        let tunnel = optional(root, "tunnel", |section| tunnel::read(section, folder));
+        let s5066 = optional(root, "s5066", s5066::read);
+        let node = || match &s5066 {
+            Ok(s5066) => Ok(s5066.as_ref().map(|it| it.node.address)),
+            Err(complaint) => Err(complaint.clone()),
+        };
+        let ip_client = optional(root, "ipclient", |section| {
+            ipclient::read(section, group::read(section, folder, node))
+        });
+        let tls = tls::read(root, folder);
+        let profiles = tls.as_deref().ok();
+        let hf_pep = optional(root, "hfpep", |section| {
+            hfpep::read(section, profiles, group::read(section, folder, node))
+        });
+        let sar = optional(root, "sar", sar::read);
+        let routing = optional(root, "routing", routing::read);
+        let gre = gre::read(root);
+        let rules = rules::read(root, profiles, hf_pep.as_ref().ok().and_then(Option::as_ref));
+        let process = Process::read(root);
+        let numbers = optional(root, "host", |section| {
+            let mut numbers = Numbers::default();
+            section.apply(&numbers::PARAMETERS, &mut numbers)?;
+            numbers.fault().map_or(Ok(numbers), |why| Err(section.complain(why)))
+        });
+        moved?;
+        let (rules, mut warnings) = rules?;
+        let mut config = Self {
+            hbh: hbh?,
+            tunnel: tunnel?,
+            ip_client: ip_client?,
+            hf_pep: hf_pep?,
+            s5066: s5066?,
+            sar: sar?,
+            routing: routing?,
+            gre: gre?,
+            rules,
+            tls: tls?,
+            numbers: numbers?.unwrap_or_default(),
+            process: process?,
             warnings: Vec::new(),
+        };
+        if let (Some(section), Some(hf_pep)) = (root.section("hfpep")?, &config.hf_pep) {
+            config.warnings = hfpep::warnings(&section, hf_pep, &config.tls)?;
         }
+        config.warnings.append(&mut warnings);
+        Ok(config)
     }
 
     /// What is allowed and probably not meant, with file and line.
@@ -266,9 +273,10 @@ impl Config {
 impl Process {
     fn read(root: &Section<'_>) -> Result<Self, Complaint> {
         let text = |key| root.get(key)?.map(|entry| Ok(entry.text()?.to_owned())).transpose();
-        let log = either(root, "log", Level::default(), |level| level.word(&LEVELS))?;
-        let (user, status_group) = (text("user")?, text("status-group")?);
-        Ok(Self { user, status_group, log, metrics: text("metrics")?.map(PathBuf::from) })
+        let log = either(root, "log", Level::default(), |level| level.word(&LEVELS));
+        let [user, status_group, metrics] = ["user", "status-group", "metrics"].map(text);
+        let metrics = metrics?.map(PathBuf::from);
+        Ok(Self { user: user?, status_group: status_group?, log: log?, metrics })
     }
 }
 
@@ -377,10 +385,37 @@ fn values<T>(
     match section.get(key)? {
         None => Ok(Vec::new()),
         Some(entry) if matches!(entry.written(), Written::List(_)) => {
-            some(&entry, MAX_VALUES)?.iter().map(read).collect()
+            each(&some(&entry, MAX_VALUES)?, read)
         }
         Some(entry) => Ok(vec![read(&entry)?]),
     }
+}
+
+/// The section under a key, if there is one.
+fn optional<'d, T>(
+    root: &Section<'d>,
+    key: &str,
+    read: impl FnOnce(&Section<'d>) -> Result<T, Complaint>,
+) -> Result<Option<T>, Complaint> {
+    root.section(key)?.map(|section| read(&section)).transpose()
+}
+
+/// The addresses of a device, with the lengths of their prefixes.
+fn addresses(entry: &Entry<'_>, most: usize) -> Result<Vec<Prefix>, Complaint> {
+    each(&some(entry, most)?, Entry::parsed)
+}
+
+/// Names of interfaces, each once.
+fn devices(entry: &Entry<'_>, most: usize) -> Result<Vec<String>, Complaint> {
+    let mut names = Vec::new();
+    each(&some(entry, most)?, |entry| {
+        let name = device(entry)?;
+        if names.contains(&name) {
+            return Err(entry.complain(format!("{name} is there twice")));
+        }
+        names.push(name.clone());
+        Ok(name)
+    })
 }
 
 /// The value under a key, or another.

@@ -1,10 +1,11 @@
 //! Opens the files of a configuration, also files for root alone when the gateway is root no more.
 
 use std::cell::RefCell;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -40,7 +41,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         None if Uid::effective().is_root() && !is_handed_over(path) => {
             trust::open(path, &Owners::of_this_process()).map_err(io::Error::from)
         }
-        None => File::open(path),
+        None if is_handed_over(path) => File::open(path),
+        None => open_file(path),
     };
     match (opened, KEEPER.get()) {
         (Err(error), Some(keeper)) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -49,6 +51,20 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
         }
         (outcome, _) => outcome,
     }
+}
+
+/// Opens a file, and nothing that lets its readers wait, as a named pipe does.
+fn open_file(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match trust::what_instead(file.metadata()?.mode()) {
+        None => Ok(file),
+        Some(what) => Err(io::Error::other(trust::no_file(path, what))),
+    }
+}
+
+/// Whether what a path names can be read more than once: a file, and no pipe.
+pub(crate) fn is_lasting(path: &Path) -> bool {
+    std::fs::metadata(path).map_or(true, |is| is.is_file())
 }
 
 /// Whether a path names a descriptor that whoever started us has opened.
@@ -147,13 +163,43 @@ fn said(error: io::Error) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
+    use std::fmt::Write as _;
+    use std::io::{Read as _, Write as _};
     use std::os::fd::AsFd as _;
 
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
     use nix::sys::time::{TimeVal, TimeValLike as _};
 
     use super::*;
+
+    #[test]
+    fn pipes_are_read_if_they_are_handed_over_and_refused_by_name() {
+        let folder = std::env::temp_dir().join(format!("trackway-pipe-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let named = folder.join("a.toml");
+        nix::unistd::mkfifo(&named, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+        let (reader, writer) = nix::unistd::pipe().unwrap();
+        let mut writer = File::from(writer);
+        writer.write_all(b"hbh.interfaces = [\"wlan0\"]\n").unwrap();
+        drop(writer);
+        let mut handed_over = String::from("/dev/fd/");
+        write!(handed_over, "{}", std::os::fd::AsRawFd::as_raw_fd(&reader)).unwrap();
+
+        let read = |path: &Path| crate::Config::read(path).map_err(|why| why.to_string());
+        let (taken, pipe) = (read(Path::new(&handed_over)), read(&named).unwrap_err());
+        let [folder_said, device] =
+            [&*folder, Path::new("/dev/null")].map(|it| read(it).unwrap_err());
+        let is_lasting =
+            [&*named, Path::new(&handed_over), Path::new("/etc/passwd")].map(is_lasting);
+        std::fs::remove_dir_all(&folder).unwrap();
+
+        assert_eq!(taken.unwrap().hbh.unwrap().interfaces, ["wlan0"]);
+        assert!(pipe.contains("a.toml is a named pipe, and no file"), "{pipe}");
+        assert!(pipe.contains("/dev/stdin"), "{pipe}");
+        assert!(folder_said.contains("is a folder, and no file"), "{folder_said}");
+        assert!(device.contains("/dev/null is a device, and no file"), "{device}");
+        assert_eq!(is_lasting, [false, false, true]);
+    }
 
     #[test]
     fn a_late_answer_is_not_taken_for_that_to_the_next_question() {

@@ -120,11 +120,35 @@ pub(crate) enum Refused {
         mode: u32,
     },
     /// It is a folder, device, socket or pipe.
-    #[error("{} is not a file", .path.display())]
+    #[error("{}", no_file(.path, .what))]
     NoFile {
         /// Where it is.
         path: PathBuf,
+        /// The word for it.
+        what: &'static str,
     },
+}
+
+/// What there is if it is no file, by its mode.
+pub(crate) fn what_instead(mode: u32) -> Option<&'static str> {
+    match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
+        SFlag::S_IFREG => None,
+        SFlag::S_IFDIR => Some("a folder"),
+        SFlag::S_IFIFO => Some("a named pipe"),
+        SFlag::S_IFSOCK => Some("a socket"),
+        SFlag::S_IFLNK => Some("a link"),
+        _ => Some("a device"),
+    }
+}
+
+/// A refusal of something that is no file.
+pub(crate) fn no_file(path: &Path, what: &str) -> String {
+    let path = path.display();
+    let remedy = match what {
+        "a named pipe" => ": `trackway … /dev/stdin < PIPE`, or `<(…)` in its place, hands it over",
+        _ => "",
+    };
+    format!("{path} is {what}, and no file{remedy}")
 }
 
 impl From<Errno> for Refused {
@@ -239,8 +263,10 @@ impl<'a> Walk<'a> {
         };
         let stat = fstat(&fd)?;
         let path = self.path().join(name);
-        if ![SFlag::S_IFLNK, SFlag::S_IFDIR, SFlag::S_IFREG].contains(&kind(&stat)) {
-            return Err(Refused::NoFile { path });
+        if let Some(what) = what_instead(stat.st_mode)
+            && ![SFlag::S_IFLNK, SFlag::S_IFDIR].contains(&kind(&stat))
+        {
+            return Err(Refused::NoFile { path, what });
         }
         self.check(&path, &stat)?;
         match kind(&stat) {
@@ -277,7 +303,9 @@ impl<'a> Walk<'a> {
     }
 
     fn into_file(self) -> Result<File, Refused> {
-        let Some(file) = &self.file else { return Err(Refused::NoFile { path: self.path() }) };
+        let Some(file) = &self.file else {
+            return Err(Refused::NoFile { path: self.path(), what: "a folder" });
+        };
         // By its name, in a folder where nobody else replaces it: what is found is checked once more.
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let opened = openat(&self.here().fd, &*file.name, flags, Mode::empty())?;
@@ -474,8 +502,11 @@ mod tests {
         symlink("loop", folder.0.join("loop")).unwrap();
         let file = folder.file("a", 0o644);
 
-        assert!(said(open(&folder.0, &mine())).ends_with(" is not a file"));
-        assert_eq!(said(open(Path::new("/dev/null"), &mine())), "/dev/null is not a file");
+        assert!(said(open(&folder.0, &mine())).contains(", and no file"));
+        assert_eq!(
+            said(open(Path::new("/dev/null"), &mine())),
+            "/dev/null is a device, and no file"
+        );
         assert!(said(open(&folder.0.join("loop"), &mine())).contains("symbolic links"));
         assert!(said(open(&folder.0.join("missing"), &mine())).contains("No such file"));
         assert!(said(open(&file.join("below"), &mine())).contains("Not a directory"));

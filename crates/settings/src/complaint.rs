@@ -26,6 +26,18 @@ pub struct Complaint {
     what: String,
 }
 
+/// All that is wrong with a file, in the order of its lines.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Complaints {
+    /// At least one, and at most [`MOST`].
+    all: Vec<Complaint>,
+    /// Whether there are more.
+    are_more: bool,
+}
+
+/// Complaints about a file that are told; whoever has more begins with these.
+pub(crate) const MOST: usize = 64;
+
 impl Source {
     /// Text read from the file of this name.
     #[must_use]
@@ -59,6 +71,11 @@ impl Source {
         Ok(source)
     }
 
+    /// The name of its file.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The text.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -75,12 +92,17 @@ impl Source {
 
     /// A complaint about what stands at `span`.
     pub(crate) fn at(&self, span: &Range<usize>, key: &str, what: impl fmt::Display) -> Complaint {
-        let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
         Complaint {
-            line: Some(before.iter().filter(|octet| **octet == b'\n').count() + 1),
+            line: Some(self.line(span)),
             key: Some(shown(&redact(key)).into_owned()).filter(|key| !key.is_empty()),
             ..self.about(what)
         }
+    }
+
+    /// The line, counted from 1, in which `span` begins.
+    pub(crate) fn line(&self, span: &Range<usize>) -> usize {
+        let before = self.text.as_bytes().get(..span.start).unwrap_or_default();
+        before.iter().filter(|octet| **octet == b'\n').count() + 1
     }
 }
 
@@ -96,6 +118,55 @@ impl fmt::Display for Complaint {
         write!(f, ": {}", self.what)
     }
 }
+
+impl Complaint {
+    /// One beyond those that are told.
+    pub(crate) fn untold() -> Self {
+        Self { file: String::new(), line: None, key: None, what: "more is wrong".to_owned() }
+    }
+
+    /// Whether it is about the key of this whole name in this line, or about a key below that.
+    pub(crate) fn is_about(&self, key: &str, line: usize) -> bool {
+        let rest = self.key.as_deref().and_then(|its| its.strip_prefix(key));
+        rest.is_some_and(|rest| rest.is_empty() && self.line == Some(line) || rest.starts_with('.'))
+    }
+}
+
+impl Complaints {
+    /// What was noted, and more that was not.
+    pub(crate) fn new(mut all: Vec<Complaint>, are_more: bool) -> Self {
+        all.sort_by_key(|complaint| complaint.line);
+        Self { all, are_more }
+    }
+
+    /// Each of them, in the order of lines.
+    #[must_use]
+    pub fn all(&self) -> &[Complaint] {
+        &self.all
+    }
+}
+
+impl From<Complaint> for Complaints {
+    fn from(complaint: Complaint) -> Self {
+        Self { all: vec![complaint], are_more: false }
+    }
+}
+
+/// A line for each.
+impl fmt::Display for Complaints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, complaint) in self.all.iter().enumerate() {
+            let newline = if at == 0 { "" } else { "\n" };
+            write!(f, "{newline}{complaint}")?;
+        }
+        if let Some(first) = self.all.first().filter(|_| self.are_more) {
+            write!(f, "\n{}: and more: these are the first {MOST} that were found", first.file)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Complaints {}
 
 fn one_line(text: &str) -> String {
     shown(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()

@@ -2,21 +2,34 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::complaint::MOST;
 use crate::near::nearest;
-use crate::{Complaint, Section, Source};
+use crate::{Complaint, Complaints, Section, Source};
 
-/// One file, with a record of the keys that readers asked for.
+/// One file, with a record of the keys that readers asked for, and of all complaints that they made.
+///
+/// A reader that reads all keys of a table before it fails with one of them lets [`Document::conclude`] tell everything
+/// that is wrong.
 #[derive(Debug)]
 pub struct Document<'s> {
     pub(crate) source: &'s Source,
     root: Spanned<DeTable<'s>>,
     /// Whole names, without the places in lists: `link.there.rate`.
     asked: RefCell<BTreeSet<String>>,
+    noted: RefCell<Noted>,
+}
+
+/// Complaints so far.
+#[derive(Debug, Default)]
+struct Noted {
+    all: Vec<Complaint>,
+    are_more: bool,
 }
 
 impl Source {
@@ -26,11 +39,38 @@ impl Source {
     /// When it is not.
     pub fn parse(&self) -> Result<Document<'_>, Complaint> {
         match DeTable::parse(self.text()) {
-            Ok(root) => Ok(Document { source: self, root, asked: RefCell::default() }),
-            Err(error) => Err(match error.span() {
-                Some(span) => self.at(&span, "", error.message()),
-                None => self.about(error.message()),
-            }),
+            Ok(root) => Ok(self.document(root)),
+            Err(error) => Err(self.complaint(&error)),
+        }
+    }
+
+    /// Reads the text as TOML.
+    ///
+    /// # Errors
+    /// When it is not: with all that is no TOML. What a file means is told when it is TOML.
+    pub fn parse_whole(&self) -> Result<Document<'_>, Complaints> {
+        let (root, errors) = DeTable::parse_recoverable(self.text());
+        if errors.is_empty() {
+            return Ok(self.document(root));
+        }
+        let mut all: Vec<Complaint> = Vec::new();
+        for error in errors.iter().take(MOST) {
+            let complaint = self.complaint(error);
+            if !all.contains(&complaint) {
+                all.push(complaint);
+            }
+        }
+        Err(Complaints::new(all, errors.len() > MOST))
+    }
+
+    fn document<'s>(&'s self, root: Spanned<DeTable<'s>>) -> Document<'s> {
+        Document { source: self, root, asked: RefCell::default(), noted: RefCell::default() }
+    }
+
+    fn complaint(&self, error: &toml::de::Error) -> Complaint {
+        match error.span() {
+            Some(span) => self.at(&span, "", error.message()),
+            None => self.about(error.message()),
         }
     }
 }
@@ -47,7 +87,55 @@ impl Document<'_> {
     /// # Errors
     /// With the first complaint.
     pub fn finish(&self) -> Result<(), Complaint> {
-        self.finish_table("", self.root.get_ref())
+        let mut first = None;
+        self.finish_table("", self.root.get_ref(), &mut |complaint| {
+            first.get_or_insert(complaint);
+        });
+        first.map_or(Ok(()), Err)
+    }
+
+    /// Ends the reading of the whole file with its outcome.
+    ///
+    /// # Errors
+    /// With all complaints that readers made, and those about keys that nobody asked for.
+    pub fn conclude<T>(&self, outcome: Result<T, Complaint>) -> Result<T, Complaints> {
+        self.finish_table("", self.root.get_ref(), &mut |complaint| self.note(&complaint));
+        let outcome = outcome.map_err(|complaint| self.note(&complaint));
+        let Noted { all, are_more } = self.noted.take();
+        match outcome {
+            Ok(read) if all.is_empty() => Ok(read),
+            _ => Err(Complaints::new(all, are_more)),
+        }
+    }
+
+    /// Remembers a complaint, unless it was made before.
+    fn note(&self, complaint: &Complaint) {
+        let mut noted = self.noted.borrow_mut();
+        if noted.all.contains(complaint) {
+            return;
+        }
+        if noted.all.len() == MOST {
+            noted.are_more = true;
+        } else {
+            noted.all.push(complaint.clone());
+        }
+    }
+
+    /// Makes a complaint about a place, and remembers it.
+    pub(crate) fn complain(
+        &self,
+        span: &Range<usize>,
+        key: &str,
+        what: impl fmt::Display,
+    ) -> Complaint {
+        // Finding the line takes as long as the file is, and nobody is told more than that there is more.
+        if self.noted.borrow().all.len() == MOST {
+            self.noted.borrow_mut().are_more = true;
+            return Complaint::untold();
+        }
+        let complaint = self.source.at(span, key, what);
+        self.note(&complaint);
+        complaint
     }
 
     /// The whole names of all keys that were asked for, without the places in lists, whether or not they are there.
@@ -63,27 +151,39 @@ impl Document<'_> {
         }
     }
 
-    fn finish_table(&self, path: &str, table: &DeTable<'_>) -> Result<(), Complaint> {
+    fn finish_table(&self, path: &str, table: &DeTable<'_>, complain: &mut impl FnMut(Complaint)) {
         let mut keys: Vec<_> = table.iter().collect();
         keys.sort_by_key(|(key, _)| key.span().start);
         for (key, value) in keys {
             let name = join(path, key.get_ref());
-            if !self.asked.borrow().contains(&name) {
-                return Err(self.unknown(path, key.get_ref(), &key.span()));
+            if self.asked.borrow().contains(&name) {
+                self.finish_value(&name, value.get_ref(), complain);
+            } else if !self.has_complaint(&name, &key.span()) {
+                complain(self.unknown(path, key.get_ref(), &key.span()));
             }
-            self.finish_value(&name, value.get_ref())?;
         }
-        Ok(())
     }
 
-    fn finish_value(&self, name: &str, value: &DeValue<'_>) -> Result<(), Complaint> {
+    fn finish_value(&self, name: &str, value: &DeValue<'_>, complain: &mut impl FnMut(Complaint)) {
         match value {
-            DeValue::Table(table) if self.has_asked_below(name) => self.finish_table(name, table),
-            DeValue::Array(list) => {
-                list.iter().try_for_each(|value| self.finish_value(name, value.get_ref()))
+            DeValue::Table(table) if self.has_asked_below(name) => {
+                self.finish_table(name, table, complain);
             }
-            _ => Ok(()),
+            DeValue::Array(list) => {
+                list.iter().for_each(|value| self.finish_value(name, value.get_ref(), complain));
+            }
+            _ => {}
         }
+    }
+
+    /// Whether somebody has complained about a key, or one below it.
+    fn has_complaint(&self, name: &str, span: &Range<usize>) -> bool {
+        let noted = self.noted.borrow();
+        if noted.all.is_empty() || noted.all.len() == MOST {
+            return !noted.all.is_empty();
+        }
+        let line = self.source.line(span);
+        noted.all.iter().any(|complaint| complaint.is_about(name, line))
     }
 
     /// Whether any reader asked for keys in the table; a table that is switched off has no reader.
@@ -101,8 +201,20 @@ impl Document<'_> {
         inside.filter(|name| !name.contains('.')).map(str::to_owned).collect()
     }
 
+    /// The same, which is remembered.
+    pub(crate) fn complain_of_unknown(
+        &self,
+        path: &str,
+        key: &str,
+        span: &Range<usize>,
+    ) -> Complaint {
+        let complaint = self.unknown(path, key, span);
+        self.note(&complaint);
+        complaint
+    }
+
     /// A complaint about a key that nobody asked for.
-    pub(crate) fn unknown(&self, path: &str, key: &str, span: &Range<usize>) -> Complaint {
+    fn unknown(&self, path: &str, key: &str, span: &Range<usize>) -> Complaint {
         let names = self.names_in(path);
         let kebab = key.replace('_', "-");
         let what = if names.contains(&kebab) {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use base::parameter::{Kind, Value, Written, named};
 use toml::de::DeValue;
 
-use crate::{Complaint, Document, Section, secret};
+use crate::{Complaint, Document, Section, nearest, secret};
 
 /// A value with its key and its position in the file.
 #[derive(Clone, Debug)]
@@ -38,7 +38,19 @@ impl<'d> Entry<'d> {
     /// # Errors
     /// When it is not.
     pub fn read(&self, kind: &Kind) -> Result<Value, Complaint> {
-        kind.read(&self.written()).map_err(|what| self.complain(what))
+        kind.read(&self.written()).map_err(|what| self.complain_of(kind, what))
+    }
+
+    /// A complaint about a value that is not of this kind, with the word that is probably meant.
+    pub(crate) fn complain_of(&self, kind: &Kind, what: impl fmt::Display) -> Complaint {
+        let meant = match (kind, self.value.as_str()) {
+            (Kind::Word(words), Some(text)) => nearest(text, words.iter().copied()),
+            _ => None,
+        };
+        match meant {
+            Some(meant) => self.complain(format!("{what}; {meant:?} is probably meant")),
+            None => self.complain(what),
+        }
     }
 
     /// Text other than a secret key: secret keys belong in separate files.
@@ -86,7 +98,10 @@ impl<'d> Entry<'d> {
         let found = self.value.as_str().and_then(|text| named(names, text));
         found.ok_or_else(|| {
             let words: Vec<String> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
-            self.refuse(words.join(", "))
+            let names = names.iter().map(|(name, _)| *name);
+            let meant = self.value.as_str().and_then(|text| nearest(text, names));
+            let meant = meant.map_or(String::new(), |it| format!("; {it:?} is probably meant"));
+            self.refuse(format!("{}{meant}", words.join(", ")))
         })
     }
 
@@ -182,16 +197,22 @@ impl<'d> Entry<'d> {
         }
     }
 
-    /// A complaint about the value.
+    /// A complaint about the value, which the document notes.
     #[must_use]
     pub fn complain(&self, what: impl fmt::Display) -> Complaint {
-        self.document.source.at(&self.span, &self.path, what)
+        self.document.complain(&self.span, &self.path, what)
     }
 
-    /// A complaint about the key.
+    /// A complaint about the key, which the document notes.
     #[must_use]
     pub fn complain_of_key(&self, what: impl fmt::Display) -> Complaint {
-        self.document.source.at(&self.key, &self.path, what)
+        self.document.complain(&self.key, &self.path, what)
+    }
+
+    /// A remark about a value that is allowed; nothing is noted.
+    #[must_use]
+    pub fn remark(&self, what: impl fmt::Display) -> Complaint {
+        self.document.source.at(&self.span, &self.path, what)
     }
 
     fn refuse(&self, allowed: impl fmt::Display) -> Complaint {

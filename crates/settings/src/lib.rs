@@ -12,6 +12,7 @@
 mod complaint;
 mod document;
 mod entry;
+pub mod kind;
 mod near;
 pub mod page;
 pub mod plain;
@@ -21,8 +22,8 @@ mod section;
 #[cfg(test)]
 mod tests;
 
-pub use complaint::{Complaint, Source};
+pub use complaint::{Complaint, Complaints, Source};
 pub use document::Document;
 pub use entry::Entry;
 pub use near::nearest;
-pub use section::Section;
+pub use section::{Section, each};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use base::parameter::Table;
+use base::parameter::{Refused, Table};
 use toml::de::DeTable;
 
 use crate::document::{Document, join};
@@ -59,7 +59,7 @@ impl<'d> Section<'d> {
             |written: &str| written.replace('_', "-") == name || nearest(written, [name]).is_some();
         let near = self.table.keys().find(|key| is_near(key.get_ref()));
         Err(match near {
-            Some(key) => self.document.unknown(&self.path, key.get_ref(), &key.span()),
+            Some(key) => self.document.complain_of_unknown(&self.path, key.get_ref(), &key.span()),
             None => self.complain(format!("{name} is missing")),
         })
     }
@@ -78,7 +78,7 @@ impl<'d> Section<'d> {
     /// When something else is there.
     pub fn sections(&self, name: &str) -> Result<Vec<Self>, Complaint> {
         let Some(entry) = self.get(name)? else { return Ok(Vec::new()) };
-        entry.list()?.iter().map(Entry::section).collect()
+        each(&entry.list()?, Entry::section)
     }
 
     /// All keys, whatever they are called, in the order of the file.
@@ -95,33 +95,54 @@ impl<'d> Section<'d> {
         entries.into_iter().map(entry).collect()
     }
 
+    /// Takes all keys for known: what decides on their meaning could not be read.
+    pub fn pass_over(&self) {
+        for key in self.table.keys() {
+            self.document.ask(&join(&self.path, key.get_ref()));
+        }
+    }
+
     /// Sets the parameters of a protocol from this section.
     ///
     /// # Errors
-    /// When a value is not allowed.
+    /// When values are not allowed: with the first of them.
     pub fn apply<C>(&self, table: &Table<C>, config: &mut C) -> Result<(), Complaint> {
         let mut given = Vec::new();
+        let mut refused = None;
         for parameter in table.parameters {
-            if let Some(entry) = self.get(parameter.name)? {
-                given.push((parameter.name, entry));
+            match self.get(parameter.name) {
+                Ok(Some(entry)) => given.push((parameter.name, entry)),
+                Ok(None) => {}
+                Err(complaint) => {
+                    refused.get_or_insert(complaint);
+                }
             }
         }
         let find = |name: &str| given.iter().find(|(given, _)| *given == name).map(|it| &it.1);
-        table.apply(config, |name| find(name).map(Entry::written)).map_err(|refused| {
-            let blamed = refused.names.iter().find_map(|name| find(name));
-            match blamed {
-                Some(entry) => entry.complain(refused),
-                None => self.complain(refused),
-            }
-        })
+        for Refused { names, what } in
+            table.apply_all(config, |name| find(name).map(Entry::written))
+        {
+            let blamed = names.iter().find_map(|name| Some((find(name)?, table.find(name)?)));
+            let complaint = match blamed {
+                Some((entry, parameter)) if names.len() == 1 => {
+                    entry.complain_of(&parameter.kind, what)
+                }
+                Some((entry, _)) => entry.complain(what),
+                None => self.complain(what),
+            };
+            refused.get_or_insert(complaint);
+        }
+        refused.map_or(Ok(()), Err)
     }
 
     /// Complains about keys that once were elsewhere, with the line to write instead where that can be told; `moved`
-    /// has old and new names.
+    /// has old and new names, the longer ones first.
     ///
     /// # Errors
     /// With the first such key.
     pub fn refuse_moved(&self, moved: &[(&str, &str)]) -> Result<(), Complaint> {
+        let mut told: Vec<&str> = Vec::new();
+        let mut first = None;
         for (old, new) in moved {
             let source = &self.document.source;
             let (mut table, mut found, mut value) = (Some(self.table), None, 0..0);
@@ -131,7 +152,10 @@ impl<'d> Section<'d> {
                 value = item.map_or(0..0, |(_, it)| it.span());
                 table = item.and_then(|(_, value)| value.get_ref().as_table());
             }
-            if let Some(place) = found {
+            let is_above =
+                |its: &&str| its.strip_prefix(*old).is_some_and(|it| it.starts_with('.'));
+            if let Some(place) = found.filter(|_| !told.iter().any(is_above)) {
+                told.push(old);
                 let key = join(&self.path, old);
                 let (section, name) = new.rsplit_once('.').unwrap_or(("", new));
                 let line = match (table, source.text().get(value)) {
@@ -142,18 +166,37 @@ impl<'d> Section<'d> {
                     }
                     (None, None) => String::new(),
                 };
-                return Err(source.at(&place, &key, format!("is called {new}{line}")));
+                let what = format!("is called {new}{line}");
+                first.get_or_insert(self.document.complain(&place, &key, what));
             }
         }
-        Ok(())
+        first.map_or(Ok(()), Err)
     }
 
-    /// A complaint about the table as a whole.
+    /// A complaint about the table as a whole, which the document notes.
     #[must_use]
     pub fn complain(&self, what: impl fmt::Display) -> Complaint {
         if self.path.is_empty() {
             return self.document.source.about(what);
         }
+        self.document.complain(&self.span, &self.path, what)
+    }
+
+    /// A remark about a table that is allowed; nothing is noted.
+    #[must_use]
+    pub fn remark(&self, what: impl fmt::Display) -> Complaint {
         self.document.source.at(&self.span, &self.path, what)
     }
+}
+
+/// Reads all of a list, also after the first that cannot be read: the document notes what is wrong with each.
+///
+/// # Errors
+/// With the first error.
+pub fn each<'i, I, T, E>(
+    all: &'i [I],
+    read: impl FnMut(&'i I) -> Result<T, E>,
+) -> Result<Vec<T>, E> {
+    let read: Vec<_> = all.iter().map(read).collect();
+    read.into_iter().collect()
 }

@@ -157,18 +157,32 @@ impl<C> Table<C> {
         config: &mut C,
         given: impl Fn(&'static str) -> Option<Written<'a>>,
     ) -> Result<(), Refused> {
+        self.apply_all(config, given).into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Sets what is `given` by name and allowed, and returns all that is not allowed. Rules between several parameters
+    /// are checked if each of them is allowed.
+    #[must_use]
+    pub fn apply_all<'a>(
+        &self,
+        config: &mut C,
+        given: impl Fn(&'static str) -> Option<Written<'a>>,
+    ) -> Vec<Refused> {
+        let mut all = Vec::new();
         for Parameter { name, kind, condition, set, .. } in self.parameters {
             let Some(written) = given(name) else { continue };
-            let refused = |what| Refused { names: vec![name], what };
-            let value = kind.read(&written).map_err(refused)?;
-            if let Some(Condition { text, holds }) = condition
-                && !holds(config)
-            {
-                return Err(refused(format!("it is for {text}")));
+            let mut refuse = |what| all.push(Refused { names: vec![name], what });
+            match kind.read(&written) {
+                Err(what) => refuse(what),
+                Ok(value) => match condition {
+                    Some(Condition { text, holds }) if !holds(config) => {
+                        refuse(format!("it is for {text}"));
+                    }
+                    _ => set(config, value),
+                },
             }
-            set(config, value);
         }
-        self.check(config)
+        if all.is_empty() { self.broken_rules(config).collect() } else { all }
     }
 
     /// Checks the rules.
@@ -176,14 +190,17 @@ impl<C> Table<C> {
     /// # Errors
     /// With the first that is broken.
     pub fn check(&self, config: &C) -> Result<(), Refused> {
-        let Some(rule) = self.rules.iter().find(|rule| !(rule.holds)(config)) else {
-            return Ok(());
-        };
-        let found = rule.names.iter().filter_map(|name| self.find(name));
-        let found: Vec<String> =
-            found.map(|it| format!("{} = {}", it.name, (it.get)(config))).collect();
-        let what = format!("{} are not allowed together: {}", found.join(", "), rule.allowed);
-        Err(Refused { names: rule.names.to_vec(), what })
+        self.broken_rules(config).next().map_or(Ok(()), Err)
+    }
+
+    fn broken_rules(&self, config: &C) -> impl Iterator<Item = Refused> {
+        self.rules.iter().filter(|rule| !(rule.holds)(config)).map(|rule| {
+            let found = rule.names.iter().filter_map(|name| self.find(name));
+            let found: Vec<String> =
+                found.map(|it| format!("{} = {}", it.name, (it.get)(config))).collect();
+            let what = format!("{} are not allowed together: {}", found.join(", "), rule.allowed);
+            Refused { names: rule.names.to_vec(), what }
+        })
     }
 
     /// The changes, in this order, that turn `base` into `config`, as far as parameters can.

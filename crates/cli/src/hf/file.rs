@@ -7,6 +7,7 @@ use base::parameter::Written;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory as _, Parser};
 use serde_json::{Value as Json, json};
+use settings::kind::Kind;
 use settings::schema::{self, Shape};
 use settings::{Complaint, Source};
 
@@ -26,7 +27,8 @@ const MAX_OCTETS: u64 = 1 << 20;
 
 /// Reads a file.
 pub(super) fn read(path: &Path) -> Result<Options, Complaint> {
-    from_source(&Source::read(path, MAX_OCTETS)?)
+    let source = Source::read(path, MAX_OCTETS)?;
+    from_source(&source).map_err(|complaint| Kind::HfOptions.instead(&source).unwrap_or(complaint))
 }
 
 fn from_source(source: &Source) -> Result<Options, Complaint> {

@@ -13,7 +13,8 @@ use crate::ends::Ends;
 
 /// The ends that a section names; none if it names none.
 pub(super) fn read(section: &Section<'_>) -> Result<Ends, Complaint> {
-    Ok(Ends::new(values(section, "node", node)?, values(section, "gateway", gateway)?))
+    let (nodes, gateways) = (values(section, "node", node), values(section, "gateway", gateway));
+    Ok(Ends::new(nodes?, gateways?))
 }
 
 /// One node, not a group.

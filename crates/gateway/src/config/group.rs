@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::keys::GroupSecret;
 use hf::s5066::{Address, seal};
 use settings::schema::{self, Shape};
-use settings::{Complaint, Section};
+use settings::{Complaint, Entry, Section, each};
 
 use super::{neighbours, node_schema, some};
 use crate::keys::{self, BadKeyFile};
@@ -47,46 +47,51 @@ impl Group {
 pub(super) fn read(
     section: &Section<'_>,
     folder: Option<&Path>,
-    node: Option<Address>,
+    node: impl Fn() -> Result<Option<Address>, Complaint>,
 ) -> Result<Option<Group>, Complaint> {
-    let own = section.get("own-node")?;
-    let listed = section.get("unauthenticated")?;
-    let Some(file) = section.get("group-key")? else {
-        return match own.or(listed) {
+    let own_entry = section.get("own-node");
+    let listed = section.get("unauthenticated");
+    let file = section.get("group-key");
+    let (own_entry, listed) = (own_entry?, listed?);
+    let Some(file) = file? else {
+        return match own_entry.or(listed) {
             Some(entry) => Err(entry.complain("it says nothing without group-key")),
             None => Ok(None),
         };
     };
-    let key = neighbours::group_key(&file, folder)?;
-    let own = match own {
-        Some(entry) => {
-            let own: Address = entry.parsed()?;
-            if own.is_group() {
-                let what = format!("{own} is a group: a node is 0.0.0.0 to 15.255.255.255");
-                return Err(entry.complain(what));
-            }
-            own
-        }
-        None => node.ok_or_else(|| {
-            file.complain(
-                "own-node is needed with it: the address of the node at `server`, which seals name and a node \
-                 does not tell its clients",
-            )
-        })?,
+    let key = neighbours::group_key(&file, folder);
+    let own = match own_entry {
+        Some(entry) => station(&entry, "a node is 0.0.0.0 to 15.255.255.255"),
+        None => node().and_then(|node| {
+            node.ok_or_else(|| {
+                file.complain(
+                    "own-node is needed with it: the address of the node at `server`, which seals name and a node \
+                     does not tell its clients",
+                )
+            })
+        }),
     };
     let mut unauthenticated = BTreeSet::new();
-    let entries = listed.map(|entry| some(&entry, MAX_UNAUTHENTICATED)).transpose()?;
-    for entry in entries.unwrap_or_default() {
-        let node: Address = entry.parsed()?;
-        if node.is_group() {
-            let what = format!("{node} is a group: what is for all is for members");
-            return Err(entry.complain(what));
-        }
-        if node == own || !unauthenticated.insert(node) {
+    let entries = listed.map(|entry| some(&entry, MAX_UNAUTHENTICATED)).transpose();
+    let read = |entry: &Entry<'_>| {
+        let node = station(entry, "what is for all is for members")?;
+        if own.as_ref() == Ok(&node) || !unauthenticated.insert(node) {
             return Err(entry.complain(format!("{node} is this gateway's node, or there twice")));
         }
+        Ok(())
+    };
+    let listed = entries.and_then(|entries| each(&entries.unwrap_or_default(), read));
+    let (key, _) = (key?, listed?);
+    Ok(Some(Group { key, own: own?, unauthenticated }))
+}
+
+/// One station, not a group of stations; `why` says what a group would mean.
+fn station(entry: &Entry<'_>, why: &str) -> Result<Address, Complaint> {
+    let node: Address = entry.parsed()?;
+    if node.is_group() {
+        return Err(entry.complain(format!("{node} is a group: {why}")));
     }
-    Ok(Some(Group { key, own, unauthenticated }))
+    Ok(node)
 }
 
 /// Adds the keys of a group to those of a section.

@@ -11,7 +11,7 @@ use base::parameter::{Kind, Rule};
 use settings::schema::{self, Shape};
 use settings::{Complaint, Section};
 
-use super::{device, device_schema, neighbours, some};
+use super::{device_schema, devices, either, neighbours};
 use crate::keys::{self, BadKeyFile};
 
 /// IGMP, EIGRP, OSPF, PIM, VRRP, and the MANET protocols' own (RFC 5498): neighbours to each other.
@@ -112,24 +112,15 @@ impl Hbh {
 
 /// Reads the section.
 pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Hbh, Complaint> {
-    let mut interfaces = Vec::new();
-    for name in some(&section.needed("interfaces")?, MAX_INTERFACES)? {
-        let interface = device(&name)?;
-        if interfaces.contains(&interface) {
-            return Err(name.complain(format!("{interface} is there twice")));
-        }
-        interfaces.push(interface);
-    }
-    let mut hbh = Hbh::new(interfaces);
-    section.apply(&::hbh::PARAMETERS, &mut hbh.core)?;
-    section.apply(&PARAMETERS, &mut hbh)?;
-    if let Some(listed) = section.get("neighbours")? {
-        hbh.neighbours = neighbours::list(&listed)?;
-    }
-    if let Some(file) = section.get("group-key")? {
-        hbh.group_key = Some(neighbours::group_key(&file, folder)?);
-    }
-    Ok(hbh)
+    let interfaces = section.needed("interfaces").and_then(|it| devices(&it, MAX_INTERFACES));
+    let mut hbh = Hbh::new(Vec::new());
+    let core = section.apply(&::hbh::PARAMETERS, &mut hbh.core);
+    let own = section.apply(&PARAMETERS, &mut hbh);
+    let neighbours = either(section, "neighbours", None, neighbours::list);
+    let group_key =
+        either(section, "group-key", None, |it| neighbours::group_key(it, folder).map(Some));
+    core.and(own)?;
+    Ok(Hbh { interfaces: interfaces?, neighbours: neighbours?, group_key: group_key?, ..hbh })
 }
 
 /// Describes the section for editors.

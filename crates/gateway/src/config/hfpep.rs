@@ -12,7 +12,7 @@ use hf::hfpep;
 use hf::s5066::Address;
 use hf::slep;
 use settings::schema::{self, Shape};
-use settings::{Complaint, Entry, Section};
+use settings::{Complaint, Entry, Section, each};
 
 use super::bearer::{self, Bearer};
 use super::group::Group;
@@ -166,46 +166,63 @@ impl HfPep {
     }
 }
 
-/// Reads the section, which may name one of the `profiles`.
+/// Reads the section, which may name one of the `profiles`, if those could be read; its group was read before.
 pub(super) fn read(
     section: &Section<'_>,
-    profiles: &[Profile],
-    group: Option<Group>,
+    profiles: Option<&[Profile]>,
+    group: Result<Option<Group>, Complaint>,
 ) -> Result<HfPep, Complaint> {
     let mut parameters = hfpep::Config::default();
     // As for connections that are opened here, unless a rule says otherwise.
     parameters.answers.is_compressed = true;
     parameters.flows.compresses_answers = true;
     parameters.confirms_ends = true;
-    section.apply(&hfpep::PARAMETERS, &mut parameters)?;
-    section.apply(&slep::PARAMETERS, &mut parameters.slep)?;
-    let mode = either(section, "mode", Mode::Transparent, |entry| entry.word(&MODES))?;
-    let interfaces = match section.get("interfaces")? {
-        Some(entry) => {
-            super::some(&entry, MAX_INTERFACES)?.iter().map(device).collect::<Result<_, _>>()?
-        }
-        None => Vec::new(),
-    };
+    let applied = section.apply(&hfpep::PARAMETERS, &mut parameters);
+    let applied = applied.and(section.apply(&slep::PARAMETERS, &mut parameters.slep));
+    let mode = either(section, "mode", Mode::Transparent, |entry| entry.word(&MODES));
+    let interfaces = either(section, "interfaces", Vec::new(), |entry| {
+        each(&super::some(entry, MAX_INTERFACES)?, device)
+    });
     let handshake =
-        either(section, "handshake", Handshake::Local, |entry| entry.word(&Handshake::NAMES))?;
-    let confirm_close = either(section, "confirm-close", false, |entry| entry.flag())?;
-    let peers = routes(section, "peer", |peer, _| far(peer))?;
-    let peers: Vec<Peer> = peers.into_iter().map(|(to, far)| Peer { to, far }).collect();
-    let listeners = listeners(section)?;
+        either(section, "handshake", Handshake::Local, |entry| entry.word(&Handshake::NAMES));
+    let confirm_close = either(section, "confirm-close", false, |entry| entry.flag());
+    let peers = routes(section, "peer", |peer, _| far(peer));
+    let peers =
+        peers.map(|all| all.into_iter().map(|(to, far)| Peer { to, far }).collect::<Vec<_>>());
+    let listeners = listeners(section);
+    let gateways = peers.as_ref().ok().zip(listeners.as_ref().ok()).map(|(peers, listeners)| {
+        let fars = peers.iter().map(|it| it.far).chain(listeners.iter().map(|it| it.far));
+        fars.filter_map(Far::gateway).collect::<BTreeSet<SocketAddr>>()
+    });
+    let bearer = bearer::read(section, gateways.as_ref());
+    let named_server = either(section, "server", None, |entry| server(entry).map(Some));
+    let allow_entry = section.get("allow");
+    let tls_entry = section.get("tls");
+    let known = match (&mode, &peers, &bearer) {
+        (Ok(mode), Ok(peers), Ok(bearer)) => Some((*mode, &peers[..], bearer)),
+        _ => None,
+    };
+    let allowed =
+        allow_entry.and_then(|entry| entry.map(|entry| allowed_to(&entry, known)).transpose());
+    let tls = tls_entry.and_then(|entry| match (entry, profiles) {
+        (Some(entry), Some(profiles)) => client(&entry, profiles, known).map(Some),
+        (Some(entry), None) => entry.text().map(|_| None),
+        (None, _) => Ok(None),
+    });
+    let (mode, interfaces, handshake) = (mode?, interfaces?, handshake?);
+    let (peers, listeners, bearer, allowed, tls) = (peers?, listeners?, bearer?, allowed?, tls?);
+    let (group, confirm_close, named_server) = (group?, confirm_close?, named_server?);
+    applied?;
     let fars = || peers.iter().map(|it| it.far).chain(listeners.iter().map(|it| it.far));
-    let gateways: BTreeSet<SocketAddr> = fars().filter_map(Far::gateway).collect();
-    let bearer = bearer::read(section, &gateways)?;
-    let allowed = section.get("allow")?;
-    let allowed = allowed.map(|entry| allowed_to(&entry, mode, &peers, &bearer)).transpose()?;
-    let tls = section.get("tls")?.map(|entry| client(&entry, profiles, &peers, &bearer));
-    let tls = tls.transpose()?;
     // Whoever has another bearer and no node has nothing to do with HF.
     let is_named = allowed.iter().flatten().any(|it| it.ends.has_nodes())
-        || targets(tls.as_deref(), profiles).iter().any(|target| target.users.has_nodes());
+        || targets(tls.as_deref(), profiles.unwrap_or_default())
+            .iter()
+            .any(|target| target.users.has_nodes());
     let has_node = is_named || fars().any(|far| far.gateway().is_none());
-    let is_elsewhere = !gateways.is_empty() || bearer.listen.is_some();
-    let server = match section.get("server")? {
-        Some(entry) => Some(server(&entry)?),
+    let is_elsewhere = gateways.is_some_and(|it| !it.is_empty()) || bearer.listen.is_some();
+    let server = match named_server {
+        Some(server) => Some(server),
         None if is_elsewhere && !has_node => None,
         None => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))),
     };
@@ -262,41 +279,44 @@ pub(super) fn warnings(
             "targets are connected to in the name of the addresses that nodes tell, and {unproved}"
         );
         warnings.push(match section.get("mode")? {
-            Some(mode) => mode.complain(what),
-            None => section.complain(what),
+            Some(mode) => mode.remark(what),
+            None => section.remark(what),
         });
     }
     let names_nodes = config.allowed.iter().flatten().any(|it| it.ends.has_nodes());
     if let Some(allow) = section.get("allow")?.filter(|_| names_nodes) {
-        warnings
-            .push(allow.complain(format!("nodes are let in by their addresses, and {unproved}")));
+        warnings.push(allow.remark(format!("nodes are let in by their addresses, and {unproved}")));
     }
     let has_targets = !targets(config.tls.as_deref(), profiles).is_empty();
     if let Some(tls) = section.get("tls")?.filter(|_| has_targets) {
         let what = "whoever names an Auth ID is logged in with its certificate";
-        warnings.push(tls.complain(format!("{what}, and {unproved}")));
+        warnings.push(tls.remark(format!("{what}, and {unproved}")));
     }
     Ok(warnings)
 }
 
-/// Where connections of others may lead: nowhere if the list is empty.
-fn allowed_to(
-    entry: &Entry<'_>,
-    mode: Mode,
-    peers: &[Peer],
-    bearer: &Bearer,
-) -> Result<Vec<Allowed>, Complaint> {
+/// What other keys are checked against: the mode, the peers and the bearer.
+type Known<'c> = (Mode, &'c [Peer], &'c Bearer);
+
+/// Where connections of others may lead: nowhere if the list is empty. What is not `known` is not compared with.
+fn allowed_to(entry: &Entry<'_>, known: Option<Known<'_>>) -> Result<Vec<Allowed>, Complaint> {
     let all = entry.list()?;
     if all.len() > MAX_ALLOWED {
         return Err(
             entry.complain(format!("{} of them: at most {MAX_ALLOWED} are allowed", all.len()))
         );
     }
-    let read = |entry: &Entry<'_>| {
+    each(&all, |entry| {
         let section = entry.section()?;
-        section.needed("to")?;
-        let to = values(&section, "to", network)?;
-        let (ends, from) = (ends::read(&section)?, values(&section, "from", network)?);
+        let needed = section.needed("to");
+        let to = values(&section, "to", network);
+        let (ends, from) = (ends::read(&section), values(&section, "from", network));
+        let ports = rules::ports(&section, "to-port");
+        needed?;
+        let (ends, from, to, ports) = (ends?, from?, to?, ports?);
+        let Some((mode, peers, bearer)) = known else {
+            return Ok(Allowed { ends, from, to, ports });
+        };
         if let Some(gateway) = ends.gateways().iter().find(|it| !bearer.admits(it)) {
             let what = format!("{gateway} may not connect: see listen and from of [hfpep.bearer]");
             return Err(section.needed("gateway")?.complain(what));
@@ -313,9 +333,8 @@ fn allowed_to(
                  is believed, with node = \"0.10.20.30\" or gateway = \"192.0.2.1\", or remove from"
             )));
         }
-        Ok(Allowed { ends, from, to, ports: rules::ports(&section, "to-port")? })
-    };
-    all.iter().map(read).collect()
+        Ok(Allowed { ends, from, to, ports })
+    })
 }
 
 /// The targets that Auth IDs lead to by the profile of this name.
@@ -331,10 +350,10 @@ pub(crate) fn targets<'p>(name: Option<&str>, profiles: &'p [Profile]) -> &'p [T
 fn client(
     entry: &Entry<'_>,
     profiles: &[Profile],
-    peers: &[Peer],
-    bearer: &Bearer,
+    known: Option<Known<'_>>,
 ) -> Result<String, Complaint> {
     let name = tls::name(entry, profiles, "client")?;
+    let Some((_, peers, bearer)) = known else { return Ok(name) };
     for TargetProfile { id, to, users, .. } in targets(Some(&name), profiles) {
         if matches!(to, Destination::Host(..)) {
             return Err(entry.complain(format!(
@@ -359,20 +378,22 @@ fn client(
 
 fn listeners(section: &Section<'_>) -> Result<Vec<Listener>, Complaint> {
     let mut listeners: Vec<Listener> = Vec::new();
-    for listener in section.sections("listen")? {
-        let entry = listener.needed("at")?;
-        let at = entry.socket()?;
-        let transport = transport(&listener, at)?;
+    let sections = section.sections("listen")?;
+    if let Some(first) = sections.get(MAX_LISTENERS) {
+        return Err(first.complain(format!("at most {MAX_LISTENERS} are allowed")));
+    }
+    each(&sections, |listener| {
+        let entry = listener.needed("at");
+        let at = entry.clone().and_then(|entry| entry.socket());
+        let transport = transport(listener, at.as_ref().ok());
+        let far = far(listener);
+        let target = listener.needed("target").and_then(|entry| server(&entry));
+        let (entry, at, transport, far, target) = (entry?, at?, transport?, far?, target?);
         let is_udp = |transport| matches!(transport, Transport::Udp { .. });
         let is_same = |it: &Listener| it.at == at && is_udp(it.transport) == is_udp(transport);
         if listeners.iter().any(is_same) {
             return Err(entry.complain(format!("{at} leads elsewhere already")));
         }
-        if listeners.len() == MAX_LISTENERS {
-            return Err(entry.complain(format!("at most {MAX_LISTENERS} are allowed")));
-        }
-        let far = far(&listener)?;
-        let target = server(&listener.needed("target")?)?;
         if let (Transport::Udp { .. }, Far::Gateway(_)) = (transport, far) {
             return Err(listener.needed("gateway")?.complain(
                 "datagrams need nobody to split them where there is IP: let clients send to the target \
@@ -380,30 +401,38 @@ fn listeners(section: &Section<'_>) -> Result<Vec<Listener>, Complaint> {
             ));
         }
         listeners.push(Listener { at, far, target, transport });
-    }
+        Ok(())
+    })?;
     Ok(listeners)
 }
 
-/// What comes in at an address.
-fn transport(listener: &Section<'_>, at: SocketAddr) -> Result<Transport, Complaint> {
-    let is_udp = either(listener, "protocol", false, |entry| entry.word(&TRANSPORTS))?;
-    match listener.get("reliable")? {
+/// What comes in at an address, if that could be read.
+fn transport(listener: &Section<'_>, at: Option<&SocketAddr>) -> Result<Transport, Complaint> {
+    let is_udp = either(listener, "protocol", false, |entry| entry.word(&TRANSPORTS));
+    let reliable = listener.get("reliable");
+    let (is_udp, reliable) = (is_udp?, reliable?);
+    match reliable {
         Some(entry) if !is_udp => {
             Err(entry.complain("TCP is always reliable: set protocol = \"udp\", or remove this"))
         }
         _ if !is_udp => Ok(Transport::Tcp),
-        _ if at.ip().is_unspecified() => Err(listener.needed("at")?.complain(format!(
-            "answers from {at} could come from another address than the client sent to: name one of this \
-             gateway's, in a [[hfpep.listen]] for each"
-        ))),
-        Some(entry) => Ok(Transport::Udp { is_reliable: entry.flag()? }),
-        None => Ok(Transport::Udp { is_reliable: false }),
+        reliable => {
+            let is_reliable = reliable.map_or(Ok(false), |entry| entry.flag());
+            if let Some(at) = at.filter(|at| at.ip().is_unspecified()) {
+                return Err(listener.needed("at")?.complain(format!(
+                    "answers from {at} could come from another address than the client sent to: name one of this \
+                     gateway's, in a [[hfpep.listen]] for each"
+                )));
+            }
+            Ok(Transport::Udp { is_reliable: is_reliable? })
+        }
     }
 }
 
 /// A node or a gateway, whichever the section names.
 fn far(section: &Section<'_>) -> Result<Far, Complaint> {
-    match (section.get("node")?, section.get("gateway")?) {
+    let (node, gateway) = (section.get("node"), section.get("gateway"));
+    match (node?, gateway?) {
         (Some(entry), None) => ends::node(&entry).map(Far::Node),
         (None, Some(gateway)) => server(&gateway).map(Far::Gateway),
         (Some(_), Some(gateway)) => Err(gateway.complain(

@@ -4,20 +4,25 @@ use std::path::{Path, PathBuf};
 
 use ::hbh::neighbours::Listed;
 use base::keys::GroupSecret;
-use settings::{Complaint, Entry, schema};
+use base::parameter::Written;
+use settings::{Complaint, Entry, each, schema};
 
 use super::file;
 use crate::keys;
 
 /// The list of neighbours; `None` if neighbours are discovered.
 pub(super) fn list(entry: &Entry<'_>) -> Result<Option<Vec<Listed>>, Complaint> {
-    if entry.text() == Ok("discover") {
-        return Ok(None);
-    }
-    let Ok(list) = entry.list() else {
-        let what =
-            format!("{} is not allowed: \"discover\", or a list of addresses", entry.written());
-        return Err(entry.complain(what));
+    let list = match entry.written() {
+        Written::Text("discover") => return Ok(None),
+        Written::List(_) => entry.list()?,
+        written => {
+            // Also where a key was written.
+            if let Written::Text(_) = written {
+                entry.text()?;
+            }
+            let what = format!("{written} is not allowed: \"discover\", or a list of addresses");
+            return Err(entry.complain(what));
+        }
     };
     if list.is_empty() {
         let what = "the list is empty: \"discover\", or at least one address";
@@ -32,7 +37,7 @@ pub(super) fn list(entry: &Entry<'_>) -> Result<Option<Vec<Listed>>, Complaint> 
             ))
         })
     };
-    list.iter().map(read).collect::<Result<_, _>>().map(Some)
+    each(&list, read).map(Some)
 }
 
 /// The file with the group's key, which is checked if there is a folder to look in.

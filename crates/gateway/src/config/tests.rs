@@ -270,6 +270,137 @@ fn who_writes_a_key_where_a_file_belongs_is_told_what_to_do() {
     assert!(said.starts_with(expected) && said.contains("mode 0600"), "{said}");
 }
 
+/// A value that no key takes.
+const NO_VALUE: &str = "1979-05-27T07:32:00Z";
+
+/// The lines of a text with keys of their own, counted from 1, and their keys with the table.
+fn keys_of(text: &str) -> Vec<(usize, String)> {
+    let mut table = "";
+    let mut keys = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        if line.starts_with('[') {
+            table = line.trim_matches(|it| it == '[' || it == ']');
+        } else if let Some((key, value)) = line.split_once(" = ")
+            && !key.starts_with('#')
+            // The first line of a value of several lines stays.
+            && !(value.starts_with('[') && !value.contains(']'))
+        {
+            keys.push((at + 1, format!("{table}.{}", key.trim())));
+        }
+    }
+    keys
+}
+
+/// The lines that are complained of when these are broken.
+fn told(text: &str, broken: &[usize]) -> BTreeSet<usize> {
+    let line =
+        |(at, line): (usize, &str)| match (broken.contains(&(at + 1)), line.split_once(" = ")) {
+            (true, Some((key, _))) => format!("{key} = {NO_VALUE}\n"),
+            _ => format!("{line}\n"),
+        };
+    let text: String = text.lines().enumerate().map(line).collect();
+    let Err(complaints) = Config::parse("a.toml", &text) else { return BTreeSet::new() };
+    let line = |complaint: &Complaint| {
+        let said = complaint.to_string();
+        let line = said.strip_prefix("a.toml:").and_then(|rest| rest.split(':').next());
+        line.and_then(|line| line.parse().ok()).unwrap_or_else(|| panic!("{said}\n{text}"))
+    };
+    complaints.all().iter().map(line).collect()
+}
+
+#[test]
+fn all_that_is_wrong_is_told_and_nothing_else() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let mut pairs = 0;
+    for example in std::fs::read_dir(folder).unwrap() {
+        let Ok(text) = std::fs::read_to_string(example.unwrap().path()) else { continue };
+        if Config::parse("a.toml", &text).is_err() {
+            continue;
+        }
+        let keys = keys_of(&text);
+        // What they decide on cannot be read without them.
+        let decides = |key: &str| ["routing.protocol", "tls.role"].contains(&key);
+        for (first, key) in &keys {
+            assert_eq!(told(&text, &[*first]), [*first].into(), "{key}:\n{text}");
+            for (second, other) in keys.iter().filter(|(second, _)| second > first) {
+                if decides(key) || decides(other) {
+                    continue;
+                }
+                let both = [*first, *second];
+                assert_eq!(told(&text, &both), both.into(), "{key} and {other}:\n{text}");
+                pairs += 1;
+            }
+        }
+        let all: Vec<_> = keys.iter().filter(|(_, key)| !decides(key)).map(|(at, _)| *at).collect();
+        assert_eq!(told(&text, &all), all.iter().copied().collect(), "{text}");
+    }
+    assert!(pairs > 300, "{pairs}");
+}
+
+#[test]
+fn each_mistake_is_told_with_its_remedy() {
+    let text = "log = \"inof\"\n[hbh]\ninterfaces = [\"wlan0\", \"a b\"]\nretires = 3\nwindow = [9, 2]\n\
+                [hbh.hello]\ninterval = \"1h\"\n[[tls]]\nname = \"web\"\nrole = \"sevrer\"\n[[gre]]\n\
+                local = \"10.0.0.1\"\n[frobnicate]\n";
+    let said = Config::parse("a.toml", text).unwrap_err().to_string();
+    let expected = [
+        "a.toml:1: log: \"inof\" is not allowed: \"trace\", \"debug\", \"info\", \"warn\", \"error\"; \
+         \"info\" is probably meant",
+        "a.toml:3: hbh.interfaces: \"a b\" cannot be an interface: 1 to 15 letters or digits, such as \"wlan0\"",
+        "a.toml:4: hbh.retires: there is no such key; retries is probably meant",
+        "a.toml:5: hbh.window: [9, 2] is not allowed: 1 to ",
+        "a.toml:7: hbh.hello.interval: \"1h\" is not allowed: 100ms to 10min",
+        "a.toml:10: tls.role: \"sevrer\" is not allowed: \"client\", \"server\"; \"server\" is probably meant",
+        "a.toml:11: gre: remote is missing",
+        "a.toml:11: gre: to is missing",
+        "a.toml:13: frobnicate: there is no such key; allowed are ",
+    ];
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{said}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.starts_with(expected), "{line}\nnot\n{expected}");
+    }
+}
+
+#[test]
+fn all_that_is_no_toml_is_told() {
+    let said =
+        Config::parse("a.toml", "x\n[hbh]\ninterfaces = [\"a\"]\ny\n").unwrap_err().to_string();
+    let lines: Vec<_> = said.lines().map(|line| line.split(':').nth(1).unwrap()).collect();
+
+    assert_eq!(lines, ["1", "4"], "{said}");
+}
+
+#[test]
+fn many_mistakes_are_told_up_to_a_bound_and_in_short_time() {
+    let mut text = String::from("[hbh]\ninterfaces = [\"wlan0\"]\nneighbours = [");
+    for _ in 0..50_000 {
+        text += "\"x\",\n";
+    }
+    text += "]\n";
+    let began = std::time::Instant::now();
+    let said = Config::parse("a.toml", &text).unwrap_err();
+
+    assert_eq!(said.all().len(), 64);
+    assert!(
+        said.to_string().ends_with("a.toml: and more: these are the first 64 that were found"),
+        "{said}"
+    );
+    assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+#[test]
+fn other_files_are_told_by_what_they_are() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    for (name, expected) in [
+        ("chain.toml", "this is a scenario: `trackway sim run "),
+        ("hf.toml", "these are options of"),
+    ] {
+        let said = Config::read(&folder.join(name)).unwrap_err().to_string();
+        assert!(said.contains(expected) && !said.contains('\n'), "{said}");
+    }
+}
+
 /// Sections with keys that no example has.
 const MORE_SECTIONS: &[&str] = &[
     "[tunnel]\nprivate-key = \"a.key\"\naddresses = [\"10.99.0.1/24\"]\n[[tunnel.peer]]\nname = \"b\"\n\

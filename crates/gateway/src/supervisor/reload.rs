@@ -20,6 +20,7 @@ use super::Supervisor;
 use super::metrics::Metrics;
 use super::traffic::{Switch, Switched};
 use crate::config::{Config, Process};
+use crate::files;
 use crate::linux::rights;
 use crate::service::Reload;
 
@@ -50,6 +51,14 @@ impl Supervisor {
     }
 
     fn read_again(&mut self, now: Time) -> Reloaded {
+        if !files::is_lasting(&self.file) {
+            let file = self.file.display();
+            let why = format!(
+                "{file} is a pipe, which can be read only once: start the gateway with a file to read it again"
+            );
+            warn!(%why, "configuration not read again: nothing has changed");
+            return Reloaded::Refused(why);
+        }
         let config = match Config::read(&self.file) {
             Ok(mut config) => {
                 self.traffic.apply(&mut config.rules.table);
@@ -57,7 +66,9 @@ impl Supervisor {
                 Arc::new(config)
             }
             Err(why) => {
-                warn!(%why, "configuration not read again: nothing has changed");
+                for why in why.all() {
+                    warn!(%why, "configuration not read again: nothing has changed");
+                }
                 return Reloaded::Invalid(why.to_string());
             }
         };

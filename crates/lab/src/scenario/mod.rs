@@ -47,6 +47,7 @@ pub use routing::RoutingReport;
 pub use schema::schema;
 pub use settings::Complaint;
 use settings::Source;
+use settings::kind::Kind;
 pub use tactical::{Bgp, BgpReport, Messages, MessagesReport, Over, Peers};
 
 /// A scenario file may have this many octets.
@@ -58,7 +59,9 @@ impl Plan {
     /// # Errors
     /// With the first thing that is wrong with it.
     pub fn read(path: &Path) -> Result<Self, Complaint> {
-        reader::read(&Source::read(path, MAX_OCTETS)?, folder(path))
+        let source = Source::read(path, MAX_OCTETS)?;
+        reader::read(&source, folder(path))
+            .map_err(|complaint| Kind::Scenario.instead(&source).unwrap_or(complaint))
     }
 
     /// Reads a scenario from `text`, which stands in the file at `path`.

@@ -64,7 +64,10 @@ impl fmt::Display for Endpoint {
 }
 
 /// Reads where a peer is called from here.
-pub(super) fn read(entry: &Entry<'_>, listen: &[SocketAddr]) -> Result<Endpoint, Complaint> {
+pub(super) fn read(
+    entry: &Entry<'_>,
+    listen: Option<&[SocketAddr]>,
+) -> Result<Endpoint, Complaint> {
     let text = entry.text()?;
     if let Some((ip, zone, port)) = zoned(text) {
         if !ip.is_unicast_link_local() || port == 0 || !is_interface(zone) {
@@ -116,7 +119,7 @@ fn is_interface(name: &str) -> bool {
 }
 
 /// Why nobody can be called there.
-fn nowhere(endpoint: SocketAddr, listen: &[SocketAddr]) -> Option<String> {
+fn nowhere(endpoint: SocketAddr, listen: Option<&[SocketAddr]>) -> Option<String> {
     let ip = endpoint.ip();
     if endpoint.port() == 0 || ip.is_unspecified() || ip.is_multicast() {
         return Some(format!(
@@ -133,7 +136,7 @@ fn nowhere(endpoint: SocketAddr, listen: &[SocketAddr]) -> Option<String> {
         ));
     }
     let version = if ip.to_canonical().is_ipv4() { "IPv4" } else { "IPv6" };
-    (!all_versions(listen)[usize::from(version == "IPv6")]).then(|| {
+    listen.filter(|listen| !all_versions(listen)[usize::from(version == "IPv6")]).map(|_| {
         format!("{endpoint} is {version}, and no address of `listen` is: \"[::]:{PORT}\" is both")
     })
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use ::tunnel::secure::PORT;
 use base::parameter::Written;
-use settings::{Complaint, Entry};
+use settings::{Complaint, Entry, each};
 
 use crate::config::{s5066, some};
 
@@ -20,8 +20,8 @@ pub(super) fn read(entry: &Entry<'_>) -> Result<Vec<SocketAddr>, Complaint> {
     }
     let entries = some(entry, MAX_LISTEN)?;
     let mut all: Vec<SocketAddr> = Vec::with_capacity(entries.len());
-    for entry in entries {
-        let at = one(&entry)?;
+    each(&entries, |entry| {
+        let at = one(entry)?;
         if let Some(other) = all.iter().find(|other| holds(**other, at) || holds(at, **other)) {
             let what = match *other == at {
                 true => format!("{at} is there twice"),
@@ -32,16 +32,16 @@ pub(super) fn read(entry: &Entry<'_>) -> Result<Vec<SocketAddr>, Complaint> {
             return Err(entry.complain(what));
         }
         all.push(at);
-    }
+        Ok(())
+    })?;
     Ok(all)
 }
 
 fn one(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
     let is_link_local =
         |at: &SocketAddr| matches!(at, SocketAddr::V6(at) if at.ip().is_unicast_link_local());
-    if let Ok(text) = entry.text()
-        && (text.contains('%') || text.parse().is_ok_and(|at| is_link_local(&at)))
-    {
+    let text = entry.text()?;
+    if text.contains('%') || text.parse().is_ok_and(|at| is_link_local(&at)) {
         return Err(entry.complain(format!(
             "{text:?} is not allowed: [::]:{PORT} takes what comes to link-local addresses too, by any interface"
         )));
