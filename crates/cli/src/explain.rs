@@ -14,8 +14,9 @@ use crate::terminal;
 /// Tell which rule decides on a flow, in which service it ends, whom that sends it to, and why.
 ///
 /// The gateway that runs in this network namespace is asked, as its traffic is switched now, and the kernel's routes
-/// decide where no rule does; with --config, a file is read, rules alone decide, and no gateway is needed. Exit code 1
-/// if the flow would not arrive at the next gateway, node or neighbour.
+/// decide where no rule does. Then the reverse path filter and all firewalls of this host are asked, as root. With
+/// --config, a file is read, rules alone decide, and no gateway is needed. Exit code 1 if the flow would not arrive at the
+/// next gateway, node or neighbour; what a rule that is not understood may do is told, and is no reason for exit code 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   trackway explain tcp 10.1.2.3:5000 10.9.0.1:443
@@ -51,7 +52,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let question = Question { interface, dscp, ..question };
     let explanation = match config {
         Some(file) => question.explain(&Config::read(&file).map_err(failure::misuse)?),
-        None => gateway::ask_explanation(control.path(), question)?,
+        None => {
+            let explanation = gateway::ask_explanation(control.path(), question.clone())?;
+            question.judge(explanation)
+        }
     };
     let mut out = terminal::out();
     if json {
@@ -63,7 +67,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn print(out: &mut impl Write, explanation: &Explanation) -> anyhow::Result<()> {
-    let Explanation { passed_over, rule, outcome, mtu, obstacle } = explanation;
+    let Explanation { passed_over, rule, outcome, mtu, obstacle, doubts, otherwise } = explanation;
     for PassedOver { rule, key, has, wanted } in passed_over {
         writeln!(out, "rule {rule}: no, {key} is {has}, not {wanted}")?;
     }
@@ -106,10 +110,23 @@ fn print(out: &mut impl Write, explanation: &Explanation) -> anyhow::Result<()> 
     if let Some(mtu) = mtu {
         writeln!(out, "packets of at most {mtu} octets")?;
     }
+    for doubt in doubts {
+        writeln!(out, "perhaps does not arrive: {doubt}")?;
+    }
     if let Some(obstacle) = obstacle {
         writeln!(out, "does not arrive: {obstacle}")?;
     }
+    if let Some(otherwise) = otherwise {
+        writeln!(out, "if {} were down: {otherwise}", service_of(outcome))?;
+    }
     Ok(())
+}
+
+fn service_of(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Pass { service, .. } => service,
+        Outcome::Block { .. } => "the gateway",
+    }
 }
 
 fn tell(treatment: &Treatment) -> String {

@@ -172,3 +172,16 @@ fn tests_that_the_page_of_protection_names_exist() {
     assert!(named.len() > 20, "{named:?}");
     assert!(missing.is_empty(), "{missing:?}");
 }
+
+#[test]
+fn all_findings_of_doctor_stand_in_the_guide() {
+    let text = fs::read_to_string(root().join("docs/guide/gateway.md")).expect("the page");
+    let (_, rest) = text.split_once("<!-- findings -->\n").expect("the table");
+    let (table, _) = rest.split_once("<!-- end -->").expect("its end");
+
+    let row = |(code, severity, what): &(&str, gateway::doctor::Severity, &str)| {
+        format!("| `{code}` | {} | {what} |\n", format!("{severity:?}").to_lowercase())
+    };
+    let rows: String = gateway::doctor::KINDS.iter().map(row).collect();
+    assert_eq!(table, format!("| code | severity | what |\n|---|---|---|\n{rows}"));
+}

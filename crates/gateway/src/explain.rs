@@ -1,9 +1,11 @@
 //! Explains what becomes of a flow: rules passed over, the deciding rule, the service, and where the service sends
 //! the flow. Where no service with rules is in the way, the kernel's routes decide.
 
+mod kernel;
+
 use std::net::{IpAddr, SocketAddr};
 
-use base::ip::{FlowKey, Prefix, protocol};
+use base::ip::{Prefix, protocol};
 use hf::ipclient::{Override, Route};
 use host::links;
 use host::netlink::Netlink;
@@ -70,6 +72,12 @@ pub struct Explanation {
     /// Why it would not arrive as things are now, if so.
     #[serde(default)]
     pub obstacle: Option<String>,
+    /// What might keep it from arriving: rules of firewalls that are not understood.
+    #[serde(default)]
+    pub doubts: Vec<String>,
+    /// What would become of it if the service that carries it were down.
+    #[serde(default)]
+    pub otherwise: Option<String>,
 }
 
 /// A rule that does not match.
@@ -221,12 +229,20 @@ impl Question {
             },
             mtu: None,
             obstacle: None,
+            doubts: Vec::new(),
+            otherwise: None,
         }
     }
 
     /// Explains what becomes of the flow on this host: rules decide where a service with rules is in the way, and the
     /// kernel's routes everywhere else.
     pub(crate) fn explain_here(&self, config: &Config) -> Explanation {
+        let mut explanation = self.find_here(config);
+        explanation.otherwise = self.otherwise(&explanation.outcome, config);
+        explanation
+    }
+
+    fn find_here(&self, config: &Config) -> Explanation {
         let by_rules = self.explain(config);
         let is_split = matches!(
             &by_rules.outcome,
@@ -238,10 +254,8 @@ impl Question {
         }
         let Ok(mut routes) = Routes::open() else { return by_rules };
         let came_by = self.interface.as_deref().and_then(|name| if_nametoindex(name).ok());
-        let (source_port, destination_port) = self.ports.unwrap_or_default();
-        let Self { source, destination, protocol, .. } = *self;
-        let flow = FlowKey { source, destination, protocol, source_port, destination_port };
-        let hop = routes.next_hop(&flow, came_by);
+        let destination = self.destination;
+        let hop = routes.next_hop(&self.key(), came_by);
         let outcome = |service: &str, why: String, via| Outcome::Pass {
             service: service.to_owned(),
             why,
@@ -249,6 +263,10 @@ impl Question {
             via,
         };
         let none = Explanation { passed_over: Vec::new(), rule: None, ..by_rules.clone() };
+        if let Some(via) = self.by_messages(config) {
+            let why = "[sar.carry] takes datagrams to this port before they are routed".to_owned();
+            return Explanation { outcome: outcome("sar", why, Some(via)), ..none };
+        }
         match hop {
             NextHop::Here => Explanation {
                 outcome: outcome("none", "it is for this host itself".to_owned(), None),
@@ -266,7 +284,7 @@ impl Question {
                 let name = links::name(interface);
                 let why = format!("the kernel's route leads to {name}");
                 if config.ip_client.as_ref().is_some_and(|client| client.device == name) {
-                    return Explanation { mtu, ..by_rules };
+                    return Explanation { mtu, obstacle: self.forwarding(), ..by_rules };
                 }
                 let (service, via) = self.by_device(config, &name, address);
                 let obstacle = match via {
@@ -301,14 +319,73 @@ impl Question {
             });
             return ("gre", via);
         }
-        let service = if config.of_hbh().iter().any(|it| it == name) { "hbh" } else { "ip" };
+        let is_routed = config.routing.as_ref().is_some_and(|routing| {
+            routing.interfaces.iter().any(|it| it == name) && next != self.destination
+        });
+        let service = match config.of_hbh().iter().any(|it| it == name) {
+            true => "hbh",
+            false if is_routed => "routing",
+            false => "ip",
+        };
         (service, Some(Via::Neighbour { interface: name.to_owned(), neighbour: next.to_string() }))
+    }
+
+    /// The gateway to which the service of messages carries a datagram, if it takes it.
+    fn by_messages(&self, config: &Config) -> Option<Via> {
+        let carry = config.sar.as_ref()?.carry.as_ref()?;
+        let (_, port) = self.ports.filter(|_| self.protocol == protocol::UDP)?;
+        let came_by = match &self.interface {
+            Some(name) => Some(name.as_str()),
+            None => Self::is_own(self.source).then_some("lo"),
+        };
+        let is_asked = carry.interfaces.is_empty()
+            || came_by.is_none_or(|name| carry.interfaces.iter().any(|it| it == name));
+        let networks = carry.peers.iter().filter(|(network, _)| network.contains(self.destination));
+        let (network, gateway) = networks.max_by_key(|(network, _)| network.bits())?;
+        (carry.ports.contains(&port) && is_asked)
+            .then(|| Via::Gateway { network: network.to_string(), gateway: gateway.to_string() })
+    }
+
+    /// What becomes of the flow while the service that carries it is down.
+    fn otherwise(&self, outcome: &Outcome, config: &Config) -> Option<String> {
+        let Outcome::Pass { service, via, .. } = outcome else { return None };
+        via.as_ref()?;
+        let fails_open = match service.as_str() {
+            "tunnel" => config.tunnel.as_ref()?.fail_open,
+            "ipclient" => config.ip_client.as_ref()?.fail_open,
+            "gre" => {
+                let mut of = config.gre.iter().filter(|gre| {
+                    gre.networks.iter().any(|network| network.contains(self.destination))
+                });
+                of.any(|gre| gre.fail_open)
+            }
+            "hbh" => return Some("it would go to the same neighbour by plain IP".to_owned()),
+            "routing" => {
+                return Some(
+                    "its route would go, and another of the host's would decide".to_owned(),
+                );
+            }
+            "sar" => {
+                return Some(
+                    "it would be routed as it is, and lost where the network loses it".to_owned(),
+                );
+            }
+            "hfpep" => {
+                return Some(
+                    "it would be refused until the service runs again, or `trackway down` gives the host back".to_owned(),
+                );
+            }
+            _ => return None,
+        };
+        Some(match fails_open {
+            true => "it would leave by another route of the host's, if there is one, in clear: fail-open = true".to_owned(),
+            false => "it would be refused as unreachable, and not leave in clear: fail-open = false".to_owned(),
+        })
     }
 
     /// Why the host does not forward the flow, if another host sends it and forwarding is off.
     fn forwarding(&self) -> Option<String> {
-        let own = Netlink::open().and_then(|mut it| links::own_addresses(&mut it)).ok()?;
-        if own.contains(&self.source) {
+        if Self::is_own(self.source) {
             return None;
         }
         let key = doctor::forwarding_off(self.source.is_ipv4())?;

@@ -11,7 +11,7 @@
 //!   trust        opens a file only if none but trusted users could have changed it
 //!   doctor       what the host lacks for a configuration, and what is in the way
 //!   ends         who asks for connections: HF nodes, and gateways over IP
-//!   explain      what becomes of a flow, and why
+//!   explain      what becomes of a flow, and why  firewalls      what other firewalls of this host do with it
 //!   tls          the ends of TLS for TCP relays: sessions, certificates, Auth IDs
 //!   events       the last lines of the log, for who asks later
 //!   lines        how many lines a log may have
@@ -25,6 +25,7 @@ pub mod ends;
 pub mod events;
 pub mod explain;
 mod files;
+mod firewalls;
 pub mod keys;
 pub mod lines;
 pub mod linux;

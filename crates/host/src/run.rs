@@ -1,13 +1,16 @@
-//! Names the folders below `/run` where gateways keep their sockets, and notes that outlive a crash.
+//! Names the folders below `/run` where gateways keep their sockets, locks, and notes that outlive a crash.
 
 use std::env;
-use std::fs;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+use nix::libc;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::unistd::{AccessFlags, Uid, access};
 
@@ -17,6 +20,9 @@ pub const LOCKS: &str = "lock";
 pub const RUN: &str = "/run/trackway";
 /// How the names of files begin that a gateway leaves to the one after it: see `settings` and `companions`.
 pub const NOTES: [&str; 3] = ["settings", "hfpep-", "numbers"];
+/// The name of a gateway's control socket in its folder.
+pub const SOCKET: &str = "control.sock";
+
 /// The folder of this network namespace's gateway, where this user can have one.
 #[must_use]
 pub fn folder() -> PathBuf {
@@ -88,4 +94,77 @@ impl AsFd for FolderWatch {
 #[must_use]
 pub fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/net").map_or(0, |it| it.ino())
+}
+
+/// Whether a gateway runs in this network namespace.
+#[must_use]
+pub fn is_running() -> bool {
+    let usual = Path::new(RUN).join(LOCKS).join(namespace().to_string());
+    let beside = candidates().into_iter().map(|socket| socket.with_added_extension("lock"));
+    beside.chain([usual]).any(|path| {
+        let locked =
+            open_lock(&path, false).map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock));
+        matches!(locked, Ok(Err((_, Errno::EWOULDBLOCK))))
+    })
+}
+
+/// Where the control socket of this network namespace may be that this user's programs ask, the likeliest place first.
+#[must_use]
+pub fn candidates() -> Vec<PathBuf> {
+    let own = base();
+    // Anybody can make one in /tmp that is called as ours would be.
+    let mut bases = Vec::from_iter((own == Path::new(RUN) || is_ours(&own)).then_some(own));
+    if !bases.iter().any(|base| base == Path::new(RUN)) {
+        bases.push(RUN.into());
+    }
+    bases.into_iter().map(|base| base.join(namespace().to_string()).join(SOCKET)).collect()
+}
+
+/// Whether a folder is this user's, and nobody else's.
+#[must_use]
+pub fn is_ours(folder: &Path) -> bool {
+    fs::symlink_metadata(folder).is_ok_and(|is| {
+        is.is_dir() && is.uid() == Uid::effective().as_raw() && is.mode() & 0o022 == 0
+    })
+}
+
+/// Opens the file of a lock; with `creates`, makes it if it is missing.
+///
+/// # Errors
+/// When it cannot be opened or made.
+pub fn open_lock(path: &Path, creates: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    match options.open(path) {
+        // The kernel may refuse to open another user's file in a shared folder for who would create it.
+        Err(error) if creates && error.kind() == ErrorKind::NotFound => {
+            options.write(true).create(true).truncate(false).mode(0o600).open(path)
+        }
+        outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_others_may_change_is_not_ours() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = env::temp_dir().join(format!("trackway-place-own-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let link = folder.with_extension("link");
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+
+        let ours = [0o700, 0o755, 0o775, 0o1777].map(|mode| {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+            is_ours(&folder)
+        });
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        let linked = is_ours(&link);
+        fs::remove_file(&link).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+
+        assert_eq!((ours, linked), ([true, true, false, false], false));
+    }
 }

@@ -7,7 +7,9 @@
 mod air;
 mod animation;
 mod attack;
+mod beside;
 mod call;
+mod check;
 mod clear;
 mod demo;
 mod doctor;
@@ -24,6 +26,7 @@ mod routing;
 mod rules;
 mod sar;
 mod split;
+mod storm;
 mod transfer;
 mod tunnel;
 mod ways;

@@ -1,35 +1,25 @@
 //! Finds rules of other firewalls that drop what services carry.
 
-use std::collections::BTreeMap;
-use std::process::Command;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use base::ip::protocol;
+use host::settings::Settings;
 
 use super::{Findings, Needs, is_strict};
+use crate::firewalls::{ChainName, Fate, Firewalls, Hook, Packet};
 
-/// Names of our own tables begin so.
-const OURS: &str = "trackway";
+/// Interfaces of others that are looked at.
+const MOST: usize = 32;
 
-/// A chain of another program that is asked about packets.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-struct Chain {
-    hook: String,
-    drops: bool,
-    /// All texts in its rules.
-    words: Vec<String>,
-    /// Ports in its rules.
-    numbers: Vec<u64>,
-    /// Whether a rule drops what would not go back by the interface that it came by.
-    is_by_reverse_path: bool,
-}
-
-/// Looks at all rules of nftables; those of `iptables-nft` are among them.
+/// Looks at all rules of nftables, those of `iptables-nft` among them, and of legacy iptables.
 pub(super) fn examine(findings: &mut Findings, needs: &Needs) {
-    let Ok(output) = Command::new("nft").args(["-j", "list", "ruleset"]).output() else { return };
-    let Ok(ruleset) = serde_json::from_slice(&output.stdout) else { return };
-    for (name, chain) in chains(&ruleset) {
-        chain.judge(findings, needs, &name);
+    let firewalls = Firewalls::read();
+    for (what, remedy) in firewalls.unread() {
+        findings.add("firewall-unread", what.clone(), remedy.clone());
     }
+    let is_other = |name: &String| !needs.devices.contains(name) && !name.starts_with("trackway");
+    let others: Vec<_> = Settings::interfaces().into_iter().filter(is_other).take(MOST).collect();
+    judge(findings, needs, &firewalls, &others);
     let strict = needs.has_default(true) && is_strict();
     let is_fixed = std::fs::OpenOptions::new()
         .write(true)
@@ -45,40 +35,108 @@ pub(super) fn examine(findings: &mut Findings, needs: &Needs) {
     }
 }
 
-impl Chain {
-    fn judge(&self, findings: &mut Findings, needs: &Needs, name: &str) {
-        if needs.devices.is_empty() {
-            return;
-        }
-        let mentions = |word: &str| self.words.iter().any(|it| it == word || is_pattern(it, word));
-        if self.hook == "forward" && self.drops {
-            for device in needs.devices.iter().filter(|device| !mentions(device)) {
-                findings.add(
-                    "firewall",
-                    format!("chain {name} drops what no rule of it accepts, and no rule names {device}: packets from \
-                             and to hosts behind this one vanish"),
-                    format!("nft insert rule {name} iifname {device} accept; nft insert rule {name} oifname {device} \
-                             accept (and in the file that makes the chain)"),
-                );
+/// What a chain drops of a device.
+#[derive(Default)]
+struct Dropped<'i> {
+    /// What comes from the device, and what goes to it.
+    ways: [bool; 2],
+    /// The other interfaces.
+    others: BTreeSet<&'i String>,
+    culprit: Option<String>,
+}
+
+/// Asks firewalls about packets of which nothing but their interfaces, or the port, is known: what drops these for
+/// certain drops all of the kind.
+fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfaces: &[String]) {
+    if needs.devices.is_empty() {
+        return;
+    }
+    let versions: BTreeSet<bool> =
+        needs.networks.iter().map(|network| network.address().is_ipv4()).collect();
+    let unknown = |is_v4| Packet {
+        is_v4,
+        protocol: None,
+        source: None,
+        destination: None,
+        source_port: None,
+        destination_port: None,
+        came_by: None,
+        leaves_by: None,
+        mark: None,
+        returns: None,
+    };
+    let mut found = BTreeSet::new();
+    for is_v4 in versions {
+        for device in &needs.devices {
+            let mut by_chain: BTreeMap<ChainName, Dropped> = BTreeMap::new();
+            for other in interfaces {
+                for (way, came_by, leaves_by) in [(0, device, other), (1, other, device)] {
+                    let packet = Packet {
+                        came_by: Some(came_by.clone()),
+                        leaves_by: Some(leaves_by.clone()),
+                        ..unknown(is_v4)
+                    };
+                    if let Fate::Dropped(culprit) = firewalls.judge(&packet, Hook::Forward) {
+                        let dropped = by_chain.entry(culprit.chain.clone()).or_default();
+                        dropped.ways[way] = true;
+                        dropped.others.insert(other);
+                        dropped.culprit = Some(culprit.to_string());
+                    }
+                }
             }
-        }
-        if self.hook == "input" && self.drops {
-            for at in &needs.listens {
-                if !self.numbers.contains(&at.port().into()) {
+            for (chain, Dropped { ways, others, culprit }) in by_chain {
+                let order = |is_in: bool| {
+                    let (in_nft, in_iptables) =
+                        if is_in { ("iifname", "-i") } else { ("oifname", "-o") };
+                    chain.remedy(&format!("{in_nft} {device}"), &format!("{in_iptables} {device}"))
+                };
+                let orders: Vec<_> = [true, false]
+                    .into_iter()
+                    .zip(ways)
+                    .filter(|it| it.1)
+                    .map(|it| order(it.0))
+                    .collect();
+                let way = match ways {
+                    [true, true] => "from and to",
+                    [true, false] => "from",
+                    [false, _] => "to",
+                };
+                let others = others.into_iter().cloned().collect::<Vec<_>>().join(", ");
+                let (culprit, orders) = (culprit.unwrap_or_default(), orders.join("; "));
+                if found.insert(orders.clone()) {
                     findings.add(
                         "firewall",
-                        format!("chain {name} drops what no rule of it accepts, and no rule names UDP port {}: peers \
-                                 cannot call", at.port()),
-                        format!("nft insert rule {name} udp dport {} accept (and in the file that makes the chain)",
-                                at.port()),
+                        format!("{culprit} drops what is forwarded {way} {device}, beside {others}: packets of hosts \
+                                 behind it vanish"),
+                        format!("{orders} (and in the file that makes the chain)"),
                     );
                 }
             }
         }
-        if self.is_by_reverse_path && needs.has_default(true) {
+    }
+    for at in &needs.listens {
+        let call = Packet {
+            protocol: Some(protocol::UDP),
+            destination_port: Some(at.port()),
+            ..unknown(at.is_ipv4())
+        };
+        if let Fate::Dropped(culprit) = firewalls.judge(&call, Hook::Input) {
+            let port = at.port();
+            let order = culprit
+                .chain
+                .remedy(&format!("udp dport {port}"), &format!("-p udp --dport {port}"));
+            findings.add(
+                "firewall",
+                format!("{culprit} drops what comes to UDP port {port}: peers cannot call"),
+                format!("{order} (and in the file that makes the chain)"),
+            );
+        }
+    }
+    if needs.has_default(true) || needs.has_default(false) {
+        for chain in firewalls.by_reverse_path() {
             findings.add(
                 "reverse-path",
-                format!("chain {name} drops packets whose answers would leave by another interface: with a peer for \
+                format!("chain {chain} drops packets whose answers would leave by another interface: with a peer for \
                          everything these are all that peers send"),
                 "let it pass marked 0x7472776c, or switch it off: firewalld IPv6_rpfilter=no or loose, NixOS \
                  networking.firewall.checkReversePath = \"loose\""
@@ -88,77 +146,8 @@ impl Chain {
     }
 }
 
-/// Whether a name with a star at its end stands for a device.
-fn is_pattern(pattern: &str, device: &str) -> bool {
-    pattern.strip_suffix('*').is_some_and(|start| !start.is_empty() && device.starts_with(start))
-}
-
-/// The base chains of others, with all rules that they lead to, as `family table chain`.
-fn chains(ruleset: &Value) -> BTreeMap<String, Chain> {
-    let all = ruleset["nftables"].as_array().cloned().unwrap_or_default();
-    let text = |of: &Value, key: &str| of[key].as_str().unwrap_or_default().to_owned();
-    let name = |of: &Value, chain: &str| {
-        format!("{} {} {}", text(of, "family"), text(of, "table"), text(of, chain))
-    };
-    let is_others = |of: &Value| !text(of, "table").starts_with(OURS);
-    let mut chains: BTreeMap<String, Chain> = BTreeMap::new();
-    for chain in all.iter().map(|it| &it["chain"]).filter(|it| it.is_object() && is_others(it)) {
-        let (hook, drops) = (text(chain, "hook"), text(chain, "policy") == "drop");
-        chains.insert(name(chain, "name"), Chain { hook, drops, ..Chain::default() });
-    }
-    let mut leads: Vec<(String, String)> = Vec::new();
-    for rule in all.iter().map(|it| &it["rule"]).filter(|it| it.is_object() && is_others(it)) {
-        let Some(chain) = chains.get_mut(&name(rule, "chain")) else { continue };
-        let mut targets = Vec::new();
-        collect(&rule["expr"], chain, &mut targets);
-        let said = rule["expr"].to_string();
-        chain.is_by_reverse_path |= said.contains("\"fib\"")
-            && said.contains("\"saddr\"")
-            && said.contains("\"iif\"")
-            && said.contains("\"drop\"");
-        let of = format!("{} {} ", text(rule, "family"), text(rule, "table"));
-        leads.extend(targets.into_iter().map(|to| (name(rule, "chain"), of.clone() + &to)));
-    }
-    // What a chain leads to is asked in its place; each further step of the way adds one chain.
-    for _ in 0..chains.len().min(16) {
-        for (from, to) in &leads {
-            let Some(target) = chains.get(to).cloned() else { continue };
-            let Some(chain) = chains.get_mut(from) else { continue };
-            let new: Vec<_> =
-                target.words.into_iter().filter(|it| !chain.words.contains(it)).collect();
-            chain.words.extend(new);
-            let new: Vec<_> =
-                target.numbers.into_iter().filter(|it| !chain.numbers.contains(it)).collect();
-            chain.numbers.extend(new);
-            chain.is_by_reverse_path |= target.is_by_reverse_path;
-        }
-    }
-    chains.retain(|_, chain| !chain.hook.is_empty());
-    chains
-}
-
-/// Adds the texts and numbers of an expression to a chain, and the chains that it leads to.
-fn collect(expression: &Value, chain: &mut Chain, targets: &mut Vec<String>) {
-    match expression {
-        Value::String(text) => chain.words.push(text.clone()),
-        Value::Number(number) => chain.numbers.extend(number.as_u64()),
-        Value::Array(all) => all.iter().for_each(|it| collect(it, chain, targets)),
-        Value::Object(all) => {
-            for (key, value) in all {
-                if matches!(&key[..], "jump" | "goto") {
-                    targets.extend(value["target"].as_str().map(str::to_owned));
-                }
-                collect(value, chain, targets);
-            }
-        }
-        Value::Null | Value::Bool(_) => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     fn needs() -> Needs {
@@ -172,9 +161,8 @@ mod tests {
 
     fn found(ruleset: &str) -> Vec<(&'static str, String)> {
         let mut findings = Findings(Vec::new());
-        for (name, chain) in chains(&serde_json::from_str(ruleset).unwrap()) {
-            chain.judge(&mut findings, &needs(), &name);
-        }
+        let firewalls = Firewalls::of_nft(&serde_json::from_str(ruleset).unwrap());
+        judge(&mut findings, &needs(), &firewalls, &["lan0".to_owned(), "docker0".to_owned()]);
         findings.0.into_iter().map(|it| (it.code, it.what)).collect()
     }
 
@@ -189,21 +177,37 @@ mod tests {
         {"rule": {"family": "inet", "table": "filter", "chain": "more", "expr": [RULE, {"accept": null}]}}]}"#;
 
     #[test]
-    fn a_chain_that_drops_is_found_unless_a_rule_names_what_is_ours() {
+    fn a_chain_that_drops_is_found_unless_a_rule_lets_pass_what_is_ours() {
         let ruleset = |rule: &str| DROPPING.replace("RULE", rule);
         let port = r#"{"match": {"op": "==", "left": {"payload": {"protocol": "udp", "field": "dport"}}, "right": 51900}}"#;
 
-        let both = found(&ruleset(&port.replace("51900", "22")));
-        assert_eq!(both.len(), 2, "{both:?}");
-        assert!(
-            both[0].1.contains("inet filter forward") && both[0].1.contains("trackway-nc0"),
-            "{both:?}"
-        );
-        assert!(both[1].1.contains("UDP port 51900"), "{both:?}");
+        let all = found(&ruleset(&port.replace("51900", "22")));
+        assert_eq!(all.len(), 2, "{all:?}");
+        let forwarded = "the policy of chain inet filter forward drops what is forwarded from and to trackway-nc0, beside \
+                         docker0, lan0: ";
+        assert!(all[0].1.starts_with(forwarded), "{all:?}");
+        assert!(all[1].1.contains("UDP port 51900"), "{all:?}");
         assert_eq!(found(&ruleset(port)).len(), 1);
+        let in_forward = |rule: &str| {
+            found(&ruleset(rule).replace(r#""chain": "more""#, r#""chain": "forward""#))[0]
+                .1
+                .clone()
+        };
+        // A rule for another state of connections lets nothing new pass, one for other hosts perhaps.
+        let state = r#"{"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": ["established", "related"]}}"#;
+        assert!(in_forward(state).starts_with(forwarded));
+        let source = r#"{"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": "10.1.0.1"}}"#;
+        assert!(in_forward(source).contains("UDP port"), "{}", in_forward(source));
         let device = r#"{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "trackway*"}}"#;
-        let forwarded = ruleset(device).replace(r#""chain": "more""#, r#""chain": "forward""#);
-        assert_eq!(found(&forwarded).len(), 1);
+        assert!(in_forward(device).contains("is forwarded to trackway-nc0, beside"));
+        // As Docker does: what goes to its own bridge is its affair.
+        let docker = r#"{"match": {"op": "==", "left": {"meta": {"key": "oifname"}}, "right": "docker0"}},
+                        {"xt": {"type": "match", "name": "conntrack"}}"#;
+        assert!(
+            in_forward(docker).contains("from and to trackway-nc0, beside docker0, lan0"),
+            "{}",
+            in_forward(docker)
+        );
         assert_eq!(found(&ruleset(port).replace(r#""filter""#, r#""trackway""#)), []);
     }
 

@@ -9,23 +9,22 @@ mod firewall;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::ip::Prefix;
 use caps::{CapSet, Capability};
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
+use host::run::is_running;
 use host::settings::Settings;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use serde::Serialize;
 
 use crate::config::Config;
+use crate::firewalls::ask;
 use crate::linux::routes::{NextHop, Routes};
-use crate::supervisor::is_running;
 
 /// Something that the host lacks, or that is in the way.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -53,13 +52,14 @@ pub enum Severity {
 }
 
 /// Each kind of finding: its code, its severity, and what it is about.
-pub const KINDS: [(&str, Severity, &str); 17] = [
+pub const KINDS: [(&str, Severity, &str); 18] = [
     ("rights", Severity::Fatal, "the process may not change the host"),
     ("tun", Severity::Fatal, "the kernel has no TUN devices"),
     ("nft", Severity::Fatal, "nftables, or a part of it, is missing"),
     ("proc-sys", Severity::Warning, "settings cannot be changed"),
     ("forwarding", Severity::Warning, "packets of other hosts are not forwarded"),
     ("firewall", Severity::Warning, "another firewall drops what services carry"),
+    ("firewall-unread", Severity::Hint, "rules of another firewall cannot be read"),
     ("reverse-path", Severity::Warning, "a firewall drops packets whose answers go another way"),
     ("interface", Severity::Warning, "an interface is missing, down or without an address"),
     ("address", Severity::Warning, "an address to listen on is not this host's"),
@@ -458,24 +458,8 @@ fn is_strict() -> bool {
 /// # Errors
 /// The complaint of `nft`.
 fn try_orders(orders: &str) -> Result<(), String> {
-    let mut command = Command::new("nft");
-    command
-        .args(["-c", "-f", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut process =
-        command.spawn().map_err(|error| format!("`nft` cannot be started: {error}"))?;
-    if let Some(mut input) = process.stdin.take() {
-        // A process that ended says why.
-        let _ = input.write_all(orders.as_bytes());
-    }
-    let output = process.wait_with_output().map_err(|error| error.to_string())?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(said.lines().find(|line| line.contains("rror")).unwrap_or("nft refuses").trim().to_owned())
+    let said = ask("nft", &["-c", "-f", "-"], orders)?;
+    said.success().map(|_| ())
 }
 
 #[cfg(test)]

@@ -48,7 +48,6 @@ use crate::linux::{belongings, rights, seccomp};
 use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
 use crate::service::{Kind, SERVICES, is_awaited};
 
-pub(crate) use control::is_running;
 pub use control::{
     NoGateway, ask_explanation, ask_reload, ask_status, ask_switch, keep_folder, remove_left,
 };

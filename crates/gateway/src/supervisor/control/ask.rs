@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use nix::unistd::{Uid, User};
 use serde::de::DeserializeOwned;
 
-use super::{Request, far, place};
+use super::{Request, far};
 use crate::explain::{Explanation, Question};
 use crate::supervisor::reload::Reloaded;
 use crate::supervisor::traffic::{Switch, Switched};
@@ -91,7 +91,7 @@ fn ask(at: Option<&Path>, request: &Request) -> anyhow::Result<String> {
 }
 
 fn connect(at: Option<&Path>) -> anyhow::Result<UnixStream> {
-    let candidates = at.map_or_else(place::candidates, |path| vec![PathBuf::from(path)]);
+    let candidates = at.map_or_else(host::run::candidates, |path| vec![PathBuf::from(path)]);
     let mut why = None;
     for path in candidates {
         match UnixStream::connect(&path) {

@@ -32,7 +32,6 @@ use crate::linux::account::Account;
 use crate::reactor::has_input;
 
 pub use ask::{NoGateway, ask_explanation, ask_reload, ask_status, ask_switch};
-pub(crate) use place::is_running;
 use place::{Access, Place};
 pub use place::{keep_folder, remove_left};
 

@@ -9,21 +9,21 @@
 //! Only root opens files in `lock`, so no user can hold a lock of a namespace in which it runs no gateway. A gateway
 //! started by another user, or with its socket elsewhere, locks `control.sock.lock` beside its socket instead.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
-};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, fchown};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use caps::Capability;
-use host::run::{FolderWatch, LOCKS, RUN, base, folder, namespace};
+use host::run::{
+    FolderWatch, LOCKS, RUN, SOCKET, base, candidates, folder, is_ours, is_running, namespace,
+    open_lock,
+};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::stat::{Mode, umask};
@@ -34,8 +34,6 @@ use super::far;
 use crate::linux::account::Account;
 use crate::linux::belongings::{give_socket, own_folder, own_run, regroup_socket};
 use crate::linux::{rights, seccomp};
-
-const SOCKET: &str = "control.sock";
 
 /// Who may use a control socket besides root.
 #[derive(Clone, Copy, Debug, Default)]
@@ -350,28 +348,6 @@ pub fn remove_left() -> anyhow::Result<Vec<String>> {
     host::remove_left()
 }
 
-/// Whether a gateway runs in this network namespace.
-pub(crate) fn is_running() -> bool {
-    let usual = Path::new(RUN).join(LOCKS).join(namespace().to_string());
-    let beside = candidates().into_iter().map(|socket| socket.with_added_extension("lock"));
-    beside.chain([usual]).any(|path| {
-        let locked =
-            open_lock(&path, false).map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock));
-        matches!(locked, Ok(Err((_, Errno::EWOULDBLOCK))))
-    })
-}
-
-/// Where the sockets of this network namespace may be that this user's programs ask, the likeliest first.
-pub(super) fn candidates() -> Vec<PathBuf> {
-    let own = base();
-    // Anybody can make one in /tmp that is called as ours would be.
-    let mut bases = Vec::from_iter((own == Path::new(RUN) || is_ours(&own)).then_some(own));
-    if !bases.iter().any(|base| base == Path::new(RUN)) {
-        bases.push(RUN.into());
-    }
-    bases.into_iter().map(|base| base.join(namespace().to_string()).join(SOCKET)).collect()
-}
-
 /// Makes a folder that nobody else may change, or checks an existing folder for this.
 fn make_own(folder: &Path, mode: u32) -> io::Result<()> {
     match DirBuilder::new().mode(mode).create(folder) {
@@ -382,25 +358,6 @@ fn make_own(folder: &Path, mode: u32) -> io::Result<()> {
         Ok(())
     } else {
         Err(io::Error::other("it is there, and others may change it"))
-    }
-}
-
-/// Whether a folder is this user's, and nobody else's.
-fn is_ours(folder: &Path) -> bool {
-    fs::symlink_metadata(folder).is_ok_and(|is| {
-        is.is_dir() && is.uid() == Uid::effective().as_raw() && is.mode() & 0o022 == 0
-    })
-}
-
-fn open_lock(path: &Path, creates: bool) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    match options.open(path) {
-        // The kernel may refuse to open another user's file in a shared folder for who would create it.
-        Err(error) if creates && error.kind() == ErrorKind::NotFound => {
-            options.write(true).create(true).truncate(false).mode(0o600).open(path)
-        }
-        outcome => outcome,
     }
 }
 
@@ -542,26 +499,6 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
 
         assert!(refused.contains("it is no file of a gateway's"), "{refused}");
-    }
-
-    #[test]
-    fn a_folder_that_others_may_change_is_not_ours() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let folder = env::temp_dir().join(format!("trackway-place-own-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let link = folder.with_extension("link");
-        std::os::unix::fs::symlink(&folder, &link).unwrap();
-
-        let ours = [0o700, 0o755, 0o775, 0o1777].map(|mode| {
-            fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
-            is_ours(&folder)
-        });
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
-        let linked = is_ours(&link);
-        fs::remove_file(&link).unwrap();
-        fs::remove_dir_all(&folder).unwrap();
-
-        assert_eq!((ours, linked), ([true, true, false, false], false));
     }
 
     #[test]

@@ -1,0 +1,239 @@
+//! Programs that people run beside a gateway: firewalls, network managers, routing daemons. Each does to the host what it
+//! does everywhere; a tunnel of GRE goes on, what the program has stays, and `doctor` and `explain` say what is in the way.
+//!
+//! ```text
+//!   lan 10.50.0.2 ── lan0  host  eth1 10.9.0.1 ═══ 10.9.0.2  far, with 10.4.0.9 behind GRE
+//! ```
+
+use std::fs;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::namespaces::{Program, SOON, TRACKWAY, is_installed, wait_until};
+use crate::storm::{Bed, GRE};
+
+/// The rules of Docker 24 with one network and no container, as `iptables-save` shows them, but those of NAT.
+const DOCKER: [&str; 12] = [
+    "-N DOCKER",
+    "-N DOCKER-USER",
+    "-N DOCKER-ISOLATION-STAGE-1",
+    "-N DOCKER-ISOLATION-STAGE-2",
+    "-A FORWARD -j DOCKER-USER",
+    "-A FORWARD -j DOCKER-ISOLATION-STAGE-1",
+    "-A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT",
+    "-A FORWARD -o docker0 -j DOCKER",
+    "-A FORWARD -i docker0 ! -o docker0 -j ACCEPT",
+    "-A DOCKER-ISOLATION-STAGE-1 -i docker0 ! -o docker0 -j DOCKER-ISOLATION-STAGE-2",
+    "-A DOCKER-ISOLATION-STAGE-2 -o docker0 -j DROP",
+    "-P FORWARD DROP",
+];
+
+/// A host with GRE to another, and a host behind it.
+struct Site {
+    bed: Bed,
+    lan: String,
+}
+
+impl Site {
+    fn new() -> Self {
+        let mut bed = Bed::new(GRE);
+        let lan = bed.nets.add("lan");
+        bed.nets.cable((&lan, "eth0"), (&bed.host, "lan0"));
+        bed.nets.address(&lan, "eth0", "10.50.0.2/24");
+        bed.nets.address(&bed.host, "lan0", "10.50.0.1/24");
+        bed.nets.run(&lan, "ip route add default via 10.50.0.1");
+        bed.nets.run(&bed.host, "sysctl -qw net.ipv4.ip_forward=1");
+        // The far gateway has the network of the host behind.
+        let file = bed.file(1);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace("10.44.0.0/16", "10.44.0.0/16\", \"10.50.0.0/24")).unwrap();
+        bed.nets.run(&bed.far, &format!("{TRACKWAY} reload"));
+        let site = Self { bed, lan };
+        assert!(wait_until(SOON, || site.reaches()), "{}", site.bed.status());
+        site
+    }
+
+    fn run(&self, command: &str) -> String {
+        self.bed.nets.run(&self.bed.host, command)
+    }
+
+    /// Whether the host behind reaches the far one.
+    fn reaches(&self) -> bool {
+        let said = self.bed.nets.try_run(&self.lan, "ping -c 1 -W 1 10.4.0.9");
+        said.status.success()
+    }
+
+    /// Whether `explain` says so of the same flow, and all that it says.
+    fn explained(&self) -> (bool, Value) {
+        let asked = format!("{TRACKWAY} explain icmp 10.50.0.2 10.4.0.9 --json");
+        let said = self.bed.nets.try_run(&self.bed.host, &asked);
+        (said.status.success(), serde_json::from_slice(&said.stdout).unwrap_or_default())
+    }
+
+    /// The findings of `doctor` with this code.
+    fn found(&self, code: &str) -> Vec<Value> {
+        let asked = format!("{TRACKWAY} doctor --json {}", self.bed.file(0).display());
+        let said = self.bed.nets.try_run(&self.bed.host, &asked).stdout;
+        let all: Vec<Value> = serde_json::from_slice(&said).unwrap();
+        all.into_iter().filter(|it| it["code"] == code).collect()
+    }
+
+    /// The host itself reaches the far one before long, and all routes of ours are there.
+    fn expect_work(&self, what: &str) {
+        let works = wait_until(SOON, || (GRE.works)(&self.bed));
+        assert!(works, "{what}: {}\n{}", self.bed.status(), self.run("ip route show table all"));
+    }
+
+    /// Whoever is dropped is named, and the remedies of all findings let it pass.
+    fn expect_remedies(&self, program: &str) {
+        assert!(!self.reaches(), "{program} drops nothing");
+        let (arrives, explained) = self.explained();
+        assert!(!arrives && explained["obstacle"].to_string().contains("FORWARD"), "{explained}");
+        let found = self.found("firewall");
+        assert_eq!(found.len(), 1, "{program}: {found:?}");
+        let remedy = found[0]["remedy"].as_str().unwrap();
+        for order in remedy.split(" (").next().unwrap().split("; ") {
+            self.run(order);
+        }
+        assert_eq!(self.found("firewall"), [Value::Null; 0]);
+        let (arrives, explained) = self.explained();
+        assert!(arrives, "{explained}");
+        assert!(self.reaches());
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn rules_as_docker_writes_them_are_found_and_their_remedies_let_pass() {
+    for (program, path) in [
+        ("iptables-nft", "/usr/sbin/iptables-nft"),
+        ("iptables-legacy", "/usr/sbin/iptables-legacy"),
+    ] {
+        if !is_installed(path, "iptables") {
+            continue;
+        }
+        let site = Site::new();
+        for rule in DOCKER {
+            site.run(&format!("{program} {rule}"));
+        }
+        site.expect_remedies(program);
+        site.expect_work(program);
+        let left = site.run(&format!("{program} -S"));
+        assert!(
+            DOCKER.iter().filter(|it| it.starts_with("-A")).all(|rule| left.contains(rule)),
+            "{left}"
+        );
+    }
+}
+
+/// Runs a script in the host's namespaces, with mounts of its own.
+fn script(site: &Site, name: &str, text: &str) -> Program {
+    let file = site.bed.folder.join(name);
+    fs::write(&file, text).unwrap();
+    let words = ["unshare", "-m", "bash", file.to_str().unwrap()];
+    let mut command = site.bed.nets.words(&site.bed.host, &words);
+    Program::start(command.stdin(Stdio::null()), name)
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn systemd_networkd_takes_away_what_it_did_not_make_and_it_is_there_again() {
+    const NETWORKD: &str = "/lib/systemd/systemd-networkd";
+    if !is_installed(NETWORKD, "systemd") {
+        return;
+    }
+    let site = Site::new();
+    // As an administrator would write it who has never heard of us: the second file fits our device too.
+    let text = format!(
+        "mount -t tmpfs tmpfs /run/systemd && mkdir /run/systemd/network && cd /run/systemd/network || exit\n\
+         mount -o remount,ro,bind /sys\n\
+         printf '[Match]\\nName=eth1\\n[Network]\\nAddress=10.9.0.1/24\\nLinkLocalAddressing=no\\nIPv6AcceptRA=no\\n\
+         [Route]\\nDestination=10.55.0.0/16\\nGateway=10.9.0.2\\n' > 10-eth1.network\n\
+         printf '[Match]\\nName=*\\n[Network]\\nAddress=10.98.0.1/24\\nLinkLocalAddressing=no\\n' > 20-all.network\n\
+         exec {NETWORKD}\n"
+    );
+    for round in 0..2 {
+        let mut networkd = script(&site, "networkd", &text);
+        networkd.wait_for("Enumeration completed", SOON);
+        let comes = wait_until(SOON, || site.run("ip route").contains("10.55.0.0/16 via 10.9.0.2"));
+        assert!(comes, "{}", networkd.printed());
+        site.expect_work(&format!("networkd, round {round}"));
+        networkd.stop();
+        assert!(site.run("ip route").contains("10.55.0.0/16 via 10.9.0.2"));
+        site.expect_work("after networkd");
+    }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn keepalived_adds_and_takes_its_address_and_nothing_else_changes() {
+    const KEEPALIVED: &str = "/usr/sbin/keepalived";
+    if !is_installed(KEEPALIVED, "keepalived") {
+        return;
+    }
+    let site = Site::new();
+    let folder = site.bed.folder.display().to_string();
+    let config = "vrrp_instance v {\n interface eth1\n virtual_router_id 51\n priority 100\n advert_int 1\n state MASTER\n \
+                  virtual_ipaddress {\n 10.9.0.100/24\n }\n virtual_routes {\n 10.56.0.0/16 via 10.9.0.2 dev eth1\n }\n}\n";
+    fs::write(site.bed.folder.join("k.conf"), config).unwrap();
+    let claimed = site.bed.nets.claimed(&site.bed.host, 119);
+    let words = format!(
+        "{KEEPALIVED} -n -l -f {folder}/k.conf -p {folder}/k.pid -r {folder}/v.pid -c {folder}/c.pid"
+    );
+    let words: Vec<_> = words.split(' ').collect();
+    let mut command = site.bed.nets.words(&site.bed.host, &words);
+    let mut keepalived = Program::start(command.stdin(Stdio::null()), "keepalived");
+    let has_address = || site.run("ip address show dev eth1").contains("10.9.0.100/24");
+    assert!(wait_until(SOON, has_address), "{}", keepalived.printed());
+    assert!(site.run("ip route").contains("10.56.0.0/16"));
+    site.expect_work("keepalived");
+    assert_eq!(site.bed.nets.claimed(&site.bed.host, 119), claimed);
+    keepalived.stop();
+    assert!(wait_until(SOON, || !has_address()));
+    site.expect_work("after keepalived");
+    assert_eq!(site.bed.nets.claimed(&site.bed.host, 119), claimed);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn babeld_takes_our_network_for_its_own_and_ours_comes_before_it() {
+    const BABELD: &str = "/usr/sbin/babeld";
+    if !is_installed(BABELD, "babeld") {
+        return;
+    }
+    let mut site = Site::new();
+    let mut programs = Vec::new();
+    for (host, interface) in [(site.bed.host.clone(), "eth1"), (site.bed.far.clone(), "eth0")] {
+        site.bed.nets.run(&host, &format!("sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=0"));
+        let folder = site.bed.folder.join(format!("babel-{interface}"));
+        fs::create_dir(&folder).unwrap();
+        let text = format!(
+            "interface {interface} type wired hello-interval 1\nredistribute local ip 10.4.0.9/32 allow\n\
+             redistribute local deny\n"
+        );
+        fs::write(folder.join("babeld.conf"), text).unwrap();
+        let command = format!(
+            "{BABELD} -I {0}/pid -S {0}/state -c {0}/babeld.conf {interface}",
+            folder.display()
+        );
+        programs.push(site.bed.nets.start(&host, &command, ""));
+    }
+    let has =
+        |site: &Site| site.run("ip route").contains("10.4.0.9 via 10.9.0.2 dev eth1 proto babel");
+    assert!(wait_until(SOON, || has(&site)), "{}", site.run("ip route"));
+    // It is longer than ours: an administrator may mean it, so it is told, and packets go by it or by ours.
+    site.expect_work("babeld");
+    let is_told = || {
+        let (_, explained) = site.explained();
+        explained["outcome"]["pass"]["service"] == "ip"
+            || site.bed.status()["faults"].to_string().contains("10.4.0")
+    };
+    assert!(wait_until(SOON, is_told), "{:?} {}", site.explained(), site.bed.status());
+    assert!(has(&site));
+    for program in programs {
+        site.bed.nets.program(program).stop();
+    }
+    assert!(wait_until(SOON, || !has(&site)));
+    site.expect_work("after babeld");
+}

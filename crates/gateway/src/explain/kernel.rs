@@ -1,0 +1,177 @@
+//! What the kernel does with a flow besides routing: its reverse path filter, and the firewalls of this host.
+
+use std::net::IpAddr;
+
+use base::ip::FlowKey;
+use host::links;
+use host::netlink::Netlink;
+use host::run::is_running;
+use host::settings::Settings;
+use nix::net::if_::if_nametoindex;
+use rules::Service;
+
+use super::{Explanation, Outcome, Question};
+use crate::firewalls::{Fate, Firewalls, Hook, Packet};
+use crate::linux::routes::{NextHop, Routes};
+
+/// How the flow passes this host.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Way {
+    /// To a program of this host, or to a service that takes connections in their destination's name.
+    In,
+    /// From this host to others.
+    Out,
+    /// From this host to itself.
+    Within,
+    /// Between others.
+    Through,
+}
+
+impl Way {
+    /// The hooks of firewalls in the order of the packet, each with whether the interface by which it comes and that by
+    /// which it leaves are known there.
+    fn hooks(self) -> &'static [(Hook, bool, bool)] {
+        match self {
+            Self::In => &[(Hook::Prerouting, true, false), (Hook::Input, true, false)],
+            Self::Out => &[(Hook::Output, false, true), (Hook::Postrouting, false, true)],
+            Self::Within => &[(Hook::Output, false, true), (Hook::Input, true, false)],
+            Self::Through => &[
+                (Hook::Prerouting, true, false),
+                (Hook::Forward, true, true),
+                (Hook::Postrouting, true, true),
+            ],
+        }
+    }
+}
+
+impl Question {
+    /// Adds what the reverse path filter and the firewalls of this host do with the first packet of the flow: an
+    /// obstacle where it is dropped for certain, a doubt where a rule is not understood.
+    ///
+    /// The rules of others are read as root alone may.
+    #[must_use]
+    pub fn judge(&self, mut explanation: Explanation) -> Explanation {
+        let Outcome::Pass { service, via, .. } = &explanation.outcome else { return explanation };
+        // A gateway elsewhere, by its control socket, has another part of the kernel.
+        if !is_running() {
+            return explanation;
+        }
+        let (Ok(mut netlink), Ok(mut routes)) = (Netlink::open(), Routes::open()) else {
+            return explanation;
+        };
+        let own = links::own_addresses(&mut netlink).unwrap_or_default();
+        let is_own = own.contains(&self.source);
+        let flow = self.key();
+        let back = FlowKey {
+            source: flow.destination,
+            destination: flow.source,
+            source_port: flow.destination_port,
+            destination_port: flow.source_port,
+            ..flow
+        };
+        let way_back = routes.next_hop(&back, None);
+        let given = self.interface.as_deref().and_then(|name| if_nametoindex(name).ok());
+        let likely = match way_back {
+            NextHop::Neighbour { interface, .. } => Some(interface),
+            NextHop::Here | NextHop::Nowhere => None,
+        };
+        let came_by = if is_own { None } else { given.or(likely) };
+        let hop = routes.next_hop(&flow, came_by);
+        let is_taken = service == Service::HfPep.name() && via.is_some();
+        let way = match (is_own, hop == NextHop::Here || is_taken) {
+            (true, true) => Way::Within,
+            (true, false) => Way::Out,
+            (false, true) => Way::In,
+            (false, false) => Way::Through,
+        };
+        let leaves_by = match hop {
+            NextHop::Neighbour { interface, .. } if !is_taken => Some(links::name(interface)),
+            _ => None,
+        };
+        let returns = came_by.map(|came_by| likely == Some(came_by));
+        let mut obstacle = None;
+        if !is_own && let Some(interface) = given {
+            obstacle = self.reverse_path(&links::name(interface), way_back, interface);
+        }
+        let firewalls = Firewalls::read();
+        for (hook, has_come, leaves) in way.hooks() {
+            let none = Some(String::new());
+            let loopback = matches!(way, Way::Within).then(|| "lo".to_owned());
+            let packet = Packet {
+                is_v4: self.source.is_ipv4(),
+                protocol: Some(self.protocol),
+                source: Some(self.source),
+                destination: Some(self.destination),
+                source_port: self.ports.map(|(source, _)| source),
+                destination_port: self.ports.map(|(_, destination)| destination),
+                came_by: match has_come {
+                    true => loopback.clone().or_else(|| came_by.map(links::name)),
+                    false => none.clone(),
+                },
+                leaves_by: match leaves {
+                    true => loopback.or_else(|| leaves_by.clone()),
+                    false => none,
+                },
+                mark: Some(0),
+                returns: returns.filter(|_| !is_own),
+            };
+            match firewalls.judge(&packet, *hook) {
+                Fate::Passes => {}
+                Fate::MayBeDropped(culprit) => {
+                    explanation.doubts.push(format!("may be dropped by {culprit}"));
+                }
+                Fate::Dropped(culprit) => {
+                    let (from, to) = (self.source, self.destination);
+                    let ip = if from.is_ipv4() { "ip" } else { "ip6" };
+                    let remedy = culprit.chain.remedy(
+                        &format!("{ip} saddr {from} {ip} daddr {to}"),
+                        &format!("-s {from} -d {to}"),
+                    );
+                    obstacle = obstacle.or_else(|| Some(format!("dropped by {culprit}: {remedy}")));
+                    break;
+                }
+            }
+        }
+        for (what, _) in firewalls.unread() {
+            explanation.doubts.push(what.clone());
+        }
+        explanation.obstacle = explanation.obstacle.take().or(obstacle);
+        explanation
+    }
+
+    /// Why the kernel's reverse path filter drops the flow, if it does (`rp_filter` in ip-sysctl of the kernel).
+    fn reverse_path(&self, interface: &str, way_back: NextHop, number: u32) -> Option<String> {
+        if !self.source.is_ipv4() {
+            return None;
+        }
+        let set = |name: &str| Settings::read(name, "rp_filter").unwrap_or_default();
+        let key = format!("net.ipv4.conf.{interface}.rp_filter");
+        let source = self.source;
+        match (set("all").max(set(interface)).as_str(), way_back) {
+            ("1", NextHop::Neighbour { interface: back, .. }) if back != number => {
+                let back = links::name(back);
+                Some(format!(
+                    "the strict reverse path filter of {interface} drops it, because the route back to {source} leads to \
+                     {back}: sysctl -w {key}=2 net.ipv4.conf.all.rp_filter=2"
+                ))
+            }
+            ("1" | "2", NextHop::Nowhere) => Some(format!(
+                "the reverse path filter of {interface} drops it, because no route leads back to {source}: \
+                 ip route add {source} dev {interface}"
+            )),
+            _ => None,
+        }
+    }
+
+    pub(super) fn key(&self) -> FlowKey {
+        let (source_port, destination_port) = self.ports.unwrap_or_default();
+        let Self { source, destination, protocol, .. } = *self;
+        FlowKey { source, destination, protocol, source_port, destination_port }
+    }
+
+    /// Whether an address is this host's.
+    pub(super) fn is_own(address: IpAddr) -> bool {
+        let own = Netlink::open().and_then(|mut it| links::own_addresses(&mut it));
+        own.is_ok_and(|own| own.contains(&address))
+    }
+}

@@ -1,0 +1,260 @@
+//! Reads the rules of legacy iptables, as `iptables-legacy-save` writes them (iptables(8), iptables-extensions(8)).
+
+use std::fs;
+use std::net::IpAddr;
+
+use base::ip::Prefix;
+
+use super::tool::ask;
+use super::{Asks, Base, Chain, ChainName, Firewalls, Hook, Rule, Test, Verdict};
+use super::{protocol_named, range};
+
+/// The kernel's list of tables that somebody has used, the program that tells their rules, and that for orders.
+const PROGRAMS: [(&str, &str, &str, bool); 2] = [
+    ("/proc/net/ip_tables_names", "iptables-legacy-save", "iptables-legacy", true),
+    ("/proc/net/ip6_tables_names", "ip6tables-legacy-save", "ip6tables-legacy", false),
+];
+/// Tables whose chains may drop packets, with their priority (`linux/netfilter_ipv4.h`).
+const TABLES: [(&str, i64); 4] = [("raw", -300), ("mangle", -150), ("filter", 0), ("security", 50)];
+const HOOKS: [(&str, Hook); 5] = [
+    ("PREROUTING", Hook::Prerouting),
+    ("INPUT", Hook::Input),
+    ("FORWARD", Hook::Forward),
+    ("OUTPUT", Hook::Output),
+    ("POSTROUTING", Hook::Postrouting),
+];
+
+/// Adds what there is; without used tables, no program is asked.
+pub(super) fn read(to: &mut Firewalls) {
+    for (list, program, orders, is_v4) in PROGRAMS {
+        let used = fs::read_to_string(list).unwrap_or_default();
+        if used.trim().is_empty() {
+            continue;
+        }
+        match ask(program, &[], "").and_then(|answer| answer.success()) {
+            Ok(said) => add(to, &String::from_utf8_lossy(&said), orders, is_v4),
+            Err(why) => to.unread.push((
+                format!(
+                    "there are tables of legacy iptables, and their rules cannot be read: {why}"
+                ),
+                format!("apt install iptables, so that `{program}` tells them"),
+            )),
+        }
+    }
+}
+
+/// Adds the chains of a saved ruleset.
+fn add(to: &mut Firewalls, saved: &str, program: &'static str, is_v4: bool) {
+    let mut table = None;
+    for line in saved.lines() {
+        if let Some(name) = line.strip_prefix('*') {
+            table = TABLES.iter().find(|(its, _)| *its == name.trim());
+            continue;
+        }
+        let Some((table, priority)) = table else { continue };
+        let name = |chain: &str| ChainName {
+            program,
+            table: (*table).to_owned(),
+            chain: chain.to_owned(),
+        };
+        if let Some(chain) = line.strip_prefix(':') {
+            let mut words = chain.split_whitespace();
+            let (Some(chain), Some(policy)) = (words.next(), words.next()) else { continue };
+            let hook = HOOKS.iter().find(|(its, _)| *its == chain).map(|(_, hook)| *hook);
+            let drops = policy == "DROP";
+            let base = hook.map(|hook| Base { hook, priority: *priority, drops });
+            let versions = [is_v4, !is_v4];
+            to.chains.insert(name(chain), Chain { base, versions, rules: Vec::new() });
+        } else if let Some(rule) = line.strip_prefix("-A ") {
+            let words = words(rule);
+            let Some((chain, rest)) = words.split_first() else { continue };
+            if let Some(chain) = to.chains.get_mut(&name(chain)) {
+                let place = chain.rules.len() as u64 + 1;
+                chain.rules.push(Rule { place, ..self::rule(rest) });
+            }
+        }
+    }
+}
+
+/// The words of a line; quotes hold one together.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut is_quoted, mut is_there) =
+        (Vec::new(), String::new(), false, false);
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => (is_quoted, is_there) = (!is_quoted, true),
+            '\\' => word.extend(letters.next()),
+            ' ' if !is_quoted => {
+                if is_there || !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                is_there = false;
+            }
+            letter => word.push(letter),
+        }
+    }
+    if is_there || !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+fn rule(words: &[String]) -> Rule {
+    let mut rule = Rule::default();
+    let (mut is_not, mut words) = (false, words.iter().map(String::as_str).peekable());
+    let mut is_reverse_path = false;
+    let mut has_target = false;
+    while let Some(option) = words.next() {
+        let is_turned = std::mem::take(&mut is_not);
+        // What belongs to a target is no test.
+        if has_target {
+            continue;
+        }
+        let asks = match option {
+            "!" => {
+                is_not = true;
+                continue;
+            }
+            "-m" => {
+                is_reverse_path = words.next() == Some("rpfilter");
+                if is_reverse_path {
+                    rule.tests.push(Test::new(Asks::ReturnsByTheSameWay));
+                }
+                continue;
+            }
+            "--comment" => {
+                words.next();
+                continue;
+            }
+            "--invert" if is_reverse_path => {
+                let asks = |test: &&mut Test| matches!(test.asks, Asks::ReturnsByTheSameWay);
+                if let Some(test) = rule.tests.iter_mut().find(asks) {
+                    test.is_not = true;
+                }
+                continue;
+            }
+            // They make the test of the way back milder.
+            "--accept-local" | "--loose" | "--validmark" if is_reverse_path => {
+                rule.tests.push(Test::new(Asks::Unknown));
+                continue;
+            }
+            "-j" | "-g" => {
+                has_target = true;
+                rule.verdict = words.next().and_then(|target| verdict(option, target));
+                continue;
+            }
+            option => option,
+        };
+        let Some(value) = words.next_if(|word| !word.starts_with('-') && *word != "!") else {
+            rule.tests.push(Test::new(Asks::Unknown));
+            continue;
+        };
+        rule.tests
+            .push(Test { asks: asked(asks, value).unwrap_or(Asks::Unknown), is_not: is_turned });
+        // Values of an option that is not known.
+        while words.next_if(|word| !word.starts_with('-') && *word != "!").is_some() {}
+    }
+    rule
+}
+
+fn verdict(option: &str, target: &str) -> Option<Verdict> {
+    Some(match target {
+        "ACCEPT" => Verdict::Accept,
+        "DROP" | "REJECT" => Verdict::Drop,
+        "RETURN" => Verdict::Return,
+        "NFQUEUE" | "QUEUE" => Verdict::Any,
+        // Extensions are written in capitals and decide nothing; so may chains of people be, which are found then.
+        "AUDIT" | "CHECKSUM" | "CLASSIFY" | "CONNMARK" | "CT" | "DSCP" | "LOG" | "MARK"
+        | "NFLOG" | "NOTRACK" | "SET" | "TCPMSS" | "TEE" | "TOS" | "TPROXY" | "TRACE" | "TTL" => {
+            return None;
+        }
+        chain if option == "-g" => Verdict::Goto(chain.to_owned()),
+        chain => Verdict::Jump(chain.to_owned()),
+    })
+}
+
+fn asked(option: &str, value: &str) -> Option<Asks> {
+    let interface =
+        || vec![value.strip_suffix('+').map_or(value.to_owned(), |it| format!("{it}*"))];
+    let network = || {
+        let (address, bits) = value.split_once('/').unwrap_or((value, ""));
+        let address: IpAddr = address.parse().ok()?;
+        let whole = if address.is_ipv4() { 32 } else { 128 };
+        let bits = if bits.is_empty() { whole } else { bits.parse().ok()? };
+        Some(vec![range(Prefix::new(address, bits).ok()?)])
+    };
+    let ports = || {
+        let range = |part: &str| {
+            let (first, last) = part.split_once(':').unwrap_or((part, part));
+            let end = |text: &str, otherwise| {
+                if text.is_empty() { Some(otherwise) } else { text.parse().ok() }
+            };
+            Some((end(first, 0)?, end(last, u16::MAX)?))
+        };
+        value.split(',').map(range).collect::<Option<Vec<_>>>()
+    };
+    Some(match option {
+        "-i" => Asks::CameBy(interface()),
+        "-o" => Asks::LeavesBy(interface()),
+        "-s" => Asks::From(network()?),
+        "-d" => Asks::To(network()?),
+        "-p" => Asks::Protocols(vec![protocol_named(value)?]),
+        "--sport" | "--sports" => Asks::FromPort(ports()?),
+        "--dport" | "--dports" => Asks::ToPort(ports()?),
+        "--ctstate" | "--state" => Asks::IsNew(value.split(',').any(|it| it == "NEW")),
+        "--mark" => Asks::Marks(vec![match value.strip_prefix("0x") {
+            Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+            None => value.parse().ok()?,
+        }]),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{from_to, packet};
+    use super::super::{Fate, Packet};
+    use super::*;
+
+    /// As `iptables-legacy-save` of iptables 1.8.9 writes it.
+    const SAVED: &str = "# Generated by iptables-save v1.8.9\n*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n*filter\n\
+        :INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\n:site - [0:0]\n\
+        -A INPUT -p udp -m udp --dport 51900 -m comment --comment \"no tunnels -j ACCEPT\" -j DROP\n\
+        -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
+        -A FORWARD -i lan+ -j site\n-A site ! -d 10.2.0.0/16 -j RETURN\n-A site -p tcp -m multiport --dports 22,80:90 -j ACCEPT\n\
+        -A site -m hashlimit --hashlimit-name x -j ACCEPT\nCOMMIT\n";
+
+    #[test]
+    fn the_rules_of_a_saved_ruleset_decide() {
+        let mut all = Firewalls::default();
+        add(&mut all, SAVED, "iptables-legacy", true);
+        let forwarded = |came_by: &str, to: &str, port: u16| {
+            let packet = Packet {
+                came_by: Some(came_by.to_owned()),
+                destination_port: Some(port),
+                ..from_to("10.1.0.1", to)
+            };
+            match all.judge(&packet, Hook::Forward) {
+                Fate::Passes => "passes".to_owned(),
+                Fate::Dropped(culprit) => format!("dropped by {culprit}"),
+                Fate::MayBeDropped(culprit) => format!("may be dropped by {culprit}"),
+            }
+        };
+
+        let policy = "the policy of chain filter FORWARD of iptables-legacy";
+        assert_eq!(forwarded("lan0", "10.2.0.1", 85), "passes");
+        assert_eq!(forwarded("lan0", "10.2.0.1", 91), format!("may be dropped by {policy}"));
+        assert_eq!(forwarded("lan0", "10.3.0.1", 85), format!("dropped by {policy}"));
+        assert_eq!(forwarded("wan0", "10.2.0.1", 85), format!("dropped by {policy}"));
+
+        let call = |port| Packet { protocol: Some(17), destination_port: Some(port), ..packet() };
+        let Fate::Dropped(culprit) = all.judge(&call(51_900), Hook::Input) else { panic!() };
+        assert_eq!(culprit.to_string(), "rule 1 of chain filter INPUT of iptables-legacy");
+        assert_eq!(
+            culprit.chain.remedy("udp dport 51900", "-p udp --dport 51900"),
+            "iptables-legacy -t filter -I INPUT -p udp --dport 51900 -j ACCEPT"
+        );
+        assert_eq!(all.judge(&call(51_901), Hook::Input), Fate::Passes);
+    }
+}

@@ -1,0 +1,437 @@
+//! Reads the firewalls of this host, and judges what they do with a packet that begins a flow.
+//!
+//! ```text
+//!   nft -j list ruleset  ─▶ nft    ─┐
+//!   iptables-legacy-save ─▶ legacy ─┴▶ Firewalls ── judge(packet, hook) ─▶ Fate: passes, dropped, or may be dropped
+//! ```
+//! Rules of `iptables-nft` are rules of nftables. A test that is not understood, or asks for what is not known of the
+//! packet, may hold or not: both ways are followed. Chains of type `nat` and our own tables are passed over.
+
+mod legacy;
+mod nft;
+mod tool;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use base::ip::{Prefix, protocol};
+
+pub(crate) use tool::ask;
+
+/// Names of our own tables begin so.
+const OURS: &str = "trackway";
+/// Jumps that a packet follows, as many as nftables allows.
+const DEEPEST: usize = 16;
+
+/// All firewalls of this host.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Firewalls {
+    chains: BTreeMap<ChainName, Chain>,
+    /// What could not be read, each with the remedy.
+    unread: Vec<(String, String)>,
+}
+
+/// Which chain: its program, its table with the family, and its own name.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct ChainName {
+    program: &'static str,
+    table: String,
+    chain: String,
+}
+
+/// Where the kernel asks a chain.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Hook {
+    Prerouting,
+    Input,
+    Forward,
+    Output,
+    Postrouting,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Chain {
+    /// Where the kernel asks it first; none for a chain that others lead to.
+    base: Option<Base>,
+    /// The versions of IP whose packets it sees: IPv4, IPv6.
+    versions: [bool; 2],
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Base {
+    hook: Hook,
+    priority: i64,
+    drops: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Rule {
+    /// By which people find it: its handle, or its place in the chain, counted from 1.
+    place: u64,
+    tests: Vec<Test>,
+    verdict: Option<Verdict>,
+}
+
+/// A condition of a rule; `is_not` turns it round.
+#[derive(Clone, Debug)]
+struct Test {
+    asks: Asks,
+    is_not: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Asks {
+    /// The interface by which the packet came; a star stands for any end.
+    CameBy(Vec<String>),
+    LeavesBy(Vec<String>),
+    From(Vec<Range>),
+    To(Vec<Range>),
+    Version(bool),
+    Protocols(Vec<u8>),
+    FromPort(Vec<(u16, u16)>),
+    ToPort(Vec<(u16, u16)>),
+    Marks(Vec<u32>),
+    /// Whether the state of connections of new flows is among those asked for.
+    IsNew(bool),
+    /// Whether the route back to the source leads to the interface by which the packet came.
+    ReturnsByTheSameWay,
+    Unknown,
+}
+
+/// Addresses from the first to the last.
+type Range = (IpAddr, IpAddr);
+
+#[derive(Clone, Debug)]
+enum Verdict {
+    Accept,
+    Drop,
+    Goto(String),
+    Jump(String),
+    Return,
+    /// A map of verdicts that is not understood, or a program's decision.
+    Any,
+}
+
+/// What is known of a packet that begins a flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Packet {
+    pub(crate) is_v4: bool,
+    pub(crate) protocol: Option<u8>,
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) destination: Option<IpAddr>,
+    pub(crate) source_port: Option<u16>,
+    pub(crate) destination_port: Option<u16>,
+    /// Empty for a packet of this host.
+    pub(crate) came_by: Option<String>,
+    pub(crate) leaves_by: Option<String>,
+    pub(crate) mark: Option<u32>,
+    /// Whether the route back to its source leads to the interface by which it came.
+    pub(crate) returns: Option<bool>,
+}
+
+/// What becomes of a packet at a hook.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Fate {
+    Passes,
+    Dropped(Culprit),
+    MayBeDropped(Culprit),
+}
+
+/// Who drops a packet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Culprit {
+    /// The base chain.
+    pub(crate) chain: ChainName,
+    /// The rule's chain and its place there; none for the policy of the base chain.
+    rule: Option<(ChainName, u64)>,
+}
+
+/// Whether a test holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Truth {
+    No,
+    Maybe,
+    Yes,
+}
+
+/// How a packet may leave a chain.
+#[derive(Clone, Debug, Default)]
+struct Ends {
+    accepted: bool,
+    dropped: Option<(ChainName, u64)>,
+    /// At its end, or by `return`.
+    falls_out: bool,
+}
+
+impl Firewalls {
+    /// Reads all of them. What cannot be read is told by [`Self::unread`].
+    pub(crate) fn read() -> Self {
+        let mut all = Self::default();
+        match ask("nft", &["-j", "list", "ruleset"], "").and_then(|answer| answer.success()) {
+            Ok(said) => match serde_json::from_slice(&said) {
+                Ok(ruleset) => nft::add(&mut all, &ruleset),
+                Err(why) => all.unread.push((
+                    format!("`nft -j list ruleset` says what cannot be read: {why}"),
+                    "apt install nftables (1.0.1 or later)".to_owned(),
+                )),
+            },
+            Err(why) => all.unread.push((
+                format!("rules of nftables cannot be read: {why}"),
+                "run it as root, with nftables installed: apt install nftables".to_owned(),
+            )),
+        }
+        legacy::read(&mut all);
+        all
+    }
+
+    /// The rules of nftables alone.
+    #[cfg(test)]
+    pub(crate) fn of_nft(ruleset: &serde_json::Value) -> Self {
+        let mut all = Self::default();
+        nft::add(&mut all, ruleset);
+        all
+    }
+
+    /// What could not be read, and the remedy of each.
+    pub(crate) fn unread(&self) -> &[(String, String)] {
+        &self.unread
+    }
+
+    /// What the chains at a hook do with a packet.
+    pub(crate) fn judge(&self, packet: &Packet, hook: Hook) -> Fate {
+        let version = usize::from(!packet.is_v4);
+        let asked = self.chains.iter().filter_map(|(name, chain)| {
+            let base = chain.base.filter(|base| base.hook == hook && chain.versions[version])?;
+            Some((base, name, chain))
+        });
+        let mut asked: Vec<_> = asked.collect();
+        asked.sort_by_key(|(base, name, _)| (base.priority, *name));
+        let mut doubt = None;
+        let mut known = BTreeMap::new();
+        for (base, name, chain) in asked {
+            let mut ends = self.walk(name, chain, packet, &mut known, 0);
+            let rule = ends.dropped.take();
+            let is_dropped = rule.is_some() || ends.falls_out && base.drops;
+            let culprit = Culprit { chain: name.clone(), rule };
+            let passes = ends.accepted || ends.falls_out && !base.drops;
+            match (is_dropped, passes) {
+                (true, false) => return Fate::Dropped(culprit),
+                (true, true) => doubt = doubt.or(Some(culprit)),
+                (false, _) => {}
+            }
+        }
+        doubt.map_or(Fate::Passes, Fate::MayBeDropped)
+    }
+
+    /// Base chains that drop packets whose answers would leave by another interface.
+    pub(crate) fn by_reverse_path(&self) -> Vec<&ChainName> {
+        let tests = |rule: &Rule| {
+            rule.tests.iter().any(|test| matches!(test.asks, Asks::ReturnsByTheSameWay))
+        };
+        let all = self.chains.iter().filter(|(_, chain)| chain.rules.iter().any(tests));
+        all.map(|(name, _)| name).collect()
+    }
+
+    /// How a packet may leave a chain; `known` holds the answers so far, so that each chain is walked once.
+    fn walk(
+        &self,
+        name: &ChainName,
+        chain: &Chain,
+        packet: &Packet,
+        known: &mut BTreeMap<ChainName, Ends>,
+        depth: usize,
+    ) -> Ends {
+        if let Some(ends) = known.get(name) {
+            return ends.clone();
+        }
+        let mut ends = Ends::default();
+        let mut is_left = false;
+        for rule in &chain.rules {
+            let truth = rule.truth(packet);
+            let Some(verdict) = rule.verdict.as_ref().filter(|_| truth != Truth::No) else {
+                continue;
+            };
+            let is_sure = truth == Truth::Yes;
+            is_left = match verdict {
+                Verdict::Accept => {
+                    ends.accepted = true;
+                    is_sure
+                }
+                Verdict::Drop => {
+                    ends.dropped.get_or_insert_with(|| (name.clone(), rule.place));
+                    is_sure
+                }
+                Verdict::Return => {
+                    ends.falls_out = true;
+                    is_sure
+                }
+                Verdict::Any => {
+                    ends.dropped.get_or_insert_with(|| (name.clone(), rule.place));
+                    ends.accepted = true;
+                    false
+                }
+                Verdict::Goto(target) | Verdict::Jump(target) => {
+                    let target = ChainName { chain: target.clone(), ..name.clone() };
+                    let inner = match self.chains.get(&target) {
+                        Some(chain) if depth < DEEPEST => {
+                            self.walk(&target, chain, packet, known, depth + 1)
+                        }
+                        _ => Ends { falls_out: true, ..Ends::default() },
+                    };
+                    ends.accepted |= inner.accepted;
+                    ends.dropped = ends.dropped.take().or(inner.dropped);
+                    let is_goto = matches!(verdict, Verdict::Goto(_));
+                    ends.falls_out |= is_goto && inner.falls_out;
+                    is_sure && (is_goto || !inner.falls_out)
+                }
+            };
+            if is_left {
+                break;
+            }
+        }
+        ends.falls_out |= !is_left;
+        known.insert(name.clone(), ends.clone());
+        ends
+    }
+}
+
+impl Rule {
+    fn truth(&self, packet: &Packet) -> Truth {
+        let mut truth = Truth::Yes;
+        for test in &self.tests {
+            match test.truth(packet) {
+                Truth::No => return Truth::No,
+                Truth::Maybe => truth = Truth::Maybe,
+                Truth::Yes => {}
+            }
+        }
+        truth
+    }
+}
+
+impl Test {
+    fn new(asks: Asks) -> Self {
+        Self { asks, is_not: false }
+    }
+
+    fn truth(&self, packet: &Packet) -> Truth {
+        match (self.asks.holds(packet), self.is_not) {
+            (None, _) => Truth::Maybe,
+            (Some(holds), is_not) if holds != is_not => Truth::Yes,
+            (Some(_), _) => Truth::No,
+        }
+    }
+}
+
+impl Asks {
+    /// Whether it holds, as far as is known.
+    fn holds(&self, packet: &Packet) -> Option<bool> {
+        let named = |names: &[String], name: &Option<String>| {
+            name.as_ref().map(|name| names.iter().any(|it| fits(it, name)))
+        };
+        let within = |ranges: &[Range], address: Option<IpAddr>| {
+            address.map(|it| {
+                let has = |(first, last): &Range| {
+                    first.is_ipv4() == it.is_ipv4() && (*first..=*last).contains(&it)
+                };
+                ranges.iter().any(has)
+            })
+        };
+        let among = |ranges: &[(u16, u16)], port: Option<u16>| {
+            port.map(|port| ranges.iter().any(|(first, last)| (*first..=*last).contains(&port)))
+        };
+        match self {
+            Self::CameBy(names) => named(names, &packet.came_by),
+            Self::LeavesBy(names) => named(names, &packet.leaves_by),
+            Self::From(ranges) => within(ranges, packet.source),
+            Self::To(ranges) => within(ranges, packet.destination),
+            Self::Version(is_v4) => Some(*is_v4 == packet.is_v4),
+            Self::Protocols(all) => packet.protocol.map(|it| all.contains(&it)),
+            Self::FromPort(ranges) => among(ranges, packet.source_port),
+            Self::ToPort(ranges) => among(ranges, packet.destination_port),
+            Self::Marks(all) => packet.mark.map(|mark| all.contains(&mark)),
+            Self::IsNew(is_among) => Some(*is_among),
+            Self::ReturnsByTheSameWay => packet.returns,
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Whether a name of an interface in a rule stands for this one.
+fn fits(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
+}
+
+/// All addresses of a prefix.
+fn range(prefix: Prefix) -> Range {
+    let first = prefix.network().address();
+    let last = match first {
+        IpAddr::V4(first) => {
+            let hosts = u32::MAX.checked_shr(prefix.bits().into()).unwrap_or(0);
+            IpAddr::V4((first.to_bits() | hosts).into())
+        }
+        IpAddr::V6(first) => {
+            let hosts = u128::MAX.checked_shr(prefix.bits().into()).unwrap_or(0);
+            IpAddr::V6((first.to_bits() | hosts).into())
+        }
+    };
+    (first, last)
+}
+
+/// The number of a protocol that a rule names.
+fn protocol_named(name: &str) -> Option<u8> {
+    Some(match name {
+        "icmp" => 1,
+        "igmp" => 2,
+        "tcp" => protocol::TCP,
+        "udp" => protocol::UDP,
+        "dccp" => 33,
+        "gre" => 47,
+        "esp" => 50,
+        "ah" => 51,
+        "icmpv6" | "ipv6-icmp" => 58,
+        "ospf" => 89,
+        "vrrp" => 112,
+        "comp" => 108,
+        "sctp" => 132,
+        "udplite" => 136,
+        _ => return name.parse().ok(),
+    })
+}
+
+impl ChainName {
+    /// The command that lets packets pass which this chain drops: `what` in the words of nftables and of iptables.
+    pub(crate) fn remedy(&self, in_nft: &str, in_iptables: &str) -> String {
+        let Self { program, table, chain } = self;
+        match *program {
+            "nft" => format!("nft insert rule {table} {chain} {in_nft} accept"),
+            program => format!("{program} -t {table} -I {chain} {in_iptables} -j ACCEPT"),
+        }
+    }
+}
+
+impl fmt::Display for ChainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.program {
+            "nft" => write!(f, "{} {}", self.table, self.chain),
+            program => write!(f, "{} {} of {program}", self.table, self.chain),
+        }
+    }
+}
+
+impl fmt::Display for Culprit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.rule {
+            Some((chain, place)) if chain.program == "nft" => {
+                write!(f, "the rule with handle {place} in chain {chain}")
+            }
+            Some((chain, place)) => write!(f, "rule {place} of chain {chain}"),
+            None => write!(f, "the policy of chain {}", self.chain),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

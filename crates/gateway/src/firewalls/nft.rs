@@ -1,0 +1,272 @@
+//! Reads the rules of nftables as `nft -j list ruleset` writes them (libnftables-json(5)).
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use base::ip::Prefix;
+use serde_json::Value;
+
+use super::{Asks, Base, Chain, ChainName, Firewalls, Hook, OURS, Range, Rule, Test, Verdict};
+use super::{protocol_named, range};
+
+/// Statements that neither test nor decide.
+const HARMLESS: [&str; 12] = [
+    "comment",
+    "counter",
+    "ct count",
+    "ct helper",
+    "ct timeout",
+    "flow",
+    "last",
+    "log",
+    "mangle",
+    "meter",
+    "notrack",
+    "set",
+];
+
+/// Elements of the named sets, by table with family, and name.
+type Sets<'r> = BTreeMap<(String, &'r str), &'r Value>;
+
+/// Adds all chains of others.
+pub(super) fn add(to: &mut Firewalls, ruleset: &Value) {
+    let none = Vec::new();
+    let all = ruleset["nftables"].as_array().unwrap_or(&none);
+    let of_kind = |kind: &'static str| {
+        let objects = all.iter().map(move |it| &it[kind]).filter(|it| it.is_object());
+        objects.filter(|it| !text(it, "table").starts_with(OURS))
+    };
+    let dormant: Vec<_> = of_kind("table")
+        .filter(|it| it["flags"].to_string().contains("dormant"))
+        .map(|it| format!("{} {}", text(it, "family"), text(it, "name")))
+        .collect();
+    let sets: Sets<'_> =
+        of_kind("set").map(|it| ((table(it), text(it, "name")), &it["elem"])).collect();
+    for chain in of_kind("chain") {
+        let versions = match text(chain, "family") {
+            "inet" => [true, true],
+            "ip" => [true, false],
+            "ip6" => [false, true],
+            _ => continue,
+        };
+        if dormant.contains(&table(chain)) {
+            continue;
+        }
+        let base = hook(text(chain, "hook")).filter(|_| text(chain, "type") != "nat");
+        let base = base.map(|hook| Base {
+            hook,
+            priority: chain["prio"].as_i64().unwrap_or_default(),
+            drops: text(chain, "policy") == "drop",
+        });
+        let chain_of = name(chain, "name");
+        to.chains.insert(chain_of, Chain { base, versions, rules: Vec::new() });
+    }
+    for object in of_kind("rule") {
+        let Some(chain) = to.chains.get_mut(&name(object, "chain")) else { continue };
+        let place = object["handle"].as_u64().unwrap_or_default();
+        rules(&object["expr"], place, &table(object), &sets, &mut chain.rules);
+    }
+}
+
+fn text<'v>(of: &'v Value, key: &str) -> &'v str {
+    of[key].as_str().unwrap_or_default()
+}
+
+fn table(of: &Value) -> String {
+    format!("{} {}", text(of, "family"), text(of, "table"))
+}
+
+fn name(of: &Value, key: &str) -> ChainName {
+    ChainName { program: "nft", table: table(of), chain: text(of, key).to_owned() }
+}
+
+fn hook(name: &str) -> Option<Hook> {
+    Some(match name {
+        "prerouting" => Hook::Prerouting,
+        "input" => Hook::Input,
+        "forward" => Hook::Forward,
+        "output" => Hook::Output,
+        "postrouting" => Hook::Postrouting,
+        _ => return None,
+    })
+}
+
+/// Adds a rule, in as many as it has verdicts: a map has one for each of its keys.
+fn rules(statements: &Value, place: u64, table: &str, sets: &Sets<'_>, to: &mut Vec<Rule>) {
+    let mut rule = Rule { place, ..Rule::default() };
+    for statement in statements.as_array().into_iter().flatten() {
+        let Some((kind, value)) = statement.as_object().and_then(|it| it.iter().next()) else {
+            // What `nft` cannot say in JSON.
+            rule.tests.push(Test::new(Asks::Unknown));
+            continue;
+        };
+        match &kind[..] {
+            "match" => {
+                rule.tests.extend(implied(&value["left"]).map(Test::new));
+                rule.tests.push(test(value, table, sets));
+            }
+            "vmap" => {
+                let entries = value["data"]["set"].as_array();
+                for entry in entries.into_iter().flatten() {
+                    let [key, verdict] = [&entry[0], &entry[1]];
+                    let asked = asks(&value["key"], key, table, sets);
+                    let mut tests = rule.tests.clone();
+                    tests.push(Test::new(asked));
+                    to.push(Rule { place, tests, verdict: verdict_of(verdict) });
+                }
+                if entries.is_none() {
+                    rule.verdict = Some(Verdict::Any);
+                }
+            }
+            "queue" => rule.verdict = Some(Verdict::Any),
+            kind if HARMLESS.contains(&kind) => {}
+            // Not a decision of filters: what is sent elsewhere is accepted as it is.
+            "dnat" | "dup" | "fwd" | "masquerade" | "redirect" | "snat" | "synproxy" | "tproxy" => {
+            }
+            _ => match verdict_of(statement) {
+                Some(verdict) => rule.verdict = Some(verdict),
+                None => rule.tests.push(Test::new(Asks::Unknown)),
+            },
+        }
+    }
+    to.push(rule);
+}
+
+fn verdict_of(statement: &Value) -> Option<Verdict> {
+    let (kind, value) = statement.as_object()?.iter().next()?;
+    let target = || value["target"].as_str().map(str::to_owned);
+    Some(match &kind[..] {
+        "accept" => Verdict::Accept,
+        "drop" | "reject" => Verdict::Drop,
+        "return" => Verdict::Return,
+        "jump" => Verdict::Jump(target()?),
+        "goto" => Verdict::Goto(target()?),
+        _ => return None,
+    })
+}
+
+/// A field of a header is there only in packets with that header.
+fn implied(left: &Value) -> Option<Asks> {
+    match text(&left["payload"], "protocol") {
+        "ip" => Some(Asks::Version(true)),
+        "ip6" => Some(Asks::Version(false)),
+        of => protocol_named(of).map(|of| Asks::Protocols(vec![of])),
+    }
+}
+
+fn test(value: &Value, table: &str, sets: &Sets<'_>) -> Test {
+    let (left, right) = (&value["left"], &value["right"]);
+    let is_not = match text(value, "op") {
+        "==" | "in" => false,
+        "!=" => true,
+        _ => return Test::new(Asks::Unknown),
+    };
+    if is_reverse_path(left)
+        && let Some(is_there) = right.as_bool()
+    {
+        return Test { asks: Asks::ReturnsByTheSameWay, is_not: is_not == is_there };
+    }
+    Test { asks: asks(left, right, table, sets), is_not }
+}
+
+/// Whether an expression looks for the route back: `fib saddr . iif oif`, with a mark or without.
+fn is_reverse_path(left: &Value) -> bool {
+    let fib = &left["fib"];
+    let has = |flag: &str| fib["flags"].as_array().is_some_and(|it| it.contains(&flag.into()));
+    text(fib, "result") == "oif" && has("saddr") && has("iif")
+}
+
+fn asks(left: &Value, right: &Value, table: &str, sets: &Sets<'_>) -> Asks {
+    let Some(values) = values(right, table, sets) else { return Asks::Unknown };
+    asks_for(left, &values).unwrap_or(Asks::Unknown)
+}
+
+/// The values of the right side; none if a set is not known.
+fn values<'r>(right: &'r Value, table: &str, sets: &Sets<'r>) -> Option<Vec<&'r Value>> {
+    let all: Vec<_> = match right {
+        Value::String(name) if name.starts_with('@') => {
+            let elements = sets.get(&(table.to_owned(), &name[1..]))?;
+            elements.as_array().into_iter().flatten().collect()
+        }
+        Value::Array(all) => all.iter().collect(),
+        Value::Object(object) if object.contains_key("set") => match &object["set"] {
+            Value::Array(all) => all.iter().collect(),
+            one => vec![one],
+        },
+        one => vec![one],
+    };
+    let plain = |value: &'r Value| match &value["elem"]["val"] {
+        Value::Null => value,
+        inner => inner,
+    };
+    Some(all.into_iter().map(plain).collect())
+}
+
+fn asks_for(left: &Value, values: &[&Value]) -> Option<Asks> {
+    let names = || values.iter().map(|it| Some(it.as_str()?.to_owned())).collect::<Option<_>>();
+    let addresses = || values.iter().map(|it| addresses(it)).collect::<Option<_>>();
+    let ports = || values.iter().map(|it| ports(it)).collect::<Option<_>>();
+    let protocols = || values.iter().map(|it| protocol_of(it)).collect::<Option<_>>();
+    if let Some(key) = left["meta"]["key"].as_str() {
+        return Some(match key {
+            "iifname" | "iif" => Asks::CameBy(names()?),
+            "oifname" | "oif" => Asks::LeavesBy(names()?),
+            "l4proto" => Asks::Protocols(protocols()?),
+            "mark" => {
+                let mark = |it: &&Value| it.as_u64().and_then(|it| u32::try_from(it).ok());
+                Asks::Marks(values.iter().map(mark).collect::<Option<_>>()?)
+            }
+            "nfproto" | "protocol" => match values {
+                [one] => Asks::Version(matches!(one.as_str()?, "ipv4" | "ip")),
+                _ => return None,
+            },
+            _ => return None,
+        });
+    }
+    if left["ct"]["key"] == "state" {
+        return Some(Asks::IsNew(values.iter().any(|it| *it == "new")));
+    }
+    if left["ct"]["key"] == "status" {
+        // The first packet of a flow has seen no reply, and what NAT makes of it is not followed.
+        let later = ["assured", "dnat", "dying", "seen-reply", "snat"];
+        let is_later = |it: &&Value| it.as_str().is_some_and(|it| later.contains(&it));
+        return values.iter().all(is_later).then_some(Asks::IsNew(false));
+    }
+    let payload = &left["payload"];
+    Some(match (text(payload, "protocol"), text(payload, "field")) {
+        ("ip" | "ip6", "saddr") => Asks::From(addresses()?),
+        ("ip" | "ip6", "daddr") => Asks::To(addresses()?),
+        ("ip", "protocol") | ("ip6", "nexthdr") => Asks::Protocols(protocols()?),
+        (_, "sport") => Asks::FromPort(ports()?),
+        (_, "dport") => Asks::ToPort(ports()?),
+        _ => return None,
+    })
+}
+
+fn addresses(value: &Value) -> Option<Range> {
+    if let Value::Array(ends) = &value["range"] {
+        let end = |at: usize| ends.get(at)?.as_str()?.parse::<IpAddr>().ok();
+        return Some((end(0)?, end(1)?));
+    }
+    let prefix = &value["prefix"];
+    if prefix.is_object() {
+        let bits = u8::try_from(prefix["len"].as_u64()?).ok()?;
+        return Prefix::new(prefix["addr"].as_str()?.parse().ok()?, bits).ok().map(range);
+    }
+    value.as_str()?.parse().ok().map(|one| (one, one))
+}
+
+fn ports(value: &Value) -> Option<(u16, u16)> {
+    let port = |value: &Value| value.as_u64().and_then(|it| u16::try_from(it).ok());
+    if let Value::Array(ends) = &value["range"] {
+        return Some((port(ends.first()?)?, port(ends.get(1)?)?));
+    }
+    port(value).map(|one| (one, one))
+}
+
+fn protocol_of(value: &Value) -> Option<u8> {
+    match value {
+        Value::String(name) => protocol_named(name),
+        value => value.as_u64().and_then(|it| u8::try_from(it).ok()),
+    }
+}

@@ -1,0 +1,229 @@
+//! Verdicts about packets, by rulesets as nftables 1.0.6 writes them.
+
+use serde_json::Value;
+
+use super::*;
+
+/// A packet of which nothing is known.
+pub(super) fn packet() -> Packet {
+    Packet {
+        is_v4: true,
+        protocol: None,
+        source: None,
+        destination: None,
+        source_port: None,
+        destination_port: None,
+        came_by: None,
+        leaves_by: None,
+        mark: None,
+        returns: None,
+    }
+}
+
+/// The first packet of a TCP connection.
+pub(super) fn from_to(source: &str, destination: &str) -> Packet {
+    Packet {
+        protocol: Some(6),
+        source: source.parse().ok(),
+        destination: destination.parse().ok(),
+        source_port: Some(5_000),
+        destination_port: Some(443),
+        ..packet()
+    }
+}
+
+/// A ruleset with rules, in the chain `forward` with the policy to accept.
+fn firewalls(rules: &[&str], more: &str) -> Firewalls {
+    let rule = |(at, expressions): (usize, &&str)| {
+        format!(
+            r#"{{"rule": {{"family": "inet", "table": "f", "chain": "forward", "handle": {}, "expr": [{expressions}]}}}}"#,
+            at + 1
+        )
+    };
+    let rules: Vec<_> = rules.iter().enumerate().map(rule).collect();
+    let text = format!(
+        r#"{{"nftables": [{{"metainfo": {{"version": "1.0.6"}}}}, {{"table": {{"family": "inet", "name": "f"}}}},
+            {{"chain": {{"family": "inet", "table": "f", "name": "forward", "type": "filter", "hook": "forward",
+                         "prio": 0, "policy": "accept"}}}},
+            {{"chain": {{"family": "inet", "table": "f", "name": "more"}}}} {more}, {}]}}"#,
+        rules.join(", ")
+    );
+    Firewalls::of_nft(&serde_json::from_str::<Value>(&text).unwrap())
+}
+
+fn fate(rules: &[&str], packet: &Packet) -> String {
+    match firewalls(rules, "").judge(packet, Hook::Forward) {
+        Fate::Passes => "passes".to_owned(),
+        Fate::Dropped(by) => format!("dropped by {by}"),
+        Fate::MayBeDropped(by) => format!("may be dropped by {by}"),
+    }
+}
+
+const DROP: &str = r#"{"drop": null}"#;
+
+fn matched(left: &str, right: &str) -> String {
+    format!(
+        r#"{{"match": {{"op": "==", "left": {left}, "right": {right}}}}}, {{"counter": {{"packets": 0, "bytes": 0}}}}"#
+    )
+}
+
+fn payload(protocol: &str, field: &str) -> String {
+    format!(r#"{{"payload": {{"protocol": "{protocol}", "field": "{field}"}}}}"#)
+}
+
+#[test]
+fn each_test_that_is_understood_decides() {
+    let meta = |key: &str| format!(r#"{{"meta": {{"key": "{key}"}}}}"#);
+    let known = Packet {
+        came_by: Some("lan0".to_owned()),
+        leaves_by: Some("trackway-nc0".to_owned()),
+        mark: Some(0),
+        ..from_to("10.1.0.7", "10.2.0.1")
+    };
+    for (left, holds, fails) in [
+        (meta("iifname"), r#""lan*""#, r#""wan0""#),
+        (meta("oifname"), r#"{"set": ["a", "trackway-nc0"]}"#, r#""lan0""#),
+        (meta("l4proto"), r#""tcp""#, r#"{"set": ["udp", 47]}"#),
+        (meta("nfproto"), r#""ipv4""#, r#""ipv6""#),
+        (meta("mark"), "0", "1953985387"),
+        (payload("ip", "saddr"), r#"{"prefix": {"addr": "10.1.0.0", "len": 16}}"#, r#""10.1.0.8""#),
+        (
+            payload("ip", "daddr"),
+            r#"{"range": ["10.2.0.0", "10.2.0.9"]}"#,
+            r#"{"prefix": {"addr": "10.2.0.2", "len": 31}}"#,
+        ),
+        (payload("tcp", "dport"), r#"{"set": [22, {"range": [400, 500]}]}"#, "80"),
+        (payload("th", "sport"), "5000", "5001"),
+        (
+            r#"{"ct": {"key": "state"}}"#.to_owned(),
+            r#"["new", "untracked"]"#,
+            r#"["established", "related"]"#,
+        ),
+    ] {
+        let rule = |right: &str| format!("{}, {DROP}", matched(&left, right));
+        assert_eq!(
+            fate(&[&rule(holds)], &known),
+            "dropped by the rule with handle 1 in chain inet f forward",
+            "{left}"
+        );
+        assert_eq!(fate(&[&rule(fails)], &known), "passes", "{left} {fails}");
+        let turned = |right: &str| rule(right).replace("==", "!=");
+        if left.contains("ct") {
+            continue;
+        }
+        assert_eq!(fate(&[&turned(holds)], &known), "passes", "{left}");
+        assert!(fate(&[&turned(fails)], &known).starts_with("dropped"), "{left}");
+    }
+}
+
+#[test]
+fn what_is_not_known_or_not_understood_may_drop() {
+    let doubt = "may be dropped by the rule with handle 1 in chain inet f forward";
+    for unknown in [
+        r#"{"xt": {"type": "match", "name": "addrtype"}}"#,
+        "null",
+        r#"{"limit": {"rate": 5, "per": "second"}}"#,
+        &matched(r#"{"&": [{"meta": {"key": "mark"}}, 15]}"#, "3"),
+        &matched(&payload("tcp", "flags"), r#""syn""#),
+        &matched(r#"{"meta": {"key": "iifname"}}"#, r#""lan0""#),
+        &matched(&payload("ip", "saddr"), r#""@no-such-set""#),
+    ] {
+        assert_eq!(fate(&[&format!("{unknown}, {DROP}")], &from_to("10.1.0.7", "10.2.0.1")), doubt);
+    }
+    // As firewalld has it before its verdict.
+    let status =
+        format!("{}, {{\"accept\": null}}", matched(r#"{"ct": {"key": "status"}}"#, r#""dnat""#));
+    let after = fate(&[&status, DROP], &from_to("10.1.0.7", "10.2.0.1"));
+    assert_eq!(after, "dropped by the rule with handle 2 in chain inet f forward");
+    // What may be accepted before is no certain loss.
+    let accept =
+        format!("{}, {{\"accept\": null}}", matched(r#"{"meta": {"key": "iifname"}}"#, r#""a""#));
+    let fate = fate(&[&accept, DROP], &from_to("10.1.0.7", "10.2.0.1"));
+    assert_eq!(fate, "may be dropped by the rule with handle 2 in chain inet f forward");
+}
+
+#[test]
+fn other_headers_are_no_doubt() {
+    let udp = Packet { protocol: Some(17), ..from_to("10.1.0.7", "10.2.0.1") };
+    for rule in [
+        matched(&payload("icmp", "type"), r#""echo-request""#),
+        matched(&payload("tcp", "flags"), r#""syn""#),
+        matched(&payload("tcp", "dport"), "443"),
+        matched(&payload("ip6", "hoplimit"), "1"),
+        matched(&payload("ip6", "saddr"), r#""fd00::1""#).replace("==", "!="),
+    ] {
+        assert_eq!(fate(&[&format!("{rule}, {DROP}")], &udp), "passes", "{rule}");
+    }
+}
+
+#[test]
+fn jumps_returns_maps_and_sets_are_followed() {
+    let to_port =
+        |port: u16| Packet { destination_port: Some(port), ..from_to("10.1.0.7", "10.2.0.1") };
+    let more = r#", {"rule": {"family": "inet", "table": "f", "chain": "more", "handle": 8, "expr": [
+        {"vmap": {"key": {"payload": {"protocol": "tcp", "field": "dport"}}, "data": {"set": [
+            [22, {"accept": null}], [23, {"return": null}], [{"range": [80, 90]}, {"drop": null}]]}}}]}},
+        {"rule": {"family": "inet", "table": "f", "chain": "more", "handle": 9, "expr": [
+            {"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": "@bad"}},
+            {"reject": {"type": "icmpx", "expr": "port-unreachable"}}]}},
+        {"set": {"family": "inet", "table": "f", "name": "bad", "type": "ipv4_addr", "flags": ["interval", "timeout"],
+                 "elem": [{"elem": {"val": {"prefix": {"addr": "10.1.0.0", "len": 24}}, "timeout": 3600}}]}}"#;
+    let judge =
+        |rules: &[&str], port| match firewalls(rules, more).judge(&to_port(port), Hook::Forward) {
+            Fate::Passes => "passes".to_owned(),
+            Fate::Dropped(by) => by.to_string(),
+            Fate::MayBeDropped(by) => format!("may be {by}"),
+        };
+    let jump = [r#"{"jump": {"target": "more"}}"#, DROP];
+    let goto = [r#"{"goto": {"target": "more"}}"#, DROP];
+
+    assert_eq!(judge(&jump, 22), "passes");
+    assert_eq!(judge(&jump, 23), "the rule with handle 2 in chain inet f forward");
+    assert_eq!(judge(&goto, 23), "passes");
+    assert_eq!(judge(&jump, 85), "the rule with handle 8 in chain inet f more");
+    assert_eq!(judge(&jump, 443), "the rule with handle 9 in chain inet f more");
+}
+
+#[test]
+fn the_route_back_is_asked_for() {
+    let rule = r#"{"match": {"op": "==", "left": {"fib": {"result": "oif", "flags": ["saddr", "mark", "iif"]}},
+                   "right": false}}, {"drop": null}"#;
+    let with = |returns| Packet { returns, ..from_to("10.1.0.7", "10.2.0.1") };
+
+    assert_eq!(fate(&[rule], &with(Some(true))), "passes");
+    assert!(fate(&[rule], &with(Some(false))).starts_with("dropped"));
+    assert!(fate(&[rule], &with(None)).starts_with("may be dropped"));
+    assert_eq!(firewalls(&[rule], "").by_reverse_path().len(), 1);
+    let there = rule.replace("false", "true").replace("drop", "accept");
+    assert_eq!(fate(&[&there, DROP], &with(Some(true))), "passes");
+}
+
+#[test]
+fn tables_of_ours_of_other_families_and_asleep_are_passed_over() {
+    let text = |table: &str, family: &str| {
+        format!(
+            r#"{{"nftables": [{{"table": {{"family": "{family}", "name": "f", "flags": "dormant"}}}},
+               {{"chain": {{"family": "{family}", "table": "{table}", "name": "x", "type": "filter", "hook": "forward",
+                 "prio": 0, "policy": "drop"}}}}]}}"#
+        )
+    };
+    for (table, family, is_v4, is_dropped) in [
+        ("g", "inet", true, true),
+        ("g", "ip", true, true),
+        ("g", "ip", false, false),
+        ("g", "ip6", false, true),
+        ("g", "bridge", true, false),
+        ("f", "inet", true, false),
+        ("trackway_tunnel", "inet", true, false),
+    ] {
+        let all = Firewalls::of_nft(&serde_json::from_str(&text(table, family)).unwrap());
+        let fate = all.judge(&Packet { is_v4, ..packet() }, Hook::Forward);
+        assert_eq!(matches!(fate, Fate::Dropped(_)), is_dropped, "{table} {family} {is_v4}");
+    }
+}
+
+#[test]
+fn loops_and_deep_jumps_end() {
+    let jump = r#"{"jump": {"target": "forward"}}"#;
+    assert_eq!(fate(&[jump, jump], &packet()), "passes");
+}
