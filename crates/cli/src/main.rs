@@ -116,11 +116,11 @@ fn main() -> ExitCode {
         Command::Reload(args) => reload::run(args),
         Command::Receive(args) => messages::receive::run(&args),
         Command::Run(args) => run::run(args),
-        Command::Schema(args) => schema::run(args),
+        Command::Schema(args) => schema::run(&args),
         Command::Send(args) => messages::send::run(&args),
         #[cfg(feature = "laboratory")]
         Command::Sim(args) => sim::run(args),
-        Command::Status(args) => status::run(args),
+        Command::Status(args) => status::run(&args),
         #[cfg(feature = "laboratory")]
         Command::Storm(args) => storm::run(&args),
         Command::Tls(args) => tls::run(args),

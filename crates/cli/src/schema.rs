@@ -33,9 +33,8 @@ enum Kind {
 }
 
 /// Prints the schema.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { kind } = args;
-    writeln!(terminal::out(), "{:#}", kind.schema())?;
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    writeln!(terminal::out(), "{:#}", args.kind.schema())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -51,5 +50,6 @@ impl Kind {
     }
 }
 
-#[cfg(all(test, feature = "laboratory"))]
+#[cfg(test)]
+#[cfg(feature = "laboratory")]
 mod tests;

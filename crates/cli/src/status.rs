@@ -77,7 +77,7 @@ const SERVICES: [(&str, &[&str]); 8] = [
 const SHARED: &str = "rules_";
 
 /// Asks the gateway.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(service) = &args.service
         && SERVICES.iter().all(|(name, _)| name != service)
     {
@@ -104,7 +104,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         if args.json && args.service.is_none() {
             out.write_all(answer.as_bytes())?;
         } else {
-            print(&mut out, &args, &only(status, args.service.as_deref()))?;
+            print(&mut out, args, &only(status, args.service.as_deref()))?;
         }
         out.flush()?;
         let Some(seconds) = args.watch else { return Ok(outcome) };

@@ -1,5 +1,7 @@
 //! Tests the parts of an installation that the program writes itself: manual pages and completions.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Output};

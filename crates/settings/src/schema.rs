@@ -173,19 +173,22 @@ pub fn words<T, const N: usize>(named: &[(&'static str, T); N]) -> Json {
 /// A list of so many values.
 #[must_use]
 pub fn list(of: Json, least: usize, most: usize) -> Json {
-    json!({ "type": "array", "items": of, "minItems": least, "maxItems": most })
+    let mut list = json!({ "type": "array", "minItems": least, "maxItems": most });
+    list["items"] = of;
+    list
 }
 
 /// One value, or a list of one to so many.
 #[must_use]
 pub fn one_or_more(of: Json, most: usize) -> Json {
-    any([of.clone(), list(of, 1, most)])
+    let several = list(of.clone(), 1, most);
+    any([of, several])
 }
 
 /// Whatever fits one of these.
 #[must_use]
 pub fn any<const N: usize>(of: [Json; N]) -> Json {
-    json!({ "anyOf": of.to_vec() })
+    json!({ "anyOf": Json::from_iter(of) })
 }
 
 /// A time with its unit.
@@ -255,7 +258,9 @@ fn in_any_case(word: &str) -> String {
 
 /// A table with these keys and no others.
 fn closed(properties: Map<String, Json>) -> Json {
-    json!({ "type": "object", "properties": properties, "additionalProperties": false })
+    let mut table = json!({ "type": "object", "additionalProperties": false });
+    table["properties"] = properties.into();
+    table
 }
 
 /// Puts a property under its name; a dot leads into an object within.

@@ -378,7 +378,7 @@ fn storm(service: Service) {
             if let Some(of) = service.hidden.filter(|_| !action.contains("nft flush ruleset")) {
                 match of {
                     protocol::ICMP => {
-                        drop(bed.try_run(&format!("ping -c 1 -W 0.1 {}", service.host)))
+                        drop(bed.try_run(&format!("ping -c 1 -W 0.1 {}", service.host)));
                     }
                     _ => drop((service.works)(&bed)),
                 }

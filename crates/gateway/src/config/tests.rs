@@ -283,7 +283,7 @@ fn keys_of(text: &str) -> Vec<(usize, String)> {
         } else if let Some((key, value)) = line.split_once(" = ")
             && !key.starts_with('#')
             // The first line of a value of several lines stays.
-            && !(value.starts_with('[') && !value.contains(']'))
+            && (!value.starts_with('[') || value.contains(']'))
         {
             keys.push((at + 1, format!("{table}.{}", key.trim())));
         }

@@ -380,10 +380,10 @@ fn with_a_key_packets_leave_room_for_the_trailer() {
     air.start_both("");
 
     let too_long = air.try_ping(0, 1, "-c 1 -M do -s 1472");
-    let fits = air.try_ping(0, 1, "-c 1 -M do -s 1453");
+    let fits = air.try_ping(0, 1, "-c 1 -M do -s 1449");
     Transfer::start(&air.nets, &air.nodes[0], (&air.nodes[1], "10.9.0.2"), 2_000_000).finish(SOON);
 
-    assert!(too_long.contains("mtu = 1481"), "{too_long}");
+    assert!(too_long.contains("mtu = 1477"), "{too_long}");
     assert!(fits.contains(" 0% packet loss"), "{fits}");
     // One acknowledgement may answer a whole train of segments.
     for (node, least) in [(0, 1_000), (1, 10)] {

@@ -395,10 +395,11 @@ fn a_node_that_does_all_it_can_writes_few_lines() {
     net.start_gateway(1, &format!("[hfpep]\n{allow}{}{shore}", pep(1)));
     net.expect_state(1, "hfpep", "bound");
     let took = net.listen(1, "10.2.0.1:7");
-    // Speaks no TLS.
+    // Speaks no TLS. Closed with the hello unread, the connection would be reset, and its words could be lost.
     let plain = net.listen(1, "10.2.0.1:8089");
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = plain.accept() {
+            let _ = stream.read(&mut [0; 16_384]);
             let _ = stream.write_all(b"220 no TLS here\r\n");
         }
     });

@@ -67,7 +67,7 @@ fn a_server_whose_certificate_is_not_good_now_or_another_s_is_not_trusted() {
         net.expect_said(1, sentence);
     }
     // What the far gateway told the near one.
-    net.expect_said(0, "reason=target not trusted");
+    net.expect_said(0, "reason=\"target not trusted\"");
     net.expect_counter(1, "hfpep_tls_established", 0);
 }
 

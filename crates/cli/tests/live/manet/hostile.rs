@@ -166,11 +166,11 @@ fn two_nodes_with_one_address_both_say_so() {
 
     assert!(said, "{}\n{}", manet.told(0), manet.told(2));
     for node in [0, 2] {
-        let told = manet.told(node);
+        let printed = manet.nets.printed(manet.nodes[node].program.unwrap());
         let status = manet.status(node);
         let faults = status["faults"].to_string();
         assert!(faults.contains("another node has the address 10.66.0.1 too"), "{status}");
-        assert_eq!(told.matches("another node has this address too").count(), 1, "{told}");
+        assert_eq!(printed.matches("another node has this address too").count(), 1, "{printed}");
     }
     assert!(!is_said(&manet, 1), "{}", manet.told(1));
 }

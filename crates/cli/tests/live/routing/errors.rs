@@ -35,5 +35,5 @@ fn errors_from_unknown_addresses_come_back_where_nothing_filters_them() {
     assert!(expired.contains("Time to live exceeded"), "{told}");
     // The kernel speaks first; the header of HBH is on the gateway's account.
     assert!(too_long.contains("mtu = 1300"), "{told}{}", network.statuses());
-    assert!(longest.contains("mtu = 1292"), "{told}{}", network.statuses());
+    assert!(longest.contains("mtu = 1288"), "{told}{}", network.statuses());
 }

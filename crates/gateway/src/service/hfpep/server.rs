@@ -65,12 +65,14 @@ impl Pep {
 
     /// Sends everything to the server, at most until then.
     fn send_all(&mut self, now: Time, until: Instant) {
-        while self.send_to_server(now)
-            || self
-                .dial
-                .as_mut()
-                .is_some_and(|dial| !dial.has_room() && dial.write_until(now, until))
-        {}
+        loop {
+            while self.send_to_server(now) {}
+            let Some(dial) = &mut self.dial else { return };
+            // With room left, there is nothing more to send.
+            if dial.has_room() || !dial.is_up() || !dial.write_until(now, until) {
+                return;
+            }
+        }
     }
 
     /// Takes what the server says; `ready` answers what the connection waits for.
