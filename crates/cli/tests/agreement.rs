@@ -16,7 +16,7 @@ const VALUES: &[(&str, bool)] = &[
     ("window = 8", true),
     ("window = [2, 16]", true),
     ("window = 0", false),
-    ("window = 128", false),
+    ("window = 16385", false),
     ("window = [16, 2]", false),
     ("window = [2, 4, 8]", false),
     ("congestion = 30\nclear = 5\nqueue = 60", true),
