@@ -53,18 +53,6 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
     }
     let versions: BTreeSet<bool> =
         needs.networks.iter().map(|network| network.address().is_ipv4()).collect();
-    let unknown = |is_v4| Packet {
-        is_v4,
-        protocol: None,
-        source: None,
-        destination: None,
-        source_port: None,
-        destination_port: None,
-        came_by: None,
-        leaves_by: None,
-        mark: None,
-        returns: None,
-    };
     let mut found = BTreeSet::new();
     for is_v4 in versions {
         for device in &needs.devices {
@@ -74,7 +62,7 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
                     let packet = Packet {
                         came_by: Some(came_by.clone()),
                         leaves_by: Some(leaves_by.clone()),
-                        ..unknown(is_v4)
+                        ..Packet::unknown(is_v4)
                     };
                     if let Fate::Dropped(culprit) = firewalls.judge(&packet, Hook::Forward) {
                         let dropped = by_chain.entry(culprit.chain.clone()).or_default();
@@ -118,7 +106,7 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
         let call = Packet {
             protocol: Some(protocol::UDP),
             destination_port: Some(at.port()),
-            ..unknown(at.is_ipv4())
+            ..Packet::unknown(at.is_ipv4())
         };
         if let Fate::Dropped(culprit) = firewalls.judge(&call, Hook::Input) {
             let port = at.port();

@@ -213,7 +213,7 @@ fn asked(option: &str, value: &str) -> Option<Asks> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{from_to, packet};
+    use super::super::tests::from_to;
     use super::super::{Fate, Packet};
     use super::*;
 
@@ -248,7 +248,11 @@ mod tests {
         assert_eq!(forwarded("lan0", "10.3.0.1", 85), format!("dropped by {policy}"));
         assert_eq!(forwarded("wan0", "10.2.0.1", 85), format!("dropped by {policy}"));
 
-        let call = |port| Packet { protocol: Some(17), destination_port: Some(port), ..packet() };
+        let call = |port| Packet {
+            protocol: Some(17),
+            destination_port: Some(port),
+            ..Packet::unknown(true)
+        };
         let Fate::Dropped(culprit) = all.judge(&call(51_900), Hook::Input) else { panic!() };
         assert_eq!(culprit.to_string(), "rule 1 of chain filter INPUT of iptables-legacy");
         assert_eq!(

@@ -131,6 +131,24 @@ pub(crate) struct Packet {
     pub(crate) returns: Option<bool>,
 }
 
+impl Packet {
+    /// A packet of which only the version of IP is known.
+    pub(crate) fn unknown(is_v4: bool) -> Self {
+        Self {
+            is_v4,
+            protocol: None,
+            source: None,
+            destination: None,
+            source_port: None,
+            destination_port: None,
+            came_by: None,
+            leaves_by: None,
+            mark: None,
+            returns: None,
+        }
+    }
+}
+
 /// What becomes of a packet at a hook.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Fate {

@@ -4,22 +4,6 @@ use serde_json::Value;
 
 use super::*;
 
-/// A packet of which nothing is known.
-pub(super) fn packet() -> Packet {
-    Packet {
-        is_v4: true,
-        protocol: None,
-        source: None,
-        destination: None,
-        source_port: None,
-        destination_port: None,
-        came_by: None,
-        leaves_by: None,
-        mark: None,
-        returns: None,
-    }
-}
-
 /// The first packet of a TCP connection.
 pub(super) fn from_to(source: &str, destination: &str) -> Packet {
     Packet {
@@ -28,7 +12,7 @@ pub(super) fn from_to(source: &str, destination: &str) -> Packet {
         destination: destination.parse().ok(),
         source_port: Some(5_000),
         destination_port: Some(443),
-        ..packet()
+        ..Packet::unknown(true)
     }
 }
 
@@ -217,7 +201,7 @@ fn tables_of_ours_of_other_families_and_asleep_are_passed_over() {
         ("trackway_tunnel", "inet", true, false),
     ] {
         let all = Firewalls::of_nft(&serde_json::from_str(&text(table, family)).unwrap());
-        let fate = all.judge(&Packet { is_v4, ..packet() }, Hook::Forward);
+        let fate = all.judge(&Packet::unknown(is_v4), Hook::Forward);
         assert_eq!(matches!(fate, Fate::Dropped(_)), is_dropped, "{table} {family} {is_v4}");
     }
 }
@@ -225,5 +209,5 @@ fn tables_of_ours_of_other_families_and_asleep_are_passed_over() {
 #[test]
 fn loops_and_deep_jumps_end() {
     let jump = r#"{"jump": {"target": "forward"}}"#;
-    assert_eq!(fate(&[jump, jump], &packet()), "passes");
+    assert_eq!(fate(&[jump, jump], &Packet::unknown(true)), "passes");
 }
