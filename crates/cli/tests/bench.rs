@@ -46,7 +46,15 @@ fn the_codec_is_compared_with_what_the_machine_allows() {
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let cases: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
-    for name in ["repair-64", "repair-256", "fused-2", "fused-4", "fused-8", "decode-16-of-64"] {
+    for name in [
+        "repair-64",
+        "repair-256",
+        "fused-2",
+        "fused-4",
+        "fused-8",
+        "decode-16-of-64",
+        "repair-at-rank-511",
+    ] {
         let case = cases.iter().find(|case| case["case"] == name).expect(name);
         assert_eq!(case["bench"], "codec");
         assert!(case["value"].as_f64().is_some_and(|value| value > 0.0), "{case}");

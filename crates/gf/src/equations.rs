@@ -335,7 +335,6 @@ fn add(octets: &mut Vec<u8>, terms: &[(u8, &[u8])]) -> usize {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::time::{Duration, Instant};
 
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -560,41 +559,5 @@ mod tests {
             equations.insert(&over(most, 1_000, 1), || vec![1], &mut Vec::new()),
             Outcome::Innovative
         );
-    }
-
-    /// The time of a repair over 1,024 missing sources at rank 511, with dense rows and with lists, in one run:
-    /// `cargo test --release -p trackway-gf -- --ignored --nocapture a_repair_at_full_rank`.
-    #[test]
-    #[ignore = "measures: run by hand, in a release"]
-    fn a_repair_at_full_rank_takes_less_than_two_tenths_of_a_millisecond() {
-        const RANK: u64 = 511;
-        for longest in [100, 1_400] {
-            let (mut dense, mut sparse) = (Equations::default(), Sparse::default());
-            let symbol = || vec![7; longest];
-            for seed in 0..RANK {
-                dense.insert(&over(seed % 7, 1_017, seed), symbol, &mut Vec::new());
-                let row = Listed { entries: over(seed % 7, 1_017, seed), symbol: symbol() };
-                sparse.insert(row, &mut Vec::new());
-            }
-            let mut spent = [Vec::new(), Vec::new()];
-            for turn in 0..21 {
-                let began = Instant::now();
-                dense.insert(&over(0, 1_024, 1_000 + turn), symbol, &mut Vec::new());
-                spent[0].push(began.elapsed());
-                let row = Listed { entries: over(0, 1_024, 1_000 + turn), symbol: symbol() };
-                let began = Instant::now();
-                sparse.insert(row, &mut Vec::new());
-                spent[1].push(began.elapsed());
-                dense.rows.pop();
-                sparse.0.pop();
-            }
-            let [ours, theirs] = spent.map(|mut times| {
-                times.sort();
-                times[times.len() / 2]
-            });
-            let steps = 2 * 511 * (1_024 + longest);
-            println!("symbols of {longest}: dense {ours:?} ({steps} steps), lists {theirs:?}");
-            assert!(ours < Duration::from_micros(200), "{ours:?}");
-        }
     }
 }

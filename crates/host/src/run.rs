@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -102,10 +104,27 @@ pub fn is_running() -> bool {
     let usual = Path::new(RUN).join(LOCKS).join(namespace().to_string());
     let beside = candidates().into_iter().map(|socket| socket.with_added_extension("lock"));
     beside.chain([usual]).any(|path| {
-        let locked =
-            open_lock(&path, false).map(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock));
+        let locked = open_lock(&path, false).map(try_lock);
         matches!(locked, Ok(Err((_, Errno::EWOULDBLOCK))))
     })
+}
+
+/// Locks a file for this process alone. Programs that look whether a gateway runs hold its lock for a moment, and so
+/// does a gateway that clears away what others left; they are waited for, for half a second at most.
+///
+/// # Errors
+/// `EWOULDBLOCK` when a gateway holds the lock, or as flock(2) says.
+pub fn try_lock(mut file: File) -> Result<Flock<File>, (File, Errno)> {
+    const STEP: Duration = Duration::from_millis(5);
+    const AT_MOST: Duration = Duration::from_millis(500);
+    let began = Instant::now();
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Err((held, Errno::EWOULDBLOCK)) if began.elapsed() < AT_MOST => file = held,
+            outcome => return outcome,
+        }
+        thread::sleep(STEP);
+    }
 }
 
 /// Where the control socket of this network namespace may be that this user's programs ask, the likeliest place first.
@@ -147,6 +166,24 @@ pub fn open_lock(path: &Path, creates: bool) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_is_waited_for_that_another_holds_for_a_moment_and_not_one_of_a_gateway() {
+        let path = env::temp_dir().join(format!("trackway-lock-{}", std::process::id()));
+        let open = || open_lock(&path, true).unwrap();
+        let held = try_lock(open()).unwrap();
+
+        let refused = try_lock(open()).map(drop).map_err(|(_, why)| why);
+        let waits = thread::scope(|scope| {
+            let waits = scope.spawn(|| try_lock(open()).map(drop).map_err(|(_, why)| why));
+            thread::sleep(Duration::from_millis(20));
+            drop(held);
+            waits.join().unwrap()
+        });
+        fs::remove_file(&path).unwrap();
+
+        assert_eq!((refused, waits), (Err(Errno::EWOULDBLOCK), Ok(())));
+    }
 
     #[test]
     fn a_folder_that_others_may_change_is_not_ours() {

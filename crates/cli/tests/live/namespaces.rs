@@ -314,6 +314,17 @@ pub(crate) fn wait_until(at_most: Duration, mut is_true: impl FnMut() -> bool) -
     }
 }
 
+/// Receives, as often as the wait is interrupted: a machine that stands still for a moment interrupts waits with a limit
+/// (signal(7), "Interruption of system calls").
+pub(crate) fn undisturbed<T>(mut receive: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match receive() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
 /// A command line without quotes, to run in a namespace (`ip` becomes the program it starts).
 fn in_namespace(namespace: &str, command: &str) -> Command {
     let mut ip = Command::new("ip");

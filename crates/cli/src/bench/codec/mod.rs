@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use base::rng::Rng;
+use gf::coefficients::Coefficients;
+use gf::equations::Equations;
 use gf::{Buffer, Kernel, Singular, Solver};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
@@ -56,6 +58,7 @@ pub(super) fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> 
         let limit = add_limit(kernel, &mut tasks);
         if rank == 0 {
             store.add_tasks(kernel, limit, &mut tasks);
+            add_elimination(limit, &mut tasks);
         }
         blocks.add_tasks(kernel, limit, &mut tasks)?;
         for task in &mut tasks[from..] {
@@ -218,6 +221,40 @@ impl Store {
         let limit = limit.map(|task| (task, 1.0));
         tasks.push(Task { name: format!("fused-{OUTPUTS}"), octets, limit, call });
     }
+}
+
+/// Adds a task that takes a repair over 1,024 missing sources into 511 equations, with symbols of full packets: what the
+/// tunnel does when a peer's repairs solve nothing. Counts each octet that is multiplied.
+fn add_elimination(limit: Option<usize>, tasks: &mut Vec<Task<'_>>) {
+    const RANK: u64 = 511;
+    const MISSING: u64 = 1024;
+    const LONGEST: usize = 1400;
+    let repair = |number: u64, first: u64, missing: u64| -> Vec<(u64, u8)> {
+        (first..first + missing).zip(Coefficients::of(number)).collect()
+    };
+    let mut equations = Equations::default();
+    for number in 0..RANK {
+        let entries = repair(number, number % 7, MISSING - 7);
+        equations.insert(&entries, || vec![7; LONGEST], &mut Vec::new());
+    }
+    let mut number = RANK;
+    let mut take = move || {
+        number += 1;
+        let before = equations.steps();
+        equations.insert(&repair(number, 0, MISSING), || vec![7; LONGEST], &mut Vec::new());
+        equations.forget_greatest();
+        equations.steps() - before
+    };
+    let octets = take() as f64;
+    let call = Box::new(move || {
+        black_box(take());
+    });
+    tasks.push(Task {
+        name: format!("repair-at-rank-{RANK}"),
+        octets,
+        limit: limit.map(|task| (task, 1.0)),
+        call,
+    });
 }
 
 /// Blocks of which the first packets are lost and as many repairs came instead.

@@ -8,7 +8,7 @@ use super::divert::{MOMENT, exchange};
 use super::pep::{FAST, pep};
 use super::{Net, SOON, TRACKWAY, ip_client};
 use crate::call::call;
-use crate::namespaces::wait_until;
+use crate::namespaces::{undisturbed, wait_until};
 
 /// The first gateway with connections of each kind, which are to go on.
 struct Flows {
@@ -80,13 +80,13 @@ impl Flows {
         let mut heard = [0; 2_000];
         // A question from before may have come late.
         loop {
-            let (len, from) = answering.recv_from(&mut heard).expect(after);
+            let (len, from) = undisturbed(|| answering.recv_from(&mut heard)).expect(after);
             if heard[..len] == *after.as_bytes() {
                 answering.send_to(&heard[..len], from).unwrap();
                 break;
             }
         }
-        while asking.recv(&mut heard).expect(after) != after.len() {}
+        while undisturbed(|| asking.recv(&mut heard)).expect(after) != after.len() {}
         let resets = self.net.status(0)["hfpep_sessions_reset"].as_u64().unwrap();
         assert_eq!(resets, self.resets, "{after}: {}", self.net.status(0));
     }

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use super::bed::{Net, address_of};
-use crate::namespaces::{SOON, is_installed, wait_until};
+use crate::namespaces::{SOON, is_installed, undisturbed, wait_until};
 
 /// Where the programs are, and the networks behind the gateways.
 const HOSTS: [&str; 2] = ["10.1.0.5", "10.2.0.5"];
@@ -48,7 +48,7 @@ fn socket(net: &Net, namespace: &str, at: &str) -> UdpSocket {
 
 fn heard(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
     let mut data = [0; 65_535];
-    let (len, from) = socket.recv_from(&mut data).unwrap();
+    let (len, from) = undisturbed(|| socket.recv_from(&mut data)).unwrap();
     (data[..len].to_vec(), from)
 }
 

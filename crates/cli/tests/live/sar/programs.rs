@@ -10,7 +10,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::bed::{Client, Net, PORT, address_of};
-use crate::namespaces::{SOON, TRACKWAY, is_installed, wait_until};
+use crate::namespaces::{SOON, TRACKWAY, is_installed, undisturbed, wait_until};
 
 /// The client from the documentation.
 fn documented() -> String {
@@ -64,7 +64,7 @@ fn programs_may_ask_by_datagrams() {
     };
     let answer = |socket: &UdpSocket| -> (Value, Vec<u8>) {
         let mut datagram = [0; 65_536];
-        let len = socket.recv(&mut datagram).unwrap();
+        let len = undisturbed(|| socket.recv(&mut datagram)).unwrap();
         let end = datagram.iter().position(|it| *it == b'\n').unwrap();
         (serde_json::from_slice(&datagram[..end]).unwrap(), datagram[end + 1..len].to_vec())
     };

@@ -20,7 +20,7 @@ use anyhow::{Context as _, bail, ensure};
 use caps::Capability;
 use host::run::{
     FolderWatch, LOCKS, RUN, SOCKET, base, candidates, folder, is_ours, is_running, namespace,
-    open_lock,
+    open_lock, try_lock,
 };
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -276,7 +276,7 @@ impl Lock {
             // What is given away below is the gateway's, and not what a name was made to lead to.
             let is = file.metadata().with_context(said)?;
             ensure!(is.is_file() && is.nlink() <= 1, "{}: it is no file of a gateway's", said());
-            let locked = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            let locked = match try_lock(file) {
                 Ok(locked) => locked,
                 Err((_, Errno::EWOULDBLOCK)) => return Err(Taken(path).into()),
                 Err((_, error)) => return Err(error).with_context(said),
@@ -376,6 +376,19 @@ fn sweep(base: &Path) {
     for entry in names(base) {
         let folder = entry.path();
         remove_unlocked(&folder.join(SOCKET).with_added_extension("lock"), &folder);
+        remove_empty(&folder, &base.join(LOCKS).join(entry.file_name()));
+    }
+}
+
+/// Removes the empty folder of a gateway of root's that is gone, whose lock is gone too.
+fn remove_empty(folder: &Path, lock: &Path) {
+    let is_empty = || fs::read_dir(folder).is_ok_and(|mut names| names.next().is_none());
+    if folder.ends_with(LOCKS) || lock.exists() || !is_empty() {
+        return;
+    }
+    // A gateway that starts now waits for the lock, and then makes its folder.
+    if let Ok(_held) = Lock::take(lock.to_owned(), None) {
+        let _ = fs::remove_dir(folder);
     }
 }
 
@@ -428,15 +441,18 @@ mod tests {
         let names = fs::read_dir(&folders[0]).unwrap().count();
         // Files left by a crash: of a user's gateway, and of root's gateway.
         for folder in &folders[..3] {
+            fs::create_dir_all(folder).unwrap();
             drop(UnixListener::bind(folder.join(SOCKET)).unwrap());
         }
         for name in ["8/control.sock.lock", "8/settings", "lock/9", "another.lock"] {
             File::create(base.join(name)).unwrap();
         }
+        fs::create_dir(base.join("10")).unwrap();
         let again = open().is_ok();
         sweep(&base);
-        let is_there = ["7", "8/control.sock", "8/control.sock.lock", "9", "lock/9"]
-            .map(|name| base.join(name).exists());
+        let is_there =
+            ["7", "8/control.sock", "8/control.sock.lock", "9", "lock/9", "10", "lock/10"]
+                .map(|name| base.join(name).exists());
         let is_kept = ["8/settings", "another.lock"].map(|name| base.join(name).exists());
         fs::remove_dir_all(&base).unwrap();
 
@@ -444,7 +460,7 @@ mod tests {
         assert!(second.contains("a gateway runs in this network namespace already"), "{second}");
         assert!(is_left && again);
         assert_eq!(names, 0);
-        assert_eq!(is_there, [true, false, false, false, false]);
+        assert_eq!(is_there, [false; 7]);
         assert_eq!(is_kept, [true, true]);
     }
 
