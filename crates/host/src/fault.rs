@@ -133,7 +133,7 @@ pub static DEAF: Kind = Kind {
 pub static LISTEN: Kind = Kind {
     code: "listen-address-gone",
     severity: Severity::High,
-    meaning: "An address that a service listens at is no more this host's: nobody reaches it there.",
+    meaning: "An address that a service listens at is not this host's: nobody reaches it there.",
     follows: &["interface-missing"],
     delay: LATER,
 };

@@ -89,17 +89,24 @@ impl Fence {
         }
     }
 
-    /// Makes the table again if somebody has removed it or parts of it; returns whether parts were missing.
+    /// Makes the table again if somebody has removed it or parts of it, or if it could not be made before; returns
+    /// whether it was made.
     pub(crate) fn restore(&mut self) -> bool {
         let is_whole = || rules_of(self.table).is_ok_and(|count| count == self.rules);
-        if self.fault.is_some() || is_whole() {
+        let had_fault = self.has_fault();
+        if !had_fault && is_whole() {
             return false;
         }
         self.make();
-        if self.fault.is_none() {
+        if !had_fault && !self.has_fault() {
             warn!(table = self.table, "the table was gone, and is made again");
         }
-        true
+        !self.has_fault()
+    }
+
+    /// Whether the table could not be made.
+    pub(crate) fn has_fault(&self) -> bool {
+        self.fault.is_some()
     }
 
     /// Whether a notice reports that something of the table is gone.

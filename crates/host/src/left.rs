@@ -10,6 +10,7 @@ use crate::{fence, fib, reconcile, settings};
 /// # Errors
 /// When a gateway runs, the kernel does not say what there is, or the right to change it is missing.
 pub fn remove_left() -> anyhow::Result<Vec<String>> {
+    let lost = lost_settings()?;
     let given = settings::give_back()?;
     let mut removed = reconcile::remove_all()?;
     removed.extend(fence::remove_all()?);
@@ -17,5 +18,15 @@ pub fn remove_left() -> anyhow::Result<Vec<String>> {
     Numbers::forget();
     let given = given.into_iter().map(|setting| format!("set back: {setting}"));
     let removed = removed.into_iter().map(|entry| format!("removed: {entry}"));
-    Ok(given.chain(removed).collect())
+    Ok(given.chain(removed).chain(lost).collect())
+}
+
+/// Settings that a crashed gateway may have left changed, with what they were by all appearance, if its notes are gone:
+/// a line for each. Without anything else of a gateway in the kernel no gateway has crashed here.
+///
+/// # Errors
+/// When the kernel does not say what there is.
+pub fn lost_settings() -> anyhow::Result<Vec<String>> {
+    let is_known = settings::has_notes() || !reconcile::has_left()?;
+    Ok(if is_known { Vec::new() } else { settings::doubtful() })
 }

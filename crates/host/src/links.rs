@@ -162,6 +162,44 @@ pub(crate) fn up_request(index: u32) -> Request {
     Request::set(libc::RTM_NEWLINK, 0, &link_fixed(index, flags, flags))
 }
 
+/// Switches a device of ours on again, and gives it its hardware address again, if it has one, where somebody has
+/// changed them; returns whether anything was changed.
+///
+/// # Errors
+/// When the device is gone, or the kernel refuses.
+pub fn keep(netlink: &mut Netlink, index: u32, mac: Option<Mac>) -> io::Result<bool> {
+    let (mut is_on, mut has) = (true, None);
+    let request = Request::get(libc::RTM_GETLINK, &link_fixed(index, 0, 0));
+    netlink.ask(&request, |message| {
+        is_on = up(message).is_none_or(|(_, is_up)| is_up);
+        has = parse_link(message).and_then(|state| state.mac);
+    })?;
+    let lost = mac.filter(|mac| has != Some(*mac));
+    if let Some(mac) = lost {
+        set_mac(netlink, index, mac)?;
+    }
+    if !is_on {
+        bring_up(netlink, index)?;
+    }
+    Ok(lost.is_some() || !is_on)
+}
+
+/// Whether a device of ours is there: it goes with its gateway, so that one runs in this network namespace.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn has_group(netlink: &mut Netlink, group: u32) -> io::Result<bool> {
+    let request = Request::dump(libc::RTM_GETLINK, &link_fixed(0, 0, 0));
+    let found = netlink.dump(&request, |message, found| {
+        let mut attributes = message.attributes(LINK_FIXED);
+        let is_its = |(kind, value): (u16, &[u8])| {
+            kind == libc::IFLA_GROUP && netlink::number(value) == Some(group)
+        };
+        found.extend(attributes.any(is_its).then_some(()));
+    })?;
+    Ok(!found.is_empty())
+}
+
 /// Puts an interface into a group of interfaces, by its number.
 ///
 /// # Errors

@@ -394,6 +394,11 @@ impl Reconciler {
         }
     }
 
+    /// Whether what keeps out packets in clear could not be made.
+    fn is_unfenced(&self) -> bool {
+        self.fence.as_ref().is_some_and(Fence::has_fault)
+    }
+
     /// Whether the kernel reports that something of ours went.
     fn is_concerned(&self, message: Message<'_>) -> bool {
         let is_gone =
@@ -701,9 +706,7 @@ pub fn give_up(owner: Owner) {
 /// When a gateway runs, the kernel does not say what there is, or the right to change it is missing.
 pub fn remove_all() -> anyhow::Result<Vec<String>> {
     let mut left = Vec::new();
-    for owner in Owner::ALL {
-        let mut its = Reconciler::open(owner, None, BTreeSet::new(), Precedence::Theirs)?;
-        let found = its.observe(&[], Foreign::OfOurTables).context("cannot ask the kernel")?.ours;
+    for (owner, found) in found()? {
         // Routes by the device are there only as long as the device.
         if found.iter().any(|entry| matches!(entry, Entry::Route { .. })) {
             bail!(
@@ -722,6 +725,24 @@ pub fn remove_all() -> anyhow::Result<Vec<String>> {
         }
     }
     Ok(removed)
+}
+
+/// Whether the kernel has routes or rules of ours.
+///
+/// # Errors
+/// When the kernel cannot be asked.
+pub(crate) fn has_left() -> anyhow::Result<bool> {
+    Ok(found()?.iter().any(|(_, entries)| !entries.is_empty()))
+}
+
+/// All routes and rules of each owner.
+fn found() -> anyhow::Result<Vec<(Owner, BTreeSet<Entry>)>> {
+    let of = |owner| {
+        let mut its = Reconciler::open(owner, None, BTreeSet::new(), Precedence::Theirs)?;
+        let found = its.observe(&[], Foreign::OfOurTables).context("cannot ask the kernel")?;
+        Ok((owner, found.ours))
+    };
+    Owner::ALL.into_iter().map(of).collect()
 }
 
 /// The kernel's notices of changes that may concern a [`Reconciler`].
@@ -767,6 +788,9 @@ impl Watch {
         if self.settings_at <= now {
             self.settings_at = now + SETTINGS_INTERVAL;
             of.keep_settings();
+            if of.is_unfenced() {
+                self.look_at = earliest(self.look_at, Some(now + 2 * INTERVAL));
+            }
         }
         let (mut is_concerned, mut addresses, mut settings) = (false, false, false);
         let mut has_foreign = false;
@@ -792,7 +816,8 @@ impl Watch {
                 self.foreign = Foreign::OfOurTables;
                 of.is_put_off = false;
                 // What was refused may not be the next time.
-                self.look_at = (!of.missing.is_empty()).then_some(now + 2 * INTERVAL);
+                let is_refused = !of.missing.is_empty() || of.is_unfenced();
+                self.look_at = is_refused.then_some(now + 2 * INTERVAL);
             } else {
                 if !of.is_put_off {
                     warn!("others change our routes all the time: they are put back now and then");

@@ -25,6 +25,8 @@ use crate::run;
 
 /// All that are ever changed: a file says nothing of others.
 const KEYS: [&str; 4] = ["accept_redirects", "forwarding", "rp_filter", "send_redirects"];
+/// What gateways set them to.
+const OURS: [&str; 4] = ["0", "1", "2", "0"];
 /// Octets read of a file at most.
 const LONGEST: u64 = 1 << 20;
 
@@ -117,6 +119,30 @@ pub fn keep_file() {
         memory.file = None;
         memory.write();
     }
+}
+
+/// Whether there are notes of settings that were changed.
+pub(crate) fn has_notes() -> bool {
+    fs::symlink_metadata(place()).is_ok()
+}
+
+/// The settings of interfaces that are as gateways set them, and not as new interfaces begin, in words for an operator.
+pub(crate) fn doubtful() -> Vec<String> {
+    let mut said = Vec::new();
+    for name in Settings::interfaces() {
+        for (key, ours) in KEYS.into_iter().zip(OURS) {
+            let begins = Settings::read("default", key);
+            let Some(begins) = begins.filter(|begins| begins != ours) else { continue };
+            if Settings::read(&name, key).as_deref() == Some(ours) {
+                said.push(format!(
+                    "perhaps left changed: net.ipv4.conf.{name}.{key} = {ours}; the notes of the gateway that crashed are \
+                     gone, and new interfaces begin with {begins}: `sysctl -w net.ipv4.conf.{name}.{key}={begins}`, unless \
+                     somebody else has set it"
+                ));
+            }
+        }
+    }
+    said
 }
 
 /// What happens while a setting is not as it should be.

@@ -64,7 +64,8 @@ impl Device {
     }
 }
 
-/// Makes a TAP device for the MANET interface numbered `interface`, which receives what goes into it.
+/// Makes a TAP device for the MANET interface numbered `interface`, which receives what goes into it; returns its number
+/// beside it.
 ///
 /// # Errors
 /// When it cannot be made, with the remedy.
@@ -73,7 +74,7 @@ pub(crate) fn open_tap(
     name: &str,
     mac: Mac,
     interface: u32,
-) -> anyhow::Result<Tap> {
+) -> anyhow::Result<(Tap, u32)> {
     let tap = Tap::open(name).map_err(|error| no_device(name, &error))?;
 
     // Nothing of its own: the kernel receives nothing here.
@@ -91,7 +92,7 @@ pub(crate) fn open_tap(
         _ => anyhow::anyhow!("packets cannot be redirected from {name}: {error}"),
     })?;
     links::bring_up(netlink, state.index).with_context(|| format!("bringing {name} up"))?;
-    Ok(tap)
+    Ok((tap, state.index))
 }
 
 /// Why there is no device of this name, with the remedy.

@@ -13,6 +13,7 @@ pub(crate) enum Subject {
     ClientTurnedAway,
     CloseUnconfirmed,
     ConnectionKilled,
+    Device,
     Firewall,
     HandshakeUnknown,
     HelloForged,
@@ -92,6 +93,7 @@ impl Subject {
             | Self::PeerSilent
             | Self::PeerTrouble => 10,
             Self::ClientTurnedAway
+            | Self::Device
             | Self::Firewall
             | Self::Modem
             | Self::NeighbourDown

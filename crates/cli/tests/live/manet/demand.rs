@@ -57,11 +57,14 @@ fn packets_find_the_device_again_that_was_taken_down() {
     let before = routes();
     assert!(!before.is_empty(), "{}", manet.told(0));
 
-    manet.run(0, "ip link set trackway-aodv0 down");
-    assert_eq!(manet.run(0, "ip route show proto 116"), "");
-    manet.run(0, "ip link set trackway-aodv0 up");
-
-    assert!(wait_until(SOON, || routes() == before), "{}", routes());
+    let link = || manet.run(0, "ip link show dev trackway-aodv0");
+    for commands in [&["down"][..], &["down", "up"]] {
+        commands
+            .iter()
+            .for_each(|it| drop(manet.run(0, &format!("ip link set trackway-aodv0 {it}"))));
+        let is_back = wait_until(SOON, || link().contains("UP") && routes() == before);
+        assert!(is_back, "{}{}", link(), routes());
+    }
     manet.expect_reachable(0, &address(1));
 }
 

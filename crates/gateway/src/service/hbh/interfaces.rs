@@ -12,6 +12,7 @@ use super::release::Release;
 use super::{Hbh, SETTLE, ports};
 use crate::config::Config;
 use crate::service::Reload;
+use crate::service::complaints::Subject;
 
 /// Between two looks for absent interfaces.
 const RETRY: Duration = Duration::from_secs(2);
@@ -72,23 +73,27 @@ impl Hbh {
     /// # Errors
     /// When the kernel or `nft` cannot be asked any more.
     pub(super) fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
-        let (mut changes, mut has_links) = (0, false);
+        let (mut changes, mut has_links, mut has_own) = (0, false, false);
         let mut concerned = 0_u32;
         let ports = &self.ports;
         let is_lossy = self.changes.read(usize::MAX, |message| {
             changes += 1;
             let Some(index) = links::subject(message) else { return };
             has_links = true;
+            has_own |= ports.iter().any(|(_, port)| port.has_device(index));
             if let Some(position) = ports.with_index(index) {
                 concerned |= 1 << position;
             }
         });
         if is_lossy {
-            (concerned, has_links) = (u32::MAX, true);
+            (concerned, has_links, has_own) = (u32::MAX, true, true);
         }
         self.counters.route_changes += changes;
         self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
 
+        if has_own {
+            self.keep_at = earliest(self.keep_at, Some(now + SETTLE));
+        }
         for position in self.ports.positions() {
             if concerned & (1 << position) != 0 {
                 self.look_at(now, position)?;
@@ -101,6 +106,22 @@ impl Hbh {
             self.find_absent(now)?;
         }
         Ok(())
+    }
+
+    /// Makes our devices as they were, if somebody has changed them: what the kernel puts into a device that is switched
+    /// off is lost without a word. A device that is gone says so when it is read.
+    pub(super) fn keep_devices(&mut self, now: Time) {
+        self.keep_at = None;
+        for (_, port) in self.ports.iter() {
+            let outcome = port.keep_device(&mut self.netlink);
+            if matches!(outcome, Ok(false)) {
+                continue;
+            }
+            if let Some(left_out) = self.complaints.admit(now, Subject::Device) {
+                let (interface, error) = (&port.name, outcome.err().map(|error| error.to_string()));
+                warn!(%interface, error, left_out, "somebody has changed our device: it is made as it was");
+            }
+        }
     }
 
     /// Checks the state of an interface.

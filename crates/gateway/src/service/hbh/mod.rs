@@ -99,6 +99,8 @@ struct Hbh {
     orphans: Orphans,
     counters: Counters,
     reroute_at: Option<Time>,
+    /// When to look whether our devices are as they were.
+    keep_at: Option<Time>,
     errors: Budget,
     buffers: Buffers,
 }
@@ -198,6 +200,7 @@ impl Hbh {
             firewall,
             counters: Counters::default(),
             reroute_at: None,
+            keep_at: None,
             errors: Budget::per_second(Time::ZERO, icmp::ERRORS_PER_SECOND),
             buffers: Buffers {
                 train: vec![0; 1 << 17],
@@ -268,6 +271,9 @@ impl Driver for Hbh {
             self.reroute(now);
             self.settle_orphans(now);
         }
+        if self.keep_at.is_some_and(|at| at <= now) {
+            self.keep_devices(now);
+        }
         if self.orphans.next_timeout().is_some_and(|at| at <= now) {
             self.settle_orphans(now);
         }
@@ -278,9 +284,9 @@ impl Driver for Hbh {
 
     fn next_timeout(&mut self) -> Option<Time> {
         let orphans = self.orphans.next_timeout();
-        [self.neighbours.next_timeout(), self.reroute_at, self.ports.retry_at, orphans]
-            .into_iter()
-            .fold(self.relay.next_timeout(), earliest)
+        let own = [self.reroute_at, self.keep_at, self.ports.retry_at, orphans];
+        let others = earliest(self.neighbours.next_timeout(), self.relay.next_timeout());
+        own.into_iter().fold(others, earliest)
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {

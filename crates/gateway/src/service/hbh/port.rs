@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use base::ethernet::{self, Mac};
-use host::links::LinkState;
+use host::links::{self, LinkState};
+use host::netlink::Netlink;
 
 use super::counters::Counters;
 use crate::linux::offload;
@@ -32,6 +33,8 @@ pub(super) struct Port {
     /// Our device: packets leaving by the interface for a neighbour with HBH come out of the device, and packets
     /// written to the device are received by the interface.
     pub(super) tap: Tap,
+    /// The number of our device.
+    device: u32,
     link: Link,
     waiting: FrameBatch,
     sent: usize,
@@ -40,10 +43,30 @@ pub(super) struct Port {
 }
 
 impl Port {
-    pub(super) fn new(name: String, mac: Mac, state: LinkState, link: Link, tap: Tap) -> Self {
+    pub(super) fn new(
+        name: String,
+        mac: Mac,
+        state: LinkState,
+        link: Link,
+        (tap, device): (Tap, u32),
+    ) -> Self {
         let index = state.index;
         let waiting = FrameBatch::default();
-        Self { name, index, mac, state, tap, link, waiting, sent: 0, room: MANY }
+        Self { name, index, mac, state, tap, device, link, waiting, sent: 0, room: MANY }
+    }
+
+    /// Whether our device has this number.
+    pub(super) fn has_device(&self, index: u32) -> bool {
+        self.device == index
+    }
+
+    /// Makes our device as it was, if somebody has switched it off or changed its hardware address; returns whether
+    /// somebody has.
+    ///
+    /// # Errors
+    /// When the device is gone, or the kernel refuses.
+    pub(super) fn keep_device(&self, netlink: &mut Netlink) -> io::Result<bool> {
+        links::keep(netlink, self.device, Some(self.mac))
     }
 
     /// Our address of the version of `like`, or any if there is none.

@@ -198,7 +198,7 @@ pub(super) fn open(
         ),
         _ => anyhow::anyhow!("cannot open a packet socket on {name}: {error}"),
     })?;
-    let tap = device::open_tap(netlink, &device(position), mac, state.index)
+    let (tap, device) = device::open_tap(netlink, &device(position), mac, state.index)
         .with_context(|| format!("for {name}"))?;
-    Ok(Port::new(name.to_owned(), mac, state, link, tap))
+    Ok(Port::new(name.to_owned(), mac, state, link, (tap, device)))
 }

@@ -163,6 +163,10 @@ impl Demand {
         ports: &Ports,
         fib: &mut Fib,
     ) -> anyhow::Result<()> {
+        // Somebody may have switched the device off, or deleted it, which reading it reports.
+        if links::keep(netlink, self.index, None).is_ok_and(|is_changed| is_changed) {
+            warn!("somebody has switched our device off: it is on again");
+        }
         self.local = links::own_v4_addresses(netlink).context("cannot ask for addresses")?;
         let mtu = ports.least_mtu().unwrap_or(ETHERNET);
         if mtu != self.mtu {
