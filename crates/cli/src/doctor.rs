@@ -27,13 +27,8 @@ pub(crate) struct Args {
 
 /// Prints a finding and its remedy.
 pub(crate) fn print(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
-    let Finding { code, severity, what, remedy } = finding;
-    let severity = match severity {
-        Severity::Fatal => "fatal",
-        Severity::Warning => "warning",
-        Severity::Hint => "hint",
-    };
-    writeln!(out, "{severity} [{code}]: {what}\n    {remedy}")
+    let Finding { kind, what, remedy } = finding;
+    writeln!(out, "{} [{}]: {what}\n    {remedy}", kind.severity, kind.code)
 }
 
 /// Examines the host.
@@ -50,6 +45,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for finding in findings.iter().filter(|_| !json) {
         print(&mut out, finding)?;
     }
-    let is_fatal = findings.iter().any(|it| it.severity == Severity::Fatal);
-    Ok(if is_fatal { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let is_high = findings.iter().any(|it| it.kind.severity == Severity::High);
+    Ok(if is_high { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

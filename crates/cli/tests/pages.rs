@@ -173,15 +173,42 @@ fn tests_that_the_page_of_protection_names_exist() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+/// What pages show of `trackway explain` with a configuration of the tree is what the program says.
+#[test]
+fn explanations_that_pages_show_are_the_programs() {
+    let mut count = 0;
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page");
+        let lines: Vec<_> = text.lines().map(|line| line.strip_prefix("    ")).collect();
+        for (at, line) in lines.iter().enumerate() {
+            let Some(words) = line.and_then(|line| line.strip_prefix("$ trackway explain ")) else {
+                continue;
+            };
+            let shown: Vec<_> = lines[at + 1..].iter().map_while(|line| *line).collect();
+            let said = Command::new(env!("CARGO_BIN_EXE_trackway"))
+                .arg("explain")
+                .args(words.split_whitespace())
+                .current_dir(root())
+                .output()
+                .expect("an explanation");
+            let said = String::from_utf8_lossy(&said.stdout).into_owned();
+            assert_eq!(shown, said.lines().collect::<Vec<_>>(), "{}: {words}", page.display());
+            count += 1;
+        }
+    }
+
+    assert!(count > 0);
+}
+
 #[test]
 fn all_findings_of_doctor_stand_in_the_guide() {
     let text = fs::read_to_string(root().join("docs/guide/gateway.md")).expect("the page");
     let (_, rest) = text.split_once("<!-- findings -->\n").expect("the table");
     let (table, _) = rest.split_once("<!-- end -->").expect("its end");
 
-    let row = |(code, severity, what): &(&str, gateway::doctor::Severity, &str)| {
-        format!("| `{code}` | {} | {what} |\n", format!("{severity:?}").to_lowercase())
+    let row = |kind: &&gateway::doctor::Kind| {
+        format!("| `{}` | {} | {} |\n", kind.code, kind.severity, kind.meaning)
     };
     let rows: String = gateway::doctor::KINDS.iter().map(row).collect();
-    assert_eq!(table, format!("| code | severity | what |\n|---|---|---|\n{rows}"));
+    assert_eq!(table, format!("| code | severity | what it means |\n|---|---|---|\n{rows}"));
 }

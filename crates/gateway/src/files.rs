@@ -62,9 +62,10 @@ fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether what a path names can be read more than once: a file, and no pipe.
+/// Whether what a path names can be read again later: a file by its own name. A descriptor that was handed over is read
+/// once, also that of a file: whoever writes the file anew, as editors do, does not change what it leads to.
 pub(crate) fn is_lasting(path: &Path) -> bool {
-    std::fs::metadata(path).map_or(true, |is| is.is_file())
+    !is_handed_over(path) && std::fs::metadata(path).map_or(true, |is| is.is_file())
 }
 
 /// Whether a path names a descriptor that whoever started us has opened.

@@ -5,7 +5,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::namespaces::{Namespaces, TRACKWAY};
+use nix::sys::signal::Signal;
+
+use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};
 
 struct Host {
     nets: Namespaces,
@@ -64,9 +66,52 @@ fn all_that_is_wrong_and_all_that_this_host_lacks_is_told() {
     }
     let (code, out, said) = host.run(&format!("check {right}"));
     assert_eq!((code, out), (Some(0), format!("{right}: all right\n")));
-    assert!(said.contains("warning [interface]: there is no interface radio7"), "{said}");
+    assert!(said.contains("high [interface-missing]: there is no interface radio7"), "{said}");
     let (code, _, said) = host.run(&format!("check --offline {right}"));
     assert_eq!((code, &said[..]), (Some(0), ""));
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_configuration_that_was_handed_over_is_never_reloaded() {
+    let host = Host::new();
+    for command in [
+        "ip link add eth0 type veth peer name eth1",
+        "ip link set eth1 up",
+        "ip link set eth0 up",
+        "ip address add 192.0.2.1/24 dev eth0",
+    ] {
+        host.nets.run(&host.name, command);
+    }
+    let file = host.write("a.toml", "");
+    let gre = |to: &str| {
+        format!("[[gre]]\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\nto = [\"{to}\"]\n")
+    };
+    // A pipe by its descriptor, standard input from a pipe, and standard input from a file.
+    for shell in [
+        format!("exec {TRACKWAY} run <(cat {file})"),
+        format!("exec {TRACKWAY} run /dev/stdin < <(cat {file})"),
+        format!("exec {TRACKWAY} run /dev/stdin < {file}"),
+    ] {
+        host.write("a.toml", &gre("10.4.0.0/16"));
+        let mut command = host.nets.words(&host.name, &["bash", "-c", &shell]);
+        let mut gateway = Program::start(&mut command, &shell);
+        gateway.wait_for("gateway ready", SOON);
+        host.write("a.toml", &gre("10.5.0.0/16"));
+
+        let (code, out, said) = host.run("reload");
+        let said = out + &said;
+        assert_eq!(code, Some(1), "{shell}: {said}");
+        assert!(said.contains("is read only once"), "{shell}: {said}");
+        gateway.signal(Signal::SIGHUP);
+        gateway.wait_for("configuration not read again: nothing has changed", SOON);
+        let routes = || host.nets.run(&host.name, "ip route show proto 119");
+        assert!(wait_until(SOON, || routes().contains("10.4.0.0/16")), "{}", gateway.printed());
+        let routes = routes();
+        assert!(!routes.contains("10.5.0.0/16"), "{routes}");
+        let (code, printed) = gateway.stop();
+        assert_eq!(code, Some(0), "{printed}");
+    }
 }
 
 #[test]

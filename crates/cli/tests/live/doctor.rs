@@ -1,6 +1,7 @@
 //! Tests that `trackway doctor` finds what is wrong with a host, and that each remedy mends it.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::path::PathBuf;
 
 use ::gateway::keys::{self, System};
@@ -42,14 +43,14 @@ impl Host {
         self.nets.run(&self.name, command);
     }
 
-    /// The codes of all findings but hints, and their remedies.
+    /// The codes of all findings but those of low severity, and their remedies.
     fn findings(&self) -> Vec<(String, String)> {
         let file = self.folder.join("a.toml");
         let command = format!("{TRACKWAY} doctor --json {}", file.display());
         let said = self.nets.try_run(&self.name, &command);
         let all: Vec<Value> = serde_json::from_slice(&said.stdout).unwrap();
         let text = |of: &Value, key: &str| of[key].as_str().unwrap().to_owned();
-        let grave = all.iter().filter(|it| it["severity"] != "hint");
+        let grave = all.iter().filter(|it| it["severity"] != "low");
         grave.map(|it| (text(it, "code"), text(it, "remedy"))).collect()
     }
 
@@ -99,6 +100,35 @@ fn what_is_in_the_way_is_found_and_its_remedy_mends_it() {
 
     host.run("ip route del default");
     assert_eq!(host.codes(), ["no-route"]);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_port_of_a_gateway_whose_files_are_elsewhere_is_not_another_programs() {
+    let mut host = Host::new("\"10.2.0.0/16\"");
+    let file = host.folder.join("a.toml").display().to_string();
+    // As in a container that shares the network of its host, and nothing else.
+    let elsewhere = host.folder.join("elsewhere");
+    fs::write(
+        &elsewhere,
+        format!("mount -t tmpfs tmpfs /run && exec {TRACKWAY} doctor --json {file}"),
+    )
+    .unwrap();
+    let found = |host: &Host| {
+        let words = ["unshare", "-m", "sh", elsewhere.to_str().unwrap()];
+        let said = host.nets.try_words(&host.name, &words);
+        let all: Vec<Value> = serde_json::from_slice(&said.stdout).unwrap();
+        let codes = all.iter().map(|it| it["code"].as_str().unwrap().to_owned());
+        codes.filter(|code| code == "port" || code == "running").collect::<Vec<_>>()
+    };
+    assert_eq!(found(&host), [""; 0]);
+
+    let taken = host.nets.within(&host.name, || UdpSocket::bind("0.0.0.0:51900").unwrap());
+    assert_eq!(found(&host), ["port"]);
+    drop(taken);
+    let name = host.name.clone();
+    host.nets.start(&name, &format!("{TRACKWAY} run {file}"), "gateway ready");
+    assert_eq!(found(&host), ["running"]);
 }
 
 #[test]

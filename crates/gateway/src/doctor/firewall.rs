@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::ip::protocol;
+use host::fault::SETTING;
 use host::settings::Settings;
 
+use super::kinds::{FIREWALL, REVERSE_PATH, UNREAD};
 use super::{Findings, Needs, is_strict};
 use crate::firewalls::{ChainName, Fate, Firewalls, Hook, Packet};
 
@@ -15,7 +17,7 @@ const MOST: usize = 32;
 pub(super) fn examine(findings: &mut Findings, needs: &Needs) {
     let firewalls = Firewalls::read();
     for (what, remedy) in firewalls.unread() {
-        findings.add("firewall-unread", what.clone(), remedy.clone());
+        findings.add(&UNREAD, what.clone(), remedy.clone());
     }
     let is_other = |name: &String| !needs.devices.contains(name) && !name.starts_with("trackway");
     let others: Vec<_> = Settings::interfaces().into_iter().filter(is_other).take(MOST).collect();
@@ -27,7 +29,7 @@ pub(super) fn examine(findings: &mut Findings, needs: &Needs) {
         .is_err();
     if strict && is_fixed {
         findings.add(
-            "reverse-path",
+            &SETTING,
             "strict reverse path filters drop what comes from a peer for everything, and cannot be changed from here"
                 .to_owned(),
             "sysctl -w net.ipv4.conf.all.rp_filter=2 on the host".to_owned(),
@@ -93,7 +95,7 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
                 let (culprit, orders) = (culprit.unwrap_or_default(), orders.join("; "));
                 if found.insert(orders.clone()) {
                     findings.add(
-                        "firewall",
+                        &FIREWALL,
                         format!("{culprit} drops what is forwarded {way} {device}, beside {others}: packets of hosts \
                                  behind it vanish"),
                         format!("{orders} (and in the file that makes the chain)"),
@@ -114,7 +116,7 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
                 .chain
                 .remedy(&format!("udp dport {port}"), &format!("-p udp --dport {port}"));
             findings.add(
-                "firewall",
+                &FIREWALL,
                 format!("{culprit} drops what comes to UDP port {port}: peers cannot call"),
                 format!("{order} (and in the file that makes the chain)"),
             );
@@ -123,7 +125,7 @@ fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfac
     if needs.has_default(true) || needs.has_default(false) {
         for chain in firewalls.by_reverse_path() {
             findings.add(
-                "reverse-path",
+                &REVERSE_PATH,
                 format!("chain {chain} drops packets whose answers would leave by another interface: with a peer for \
                          everything these are all that peers send"),
                 "let it pass marked 0x7472776c, or switch it off: firewalld IPv6_rpfilter=no or loose, NixOS \
@@ -151,7 +153,7 @@ mod tests {
         let mut findings = Findings(Vec::new());
         let firewalls = Firewalls::of_nft(&serde_json::from_str(ruleset).unwrap());
         judge(&mut findings, &needs(), &firewalls, &["lan0".to_owned(), "docker0".to_owned()]);
-        findings.0.into_iter().map(|it| (it.code, it.what)).collect()
+        findings.0.into_iter().map(|it| (it.kind.code, it.what)).collect()
     }
 
     /// As `nft -j list ruleset` of nftables 1.0.6 writes it, without handles.

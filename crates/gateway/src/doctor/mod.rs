@@ -6,6 +6,7 @@
 //! Nothing is changed: features of the kernel are tried with orders that nftables checks and does not carry out.
 
 mod firewall;
+mod kinds;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,63 +16,36 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::ip::Prefix;
 use caps::{CapSet, Capability};
+use host::fault::{INTERFACE, LISTEN, SETTING};
+use host::fence::GROUP;
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
 use host::run::is_running;
 use host::settings::Settings;
 use nix::sys::statvfs::{FsFlags, statvfs};
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use crate::config::Config;
 use crate::firewalls::ask;
 use crate::linux::routes::{NextHop, Routes};
 
+pub use host::fault::{Kind, Severity};
+pub use kinds::KINDS;
+
+use kinds::{
+    CLOCK, DNS, FORWARDING, IN_CLEAR, MANAGER, MTU, NFT, NO_ROUTE, PORT, RIGHTS, RUNNING, TUN,
+};
+
 /// Something that the host lacks, or that is in the way.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
     /// Which kind it is: one of [`KINDS`].
-    pub code: &'static str,
-    /// How grave it is.
-    pub severity: Severity,
+    pub kind: &'static Kind,
     /// The state of the host that was found, and its consequence.
     pub what: String,
     /// The command that mends it, or what to do.
     pub remedy: String,
 }
-
-/// How grave a finding is.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Something is worth knowing.
-    Hint,
-    /// Some traffic does not arrive, or leaves as it should not.
-    Warning,
-    /// A service cannot carry traffic.
-    Fatal,
-}
-
-/// Each kind of finding: its code, its severity, and what it is about.
-pub const KINDS: [(&str, Severity, &str); 18] = [
-    ("rights", Severity::Fatal, "the process may not change the host"),
-    ("tun", Severity::Fatal, "the kernel has no TUN devices"),
-    ("nft", Severity::Fatal, "nftables, or a part of it, is missing"),
-    ("proc-sys", Severity::Warning, "settings cannot be changed"),
-    ("forwarding", Severity::Warning, "packets of other hosts are not forwarded"),
-    ("firewall", Severity::Warning, "another firewall drops what services carry"),
-    ("firewall-unread", Severity::Hint, "rules of another firewall cannot be read"),
-    ("reverse-path", Severity::Warning, "a firewall drops packets whose answers go another way"),
-    ("interface", Severity::Warning, "an interface is missing, down or without an address"),
-    ("address", Severity::Warning, "an address to listen on is not this host's"),
-    ("port", Severity::Fatal, "a port is taken by another program"),
-    ("no-route", Severity::Warning, "no route leads to a peer or a server"),
-    ("mtu", Severity::Warning, "an interface takes shorter packets than it should"),
-    ("ipv6-in-clear", Severity::Warning, "one version of IP goes by a peer, the other in clear"),
-    ("dns", Severity::Hint, "names are asked for beside a peer for everything"),
-    ("clock", Severity::Warning, "the clock is wrong"),
-    ("manager", Severity::Hint, "a network manager may change devices of ours"),
-    ("running", Severity::Hint, "a gateway runs here already"),
-];
 
 /// Octets of the shortest packet that every interface for IPv6 takes, and the tunnel's at its start.
 const LEAST_MTU: usize = 1_280;
@@ -95,10 +69,20 @@ struct Needs {
 pub fn examine(config: &Config) -> Vec<Finding> {
     let needs = Needs::of(config);
     let mut findings = Findings(Vec::new());
-    let is_running = is_running();
-    if is_running {
+    let mut is_running = is_running();
+    if !is_running
+        && Netlink::open().and_then(|mut it| links::has_group(&mut it, GROUP)).unwrap_or(false)
+    {
+        is_running = true;
         findings.add(
-            "running",
+            &RUNNING,
+            "a gateway that has its files elsewhere, as in another container, runs in this network namespace"
+                .to_owned(),
+            "`trackway status` where it was started shows it; end it there before another starts here".to_owned(),
+        );
+    } else if is_running {
+        findings.add(
+            &RUNNING,
             "a gateway runs in this network namespace".to_owned(),
             "`trackway status` shows it, `trackway reload` reads its file again".to_owned(),
         );
@@ -114,8 +98,21 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     findings.names(&needs);
     findings.clock();
     findings.managers(&needs);
-    findings.0.sort_by_key(|it| std::cmp::Reverse(it.severity));
+    findings.0.sort_by_key(|it| std::cmp::Reverse(it.kind.severity));
     findings.0
+}
+
+/// For programs: its code, its severity, and both texts.
+impl Serialize for Finding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { kind, what, remedy } = self;
+        let mut fields = serializer.serialize_struct("Finding", 4)?;
+        fields.serialize_field("code", kind.code)?;
+        fields.serialize_field("severity", kind.severity.name())?;
+        fields.serialize_field("what", what)?;
+        fields.serialize_field("remedy", remedy)?;
+        fields.end()
+    }
 }
 
 impl Needs {
@@ -163,10 +160,8 @@ impl Needs {
 struct Findings(Vec<Finding>);
 
 impl Findings {
-    fn add(&mut self, code: &'static str, what: String, remedy: String) {
-        let kind = KINDS.iter().find(|(its, ..)| *its == code);
-        let severity = kind.map_or(Severity::Warning, |(_, severity, _)| *severity);
-        self.0.push(Finding { code, severity, what, remedy });
+    fn add(&mut self, kind: &'static Kind, what: String, remedy: String) {
+        self.0.push(Finding { kind, what, remedy });
     }
 
     fn rights(&mut self) {
@@ -177,7 +172,7 @@ impl Findings {
             .collect();
         if !missing.is_empty() {
             self.add(
-                "rights",
+                &RIGHTS,
                 format!(
                     "{} are missing: `trackway run` may not change the host",
                     missing.join(", ")
@@ -192,7 +187,7 @@ impl Findings {
         let has_mac = config.hbh.is_some();
         if (has_mac || !needs.devices.is_empty()) && !Path::new("/dev/net/tun").exists() {
             self.add(
-                "tun",
+                &TUN,
                 "there is no /dev/net/tun: no device can be made".to_owned(),
                 "modprobe tun".to_owned(),
             );
@@ -225,7 +220,7 @@ impl Findings {
             let orders = format!("add table {family} trackway_try\n{script}\n");
             if is_needed && let Err(why) = try_orders(&orders) {
                 self.add(
-                    "nft",
+                    &NFT,
                     format!("{what}: {why}"),
                     format!("apt install nftables; modprobe -a {modules}"),
                 );
@@ -239,7 +234,7 @@ impl Findings {
             statvfs("/proc/sys/net").is_ok_and(|it| it.flags().contains(FsFlags::ST_RDONLY));
         if is_fixed {
             self.add(
-                "proc-sys",
+                &SETTING,
                 "/proc/sys cannot be written: reverse path filters stay as they are, and devices may not carry IPv6"
                     .to_owned(),
                 "give the container a writable /proc/sys, or set on the host what `trackway status` names as a fault"
@@ -250,7 +245,7 @@ impl Findings {
             let has_networks = needs.networks.iter().any(|it| it.address().is_ipv4() == is_v4);
             if has_networks && let Some(key) = forwarding_off(is_v4) {
                 self.add(
-                    "forwarding",
+                    &FORWARDING,
                     format!("{key} is 0: this host alone reaches the far networks, packets of hosts behind it vanish"),
                     format!("sysctl -w {key}=1 (in a file below /etc/sysctl.d to keep it)"),
                 );
@@ -287,7 +282,7 @@ impl Findings {
                 }
                 Ok(Some(_)) => continue,
             };
-            self.add("interface", what, remedy);
+            self.add(&INTERFACE, what, remedy);
         }
     }
 
@@ -297,7 +292,7 @@ impl Findings {
         for at in &needs.listens {
             if !at.ip().is_unspecified() && !own.contains(&at.ip()) {
                 self.add(
-                    "address",
+                    &LISTEN,
                     format!("{} is no address of this host: the tunnel waits for it", at.ip()),
                     format!("ip address add {}/PREFIX dev INTERFACE", at.ip()),
                 );
@@ -306,7 +301,7 @@ impl Findings {
                 && error.kind() == std::io::ErrorKind::AddrInUse
             {
                 self.add(
-                    "port",
+                    &PORT,
                     format!("another program has UDP port {} at {}", at.port(), at.ip()),
                     format!(
                         "`ss -ulpn 'sport = {}'` names it; or take another port for tunnel.listen",
@@ -325,7 +320,7 @@ impl Findings {
         for (whose, address) in &needs.far {
             match routes.towards(*address) {
                 NextHop::Nowhere => self.add(
-                    "no-route",
+                    &NO_ROUTE,
                     format!("no route leads to {whose} at {address}"),
                     format!("`ip route get {address}` says why; a default route is missing, or the interface is down"),
                 ),
@@ -334,7 +329,7 @@ impl Findings {
                     if mtu < LEAST_MTU {
                         let name = links::name(interface);
                         self.add(
-                            "mtu",
+                            &MTU,
                             format!("{name}, which leads to {whose}, takes {mtu} octets at most: IPv6 needs 1280"),
                             format!("ip link set {name} mtu 1500, where what is behind it takes as much"),
                         );
@@ -355,7 +350,7 @@ impl Findings {
             let leaves = routes.towards(somewhere) != NextHop::Nowhere;
             if needs.has_default(!is_v4) && !needs.has_default(is_v4) && leaves {
                 self.add(
-                    "ipv6-in-clear",
+                    &IN_CLEAR,
                     format!("a peer has everything of the other version of IP, and {name} leaves in clear"),
                     format!("add \"{everything}\" to the peer's routes, or remove the host's default route of {name}"),
                 );
@@ -377,7 +372,7 @@ impl Findings {
             // On the link: its own route is longer than the peer's.
             if address == server && !needs.devices.contains(&name) {
                 self.add(
-                    "dns",
+                    &DNS,
                     format!("names are asked of {server} on {name}, beside the peer that has everything else"),
                     "name a server behind the peer in /etc/resolv.conf".to_owned(),
                 );
@@ -389,7 +384,7 @@ impl Findings {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         if now < RECENT {
             self.add(
-                "clock",
+                &CLOCK,
                 "the clock was never set: peers refuse calls that seem older than the last, certificates are not valid yet"
                     .to_owned(),
                 "timedatectl set-ntp true, or date --set".to_owned(),
@@ -409,7 +404,7 @@ impl Findings {
         };
         if Path::new("/run/NetworkManager").is_dir() && !is_told("/etc/NetworkManager/conf.d") {
             self.add(
-                "manager",
+                &MANAGER,
                 format!(
                     "NetworkManager runs, and may change {devices}; what it changes is put back"
                 ),
@@ -424,7 +419,7 @@ impl Findings {
             && !is_told("/etc/systemd/network")
         {
             self.add(
-                "manager",
+                &MANAGER,
                 format!("systemd-networkd runs, and may change {devices} if one of its files fits; what it changes is put back"),
                 "printf '[Match]\\nName=trackway*\\n[Link]\\nUnmanaged=yes\\n' > \
                  /etc/systemd/network/00-trackway.network; networkctl reload"
@@ -476,8 +471,14 @@ mod tests {
 
     #[test]
     fn each_kind_is_declared_once() {
-        let codes: BTreeSet<_> = KINDS.iter().map(|(code, ..)| code).collect();
+        let codes: BTreeSet<_> = KINDS.iter().map(|kind| kind.code).collect();
 
         assert_eq!(codes.len(), KINDS.len());
+        // A code of faults is the fault itself, and no other kind of the same name.
+        for kind in KINDS {
+            assert!(kind.meaning.ends_with('.'), "{}", kind.code);
+            let mut faults = host::fault::KINDS.into_iter().filter(|fault| fault.code == kind.code);
+            assert!(faults.all(|fault| std::ptr::eq(fault, kind)), "{}", kind.code);
+        }
     }
 }

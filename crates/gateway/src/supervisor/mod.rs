@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use base::time::{Time, earliest};
 use host::Observer;
-use host::fault::{self, Fault, Faults, News};
+use host::fault::{self, Fault, Faults, News, Severity};
 use host::numbers::Numbers;
 use host::run::FolderWatch;
 use nix::poll::{PollFd, PollFlags};
@@ -41,7 +41,7 @@ use nix::unistd::{Gid, Uid};
 use tracing::{info, warn};
 
 use crate::config::{Config, Level};
-use crate::doctor::{self, Finding, Severity};
+use crate::doctor::{self, Finding};
 use crate::events::Recent;
 use crate::linux::account::{self, Account};
 use crate::linux::{belongings, rights, seccomp};
@@ -144,6 +144,8 @@ pub fn run(
 
 /// Restores settings that an earlier run left changed, so that this run saves and restores the original values.
 fn give_back() {
+    let lost = host::lost_settings().unwrap_or_default();
+    lost.iter().for_each(|said| warn!("{said}"));
     match host::settings::give_back() {
         Ok(given) => given.iter().for_each(|setting| {
             info!(%setting, "given back: an earlier run has left it changed");
@@ -531,10 +533,12 @@ fn warn_of(config: &Config) {
 fn examine(config: &Arc<Config>) {
     let config = Arc::clone(config);
     let said = move || {
-        for Finding { code, severity, what, remedy } in doctor::examine(&config) {
-            match severity {
-                Severity::Hint => {}
-                Severity::Warning | Severity::Fatal => warn!(code, %what, %remedy, "this host"),
+        for Finding { kind, what, remedy } in doctor::examine(&config) {
+            match kind.severity {
+                Severity::Low => {}
+                Severity::Medium | Severity::High => {
+                    warn!(code = kind.code, %what, %remedy, "this host");
+                }
             }
         }
     };

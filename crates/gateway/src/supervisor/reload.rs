@@ -54,7 +54,7 @@ impl Supervisor {
         if !files::is_lasting(&self.file) {
             let file = self.file.display();
             let why = format!(
-                "{file} is a pipe, which can be read only once: start the gateway with a file to read it again"
+                "{file} was handed over at the start and is read only once: start the gateway with the name of a file to read it again"
             );
             warn!(%why, "configuration not read again: nothing has changed");
             return Reloaded::Refused(why);

@@ -144,6 +144,35 @@ fn settings_that_a_crash_left_changed_are_given_back() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn settings_whose_notes_somebody_has_removed_after_a_crash_are_named() {
+    let mut net = Net::pair("");
+    net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\"");
+    net.run(0, "sysctl -qw net.ipv4.conf.default.rp_filter=1 net.ipv4.conf.eth1.rp_filter=1");
+    let namespace = net.run(0, "stat -L -c %i /proc/self/ns/net");
+    let notes = PathBuf::from(format!("/run/trackway/{}/settings", namespace.trim()));
+    let named = "perhaps left changed: net.ipv4.conf.eth1.rp_filter = 2; ";
+    let down = format!("{TRACKWAY} down");
+
+    net.start(0);
+    assert!(!net.gateway(0).printed().contains("perhaps left changed"));
+    net.crash(0);
+    fs::remove_file(&notes).unwrap();
+    net.start(0);
+    let printed = net.gateway(0).printed();
+    assert!(printed.contains(named), "{printed}");
+
+    net.crash(0);
+    let said = net.run(0, &down);
+    assert!(said.contains(named), "{said}");
+    let (_, remedy) = said.split_once(named).unwrap();
+    let remedy = remedy.split('`').nth(1).unwrap();
+    net.run(0, remedy);
+    assert_eq!(net.run(0, "sysctl -n net.ipv4.conf.eth1.rp_filter").trim(), "1");
+    assert_eq!(net.run(0, &down), "nothing was left\n");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn a_start_with_other_networks_takes_over_what_it_needs_and_removes_the_rest() {
     let mut net = Net::pair_with_default_routes();
     net.start_all();

@@ -353,6 +353,18 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_says_after_how_long_the_silent_are_cut_off() {
+        let page = include_str!("../../../../../docs/guide/gateway.md");
+
+        assert!(
+            page.contains(&format!(
+                "| cut off after {} s; others are answered |",
+                ASKING.as_secs()
+            ))
+        );
+    }
+
+    #[test]
     fn an_answer_that_is_not_read_holds_up_nobody() {
         let (mut control, at) = open("unread");
         let long = "x".repeat(4 << 20);

@@ -1,0 +1,64 @@
+//! All kinds of findings, each declared once: what a running gateway tells as a fault too is declared with the faults.
+
+use std::time::Duration;
+
+use host::fault::{INTERFACE, Kind, LISTEN, SETTING, Severity};
+
+/// A kind that only an examination finds.
+const fn kind(code: &'static str, severity: Severity, meaning: &'static str) -> Kind {
+    Kind { code, severity, meaning, follows: &[], delay: Duration::ZERO }
+}
+
+pub(super) static RIGHTS: Kind =
+    kind("rights", Severity::High, "The process may not change the host.");
+pub(super) static TUN: Kind = kind("tun", Severity::High, "The kernel has no TUN devices.");
+pub(super) static NFT: Kind = kind("nft", Severity::High, "nftables, or a part of it, is missing.");
+pub(super) static PORT: Kind = kind("port", Severity::High, "A port is taken by another program.");
+pub(super) static FORWARDING: Kind =
+    kind("forwarding", Severity::Medium, "Packets of other hosts are not forwarded.");
+pub(super) static FIREWALL: Kind =
+    kind("firewall", Severity::Medium, "Another firewall drops what services carry.");
+pub(super) static REVERSE_PATH: Kind = kind(
+    "reverse-path",
+    Severity::Medium,
+    "A firewall drops packets whose answers go another way.",
+);
+pub(super) static NO_ROUTE: Kind =
+    kind("no-route", Severity::Medium, "No route leads to a peer or a server.");
+pub(super) static MTU: Kind =
+    kind("mtu", Severity::Medium, "An interface takes shorter packets than it should.");
+pub(super) static IN_CLEAR: Kind = kind(
+    "ipv6-in-clear",
+    Severity::Medium,
+    "One version of IP goes by a peer, the other in clear.",
+);
+pub(super) static CLOCK: Kind = kind("clock", Severity::Medium, "The clock is wrong.");
+pub(super) static UNREAD: Kind =
+    kind("firewall-unread", Severity::Low, "Rules of another firewall cannot be read.");
+pub(super) static DNS: Kind =
+    kind("dns", Severity::Low, "Names are asked for beside a peer for everything.");
+pub(super) static MANAGER: Kind =
+    kind("manager", Severity::Low, "A network manager may change devices of ours.");
+pub(super) static RUNNING: Kind = kind("running", Severity::Low, "A gateway runs here already.");
+
+/// All kinds of findings, the gravest first.
+pub static KINDS: [&Kind; 18] = [
+    &RIGHTS,
+    &TUN,
+    &NFT,
+    &PORT,
+    &INTERFACE,
+    &LISTEN,
+    &SETTING,
+    &FORWARDING,
+    &FIREWALL,
+    &REVERSE_PATH,
+    &NO_ROUTE,
+    &MTU,
+    &IN_CLEAR,
+    &CLOCK,
+    &UNREAD,
+    &DNS,
+    &MANAGER,
+    &RUNNING,
+];
