@@ -6,7 +6,9 @@
 //! ```
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -127,6 +129,70 @@ fn rules_as_docker_writes_them_are_found_and_their_remedies_let_pass() {
     }
 }
 
+/// Starts the gateway again with an `nft` of its own, whose first order is this; returns its `PATH`.
+fn with_nft(bed: &mut Bed, order: &str) -> String {
+    let nft = bed.folder.join("nft");
+    fs::write(&nft, format!("#!/bin/sh\n{order}\nexec /usr/sbin/nft \"$@\"\n")).unwrap();
+    for path in [&bed.folder, &nft] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("PATH={}:/usr/sbin:/usr/bin:/sbin:/bin", bed.folder.display());
+    bed.restart_with(&path);
+    path
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_table_that_could_not_be_made_is_made_when_nft_works_again() {
+    let mut bed = Bed::new(GRE);
+    let broken = bed.folder.join("broken");
+    with_nft(&mut bed, &format!("[ -e {} ] && exit 1", broken.display()));
+    let delete = "nft delete table inet trackway_gre";
+    let has_fault = |bed: &Bed| bed.status()["faults"].to_string().contains("not-kept-out");
+
+    fs::write(&broken, "").unwrap();
+    bed.nets.run(&bed.host, delete);
+    assert!(wait_until(SOON, || has_fault(&bed)), "{}", bed.status());
+    fs::remove_file(&broken).unwrap();
+
+    assert!(wait_until(SOON, || !has_fault(&bed)), "{}", bed.status());
+    // It is there again, so that it can be deleted.
+    bed.nets.run(&bed.host, delete);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_firewalls_program_that_hangs_holds_up_nobody_but_who_asks_about_firewalls() {
+    let mut bed = Bed::new(GRE);
+    let hang = bed.folder.join("hang");
+    // Whoever asks for the whole ruleset waits, once `hang` is there.
+    let path = with_nft(
+        &mut bed,
+        &format!(
+            "[ -e {0} ] && [ \"$1\" = -j ] && {{ echo x >> {0}; exec sleep 1000; }}",
+            hang.display()
+        ),
+    );
+    fs::write(&hang, "").unwrap();
+
+    let asked = format!("env {path} {TRACKWAY} explain icmp 10.50.0.2 10.4.0.9 --json");
+    let words: Vec<_> = asked.split(' ').collect();
+    let mut explain = Program::start(&mut bed.nets.words(&bed.host, &words), "explain");
+    assert!(wait_until(SOON, || fs::metadata(&hang).is_ok_and(|it| it.len() > 0)));
+    for _ in 0..5 {
+        let began = Instant::now();
+        assert!(bed.status()["services"].is_array(), "{}", bed.status());
+        // The program that hangs is given 10 s.
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        assert!(!explain.has_ended(), "{}", explain.printed());
+    }
+    let (code, said) = explain.finish(SOON);
+
+    let said: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said["doubts"].to_string().contains("does not end within 10s"), "{said}");
+}
+
 /// Runs a script in the host's namespaces, with mounts of its own.
 fn script(site: &Site, name: &str, text: &str) -> Program {
     let file = site.bed.folder.join(name);
@@ -167,6 +233,48 @@ fn systemd_networkd_takes_away_what_it_did_not_make_and_it_is_there_again() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn firewalld_comes_reloads_and_goes_and_explain_agrees_with_it() {
+    if !is_installed("/usr/sbin/firewalld", "firewalld")
+        || !is_installed("/usr/bin/dbus-daemon", "dbus")
+    {
+        return;
+    }
+    let site = Site::new();
+    let text = "mount -t tmpfs tmpfs /run/dbus && mount -t tmpfs tmpfs /etc/firewalld && mkdir /etc/firewalld/zones || exit\n\
+                trap 'kill $(jobs -p); wait' EXIT TERM\n\
+                dbus-daemon --system --nofork --nopidfile &\n\
+                until [ -S /run/dbus/system_bus_socket ]; do sleep 0.1; done\n\
+                firewalld --nofork --log-file FOLDER/firewalld.log & \n\
+                until firewall-cmd --state 2> /dev/null; do sleep 0.2; done\n\
+                until [ -e FOLDER/reload ]; do sleep 0.1; done\n\
+                firewall-cmd --reload; echo reloaded\n\
+                until [ -e FOLDER/open ]; do sleep 0.1; done\n\
+                for name in eth1 lan0 trackway-gre0; do firewall-cmd --zone=trusted --change-interface=$name; done; echo opened\n\
+                wait\n"
+        .replace("FOLDER", site.bed.folder.to_str().unwrap());
+    let mut firewalld = script(&site, "firewalld", &text);
+    firewalld.wait_for("running", SOON);
+    site.expect_work("firewalld");
+    let agrees = |site: &Site| {
+        let (arrives, explained) = site.explained();
+        assert_eq!(site.reaches(), arrives, "{explained}");
+        arrives
+    };
+    assert!(!agrees(&site));
+    fs::write(site.bed.folder.join("reload"), "").unwrap();
+    firewalld.wait_for("reloaded", SOON);
+    site.expect_work("after a reload of firewalld");
+    fs::write(site.bed.folder.join("open"), "").unwrap();
+    firewalld.wait_for("opened", SOON);
+    assert!(agrees(&site));
+    assert!(site.run("nft list tables").contains("table inet firewalld"));
+    assert!(site.run("nft list tables").contains("table inet trackway_gre"));
+    firewalld.stop();
+    site.expect_work("after firewalld");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn keepalived_adds_and_takes_its_address_and_nothing_else_changes() {
     const KEEPALIVED: &str = "/usr/sbin/keepalived";
     if !is_installed(KEEPALIVED, "keepalived") {
@@ -193,6 +301,48 @@ fn keepalived_adds_and_takes_its_address_and_nothing_else_changes() {
     assert!(wait_until(SOON, || !has_address()));
     site.expect_work("after keepalived");
     assert_eq!(site.bed.nets.claimed(&site.bed.host, 119), claimed);
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_static_route_of_frr_to_our_network_gives_way_to_ours() {
+    const FRR: &str = "/usr/lib/frr";
+    if !is_installed(format!("{FRR}/staticd"), "frr") {
+        return;
+    }
+    let mut site = Site::new();
+    let folder = site.bed.folder.join("frr");
+    fs::create_dir(&folder).unwrap();
+    let file = folder.join("frr.conf");
+    fs::write(&file, "ip route 10.4.0.0/16 10.9.0.2\nip route 10.57.0.0/16 10.9.0.2\n").unwrap();
+    site.run(&format!("chown -R frr:frr {}", folder.display()));
+    let mut programs = Vec::new();
+    for daemon in ["zebra", "staticd"] {
+        let command = format!(
+            "{FRR}/{daemon} -f {1} -i {0}/{daemon}.pid -z {0}/zserv --vty_socket {0} -P 0",
+            folder.display(),
+            file.display()
+        );
+        let host = site.bed.host.clone();
+        programs.push(site.bed.nets.start(&host, &command, ""));
+        let socket = folder.join(format!("{daemon}.vty"));
+        assert!(wait_until(SOON, || socket.exists()), "{daemon} does not start");
+    }
+    // The name of its protocol stands for another number in other programs.
+    let has = |site: &Site, what: &str| {
+        let routes = site.run("ip route");
+        routes.lines().any(|it| it.starts_with(what) && it.contains("proto static"))
+    };
+    let comes = wait_until(SOON, || has(&site, "10.57.0.0/16"));
+    let printed: String = programs.iter().map(|it| site.bed.nets.printed(*it)).collect();
+    assert!(comes, "{printed}{}", site.run("ip route"));
+    site.expect_work("frr");
+    // Zebra takes routes of the kernel for better than its own, so ours stays before the static one.
+    assert!(!has(&site, "10.4.0.0/16") && site.reaches());
+    for program in programs.into_iter().rev() {
+        site.bed.nets.program(program).stop();
+    }
+    site.expect_work("after frr");
 }
 
 #[test]

@@ -27,7 +27,8 @@ pub(crate) fn call(
     } else {
         setsockopt(&socket, sockopt::Ipv6TClass, &i32::from(dscp << 2)).unwrap();
     }
-    let timeout = TimeVal::new(patience.as_secs().try_into().unwrap(), 0);
+    let timeout =
+        TimeVal::new(patience.as_secs().try_into().unwrap(), patience.subsec_micros().into());
     setsockopt(&socket, sockopt::SendTimeout, &timeout).unwrap();
     setsockopt(&socket, sockopt::ReuseAddr, &true).unwrap();
     if let Some(from) = from {

@@ -13,6 +13,7 @@ mod check;
 mod clear;
 mod demo;
 mod doctor;
+mod explain;
 mod gateway;
 mod gre;
 mod hf;

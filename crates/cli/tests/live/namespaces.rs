@@ -205,6 +205,28 @@ impl Namespaces {
         program
     }
 
+    /// Starts a gateway. If a route of others refuses the start, removes the route by the command that the gateway names,
+    /// and starts it again; returns whether that was so.
+    pub(crate) fn start_gateway_despite_routes(
+        &mut self,
+        host: &str,
+        command: &str,
+    ) -> (usize, bool) {
+        let program = self.start(host, command, "");
+        let is_over = wait_until(SOON, || {
+            self.printed(program).contains("gateway ready") || self.programs[program].has_ended()
+        });
+        let printed = self.printed(program);
+        assert!(is_over, "{printed}");
+        if printed.contains("gateway ready") {
+            return (program, false);
+        }
+        let (_, rest) = printed.split_once("remove it with `").expect(&printed);
+        let (remedy, _) = rest.split_once('`').expect(&printed);
+        self.run(host, remedy);
+        (self.start_gateway_despite_routes(host, command).0, true)
+    }
+
     /// All output of this program so far.
     pub(crate) fn printed(&self, program: usize) -> String {
         self.programs[program].printed()
