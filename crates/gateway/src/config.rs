@@ -29,6 +29,7 @@ use hf::s5066::cas::Access;
 use hf::s5066::node::SLOT;
 use hf::s5066::{Address, node};
 use host::numbers::{self, Numbers};
+use nix::net::if_::if_nametoindex;
 use settings::kind::Kind;
 use settings::schema::{self, Shape};
 use settings::{Complaint, Complaints, Document, Entry, Section, Source, each};
@@ -180,14 +181,20 @@ impl Config {
     fn from_root(root: &Section<'_>, folder: Option<&Path>) -> Result<Self, Complaint> {
         let moved = root.refuse_moved(&MOVED);
         let hbh = optional(root, "hbh", |section| hbh::read(section, folder));
-        let tunnel = optional(root, "tunnel", |section| tunnel::read(section, folder));
+        let tunnel = optional(root, "tunnel", |section| {
+            let is_free = not_an_interface(section, folder);
+            let tunnel = tunnel::read(section, folder)?;
+            is_free.map(|()| tunnel)
+        });
         let s5066 = optional(root, "s5066", s5066::read);
         let node = || match &s5066 {
             Ok(s5066) => Ok(s5066.as_ref().map(|it| it.node.address)),
             Err(complaint) => Err(complaint.clone()),
         };
         let ip_client = optional(root, "ipclient", |section| {
-            ipclient::read(section, group::read(section, folder, node))
+            let is_free = not_an_interface(section, folder);
+            let ip_client = ipclient::read(section, group::read(section, folder, node))?;
+            is_free.map(|()| ip_client)
         });
         let tls = tls::read(root, folder);
         let profiles = tls.as_deref().ok();
@@ -196,6 +203,9 @@ impl Config {
         });
         let sar = optional(root, "sar", sar::read);
         let routing = optional(root, "routing", routing::read);
+        let names = root.sections("gre").and_then(|sections| {
+            sections.iter().try_for_each(|section| not_an_interface(section, folder))
+        });
         let gre = gre::read(root);
         let rules = rules::read(root, profiles, hf_pep.as_ref().ok().and_then(Option::as_ref));
         let process = Process::read(root);
@@ -205,6 +215,7 @@ impl Config {
             numbers.fault().map_or(Ok(numbers), |why| Err(section.complain(why)))
         });
         moved?;
+        names?;
         let (rules, mut warnings) = rules?;
         let mut config = Self {
             hbh: hbh?,
@@ -223,6 +234,9 @@ impl Config {
         };
         if let (Some(section), Some(hf_pep)) = (root.section("hfpep")?, &config.hf_pep) {
             config.warnings = hfpep::warnings(&section, hf_pep, &config.tls)?;
+        }
+        if let (Some(section), Some(tunnel)) = (root.section("tunnel")?, &config.tunnel) {
+            config.warnings.extend(tunnel::warnings(&section, tunnel)?);
         }
         config.warnings.append(&mut warnings);
         Ok(config)
@@ -364,6 +378,22 @@ fn device(entry: &Entry<'_>) -> Result<String, Complaint> {
         )));
     }
     Ok(name.to_owned())
+}
+
+/// Refuses a device of ours whose name an interface of this host has already, unless it is a TUN device: that one may be
+/// ours, of the gateway that runs. Looks at the host only when the configuration comes from a file.
+fn not_an_interface(section: &Section<'_>, folder: Option<&Path>) -> Result<(), Complaint> {
+    let (Some(_), Some(entry)) = (folder, section.get("device")?) else { return Ok(()) };
+    let name = device(&entry)?;
+    let state = Path::new("/sys/class/net").join(&name);
+    let is_here = if_nametoindex(name.as_str()).is_ok() && state.exists();
+    if is_here && !state.join("tun_flags").exists() {
+        return Err(entry.complain(format!(
+            "{name:?} is an interface of this host already: the gateway makes a device of its own, under a name that \
+             nothing has"
+        )));
+    }
+    Ok(())
 }
 
 /// The values of a list of 1 to `most` values.

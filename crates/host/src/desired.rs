@@ -42,6 +42,8 @@ pub struct DeviceRoutes {
     pub mtu: Option<u32>,
     /// The networks, each with the name of its owner.
     pub routes: Vec<(String, Prefix)>,
+    /// Networks that are refused while the service runs: neither the device nor anything else leads there.
+    pub blocked: Vec<Prefix>,
     /// The device's own addresses: the kernel makes the routes to their networks.
     pub addresses: Vec<Prefix>,
     /// Where the service itself sends to.
@@ -100,12 +102,13 @@ impl DeviceRoutes {
             } else {
                 Table::Main
             };
-            if !self.is_open {
+            let is_blocked = self.blocked.contains(&to);
+            if is_blocked || !self.is_open {
                 plan.insert(Entry::Unreachable { to, table });
             }
             let is_made =
                 table == Table::Main && self.addresses.iter().any(|own| own.network() == to);
-            if !is_made {
+            if !is_made && !is_blocked {
                 // Otherwise another address that the device is given may become the source.
                 let is_of = |own: &IpAddr| own.is_ipv4() == to.address().is_ipv4();
                 let source = self.addresses.iter().map(Prefix::address).find(is_of);
@@ -122,7 +125,7 @@ impl DeviceRoutes {
 
     /// The networks.
     pub(crate) fn networks(&self) -> impl Iterator<Item = Prefix> {
-        self.routes.iter().map(|(_, route)| route.network())
+        self.routes.iter().map(|(_, route)| route.network()).chain(self.blocked.iter().copied())
     }
 
     /// Whether a network has an endpoint: the first address not below its own is in it, or none is.
@@ -179,6 +182,22 @@ mod tests {
             "{:?}",
             said(&wanted)
         );
+    }
+
+    #[test]
+    fn a_version_of_ip_that_is_blocked_leads_nowhere_whatever_else_may_leave() {
+        for is_open in [false, true] {
+            let blocked = vec!["::/0".parse().unwrap()];
+            let wanted = DeviceRoutes { blocked, is_open, ..of(&["10.2.0.0/16"]) };
+
+            let said = said(&wanted);
+            assert!(said.contains(&"unreachable ::/0 in table 51900".to_owned()), "{said:?}");
+            assert!(
+                said.contains(&"IPv6 rule 30769: unmarked to table 51900".to_owned()),
+                "{said:?}"
+            );
+            assert!(!said.contains(&"route to ::/0 in table 51900".to_owned()), "{said:?}");
+        }
     }
 
     #[test]

@@ -138,10 +138,19 @@ pub static LISTEN: Kind = Kind {
     delay: LATER,
 };
 
+/// One version of IP goes through the tunnel, and the other beside it.
+pub static BESIDE: Kind = Kind {
+    code: "leaves-in-clear",
+    severity: Severity::High,
+    meaning: "Peers have everything of one version of IP, and the other leaves in clear.",
+    follows: &[],
+    delay: AT_ONCE,
+};
+
 /// All kinds.
-pub static KINDS: [&Kind; 12] = [
+pub static KINDS: [&Kind; 13] = [
     &SERVICE, &INTERFACE, &MISSING, &DISPLACED, &CONTESTED, &CLASH, &UNFENCED, &SETTING, &DISPUTED,
-    &UPLINK, &DEAF, &LISTEN,
+    &UPLINK, &DEAF, &LISTEN, &BESIDE,
 ];
 
 /// Something that is not as it should be.

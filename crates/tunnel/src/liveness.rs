@@ -7,7 +7,8 @@
 //!     └──────────────────────┴──── anything comes from it ───────┘
 //! ```
 //! On the way from Unanswered to Down the peer is doubted, once: it may have started anew and lost its
-//! keys, which costs a round trip to find out.
+//! keys, which costs a round trip to find out. Later it counts as silent, over seconds and round trips: on a path
+//! that loses a third of all datagrams, doubts come and go all the time.
 
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use base::time::{Time, earliest};
 
 /// The time between two probes of a silent peer.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
-/// The silence after which a peer is doubted, unless timeouts say so before; at least, and in round trips.
-const LEAST_DOUBT: Duration = Duration::from_secs(2);
-const DOUBT_ROUND_TRIPS: u32 = 4;
+/// After this time and so many round trips without an answer the peer counts as silent.
+const LEAST_SILENCE: Duration = Duration::from_secs(2);
+const SILENT_ROUND_TRIPS: u32 = 4;
 
 /// The state of the peer's silence.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(super) struct Liveness {
     ask_at: Option<Time>,
     /// Whether the peer is doubted, and that was told.
     is_doubted: bool,
+    /// Whether it counts as silent.
+    is_silent: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,13 +45,14 @@ enum State {
 
 impl Liveness {
     pub(super) fn new(dead_after: Duration) -> Self {
-        Self { dead_after, state: State::Heard, ask_at: None, is_doubted: false }
+        Self { dead_after, state: State::Heard, ask_at: None, is_doubted: false, is_silent: false }
     }
 
     /// Something was received from the peer; returns whether the path was down before.
     pub(super) fn handle_heard(&mut self) -> bool {
         self.ask_at = None;
         self.is_doubted = false;
+        self.is_silent = false;
         std::mem::replace(&mut self.state, State::Heard) == State::Down
     }
 
@@ -65,11 +69,16 @@ impl Liveness {
         is_overdue && !std::mem::replace(&mut self.is_doubted, true)
     }
 
-    /// When the peer is to be doubted unless it is heard.
-    pub(super) fn doubt_at(&self, rtt: Duration) -> Option<Time> {
+    /// The peer counts as silent from now on.
+    pub(super) fn note_silent(&mut self) {
+        self.is_silent = true;
+    }
+
+    /// When the peer counts as silent unless it is heard.
+    pub(super) fn silent_at(&self, rtt: Duration) -> Option<Time> {
         match self.state {
-            State::Unanswered(since) if !self.is_doubted => {
-                Some(since + LEAST_DOUBT.max(DOUBT_ROUND_TRIPS * rtt))
+            State::Unanswered(since) if !self.is_silent => {
+                Some(since + LEAST_SILENCE.max(SILENT_ROUND_TRIPS * rtt))
             }
             State::Down | State::Heard | State::Unanswered(_) => None,
         }

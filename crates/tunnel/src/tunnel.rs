@@ -113,7 +113,10 @@ pub enum Event {
     PathDown,
     /// The peer is heard again.
     PathUp,
-    /// The peer does not answer, for a moment so far. It may have started anew: it should be called.
+    /// The peer did not answer in time. It may have started anew: it should be called. A path that loses much causes
+    /// this too, so it is nothing to tell an operator.
+    Doubted,
+    /// The peer has not answered for some seconds and round trips.
     Silent,
 }
 
@@ -276,8 +279,10 @@ impl Tunnel {
                 self.doubt(now);
             }
         }
-        if self.doubt_at().is_some_and(|at| at <= now) {
+        if self.silent_at().is_some_and(|at| at <= now) {
             self.doubt(now);
+            self.liveness.note_silent();
+            self.events.push_back(Event::Silent);
         }
         if self.stuck_at().is_some_and(|at| at <= now) {
             self.reported.restart(now);
@@ -332,7 +337,7 @@ impl Tunnel {
             self.oldest_expires_at(),
             self.silence_ends_at(),
             self.stuck_at(),
-            self.doubt_at(),
+            self.silent_at(),
             self.liveness.next_timeout(),
         ];
         // Datagrams that could have been sent before now wait for the bearer, not for time.
@@ -366,7 +371,7 @@ impl Tunnel {
     pub fn estimates(&self) -> Estimates {
         Estimates {
             rtt: self.rate.rtt(),
-            rate: self.rate.rate(),
+            rate: self.rate.delivered(),
             loss: self.loss.rate(),
             loss_in: self.reporter.loss(),
             burst: self.loss.burst(),
@@ -449,13 +454,13 @@ impl Tunnel {
     /// The peer did not answer in time: the driver is told once.
     fn doubt(&mut self, now: Time) {
         if self.liveness.doubt(now, self.rate.rtt()) {
-            self.events.push_back(Event::Silent);
+            self.events.push_back(Event::Doubted);
         }
     }
 
-    /// When the peer has been silent for so long that it may have started anew.
-    fn doubt_at(&self) -> Option<Time> {
-        self.liveness.doubt_at(self.rate.rtt())
+    /// When the peer counts as silent unless it is heard.
+    fn silent_at(&self) -> Option<Time> {
+        self.liveness.silent_at(self.rate.rtt())
     }
 
     /// When the peer has made no progress for so long that the path MTU is in doubt.

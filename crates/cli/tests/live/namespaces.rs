@@ -322,6 +322,13 @@ pub(crate) fn is_installed(program: impl AsRef<Path>, package: &str) -> bool {
     is_there
 }
 
+/// Copies the program to where others may run it. Another process does it: what this one has open for writing, children
+/// that other tests start just then have open too, and the kernel runs no program that somebody may write.
+pub(crate) fn copy_program(to: &Path) {
+    let is_copied = Command::new("cp").arg(TRACKWAY).arg(to).status().unwrap().success();
+    assert!(is_copied, "{}", to.display());
+}
+
 /// Waits for something that takes its own time; false if it has not come by then.
 pub(crate) fn wait_until(at_most: Duration, mut is_true: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + at_most;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use nix::sys::signal::Signal;
 
-use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
+use crate::namespaces::{Namespaces, SOON, TRACKWAY, copy_program, wait_until};
 
 /// The kernel's bits for these capabilities.
 /// The line of `/proc/PID/status` for CAP_CHOWN alone.
@@ -599,7 +599,7 @@ impl Host {
     /// The same as another user, for whom the program may be out of reach.
     fn trackway_as(&self, user: u32, args: &str) -> (String, String) {
         let program = std::env::temp_dir().join(format!("{}-trackway", self.name));
-        fs::copy(TRACKWAY, &program).unwrap();
+        copy_program(&program);
         let setpriv =
             format!("env -u XDG_RUNTIME_DIR setpriv --reuid {user} --regid {user} --clear-groups");
         let said = self.trackway_by(&setpriv, program.to_str().unwrap(), args);

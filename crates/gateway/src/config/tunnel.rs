@@ -4,7 +4,7 @@ mod endpoint;
 mod listen;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -42,6 +42,8 @@ pub struct Tunnel {
     pub fail_open: bool,
     /// Whether routes of others to the peers' networks give way while the tunnel runs.
     pub replace_routes: bool,
+    /// Whether IPv4, and IPv6, are refused instead of leaving in clear beside a peer for everything.
+    pub blocks: [bool; 2],
     /// At the other ends.
     pub peers: Vec<Peer>,
 }
@@ -85,7 +87,64 @@ pub enum Unusable {
     Zone(#[from] NoZone),
 }
 
+/// A version of IP: its name, all of its addresses, their halves, and the key that blocks it.
+struct Version {
+    name: &'static str,
+    all: &'static str,
+    halves: [&'static str; 2],
+    key: &'static str,
+}
+
+const VERSIONS: [Version; 2] = [
+    Version {
+        name: "IPv4",
+        all: "0.0.0.0/0",
+        halves: ["0.0.0.0/1", "128.0.0.0/1"],
+        key: "block-ipv4",
+    },
+    Version { name: "IPv6", all: "::/0", halves: ["::/1", "8000::/1"], key: "block-ipv6" },
+];
+
 impl Tunnel {
+    /// Whether peers have all addresses of a version of IP.
+    fn has_everything(&self, version: &Version) -> bool {
+        let has = |wanted: &str| {
+            let mut routes = self.peers.iter().flat_map(|peer| &peer.routes);
+            wanted.parse::<Prefix>().is_ok_and(|wanted| routes.any(|route| *route == wanted))
+        };
+        has(version.all) || version.halves.into_iter().all(has)
+    }
+
+    /// What to say if peers have all of one version of IP, and the other leaves in clear.
+    pub(crate) fn in_clear(&self) -> Option<String> {
+        let [one, other] = &VERSIONS;
+        let pairs = [(one, other, self.blocks[1]), (other, one, self.blocks[0])];
+        pairs.into_iter().find_map(|(has, lacks, is_blocked)| {
+            let leaves = self.has_everything(has) && !self.has_everything(lacks) && !is_blocked;
+            leaves.then(|| {
+                format!(
+                    "peers have everything of {}, and {} leaves in clear beside them: add \"{}\" to a peer's routes, or \
+                     refuse it by {} = true in [tunnel]",
+                    has.name, lacks.name, lacks.all, lacks.key
+                )
+            })
+        })
+    }
+
+    /// Where a packet of the version that leaves in clear might go, if [`Self::in_clear`] says something.
+    pub(crate) fn beside(&self) -> IpAddr {
+        match self.has_everything(&VERSIONS[0]) {
+            true => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+            false => IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        }
+    }
+
+    /// The networks that lead nowhere while the tunnel runs.
+    pub(crate) fn blocked(&self) -> Vec<Prefix> {
+        let blocked = VERSIONS.iter().zip(self.blocks).filter(|(_, is_blocked)| *is_blocked);
+        blocked.filter_map(|(version, _)| version.all.parse().ok()).collect()
+    }
+
     /// Reads the key files, and finds the interfaces that endpoints name.
     ///
     /// # Errors
@@ -129,12 +188,15 @@ pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunne
     let mtu = either(section, "mtu", None, |mtu| mtu.count(576..=65_535).map(Some));
     let fail_open = either(section, "fail-open", false, |it| it.flag());
     let replace_routes = either(section, "replace-routes", false, |it| it.flag());
+    let blocks = VERSIONS.each_ref().map(|it| either(section, it.key, false, |it| it.flag()));
     let peers = section.needed("peer").and_then(|entry| {
         some(&entry, MAX_PEERS)?;
         let own = key.as_ref().ok().and_then(|(_, own)| own.as_ref());
         peers(&section.sections("peer")?, listen.as_deref().ok(), own, folder)
     });
-    Ok(Tunnel {
+    let [block_ipv4, block_ipv6] = blocks;
+    let blocks = [block_ipv4?, block_ipv6?];
+    let tunnel = Tunnel {
         listen: listen?,
         private_key: key?.0,
         device: device?,
@@ -142,8 +204,25 @@ pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunne
         mtu: mtu?,
         fail_open: fail_open?,
         replace_routes: replace_routes?,
+        blocks,
         peers: peers?,
-    })
+    };
+    for (version, is_blocked) in VERSIONS.iter().zip(blocks) {
+        if is_blocked && tunnel.has_everything(version) {
+            let what = format!("peers have everything of {}: remove one of both", version.name);
+            return Err(section.needed(version.key)?.complain(what));
+        }
+    }
+    Ok(tunnel)
+}
+
+/// What is allowed, and probably not meant.
+pub(super) fn warnings(
+    section: &Section<'_>,
+    tunnel: &Tunnel,
+) -> Result<Vec<Complaint>, Complaint> {
+    let Some(what) = tunnel.in_clear() else { return Ok(Vec::new()) };
+    Ok(vec![section.needed("peer")?.remark(what)])
 }
 
 /// Reads the peers; `listen` and `own` are there if they could be read.
@@ -278,6 +357,8 @@ pub(super) fn schema() -> Shape {
             schema::flag(),
         )
         .key("replace-routes", "Whether routes of others give way meanwhile.", schema::flag())
+        .key("block-ipv4", "Whether IPv4 is refused beside a peer for all of IPv6.", schema::flag())
+        .key("block-ipv6", "Whether IPv6 is refused beside a peer for all of IPv4.", schema::flag())
         .needed("peer", "The gateways at the other ends.", schema::list(peer.table(), 1, MAX_PEERS))
 }
 
@@ -310,6 +391,44 @@ mod tests {
         assert_eq!((&peer.endpoint, peer.keepalive, peer.parameters.max_rate), (&None, None, None));
         assert_eq!(peer.parameters.deadline, Duration::from_secs(2));
         assert_eq!(peer.routes, ["10.2.0.0/16".parse().unwrap()]);
+    }
+
+    #[test]
+    fn a_version_of_ip_that_leaves_in_clear_is_warned_of_until_it_is_blocked() {
+        let read = |routes: &str, more: &str| {
+            let text = TEXT.replace("\"10.2.0.0/16\"", routes);
+            let text = text.replace("addresses =", &format!("{more}\naddresses ="));
+            Config::parse("a.toml", &text)
+        };
+        let warnings = |routes: &str, more: &str| {
+            let config = read(routes, more).unwrap();
+            config.warnings().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+
+        for (routes, said) in [
+            ("\"0.0.0.0/0\"", "IPv6 leaves in clear"),
+            ("\"0.0.0.0/1\", \"128.0.0.0/1\", \"fd00::/8\"", "block-ipv6 = true"),
+            ("\"::/0\", \"10.0.0.0/8\"", "IPv4 leaves in clear"),
+        ] {
+            let warnings = warnings(routes, "");
+            assert!(warnings.len() == 1 && warnings[0].contains(said), "{routes}: {warnings:?}");
+        }
+        for (routes, more) in [
+            ("\"0.0.0.0/0\", \"::/0\"", ""),
+            ("\"0.0.0.0/0\", \"::/1\", \"8000::/1\"", ""),
+            ("\"0.0.0.0/0\"", "block-ipv6 = true"),
+            ("\"::/0\"", "block-ipv4 = true"),
+            ("\"10.2.0.0/16\"", ""),
+        ] {
+            assert_eq!(warnings(routes, more), [] as [String; 0], "{routes} {more}");
+        }
+        let twice = read("\"0.0.0.0/0\", \"::/0\"", "block-ipv6 = true").unwrap_err();
+        assert!(
+            twice.to_string().contains("tunnel.block-ipv6: peers have everything of IPv6"),
+            "{twice}"
+        );
+        let blocked = read("\"0.0.0.0/0\"", "block-ipv6 = true").unwrap().tunnel.unwrap().blocked();
+        assert_eq!(blocked, ["::/0".parse().unwrap()]);
     }
 
     #[test]

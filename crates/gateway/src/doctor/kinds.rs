@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use host::fault::{INTERFACE, Kind, LISTEN, SETTING, Severity};
+use host::fault::{BESIDE, INTERFACE, Kind, LISTEN, SETTING, Severity};
 
 /// A kind that only an examination finds.
 const fn kind(code: &'static str, severity: Severity, meaning: &'static str) -> Kind {
@@ -27,11 +27,6 @@ pub(super) static NO_ROUTE: Kind =
     kind("no-route", Severity::Medium, "No route leads to a peer or a server.");
 pub(super) static MTU: Kind =
     kind("mtu", Severity::Medium, "An interface takes shorter packets than it should.");
-pub(super) static IN_CLEAR: Kind = kind(
-    "ipv6-in-clear",
-    Severity::Medium,
-    "One version of IP goes by a peer, the other in clear.",
-);
 pub(super) static CLOCK: Kind = kind("clock", Severity::Medium, "The clock is wrong.");
 pub(super) static UNREAD: Kind =
     kind("firewall-unread", Severity::Low, "Rules of another firewall cannot be read.");
@@ -49,13 +44,13 @@ pub static KINDS: [&Kind; 18] = [
     &PORT,
     &INTERFACE,
     &LISTEN,
+    &BESIDE,
     &SETTING,
     &FORWARDING,
     &FIREWALL,
     &REVERSE_PATH,
     &NO_ROUTE,
     &MTU,
-    &IN_CLEAR,
     &CLOCK,
     &UNREAD,
     &DNS,

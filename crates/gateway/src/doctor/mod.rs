@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::ip::Prefix;
 use caps::{CapSet, Capability};
-use host::fault::{INTERFACE, LISTEN, SETTING};
+use host::fault::{BESIDE, INTERFACE, LISTEN, SETTING};
 use host::fence::GROUP;
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
@@ -32,9 +32,7 @@ use crate::linux::routes::{NextHop, Routes};
 pub use host::fault::{Kind, Severity};
 pub use kinds::KINDS;
 
-use kinds::{
-    CLOCK, DNS, FORWARDING, IN_CLEAR, MANAGER, MTU, NFT, NO_ROUTE, PORT, RIGHTS, RUNNING, TUN,
-};
+use kinds::{CLOCK, DNS, FORWARDING, MANAGER, MTU, NFT, NO_ROUTE, PORT, RIGHTS, RUNNING, TUN};
 
 /// Something that the host lacks, or that is in the way.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -58,6 +56,8 @@ struct Needs {
     devices: BTreeSet<String>,
     /// Networks behind them.
     networks: BTreeSet<Prefix>,
+    /// Networks that are refused while the gateway runs.
+    blocked: Vec<Prefix>,
     /// UDP sockets that peers send to.
     listens: Vec<SocketAddr>,
     /// Where services connect or send to themselves, each with what it is.
@@ -120,12 +120,14 @@ impl Needs {
         let mut needs = Self {
             devices: BTreeSet::new(),
             networks: BTreeSet::new(),
+            blocked: Vec::new(),
             listens: Vec::new(),
             far: Vec::new(),
         };
         if let Some(tunnel) = &config.tunnel {
             needs.devices.insert(tunnel.device.clone());
             needs.networks.extend(tunnel.peers.iter().flat_map(|peer| &peer.routes));
+            needs.blocked.extend(tunnel.blocked());
             needs.listens.extend(&tunnel.listen);
             let endpoint = |peer: &crate::config::Peer| {
                 let at = peer.endpoint.as_ref()?.address()?;
@@ -348,11 +350,16 @@ impl Findings {
         {
             let Ok(somewhere) = somewhere.parse() else { continue };
             let leaves = routes.towards(somewhere) != NextHop::Nowhere;
-            if needs.has_default(!is_v4) && !needs.has_default(is_v4) && leaves {
+            let is_blocked = needs.blocked.iter().any(|it| it.address().is_ipv4() == is_v4);
+            if needs.has_default(!is_v4) && !needs.has_default(is_v4) && leaves && !is_blocked {
                 self.add(
-                    &IN_CLEAR,
+                    &BESIDE,
                     format!("a peer has everything of the other version of IP, and {name} leaves in clear"),
-                    format!("add \"{everything}\" to the peer's routes, or remove the host's default route of {name}"),
+                    format!(
+                        "add \"{everything}\" to the peer's routes, or block-{} = true to [tunnel], or remove the host's \
+                         default route of {name}",
+                        name.to_lowercase()
+                    ),
                 );
             }
         }

@@ -25,12 +25,20 @@ pub(crate) enum Subject {
     NoFarClient,
     NodeLeft,
     NodeUnreadable,
+    OutputForbidden,
     OwnNodeMisnamed,
     PathChanged,
+    PathDown,
+    PathUp,
+    PeerClock,
+    PeerExpired,
     PeerHeard,
     PeerMoved,
     PeerSilent,
-    PeerTrouble,
+    PeerUnanswering,
+    PeerUnconfirmed,
+    PeerUnreadable,
+    PeerUp,
     ProfileDiffers,
     ProgramConnected,
     RouteChanged,
@@ -77,7 +85,19 @@ impl Subject {
             | Self::NoFarClient
             | Self::NodeLeft
             | Self::NodeUnreadable
+            | Self::OutputForbidden
             | Self::OwnNodeMisnamed
+            | Self::PathDown
+            | Self::PathUp
+            | Self::PeerClock
+            | Self::PeerExpired
+            | Self::PeerHeard
+            | Self::PeerMoved
+            | Self::PeerSilent
+            | Self::PeerUnanswering
+            | Self::PeerUnconfirmed
+            | Self::PeerUnreadable
+            | Self::PeerUp
             | Self::ProfileDiffers
             | Self::RouteConflicting
             | Self::SealRefused
@@ -86,12 +106,8 @@ impl Subject {
             | Self::Unclaimed
             | Self::Unreadable
             | Self::VersionDiffers => 1,
-            // Of one peer.
-            Self::PathChanged
-            | Self::PeerHeard
-            | Self::PeerMoved
-            | Self::PeerSilent
-            | Self::PeerTrouble => 10,
+            // A search for the MTU of one path tells each longer packet that passes.
+            Self::PathChanged => 10,
             Self::ClientTurnedAway
             | Self::Device
             | Self::Firewall

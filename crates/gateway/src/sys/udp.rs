@@ -16,6 +16,7 @@ use std::mem;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::ip::ecn;
 use nix::errno::Errno;
@@ -47,6 +48,8 @@ pub struct Udp {
     is_v4: bool,
     /// Whether it serves IPv4, and IPv6.
     versions: [bool; 2],
+    /// Whether a rule of this host has refused a datagram since that was last asked.
+    is_forbidden: AtomicBool,
 }
 
 impl Udp {
@@ -78,7 +81,7 @@ impl Udp {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let fd = socket::socket(family, SockType::Datagram, flags, None)?;
         let is_v4 = listen.is_ipv4();
-        let udp = Self { fd, is_v4, versions };
+        let udp = Self { fd, is_v4, versions, is_forbidden: AtomicBool::new(false) };
         if !udp.is_v4 {
             udp.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, i32::from(!versions[0]))?;
             // Datagrams that are too long are refused, not cut; we know the path better.
@@ -218,6 +221,9 @@ impl Udp {
                         if error == Errno::EMSGSIZE {
                             outbox.too_big = outbox.too_big.into_iter().chain([run.segment]).min();
                         }
+                        if error == Errno::EPERM {
+                            self.is_forbidden.store(true, Ordering::Relaxed);
+                        }
                         outbox.refused += 1;
                         outbox.next += 1;
                     }
@@ -226,6 +232,12 @@ impl Udp {
         }
         outbox.clear();
         true
+    }
+
+    /// Whether a rule of this host has refused a datagram since this was last asked.
+    pub fn take_forbidden(&self) -> bool {
+        self.is_forbidden.load(Ordering::Relaxed)
+            && self.is_forbidden.swap(false, Ordering::Relaxed)
     }
 
     /// Sends a single datagram; returns whether the kernel took it.

@@ -13,6 +13,7 @@ mod bias;
 mod cause;
 mod compete;
 mod delay;
+mod delivered;
 mod delivery;
 mod flight;
 mod path;
@@ -29,6 +30,7 @@ use base::time::Time;
 use bias::RAISE;
 use cause::Cause;
 use compete::Compete;
+use delivered::{Arrival, Delivered};
 use delivery::Delivery;
 use flight::Flight;
 use path::Path;
@@ -71,6 +73,7 @@ pub(super) struct Rate {
     flight: Flight,
     path: Path,
     delivery: Delivery,
+    delivered: Delivered,
     /// The newest report.
     newest: Option<Feedback>,
     /// The decaying maximum of a datagram's octets.
@@ -148,6 +151,7 @@ impl Rate {
             flight: Flight::default(),
             path: Path::default(),
             delivery: Delivery::default(),
+            delivered: Delivered::default(),
             newest: None,
             datagram,
             window: INITIAL * datagram,
@@ -210,6 +214,13 @@ impl Rate {
         self.newest = Some(*report);
         self.silences = 0;
         let rtt = (elapsed - report.delay).max(Duration::from_micros(1));
+        self.delivered.handle_report(Arrival {
+            sent_at: sent.at,
+            came_at: report.newest_at,
+            octets: sent.total,
+            number: report.newest,
+            received: report.received,
+        });
         if before.is_some_and(|before| report.newest_at < before.newest_at) {
             self.path.handle_clock_change();
             self.delivery.clear();
@@ -292,6 +303,7 @@ impl Rate {
         self.earn(now);
         self.path = Path::default();
         self.delivery.clear();
+        self.delivered = Delivered::default();
         self.window = INITIAL * self.datagram;
         self.phase = Phase::Startup;
         self.step = None;
@@ -350,6 +362,11 @@ impl Rate {
     /// The minimum round-trip time of the last seconds.
     pub(super) fn min_rtt(&self) -> Duration {
         self.path.min_rtt()
+    }
+
+    /// What the path has delivered lately, in bit/s.
+    pub(super) fn delivered(&self) -> f64 {
+        8.0 * self.delivered.rate()
     }
 
     /// The estimated capacity of the path, in bit/s.

@@ -66,8 +66,8 @@ pub enum Event {
         /// Whose keys.
         peer: PeerId,
     },
-    /// The peer has not answered calls for a while. They go on if its address is configured.
-    GaveUp {
+    /// The peer has not answered calls for a while, told once until it does. They go on if its address is configured.
+    Unanswered {
         /// Who.
         peer: PeerId,
         /// Where it is called.
@@ -111,7 +111,7 @@ impl Event {
             Self::EndpointChanged { peer, .. }
             | Self::Established { peer, .. }
             | Self::Expired { peer }
-            | Self::GaveUp { peer, .. }
+            | Self::Unanswered { peer, .. }
             | Self::Trouble { peer, .. } => Some(peer),
             Self::Stranger { .. } => None,
         }

@@ -277,6 +277,8 @@ impl Remote {
 const REKEY_AFTER: Duration = Duration::from_secs(120);
 /// Calls unanswered for this long are reported.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(20);
+/// That is told sooner: who has just written a wrong key looks at the log now.
+const TELL_AFTER: Duration = Duration::from_secs(3);
 /// Calls to a peer of which we only learnt the address end after so long.
 const STOP_AFTER: Duration = Duration::from_secs(120);
 /// After calls in vain for so long every other one leaves from a fresh port, and after as long again from another.
@@ -295,6 +297,16 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Calls to such an address.
 const CHECK_CALLS: u32 = 6;
 
+/// Calls that nobody answers.
+#[derive(Clone, Copy)]
+struct Failing {
+    since: Time,
+    /// Whether that was told.
+    is_told: bool,
+    /// Whether it has been so for [`GIVE_UP_AFTER`].
+    has_given_up: bool,
+}
+
 /// How calling a peer stands.
 struct Calling {
     /// The call that waits for its answer.
@@ -303,8 +315,8 @@ struct Calling {
     check: Option<Check>,
     /// How many more addresses may be asked.
     checks: Budget,
-    /// Since when calls are unanswered, and whether that was told.
-    failing: Option<(Time, bool)>,
+    /// Since when calls are unanswered.
+    failing: Option<Failing>,
     /// Where the last call went.
     called: Option<SocketAddr>,
     /// How many datagrams were sent since calls are unanswered: addresses have their turns by it.
@@ -559,7 +571,8 @@ impl Remote {
             handshake.go_on_from(now, previous, local.rng());
         }
         self.calling.handshake = Some(handshake);
-        self.calling.failing.get_or_insert((now, false));
+        let failing = Failing { since: now, is_told: false, has_given_up: false };
+        self.calling.failing.get_or_insert(failing);
         self.send_call(now, target, datagram, local);
         true
     }
@@ -586,15 +599,17 @@ impl Remote {
 
     fn call_again(&mut self, now: Time, local: &mut Local) {
         let failing_for =
-            self.calling.failing.map_or(Duration::ZERO, |(since, _)| now.since(since));
+            self.calling.failing.map_or(Duration::ZERO, |failing| now.since(failing.since));
         let target = self.target();
-        if failing_for >= GIVE_UP_AFTER
-            && let Some((_, is_told @ false)) = &mut self.calling.failing
-        {
-            *is_told = true;
-            self.stats.gave_up += 1;
-            if let Some(endpoint) = target {
-                local.tell(Event::GaveUp { peer: self.id, endpoint });
+        if let Some(failing) = &mut self.calling.failing {
+            if failing_for >= TELL_AFTER
+                && !std::mem::replace(&mut failing.is_told, true)
+                && let Some(endpoint) = target
+            {
+                local.tell(Event::Unanswered { peer: self.id, endpoint });
+            }
+            if failing_for >= GIVE_UP_AFTER && !std::mem::replace(&mut failing.has_given_up, true) {
+                self.stats.gave_up += 1;
             }
         }
         if self.configured.is_empty() && failing_for >= STOP_AFTER {
@@ -627,7 +642,7 @@ impl Remote {
     /// Which fresh port the next call is to leave from. All addresses have their turns from the usual port, then all from
     /// a fresh one.
     fn fresh(&self, now: Time) -> Option<Fresh> {
-        let (since, _) = self.calling.failing?;
+        let Failing { since, .. } = self.calling.failing?;
         let number = now.since(since).as_secs() / FRESH_AFTER.as_secs();
         let cycle = self.endpoints().count().max(1);
         let is_its_turn = number > 0 && self.calling.turn / cycle % 2 == 1;
@@ -642,7 +657,7 @@ impl Remote {
         if count == 0 {
             return self.endpoint;
         }
-        let has_given_up = matches!(self.calling.failing, Some((_, true)));
+        let has_given_up = self.calling.failing.is_some_and(|failing| failing.has_given_up);
         let place = self.configured.iter().position(|it| Some(*it) == self.endpoint);
         match (self.endpoint, place) {
             // A call that is lost is no reason to leave an address that works.
@@ -694,10 +709,12 @@ struct Called {
 struct Answered {
     mac1: [u8; MAC],
     answer: Option<Vec<u8>>,
-    /// The first destination of the answer: the holder of the keys was there. Later repetitions prove nothing
-    /// about their destinations.
-    to: SocketAddr,
+    /// Where the answer went, first at the address of the first call; at most [`DESTINATIONS`].
+    to: Vec<SocketAddr>,
 }
+
+/// So many addresses of a repeated call are remembered.
+const DESTINATIONS: usize = 4;
 
 impl Called {
     fn new(now: Time) -> Self {
@@ -765,7 +782,8 @@ impl Remote {
         let rekey_at = now + OTHERS_REKEY_AFTER + local.rng().within(REKEY_JITTER);
         self.add_session(now, (index, call.sender), keys, inbound, false, rekey_at, local);
         let answer = self.send_answer(from, call.sender, index, &noise, local);
-        self.called.answered = Some(Answered { mac1: *call.mac1, answer: Some(answer), to: from });
+        self.called.answered =
+            Some(Answered { mac1: *call.mac1, answer: Some(answer), to: vec![from] });
         self.stats.calls_answered += 1;
         Ok(())
     }
@@ -775,11 +793,14 @@ impl Remote {
         self.called.answered.as_ref().map(|answered| &answered.mac1)
     }
 
-    /// The peer has the last answer, which it shows by its keys: where that was sent, and where the peer is.
+    /// The peer has the last answer, which it shows by its keys: where the peer is. If the answer also went to where the
+    /// peer was before, it is still there; otherwise the first call tells, since whoever saw a call can repeat it from
+    /// anywhere.
     fn confirm_answer(&mut self) -> Option<SocketAddr> {
         let answered = self.called.answered.as_mut()?;
         answered.answer = None;
-        Some(answered.to)
+        let stays = self.endpoint.filter(|it| answered.to.contains(it));
+        stays.or_else(|| answered.to.first().copied())
     }
 
     /// The call that was answered last has come again.
@@ -789,8 +810,11 @@ impl Remote {
         from: SocketAddr,
         local: &mut Local,
     ) -> Result<(), Dropped> {
-        let answer = self.called.answered.as_ref().and_then(|answered| answered.answer.clone());
-        let answer = answer.ok_or(Dropped::Replayed)?;
+        let answered = self.called.answered.as_mut().ok_or(Dropped::Replayed)?;
+        let answer = answered.answer.clone().ok_or(Dropped::Replayed)?;
+        if answered.to.len() < DESTINATIONS && !answered.to.contains(&from) {
+            answered.to.push(from);
+        }
         self.stats.calls_repeated += 1;
         self.note_unconfirmed(now, from, local);
         if !self.called.repeated.spend(now) {

@@ -13,10 +13,10 @@ fn a_peer_that_does_not_answer_is_doubted_soon_and_once_and_given_up_later() {
     path.loss = 1.0;
     path.feed(0, 1, 100, MILLISECOND);
     path.run(secs(2));
-    assert_eq!(path.events, [(0, Event::Silent)]);
+    assert_eq!(path.events, [(0, Event::Doubted)]);
     path.run(secs(12));
 
-    assert_eq!(path.events, [(0, Event::Silent), (0, Event::PathDown)]);
+    assert_eq!(path.events, [(0, Event::Doubted), (0, Event::Silent), (0, Event::PathDown)]);
 }
 
 #[test]
@@ -41,7 +41,40 @@ fn an_idle_peer_is_asked_and_answers() {
     path.ends[0].handle_quiet(path.now);
     path.run(secs(9) + 2_100 * MILLISECOND);
 
-    assert_eq!(path.events, [(0, Event::Silent)]);
+    assert_eq!(path.events, [(0, Event::Doubted), (0, Event::Silent)]);
+}
+
+#[test]
+fn a_path_that_loses_a_third_makes_nobody_silent() {
+    for seed in 0..10 {
+        let mut path = Path::new(seed, Config::default());
+        path.feed(0, 20, 100, MILLISECOND);
+        path.run(secs(1));
+        path.loss = 0.33;
+
+        path.feed(0, 600, 100, 100 * MILLISECOND);
+        path.run(secs(61));
+
+        let told = |event: &&(usize, Event)| matches!(event.1, Event::Silent | Event::PathDown);
+        assert_eq!(path.events.iter().filter(told).count(), 0, "{seed}: {:?}", path.events);
+    }
+}
+
+#[test]
+fn the_rate_that_is_told_is_never_above_what_was_sent() {
+    let mut path = Path::new(11, Config::default());
+    path.feed(0, 5, 100, MILLISECOND);
+    path.run(secs(1));
+    let few = path.ends[0].estimates().rate;
+    let most = 8.0 * path.stats(0).sent.octets_sent as f64 / 0.1;
+    assert!(few <= most, "{few} of {most}");
+
+    path.feed(0, 2_000, 1_000, MILLISECOND);
+    path.run(secs(4));
+
+    // 8 Mbit/s, headers, and what is repaired in advance.
+    let rate = path.ends[0].estimates().rate;
+    assert!((7e6..12e6).contains(&rate), "{rate}");
 }
 
 #[test]

@@ -329,7 +329,8 @@ fn a_neighbour_with_the_key_that_does_all_it_can_writes_few_lines() {
         let comes = wait_until(SOON, || air.count(0, &counter) > ROUNDS / 2);
         assert!(comes, "{counter}: {}", air.status(0));
     }
-    let are_gone = || air.count(0, "neighbours_down") == u64::from(NAMES);
+    // On a busy machine one may be gone before the next comes, and come again.
+    let are_gone = || air.count(0, "neighbours_down") == air.count(0, "neighbours_up");
     assert!(wait_until(SOON, are_gone), "{}", air.status(0));
 
     let noisy = began.elapsed();

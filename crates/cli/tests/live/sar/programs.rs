@@ -10,7 +10,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::bed::{Client, Net, PORT, address_of};
-use crate::namespaces::{SOON, TRACKWAY, is_installed, undisturbed, wait_until};
+use crate::namespaces::{SOON, TRACKWAY, copy_program, is_installed, undisturbed, wait_until};
 
 /// The client from the documentation.
 fn documented() -> String {
@@ -152,7 +152,7 @@ fn the_socket_is_for_its_owner_and_group_alone_and_goes_with_the_gateway() {
     net.start(0);
     assert_eq!(mode(&fs::metadata(&socket).unwrap()), 0o660);
     let program = net.folder.join("trackway");
-    fs::copy(TRACKWAY, &program).unwrap();
+    copy_program(&program);
     let is_refused = |group: &str| {
         let by = format!("setpriv --reuid 65534 --regid {group} --clear-groups");
         let (program, socket) = (program.display(), socket.display());

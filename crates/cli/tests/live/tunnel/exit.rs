@@ -184,3 +184,67 @@ fn a_route_of_others_with_a_greater_metric_is_no_hindrance_and_no_way_out() {
         net.run(0, &format!("ip route del {better}"));
     }
 }
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn the_version_of_ip_that_the_peer_does_not_have_is_warned_of_and_can_be_refused() {
+    let mut net = Net::with_exit();
+    net.edit(0, "\"0.0.0.0/0\", \"::/0\"", "\"0.0.0.0/0\"");
+    let check = |net: &Net| {
+        let file = net.folder.join("0.toml");
+        let output =
+            net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} check {}", file.display()));
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+    };
+    let (is_right, said) = check(&net);
+    assert!(is_right && said.contains("IPv6 leaves in clear beside them"), "{said}");
+    net.start_all();
+    let said = net.gateway(0).printed();
+    assert!(said.contains("IPv6 leaves in clear beside them"), "{said}");
+    let faults = net.status(0)["faults"].to_string();
+    assert!(faults.contains("IPv6 leaves in clear beside them"), "{}", net.status(0));
+    assert_eq!(net.clear((1, "eth0"), &[FAR[2]]), 2, "it does");
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!(code, Some(0), "{said}");
+
+    net.edit(0, "[tunnel]\n", "[tunnel]\nblock-ipv6 = true\n");
+    let (is_right, said) = check(&net);
+    assert!(is_right && !said.contains("in clear"), "{said}");
+    net.start(0);
+    net.expect_ping(0, FAR[0]);
+    assert_eq!(net.clear((1, "eth0"), &[FAR[2]]), 0, "{}", net.claimed(0));
+    assert!(!net.status(0)["faults"].to_string().contains("in clear"), "{}", net.status(0));
+    let (code, said) = net.gateway(0).stop();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(net.claimed(0), "");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_device_by_the_name_of_an_interface_is_refused_before_anything_starts() {
+    let net = Net::pair("");
+    net.edit(0, "[tunnel]\n", "[tunnel]\ndevice = \"eth1\"\n");
+
+    let file = net.folder.join("0.toml");
+    let output = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} check {}", file.display()));
+
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{said}");
+    assert!(
+        said.contains("tunnel.device: \"eth1\" is an interface of this host already"),
+        "{said}"
+    );
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn a_firewall_that_drops_what_the_tunnel_sends_is_named_in_the_log() {
+    let mut net = Net::pair("");
+    net.run(0, "nft add table inet strict");
+    net.run(0, "nft add chain inet strict out { type filter hook output priority 0 ; }");
+    net.run(0, "nft add rule inet strict out udp sport 51900 drop");
+    net.start(0);
+
+    net.gateway(0).wait_for("this host refuses to send datagrams of the tunnel", SOON);
+}

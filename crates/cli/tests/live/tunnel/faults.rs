@@ -113,6 +113,7 @@ fn a_device_keeps_its_mtu_and_its_addresses_as_sources() {
 fn numbers_of_others_are_a_fault_and_others_can_be_chosen() {
     let mut net = Net::pair_with_default_routes();
     net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\", \"10.77.0.2/32\"");
+    net.edit(0, "[tunnel]", "[tunnel]\nblock-ipv6 = true");
     let foreign = [
         "route add 198.51.100.0/24 dev eth1 table 51900",
         "route add 203.0.113.0/24 via 10.9.1.2 proto 117",

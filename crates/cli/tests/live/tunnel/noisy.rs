@@ -121,7 +121,7 @@ fn life(key: &PrivateKey, gateway: secure::PublicKey, began: Instant, number: u6
 
 #[test]
 #[ignore = "needs root: run by ./test"]
-fn a_peer_that_does_all_it_can_writes_ten_lines_of_a_kind_a_minute() {
+fn a_peer_that_does_all_it_can_writes_a_line_of_a_kind_a_minute() {
     let mut net = Net::pair("");
     // It calls from anywhere.
     net.edit(0, "endpoint = \"10.9.1.2:51900\"\n", "");
@@ -157,11 +157,10 @@ fn a_peer_that_does_all_it_can_writes_ten_lines_of_a_kind_a_minute() {
         &printed,
         NOISY,
         &[
-            Kind { lines: &["peer is up", "peer is heard again"], most: 10 },
-            Kind { lines: &["peer has moved"], most: 10 },
+            Kind { lines: &["peer is up"], most: 1 },
+            Kind { lines: &["peer has moved"], most: 1 },
             Kind { lines: &["greatest packet"], most: 10 },
-            Kind { lines: &["peer is silent"], most: 10 },
-            Kind { lines: &["peer answers what cannot be read"], most: 10 },
+            Kind { lines: &["peer answers what cannot be read"], most: 1 },
         ],
     );
 }

@@ -58,6 +58,7 @@ use crate::keys;
 use crate::linux;
 use crate::linux::device::{Device, Wanted};
 use crate::linux::offload::{self, Offload};
+use crate::linux::routes::NextHop;
 use crate::linux::udp;
 use crate::reactor::{Clock, Driver, Reactor, Waker};
 use crate::sys::{Tap, Udp};
@@ -108,6 +109,8 @@ struct Shared {
     mtu: AtomicU32,
     reconciler: Mutex<Reconciler>,
     errors: Mutex<Errors>,
+    /// What to say if the other version of IP than the peers' leaves in clear, and an address that tells whether it does.
+    beside: Mutex<Option<(String, IpAddr)>>,
     /// Until when each thread sleeps, in nanoseconds; the end of time when it is awake or sleeps
     /// without a deadline.
     armed: [AtomicU64; 2],
@@ -164,9 +167,11 @@ impl Tunnel {
             mtu: AtomicU32::new(MTU),
             reconciler: Mutex::new(reconciler),
             errors: Mutex::new(errors),
+            beside: Mutex::default(),
             armed: [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)],
             counters: Counters::default(),
         });
+        shared.look_beside(&config);
         let inward = Inward::new(&shared);
         let outward = Outward::new(Arc::clone(&shared));
         let outward = Second::start("outward", setup, Waker::new()?, outward)?;
@@ -263,13 +268,32 @@ impl Shared {
         let (now, unix) = self.clocks();
         let _ = state.handle_wall_clock(now, unix);
         state.handle_timeout(now);
+        let left_out = if self.sockets.take_forbidden() { state.note_forbidden(now) } else { None };
         self.settle(state, now);
+        if let Some(left_out) = left_out {
+            forbidden(left_out);
+        }
     }
 
     /// Learns this host's addresses.
     fn learn_own(&self) {
         let own = Arc::new(self.observer.addresses());
         *self.own.write().unwrap_or_else(PoisonError::into_inner) = own;
+    }
+
+    /// Learns from the configuration whether a version of IP may leave in clear beside the peers, and warns if it does.
+    fn look_beside(&self, config: &config::Tunnel) {
+        *lock(&self.beside) = config.in_clear().map(|said| (said, config.beside()));
+        if let Some(said) = self.in_clear() {
+            warn!("{said}");
+        }
+    }
+
+    /// What to say if a version of IP leaves in clear beside the peers: a route for it leads somewhere.
+    fn in_clear(&self) -> Option<String> {
+        let (said, towards) = lock(&self.beside).clone()?;
+        let mut routes = linux::routes::Routes::open().ok()?;
+        (routes.towards(towards) != NextHop::Nowhere).then_some(said)
     }
 
     /// Carries out what the state has decided; to be called after each change.
@@ -338,6 +362,7 @@ fn behind(
         name: config.device.clone(),
         mtu: Some(mtu),
         routes: routes(config),
+        blocked: config.blocked(),
         addresses: config.addresses.clone(),
         endpoints,
         is_open: config.fail_open,
@@ -921,6 +946,15 @@ fn no_answer(peer: &str, endpoint: SocketAddr, left_out: u64) {
     );
 }
 
+/// The kernel refuses what is sent (EPERM).
+fn forbidden(left_out: u64) {
+    warn!(
+        left_out,
+        "this host refuses to send datagrams of the tunnel: a rule of a firewall here, in the chain output, drops them; \
+         `trackway doctor` names it where it can"
+    );
+}
+
 /// Somebody calls whom no peer's key belongs to.
 fn stranger(from: SocketAddr, key: Option<PublicKey>) {
     match key {
@@ -982,6 +1016,7 @@ impl Tunnel {
         let wanted: Vec<_> = config.peers.iter().zip(&keys).collect();
         let changes = self.follow_peers(&wanted);
         self.config = config.clone();
+        self.shared.look_beside(config);
         Ok(Reload::Taken(changes))
     }
 

@@ -173,6 +173,11 @@ impl Sockets {
         is_sent
     }
 
+    /// Whether a rule of this host has refused datagrams since this was last asked.
+    pub(super) fn take_forbidden(&self) -> bool {
+        self.all.iter().fold(false, |is_one, socket| socket.udp.take_forbidden() | is_one)
+    }
+
     /// Sends a single datagram; returns whether the kernel took the datagram.
     pub(super) fn send_alone(&self, to: SocketAddr, last: Option<Way>, datagram: &[u8]) -> bool {
         self.way(to, last).is_some_and(|way| {

@@ -12,7 +12,7 @@ use tracing::field::display;
 use tracing::{info, warn};
 use tunnel as nc;
 use tunnel::secure::{
-    self, Fresh, Incarnation, Incoming, Outgoing, PeerId, Peers, Sealer, Unusable,
+    self, Fresh, Incarnation, Incoming, Outgoing, PeerId, Peers, Sealer, Trouble, Unusable,
 };
 use tunnel::{Event, Tunnel};
 
@@ -49,6 +49,8 @@ pub(super) struct State {
     is_mtu_new: bool,
     /// Whether a peer is sent to elsewhere than before.
     are_endpoints_new: bool,
+    /// Limits the log lines about this host.
+    complaints: Complaints,
 }
 
 /// A configured peer and its session.
@@ -127,6 +129,7 @@ impl State {
             device_mtu: LEAST_MTU,
             is_mtu_new: false,
             are_endpoints_new: false,
+            complaints: Complaints::default(),
         }
     }
 
@@ -238,6 +241,11 @@ impl State {
     /// What the wall clock says, in time since 1970; whether sessions were ended for that.
     pub(super) fn handle_wall_clock(&mut self, now: Time, unix: Duration) -> bool {
         self.peers.handle_wall_clock(now, unix)
+    }
+
+    /// The kernel has refused datagrams by a rule; returns how many such lines were left out if this is to be logged.
+    pub(super) fn note_forbidden(&mut self, now: Time) -> Option<u64> {
+        self.complaints.admit(now, Subject::OutputForbidden)
     }
 
     /// The hypervisor says that this machine is a copy.
@@ -417,7 +425,7 @@ impl State {
             }
             secure::Event::Expired { peer } => {
                 if let Some(link) = self.link_mut(peer) {
-                    if let Some(left_out) = link.complaints.admit(now, Subject::PeerSilent) {
+                    if let Some(left_out) = link.complaints.admit(now, Subject::PeerExpired) {
                         let endpoint = link.endpoint.map(display);
                         info!(
                             peer = %link.config.name,
@@ -435,17 +443,22 @@ impl State {
                     }
                 }
             }
-            secure::Event::GaveUp { peer, endpoint } => {
+            secure::Event::Unanswered { peer, endpoint } => {
                 if let Some(link) = self.link_mut(peer)
-                    && let Some(left_out) = link.complaints.admit(now, Subject::PeerSilent)
+                    && let Some(left_out) = link.complaints.admit(now, Subject::PeerUnanswering)
                 {
                     super::no_answer(&link.config.name, endpoint, left_out);
                 }
             }
             secure::Event::Stranger { from, key } => super::stranger(from, key),
             secure::Event::Trouble { peer, from, what } => {
+                let subject = match what {
+                    Trouble::Clock => Subject::PeerClock,
+                    Trouble::Unconfirmed => Subject::PeerUnconfirmed,
+                    Trouble::Unreadable => Subject::PeerUnreadable,
+                };
                 if let Some(link) = self.link_mut(peer)
-                    && let Some(left_out) = link.complaints.admit(now, Subject::PeerTrouble)
+                    && let Some(left_out) = link.complaints.admit(now, subject)
                 {
                     super::trouble(&link.config.name, from, what, left_out);
                 }
@@ -472,7 +485,7 @@ impl State {
                 }
             }
             session => {
-                if let Some(left_out) = link.complaints.admit(now, Subject::PeerHeard) {
+                if let Some(left_out) = link.complaints.admit(now, Subject::PeerUp) {
                     let endpoint = endpoint.map(display);
                     info!(peer = %link.config.name, endpoint, left_out, "peer is up");
                 }
@@ -512,7 +525,7 @@ impl State {
                 self.note_mtu();
             }
             Event::PathDown => {
-                if let Some(left_out) = link.complaints.admit(now, Subject::PeerSilent) {
+                if let Some(left_out) = link.complaints.admit(now, Subject::PathDown) {
                     let endpoint = link.endpoint.map(display);
                     warn!(
                         peer = %link.config.name,
@@ -527,12 +540,17 @@ impl State {
                 self.peers.handle_silence(now, link.peer);
             }
             Event::PathUp => {
-                if let Some(left_out) = link.complaints.admit(now, Subject::PeerHeard) {
+                if let Some(left_out) = link.complaints.admit(now, Subject::PathUp) {
                     let endpoint = link.endpoint.map(display);
                     info!(peer = %link.config.name, endpoint, left_out, "path is up");
                 }
                 session.is_up = true;
                 link.since = now;
+            }
+            Event::Doubted => {
+                // It may be that only our address is not reached any more.
+                link.way = self.ports.loosened(link.way);
+                self.peers.handle_silence(now, link.peer);
             }
             Event::Silent => {
                 if let Some(left_out) = link.complaints.admit(now, Subject::PeerSilent) {
@@ -541,9 +559,6 @@ impl State {
                 }
                 session.is_silent = true;
                 link.since = now;
-                // It may be that only our address is not reached any more.
-                link.way = self.ports.loosened(link.way);
-                self.peers.handle_silence(now, link.peer);
             }
         }
     }
@@ -913,8 +928,8 @@ mod tests {
         }
         let [hostile, other] = untold(&state);
 
-        // Ten lines of each kind in a minute, and what the other peer does is told all the same.
-        assert_eq!((hostile, other), (3 * 4_990, 0));
+        // One line of each kind in a minute, and what the other peer does is told all the same.
+        assert_eq!((hostile, other), (3 * 4_999, 0));
         state.take_secure(Time::ZERO, secure::Event::Expired { peer: ids[1] });
         assert_eq!(untold(&state)[1], 0);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use base::counter::Counter;
 use base::time::Time;
 use host::IN_CLEAR;
+use host::fault::{self, Fault};
 use serde::Serialize;
 use tunnel::secure;
 use tunnel::{Estimates, Stats};
@@ -84,10 +85,11 @@ struct Left {
 impl Shared {
     /// How the tunnels are, together and each.
     pub(super) fn report(&self) -> Report {
-        let (faults, kept_out) = {
+        let (mut faults, kept_out) = {
             let reconciler = lock(&self.reconciler);
             (reconciler.faults(), reconciler.kept_out())
         };
+        faults.extend(self.in_clear().map(|said| Fault::new(&fault::BESIDE, said)));
         let state = self.state();
         let now = self.now();
         let mut counters = entries("tunnel_", &self.counters);
@@ -198,7 +200,7 @@ fn note(status: &Status<'_>, samples: &mut Vec<Sample>) {
             &Counter::gauge(
                 "rate_bits_per_second",
                 "bits",
-                "The rate at which the tunnel may send, in bits a second of outer IP packets.",
+                "The rate that the path has delivered lately, in bits a second of outer IP packets.",
             )
         },
         path.rate_bit_s,

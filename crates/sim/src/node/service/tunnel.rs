@@ -251,7 +251,7 @@ impl Tunnel {
                         session.has_keys = false;
                     }
                 }
-                secure::Event::GaveUp { .. }
+                secure::Event::Unanswered { .. }
                 | secure::Event::Stranger { .. }
                 | secure::Event::Trouble { .. } => {}
             }
@@ -266,7 +266,8 @@ impl Tunnel {
                     self.peers.handle_silence(now, self.peer);
                 }
                 Event::PathUp => self.counters.path_ups += 1,
-                Event::Silent => self.peers.handle_silence(now, self.peer),
+                Event::Doubted => self.peers.handle_silence(now, self.peer),
+                Event::Silent => {}
             }
         }
     }

@@ -65,6 +65,29 @@ fn calls_in_vain_leave_from_fresh_ports_too_until_one_is_answered() {
 }
 
 #[test]
+fn a_call_that_came_first_from_a_false_address_moves_nobody() {
+    let mut net = Net::pair();
+    net.settle();
+    net.assert_connected();
+    net.ends[0].peers.handle_silence(net.now, PeerId(0));
+    net.collect(0);
+    let (_, call) = net.wire.remove(0);
+
+    net.deliver(address(OTHER), call.clone());
+    net.collect(1);
+    net.wire.clear();
+    // The answer is lost; a repeats its call.
+    net.deliver(net.ends[0].address, call);
+    net.settle();
+
+    net.assert_connected();
+    assert_eq!(net.ends[1].peers.endpoint(PeerId(0)), Some(net.ends[0].address));
+    let stats = net.ends[1].peers.stats(PeerId(0));
+    // The first is how b learnt where a is.
+    assert_eq!((stats.sessions, stats.moves), (2, 1));
+}
+
+#[test]
 fn addresses_of_a_peer_that_is_heard_change_without_a_word() {
     let mut net = Net::pair();
     net.settle();

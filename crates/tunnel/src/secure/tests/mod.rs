@@ -95,7 +95,7 @@ impl Net {
                 Event::Established { is_new: false, .. } => "rekeyed".to_owned(),
                 Event::EndpointChanged { endpoint, .. } => format!("moved to {endpoint}"),
                 Event::Expired { .. } => "expired".to_owned(),
-                Event::GaveUp { .. } => "gave up".to_owned(),
+                Event::Unanswered { .. } => "unanswered".to_owned(),
                 Event::Stranger { key: Some(_), .. } => "unknown key".to_owned(),
                 Event::Stranger { key: None, .. } => "another's call".to_owned(),
                 Event::Trouble { what, .. } => format!("{what:?}"),
