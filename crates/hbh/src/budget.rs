@@ -4,11 +4,12 @@
 //!   starting ──a queue builds, or own loss──▶ steady
 //!   doubles in each round                      cubic growth (RFC 9438), or an eighth in each round while
 //!   that it was the limit of                   no queue builds and it is below twice what the path holds
-//!                                              own loss: 0.7 of it, but no less than what the path holds
+//!                                              own loss: 0.8 of it, but no less than what the path holds
 //! ```
 //!
-//! Loss of the link does not lower the budget. Loss is taken to be of our own making when it comes with a
-//! queue, or when more is lost of what exceeded the capacity of the path than of the rest.
+//! Loss of the link does not lower the budget. Loss is taken to be of our own making when more is in flight than the
+//! path holds and it comes with a queue, or when more is lost of what exceeded the capacity of the path than of the
+//! rest.
 
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ const DECREASE: f64 = 0.8;
 const GROWTH: f64 = 0.4;
 /// Room beyond what the path holds, for acknowledgements that wait, in packets.
 const SLACK: f64 = 16.0;
+/// Packets beyond what the path holds of which no loss is taken to be of our own making.
+const LEAST_QUEUE: f64 = 4.0;
 /// The greatest rate is that of so many rounds.
 const ROUNDS: u64 = 10;
 
@@ -218,13 +221,17 @@ impl Budget {
         if !is_queue && !is_excess {
             return false;
         }
+        // What it allows beyond what was in flight made no difference.
+        let lost = f64::from(beyond.0 + within.0);
+        let used = self.size.min(self.flying as f64 + lost);
+        let least = self.capacity(path) + LEAST_QUEUE;
+        if used <= least && beyond.0 == 0 {
+            // What the path holds makes no queue: its delay varies for other reasons.
+            return false;
+        }
         if self.lost_at.is_none() || self.round > self.loss_round {
-            // What it allows beyond what was in flight made no difference.
-            let lost = f64::from(beyond.0 + within.0);
-            let used = self.size.min(self.flying as f64 + lost);
-            let least = self.capacity(path);
             self.before_loss = used;
-            self.set_size((used * DECREASE).max((least + 4.0).min(used)));
+            self.set_size((used * DECREASE).max(least).min(self.size));
             self.lost_at = Some(now);
             self.loss_round = self.round;
             self.is_starting = false;
@@ -359,6 +366,21 @@ mod tests {
         }
 
         assert!(node.budget.size() < START / 2, "{}", node.budget.size());
+    }
+
+    /// The delay of a link varies, and a loss may find the neighbour's flows with little to send.
+    #[test]
+    fn a_loss_while_less_is_in_flight_than_the_path_holds_is_none_of_our_own() {
+        let mut node = Node::new(BOUNDS);
+        for _ in 0..20 {
+            node.round(100, SHORT, (0, 0));
+        }
+
+        for _ in 0..8 {
+            node.round(10, SHORT * 3, (0, 1));
+        }
+
+        assert!(node.budget.size() >= START, "{}", node.budget.size());
     }
 
     #[test]

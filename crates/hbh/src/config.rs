@@ -167,6 +167,7 @@ base::parameters! {
         pub redundancy: Redundancy = Redundancy::Auto;
 
         /// How long the last hop keeps a TCP segment back for one before it; with the default profile only.
+        // At most: eight silences of the hop, and at least half a second, where its round trip is known.
         #[allowed(Kind::period(Duration::ZERO..=Duration::from_secs(60)))]
         pub hold: Duration = Duration::from_secs(3), Paper: Duration::ZERO;
 

@@ -202,7 +202,7 @@ impl Flow {
             Ok(same) => pool.give(std::mem::replace(&mut self.held[same], held).octets),
             Err(at) => self.held.insert(at, held),
         }
-        self.gives_up_at.get_or_insert(now + self.hold);
+        self.gives_up_at.get_or_insert(now + self.hold.min(hold));
     }
 
     /// What is missing before a segment will not come.

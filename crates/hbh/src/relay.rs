@@ -483,6 +483,14 @@ impl Relay {
         }
         let Some(sender) = self.senders.get_mut(&(peer, flow)) else { return Err(Refused::Full) };
         let has_room = if upstream.is_none() {
+            // The paper refuses what does not fit.
+            while self.config.profile == Profile::Default
+                && !sender.has_room(now, &self.config)
+                && sender.drop_first(&mut self.pool)
+            {
+                self.held -= 1;
+                self.stats.sent.packets_thinned += 1;
+            }
             sender.has_room(now, &self.config)
         } else {
             sender.backlog() < self.config.queue + ON_THEIR_WAY
@@ -554,6 +562,9 @@ impl Relay {
 
 /// Flows that are remembered for a peer as unknown here.
 const UNKNOWN: usize = 16;
+/// Silences of a peer for which a segment is held, and how long it is held at least.
+const HELD_SILENCES: u32 = 8;
+const SHORTEST_HOLD: Duration = Duration::from_millis(500);
 /// With more flows from peers than these, no packets are kept for repairs.
 const REPAIRED_FLOWS: usize = 256;
 
@@ -773,8 +784,19 @@ impl Relay {
         }
         let tcp = tcp.filter(|_| receiver.downstream().is_none());
         let segment = tcp.map(|tcp| LeavingSegment { key, tcp, has_hole });
-        self.egress.handle_packet(now, id.0, packet, segment, self.config.hold, &mut self.pool);
+        let hold = self.hold(id.0);
+        self.egress.handle_packet(now, id.0, packet, segment, hold, &mut self.pool);
         self.plan_sweep(now);
+    }
+
+    /// How long a segment from a peer may wait for one before it.
+    ///
+    /// A gap that the peer can close is closed within some silences of it, if the round trip there and back is like ours.
+    fn hold(&self, peer: Peer) -> Duration {
+        let path = self.peers.get(&peer).map(|state| state.path.rtt());
+        let Some(rtt) = path.filter(|rtt| rtt.mean().is_some()) else { return self.config.hold };
+        let silence = rtt.timeout(0) + self.config.ack_wait(rtt.mean(), false);
+        self.config.hold.min((silence * HELD_SILENCES).max(SHORTEST_HOLD))
     }
 
     /// Passes on the packets that a flow's repairs recover now; `header` is the IP header of a

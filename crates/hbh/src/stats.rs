@@ -39,7 +39,7 @@ base::counters! {
             pub repairs_sent: counter(repairs);
             /// Packets discarded: they waited for longer than a packet may.
             pub packets_expired: counter(packets);
-            /// Packets dropped at the entrance because their queue stayed long, so that their senders slow down.
+            /// Packets dropped at the entrance, the first of their queue: it stayed long, or was full when another came.
             pub packets_thinned: counter(packets);
             /// Packets discarded: their connection was reset.
             pub packets_reset: counter(packets);

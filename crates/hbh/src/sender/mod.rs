@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Links keep order, so a packet is lost once a later transmission is known to have arrived; an
-//! echo names that transmission. The profile `seed` knows only its timer.
+//! echo names that transmission. The profile `paper` knows only its timer.
 
 mod codel;
 mod course;
@@ -58,7 +58,7 @@ pub(super) struct Sender {
     last_sent: Time,
     /// When a packet was last sent that was not a repair or a copy.
     last_packet: Time,
-    /// Packets sent since an acknowledgement was last asked for; only the profile `seed` counts them.
+    /// Packets sent since an acknowledgement was last asked for; only the profile `paper` counts them.
     since_request: u8,
     /// Silences in a row.
     expiries: u8,
@@ -167,9 +167,10 @@ pub(super) struct Thinned {
 /// Flows that together fill a link, whichever of them slows down. Fewer flows have longer queues: a single one would
 /// leave a long path idle after each drop.
 const MANY: usize = 8;
-/// Packets whose time at the flow's own rate is always tolerated as wait, and packets that always may wait.
+/// Packets whose time at the flow's own rate is always tolerated as wait.
 const FEW: f64 = 1.0;
-const LEAST: usize = 1;
+/// Packets that always may wait: a flow that loses one of its last two notices the loss only by a timer.
+const LEAST: usize = 2;
 
 /// Repeats that are remembered at most.
 const REPEATS: usize = 4_096;
@@ -254,6 +255,15 @@ impl Sender {
     /// Whether a packet that enters here may wait.
     pub(super) fn has_room(&mut self, now: Time, config: &Config) -> bool {
         self.queue.has_room(now, self.pacer.throughput(now), config)
+    }
+
+    /// Drops the first packet that waits, for one that comes now: the packets behind it tell its sender of the loss
+    /// at once, while a loss of the last packets is noticed only by a timer. Returns whether there was one.
+    pub(super) fn drop_first(&mut self, pool: &mut Pool) -> bool {
+        let Some(packet) = self.queue.pop() else { return false };
+        self.handle_loss(packet.tcp);
+        pool.give(packet.octets);
+        true
     }
 
     /// Takes a packet; there is room.
@@ -761,7 +771,7 @@ impl Sender {
         Some(arrived)
     }
 
-    /// The seed's sample: the newest packet that this acknowledges for the first time.
+    /// The sample of the profile `paper`: the newest packet that this acknowledges for the first time.
     fn sample_newest(&self, now: Time, (ack, next): (&Ack<'_>, u64), rtt: &mut Estimator) {
         let base = self.flight.base();
         let is_named = |index: usize| {

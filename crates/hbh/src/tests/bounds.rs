@@ -43,9 +43,28 @@ fn a_burst_is_bounded_however_short_it_is() {
         }
 
         let stats = pair.relays[A].stats();
-        assert!(refused > 0, "{profile:?}");
-        assert_eq!((stats.intake.packets_full, stats.packets_held), (refused, 1_000 - refused));
+        let thinned = stats.sent.packets_thinned;
+        assert!(refused + thinned > 0, "{profile:?}");
+        assert_eq!(refused > 0, profile == Profile::Paper);
+        assert_eq!(stats.intake.packets_full, refused);
+        assert_eq!(stats.packets_held, 1_000 - refused - thinned);
     }
+}
+
+/// TCP notices a loss by the packets that follow it, and a loss of its last packets only by a timer.
+#[test]
+fn a_full_queue_at_the_entrance_drops_its_first_packet_for_the_last() {
+    let config = Config { queue: 10, congestion: 10, clear: 5, ..quiet(Profile::Default) };
+    let mut pair = Line::pair(config);
+
+    pair.send(0..1_000);
+    pair.run(|_| Fate::ARRIVES);
+
+    let order = pair.order();
+    let last: Vec<u32> = (1_000 - 200..1_000).collect();
+    assert_eq!(order[order.len() - 200..], last, "a burst fills it twenty times");
+    let thinned = pair.relays[A].stats().sent.packets_thinned;
+    assert_eq!((pair.refused, order.len() as u64 + thinned), (0, 1_000));
 }
 
 #[test]

@@ -160,7 +160,8 @@ impl Mishap {
 
 impl End {
     fn count(&mut self, stats: &Stats) {
-        let given_up = stats.sent.packets_abandoned + stats.sent.packets_expired;
+        let sent = &stats.sent;
+        let given_up = sent.packets_abandoned + sent.packets_expired + sent.packets_thinned;
         self.counted += given_up;
         self.is_disturbed |= given_up + stats.received.gaps_given_up > 0;
     }

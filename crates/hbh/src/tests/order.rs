@@ -45,21 +45,41 @@ fn what_comes_back_to_be_sent_on_is_not_put_in_order() {
 }
 
 #[test]
-fn a_segment_behind_a_refused_one_is_not_waited_with() {
+fn a_segment_behind_a_dropped_one_is_not_waited_with() {
     let mut pair = Line::pair(Config { queue: 4, ..quiet(Profile::Default) });
-    let taken = fill(&mut pair.relays[A], |n| segment(n * 100, 100, 0));
-    pair.run(|_| Fate::ARRIVES);
-    let before = pair.delivered.len();
+    for number in 0..100 {
+        pair.give(&segment(number * 100, 100, 0));
+    }
 
-    let behind = segment((taken + 1) * 100, 100, 0);
-    pair.give(&behind);
-    let start = pair.now;
     pair.run(|_| Fate::ARRIVES);
 
-    assert_eq!(pair.delivered[before..], [behind]);
-    let took = pair.delivered_at[before] - start.since(Time::ZERO);
-    assert!(took <= DELAY + 2 * SLOT, "{took:?}");
+    let dropped = pair.relays[A].stats().sent.packets_thinned;
+    assert_eq!(dropped, 20, "a burst fills the queue twenty times");
+    assert_eq!(pair.delivered.len(), 80);
+    let took = pair.delivered_at[79];
+    assert!(took <= DELAY + 82 * SLOT, "{took:?}");
     assert_eq!(pair.relays[B].stats().received.gaps_given_up, 0);
+}
+
+/// The time that the profile allows is for paths of which nothing is known.
+#[test]
+fn a_gap_is_waited_for_no_longer_than_the_round_trip_explains() {
+    let mut pair = Line::pair(Config { hold: Duration::from_secs(60), ..quiet(Profile::Default) });
+    // B measures the round trip, too.
+    let back = datagram("10.9.0.2:2", "10.0.0.1:1", 0);
+    pair.give(&segment(0, 100, 0));
+    pair.relays[B].handle_packet(pair.now, Peer(0), &back).unwrap();
+    pair.run_for(Duration::from_secs(1), |_| Fate::ARRIVES);
+
+    pair.give(&segment(100, 100, 0));
+    pair.give(&segment(200, 100, 0));
+    let given = pair.now.since(Time::ZERO);
+    let is_first = |data: wire::Data<'_>| data.payload[4..8] == 100_u32.to_be_bytes();
+    pair.run_for(Duration::from_secs(20), |sent| Fate::lost_if(sent.data().is_some_and(is_first)));
+
+    assert_eq!(pair.delivered.len(), 2, "all but the lost one");
+    let waited = pair.delivered_at[1] - given;
+    assert!((DELAY * 16..Duration::from_secs(4)).contains(&waited), "{waited:?}");
 }
 
 #[test]
@@ -108,11 +128,6 @@ fn a_connection_keeps_a_bounded_number_of_segments_back_and_then_gives_up_the_ga
     assert!((100..1_000).contains(&last), "{last} segments kept for one that is missing");
     // Nothing is missing before the newest any more.
     assert_eq!(left, (2..=last).map(|number| number * 100).collect::<Vec<_>>());
-}
-
-/// Gives A packets until it refuses one, and returns how many it took.
-fn fill(relay: &mut Relay, mut packets: impl FnMut(u32) -> Vec<u8>) -> u32 {
-    (0..10_000).find(|&n| relay.handle_packet(Time::ZERO, Peer(1), &packets(n)).is_err()).unwrap()
 }
 
 #[test]

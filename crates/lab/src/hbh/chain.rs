@@ -354,7 +354,8 @@ fn drops(world: &World, is_whole: bool) -> [(Metric, Observation); 2] {
             inside += hbh.intake.packets_full_inside
                 + hbh.sent.packets_abandoned
                 + hbh.sent.packets_expired;
-            edge += hbh.intake.packets_full - hbh.intake.packets_full_inside;
+            edge +=
+                hbh.intake.packets_full - hbh.intake.packets_full_inside + hbh.sent.packets_thinned;
         }
     }
     [

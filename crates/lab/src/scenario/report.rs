@@ -241,7 +241,7 @@ pub struct HopReport {
     pub abandoned: u64,
     /// Packets discarded because they waited too long.
     pub expired: u64,
-    /// Packets refused because the queue was full.
+    /// Packets dropped where they enter: their queue was full, or stayed long.
     pub full: u64,
     /// Repeats of a TCP segment that was still on its way.
     pub absorbed: u64,
@@ -378,7 +378,7 @@ impl HopReport {
             acks_ridden: stats.received.acks_ridden,
             abandoned: stats.sent.packets_abandoned,
             expired: stats.sent.packets_expired,
-            full: stats.intake.packets_full,
+            full: stats.intake.packets_full + stats.sent.packets_thinned,
             absorbed: stats.intake.packets_absorbed,
             congested: stats.sent.congestion_received,
             neighbours: hbh.peers(),

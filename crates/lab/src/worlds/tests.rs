@@ -77,15 +77,43 @@ fn a_world_is_the_same_whoever_draws_it_and_however_many_run_at_once() {
 
 #[test]
 fn a_ratio_above_one_is_always_worse() {
-    let plain =
-        Measured { time: 2.0, voice: Some(0.1), neighbour: Some(9e6), ..Measured::default() };
+    let plain = Measured {
+        time: 2.0,
+        voice: Some(0.1),
+        neighbour: Some(9e6),
+        equal_part: Some(4.5e6),
+        ..Measured::default()
+    };
     let ours = Measured { time: 4.0, voice: Some(0.3), neighbour: Some(3e6), ..plain.clone() };
     let near = |a: Option<f64>, b: f64| a.is_some_and(|a| (a / b - 1.0).abs() < 1e-2);
 
     assert!(near(ours.ratio(&plain, Measure::Time), 2.0));
     assert!(near(ours.ratio(&plain, Measure::Voice), 3.0));
     assert!(near(ours.ratio(&plain, Measure::Neighbour), 3.0));
+    assert!(near(ours.ratio(&plain, Measure::Share), 1.5), "more than an equal part is not due");
     assert_eq!(ours.ratio(&plain, Measure::Requests), None);
+}
+
+#[test]
+fn an_equal_part_is_what_each_flow_in_one_direction_has_of_the_bottleneck() {
+    let worlds = (0..300).map(|index| World::draw(5, index));
+    let plain = |world: &World| {
+        let is_calm = world.shifts.is_empty() && world.voice.is_none() && world.udp.is_none();
+        is_calm && world.long.iter().all(|flow| !flow.is_back)
+    };
+    let mut looked_at = 0;
+    for world in worlds.filter(plain) {
+        let Some(hop) = world.neighbour else { continue };
+        let flows = world.long.len() as f64;
+        let all: f64 = world.long.iter().map(|flow| flow.octets as f64).sum();
+
+        let parts = world.equal_part(hop) * (flows + 1.0) / all;
+
+        // The least time has some delays in it as well, and in some worlds the slower way back.
+        assert!(parts > 0.99, "{world}: {parts}");
+        looked_at += 1;
+    }
+    assert!(looked_at > 10, "{looked_at}");
 }
 
 #[test]

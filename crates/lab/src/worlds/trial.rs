@@ -4,13 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use base::quantity::BitRate;
 use base::time::Time;
 use sim::app::stream;
 use sim::channel;
 use sim::{Change, InterfaceConfig, LinkConfig, PortCounters};
 use tunnel as nc;
 
-use super::world::{Control, Flow, World};
+use super::world::{Control, Flow, PACKET, SEGMENT, World};
 use crate::nc::network::LONG_PACKET;
 use crate::scenario::{self, Built, Plan, Transfer, Tunnel};
 use crate::tcp::as_linux;
@@ -91,6 +92,8 @@ pub enum Measure {
     Udp,
     /// Octets of the plain neighbour on the same queue.
     Neighbour,
+    /// The same up to an equal part of the link: what it has beyond that is at the cost of the others.
+    Share,
     /// Packets on all links, for each octet that applications received.
     Packets,
     /// Octets on all links, for each octet that applications received.
@@ -99,13 +102,14 @@ pub enum Measure {
 
 impl Measure {
     /// All, as tables list them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Time,
         Self::AfterOutage,
         Self::Requests,
         Self::Voice,
         Self::Udp,
         Self::Neighbour,
+        Self::Share,
         Self::Packets,
         Self::Octets,
     ];
@@ -119,6 +123,7 @@ impl Measure {
             Self::Octets => "octets",
             Self::Packets => "packets",
             Self::Requests => "requests p99",
+            Self::Share => "neighbour's part",
             Self::Time => "time",
             Self::Udp => "udp delivered",
             Self::Voice => "voice p99",
@@ -128,7 +133,7 @@ impl Measure {
     /// Whether more is worse.
     const fn is_cost(self) -> bool {
         match self {
-            Self::Neighbour | Self::AfterOutage | Self::Udp => false,
+            Self::AfterOutage | Self::Neighbour | Self::Share | Self::Udp => false,
             Self::Octets | Self::Packets | Self::Requests | Self::Time | Self::Voice => true,
         }
     }
@@ -151,6 +156,8 @@ pub struct Measured {
     pub udp: Option<f64>,
     /// Octets.
     pub neighbour: Option<f64>,
+    /// Octets that the neighbour would have if all flows on its link had the same rate.
+    pub equal_part: Option<f64>,
     /// On all links for each octet that applications received.
     pub packets: f64,
     /// On all links for each octet that applications received.
@@ -171,6 +178,9 @@ impl Measured {
             Measure::Octets => Some(self.octets),
             Measure::Packets => Some(self.packets),
             Measure::Requests => self.requests,
+            Measure::Share => {
+                self.neighbour.zip(self.equal_part).map(|(octets, part)| octets.min(part))
+            }
             Measure::Time => Some(self.time),
             Measure::Udp => self.udp,
             Measure::Voice => self.voice,
@@ -206,6 +216,7 @@ impl World {
 
         let mut measured = Measured::default();
         let rival = self.neighbour.map(|_| built.transfers.len() - 1);
+        measured.equal_part = self.neighbour.map(|hop| self.equal_part(hop));
         let mut stops = vec![begin + self.least];
         if let Some(outage) = &self.outage {
             stops.extend([begin + outage.span.end, begin + outage.span.end + AFTER_OUTAGE]);
@@ -356,6 +367,27 @@ impl World {
             let change = Change::Channels(built.links[shift.hop], Box::new(directions));
             built.world.at(built.begin() + shift.at, change);
         }
+    }
+
+    /// Octets of each flow in the neighbour's direction over a hop, until the long flows could have ended.
+    pub(super) fn equal_part(&self, hop: usize) -> f64 {
+        let (mut bits, mut since, mut direction) =
+            (0.0, Duration::ZERO, self.hops[hop].there.clone());
+        let mut pass = |until: Duration, direction: &channel::Config| {
+            if let BitRate::PerSecond(rate) = direction.rate {
+                bits += rate.get() as f64 * until.saturating_sub(since).as_secs_f64();
+            }
+            since = until;
+        };
+        for shift in self.shifts.iter().filter(|shift| shift.hop == hop) {
+            pass(shift.at, &direction);
+            direction = shift.applied(&direction);
+        }
+        pass(self.least, &direction);
+        let long = self.long.iter().filter(|flow| !flow.is_back).count();
+        let streams = [self.voice, self.udp].iter().flatten().count();
+        let payload = bits / 8.0 * SEGMENT / PACKET;
+        payload / (long + streams + 1) as f64
     }
 
     /// Seconds of the slowest of a hundred requests; a request without an end counts up to `over`.

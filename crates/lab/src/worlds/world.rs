@@ -60,9 +60,9 @@ pub(super) const REQUEST: u64 = 10_000;
 /// Packets times hops of all long flows together: what a run costs.
 const BUDGET: f64 = 300e3;
 /// Octets of data in a packet.
-const SEGMENT: f64 = 1_448.0;
+pub(super) const SEGMENT: f64 = 1_448.0;
 /// Octets of a packet with all headers.
-const PACKET: f64 = 1_500.0;
+pub(super) const PACKET: f64 = 1_500.0;
 
 /// A property that worlds are grouped by. A world can have several.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -36,7 +36,10 @@ impl Sampler {
         self.delivered = self.delivered.max(delivery.total);
         self.is_idle = delivery.in_flight == 0;
         let is_past = |point: &&(Time, u64)| now.since(point.0) >= self.rtt;
-        let past = self.points.iter().rev().find(is_past).copied();
+        // A flight that ends sooner than the mean round trip is measured from its beginning: the first point is a
+        // transmission after a silence as long as no point is a round trip old.
+        let whole = || self.points.front().filter(|_| delivery.in_flight == 0);
+        let past = self.points.iter().rev().find(is_past).or_else(whole).copied();
         let rate = past.filter(|(then, _)| *then < now).map(|(then, delivered)| {
             self.delivered.saturating_sub(delivered) as f64 / now.since(then).as_secs_f64()
         });
@@ -135,6 +138,18 @@ mod tests {
         sampler.note_sent(at(10_000));
 
         assert_eq!(sampler.take(at(10_100), delivery(2_000, 0), rtt), Some(10_000.0));
+    }
+
+    /// A mean that falls towards the time of each packet is never reached by it.
+    #[test]
+    fn a_lone_packet_that_is_faster_than_the_mean_is_a_sample() {
+        let mut sampler = Sampler::default();
+        sampler.note_sent(at(0));
+
+        let delivery = Delivery { total: 1_000, in_flight: 0, is_app_limited: false };
+        let rate = sampler.take(at(50), delivery, Some(Duration::from_millis(60)));
+
+        assert_eq!(rate, Some(20_000.0));
     }
 
     #[test]
