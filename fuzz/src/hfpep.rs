@@ -268,6 +268,7 @@ impl Run {
                 | Event::Bound
                 | Event::Close(_)
                 | Event::Readable(_)
+                | Event::OtherVersion { .. }
                 | Event::Refused(_)
                 | Event::Sealing { .. }
                 | Event::Unbound(_)

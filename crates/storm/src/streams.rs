@@ -392,6 +392,7 @@ impl Cores for Streams {
             Event::Accepted(_)
             | Event::Bound
             | Event::Delivered(_)
+            | Event::OtherVersion { .. }
             | Event::Refused(_)
             | Event::Sealing { .. }
             | Event::Unbound(_)

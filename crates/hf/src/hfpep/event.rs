@@ -39,6 +39,13 @@ pub enum Event {
     Refused(BindReason),
     /// A connection is broken and no longer exists. As on a stream, everything that came before was read.
     Reset(SessionId, Break),
+    /// A node has sent a PDU of another version of SLEP, which is dropped.
+    OtherVersion {
+        /// Which node.
+        node: Address,
+        /// Its version, 0 to 3.
+        version: u8,
+    },
     /// The U_PDUs of a node are dropped because of their seal, or the node drops ours.
     Sealing {
         /// Which node.

@@ -395,6 +395,9 @@ impl HfPep {
                 slep::Event::Bound => self.events.push_back(Event::Bound),
                 slep::Event::Close(fault) => self.events.push_back(Event::Close(fault)),
                 slep::Event::Refused(reason) => self.events.push_back(Event::Refused(reason)),
+                slep::Event::OtherVersion { node, version } => {
+                    self.events.push_back(Event::OtherVersion { node, version });
+                }
                 slep::Event::Sealing { node, trouble } => {
                     self.events.push_back(Event::Sealing { node, trouble });
                 }

@@ -58,6 +58,8 @@ base::counters! {
             pub u_pdus as "received": counter(u_pdus);
             /// U_PDUs that are no valid PDUs of SLEP.
             pub received_malformed: counter(u_pdus);
+            /// U_PDUs dropped: of another version of SLEP.
+            pub received_other_version: counter(u_pdus);
             /// U_PDUs dropped: from one node more than can be remembered.
             pub received_stranger: counter(u_pdus);
             /// Parts that had come before.

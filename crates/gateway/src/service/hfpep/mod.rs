@@ -483,6 +483,17 @@ impl Pep {
                     warn!(%reason, left_out, "the server refuses the access point");
                 }
             }
+            Event::OtherVersion { node, version } => {
+                if let Some(left_out) = self.complaints.admit(now, Subject::VersionDiffers) {
+                    warn!(
+                        %node,
+                        version,
+                        left_out,
+                        "this node speaks another version of SLEP than this gateway, which speaks version 0: what it \
+                         sends is dropped, and no connection with it comes about"
+                    );
+                }
+            }
             Event::Sealing { node, trouble } => {
                 seals::tell(&mut self.complaints, now, node, trouble);
             }

@@ -331,6 +331,7 @@ impl Stage {
             }
             Event::Bound
             | Event::Close(_)
+            | Event::OtherVersion { .. }
             | Event::Refused(_)
             | Event::Sealing { .. }
             | Event::Unbound(_)

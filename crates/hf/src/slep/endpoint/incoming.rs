@@ -15,7 +15,7 @@ use crate::slep::receive::Taken;
 use crate::slep::send::Freed;
 use crate::slep::stream::{Stream, StreamId};
 use crate::slep::timers::Timer;
-use crate::slep::wire::{Credit, Data, First, Hello, Name, Open, Part, Pdu, State};
+use crate::slep::wire::{Credit, Data, First, Hello, Malformed, Name, Open, Part, Pdu, State};
 
 /// Delay before we ask a process, just heard of, about a stream it should know: its own messages come first.
 pub(super) const SOON: Duration = Duration::from_secs(1);
@@ -26,7 +26,15 @@ impl Slep {
         let pdu = Pdu::parse(&received.u_pdu);
         // A client bound for errors would get them; this one is not, but the node may differ.
         let has_errors = matches!(received.arrival, Arrival::NonArqWithErrors { .. });
-        let Some(pdu) = pdu.ok().filter(|_| !has_errors && !received.from.is_group()) else {
+        let is_whole = !has_errors && !received.from.is_group();
+        if let Err(Malformed::Version(version)) = pdu
+            && is_whole
+        {
+            self.stats.received.received_other_version += 1;
+            self.events.push_back(Event::OtherVersion { node: received.from, version });
+            return;
+        }
+        let Some(pdu) = pdu.ok().filter(|_| is_whole) else {
             self.stats.received.received_malformed += 1;
             return;
         };

@@ -175,6 +175,13 @@ pub enum Event {
         /// Which users it is between.
         addresses: Addresses,
     },
+    /// A node has sent a PDU of another version of SLEP, which is dropped.
+    OtherVersion {
+        /// Which node.
+        node: Address,
+        /// Its version, 0 to 3.
+        version: u8,
+    },
     /// There is something to read, or the end.
     Readable(StreamId),
     /// The node does not bind the client, which will ask again.

@@ -186,6 +186,7 @@ impl Stage {
                     | Event::Bound
                     | Event::Close(_)
                     | Event::Delivered(_)
+                    | Event::OtherVersion { .. }
                     | Event::Refused(_)
                     | Event::Sealing { .. }
                     | Event::Unbound(_)

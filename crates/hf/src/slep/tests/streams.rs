@@ -46,6 +46,31 @@ fn read(bench: &mut Bench, at: usize, id: StreamId) -> (Vec<u8>, Read) {
 }
 
 #[test]
+fn a_pdu_of_a_later_version_is_counted_and_told_and_nothing_else_comes_of_it() {
+    let mut bench = bench();
+
+    // Version 0 is ours and the first; the two highest bits have room for three more.
+    for version in 1..=3 {
+        bench.say(1, &[version << 6, 0, 0]);
+        bench.run_to_nodes();
+    }
+    bench.say(1, &[0x07]);
+    bench.run_to_nodes();
+
+    let versions: Vec<_> = bench
+        .events(1)
+        .into_iter()
+        .map(|event| match event {
+            Event::OtherVersion { node, version } => (node, version),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(versions, [1, 2, 3].map(|version| (NODES[0], version)));
+    let received = bench.ends[1].core.stats().received;
+    assert_eq!((received.received_other_version, received.received_malformed), (3, 1));
+}
+
+#[test]
 fn a_request_and_its_answer_are_a_u_pdu_each_way_and_one_to_close() {
     let mut bench = bench();
     let here = open(&mut bench, b"question");

@@ -180,6 +180,7 @@ impl End {
                 | Event::Bound
                 | Event::Close(_)
                 | Event::FlowEnded(_)
+                | Event::OtherVersion { .. }
                 | Event::Refused(_)
                 | Event::Sealing { .. }
                 | Event::Unbound(_)

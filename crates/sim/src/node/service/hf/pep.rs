@@ -257,6 +257,7 @@ impl Pep {
                 | hfpep::Event::Bound
                 | hfpep::Event::Finished(_)
                 | hfpep::Event::FlowEnded(_)
+                | hfpep::Event::OtherVersion { .. }
                 | hfpep::Event::Refused(_)
                 | hfpep::Event::Sealing { .. }
                 | hfpep::Event::Unbound(_) => {}
