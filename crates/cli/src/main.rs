@@ -13,6 +13,7 @@ mod doctor;
 mod down;
 mod explain;
 mod failure;
+mod hand_over;
 #[cfg(feature = "laboratory")]
 mod hf;
 mod init;
@@ -61,6 +62,7 @@ enum Command {
     Doctor(doctor::Args),
     Down(down::Args),
     Explain(explain::Args),
+    HandOver(hand_over::Args),
     #[cfg(feature = "laboratory")]
     Hf(Box<hf::Args>),
     Init(init::Args),
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Down(args) => down::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::HandOver(args) => hand_over::run(args),
         #[cfg(feature = "laboratory")]
         Command::Hf(args) => hf::run(*args),
         Command::Init(args) => init::run(args),

@@ -13,6 +13,7 @@
 //!   ends         who asks for connections: HF nodes, and gateways over IP
 //!   explain      what becomes of a flow, and why  firewalls      what other firewalls of this host do with it
 //!   tls          the ends of TLS for TCP relays: sessions, certificates, Auth IDs
+//!   legacy       what a gateway that is restarted leaves to its successor
 //!   events       the last lines of the log, for who asks later
 //!   lines        how many lines a log may have
 //!   sys          system calls without a safe wrapper
@@ -27,6 +28,7 @@ pub mod explain;
 mod files;
 mod firewalls;
 pub mod keys;
+mod legacy;
 pub mod lines;
 pub mod linux;
 mod reactor;
@@ -39,6 +41,6 @@ mod trust;
 pub use config::Config;
 pub use service::sar_untrusted;
 pub use supervisor::{
-    NoGateway, Reloaded, Switched, ask_explanation, ask_reload, ask_status, ask_switch, keep_files,
-    keep_folder, remove_left, run,
+    HandedOver, NoGateway, Reloaded, Switched, ask_explanation, ask_hand_over, ask_reload,
+    ask_status, ask_switch, keep_files, keep_folder, remove_left, run,
 };

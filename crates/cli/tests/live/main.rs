@@ -27,6 +27,7 @@ mod routing;
 mod rules;
 mod sar;
 mod split;
+mod standby;
 mod storm;
 mod transfer;
 mod tunnel;

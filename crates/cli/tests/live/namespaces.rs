@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -250,11 +251,22 @@ impl Drop for Namespaces {
 impl Program {
     /// Starts a command, its output in a file.
     pub(crate) fn start(command: &mut Command, name: &str) -> Self {
+        Self::start_with(command, name, None, None)
+    }
+
+    /// The same, with descriptors in place of its standard input and of its standard error output.
+    pub(crate) fn start_with(
+        command: &mut Command,
+        name: &str,
+        input: Option<OwnedFd>,
+        error: Option<OwnedFd>,
+    ) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let output = env::temp_dir().join(format!("twtest{}-{number}.out", process::id()));
         let file = fs::File::create(&output).unwrap();
-        command.stdin(Stdio::null()).stderr(file.try_clone().unwrap()).stdout(file);
+        let error = error.map_or_else(|| file.try_clone().unwrap().into(), Stdio::from);
+        command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stderr(error).stdout(file);
         Self { name: name.to_owned(), child: command.spawn().unwrap(), output }
     }
 

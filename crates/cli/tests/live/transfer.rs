@@ -1,12 +1,12 @@
-//! Runs a TCP transfer in the background of a test.
+//! Runs TCP connections in the background of a test: transfers, and flows whose silences are measured.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn};
@@ -126,6 +126,76 @@ impl Transfer {
 impl Drop for Transfer {
     fn drop(&mut self) {
         self.octets.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Octets over TCP, a few each time; what counts is how long the receiver hears nothing.
+pub(crate) struct Flow {
+    is_over: Arc<AtomicBool>,
+    /// The longest silence at the receiver, in microseconds.
+    silence: Arc<AtomicU64>,
+    octets: Arc<AtomicU64>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Flow {
+    /// Connects a namespace to an address of another, and sends a segment after each pause.
+    pub(crate) fn start(
+        nets: &Namespaces,
+        from: &str,
+        (to, address): (&str, &str),
+        pause: Duration,
+    ) -> Self {
+        let listener = nets.within(to, || TcpListener::bind((address, 0)).unwrap());
+        let at = listener.local_addr().unwrap();
+        let mut near = nets.within(from, || TcpStream::connect_timeout(&at, PATIENCE).unwrap());
+        let (mut far, _) = listener.accept().unwrap();
+        near.set_nodelay(true).unwrap();
+        near.set_write_timeout(Some(PATIENCE)).unwrap();
+        far.set_read_timeout(Some(PATIENCE)).unwrap();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let [silence, octets] = [(); 2].map(|()| Arc::new(AtomicU64::new(0)));
+        let ends = Arc::clone(&is_over);
+        let sender = thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                near.write_all(&[7; 400]).unwrap();
+                thread::sleep(pause);
+            }
+        });
+        let (longest, count) = (Arc::clone(&silence), Arc::clone(&octets));
+        let receiver = thread::spawn(move || {
+            let (mut some, mut last) = ([0; 65_536], Instant::now());
+            while let len @ 1.. = far.read(&mut some).unwrap() {
+                let silent = u64::try_from(last.elapsed().as_micros()).unwrap();
+                longest.fetch_max(silent, Ordering::Relaxed);
+                count.fetch_add(len as u64, Ordering::Relaxed);
+                last = Instant::now();
+            }
+        });
+        Self { is_over, silence, octets, threads: vec![sender, receiver] }
+    }
+
+    /// Waits until so many more octets have come.
+    pub(crate) fn wait_for(&self, octets: u64) {
+        let aim = self.octets.load(Ordering::Relaxed) + octets;
+        let comes = wait_until(PATIENCE, || self.octets.load(Ordering::Relaxed) >= aim);
+        assert!(comes, "{} of {aim}", self.octets.load(Ordering::Relaxed));
+    }
+
+    /// The longest silence since the last call of [`Self::forget`].
+    pub(crate) fn silence(&self) -> Duration {
+        Duration::from_micros(self.silence.load(Ordering::Relaxed))
+    }
+
+    /// Begins to measure anew.
+    pub(crate) fn forget(&self) {
+        self.silence.store(0, Ordering::Relaxed);
+    }
+
+    /// Sends no more, and waits until all has arrived.
+    pub(crate) fn end(mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
     }
 }
 

@@ -2,13 +2,14 @@
 //! interface. The kernel removes addresses and filters with the device, however we end.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, bail};
 use base::ethernet::Mac;
 use host::fence;
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::linux::holder;
 use crate::linux::redirect::redirect;
@@ -33,10 +34,38 @@ impl Device {
     ///
     /// # Errors
     /// When it cannot be made, with the remedy.
-    pub(crate) fn open(mut netlink: Netlink, wanted: &Wanted<'_>) -> anyhow::Result<(Tap, Self)> {
+    pub(crate) fn open(netlink: Netlink, wanted: &Wanted<'_>) -> anyhow::Result<(Tap, Self)> {
         let name = wanted.name;
         let open = if wanted.has_trains { Tap::open_tun } else { Tap::open_plain_tun };
         let tun = open(name).map_err(|error| no_device(name, &error))?;
+        Self::prepare(netlink, wanted, tun)
+    }
+
+    /// Takes over the device that a predecessor of this process has `left`, or makes the device.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn adopt_or_open(
+        netlink: Netlink,
+        wanted: &Wanted<'_>,
+        left: Option<OwnedFd>,
+    ) -> anyhow::Result<(Tap, Self)> {
+        let name = wanted.name;
+        match left.map(|left| Tap::adopt_tun(name, left)) {
+            None => Self::open(netlink, wanted),
+            Some(Ok(tun)) => {
+                info!(device = name, "goes on with the device of the gateway before this one");
+                Self::prepare(netlink, wanted, tun)
+            }
+            Some(Err(error)) => {
+                warn!(device = name, %error, "what was left by the gateway before this one is not used");
+                Self::open(netlink, wanted)
+            }
+        }
+    }
+
+    fn prepare(mut netlink: Netlink, wanted: &Wanted<'_>, tun: Tap) -> anyhow::Result<(Tap, Self)> {
+        let name = wanted.name;
         // Nothing of its own: no router solicitations, no link-local address.
         links::set_sysctl(name, "ipv6", "addr_gen_mode", "1");
         links::set_sysctl(name, "ipv6", "accept_ra", "0");

@@ -31,6 +31,7 @@ use nix::errno::Errno;
 use nix::libc;
 
 use crate::config::Config;
+use crate::legacy::{Left, Legacy};
 use crate::reactor::{Clock, Driver, Waker};
 
 pub use sar::untrusted as sar_untrusted;
@@ -89,6 +90,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) observer: &'a Arc<Observer>,
     /// Whether it ran before: what it had then and is missing now may come back, and is waited for.
     pub(crate) is_restart: bool,
+    /// What a gateway before this one has left.
+    pub(crate) legacy: &'a Legacy,
 }
 
 /// A service that runs.
@@ -101,6 +104,14 @@ pub(crate) trait Service: Driver {
     /// # Errors
     /// When it cannot be taken: nothing has changed.
     fn reload(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload>;
+
+    /// Leaves what it has open to the next process: this one is about to end, and goes on until then.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    fn hand_over(&mut self) -> anyhow::Result<Vec<Left>> {
+        Ok(Vec::new())
+    }
 
     /// Says goodbye to others, if there are any.
     fn end(&mut self, _now: Time) {}

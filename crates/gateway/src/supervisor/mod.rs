@@ -7,7 +7,9 @@
 //! ```
 //! A service that fails is started again by itself, while the others go on.
 
+mod awaited;
 mod control;
+mod hand_over;
 mod keeper;
 mod metrics;
 mod notify;
@@ -43,19 +45,24 @@ use tracing::{info, warn};
 use crate::config::{Config, Level};
 use crate::doctor::{self, Finding};
 use crate::events::Recent;
+use crate::legacy::Legacy;
 use crate::linux::account::{self, Account};
 use crate::linux::{belongings, rights, seccomp};
 use crate::reactor::{Clock, Driver, Reactor, Waker, has_input};
 use crate::service::{Kind, SERVICES, is_awaited};
 
 pub use control::{
-    NoGateway, ask_explanation, ask_reload, ask_status, ask_switch, keep_folder, remove_left,
+    NoGateway, ask_explanation, ask_hand_over, ask_reload, ask_status, ask_switch, keep_folder,
+    remove_left,
 };
+pub use hand_over::HandedOver;
 pub use keeper::keep_files;
 pub use reload::Reloaded;
 pub use traffic::Switched;
 
+use awaited::Awaited;
 use control::{Control, Request};
+use hand_over::Pledge;
 use metrics::Metrics;
 use notify::Notify;
 use slot::Slot;
@@ -90,9 +97,15 @@ struct Supervisor {
     faults: Faults,
     /// Absent if this user has no more of them.
     folders: Option<FolderWatch>,
+    /// Present while a service waits for an address of this host.
+    awaited: Option<Awaited>,
     /// When to open the control socket again, whose name others have removed.
     restore_at: Option<Time>,
     notify: Notify,
+    /// What the gateway before this one has left.
+    legacy: Legacy,
+    /// What this one has left to its successor, which is to start soon.
+    pledge: Option<Pledge>,
     clock: Clock,
     is_over: bool,
 }
@@ -112,6 +125,8 @@ pub fn run(
     set_level: impl FnMut(Level) + 'static,
     recent: Recent,
 ) -> anyhow::Result<()> {
+    // Before anything is opened.
+    let legacy = Legacy::find().context("what the service manager has kept")?;
     rights::take_descriptors()?;
     ensure!(config.numbers.choose(), "[host]: other numbers are in use already");
     let account = Account::choose(config.process.user.as_deref(), host::run::namespace())?;
@@ -126,9 +141,11 @@ pub fn run(
     let confined = seccomp::confine();
     let mut supervisor = Supervisor::new(file, config, control, &SERVICES)?;
     (supervisor.metrics, supervisor.set_level) = (metrics, Box::new(set_level));
-    supervisor.recent = recent;
+    (supervisor.recent, supervisor.legacy) = (recent, legacy);
     warn_of(&supervisor.config);
+    let left = supervisor.legacy.names();
     supervisor.start_all()?;
+    supervisor.settle_legacy(&left);
     examine(&supervisor.config);
     tell_rights(account.as_ref(), confined);
     supervisor.notify.ready();
@@ -200,6 +217,8 @@ impl Driver for Supervisor {
         if self.restore_at.is_some_and(|at| at <= now) {
             self.keep_place(now);
         }
+        self.withdraw(now);
+        self.await_addresses();
         self.tell_manager(now);
         Ok(())
     }
@@ -208,17 +227,23 @@ impl Driver for Supervisor {
         let due = earliest(self.metrics_at, self.control.next_timeout());
         let due = earliest(due, self.restore_at);
         let due = earliest(due, self.notify.next_timeout());
+        let due = earliest(due, self.pledge.as_ref().map(Pledge::until));
         self.slots.iter().map(Slot::retry_at).fold(due, earliest)
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.signals.as_fd(), PollFlags::POLLIN));
         fds.extend(self.folders.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
+        fds.extend(self.awaited.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
         self.control.watch(fds);
     }
 
     fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
-        let (own, of_control) = ready.split_at(1 + usize::from(self.folders.is_some()));
+        let (own, ready) = ready.split_at(1 + usize::from(self.folders.is_some()));
+        let (of_host, of_control) = ready.split_at(usize::from(self.awaited.is_some()));
+        if of_host.first().copied().is_some_and(has_input) {
+            self.retry_with_addresses(now);
+        }
         if has_input(own[0]) {
             self.take_signals(now)?;
         }
@@ -236,6 +261,10 @@ impl Driver for Supervisor {
                             self.status().fault_of_peer(peer).or(explanation.obstacle);
                     }
                     self.control.answer(now, client, &explanation);
+                }
+                Request::HandOver => {
+                    let outcome = self.hand_over(now);
+                    self.control.answer(now, client, &outcome);
                 }
                 #[cfg(debug_assertions)]
                 Request::Panic(service) => {
@@ -295,8 +324,11 @@ impl Supervisor {
             metrics_at: Some(Time::ZERO),
             faults: Faults::default(),
             folders: FolderWatch::open().ok(),
+            awaited: None,
             restore_at: None,
             notify: Notify::find(),
+            legacy: Legacy::default(),
+            pledge: None,
             clock: Clock::start(),
             is_over: false,
         })
@@ -341,7 +373,14 @@ impl Supervisor {
     ) -> anyhow::Result<u64> {
         self.workers += 1;
         let slot = &mut self.slots[position];
-        let started = slot.start(self.workers, config, &self.observer, is_restart, &self.notices);
+        let started = slot.start(
+            self.workers,
+            config,
+            &self.observer,
+            is_restart,
+            &self.legacy,
+            &self.notices,
+        );
         if let Err(why) = &started {
             slot.handle_failure(now, why);
         }
@@ -477,14 +516,17 @@ impl Supervisor {
         }
     }
 
-    /// Ends all services for good. A supervisor dropped without this call has failed: the routes and rules that
+    /// Ends all services: for good, but for those whose devices a successor takes over. A supervisor dropped without this call has failed: the routes and rules that
     /// keep packets from leaving in clear then stay.
     fn end(mut self) {
         self.notify.stopping();
         let status = self.status();
         for slot in self.slots.iter_mut().filter(|slot| !slot.is_off()) {
             slot.stop();
-            slot.clean_up();
+            let is_left = self.pledge.as_ref().is_some_and(|it| it.has(slot.kind.name));
+            if !is_left {
+                slot.clean_up();
+            }
         }
         if let Some(metrics) = &self.metrics {
             metrics.end();

@@ -9,6 +9,7 @@
 
 use std::env;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use base::time::Time;
@@ -21,8 +22,8 @@ use super::worker::{Pending, Worker};
 /// Questions to services in the time after which systemd ends a gateway that has not said that it is alive.
 const BEATS: u32 = 4;
 
-/// Sends one message to the service manager.
-type Send = Box<dyn Fn(&[NotifyState<'_>]) -> io::Result<()>>;
+/// Sends one message to the service manager, perhaps with a descriptor.
+type Send = Box<dyn Fn(&[NotifyState<'_>], Option<BorrowedFd<'_>>) -> io::Result<()>>;
 
 /// The way to the service manager.
 pub(super) struct Notify {
@@ -47,7 +48,11 @@ impl Notify {
         if env::var_os("NOTIFY_SOCKET").is_none() {
             return Self { send: None, watchdog: None, told: String::new() };
         }
-        Self::new(Box::new(sd_notify::notify), sd_notify::watchdog_enabled())
+        let send = |states: &[NotifyState<'_>], with: Option<BorrowedFd<'_>>| match with {
+            Some(descriptor) => sd_notify::notify_with_fds(states, &[descriptor]),
+            None => sd_notify::notify(states),
+        };
+        Self::new(Box::new(send), sd_notify::watchdog_enabled())
     }
 
     /// A service manager that takes messages, and expects to hear that we are alive within a time, if one is given.
@@ -76,6 +81,22 @@ impl Notify {
     /// The services are about to end.
     pub(super) fn stopping(&self) {
         self.send(&[NotifyState::Stopping]);
+    }
+
+    /// Gives a descriptor to the service manager, which hands it to the next process of this service.
+    ///
+    /// # Errors
+    /// When no service manager listens.
+    pub(super) fn keep(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let send = self.send.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        // The state of the descriptor is not the service manager's business.
+        let unwatched = NotifyState::Custom("FDPOLL=0");
+        send(&[NotifyState::FdStore, NotifyState::FdName(name), unwatched], Some(descriptor))
+    }
+
+    /// The service manager need keep the descriptors of this name no longer.
+    pub(super) fn release(&self, name: &str) {
+        self.send(&[NotifyState::FdStoreRemove, NotifyState::FdName(name)]);
     }
 
     /// Says how the services are, if that has changed.
@@ -119,7 +140,7 @@ impl Notify {
 
     fn send(&self, states: &[NotifyState<'_>]) {
         if let Some(send) = &self.send
-            && let Err(error) = send(states)
+            && let Err(error) = send(states, None)
         {
             warn!(%error, "systemd is not told how the gateway is");
         }

@@ -21,6 +21,7 @@ use tracing::info;
 
 use super::worker::{Job, Notices, Worker};
 use crate::config::Config;
+use crate::legacy::Legacy;
 use crate::service::{Kind, Sample, is_awaited};
 
 /// Wait before a failed service is started again: the shortest at first, doubled each time, up to the
@@ -39,6 +40,8 @@ pub(super) struct Slot {
     restarts: u64,
     /// Why it failed last.
     why: Option<String>,
+    /// Whether it failed last only because something of this host was not there yet.
+    is_host_awaited: bool,
     patience: Duration,
 }
 
@@ -82,6 +85,7 @@ impl Slot {
             since: SystemTime::now(),
             restarts: 0,
             why: None,
+            is_host_awaited: false,
             patience: SHORTEST,
         }
     }
@@ -96,11 +100,13 @@ impl Slot {
         config: &Arc<Config>,
         observer: &Arc<Observer>,
         is_restart: bool,
+        legacy: &Legacy,
         notices: &Notices,
     ) -> anyhow::Result<()> {
         let is_retry = matches!(self.life, Life::Waiting { .. });
         let (config, observer) = (Arc::clone(config), Arc::clone(observer));
-        let job = Job { kind: self.kind, config, observer, is_restart };
+        let legacy = legacy.clone();
+        let job = Job { kind: self.kind, config, observer, is_restart, legacy };
         let worker = Worker::start(id, job, notices.clone())?;
         self.life = Life::Starting { worker, is_retry };
         Ok(())
@@ -133,7 +139,8 @@ impl Slot {
             }
             Life::Off | Life::Starting { .. } | Life::Waiting { .. } => self.turn(State::Failed),
         }
-        if is_awaited(why) {
+        self.is_host_awaited = is_awaited(why);
+        if self.is_host_awaited {
             self.patience = SHORTEST;
         }
         self.life = Life::Waiting { until: now + self.patience };
@@ -197,6 +204,11 @@ impl Slot {
             restarts: self.restarts,
             why: self.why.clone(),
         }
+    }
+
+    /// Whether it waits for something of this host, such as an address.
+    pub(super) fn awaits_host(&self) -> bool {
+        self.is_host_awaited && matches!(self.life, Life::Waiting { .. })
     }
 
     /// One that waits to be tried again is tried at once.

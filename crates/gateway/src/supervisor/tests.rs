@@ -1,11 +1,14 @@
 //! Services that do as they are told, and write down what becomes of them.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::BorrowedFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use nix::poll::PollFlags;
 
 use super::*;
+use crate::legacy::Left;
 use crate::service::{Reload, Report, Service};
 
 /// Three services: one for `[ipclient]`, one for `[hbh]`, one for `[[gre]]`.
@@ -118,6 +121,13 @@ impl Service for Fake {
         Ok(Reload::Taken(Vec::new()))
     }
 
+    fn hand_over(&mut self) -> anyhow::Result<Vec<Left>> {
+        // Only one of them has something to leave.
+        let has_device = self.0 == "first";
+        let devices = has_device.then(|| File::open("/dev/null").unwrap().into());
+        Ok(devices.into_iter().map(|descriptor| Left { name: "device", descriptor }).collect())
+    }
+
     fn end(&mut self, _now: Time) {
         note(&format!("{}: ended", self.0));
     }
@@ -148,9 +158,10 @@ impl Rig {
     /// What the service manager hears from now on; it wants to hear within so long that we are alive.
     fn listen(&mut self, alive_within: Option<Duration>) -> Receiver<String> {
         let (sender, heard) = mpsc::channel();
-        let send = move |states: &[sd_notify::NotifyState<'_>]| {
+        let send = move |states: &[sd_notify::NotifyState<'_>], with: Option<BorrowedFd<'_>>| {
             let lines: Vec<_> = states.iter().map(ToString::to_string).collect();
-            sender.send(lines.join("\n")).map_err(io::Error::other)
+            let with = if with.is_some() { "\nwith a descriptor" } else { "" };
+            sender.send(lines.join("\n") + with).map_err(io::Error::other)
         };
         self.supervisor.notify = Notify::new(Box::new(send), alive_within);
         heard
@@ -180,6 +191,53 @@ impl Rig {
         std::fs::remove_dir_all(&folder).unwrap();
         notes()
     }
+}
+
+#[test]
+fn a_service_that_is_handed_over_leaves_its_state_and_the_others_clean_up() {
+    let mut rig = Rig::new("hands-over", &[FIRST, SECOND].concat(), &[]);
+    rig.supervisor.start_all().unwrap();
+    let heard = rig.listen(None);
+
+    let outcome = rig.supervisor.hand_over(Time::ZERO);
+
+    assert_eq!(outcome, HandedOver::Left(vec!["first".to_owned()]));
+    let told: Vec<_> = heard.try_iter().collect();
+    assert_eq!(told, ["FDSTORE=1\nFDNAME=device\nFDPOLL=0\nwith a descriptor"]);
+    let notes = rig.end(true);
+    assert!(notes.contains(&"second: cleaned up".to_owned()), "{notes:?}");
+    assert!(!notes.contains(&"first: cleaned up".to_owned()), "{notes:?}");
+}
+
+#[test]
+fn a_gateway_that_nobody_ends_in_time_takes_back_what_it_handed_over() {
+    let mut rig = Rig::new("goes-on", FIRST, &[]);
+    rig.supervisor.start_all().unwrap();
+    let heard = rig.listen(None);
+    rig.supervisor.hand_over(Time::ZERO);
+    let _ = heard.try_iter().count();
+
+    let due = rig.supervisor.next_timeout();
+    rig.supervisor.withdraw(Time::ZERO + Duration::from_secs(29));
+    let early = heard.try_iter().count();
+    rig.supervisor.withdraw(Time::ZERO + Duration::from_secs(30));
+    let told: Vec<_> = heard.try_iter().collect();
+
+    assert!(due.is_some_and(|due| due <= Time::ZERO + Duration::from_secs(30)));
+    assert_eq!((early, &told[..]), (0, &["FDSTOREREMOVE=1\nFDNAME=device".to_owned()][..]));
+    assert!(rig.end(true).contains(&"first: cleaned up".to_owned()));
+}
+
+#[test]
+fn without_a_service_manager_nothing_is_handed_over() {
+    let mut rig = Rig::new("alone", FIRST, &[]);
+    rig.supervisor.start_all().unwrap();
+
+    let outcome = rig.supervisor.hand_over(Time::ZERO);
+
+    let HandedOver::Refused(why) = outcome else { panic!("{outcome:?}") };
+    assert!(why.contains("no service manager keeps descriptors"), "{why}");
+    assert!(rig.end(true).contains(&"first: cleaned up".to_owned()));
 }
 
 #[test]

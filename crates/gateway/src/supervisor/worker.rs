@@ -13,6 +13,7 @@ use host::Observer;
 
 use crate::config::Config;
 use crate::keys;
+use crate::legacy::{Left, Legacy};
 use crate::linux::rights;
 use crate::reactor::{Clock, Reactor, Waker};
 use crate::service::{Kind, Reload, Report, Service, Setup};
@@ -24,6 +25,7 @@ const ANSWER: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 5 });
 enum Order {
     Alive(Sender<()>),
     End,
+    HandOver(Sender<anyhow::Result<Vec<Left>>>),
     /// Panics, for tests of a panic.
     #[cfg(debug_assertions)]
     Panic,
@@ -70,6 +72,7 @@ pub(super) struct Job {
     pub(super) config: Arc<Config>,
     pub(super) observer: Arc<Observer>,
     pub(super) is_restart: bool,
+    pub(super) legacy: Legacy,
 }
 
 /// A pending answer of a thread.
@@ -104,6 +107,11 @@ impl Worker {
     /// Asks how the service is.
     pub(super) fn ask_report(&self) -> Pending<Report> {
         self.ask(Order::Report)
+    }
+
+    /// Asks for what the service leaves to the next process.
+    pub(super) fn ask_hand_over(&self) -> Pending<anyhow::Result<Vec<Left>>> {
+        self.ask(Order::HandOver)
     }
 
     /// Gives the service another configuration.
@@ -192,7 +200,7 @@ fn run(
     waker: &Arc<Waker>,
     teller: &Teller,
 ) -> anyhow::Result<()> {
-    let Job { kind, config, observer, is_restart } = job;
+    let Job { kind, config, observer, is_restart, legacy } = job;
     rights::give_up(kind.rights)?;
     let clock = Clock::start();
     let mut reactor = Reactor::new(clock, Arc::clone(waker));
@@ -200,7 +208,7 @@ fn run(
     keys::System.fill(&mut seed)?;
     let seed = u64::from_ne_bytes(seed);
     let is_restart = *is_restart;
-    let setup = Setup { config, seed, clock, waker, observer, is_restart };
+    let setup = Setup { config, seed, clock, waker, observer, is_restart, legacy };
     let mut service = (kind.set_up)(&setup)?;
     teller.tell(News::Started);
     loop {
@@ -224,6 +232,7 @@ fn obey(service: &mut dyn Service, clock: Clock, order: Order) -> bool {
             service.end(now);
             return false;
         }
+        Order::HandOver(answer) => drop(answer.send(service.hand_over())),
         #[cfg(debug_assertions)]
         Order::Panic => panic!("a test asked for it"),
         Order::Reload(config, answer) => drop(answer.send(service.reload(now, &config))),

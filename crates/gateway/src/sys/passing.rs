@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 
@@ -38,6 +39,21 @@ pub fn receive(socket: impl AsFd, into: &mut [u8]) -> io::Result<(usize, Option<
         }
     }
     Ok((message.bytes, with))
+}
+
+/// Takes the descriptors that the service manager has handed to this process, each with its name; none the second time.
+/// To be called before this process opens anything.
+///
+/// # Errors
+/// When the service manager names other descriptors than there are.
+pub fn inherit() -> io::Result<Vec<(String, OwnedFd)>> {
+    static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+    if IS_TAKEN.swap(true, Ordering::SeqCst) {
+        return Ok(Vec::new());
+    }
+    let all = sd_notify::listen_fds_with_names()?;
+    // SAFETY: the service manager opened these for this process alone, they are open, and nobody takes them twice.
+    Ok(all.map(|(fd, name)| (name, unsafe { OwnedFd::from_raw_fd(fd) })).collect())
 }
 
 #[cfg(test)]

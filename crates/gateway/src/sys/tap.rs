@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read as _, Write as _};
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 
 use nix::libc;
@@ -19,6 +19,7 @@ const TUN_F_USO4: libc::c_ulong = 0x20;
 const TUN_F_USO6: libc::c_ulong = 0x40;
 
 nix::ioctl_write_ptr_bad!(tun_set_iff, libc::TUNSETIFF, libc::ifreq);
+nix::ioctl_read_bad!(tun_get_iff, libc::TUNGETIFF, libc::ifreq);
 nix::ioctl_write_int_bad!(tun_set_offload, libc::TUNSETOFFLOAD);
 nix::ioctl_write_ptr_bad!(tun_set_vnet_hdr_size, libc::TUNSETVNETHDRSZ, libc::c_int);
 
@@ -57,6 +58,37 @@ impl Tap {
     /// As [`Self::open`].
     pub fn open_plain_tun(name: &str) -> io::Result<Self> {
         Self::open_kind(name, libc::IFF_TUN)
+    }
+
+    /// Takes over a device as [`Self::open_tun`] makes it, which another process has left open. Packets that nobody has
+    /// read meanwhile wait in it.
+    ///
+    /// # Errors
+    /// When the descriptor is no such device of this name.
+    pub fn adopt_tun(name: &str, descriptor: OwnedFd) -> io::Result<Self> {
+        let file = File::from(descriptor);
+        let mut found = libc::ifreq {
+            ifr_name: [0; libc::IFNAMSIZ],
+            ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: 0 },
+        };
+        // SAFETY: the descriptor is open and `found` is a whole `ifreq`, alive for the call.
+        unsafe { tun_get_iff(file.as_raw_fd(), &raw mut found) }?;
+        // SAFETY: the kernel has written this field, and any bits are a number.
+        let flags = libc::c_int::from(unsafe { found.ifr_ifru.ifru_flags });
+        let kind = libc::IFF_TUN | libc::IFF_VNET_HDR | libc::IFF_NO_PI;
+        let asked = libc::IFF_TAP | kind;
+        if found.ifr_name != interface_name(name)? || flags & asked != kind {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is another device"));
+        }
+        Self { file, takes_datagram_trains: false }.prepare_trains()
+    }
+
+    /// Another descriptor of the device, which keeps it there after this one is closed.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn share(&self) -> io::Result<OwnedFd> {
+        self.file.as_fd().try_clone_to_owned()
     }
 
     fn open_kind(name: &str, kind: libc::c_int) -> io::Result<Self> {

@@ -80,6 +80,12 @@ pub enum Event {
         /// With which key; `None` if the call was made for another key than ours.
         key: Option<PublicKey>,
     },
+    /// Somebody who knows our public key calls in words that cannot be read, as a program with another version of the
+    /// handshake does; told seldom.
+    Unreadable {
+        /// From where.
+        from: SocketAddr,
+    },
     /// Calls come to nothing for a known reason; each reason is reported once until calls succeed.
     Trouble {
         /// The peer that calls, or is called, in vain.
@@ -113,7 +119,7 @@ impl Event {
             | Self::Expired { peer }
             | Self::Unanswered { peer, .. }
             | Self::Trouble { peer, .. } => Some(peer),
-            Self::Stranger { .. } => None,
+            Self::Stranger { .. } | Self::Unreadable { .. } => None,
         }
     }
 }

@@ -31,6 +31,8 @@ pub(super) const RESPONSE: usize = 32 + PAYLOAD + 16;
 
 const PATTERN: &str = "Noise_IKpsk2_25519_AESGCM_BLAKE2s";
 /// Both must mean the same protocol.
+///
+/// Its digit is the version of the tunnel's handshake. Ends of different versions cannot read each other.
 const PROLOGUE: &[u8] = b"trackway tunnel 1";
 /// Where the shared secret is mixed in: after the second message's tokens.
 const PSK_PLACE: u8 = 2;
@@ -60,9 +62,25 @@ pub(super) fn call(
     entropy: &mut dyn Entropy,
 ) -> Option<(Initiation, [u8; INITIATION])> {
     let mut message = [0; INITIATION];
-    let state = make_call(local, remote, psk, payload, entropy, &mut message);
+    let state = make_call(local, remote, psk, payload, entropy, PROLOGUE, &mut message);
     sweep();
     Some((Initiation(state?), message))
+}
+
+/// The call of a program with another version of the handshake.
+#[cfg(test)]
+pub(super) fn call_of_version(
+    version: u8,
+    local: &PrivateKey,
+    remote: &PublicKey,
+    payload: &[u8; PAYLOAD],
+    entropy: &mut dyn Entropy,
+) -> [u8; INITIATION] {
+    let prologue = format!("trackway tunnel {version}");
+    let (none, mut message) = (PresharedKey::none(), [0; INITIATION]);
+    let prologue = prologue.as_bytes();
+    make_call(local, remote, &none, payload, entropy, prologue, &mut message).expect("a key");
+    message
 }
 
 /// Reads an initiator's message; `None` when it was not made for us, or there is no randomness.
@@ -135,9 +153,10 @@ fn make_call(
     psk: &PresharedKey,
     payload: &[u8; PAYLOAD],
     entropy: &mut dyn Entropy,
+    prologue: &[u8],
     message: &mut [u8; INITIATION],
 ) -> Option<State> {
-    let state = builder(local, entropy)?
+    let state = builder(local, entropy, prologue)?
         .remote_public_key(remote.octets())
         .and_then(|builder| builder.psk(PSK_PLACE, psk.octets()))
         .and_then(Builder::build_initiator)
@@ -154,7 +173,7 @@ fn hear_call(
     message: &[u8; INITIATION],
     entropy: &mut dyn Entropy,
 ) -> Option<Call> {
-    let state = builder(local, entropy)?.build_responder().expect("a key of 32 octets");
+    let state = builder(local, entropy, PROLOGUE)?.build_responder().expect("a key of 32 octets");
     let mut state = State(Box::new(state));
     let mut payload = [0; PAYLOAD];
     state.0.read_message(message, &mut payload).ok()?;
@@ -192,13 +211,17 @@ fn blank() -> HandshakeState {
         .expect("it needs no keys")
 }
 
-fn builder<'a>(local: &'a PrivateKey, entropy: &mut dyn Entropy) -> Option<Builder<'a>> {
+fn builder<'a>(
+    local: &'a PrivateKey,
+    entropy: &mut dyn Entropy,
+    prologue: &'a [u8],
+) -> Option<Builder<'a>> {
     static PARAMS: OnceLock<NoiseParams> = OnceLock::new();
     let params = PARAMS.get_or_init(|| PATTERN.parse().expect("a pattern that snow knows"));
     let ephemeral = Zeroizing::new(draw(entropy).ok()?);
     let builder = Builder::with_resolver(params.clone(), Box::new(Parts(ephemeral)))
         .local_private_key(local.octets())
-        .and_then(|builder| builder.prologue(PROLOGUE))
+        .and_then(|builder| builder.prologue(prologue))
         .expect("each is given once");
     Some(builder)
 }

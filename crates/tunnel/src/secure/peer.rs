@@ -174,6 +174,15 @@ impl Remote {
         }
     }
 
+    /// An earlier process of this gateway heard the peer at this address last: it is called there, until it is heard.
+    pub(super) fn handle_last_heard(&mut self, now: Time, endpoint: SocketAddr, local: &mut Local) {
+        if self.current.is_none() && self.endpoint != Some(endpoint) {
+            self.endpoint = Some(endpoint);
+            self.calling.handshake = None;
+            self.call(now, local);
+        }
+    }
+
     /// Acts on what is due.
     pub(super) fn handle_timeout(&mut self, now: Time, local: &mut Local) {
         self.end_sessions(now, local);

@@ -207,6 +207,15 @@ impl Peers {
         }
     }
 
+    /// Tells where an earlier process of this gateway heard the peer last. The peer is called there at once, unless there
+    /// is a session with it.
+    pub fn handle_last_heard(&mut self, now: Time, peer: PeerId, endpoint: SocketAddr) {
+        if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
+            remote.handle_last_heard(now, endpoint, &mut self.local);
+            self.note_timeout();
+        }
+    }
+
     /// Takes the time since 1970, `unix`, from the wall clock. To be called before anything is
     /// sealed: a jump against the time that has passed may mean that this machine was restored from a
     /// snapshot, as in [`Self::handle_copied`]. Returns whether a restored snapshot was assumed:
@@ -385,7 +394,10 @@ impl Peers {
             }
         }
         let (private_key, entropy) = self.local.private_key_and_entropy();
-        let heard = noise::hear(private_key, call.noise, entropy).ok_or(Dropped::Forged)?;
+        let Some(heard) = noise::hear(private_key, call.noise, entropy) else {
+            self.strangers.tell_unreadable(now, from, &mut self.local);
+            return Err(Dropped::Forged);
+        };
         let Some(peer) = self.by_key.get(&heard.from) else {
             self.strangers.tell(now, from, Some(heard.from), &mut self.local);
             return Err(Dropped::UnknownKey);
@@ -432,6 +444,7 @@ impl Peers {
 struct Strangers {
     with_our_key: Budget,
     with_another: Budget,
+    unreadable: Budget,
 }
 
 impl Strangers {
@@ -440,7 +453,7 @@ impl Strangers {
 
     fn new(now: Time) -> Self {
         let budget = Budget::new(now, Self::MOST, Self::INTERVAL);
-        Self { with_our_key: budget, with_another: budget }
+        Self { with_our_key: budget, with_another: budget, unreadable: budget }
     }
 
     fn tell(&mut self, now: Time, from: SocketAddr, key: Option<PublicKey>, local: &mut Local) {
@@ -448,6 +461,12 @@ impl Strangers {
         let budget = if key.is_some() { &mut self.with_our_key } else { &mut self.with_another };
         if budget.spend(now) {
             local.tell(Event::Stranger { from, key });
+        }
+    }
+
+    fn tell_unreadable(&mut self, now: Time, from: SocketAddr, local: &mut Local) {
+        if self.unreadable.spend(now) {
+            local.tell(Event::Unreadable { from });
         }
     }
 }

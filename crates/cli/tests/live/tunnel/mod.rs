@@ -13,6 +13,7 @@ mod noisy;
 mod paths;
 mod peers;
 mod reload;
+mod restart;
 mod rivals;
 mod routes;
 mod status;

@@ -15,6 +15,7 @@ mod counters;
 mod errors;
 mod fresh;
 mod inward;
+mod last_heard;
 mod sockets;
 mod state;
 mod status;
@@ -55,6 +56,7 @@ use tunnel::secure::{self, OUTER_V4, OUTER_V6, PeerId, PrivateKey, PublicKey, Ro
 use super::{Kind, Reload, Report, Service, Setup, wall_clock};
 use crate::config::{self, Config};
 use crate::keys;
+use crate::legacy::Left;
 use crate::linux;
 use crate::linux::device::{Device, Wanted};
 use crate::linux::offload::{self, Offload};
@@ -75,6 +77,8 @@ pub(super) const KIND: Kind = Kind {
 
 /// Octets of the longest packet that the device takes at first: the search for the path's begins there.
 const MTU: u32 = 1_280;
+/// The name by which a successor finds the device.
+const DEVICE: &str = "tunnel-device";
 /// Clocks that are read within this time are read at once.
 const CLOSE: Duration = Duration::from_millis(100);
 
@@ -126,7 +130,8 @@ impl Tunnel {
         let config = setup.config.tunnel.clone().context("no section [tunnel]")?;
         let config::Keys { private_key, peers } = config.keys()?;
         let netlink = Netlink::open().context("cannot ask the kernel")?;
-        let (tun, device) = Device::open(netlink, &wanted(&config))?;
+        let (tun, device) =
+            Device::adopt_or_open(netlink, &wanted(&config), setup.legacy.take(DEVICE))?;
         let sockets = Sockets::open(&config)?;
         let rng = Rng::stream(setup.seed, "secure");
         let system = Box::new(keys::System);
@@ -135,12 +140,22 @@ impl Tunnel {
         for (peer, keys) in config.peers.iter().zip(&peers) {
             state.add_peer(Time::ZERO, peer, keys)?;
         }
+        if let Some(left) = setup.legacy.take(last_heard::NAME) {
+            let now = setup.clock.now();
+            let heard = last_heard::read(left);
+            heard.iter().for_each(|(key, endpoint)| state.handle_last_heard(now, key, *endpoint));
+        }
         state.ask_names(setup.clock.now());
         let questions = std::mem::take(&mut state.questions);
         for (peer, name, outcome) in
             ask_first(setup.clock, setup.seed, sockets.versions(), questions)?
         {
             state.handle_resolved(setup.clock.now(), (peer, &name), outcome);
+        }
+        // The answers may be on their way while the rest is made: a peer that we had a session with waits for it.
+        let now = setup.clock.now();
+        while let Some((_, to, datagram)) = state.poll_control(now) {
+            let _ = sockets.send_alone(to, None, &datagram);
         }
         let errors = Errors::new(&config);
         // Nothing is missed between both.
@@ -231,6 +246,14 @@ impl Service for Tunnel {
         let outcome = self.follow(config.tunnel.as_ref().context("no section [tunnel]")?)?;
         lock(&self.shared.reconciler).set_radios(config.radios());
         Ok(outcome)
+    }
+
+    fn hand_over(&mut self) -> anyhow::Result<Vec<Left>> {
+        let device = self.shared.tun.share().context("the device")?;
+        let heard: Vec<_> = self.shared.state().heard().collect();
+        let heard = last_heard::written(&heard).context("where peers are heard")?;
+        let device = Left { name: DEVICE, descriptor: device };
+        Ok(vec![device, Left { name: last_heard::NAME, descriptor: heard }])
     }
 }
 
@@ -941,7 +964,7 @@ fn no_answer(peer: &str, endpoint: SocketAddr, left_out: u64) {
         %endpoint,
         left_out,
         "peer does not answer; trying on. Possible reasons: it does not run, or is not there; UDP is \
-         blocked on the way; its public-key is not what our file says, or ours is not what its file \
+         blocked on the way; it speaks another version of the tunnel; its public-key is not what our file says, or ours is not what its file \
          says: the log over there says which"
     );
 }
@@ -969,6 +992,15 @@ fn stranger(from: SocketAddr, key: Option<PublicKey>) {
              file has for us is wrong"
         ),
     }
+}
+
+/// Somebody calls by our key, in words that cannot be read.
+fn unreadable(from: SocketAddr) {
+    warn!(
+        %from,
+        "call that cannot be read, not answered: if this is a peer, its trackway speaks another version of the tunnel \
+         than this one; docs/guide/upgrade.md says which go together"
+    );
 }
 
 /// A peer is there, and calls come to nothing all the same.

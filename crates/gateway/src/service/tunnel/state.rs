@@ -12,7 +12,8 @@ use tracing::field::display;
 use tracing::{info, warn};
 use tunnel as nc;
 use tunnel::secure::{
-    self, Fresh, Incarnation, Incoming, Outgoing, PeerId, Peers, Sealer, Trouble, Unusable,
+    self, Fresh, Incarnation, Incoming, Outgoing, PeerId, Peers, PublicKey, Sealer, Trouble,
+    Unusable,
 };
 use tunnel::{Event, Tunnel};
 
@@ -167,6 +168,21 @@ impl State {
             complaints: Complaints::default(),
         });
         Ok(())
+    }
+
+    /// An earlier gateway heard the peer with this key at this address last.
+    pub(super) fn handle_last_heard(&mut self, now: Time, key: &PublicKey, endpoint: SocketAddr) {
+        let peer = self.links().find(|link| link.keys.public_key == *key).map(|link| link.peer);
+        if let Some(peer) = peer {
+            self.peers.handle_last_heard(now, peer, endpoint);
+            self.are_endpoints_new = true;
+        }
+    }
+
+    /// Where the peers with a session are.
+    pub(super) fn heard(&self) -> impl Iterator<Item = (PublicKey, SocketAddr)> {
+        let heard = self.links().filter(|link| link.session.is_some());
+        heard.filter_map(|link| Some((link.keys.public_key, self.peers.endpoint(link.peer)?)))
     }
 
     /// Forgets a peer, its session and its keys.
@@ -451,6 +467,7 @@ impl State {
                 }
             }
             secure::Event::Stranger { from, key } => super::stranger(from, key),
+            secure::Event::Unreadable { from } => super::unreadable(from),
             secure::Event::Trouble { peer, from, what } => {
                 let subject = match what {
                     Trouble::Clock => Subject::PeerClock,

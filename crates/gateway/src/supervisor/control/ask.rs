@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Request, far};
 use crate::explain::{Explanation, Question};
+use crate::supervisor::hand_over::HandedOver;
 use crate::supervisor::reload::Reloaded;
 use crate::supervisor::traffic::{Switch, Switched};
 
@@ -35,6 +36,14 @@ pub fn ask_status(at: Option<&Path>) -> anyhow::Result<String> {
 /// As [`ask_status`].
 pub fn ask_reload(at: Option<&Path>) -> anyhow::Result<Reloaded> {
     ask_for(at, &Request::Reload)
+}
+
+/// Lets the gateway leave its devices to its successor.
+///
+/// # Errors
+/// As [`ask_status`].
+pub fn ask_hand_over(at: Option<&Path>) -> anyhow::Result<HandedOver> {
+    ask_for(at, &Request::HandOver)
 }
 
 /// Lets the gateway carry or refuse the traffic of a rule, or all traffic of its HF services.

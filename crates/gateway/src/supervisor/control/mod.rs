@@ -31,7 +31,7 @@ use crate::explain::Question;
 use crate::linux::account::Account;
 use crate::reactor::has_input;
 
-pub use ask::{NoGateway, ask_explanation, ask_reload, ask_status, ask_switch};
+pub use ask::{NoGateway, ask_explanation, ask_hand_over, ask_reload, ask_status, ask_switch};
 use place::{Access, Place};
 pub use place::{keep_folder, remove_left};
 
@@ -50,6 +50,7 @@ const LONGEST: usize = 4 << 10;
 #[serde(rename_all = "lowercase")]
 pub(super) enum Request {
     Explain(Question),
+    HandOver,
     /// Lets a service panic: tests see then what becomes of its streams.
     #[cfg(debug_assertions)]
     Panic(String),
@@ -258,7 +259,7 @@ impl Client {
                     Request::Explain(_) | Request::Status => false,
                     #[cfg(debug_assertions)]
                     Request::Panic(_) => true,
-                    Request::Reload | Request::Switch(_) => true,
+                    Request::HandOver | Request::Reload | Request::Switch(_) => true,
                 };
                 if is_order && !self.may_order {
                     debug!("an order at the control socket by who may only ask");

@@ -253,7 +253,8 @@ impl Tunnel {
                 }
                 secure::Event::Unanswered { .. }
                 | secure::Event::Stranger { .. }
-                | secure::Event::Trouble { .. } => {}
+                | secure::Event::Trouble { .. }
+                | secure::Event::Unreadable { .. } => {}
             }
         }
         while let Some(session) = &mut self.session

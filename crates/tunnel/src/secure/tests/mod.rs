@@ -7,7 +7,9 @@ mod guard;
 mod hostile;
 mod life;
 mod limits;
+mod restarts;
 mod sessions;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -98,6 +100,7 @@ impl Net {
                 Event::Unanswered { .. } => "unanswered".to_owned(),
                 Event::Stranger { key: Some(_), .. } => "unknown key".to_owned(),
                 Event::Stranger { key: None, .. } => "another's call".to_owned(),
+                Event::Unreadable { .. } => "unreadable call".to_owned(),
                 Event::Trouble { what, .. } => format!("{what:?}"),
             };
             self.trace.push(format!("{} {said}", end.name));
