@@ -22,7 +22,8 @@ use super::wire::{
     self, Body, Description, Header, Hello, Key, Lsa, Malformed, Packet, Point, RouterLsa, kind,
     link, mask, options,
 };
-use crate::{Arrival, Carrier, Event, Interface, Neighbour, Route, Router, Sending};
+use crate::notices::Notices;
+use crate::{Arrival, Carrier, Event, Interface, Neighbour, Notice, Route, Router, Sending};
 
 /// OSPF on a node.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub struct Ospf {
     is_outdated: bool,
     routes: BTreeMap<Prefix, Route>,
     events: VecDeque<Event>,
+    notices: Notices,
     stats: Stats,
 }
 
@@ -79,6 +81,7 @@ impl Ospf {
             is_outdated: false,
             routes: BTreeMap::new(),
             events: VecDeque::new(),
+            notices: Notices::default(),
             stats: Stats::default(),
         }
     }
@@ -136,7 +139,8 @@ impl Ospf {
         self.ports.values().any(|port| port.interface.address == address)
     }
 
-    fn take(&mut self, now: Time, from: Neighbour, packet: Packet) {
+    /// Takes a packet; the end of its list could not be read if it `is_cut`.
+    fn take(&mut self, now: Time, from: Neighbour, packet: Packet, is_cut: bool) {
         let interface = from.interface;
         if packet.area != self.config.area {
             self.stats.count(Counter::AreaMismatches);
@@ -147,7 +151,9 @@ impl Ospf {
             return;
         }
         if let Body::Hello(hello) = &packet.body {
-            self.handle_hello(now, from, packet.router, hello);
+            if self.handle_hello(now, from, packet.router, hello) && is_cut {
+                self.note_cut(from, packet.router);
+            }
             return;
         }
         let state = match self.peer_mut(interface) {
@@ -162,19 +168,28 @@ impl Ospf {
             return;
         }
         self.stats.count(Counter::PacketsReceived);
+        if is_cut {
+            self.note_cut(from, packet.router);
+        }
         match packet.body {
             Body::Hello(_) => {}
             Body::Description(description) => self.handle_description(now, interface, &description),
             Body::Request(keys) => self.handle_request(interface, &keys),
             Body::Update(lsas) => {
                 for lsa in lsas {
-                    self.handle_lsa(now, interface, lsa);
+                    self.handle_lsa(now, from, lsa);
                 }
             }
             Body::Acknowledgement(headers) => {
                 self.handle_acknowledgement(now, interface, &headers);
             }
         }
+    }
+
+    /// A packet of a neighbour ends with something that could not be read.
+    fn note_cut(&mut self, from: Neighbour, router: Ipv4Addr) {
+        self.stats.count(Counter::PartsUnreadable);
+        self.notices.add(Notice::Unreadable { from, originator: router });
     }
 
     /// Does what is due now; what an event brought about, too.
@@ -247,7 +262,7 @@ impl Router for Ospf {
             return;
         }
         match Packet::parse(payload) {
-            Ok(packet) => self.take(now, from, packet),
+            Ok((packet, is_cut)) => self.take(now, from, packet, is_cut),
             Err(Malformed::Checksum) => self.stats.count(Counter::PacketsDamaged),
             Err(Malformed::Authentication(_)) => self.stats.count(Counter::PacketsAuthenticated),
             Err(_) => self.stats.count(Counter::PacketsMalformed),
@@ -271,7 +286,7 @@ impl Router for Ospf {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.events.pop_front().or_else(|| self.notices.poll().map(Event::Notice))
     }
 
     fn poll_transmit(&mut self, now: Time, interface: usize, out: &mut Vec<u8>) -> Option<Sending> {
@@ -533,17 +548,24 @@ impl Retransmissions {
 // Sends and handles hellos: they find the router at the other end of a link (RFC 2328, 9.5 and 10.5).
 
 impl Ospf {
-    /// Takes a hello. The mask in it means nothing on point-to-point links (RFC 2328, 10.5).
-    fn handle_hello(&mut self, now: Time, from: Neighbour, router: Ipv4Addr, hello: &Hello) {
+    /// Takes a hello; whether it agrees with our configuration. The mask in it means nothing on point-to-point links
+    /// (RFC 2328, 10.5).
+    fn handle_hello(
+        &mut self,
+        now: Time,
+        from: Neighbour,
+        router: Ipv4Addr,
+        hello: &Hello,
+    ) -> bool {
         let Neighbour { interface, address } = from;
         let ours = (seconds(self.config.hello_interval), seconds(self.config.dead_interval));
         if (u64::from(hello.interval), u64::from(hello.dead)) != ours {
             self.stats.count(Counter::IntervalMismatches);
-            return;
+            return false;
         }
         if hello.options & options::EXTERNAL == 0 {
             self.stats.count(Counter::OptionMismatches);
-            return;
+            return false;
         }
         self.stats.count(Counter::PacketsReceived);
         let is_known = self.peer_mut(interface).is_some_and(|peer| peer.id == router);
@@ -551,7 +573,7 @@ impl Ospf {
             self.lose(interface);
         }
         let dead_at = now + self.config.dead_interval;
-        let Some(port) = self.ports.get_mut(&interface) else { return };
+        let Some(port) = self.ports.get_mut(&interface) else { return false };
         let peer = port.neighbour.get_or_insert_with(|| Peer::new(router, address, dead_at));
         peer.dead_at = dead_at;
         if peer.address != address {
@@ -572,6 +594,7 @@ impl Ospf {
                 port.is_hello_due = true;
             }
         }
+        true
     }
 
     /// What to say on a link.
@@ -815,9 +838,14 @@ impl Peer {
 
 impl Ospf {
     /// Takes an LSA of an update.
-    fn handle_lsa(&mut self, now: Time, interface: usize, lsa: Lsa) {
-        if !lsa.header.key.is_known() || !lsa.is_intact() {
+    fn handle_lsa(&mut self, now: Time, from: Neighbour, lsa: Lsa) {
+        let interface = from.interface;
+        let is_intact = lsa.is_intact();
+        if !lsa.header.key.is_known() || !is_intact {
             self.stats.count(Counter::LsasDamaged);
+            if !is_intact {
+                self.notices.add(Notice::Unreadable { from, originator: lsa.header.key.router });
+            }
             return;
         }
         let header = Header { age: lsa.header.age.min(Header::MAX_AGE), ..lsa.header };
@@ -828,7 +856,7 @@ impl Ospf {
             return;
         }
         match known.map_or(Ordering::Greater, |known| header.newness(&known)) {
-            Ordering::Greater => self.handle_newer(now, interface, lsa),
+            Ordering::Greater => self.handle_newer(now, from, lsa),
             Ordering::Equal | Ordering::Less if self.is_wanted(interface, &key) => {
                 self.refuse_answer(interface);
             }
@@ -845,7 +873,8 @@ impl Ospf {
         }
     }
 
-    fn handle_newer(&mut self, now: Time, interface: usize, lsa: Lsa) {
+    fn handle_newer(&mut self, now: Time, from: Neighbour, lsa: Lsa) {
+        let interface = from.interface;
         let (header, key) = (lsa.header, lsa.header.key);
         let came_at = self.database.came_at(&key);
         if came_at.is_some_and(|at| now.since(at) < self.config.min_ls_arrival) {
@@ -870,6 +899,11 @@ impl Ospf {
             if let Some(peer) = &mut port.neighbour {
                 peer.retransmissions.remove(&key);
             }
+        }
+        // A relay does not judge what it passes on.
+        if key.kind == kind::ROUTER && RouterLsa::parse(&lsa.body).is_err() {
+            self.stats.count(Counter::LsasUnreadable);
+            self.notices.add(Notice::Unreadable { from, originator: key.router });
         }
         self.install(now, lsa, Some(now));
         self.flood(now, key, Some(interface));

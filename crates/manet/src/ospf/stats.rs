@@ -41,8 +41,13 @@ base::counters! {
         Adjacencies: counter(adjacencies);
         /// LSAs installed in the database, own ones included.
         LsasInstalled: counter(lsas);
+        /// Unreadable parts of packets otherwise taken: LSAs of an impossible length, and whatever stands behind them;
+        /// cut ends of lists.
+        PartsUnreadable: counter(parts);
         /// LSAs ignored: damaged or of no known kind.
         LsasDamaged: counter(lsas);
+        /// Router LSAs kept and flooded although nobody can read their links: no route leads over their routers.
+        LsasUnreadable: counter(lsas);
         /// LSAs ignored: too soon after the one before.
         LsasEarly: counter(lsas);
         /// LSAs that came again.

@@ -17,7 +17,7 @@ use base::time::Time;
 
 use super::{Config, Counter, Ospf, State};
 use crate::ospf::wire::Packet;
-use crate::{Arrival, Event, Interface, Neighbour, Route, Router};
+use crate::{Arrival, Event, Interface, Neighbour, Notice, Route, Router};
 
 const ROOM: usize = 556;
 
@@ -43,6 +43,8 @@ struct Net {
 struct Node {
     ospf: Ospf,
     table: BTreeMap<Prefix, Route>,
+    /// What the router said of others.
+    notices: Vec<Notice>,
 }
 
 /// The number of a router, and the host that it announces.
@@ -212,7 +214,8 @@ impl Net {
                 Event::Route(prefix, None) => {
                     assert!(node.table.remove(&prefix).is_some(), "no route to remove");
                 }
-                Event::Unreachable(_) | Event::Notice(_) => panic!("OSPF looks for nothing"),
+                Event::Notice(notice) => node.notices.push(notice),
+                Event::Unreachable(_) => panic!("OSPF looks for nothing"),
             }
         }
         assert!(node.table.iter().map(|(p, r)| (*p, *r)).eq(node.ospf.routes()));
@@ -232,7 +235,8 @@ impl Net {
     }
 
     fn send(&mut self, from: usize, wire: usize, end: usize, octets: &[u8]) {
-        let packet = Packet::parse(octets).unwrap();
+        let (packet, is_cut) = Packet::parse(octets).unwrap();
+        assert!(!is_cut);
         if self.listens {
             self.heard.push((self.now, from, packet));
         }
@@ -310,5 +314,5 @@ impl Net {
 
 fn fresh(config: Config, stream: usize) -> Node {
     let rng = Rng::stream(3, &format!("router {stream}"));
-    Node { ospf: Ospf::new(config, rng), table: BTreeMap::new() }
+    Node { ospf: Ospf::new(config, rng), table: BTreeMap::new(), notices: Vec::new() }
 }

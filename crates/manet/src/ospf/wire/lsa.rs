@@ -184,12 +184,12 @@ impl Lsa {
         lsa
     }
 
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let header = Header::read(reader)?;
-        let length = header.length;
-        let body = usize::from(length).checked_sub(HEADER).ok_or(Malformed::Lsa { length })?;
-        let body = reader.take(body).map_err(|_| Malformed::Lsa { length })?;
-        Ok(Self { header, body: body.into() })
+    /// Reads an LSA; `None` when its length is less than that of a header, or exceeds what is left of the packet.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let header = Header::read(reader).ok()?;
+        let body = usize::from(header.length).checked_sub(HEADER)?;
+        let body = reader.take(body).ok()?;
+        Some(Self { header, body: body.into() })
     }
 
     /// Appends it.

@@ -14,6 +14,9 @@
 //!
 //! Authentication is null: the field is written as zeros, ignored on reading, and excluded from the checksum. Octets
 //! beyond the packet's own length field do not belong to the packet.
+//!
+//! A list is read up to the first entry that does not fit. Nothing marks where the next LSA begins except the length of
+//! the one before, so nothing behind a wrong length is read; what stands before it counts (RFC 2328, 13).
 
 mod lsa;
 mod reader;
@@ -123,13 +126,7 @@ pub enum Malformed {
     /// There is no such kind.
     #[error("unknown kind of packet {0}")]
     Kind(u8),
-    /// The length of an LSA exceeds the packet.
-    #[error("an LSA of {length} octets does not fit the packet")]
-    Lsa {
-        /// How many.
-        length: u16,
-    },
-    /// Octets are left that are no whole entry.
+    /// Octets are left that are no link of a router.
     #[error("{extra} octets are left over in the body")]
     Trailing {
         /// How many.
@@ -147,11 +144,11 @@ pub enum Malformed {
 }
 
 impl Packet {
-    /// Reads a packet at the beginning of `octets`.
+    /// Reads a packet at the beginning of `octets`; also returns whether the end of its list could not be read.
     ///
     /// # Errors
     /// When it is none, is damaged or is authenticated.
-    pub fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(octets: &[u8]) -> Result<(Self, bool), Malformed> {
         let mut header = Reader::new(octets);
         let version = header.u8()?;
         if version != VERSION {
@@ -172,7 +169,8 @@ impl Packet {
         if Checksum::default().with(&octets[..16]).with(body).finish() != 0 {
             return Err(Malformed::Checksum);
         }
-        Ok(Self { router, area, body: Body::parse(kind, body)? })
+        let (body, is_cut) = Body::parse(kind, body)?;
+        Ok((Self { router, area, body }, is_cut))
     }
 
     /// Writes the packet to `out`, replacing its content.
@@ -201,25 +199,28 @@ impl Body {
         }
     }
 
-    fn parse(kind: u8, octets: &[u8]) -> Result<Self, Malformed> {
+    fn parse(kind: u8, octets: &[u8]) -> Result<(Self, bool), Malformed> {
         let mut reader = Reader::new(octets);
-        match kind {
-            1 => Hello::read(&mut reader).map(Self::Hello),
-            2 => Description::read(&mut reader).map(Self::Description),
-            3 => reader.rest(REQUESTED, Key::read).map(Self::Request),
+        let body = match kind {
+            1 => Self::Hello(Hello::read(&mut reader)?),
+            2 => Self::Description(Description::read(&mut reader)?),
+            3 => Self::Request(reader.rest(REQUESTED, Key::read)?),
             4 => {
                 let count = reader.u32()?;
                 // The count is the sender's word, so it reserves nothing.
                 let mut lsas = Vec::new();
                 for _ in 0..count {
-                    lsas.push(Lsa::read(&mut reader)?);
+                    let Some(lsa) = Lsa::read(&mut reader) else {
+                        return Ok((Self::Update(lsas), true));
+                    };
+                    lsas.push(lsa);
                 }
-                reader.end()?;
-                Ok(Self::Update(lsas))
+                Self::Update(lsas)
             }
-            5 => reader.rest(lsa::HEADER, Header::read).map(Self::Acknowledgement),
-            _ => Err(Malformed::Kind(kind)),
-        }
+            5 => Self::Acknowledgement(reader.rest(lsa::HEADER, Header::read)?),
+            _ => return Err(Malformed::Kind(kind)),
+        };
+        Ok((body, !reader.is_empty()))
     }
 
     fn emit(&self, out: &mut Vec<u8>) {

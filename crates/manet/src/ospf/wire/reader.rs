@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         self.octets.len() - self.read
     }
 
-    /// Reads entries of `len` octets each to the end.
+    /// Reads entries of `len` octets each, up to a piece that is shorter.
     pub(super) fn rest<T>(
         &mut self,
         len: usize,
@@ -63,8 +63,12 @@ impl<'a> Reader<'a> {
         while self.left() >= len {
             entries.push(read(self)?);
         }
-        self.end()?;
         Ok(entries)
+    }
+
+    /// Whether everything was read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.left() == 0
     }
 
     /// Makes sure that nothing is left.

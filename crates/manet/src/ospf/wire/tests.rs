@@ -62,9 +62,9 @@ proptest! {
 
         packet.emit(&mut octets);
 
-        prop_assert_eq!(Packet::parse(&octets), Ok(packet.clone()));
+        prop_assert_eq!(Packet::parse(&octets), Ok((packet.clone(), false)));
         octets.extend([1, 2, 3]);
-        prop_assert_eq!(Packet::parse(&octets), Ok(packet), "what follows is not its");
+        prop_assert_eq!(Packet::parse(&octets), Ok((packet, false)), "what follows is not its");
     }
 
     #[test]
@@ -79,10 +79,10 @@ proptest! {
             octets[12..24].fill(0);
             let checksum = Checksum::default().with(&octets).finish();
             octets[12..14].copy_from_slice(&checksum.to_be_bytes());
-            if let Ok(packet) = Packet::parse(&octets) {
+            if let Ok((packet, _)) = Packet::parse(&octets) {
                 let mut again = Vec::new();
                 packet.emit(&mut again);
-                prop_assert_eq!(Packet::parse(&again), Ok(packet));
+                prop_assert_eq!(Packet::parse(&again), Ok((packet, false)));
             }
         }
     }
@@ -168,18 +168,82 @@ fn a_routers_links_are_read_past_metrics_of_further_services() {
     assert_eq!(RouterLsa::parse(&octets.concat()[..30]), Err(Malformed::Truncated { have: 30 }));
 }
 
-#[test]
-fn a_length_that_does_not_fit_is_refused() {
-    let update = |length: u16| {
-        let mut lsa = Lsa::new(Key::of_router([1, 1, 1, 1].into()), 2, 1, &[0; 4]);
-        lsa.header.length = length;
-        let mut octets = Vec::new();
-        let body = Body::Update(vec![lsa]);
-        Packet { router: [1, 1, 1, 1].into(), area: 0, body }.emit(&mut octets);
-        Packet::parse(&octets)
-    };
+/// A packet whose body is these octets.
+fn packet(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(HEADER + body.len()).unwrap().to_be_bytes();
+    let mut octets = vec![2, kind, length[0], length[1], 1, 1, 1, 1];
+    octets.resize(HEADER, 0);
+    octets.extend(body);
+    let checksum = Checksum::default().with(&octets).finish();
+    octets[12..14].copy_from_slice(&checksum.to_be_bytes());
+    octets
+}
 
-    assert_eq!(update(19), Err(Malformed::Lsa { length: 19 }));
-    assert_eq!(update(25), Err(Malformed::Lsa { length: 25 }));
-    assert_eq!(update(20), Err(Malformed::Trailing { extra: 4 }));
+fn router_lsa(router: u8) -> Lsa {
+    Lsa::new(Key::of_router([router; 4].into()), 2, 1, &[0; 4])
+}
+
+/// An update that says to hold `count` LSAs, each with the length that its header claims.
+fn update(count: u32, lengths: &[u16]) -> (Vec<u8>, bool) {
+    let mut body = count.to_be_bytes().to_vec();
+    for (router, length) in (1..).zip(lengths) {
+        let mut lsa = router_lsa(router);
+        lsa.header.length = *length;
+        lsa.emit(&mut body);
+    }
+    let (packet, is_cut) = Packet::parse(&packet(4, &body)).unwrap();
+    let Body::Update(lsas) = packet.body else { panic!("{packet:?}") };
+    (lsas.iter().map(|lsa| lsa.header.key.router.octets()[0]).collect(), is_cut)
+}
+
+#[test]
+fn lsas_before_a_length_that_cannot_be_believed_count() {
+    // Each of these LSAs has 24 octets: a header of 20, and 4 more.
+    for (lengths, expected) in [
+        (&[24, 24, 24][..], (vec![1, 2, 3], false)),
+        (&[24, 19, 24], (vec![1], true)),
+        (&[24, 0, 24], (vec![1], true)),
+        (&[24, 24, 25], (vec![1, 2], true)),
+        (&[24, u16::MAX, 24], (vec![1], true)),
+        (&[19, 24], (vec![], true)),
+    ] {
+        let count = u32::try_from(lengths.len()).unwrap();
+        assert_eq!(update(count, lengths), expected, "{lengths:?}");
+    }
+}
+
+#[test]
+fn a_number_of_lsas_that_is_wrong_costs_none_of_them() {
+    assert_eq!(update(3, &[24, 24]), (vec![1, 2], true));
+    assert_eq!(update(u32::MAX, &[24, 24]), (vec![1, 2], true));
+    assert_eq!(update(1, &[24, 24]), (vec![1], true));
+    assert_eq!(update(0, &[]), (vec![], false));
+}
+
+#[test]
+fn a_cut_entry_costs_no_other() {
+    let header = |router| {
+        let mut octets = Vec::new();
+        router_lsa(router).header.emit(&mut octets);
+        octets
+    };
+    let hello = [0, 0, 0, 0, 0, 10, 2, 1, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0, 0];
+    let hello = [&hello[..], &[7, 7, 7, 7], &[8, 8]].concat();
+    let description = [&[5, 220, 2, 0, 0, 0, 0, 9][..], &header(1), &header(2)[..19]].concat();
+    let key = [0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+    let request = [&key[..], &key[..11]].concat();
+    let acknowledgement = [&header(1)[..], &header(2)[..1]].concat();
+
+    for (kind, body) in [(1, hello), (2, description), (3, request), (5, acknowledgement)] {
+        let (packet, is_cut) = Packet::parse(&packet(kind, &body)).unwrap();
+
+        let entries = match packet.body {
+            Body::Hello(hello) => hello.neighbours.len(),
+            Body::Description(description) => description.headers.len(),
+            Body::Request(keys) => keys.len(),
+            Body::Acknowledgement(headers) => headers.len(),
+            Body::Update(_) => panic!("there is none here"),
+        };
+        assert_eq!((entries, is_cut), (1, true), "kind {kind}");
+    }
 }

@@ -6,7 +6,7 @@ use super::adjacency::say;
 use super::{Net, id, line, secs};
 use crate::ospf::wire::{Body, Hello, Key, Lsa, Packet, Point, RouterLsa, link};
 use crate::ospf::{Counter, State};
-use crate::{Interface, Router as _};
+use crate::{Interface, Neighbour, Notice, Router as _};
 
 const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
@@ -97,4 +97,47 @@ fn a_link_with_hardly_any_room_is_none() {
         net.nodes[0].ospf.handle_interface(secs(1), 0, Some(&interface));
         assert_eq!(net.nodes[0].ospf.ports.len(), 0, "{room}");
     }
+}
+
+/// What router 0 said of others: all of it came from router 1.
+fn unreadable(originators: &[usize]) -> Vec<Notice> {
+    let from = Neighbour { interface: 0, address: OTHER };
+    originators.iter().map(|it| Notice::Unreadable { from, originator: id(*it) }).collect()
+}
+
+#[test]
+fn an_lsa_of_an_impossible_length_costs_none_before_it() {
+    let mut net = Net::new(2, &line(2));
+    net.run(secs(20));
+    let lsa = |router: usize| Lsa::new(Key::of_router(id(router)), 2, 7, &[0; 4]);
+    let mut long = lsa(8);
+    long.header.length = 1_000;
+    for _ in 0..3 {
+        say(&mut net, Body::Update(vec![lsa(7), long.clone(), lsa(9)]));
+    }
+
+    assert_eq!(net.nodes[0].ospf.lsas(), 3);
+    assert!(net.nodes[0].ospf.database.get(&Key::of_router(id(7))).is_some());
+    assert_eq!(net.count(0, Counter::PartsUnreadable), 3);
+    assert_eq!(net.count(0, Counter::PacketsMalformed), 0);
+    assert_eq!(net.state(0, 1), Some(State::Full));
+    // Its driver asks after each packet, and says it once to the operator.
+    assert_eq!(net.nodes[0].notices, unreadable(&[1; 3]));
+}
+
+#[test]
+fn a_router_lsa_that_cannot_be_read_is_passed_on_and_counted() {
+    let mut net = Net::new(3, &[(0, 1), (0, 2)]);
+    net.run(secs(20));
+    // It says to have five links, and has none.
+    let lsa = Lsa::new(Key::of_router(id(9)), 2, 7, &[0, 0, 0, 5]);
+
+    say(&mut net, Body::Update(vec![lsa]));
+    net.run(secs(30));
+
+    for node in [0, 2] {
+        assert!(net.nodes[node].ospf.database.get(&Key::of_router(id(9))).is_some(), "{node}");
+        assert_eq!(net.count(node, Counter::LsasUnreadable), 1, "{node}");
+    }
+    assert_eq!(net.nodes[0].notices, unreadable(&[9]));
 }

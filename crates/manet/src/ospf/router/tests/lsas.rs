@@ -6,9 +6,9 @@ use base::ip::Prefix;
 
 use super::adjacency::{own_lsa, say};
 use super::{Net, config, host, id, line, secs};
-use crate::Router as _;
 use crate::ospf::wire::{Body, Header, Key, Lsa, RouterLsa};
 use crate::ospf::{Bounds, Config, Counter, State};
+use crate::{Neighbour, Notice, Router as _};
 
 #[test]
 fn an_lsa_is_refreshed_after_half_an_hour() {
@@ -120,6 +120,9 @@ fn a_damaged_lsa_is_left_out_and_the_others_of_its_update_are_taken() {
     say(&mut net, Body::Update(vec![damaged, lsa(9)]));
 
     assert_eq!((net.count(0, Counter::LsasDamaged), net.nodes[0].ospf.lsas()), (1, 3));
+    // Its packet was not damaged on the way: the neighbour sent it like that.
+    let from = Neighbour { interface: 0, address: [10, 0, 0, 2].into() };
+    assert_eq!(net.nodes[0].notices, [Notice::Unreadable { from, originator: id(8) }]);
 }
 
 #[test]
