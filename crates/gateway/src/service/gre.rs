@@ -12,7 +12,7 @@ use std::os::fd::AsFd as _;
 use anyhow::Context as _;
 use base::gre::wire::{IPV4, IPV6};
 use base::gre::{Packet, Refused, carried};
-use base::ip::{BadSources, Header, Prefix, check_source};
+use base::ip::{BadSources, Header, Prefix, check_source, mss};
 use base::time::Time;
 use caps::Capability;
 use host::netlink::Netlink;
@@ -84,6 +84,8 @@ base::counters! {
         dropped_device: counter(packets);
         /// Dropped: the network did not take the packet, as there was no way or no room.
         dropped_unsent: counter(packets);
+        /// SYNs whose segment size was lowered to the MTU of the tunnel, both ways.
+        syns_clamped: counter(packets);
         /// ICMP errors received about packets that we sent.
         errors_received: counter(messages);
         /// Routes that were put back.
@@ -146,7 +148,7 @@ impl Tunnels {
 
     /// Gives the kernel what the router of a tunnel has sent.
     fn receive(&mut self, at: usize) {
-        let Self { tunnels, own, buffer, counters, .. } = self;
+        let Self { tunnels, own, buffer, packet: out, counters, .. } = self;
         let Tunnel { config, tun, socket } = &tunnels[at];
         for _ in 0..READS {
             match socket.receive(buffer) {
@@ -159,7 +161,10 @@ impl Tunnels {
                             counters.bad_sources.count(why);
                             continue;
                         }
-                        match tun.write(packet) {
+                        out.clear();
+                        out.extend_from_slice(packet);
+                        counters.syns_clamped += u64::from(mss::clamp(out, config.mtu));
+                        match tun.write(out) {
                             Ok(()) => {
                                 counters.received += 1;
                                 counters.received_octets += packet.len() as u64;
@@ -194,6 +199,7 @@ impl Tunnels {
                 counters.dropped_malformed += 1;
                 continue;
             };
+            counters.syns_clamped += u64::from(mss::clamp(&mut buffer[..len], config.mtu));
             packet.clear();
             let protocol = if header.source.is_ipv4() { IPV4 } else { IPV6 };
             let carried = Packet { key: config.key, protocol, payload: &buffer[..len] };

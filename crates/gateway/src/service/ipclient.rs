@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
-use base::ip::{FlowKey, Header};
+use base::ip::{FlowKey, Header, mss};
 use base::tcp::{Flags, Peek};
 use base::time::{Time, earliest};
 use caps::Capability;
@@ -71,6 +71,8 @@ base::counters! {
         device_refused: counter(writes);
         /// Packets dropped: another service should have taken them before they got here.
         packets_misplaced: counter(packets);
+        /// SYNs whose segment size was lowered to what the nodes carry, both ways.
+        syns_clamped: counter(packets);
         /// Routes and rules that were put back.
         routes_restored: counter(routes);
         /// Routes that stand aside because others' came.
@@ -154,6 +156,8 @@ impl Client {
 
     /// Does with a packet what the rules say.
     fn take_packet(&mut self, now: Time, len: usize) {
+        let mtu = self.client.mtu().into();
+        self.counters.syns_clamped += u64::from(mss::clamp(&mut self.received[..len], mtu));
         let packet = &self.received[..len];
         let Ok(header) = Header::parse(packet) else {
             // It counts them.
@@ -195,6 +199,8 @@ impl Client {
     /// Gives the device what arrived.
     fn release(&mut self) {
         while self.client.poll_packet(Time::ZERO, &mut self.buffer) {
+            let mtu = self.client.mtu().into();
+            self.counters.syns_clamped += u64::from(mss::clamp(&mut self.buffer, mtu));
             match self.tun.write(&self.buffer) {
                 Ok(()) => self.counters.device_writes += 1,
                 Err(error) => {

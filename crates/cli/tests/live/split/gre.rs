@@ -1,5 +1,7 @@
 //! Connections that a router hands over in GRE, played by another gateway of ours.
 
+use nix::sys::socket::{getsockopt, sockopt};
+
 use super::*;
 
 #[test]
@@ -40,4 +42,34 @@ fn connections_that_come_in_gre_are_split_and_their_answers_go_back_in_it() {
     for gateway in [0, 1] {
         net.expect_counter(gateway, "hfpep_bearer_sessions_finished", 1);
     }
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
+fn connections_through_gre_keep_to_the_narrower_end_in_both_directions() {
+    let mut net = Net::new(None);
+    let [near, far] = net.gateways.clone();
+    net.nets.run(&near, "sysctl -qw net.ipv4.ip_forward=1");
+    net.nets.run(&far, "ip route add 10.9.0.0/24 via 192.0.2.1");
+    let tunnel = |own, other, more: &str| {
+        format!("[[gre]]\nlocal = \"10.1.0.{own}\"\nremote = \"10.1.0.{other}\"\n{more}")
+    };
+    net.start(0, &tunnel(1, 2, "to = [\"10.9.0.0/24\"]\nmtu = 1300\n"));
+    // The router's device carries more than the gateway's: its own SYNs ask for too much.
+    let file = net.folder.join("router.toml");
+    fs::write(&file, tunnel(2, 1, "to = [\"192.0.2.0/24\"]\naddresses = [\"10.9.0.2/32\"]\n"))
+        .unwrap();
+    let router = net.client.clone();
+    net.nets.start(&router, &format!("{TRACKWAY} run {}", file.display()), "gateway ready");
+    let listener = net.nets.within(&far, || TcpListener::bind("192.0.2.2:7").unwrap());
+
+    let (client, server) = net.pair(&listener);
+
+    // Linux takes twelve octets of them for its timestamps.
+    for (stream, whose) in [(&client, "client"), (&server, "server")] {
+        let segment = getsockopt(stream, sockopt::TcpMaxSeg).unwrap();
+        assert_eq!(segment, 1_300 - 40 - 12, "{whose}: {}", net.status(0));
+    }
+    // The SYN came out of the tunnel, and its answer went in.
+    net.expect_counter(0, "gre_syns_clamped", 2);
 }

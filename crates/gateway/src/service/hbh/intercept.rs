@@ -105,11 +105,11 @@ impl Hbh {
     /// Lowers the segment size in a SYN to the largest that HBH carries at this port, if configured.
     pub(super) fn clamp(&mut self, peer: Peer, position: usize, packet: &mut [u8]) {
         if self.config.intercept.clamp_mss
-            && let (Ok(header), Some(port)) = (Header::parse(packet), self.ports.get(position))
+            && let Some(port) = self.ports.get(position)
         {
             let overhead = self.relay.overhead(peer) + self.guard.overhead();
             let room = port.state.mtu.saturating_sub(overhead);
-            self.counters.intercepted.syns_clamped += u64::from(mss::clamp(&header, packet, room));
+            self.counters.intercepted.syns_clamped += u64::from(mss::clamp(packet, room));
         }
     }
 

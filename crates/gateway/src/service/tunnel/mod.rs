@@ -625,13 +625,9 @@ fn clamp(shared: &Shared, peer: PeerId, packet: &mut [u8]) {
 }
 
 impl Shared {
-    /// Lowers the MSS option of a SYN to what `whole` octets carry. The option limits the segments of the opposite
-    /// direction, so each gateway clamps SYNs both when they enter and when they leave the tunnel: an older peer clamps
-    /// only on entry.
+    /// Lowers the segment size that a SYN asks for to what `whole` octets carry.
     fn clamp(&self, packet: &mut [u8], whole: usize) {
-        if let Ok(header) = Header::parse(packet) {
-            self.counters.syns_clamped.add(u64::from(mss::clamp(&header, packet, whole)));
-        }
+        self.counters.syns_clamped.add(u64::from(mss::clamp(packet, whole)));
     }
 }
 

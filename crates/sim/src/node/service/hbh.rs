@@ -146,9 +146,7 @@ impl Hbh {
         };
         let octets = engine.packets.get_mut(packet);
         // As the gateway does: TCP leaves room for what HBH adds.
-        if let Ok(header) = Header::parse(octets) {
-            mss::clamp(&header, octets, mtu.saturating_sub(self.core.overhead(peer)));
-        }
+        mss::clamp(octets, mtu.saturating_sub(self.core.overhead(peer)));
         match self.core.handle_packet(engine.now, peer, octets) {
             Err(Refused::TooBig { mtu }) => return Verdict::Refused(too_big(mtu)),
             Err(Refused::Down | Refused::Malformed) => self.counters.refused += 1,
@@ -373,6 +371,11 @@ impl Service for Hbh {
                 from = self.core.poll_restored(octets);
                 from.is_some()
             })?;
+            let known = |peer| self.peers.iter().find(|known| known.peer == peer);
+            if let Some(Known { peer, mtu, .. }) = from.and_then(known) {
+                let octets = engine.packets.get_mut(restored);
+                mss::clamp(octets, mtu.saturating_sub(self.core.overhead(*peer)));
+            }
             Some((restored, Way::Released(from.and_then(|from| self.port_of(from)))))
         })
     }
@@ -494,6 +497,50 @@ mod tests {
             assert_eq!(class_of(layout, &alone), Class::Ack);
             assert_eq!(class_of(layout, &ack), Class::HopAck);
             assert_eq!(class_of(layout, &[ack, data].concat()), Class::Data);
+        }
+    }
+
+    /// The first packet of `connect()` on Linux 6.18, over an Ethernet: it asks for segments of 1,460 octets.
+    const SYN: [u8; 60] = [
+        0x45, 0x00, 0x00, 0x3c, 0x2e, 0x1a, 0x40, 0x00, 0x40, 0x06, 0xf8, 0x9c, 0x0a, 0x01, 0x00,
+        0x02, 0x0a, 0x02, 0x00, 0x01, 0xd0, 0x3a, 0x00, 0x50, 0xdc, 0xce, 0xfe, 0x1d, 0x00, 0x00,
+        0x00, 0x00, 0xa0, 0x02, 0xfa, 0xf0, 0x5b, 0x6e, 0x00, 0x00, 0x02, 0x04, 0x05, 0xb4, 0x04,
+        0x02, 0x08, 0x0a, 0xc9, 0x88, 0x68, 0x98, 0x00, 0x00, 0x00, 0x00, 0x01, 0x03, 0x03, 0x0a,
+    ];
+
+    /// The place of the segment size in it.
+    const ASKED: std::ops::Range<usize> = 42..44;
+
+    /// The HBH of a node that has one neighbour, over an interface with this MTU.
+    fn with_neighbour(mtu: usize, [local, remote]: [IpAddr; 2]) -> (Hbh, NextHop) {
+        let mut hbh = Hbh::new(::hbh::Config::new(::hbh::Profile::Default), Rng::stream(1, "hbh"));
+        let (peer, place) = (Peer(0), (0, station(PortId(7))));
+        hbh.core.add_peer(peer, PeerConfig { link: link_of(0), local, remote, mtu });
+        let next = next_hop(place);
+        hbh.peers.push(Known { peer, place, next, mtu });
+        (hbh, next)
+    }
+
+    #[test]
+    fn a_syn_asks_for_no_more_than_the_narrower_end_carries_whichever_it_is() {
+        let ends = [IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2])];
+        for (near, far) in [(1_500, 1_500), (1_300, 1_500), (1_500, 1_300)] {
+            let (mut a, next) = with_neighbour(near, ends);
+            let (mut b, _) = with_neighbour(far, [ends[1], ends[0]]);
+            let mut engine = Engine::default();
+            let packet = engine.packets.add_copy(&SYN);
+
+            assert!(matches!(a.send(&mut engine, next, packet), Verdict::Taken));
+            let mut frame = Vec::new();
+            while a.core.poll_transmit(engine.now, link_of(0), &mut frame).is_some() {
+                b.core.handle_message(engine.now, Peer(0), &frame);
+            }
+            let (packet, _) = b.poll_packet(&mut engine).unwrap();
+
+            let octets = engine.packets.get(packet);
+            let narrower = near.min(far) - a.core.overhead(Peer(0));
+            let expected = u16::try_from(narrower - 40).unwrap();
+            assert_eq!(octets[ASKED], expected.to_be_bytes(), "{near} {far}");
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use base::contract::Refused;
 use base::entropy::Seeded;
 use base::ip::icmp::Error;
-use base::ip::{FlowKey, Header, ecn, fragment, protocol, rewrite_v4_checksum, udp};
+use base::ip::{FlowKey, Header, ecn, fragment, mss, protocol, rewrite_v4_checksum, udp};
 use base::rng::Rng;
 use base::time::{Time, earliest};
 use serde::Serialize;
@@ -193,7 +193,10 @@ impl Tunnel {
     }
 
     fn send(&mut self, engine: &mut Engine, packet: PacketId) -> Verdict {
-        let octets = std::mem::take(engine.packets.get_mut(packet));
+        let mut octets = std::mem::take(engine.packets.get_mut(packet));
+        if let Some(session) = self.session_mut() {
+            mss::clamp(&mut octets, session.core.whole());
+        }
         let error = match self.enter(engine, &octets) {
             Err(Refused::TooBig { mtu }) => {
                 let is_cut = Header::parse(&octets).is_ok_and(|header| {
@@ -383,6 +386,7 @@ impl Service for Tunnel {
         if let Some(transits) = &mut engine.transits {
             transits.leave(now, self.end.id, self.end.node, engine.packets.get(packet));
         }
+        mss::clamp(engine.packets.get_mut(packet), core.whole());
         Some((packet, Way::Released(None)))
     }
 
