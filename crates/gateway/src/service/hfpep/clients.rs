@@ -81,7 +81,7 @@ impl Pep {
                 return match self.fast.carry(
                     now,
                     gateway,
-                    wire,
+                    (wire, call.client.ip()),
                     opening,
                     confirms,
                     &mut self.targets,

@@ -58,7 +58,9 @@ impl Pep {
                 self.pep.open_confirmed(now, node, opening, options).map(Asked::Session).ok()
             }
             Far::Gateway(gateway) => {
-                let asked = self.fast.ask(now, gateway, opening, confirms_close, &mut self.targets);
+                let client = syn.client.ip();
+                let targets = &mut self.targets;
+                let asked = self.fast.ask(now, gateway, client, opening, confirms_close, targets);
                 asked.map(Asked::Link)
             }
         };

@@ -56,7 +56,7 @@ impl Arrivals {
 
 /// The source that an address counts for: with IPv6 a network of 64 bits, where a host has as many addresses as it
 /// likes.
-fn source(from: IpAddr) -> IpAddr {
+pub(super) fn source(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V4(v4) => v4.into(),
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),

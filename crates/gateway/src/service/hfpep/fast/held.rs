@@ -1,7 +1,7 @@
 //! Connections that are asked for: with their client, or before it is answered, which it is when the far
 //! end has accepted.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use base::time::Time;
 use hf::hfpep::{Answer, Opening};
@@ -25,18 +25,18 @@ impl Fast {
         &mut self,
         now: Time,
         gateway: SocketAddr,
-        client: Wire,
+        (client, address): (Wire, IpAddr),
         opening: Opening,
         confirms_close: bool,
         targets: &mut Targets,
     ) -> Result<(), Wire> {
-        let Some(id) = self.find(now, gateway) else { return Err(client) };
+        let Some(id) = self.find(now, gateway, address) else { return Err(client) };
         let Some(link) = self.links.get_mut(&id) else { return Err(client) };
         if self.epoll.add(&client, id.watch(false)).is_err() {
             self.drop_link(now, id);
             return Err(client);
         }
-        link.ask(now, Connection::accepted(client), opening, self.magic, confirms_close);
+        link.ask(now, address, Connection::accepted(client), opening, self.magic, confirms_close);
         self.begin(id);
         self.advance(now, id, Ready { bearer: EpollFlags::empty(), ..Ready::ALL }, targets);
         Ok(())
@@ -47,12 +47,13 @@ impl Fast {
         &mut self,
         now: Time,
         gateway: SocketAddr,
+        client: IpAddr,
         opening: Opening,
         confirms_close: bool,
         targets: &mut Targets,
     ) -> Option<LinkId> {
-        let id = self.find(now, gateway)?;
-        self.links.get_mut(&id)?.hold(now, opening, self.magic, confirms_close);
+        let id = self.find(now, gateway, client)?;
+        self.links.get_mut(&id)?.hold(now, client, opening, self.magic, confirms_close);
         self.begin(id);
         let none = EpollFlags::empty();
         self.advance(now, id, Ready { bearer: none, local: none }, targets);
@@ -86,9 +87,9 @@ impl Fast {
         Ok(())
     }
 
-    /// Finds a connection to a gateway for the next client, if one is allowed.
-    fn find(&mut self, now: Time, gateway: SocketAddr) -> Option<LinkId> {
-        if self.stats.sessions >= self.limit as u64 {
+    /// Finds a connection to a gateway for a client, if the client may have one.
+    fn find(&mut self, now: Time, gateway: SocketAddr, client: IpAddr) -> Option<LinkId> {
+        if !self.has_place(client) {
             return None;
         }
         let spare = self.pools.get_mut(&gateway).and_then(Pool::take);
@@ -103,6 +104,9 @@ impl Fast {
         self.stats.spare -= 1;
         self.stats.sessions += 1;
         self.sockets.begin(&link.bearer);
+        if let Some(client) = link.client() {
+            self.clients.add(client);
+        }
     }
 
     /// Gives up a connection that was asked for.

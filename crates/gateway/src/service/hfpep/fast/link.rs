@@ -12,12 +12,12 @@ mod confirm;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use base::time::{Time, earliest};
 use confirm::Confirming;
-use hf::hfpep::{Answer, MAX_OPENING, Opening};
+use hf::hfpep::{Answer, MAX_OPENING, Opening, Target};
 use hf::slep::Reason;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
@@ -62,6 +62,8 @@ pub(super) struct Link {
     /// When the link began, or the connection that it carries.
     pub(super) since: Time,
     pub(super) is_initiator: bool,
+    /// The client whose connection it carries or has carried.
+    client: Option<IpAddr>,
     /// The opening with the target of the carried connection, once known.
     pub(super) opening: Option<Opening>,
     /// Octets that the program here wrote, and was given.
@@ -161,6 +163,7 @@ impl Link {
             far,
             since: now,
             is_initiator,
+            client: None,
             opening: None,
             written: 0,
             read: 0,
@@ -178,17 +181,27 @@ impl Link {
     pub(super) fn ask(
         &mut self,
         now: Time,
+        client: IpAddr,
         local: Connection,
         opening: Opening,
         magic: u8,
         confirms_close: bool,
     ) {
+        self.client = Some(client);
         self.say_opening(now, opening, magic, confirms_close);
         self.stage = Stage::Asked { local, answer: Vec::new(), until: now + ANSWER_WITHIN };
     }
 
     /// A spare connection asks whether there is a target, for a client that is not there yet.
-    pub(super) fn hold(&mut self, now: Time, opening: Opening, magic: u8, confirms_close: bool) {
+    pub(super) fn hold(
+        &mut self,
+        now: Time,
+        client: IpAddr,
+        opening: Opening,
+        magic: u8,
+        confirms_close: bool,
+    ) {
+        self.client = Some(client);
         self.say_opening(now, opening, magic, confirms_close);
         self.stage = Stage::Held { answer: Vec::new(), until: Some(now + ANSWER_WITHIN) };
     }
@@ -214,9 +227,23 @@ impl Link {
     ) {
         self.read = octets.len() as u64;
         *local.unsent_mut() = octets;
+        self.client = Some(self.client_of(&opening));
         self.opening = Some(opening);
         self.since = now;
         self.stage = Stage::Connecting { local };
+    }
+
+    /// The client that the other gateway opens a connection for; the gateway itself if it does not say.
+    pub(super) fn client_of(&self, opening: &Opening) -> IpAddr {
+        match &opening.target {
+            Target::Address { source, .. } => source.ip(),
+            Target::AuthId(_) => self.far.ip(),
+        }
+    }
+
+    /// The client that is served now.
+    pub(super) fn client(&self) -> Option<IpAddr> {
+        self.client.filter(|_| self.stage.is_session())
     }
 
     /// Tells the other end that there is no connection, and nothing else any more.

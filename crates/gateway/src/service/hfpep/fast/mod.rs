@@ -10,6 +10,7 @@
 
 mod answer;
 mod arrivals;
+mod clients;
 mod held;
 mod link;
 mod pool;
@@ -21,13 +22,14 @@ mod status;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
 use arrivals::Arrivals;
 use base::ip::Prefix;
 use base::time::{Time, earliest};
+use clients::Clients;
 use hf::hfpep::Opening;
 use hf::slep::Reason;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -72,6 +74,7 @@ pub(super) struct Fast {
     /// Who may connect to it.
     from: Vec<Prefix>,
     arrivals: Arrivals,
+    clients: Clients,
     /// Number of silent connections that a gateway may keep here for as long as it likes.
     spare: usize,
     pools: BTreeMap<SocketAddr, Pool>,
@@ -110,6 +113,7 @@ impl Fast {
             gate: Gate::new(),
             from: Vec::new(),
             arrivals: Arrivals::new(MAX_ARRIVING),
+            clients: Clients::default(),
             spare: 0,
             pools: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -427,7 +431,9 @@ impl Fast {
         rest: Vec<u8>,
         targets: &mut Targets,
     ) {
-        if self.stats.sessions >= self.limit as u64 {
+        let Some(link) = self.links.get(&id) else { return };
+        let client = link.client_of(&opening);
+        if !self.has_place(client) {
             return self.decline(now, id, Reason::NO_ROOM);
         }
         let Some(link) = self.links.get(&id) else { return };
@@ -443,9 +449,19 @@ impl Fast {
         link.connect(now, Connection::connecting(now, wire), opening, rest);
         self.arrivals.remove(link.far.ip(), id);
         self.sockets.begin(&link.bearer);
+        self.clients.add(client);
         self.stats.arriving -= 1;
         self.stats.sessions += 1;
         self.stats.sessions_received += 1;
+    }
+
+    /// Whether there is a place for another connection of a client, which leaves some places for others.
+    fn has_place(&mut self, client: IpAddr) -> bool {
+        let sessions = usize::try_from(self.stats.sessions).unwrap_or(usize::MAX);
+        let free = self.limit.saturating_sub(sessions);
+        let has_share = self.clients.may_add(client, free);
+        self.stats.sessions_over_share += u64::from(free > 0 && !has_share);
+        has_share
     }
 
     /// Tells the other end why there is no connection.
@@ -455,6 +471,9 @@ impl Fast {
         self.stats.sessions_declined += 1;
         self.stats.openings_malformed += u64::from(reason == Reason::PROTOCOL_ERROR);
         self.stats.forget(&link.stage);
+        if let Some(client) = link.client() {
+            self.clients.remove(client);
+        }
         link.refuse(now, reason, self.magic);
         let from = link.far;
         self.make_room(now, from, id);
@@ -497,6 +516,9 @@ impl Fast {
             self.due.remove(&(at, id));
         }
         self.stats.forget(&link.stage);
+        if let Some(client) = link.client() {
+            self.clients.remove(client);
+        }
         self.stats.octets_written += link.written;
         self.stats.octets_read += link.read;
         self.arrivals.remove(link.far.ip(), id);

@@ -30,6 +30,8 @@ base::counters! {
         pub(super) sessions_refused: counter(sessions);
         /// Sessions refused here.
         pub(super) sessions_declined: counter(sessions);
+        /// Sessions that did not come about here because their client's address had its share of all places.
+        pub(super) sessions_over_share: counter(sessions);
         /// Attempts to connect to other gateways.
         pub(super) connects_tried: counter(connections);
         /// Attempts to connect to other gateways that failed.

@@ -78,6 +78,60 @@ fn who_is_refused_again_and_again_has_bounded_room_too() {
     }
 }
 
+#[test]
+fn a_client_here_leaves_places_for_others() {
+    let mut rig = Rig::new(2, 4);
+    rig.fast.limit = 8;
+    let gateway = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = gateway.local_addr().unwrap();
+    let ask = |rig: &mut Rig, client: &str| {
+        let target = Target::Address { source: at, destination: at };
+        let opening = Opening { target, tls: None };
+        let client = client.parse().unwrap();
+        rig.fast.ask(rig.now, at, client, opening, false, &mut rig.targets)
+    };
+
+    let greedy: Vec<_> = (0..20).filter_map(|_| ask(&mut rig, "10.9.0.1")).collect();
+
+    // Three quarters of all places; the others are for others.
+    assert_eq!((greedy.len(), rig.fast.stats.sessions_over_share), (6, 14));
+    assert!(ask(&mut rig, "10.9.0.2").is_some());
+    rig.fast.withdraw(rig.now, greedy[0]);
+    assert!(ask(&mut rig, "10.9.0.1").is_some(), "what is over does not count");
+    assert!(ask(&mut rig, "10.9.0.1").is_none());
+    assert!(ask(&mut rig, "10.9.0.3").is_some(), "the last place");
+}
+
+#[test]
+fn a_client_of_another_gateway_leaves_places_for_others() {
+    let mut rig = Rig::new(2, 100);
+    rig.fast.limit = 8;
+    let ask = |rig: &mut Rig, client: &str| {
+        let destination = rig.target.local_addr().unwrap();
+        let source = SocketAddr::new(client.parse().unwrap(), 4_000);
+        let mut octets = Vec::new();
+        let target = Target::Address { source, destination };
+        Opening { target, tls: None }.emit(rig.fast.magic, &mut octets);
+        let mut gateway = rig.dial("127.0.0.1");
+        gateway.write_all(&octets).unwrap();
+        let told = |fast: &Fast| fast.stats.sessions_received + fast.stats.sessions_declined;
+        let before = told(&rig.fast);
+        rig.run_until(|fast| told(fast) > before);
+        gateway
+    };
+
+    let mut gateways: Vec<_> = (0..10).map(|_| ask(&mut rig, "10.9.0.1")).collect();
+    gateways.push(ask(&mut rig, "10.9.0.2"));
+
+    let stats = rig.fast.stats;
+    assert_eq!((stats.sessions_received, stats.sessions_declined), (7, 4));
+    assert_eq!(stats.sessions_over_share, 4);
+    drop(gateways);
+    rig.run_until(|fast| fast.stats.sessions == 0);
+    let _gateway = ask(&mut rig, "10.9.0.1");
+    assert_eq!(rig.fast.stats.sessions_received, 8, "what is over does not count");
+}
+
 /// What other gateways connect to.
 struct Rig {
     fast: Fast,
