@@ -132,14 +132,16 @@ impl Protocol {
     pub(crate) fn attached(&self) -> Vec<Prefix> {
         match self {
             Self::Olsr(config) => config.attached.clone(),
-            Self::Aodv(config, _) if config.internet.gateway => {
-                vec![
-                    Prefix::new(Ipv4Addr::UNSPECIFIED.into(), 0).expect("no bits fit each address"),
-                ]
-            }
-            Self::Aodv(..) | Self::Dsdv(_) => Vec::new(),
+            Self::Aodv(config, _) => internet(config.internet.gateway),
+            Self::Dsdv(config) => internet(config.is_gateway),
         }
     }
+}
+
+/// What is behind a node that may be a gateway to the Internet.
+fn internet(is_gateway: bool) -> Vec<Prefix> {
+    let all = Prefix::new(Ipv4Addr::UNSPECIFIED.into(), 0).expect("no bits fit each address");
+    if is_gateway { vec![all] } else { Vec::new() }
 }
 
 /// AODV: which addresses are the network's has to be said, since packets to them are taken.

@@ -11,7 +11,7 @@ use base::time::{Time, earliest};
 
 use super::config::Config;
 use super::stats::Stats;
-use super::table::{News, Outcome, Table, Way};
+use super::table::{News, Outcome, Table, Way, is_leap};
 use super::wire::{ENTRY, Entry, INFINITE};
 use crate::notices::Notices;
 use crate::{Arrival, Carrier, Event, Interface, Neighbour, Notice, Route, Router, Sending};
@@ -23,6 +23,8 @@ pub struct Dsdv {
     rng: Rng,
     /// Our own sequence number: even.
     number: u32,
+    /// Whether this node reaches the network behind it, if it is a gateway.
+    has_uplink: bool,
     ports: BTreeMap<usize, Port>,
     /// When each neighbour was last heard.
     neighbours: BTreeMap<Neighbour, Time>,
@@ -31,6 +33,10 @@ pub struct Dsdv {
     full_at: Option<Time>,
     /// When the next triggered update may be sent.
     trigger_from: Time,
+    /// When the next one may be sent that tells of leaps of numbers.
+    urgent_from: Time,
+    /// Since when neighbours are to be told our own number, which somebody there has wrong.
+    correct_at: Option<Time>,
     /// How long a triggered update waits, drawn anew after each update.
     lag: std::time::Duration,
     /// When all have heard of our number, or given up what they knew from before we started.
@@ -49,6 +55,10 @@ struct Port {
     due: BTreeSet<Ipv4Addr>,
 }
 
+/// Updates that tell of leaps of numbers may follow each other so many times as fast as others: a wrong number reaches
+/// its destination, and the right one comes back, within some such updates.
+const URGENCY: u32 = 4;
+
 impl Dsdv {
     /// DSDV without interfaces.
     #[must_use]
@@ -58,11 +68,14 @@ impl Dsdv {
             config,
             rng,
             number: 0,
+            has_uplink: true,
             ports: BTreeMap::new(),
             neighbours: BTreeMap::new(),
             table: Table::default(),
             full_at: None,
             trigger_from: Time::ZERO,
+            urgent_from: Time::ZERO,
+            correct_at: None,
             lag,
             is_known_by: None,
             notices: Notices::default(),
@@ -124,14 +137,23 @@ impl Dsdv {
     }
 
     /// Handles a neighbour's entry about ourselves. A higher number than ours stems from before a restart, or says that
-    /// a route to us broke; we continue above it.
+    /// a route to us broke; we continue above it. A number far below ours is answered, too: whoever believes it would
+    /// wait for our next full update.
     fn handle_claim(&mut self, now: Time, from: Neighbour, claim: Entry) {
         let Entry { destination, number, .. } = claim;
         let is_default = destination.is_unspecified();
         let is_higher = number != self.number && !serial::is_after(self.number, number);
         // A default route that is alive may be another gateway's.
         let is_alive = number.is_multiple_of(2);
-        if !is_higher || is_default && is_alive {
+        let has_leapt = is_leap(number, self.number);
+        if !(is_higher || has_leapt) || is_default && is_alive {
+            return;
+        }
+        if has_leapt {
+            self.correct_at.get_or_insert(now);
+        }
+        if !is_higher {
+            // The number rises with the correction, else nodes on the way would not pass it on.
             return;
         }
         // Nobody but us gives even numbers for us; numbers from before a restart are forgotten by now.
@@ -141,8 +163,19 @@ impl Dsdv {
         }
         self.number = (number & !1).wrapping_add(2);
         self.stats.raised += 1;
-        // The next full update announces the new number, as early as the distance from triggered updates allows.
+        if !has_leapt {
+            self.update_soon(now);
+        }
+    }
+
+    /// Announces the present number in a full update, as early as the distance from triggered updates allows.
+    fn update_soon(&mut self, now: Time) {
         self.full_at = self.full_at.map(|at| at.min(self.trigger_from.max(now) + self.lag));
+    }
+
+    /// Whether neighbours are told of a default route through this node.
+    fn is_gateway(&self) -> bool {
+        self.config.is_gateway && self.has_uplink
     }
 
     /// Gives up neighbours, and the routes through them.
@@ -164,7 +197,9 @@ impl Dsdv {
         if self.ports.is_empty() {
             return None;
         }
-        Some((self.table.next_change()? + self.lag).max(self.trigger_from))
+        let usual = self.table.next_change().map(|at| (at + self.lag).max(self.trigger_from));
+        let urgent = earliest(self.correct_at, self.table.urgent_since());
+        earliest(usual, urgent.map(|at| (at + self.lag).max(self.urgent_from)))
     }
 
     /// Advertises all settled routes on all interfaces.
@@ -182,6 +217,9 @@ impl Dsdv {
     /// Advertises the settled changes.
     fn update_changes(&mut self, now: Time) {
         self.stats.triggered_updates += 1;
+        if self.correct_at.is_some() {
+            self.number = self.number.wrapping_add(2);
+        }
         let changes = self.table.take_changes(now);
         self.schedule_update(now, &changes);
     }
@@ -192,12 +230,14 @@ impl Dsdv {
             port.is_own_due = true;
             port.due.extend(destinations);
         }
+        self.correct_at = None;
         self.trigger_from = now + self.config.trigger_spacing;
+        self.urgent_from = now + self.config.trigger_spacing / URGENCY;
         self.lag = self.rng.within(self.config.jitter);
     }
 
     fn is_own(&self, destination: Ipv4Addr) -> bool {
-        destination.is_unspecified() && self.config.is_gateway
+        destination.is_unspecified() && self.is_gateway()
             || self.ports.values().any(|port| port.interface.address == destination)
     }
 }
@@ -230,6 +270,23 @@ impl Router for Dsdv {
         }
         if self.ports.is_empty() {
             self.full_at = None;
+        }
+    }
+
+    fn handle_attached(&mut self, now: Time, reached: &[Prefix]) {
+        let default = Ipv4Addr::UNSPECIFIED;
+        let has_uplink = reached.iter().any(|network| network.bits() == 0);
+        if !self.config.is_gateway || has_uplink == self.has_uplink {
+            return;
+        }
+        self.has_uplink = has_uplink;
+        if has_uplink {
+            self.table.remove(default);
+            // The odd number by which the default route ended counts less than this one.
+            self.number = self.number.wrapping_add(2);
+            self.update_soon(now);
+        } else {
+            self.table.renounce(now, &self.config, default, self.number);
         }
     }
 
@@ -296,7 +353,7 @@ impl Router for Dsdv {
     ) -> Option<Sending> {
         let room = self.ports.get(&interface)?.interface.room / ENTRY;
         let mut own: Vec<Ipv4Addr> = self.ports.values().map(|it| it.interface.address).collect();
-        own.extend(self.config.is_gateway.then_some(Ipv4Addr::UNSPECIFIED));
+        own.extend(self.is_gateway().then_some(Ipv4Addr::UNSPECIFIED));
         let number = self.number;
         let port = self.ports.get_mut(&interface)?;
         if room == 0 {

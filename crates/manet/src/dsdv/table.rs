@@ -32,6 +32,8 @@ struct Known {
     advertised_hops: Option<u8>,
     /// When the route broke, if ever.
     broken_at: Time,
+    /// Until when neighbours are told of each new number without waiting for better ways: the number has leapt.
+    alert_until: Time,
 }
 
 /// A way to a destination.
@@ -70,6 +72,18 @@ pub(super) enum Outcome {
 pub(super) struct Table {
     known: BTreeMap<Ipv4Addr, Known>,
     changed: BTreeSet<Ipv4Addr>,
+    /// Since when neighbours are to be told of a number that has leapt; `None` while there is none.
+    urgent_at: Option<Time>,
+}
+
+/// Numbers rise by two with each full update. A difference of more than this means that several were missed in a row,
+/// that a node was away, or that somebody forges: the destination settles it when it hears.
+const LEAP: u32 = 4;
+
+/// Whether two numbers of one destination are further apart than nodes that hear each other usually are.
+pub(super) fn is_leap(one: u32, other: u32) -> bool {
+    let ahead = one.wrapping_sub(other);
+    ahead.min(ahead.wrapping_neg()) > LEAP
 }
 
 impl Table {
@@ -92,7 +106,7 @@ impl Table {
             return Outcome::Heard;
         };
 
-        let before = known.way;
+        let (before, number) = (known.way, known.number);
         let outcome = if serial::replaces(news.number, known.number) {
             known.renew(now, config, news)
         } else if known.number == news.number {
@@ -105,6 +119,9 @@ impl Table {
         };
         if known.way != before {
             self.changed.insert(destination);
+        }
+        if known.number != number && known.is_alert(now, number) {
+            self.urgent_at.get_or_insert(now);
         }
         outcome
     }
@@ -122,9 +139,11 @@ impl Table {
         broken
     }
 
-    /// Makes room for another destination: the route that broke first is forgotten; false if none did.
+    /// Makes room for another destination: the route that broke first is forgotten; false if there is none whose end
+    /// neighbours were told.
     pub(super) fn forget(&mut self) -> bool {
-        let broken = self.known.iter().filter(|(_, known)| known.way.is_none());
+        let is_over = |known: &Known| known.way.is_none() && known.advertise_at.is_none();
+        let broken = self.known.iter().filter(|(_, known)| is_over(known));
         let oldest = broken.min_by_key(|(destination, known)| (known.broken_at, **destination));
         let Some(oldest) = oldest.map(|(destination, _)| *destination) else { return false };
         self.known.remove(&oldest);
@@ -138,7 +157,8 @@ impl Table {
         }
     }
 
-    /// Announces the end of a destination of our own with this number, if the table has room.
+    /// Announces the end of a destination of our own with this number. In a full table the farthest destination gives
+    /// way, which comes back with the next update of its neighbour: nobody else can tell of ours.
     pub(super) fn renounce(
         &mut self,
         now: Time,
@@ -146,9 +166,16 @@ impl Table {
         destination: Ipv4Addr,
         number: u32,
     ) {
-        if self.known.len() < config.destinations {
-            self.known.insert(destination, Known::new(now, config, number.wrapping_add(1), None));
+        if self.known.len() >= config.destinations && !self.forget() {
+            let farthest = self
+                .known
+                .iter()
+                .max_by_key(|(destination, known)| (known.way.map(|way| way.hops), **destination));
+            if let Some(farthest) = farthest.map(|(destination, _)| *destination) {
+                self.remove(farthest);
+            }
         }
+        self.known.insert(destination, Known::new(now, config, number.wrapping_add(1), None));
     }
 
     /// Returns the entry to send to neighbours, and marks the destination as sent now.
@@ -177,8 +204,14 @@ impl Table {
         self.known.values().filter_map(|known| known.advertise_at).min()
     }
 
+    /// Since when numbers that have leapt are to be advertised.
+    pub(super) fn urgent_since(&self) -> Option<Time> {
+        self.urgent_at
+    }
+
     /// Takes the destinations whose changes are due to be advertised now.
     pub(super) fn take_changes(&mut self, now: Time) -> BTreeSet<Ipv4Addr> {
+        self.urgent_at = None;
         let known = self.known.iter_mut();
         let due = known.filter_map(|(destination, known)| {
             known.advertise_at.take_if(|at| *at <= now).map(|_| *destination)
@@ -189,6 +222,7 @@ impl Table {
     /// Takes the destinations of a full update: all settled ones. A route that broke more than `patience` ago is left
     /// out, unless it is due for another reason: neighbours that have not heard of the break have given us up.
     pub(super) fn take_settled(&mut self, now: Time, patience: Duration) -> BTreeSet<Ipv4Addr> {
+        self.urgent_at = None;
         let settled = self.known.iter_mut().filter(|(_, known)| known.settled_at <= now);
         let advertised = settled.filter_map(|(destination, known)| {
             let is_past = known.way.is_none() && now.since(known.broken_at) > patience;
@@ -207,6 +241,9 @@ impl Table {
     }
 }
 
+/// How long a leap is answered at least, whatever the settling time.
+const ALERT: Duration = Duration::from_secs(5);
+
 impl Known {
     /// A new destination, announced to neighbours at once.
     fn new(now: Time, config: &Config, number: u32, way: Option<Way>) -> Self {
@@ -220,7 +257,21 @@ impl Known {
             settling: config.settling,
             advertised_hops: None,
             broken_at: now,
+            alert_until: now,
         }
+    }
+
+    /// Has neighbours told at once if the number has leapt from `before`, or did so a moment ago: the number of whoever
+    /// is right travels as fast as the wrong one did. Returns whether it is so.
+    fn is_alert(&mut self, now: Time, before: u32) -> bool {
+        if is_leap(self.number, before) {
+            self.alert_until = now + self.settling.max(ALERT);
+        } else if self.alert_until <= now {
+            return false;
+        }
+        self.settled_at = now;
+        self.advertise_at = Some(now);
+        true
     }
 
     /// Takes news with a higher number, which count whatever they say.

@@ -143,6 +143,60 @@ fn a_gateway_is_a_default_route_and_another_one_takes_its_place() {
 }
 
 #[test]
+fn a_gateway_whose_uplink_is_dead_is_no_default_route_and_its_return_is_told() {
+    let gateway = Config { is_gateway: true, ..Config::default() };
+    let default: Prefix = "0.0.0.0/0".parse().unwrap();
+    let towards =
+        |net: &Net, node: usize| net.routes[node].get(&default.address()).map(|next| next.0);
+    for others in [0, 1] {
+        let mut net = Net::new(4, Config::default(), &chain(4));
+        for node in [3, 0].into_iter().take(1 + others) {
+            net.nodes[node] = Dsdv::new(gateway, Rng::stream(3, &format!("gateway {node}")));
+            net.nodes[node].handle_interface(net.now, 0, Some(&interface(node)));
+        }
+        net.run(100);
+        assert_eq!(towards(&net, 2), Some(3));
+
+        for round in 0..3 {
+            let began = 100 + 100 * round;
+            net.nodes[3].handle_attached(net.now, &[]);
+            net.run(began + 20);
+            // The other gateway hears that there is no way, and tells of its own.
+            let expected = [None, Some(1)][others];
+            assert_eq!(towards(&net, 2), expected, "round {round}, {others} others");
+            assert_eq!(towards(&net, 3), [None, Some(2)][others], "its packets, too");
+            assert_eq!(net.path(0, 3), Some(vec![0, 1, 2, 3]), "it is there itself");
+
+            net.nodes[3].handle_attached(net.now, &[default]);
+            net.run(began + 100);
+            let expected: &[usize] = if others == 0 { &[3] } else { &[1, 3] };
+            assert!(expected.contains(&towards(&net, 2).unwrap()), "round {round}");
+            assert_eq!(towards(&net, 3), None, "its own uplink");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_default_route_is_told_though_the_table_is_full() {
+    let mut net = Net::new(2, Config::default(), &chain(2));
+    let full = Config { is_gateway: true, destinations: 2, ..Config::default() };
+    net.nodes[1] = Dsdv::new(full, Rng::stream(3, "full"));
+    net.nodes[1].handle_interface(Time::ZERO, 0, Some(&interface(1)));
+    net.run(20);
+    net.nodes[1].handle_message(net.now, &arrival(9), &message(&[(50, 1, 2), (51, 1, 2)]));
+    assert_eq!(net.nodes[1].known(), 2);
+
+    net.nodes[1].handle_attached(net.now, &[]);
+    for host in 60..200 {
+        net.nodes[1].handle_message(net.now, &arrival(9), &message(&[(host, 1, 2)]));
+    }
+    net.run(23);
+
+    let unspecified: std::net::IpAddr = Ipv4Addr::UNSPECIFIED.into();
+    assert!(!net.routes[0].contains_key(&unspecified), "{:?}", net.routes[0]);
+}
+
+#[test]
 fn an_address_that_is_given_up_is_renounced() {
     let mut net = Net::new(3, Config::default(), &chain(3));
     let second = Interface { address: [10, 0, 1, 0].into(), room: 1_000 };
@@ -249,15 +303,15 @@ fn what_is_hostile_is_counted_and_changes_nothing() {
         node.handle_message(now, &arrival(it), &message(&[(it, 0, 2), (it + 10, 1, 2)]));
     }
     assert_eq!(node.known(), 2, "of one neighbour: another one is not remembered");
-    node.handle_message(
-        now,
-        &arrival(2),
-        &message(&[(50, 1, 2), (51, 1, 2), (2, 0, 3), (52, 1, 2)]),
-    );
+    node.handle_message(now, &arrival(2), &message(&[(50, 1, 2), (51, 1, 2), (2, 0, 3)]));
+    // The end of the way to 2 has to be told before it is forgotten.
+    node.handle_message(now, &arrival(2), &message(&[(52, 1, 2)]));
+    node.handle_timeout(now + Duration::from_secs(3));
+    node.handle_message(now, &arrival(2), &message(&[(52, 1, 2)]));
 
     let stats = node.stats();
     assert_eq!((stats.foreign, stats.malformed, stats.bad_entries, stats.too_far), (2, 1, 3, 1));
-    assert_eq!((stats.neighbours_full, stats.destinations_full, stats.forgotten), (2, 1, 1));
+    assert_eq!((stats.neighbours_full, stats.destinations_full, stats.forgotten), (2, 2, 1));
     assert_eq!(node.known(), 3);
 }
 

@@ -2,7 +2,7 @@
 
 use base::ip::{Checksum, rewrite_v4_checksum};
 
-use crate::manet::bed::{ALL, AODV, Manet, OLSR, Spoken};
+use crate::manet::bed::{ALL, AODV, DSDV, Manet, OLSR, Spoken};
 use crate::namespaces::{SOON, wait_until};
 use crate::transfer::Transfer;
 
@@ -72,7 +72,13 @@ fn a_gateway_of_aodv_behind_a_dead_link_answers_for_nobody() {
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn a_network_behind_a_dead_link_is_not_announced() {
-    let (manet, server) = network(OLSR);
+    for spoken in [DSDV, OLSR] {
+        expect_announced_while_up(spoken);
+    }
+}
+
+fn expect_announced_while_up(spoken: Spoken) {
+    let (manet, server) = network(spoken);
     manet.expect_reachable(0, SERVER);
     let has_default = |manet: &Manet| manet.run(0, "ip route").contains("default");
     assert!(has_default(&manet), "{}", manet.told(0));

@@ -28,9 +28,9 @@ fn quick() -> Config {
 }
 
 /// How long after `count` messages, 10,000 a second, node 0 has no way to node 2 of a chain of three that leads there.
-fn healing(kind: Kind, seed: u64, count: u32) -> Duration {
-    let mut net = Net::new(3, quick(), &chain(3));
-    net.run(3);
+fn healing(config: Config, kind: Kind, seed: u64, count: u32) -> Duration {
+    let mut net = Net::new(3, config, &chain(3));
+    net.run(40);
     let mut rng = Rng::stream(seed, "forger");
     let mut below = |bound: usize| usize::try_from(rng.below(bound as u64)).unwrap();
     for _ in 0..count {
@@ -69,11 +69,14 @@ fn healing(kind: Kind, seed: u64, count: u32) -> Duration {
 fn a_network_heals_within_two_seconds_of_a_forgers_last_word() {
     const MOST: Duration = Duration::from_secs(2);
     let mut late = Vec::new();
-    for kind in [Kind::Numbers, Kind::Mutations, Kind::Breaks] {
-        for (seed, count) in (0..10).map(|seed| (seed, 700)).chain([(10, 20_000), (11, 20_000)]) {
-            let healing = healing(kind, seed, count);
-            if healing > MOST {
-                late.push((kind, seed, healing));
+    let counts = || (0..20).map(|seed| (seed, 700)).chain([(20, 10_000), (21, 20_000)]);
+    for config in [quick(), Config::default()] {
+        for kind in [Kind::Numbers, Kind::Mutations, Kind::Breaks] {
+            for (seed, count) in counts() {
+                let healing = healing(config, kind, seed, count);
+                if healing > MOST {
+                    late.push((config.update_interval, kind, seed, healing));
+                }
             }
         }
     }
