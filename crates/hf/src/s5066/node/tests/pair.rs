@@ -184,6 +184,11 @@ impl<C: Above> Pair<C> {
         pair
     }
 
+    /// Whether a station is on the air.
+    pub(crate) fn is_transmitting(&self, side: Side) -> bool {
+        self.ends[side as usize].modem.transmitting.is_some()
+    }
+
     /// Connects a client to its node.
     pub(crate) fn connect(&mut self, side: Side) {
         let end = &mut self.ends[side as usize];
