@@ -52,10 +52,10 @@ fn a_pdu_of_a_later_version_is_counted_and_told_and_nothing_else_comes_of_it() {
     // Version 0 is ours and the first; the two highest bits have room for three more.
     for version in 1..=3 {
         bench.say(1, &[version << 6, 0, 0]);
-        bench.run_to_nodes();
+        bench.run();
     }
     bench.say(1, &[0x07]);
-    bench.run_to_nodes();
+    bench.run();
 
     let versions: Vec<_> = bench
         .events(1)
