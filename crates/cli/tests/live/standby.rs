@@ -205,14 +205,17 @@ impl Drop for Site {
 mod timed {
     use super::*;
 
-    /// keepalived looks once a second whether a gateway runs, and TCP sends again after 1.4 s and then after 3 s.
+    /// TCP that is not answered sends again 0.2, 0.6, 1.4, 3 and 6.2 s after what was lost: a takeover within 3 s is over
+    /// for a program at the latest then. What a run measured is printed.
+    const LAST_CALL: Duration = Duration::from_millis(6_600);
+
     #[test]
     #[ignore = "needs root: run by ./test"]
-    fn a_gateway_that_is_killed_is_replaced_within_4_s() {
+    fn a_gateway_that_is_killed_is_replaced_before_tcp_calls_a_fifth_time() {
         if !is_installed(KEEPALIVED, "keepalived") {
             return;
         }
-        Site::new().expect_takeover(Duration::from_secs(4), |site| {
+        Site::new().expect_takeover(LAST_CALL, |site| {
             let gateway = site.gateways[0];
             site.nets.program(gateway).signal(Signal::SIGKILL);
         });
@@ -220,12 +223,12 @@ mod timed {
 
     #[test]
     #[ignore = "needs root: run by ./test"]
-    fn a_gateway_whose_cable_is_pulled_is_replaced_within_3_s_and_may_come_back() {
+    fn a_gateway_whose_cable_is_pulled_is_replaced_likewise_and_may_come_back() {
         if !is_installed(KEEPALIVED, "keepalived") {
             return;
         }
         let mut site = Site::new();
-        site.expect_takeover(Duration::from_secs(3), |site| {
+        site.expect_takeover(LAST_CALL, |site| {
             site.nets.run(&site.wan, "ip link set dev a down");
         });
         let (first, second) = (site.sent(0), site.sent(1));
