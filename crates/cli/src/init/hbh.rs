@@ -56,10 +56,9 @@ pub(super) fn section(interface: &str) -> String {
 
 /// What to do with files that all nodes have alike.
 pub(super) fn copies(out: &Out) -> String {
-    let at = out.folder.display();
+    let copied = super::there(out.folder.display(), "NODE");
     format!(
-        "To every node, this one too (group.key is the network's secret):\n\n  \
-         scp -r {at} root@NODE:/etc/trackway && ssh root@NODE trackway run /etc/trackway/trackway.toml\n\n\
+        "To every node, this one too (group.key is the network's secret):\n\n  {copied}\n\n\
          Then: sudo trackway status hbh lists the neighbours. `trackway doctor` says what a host lacks.\n"
     )
 }

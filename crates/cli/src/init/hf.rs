@@ -89,11 +89,11 @@ impl Args {
         folder.write()?;
         let at = self.out.folder.display();
         advise(&format!(
-            "Here, and there by ssh as root (before the radio is the only way):\n\n  \
-             sudo cp -r {at}/a /etc/trackway && sudo trackway run /etc/trackway/trackway.toml\n  \
-             scp -r {at}/b root@THERE:/etc/trackway && ssh root@THERE trackway run /etc/trackway/trackway.toml\n\n\
+            "Here, and there by ssh as root (before the radio is the only way):\n\n  {}\n  {}\n\n\
              Then: curl a page behind the other end, and sudo trackway status. Without modems, `trackway hf` emulates\n\
-             both and the channel.\n"
+             both and the channel.\n",
+            super::here(format_args!("{at}/a")),
+            super::there(format_args!("{at}/b"), "THERE"),
         ))
     }
 }

@@ -43,10 +43,10 @@ impl Args {
         folder.write()?;
         let at = self.out.folder.display();
         advise(&format!(
-            "Here, and there by ssh as root:\n\n  \
-             sudo cp -r {at}/a /etc/trackway && sudo trackway run /etc/trackway/trackway.toml\n  \
-             scp -r {at}/b root@{there}:/etc/trackway && ssh root@{there} trackway run /etc/trackway/trackway.toml\n\n\
-             Then there: sudo trackway receive 5000; here: sudo trackway send FILE {there} --port 5000\n"
+            "Here, and there by ssh as root:\n\n  {}\n  {}\n\n\
+             Then there: sudo trackway receive 5000; here: sudo trackway send FILE {there} --port 5000\n",
+            super::here(format_args!("{at}/a")),
+            super::there(format_args!("{at}/b"), &there.to_string()),
         ))
     }
 }

@@ -14,6 +14,7 @@ mod question;
 mod tests;
 mod tunnel;
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -47,6 +48,22 @@ struct Out {
     /// The new folder for the files.
     #[arg(long = "out", value_name = "FOLDER", default_value = "trackway-init")]
     folder: PathBuf,
+}
+
+/// The commands that copy files of a folder to this host's configurations, and run a gateway with them.
+fn here(from: impl Display) -> String {
+    format!(
+        "sudo mkdir -p /etc/trackway && sudo cp {from}/* /etc/trackway\n  \
+         sudo trackway run /etc/trackway/trackway.toml"
+    )
+}
+
+/// The same for another host, by ssh as root.
+fn there(from: impl Display, host: &str) -> String {
+    format!(
+        "ssh root@{host} mkdir -p /etc/trackway && scp {from}/* root@{host}:/etc/trackway\n  \
+         ssh root@{host} trackway run /etc/trackway/trackway.toml"
+    )
 }
 
 /// Asks, writes, and says what to do next.

@@ -130,9 +130,9 @@ impl Args {
             return advise(&format!(
                 "This end, for the other one (no secret is in it):\n\n  {near}\n\n\
                  There, put this into the file:\n\n{}\n\
-                 Here:\n\n  sudo cp -r {at} /etc/trackway && sudo trackway doctor /etc/trackway/trackway.toml\n  \
-                 sudo trackway run /etc/trackway/trackway.toml\n",
-                peer(&near)
+                 Here:\n\n  {}\n",
+                peer(&near),
+                super::here(at)
             ));
         }
         let there = Question {
@@ -167,15 +167,13 @@ impl Args {
         folder.write()?;
         let to = far.endpoint.map_or("the-other-end".to_owned(), |it| it.ip().to_string());
         advise(&format!(
-            "Here, and there by ssh as root:\n\n  \
-             sudo cp -r {at}/{a} /etc/trackway && sudo trackway run /etc/trackway/trackway.toml\n  \
-             scp -r {at}/{b} root@{to}:/etc/trackway && ssh root@{to} trackway run /etc/trackway/trackway.toml\n\n\
+            "Here, and there by ssh as root:\n\n  {here}\n  {there}\n\n\
              Then: ping {}, and sudo trackway status. `trackway doctor` says what a host lacks.\n\
              Remove {at}: it has both private keys.\n\n\
              A third end takes one of these lines (no secret is in them):\n\n  {near}\n  {far}\n",
             far.inner.address(),
-            a = near.name,
-            b = far.name,
+            here = super::here(format_args!("{at}/{}", near.name)),
+            there = super::there(format_args!("{at}/{}", far.name), &to),
         ))
     }
 }
