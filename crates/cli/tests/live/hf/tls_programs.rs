@@ -53,7 +53,12 @@ fn a_browser_shows_a_page_whose_certificate_is_the_gateways() {
     let (untrusted, _) = browse();
     let trust = format!("certutil -d sql:{database} -A -n near -t C,, -i {folder}/near/ca.crt");
     net.nets.run(&net.hosts[0], &trust);
-    let (shown, said) = browse();
+    // On a busy machine a browser without a screen now and then ends before it has printed anything.
+    let mut browsed = browse();
+    if browsed.0.is_empty() {
+        browsed = browse();
+    }
+    let (shown, said) = browsed;
 
     assert!(!untrusted.contains("hops"), "{untrusted}");
     assert!(shown.contains("over 42 hops"), "{shown}\n{said}");
