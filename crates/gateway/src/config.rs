@@ -380,8 +380,8 @@ fn device(entry: &Entry<'_>) -> Result<String, Complaint> {
     Ok(name.to_owned())
 }
 
-/// Refuses a device of ours whose name an interface of this host has already, unless it is a TUN device: that one may be
-/// ours, of the gateway that runs. Looks at the host only when the configuration comes from a file.
+/// Refuses a device name that an interface of this host has already. A TUN device may be our own, of a running gateway.
+/// Looks at the host only when the configuration comes from a file.
 fn not_an_interface(section: &Section<'_>, folder: Option<&Path>) -> Result<(), Complaint> {
     let (Some(_), Some(entry)) = (folder, section.get("device")?) else { return Ok(()) };
     let name = device(&entry)?;

@@ -1,4 +1,4 @@
-//! What a gateway that is restarted leaves to its successor: open devices, which the service manager keeps between both.
+//! Open devices of a gateway, which the service manager keeps for the next gateway during a restart.
 //!
 //! ```text
 //!   gateway ── FDSTORE=1, FDNAME=…, descriptor ──▶ service manager ── LISTEN_FDS, descriptor ──▶ next gateway

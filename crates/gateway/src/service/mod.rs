@@ -90,7 +90,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) observer: &'a Arc<Observer>,
     /// Whether it ran before: what it had then and is missing now may come back, and is waited for.
     pub(crate) is_restart: bool,
-    /// What a gateway before this one has left.
+    /// Devices of the previous gateway.
     pub(crate) legacy: &'a Legacy,
 }
 

@@ -102,9 +102,9 @@ struct Supervisor {
     /// When to open the control socket again, whose name others have removed.
     restore_at: Option<Time>,
     notify: Notify,
-    /// What the gateway before this one has left.
+    /// Devices of the previous gateway.
     legacy: Legacy,
-    /// What this one has left to its successor, which is to start soon.
+    /// Devices handed over to the next gateway, which starts soon.
     pledge: Option<Pledge>,
     clock: Clock,
     is_over: bool,
