@@ -229,12 +229,12 @@ macro_rules! counters {
 
         impl $stats {
             /// Counts one more.
-            pub(super) fn count(&mut self, counter: $counter) {
+            pub fn count(&mut self, counter: $counter) {
                 self.add(counter, 1);
             }
 
             /// Counts so many more.
-            pub(super) fn add(&mut self, counter: $counter, number: u64) {
+            pub fn add(&mut self, counter: $counter, number: u64) {
                 self.0[counter as usize] += number;
             }
 

@@ -8,7 +8,7 @@ use whole::write_whole;
 
 /// Whether there is to be a picture that moves, and which.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Animate {
+pub struct Animate {
     /// Write a picture that moves to FILE: a page that needs nothing else where it ends in
     /// .html, a few seconds in a loop where it ends in .svg.
     #[arg(long, value_name = "FILE", value_parser = Picture::parse)]
@@ -21,12 +21,12 @@ pub(crate) struct Animate {
 }
 
 impl Animate {
-    pub(crate) fn is_wanted(&self) -> bool {
+    pub fn is_wanted(&self) -> bool {
         self.animate.is_some()
     }
 
     /// Writes the picture, if one is wanted.
-    pub(crate) fn write(&self, recording: Recording) -> anyhow::Result<()> {
+    pub fn write(&self, recording: Recording) -> anyhow::Result<()> {
         let Some(picture) = &self.animate else { return Ok(()) };
         picture.write(recording, self.animate_octets)
     }
@@ -63,7 +63,7 @@ impl Picture {
 }
 
 /// What a picture of a scenario is called.
-pub(crate) fn title(scenario: &Path, seed: u64) -> String {
+pub fn title(scenario: &Path, seed: u64) -> String {
     let name = scenario.file_stem().map(|name| name.to_string_lossy()).unwrap_or_default();
     format!("{name}, seed {seed}")
 }

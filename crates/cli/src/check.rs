@@ -19,7 +19,7 @@ use crate::terminal;
 #[command(
     after_help = "Examples:\n  trackway check examples/hbh.toml\n  trackway check --offline /dev/stdin < node.toml"
 )]
-pub(crate) struct Args {
+pub struct Args {
     /// The configuration, a TOML file.
     file: PathBuf,
     /// Check the file alone: it is for another host.
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 }
 
 /// Checks the file.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file, offline } = args;
     let config = Config::read(&file).map_err(failure::misuse)?;
     for warning in config.warnings() {

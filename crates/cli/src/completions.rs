@@ -15,13 +15,13 @@ use crate::failure;
   trackway completions bash > /etc/bash_completion.d/trackway
   trackway completions fish > ~/.config/fish/completions/trackway.fish
   trackway completions zsh > \"${fpath[1]}/_trackway\"")]
-pub(crate) struct Args {
+pub struct Args {
     /// The shell.
     shell: Shell,
 }
 
 /// Prints the completions of the `whole` program for one shell.
-pub(crate) fn run(args: &Args, mut whole: Command) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, mut whole: Command) -> anyhow::Result<ExitCode> {
     let name = whole.get_name().to_owned();
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut whole, name, &mut script);

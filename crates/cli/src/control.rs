@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// The gateway that is asked.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Control {
+pub struct Control {
     /// The gateway's control socket, if it was started with one elsewhere.
     #[arg(long = "control", value_name = "PATH")]
     path: Option<PathBuf>,
@@ -12,7 +12,7 @@ pub(crate) struct Control {
 
 impl Control {
     /// Where its socket is, if that is not the usual place.
-    pub(crate) fn path(&self) -> Option<&Path> {
+    pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 }

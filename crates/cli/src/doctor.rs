@@ -17,7 +17,7 @@ use crate::terminal;
 #[command(
     after_help = "Examples:\n  trackway doctor examples/tunnel-a.toml\n  trackway doctor --json /etc/trackway/gateway.toml"
 )]
-pub(crate) struct Args {
+pub struct Args {
     /// The configuration, a TOML file.
     file: PathBuf,
     /// Print one JSON list, and nothing else.
@@ -26,13 +26,13 @@ pub(crate) struct Args {
 }
 
 /// Prints a finding and its remedy.
-pub(crate) fn print(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
+pub fn print(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
     let Finding { kind, what, remedy } = finding;
     writeln!(out, "{} [{}]: {what}\n    {remedy}", kind.severity, kind.code)
 }
 
 /// Examines the host.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file, json } = args;
     let config = Config::read(&file).map_err(failure::misuse)?;
     let findings = doctor::examine(&config);

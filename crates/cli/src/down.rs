@@ -13,10 +13,10 @@ use crate::terminal;
 /// trackway's.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway down")]
-pub(crate) struct Args {}
+pub struct Args {}
 
 /// Removes the leftovers of a crashed gateway, and prints them.
-pub(crate) fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
+pub fn run(Args {}: Args) -> anyhow::Result<ExitCode> {
     let left = gateway::remove_left()?;
     let mut out = terminal::out();
     if left.is_empty() {

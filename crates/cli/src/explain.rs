@@ -21,7 +21,7 @@ use crate::terminal;
 #[command(after_help = "Examples:
   trackway explain tcp 10.1.2.3:5000 10.9.0.1:443
   trackway explain icmp 10.1.2.3 10.9.0.1 --config examples/rules.toml")]
-pub(crate) struct Args {
+pub struct Args {
     /// The protocol: tcp, udp, icmp, or a number.
     protocol: String,
     /// Where it comes from: 10.1.2.3:5000, `[fd00::1]:5000`; without ports, only the address.
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 }
 
 /// Explains a flow.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { protocol, from, to, interface, dscp, config, json, control } = args;
     let question = Question::parse(&protocol, &from, &to).map_err(failure::misuse)?;
     let question = Question { interface, dscp, ..question };

@@ -13,10 +13,10 @@ use crate::terminal;
 
 /// What the user gave is wrong: a configuration, a scenario, an argument. Exit code 2.
 #[derive(Debug)]
-pub(crate) struct Misuse(String);
+pub struct Misuse(String);
 
 /// The error that ends a command because of a user's mistake.
-pub(crate) fn misuse(message: impl fmt::Display) -> anyhow::Error {
+pub fn misuse(message: impl fmt::Display) -> anyhow::Error {
     Misuse(message.to_string()).into()
 }
 
@@ -31,7 +31,7 @@ impl std::error::Error for Misuse {}
 /// The error that ends a command because of a network namespace: the user named one that is not there,
 /// or something else is amiss.
 #[cfg(feature = "laboratory")]
-pub(crate) fn of_namespace(why: Unusable) -> anyhow::Error {
+pub fn of_namespace(why: Unusable) -> anyhow::Error {
     match why {
         Unusable::Missing(_) => misuse(why),
         Unusable::NotOne { .. } | Unusable::NotPermitted => why.into(),
@@ -39,7 +39,7 @@ pub(crate) fn of_namespace(why: Unusable) -> anyhow::Error {
 }
 
 /// Prints the whole of a result.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = terminal::out();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
@@ -49,7 +49,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 /// Tells the user what went wrong, and the code to exit with.
 ///
 /// A reader that closed our output has seen enough: that is no failure, and nothing is said.
-pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+pub fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_closed_pipe) {
         return ExitCode::SUCCESS;
     }
@@ -65,7 +65,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 
 /// Ends like clap for a refused command line: with help, the version, or the mistake; a key written in the place of
 /// an option or a value is not repeated.
-pub(crate) fn refuse(said: &clap::Error) -> ExitCode {
+pub fn refuse(said: &clap::Error) -> ExitCode {
     let text = said.render().to_string();
     match settings::secret::redact(&text) {
         Cow::Borrowed(_) => said.exit(),

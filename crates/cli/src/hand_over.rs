@@ -13,13 +13,13 @@ use crate::terminal;
 /// The service manager keeps the device, with its addresses and routes, until the next gateway has started. The unit of the package does this before each restart; it has to be followed by one within 30 s.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway hand-over && systemctl kill trackway")]
-pub(crate) struct Args {
+pub struct Args {
     #[command(flatten)]
     control: Control,
 }
 
 /// Asks the gateway, and prints whose devices are left.
-pub(crate) fn run(Args { control }: Args) -> anyhow::Result<ExitCode> {
+pub fn run(Args { control }: Args) -> anyhow::Result<ExitCode> {
     match gateway::ask_hand_over(control.path())? {
         HandedOver::Left(services) => {
             let mut out = terminal::out();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 /// Open the files of a configuration for the gateway that started this.
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub(crate) struct Args {
+pub struct Args {
     /// The user to be.
     user: u32,
     /// Its group.
@@ -18,7 +18,7 @@ pub(crate) struct Args {
 }
 
 /// Opens them until the gateway ends.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     gateway::keep_files(&args.file, args.user, args.group, &args.owners)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 /// Keep the folder below /run of the gateway that started this.
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub(crate) struct Args {
+pub struct Args {
     /// The user of the gateway.
     user: u32,
     /// Its group.
@@ -15,7 +15,7 @@ pub(crate) struct Args {
 }
 
 /// Keeps it until the gateway ends.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     gateway::keep_folder(args.user, args.group, args.status_group)?;
     Ok(ExitCode::SUCCESS)
 }

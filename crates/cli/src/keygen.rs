@@ -22,7 +22,7 @@ use crate::terminal;
   trackway keygen --out a.key        # writes a.key (mode 0600), prints its public key
   trackway keygen --public < a.key   # prints the public key of a.key
   trackway keygen --group --out group.key   # a group key, to be copied to all HBH nodes")]
-pub(crate) struct Args {
+pub struct Args {
     /// Make a group key.
     #[arg(long, conflicts_with = "public")]
     group: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Args {
 const MAX_INPUT: u64 = 4_096;
 
 /// Makes a key, or reads one.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { group, out, public, json } = args;
     if group {
         return make_group_key(out.as_deref(), json);

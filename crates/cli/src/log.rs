@@ -35,7 +35,7 @@ const LEFT_OUT: [&str; 2] = ["left_out", "suppressed"];
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
-pub(crate) enum Format {
+pub enum Format {
     /// Time, level and words; without time and with journald's levels where the journal reads them.
     #[default]
     Text,
@@ -47,7 +47,7 @@ pub(crate) enum Format {
 ///
 /// Lines of the levels `debug` and `trace` have no bound: whoever asks for them wants all.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub struct Lines {
     style: Style,
     recent: Recent,
     places: Mutex<Places>,
@@ -80,7 +80,7 @@ struct Line {
 
 impl Lines {
     /// Lines for the standard error output; `recent` keeps the last ones.
-    pub(crate) fn new(format: Format, recent: Recent) -> Self {
+    pub fn new(format: Format, recent: Recent) -> Self {
         let style = match format {
             Format::Json => Style::Json,
             Format::Text if is_journal(std::env::var("JOURNAL_STREAM").ok().as_deref()) => {

@@ -15,7 +15,7 @@ use crate::failure;
 #[command(after_help = "Examples:
   trackway man run | man -l -         # the page of `trackway run`
   trackway man --out /usr/local/share/man/man1")]
-pub(crate) struct Args {
+pub struct Args {
     /// The command, with the names of its own commands behind it; without, the whole program.
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     command: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 }
 
 /// Prints or writes manual pages of the `whole` program.
-pub(crate) fn run(args: &Args, mut whole: Command) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, mut whole: Command) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.out {
         let said = || format!("cannot write manual pages to {}", folder.display());
         fs::create_dir_all(folder).with_context(said)?;

@@ -16,13 +16,13 @@ use crate::terminal;
 #[command(after_help = "Examples:
   trackway parameters hbh
   trackway schema gateway > gateway.schema.json")]
-pub(crate) struct Args {
+pub struct Args {
     /// Only these: hbh, tcp, link, ...
     table: Option<String>,
 }
 
 /// Shows the parameters.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { table } = args;
     let mut tables = tables();
     if let Some(name) = table {

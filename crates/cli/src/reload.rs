@@ -14,13 +14,13 @@ use crate::terminal;
 /// It is checked as a whole first; if anything is wrong nothing changes. What did not change is not disturbed.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway reload")]
-pub(crate) struct Args {
+pub struct Args {
     #[command(flatten)]
     control: Control,
 }
 
 /// Asks the gateway, and prints what has changed.
-pub(crate) fn run(Args { control }: Args) -> anyhow::Result<ExitCode> {
+pub fn run(Args { control }: Args) -> anyhow::Result<ExitCode> {
     match gateway::ask_reload(control.path())? {
         Reloaded::Changed(changes) => {
             let mut out = terminal::out();

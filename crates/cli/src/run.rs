@@ -16,7 +16,7 @@ use crate::log::{Format, Lines};
 /// Carry this machine's traffic by the services that a configuration names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway run examples/hbh.toml")]
-pub(crate) struct Args {
+pub struct Args {
     /// The configuration, a TOML file.
     file: PathBuf,
     /// Where the control socket is to be; without, in /run/trackway.
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 }
 
 /// Runs the gateway until it is told to end.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file, control, log_format } = args;
     let config = Config::read(&file).map_err(failure::misuse)?;
     let (level, handle) = reload::Layer::new(filter(config.process.log));

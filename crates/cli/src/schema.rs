@@ -14,7 +14,7 @@ use crate::terminal;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   trackway schema gateway > gateway.schema.json")]
-pub(crate) struct Args {
+pub struct Args {
     /// Of which files.
     kind: Kind,
 }
@@ -33,7 +33,7 @@ enum Kind {
 }
 
 /// Prints the schema.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     writeln!(terminal::out(), "{:#}", args.kind.schema())?;
     Ok(ExitCode::SUCCESS)
 }

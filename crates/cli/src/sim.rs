@@ -16,7 +16,7 @@ use crate::terminal;
 /// Simulate a network described in a file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway sim run examples/chain.toml")]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -51,7 +51,7 @@ enum Command {
 }
 
 /// Runs the subcommand of `args`.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Command::Run { scenario, seed, pcap, animate, json } = args.command;
     let plan = Plan::read(&scenario).map_err(misuse)?;
     for note in &plan.notes {

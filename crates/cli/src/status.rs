@@ -32,7 +32,7 @@ Examples:
   trackway status
   trackway status tunnel --watch
   trackway status --json")]
-pub(crate) struct Args {
+pub struct Args {
     /// Only this service: hbh, tunnel, s5066, ipclient, hfpep, sar, gre or routing.
     service: Option<String>,
     /// Print one JSON object, and nothing else.
@@ -77,7 +77,7 @@ const SERVICES: [(&str, &[&str]); 8] = [
 const SHARED: &str = "rules_";
 
 /// Asks the gateway.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(service) = &args.service
         && SERVICES.iter().all(|(name, _)| name != service)
     {

@@ -23,7 +23,7 @@ use crate::failure::{misuse, print};
   trackway storm --minutes 5
   trackway storm slep --runs 1000 --jobs 2
   trackway storm slep --seed 0x2a --until 812.4 --trace")]
-pub(crate) struct Args {
+pub struct Args {
     /// Only this service: sar, slep or tunnel [default: all].
     service: Option<Service>,
 
@@ -62,7 +62,7 @@ const RUNS: u32 = 100;
 const BATCH: u32 = 32;
 
 /// Runs the command.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let services = args.service.map_or_else(|| Service::ALL.to_vec(), |service| vec![service]);
     let is_single = args.runs.is_none() && args.minutes.is_none();
     if let (Some(seed), true, [service]) = (args.seed, is_single, &services[..]) {

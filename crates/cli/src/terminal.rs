@@ -8,12 +8,12 @@ use std::io::{self, IsTerminal as _, Stderr, StdoutLock, Write};
 use settings::plain::Plain;
 
 /// Standard output, without control characters.
-pub(crate) fn out() -> Plain<StdoutLock<'static>> {
+pub fn out() -> Plain<StdoutLock<'static>> {
     Plain::new(io::stdout().lock())
 }
 
 /// Standard error, without control characters.
-pub(crate) fn err() -> Plain<Stderr> {
+pub fn err() -> Plain<Stderr> {
     Plain::new(io::stderr())
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn err() -> Plain<Stderr> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn pass(octets: &[u8]) -> io::Result<()> {
+pub fn pass(octets: &[u8]) -> io::Result<()> {
     let mut raw = io::stdout().lock();
     if !raw.is_terminal() {
         raw.write_all(octets)?;
@@ -37,7 +37,7 @@ pub(crate) fn pass(octets: &[u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn clear() -> io::Result<()> {
+pub fn clear() -> io::Result<()> {
     let mut raw = io::stdout();
     if raw.is_terminal() {
         // The cursor goes to the corner, and what is right of it and below is erased (ECMA-48).
@@ -47,13 +47,13 @@ pub(crate) fn clear() -> io::Result<()> {
 }
 
 /// Whether a person sees what goes to standard error.
-pub(crate) fn is_watched() -> bool {
+pub fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
 /// Replaces the last line of standard error; the reader may be gone.
 #[cfg(feature = "laboratory")]
-pub(crate) fn replace_line(line: fmt::Arguments<'_>) {
+pub fn replace_line(line: fmt::Arguments<'_>) {
     let _ = write!(io::stderr(), "\r\x1b[K");
     let _ = write!(err(), "{line}");
 }

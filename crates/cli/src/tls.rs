@@ -21,7 +21,7 @@ use crate::terminal;
   trackway tls issue pki --san tak.example             # pki/tak.example.crt and .key, for a server
   trackway tls issue pki --san bob@unit.example --client
   trackway tls check --ca pki/ca.crt pki/tak.example.crt --name tak.example")]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -95,7 +95,7 @@ struct Check {
 }
 
 /// Makes or checks certificates.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Ca(ca) => make(&ca),
         Command::Check(check) => self::check(&check),

@@ -8,7 +8,7 @@ use gateway::sys::port::{OFFLOAD, Port, Received};
 use nix::errno::Errno;
 
 /// Octets of Ethernet's header.
-pub(crate) const ETHERNET: usize = 14;
+pub const ETHERNET: usize = 14;
 /// Octets of both addresses, behind which a VLAN tag goes.
 const ADDRESSES: usize = 12;
 /// The longest train of segments: 64 KiB of IP.
@@ -16,13 +16,13 @@ const TRAIN: usize = OFFLOAD + ETHERNET + (64 << 10);
 
 /// A port with the buffers to use it.
 #[derive(Debug)]
-pub(crate) struct Device<'a> {
+pub struct Device<'a> {
     port: &'a Port,
 }
 
 /// Buffers for reading trains and for building packets; all devices of a thread may share them.
 #[derive(Debug)]
-pub(crate) struct Buffers {
+pub struct Buffers {
     train: Vec<u8>,
     scratch: Vec<u8>,
     packet: Vec<u8>,
@@ -36,7 +36,7 @@ impl Default for Buffers {
 
 /// What was read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Taken {
+pub enum Taken {
     /// One frame or more.
     Frames,
     /// Something that makes no sense.
@@ -46,7 +46,7 @@ pub(crate) enum Taken {
 }
 
 impl<'a> Device<'a> {
-    pub(crate) fn new(port: &'a Port) -> Self {
+    pub fn new(port: &'a Port) -> Self {
         Self { port }
     }
 
@@ -55,7 +55,7 @@ impl<'a> Device<'a> {
     ///
     /// # Errors
     /// When the interface is gone.
-    pub(crate) fn take(
+    pub fn take(
         &self,
         buffers: &mut Buffers,
         mut take: impl FnMut(&[&[u8]]),
@@ -79,7 +79,7 @@ impl<'a> Device<'a> {
     }
 
     /// Sends a frame; false if the interface does not take it.
-    pub(crate) fn send(&self, buffers: &mut Buffers, frame: &[u8]) -> bool {
+    pub fn send(&self, buffers: &mut Buffers, frame: &[u8]) -> bool {
         buffers.packet.truncate(OFFLOAD);
         buffers.packet.extend_from_slice(frame);
         self.port.send(&buffers.packet).is_ok()

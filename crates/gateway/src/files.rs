@@ -20,7 +20,7 @@ static KEEPER: OnceLock<Mutex<Keeper>> = OnceLock::new();
 /// The owners whose files the opening process may open for others.
 static TRUSTED: OnceLock<Owners> = OnceLock::new();
 /// Octets of the reason why a file was not opened, at most.
-pub(crate) const LONGEST_REASON: usize = 1_024;
+pub const LONGEST_REASON: usize = 1_024;
 
 thread_local! {
     /// What was opened, while somebody wants to know.
@@ -34,7 +34,7 @@ thread_local! {
 ///
 /// # Errors
 /// When it cannot be opened, or others could have changed it.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     OPENED.with_borrow_mut(|opened| opened.as_mut().map(|opened| opened.push(path.to_owned())));
     let opened = match TRUSTED.get() {
         Some(owners) => trust::open(path, owners).map_err(io::Error::from),
@@ -64,7 +64,7 @@ fn open_file(path: &Path) -> io::Result<File> {
 
 /// Whether what a path names can be read again later: a file by its own name. A descriptor that was handed over is read
 /// once, also that of a file: whoever writes the file anew, as editors do, does not change what it leads to.
-pub(crate) fn is_lasting(path: &Path) -> bool {
+pub fn is_lasting(path: &Path) -> bool {
     !is_handed_over(path) && std::fs::metadata(path).map_or(true, |is| is.is_file())
 }
 
@@ -75,19 +75,19 @@ fn is_handed_over(path: &Path) -> bool {
 }
 
 /// Restricts opening, from now on, to files of these users.
-pub(crate) fn trust(owners: Owners) {
+pub fn trust(owners: Owners) {
     // A process sets the owners once, at its start.
     let _ = TRUSTED.set(owners);
 }
 
 /// Has files that we may not open opened by the process at the other end.
-pub(crate) fn ask_at(way: OwnedFd) {
+pub fn ask_at(way: OwnedFd) {
     // There was none before.
     let _ = KEEPER.set(Mutex::new(Keeper { way, asked: 0 }));
 }
 
 /// The files that something opens, or tries to.
-pub(crate) fn opened_by<T>(something: impl FnOnce() -> T) -> Vec<PathBuf> {
+pub fn opened_by<T>(something: impl FnOnce() -> T) -> Vec<PathBuf> {
     OPENED.set(Some(Vec::new()));
     something();
     OPENED.take().unwrap_or_default()
@@ -106,7 +106,7 @@ struct Keeper {
 }
 
 /// A number, in the machine's order of octets.
-pub(crate) const NUMBER: usize = 4;
+pub const NUMBER: usize = 4;
 
 impl Keeper {
     /// # Errors
@@ -144,7 +144,7 @@ fn refused(reason: &[u8]) -> io::Error {
 }
 
 /// The reason for [`refused`], in octets.
-pub(crate) fn reason(error: &io::Error) -> Vec<u8> {
+pub fn reason(error: &io::Error) -> Vec<u8> {
     let errno = error.raw_os_error();
     let mut octets = errno.unwrap_or(libc::EACCES).to_ne_bytes().to_vec();
     if errno.is_none() {

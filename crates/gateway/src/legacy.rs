@@ -13,40 +13,40 @@ use crate::sys::passing;
 
 /// A descriptor, and the name by which the successor finds it.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub struct Left {
     pub(crate) name: &'static str,
     pub(crate) descriptor: OwnedFd,
 }
 
 /// The descriptors that a predecessor has left to this process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Legacy(Arc<Mutex<Vec<(String, OwnedFd)>>>);
+pub struct Legacy(Arc<Mutex<Vec<(String, OwnedFd)>>>);
 
 impl Legacy {
     /// The descriptors that the service manager has handed to this process.
     ///
     /// # Errors
     /// When the service manager's words about them make no sense.
-    pub(crate) fn find() -> io::Result<Self> {
+    pub fn find() -> io::Result<Self> {
         let all = passing::inherit()?;
         Ok(Self(Arc::new(Mutex::new(all))))
     }
 
     /// Takes the descriptor of this name, for whoever continues its use.
-    pub(crate) fn take(&self, name: &str) -> Option<OwnedFd> {
+    pub fn take(&self, name: &str) -> Option<OwnedFd> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = all.iter().position(|(its, _)| its == name)?;
         Some(all.swap_remove(place).1)
     }
 
     /// The names of the descriptors that nobody has taken.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// Closes the descriptors that nobody has taken.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

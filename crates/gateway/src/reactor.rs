@@ -29,7 +29,7 @@ const TIMER_SLACK: c_ulong = 1_000;
 const USUAL: usize = 8;
 
 /// What a thread does between two waits.
-pub(crate) trait Driver {
+pub trait Driver {
     /// Does what is due, and carries what can be carried.
     ///
     /// # Errors
@@ -52,15 +52,15 @@ pub(crate) trait Driver {
 /// The time since a service began, what the machine slept included: keys must not become older than
 /// they may because a laptop was closed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock(Duration);
+pub struct Clock(Duration);
 
 /// Ends another thread's wait.
 #[derive(Debug)]
-pub(crate) struct Waker(EventFd);
+pub struct Waker(EventFd);
 
 /// One thread's waits.
 #[derive(Debug)]
-pub(crate) struct Reactor {
+pub struct Reactor {
     clock: Clock,
     waker: Arc<Waker>,
     settings: Settings,
@@ -73,7 +73,7 @@ struct Settings(Option<TimerFd>);
 
 impl Reactor {
     /// The reactor of this thread.
-    pub(crate) fn new(clock: Clock, waker: Arc<Waker>) -> Self {
+    pub fn new(clock: Clock, waker: Arc<Waker>) -> Self {
         // Without it the kernel only wakes later.
         let _ = prctl::set_timerslack(TIMER_SLACK);
         Self { clock, waker, settings: Settings::watch(), ready: Vec::new() }
@@ -83,7 +83,7 @@ impl Reactor {
     ///
     /// # Errors
     /// When the driver cannot go on.
-    pub(crate) fn turn(&mut self, driver: &mut (impl Driver + ?Sized)) -> anyhow::Result<bool> {
+    pub fn turn(&mut self, driver: &mut (impl Driver + ?Sized)) -> anyhow::Result<bool> {
         driver.act(self.clock.now())?;
         let due = driver.next_timeout();
         let mut fds = Vec::with_capacity(USUAL);
@@ -107,11 +107,11 @@ impl Reactor {
 
 impl Clock {
     /// A clock that begins now.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self(since_boot())
     }
 
-    pub(crate) fn now(self) -> Time {
+    pub fn now(self) -> Time {
         Time::ZERO + since_boot().saturating_sub(self.0)
     }
 }
@@ -156,19 +156,19 @@ fn arm(timer: &TimerFd) -> nix::Result<()> {
 impl Waker {
     /// # Errors
     /// When there are no descriptors left.
-    pub(crate) fn new() -> anyhow::Result<Arc<Self>> {
+    pub fn new() -> anyhow::Result<Arc<Self>> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let event = EventFd::from_value_and_flags(0, flags).context("cannot make an event")?;
         Ok(Arc::new(Self(event)))
     }
 
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         // It fails only when it was called 2^64 times: the thread is woken anyway.
         let _ = self.0.write(1);
     }
 }
 
 /// Whether a descriptor can be read, or reading it would say what is wrong with it.
-pub(crate) fn has_input(ready: PollFlags) -> bool {
+pub fn has_input(ready: PollFlags) -> bool {
     ready.intersects(PollFlags::POLLIN | PollFlags::POLLERR | PollFlags::POLLHUP)
 }

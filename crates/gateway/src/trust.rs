@@ -26,7 +26,7 @@ const MOST_LINKS: usize = 40;
 
 /// The users whose files a privileged process acts on.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Owners(Vec<Owner>);
+pub struct Owners(Vec<Owner>);
 
 /// A trusted user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,7 +38,7 @@ struct Owner {
 
 impl Owners {
     /// Root, the user that runs this process, and the user who called `sudo`.
-    pub(crate) fn of_this_process() -> Self {
+    pub fn of_this_process() -> Self {
         let mut uids = vec![Uid::from_raw(0), Uid::effective()];
         if Uid::effective().is_root()
             && let Some(uid) = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok())
@@ -90,7 +90,7 @@ impl Owner {
 }
 
 /// The group of a user's own name without other members, as most distributions give one to each user.
-pub(crate) fn private_group(uid: Uid) -> Option<Gid> {
+pub fn private_group(uid: Uid) -> Option<Gid> {
     let user = User::from_uid(uid).ok()??;
     let group = Group::from_gid(user.gid).ok()??;
     let is_private = group.name == user.name && group.mem.iter().all(|it| *it == user.name);
@@ -130,7 +130,7 @@ pub(crate) enum Refused {
 }
 
 /// What there is if it is no file, by its mode.
-pub(crate) fn what_instead(mode: u32) -> Option<&'static str> {
+pub fn what_instead(mode: u32) -> Option<&'static str> {
     match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
         SFlag::S_IFREG => None,
         SFlag::S_IFDIR => Some("a folder"),
@@ -142,7 +142,7 @@ pub(crate) fn what_instead(mode: u32) -> Option<&'static str> {
 }
 
 /// A refusal of something that is no file.
-pub(crate) fn no_file(path: &Path, what: &str) -> String {
+pub fn no_file(path: &Path, what: &str) -> String {
     let path = path.display();
     let remedy = match what {
         "a named pipe" => ": `trackway … /dev/stdin < PIPE`, or `<(…)` in its place, hands it over",
@@ -170,7 +170,7 @@ impl From<Refused> for io::Error {
 ///
 /// # Errors
 /// When others could have, or it cannot be opened.
-pub(crate) fn open(path: &Path, owners: &Owners) -> Result<File, Refused> {
+pub fn open(path: &Path, owners: &Owners) -> Result<File, Refused> {
     let mut walk = Walk::new(owners)?;
     if !path.is_absolute() {
         walk.follow(&std::env::current_dir()?)?;
@@ -184,11 +184,7 @@ pub(crate) fn open(path: &Path, owners: &Owners) -> Result<File, Refused> {
 ///
 /// # Errors
 /// When others can, or it cannot be opened or made.
-pub(crate) fn open_folder(
-    path: &Path,
-    owners: &Owners,
-    mode: Option<Mode>,
-) -> Result<OwnedFd, Refused> {
+pub fn open_folder(path: &Path, owners: &Owners, mode: Option<Mode>) -> Result<OwnedFd, Refused> {
     let mut walk = Walk::new(owners)?;
     walk.mode = mode;
     if !path.is_absolute() {

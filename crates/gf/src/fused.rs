@@ -20,12 +20,7 @@ use crate::terms::Terms;
 ///
 /// All `outs` are equally long, and no source is longer.
 #[inline(always)]
-pub(crate) fn combine<L: Lanes, T: Terms>(
-    lanes: L,
-    outs: &mut [&mut [u8]],
-    terms: T,
-    is_added: bool,
-) {
+pub fn combine<L: Lanes, T: Terms>(lanes: L, outs: &mut [&mut [u8]], terms: T, is_added: bool) {
     let Some(len) = outs.first().map(|out| out.len()) else { return };
     assert!(outs.iter().all(|out| out.len() == len), "outputs are equally long");
     assert!(outs.len() <= terms.rows(), "factors for each output");
@@ -53,7 +48,7 @@ pub(crate) fn combine<L: Lanes, T: Terms>(
 
 /// Multiplies all of `octets` by `factor`.
 #[inline(always)]
-pub(crate) fn scale<L: Lanes>(lanes: L, octets: &mut [u8], factor: u8) {
+pub fn scale<L: Lanes>(lanes: L, octets: &mut [u8], factor: u8) {
     let factor = lanes.factor(factor);
     for chunk in octets.chunks_mut(L::WIDTH) {
         // SAFETY: as many octets as the chunk has are read and written.
@@ -67,7 +62,7 @@ pub(crate) fn scale<L: Lanes>(lanes: L, octets: &mut [u8], factor: u8) {
 
 /// Inverts in place: see [`Invert`](crate::work::Invert).
 #[inline(always)]
-pub(crate) fn invert<L: Lanes>(lanes: L, system: System<'_>) -> Result<(), Singular> {
+pub fn invert<L: Lanes>(lanes: L, system: System<'_>) -> Result<(), Singular> {
     let System { matrix, stride, order } = system;
     let rows = order.len();
     assert!(
@@ -145,7 +140,7 @@ fn column<L: Lanes>(
 
 /// Multiplies some vectors that stay in registers, `rounds` times: as fast as products can be had.
 #[inline(always)]
-pub(crate) fn multiply_in_registers<L: Lanes>(lanes: L, rounds: u64, done: &mut Multiplied) {
+pub fn multiply_in_registers<L: Lanes>(lanes: L, rounds: u64, done: &mut Multiplied) {
     /// More than an instruction takes cycles, fewer than there are registers.
     const VECTORS: usize = 12;
     let seed: [u8; 64] = std::array::from_fn(|octet| octet.to_le_bytes()[0] + 1);

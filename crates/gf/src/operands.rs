@@ -1,7 +1,7 @@
 //! What the kernels work on, and what they say of it.
 
 /// A matrix, row by row.
-pub(crate) struct System<'a> {
+pub struct System<'a> {
     pub(crate) matrix: &'a mut [u8],
     /// Octets of a row, a multiple of 64.
     pub(crate) stride: usize,
@@ -11,7 +11,7 @@ pub(crate) struct System<'a> {
 
 /// What a multiplication in registers did.
 #[derive(Debug, Default)]
-pub(crate) struct Multiplied {
+pub struct Multiplied {
     /// Octets that were multiplied.
     pub(crate) octets: u64,
     /// Their sum, so that no compiler leaves them out.

@@ -12,7 +12,7 @@ use crate::terms::Terms;
 const BLOCK: usize = 256;
 
 /// Sets `outs` to the sums, or adds those to them.
-pub(crate) fn combine<T: Terms>(outs: &mut [&mut [u8]], terms: T, is_added: bool) {
+pub fn combine<T: Terms>(outs: &mut [&mut [u8]], terms: T, is_added: bool) {
     let Some(len) = outs.first().map(|out| out.len()) else { return };
     assert!(outs.iter().all(|out| out.len() == len), "outputs are equally long");
     assert!(outs.len() <= terms.rows(), "factors for each output");
@@ -43,7 +43,7 @@ pub(crate) fn combine<T: Terms>(outs: &mut [&mut [u8]], terms: T, is_added: bool
 }
 
 /// Sets `out` to the sum of the sources, whatever their factors.
-pub(crate) fn sum<T: Terms>(out: &mut [u8], terms: T) {
+pub fn sum<T: Terms>(out: &mut [u8], terms: T) {
     for at in (0..out.len()).step_by(BLOCK) {
         let mut sums = [0; BLOCK];
         for source in terms.sources() {
@@ -56,7 +56,7 @@ pub(crate) fn sum<T: Terms>(out: &mut [u8], terms: T) {
 }
 
 /// Multiplies octets, `rounds` times.
-pub(crate) fn multiply_in_registers(rounds: u64, done: &mut Multiplied) {
+pub fn multiply_in_registers(rounds: u64, done: &mut Multiplied) {
     done.sum.resize(BLOCK, 1);
     for _ in 0..rounds {
         scale(&mut done.sum, std::hint::black_box(0x53));
@@ -65,14 +65,14 @@ pub(crate) fn multiply_in_registers(rounds: u64, done: &mut Multiplied) {
 }
 
 /// Multiplies all of `octets` by `factor`.
-pub(crate) fn scale(octets: &mut [u8], factor: u8) {
+pub fn scale(octets: &mut [u8], factor: u8) {
     for octet in octets {
         *octet = multiply(factor, *octet);
     }
 }
 
 /// Inverts in place: see [`Invert`](crate::work::Invert).
-pub(crate) fn invert(system: System<'_>) -> Result<(), Singular> {
+pub fn invert(system: System<'_>) -> Result<(), Singular> {
     let System { matrix, stride, order } = system;
     let mut rows: Vec<&mut [u8]> = matrix.chunks_exact_mut(stride).collect();
     for pivot in 0..rows.len() {

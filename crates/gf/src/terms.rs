@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the inner loops do without checks that were made before")]
 
 /// Sources and factors. Every sum has the same sources.
-pub(crate) trait Terms: Copy {
+pub trait Terms: Copy {
     /// How many sources there are.
     fn count(self) -> usize;
 
@@ -41,7 +41,7 @@ pub(crate) trait Terms: Copy {
 
 /// The terms of one sum.
 #[derive(Clone, Copy)]
-pub(crate) struct Single<'a>(pub(crate) &'a [(u8, &'a [u8])]);
+pub struct Single<'a>(pub(crate) &'a [(u8, &'a [u8])]);
 
 impl Terms for Single<'_> {
     #[inline(always)]
@@ -69,7 +69,7 @@ impl Terms for Single<'_> {
 
 /// The terms of several sums; the factors row by row.
 #[derive(Clone, Copy)]
-pub(crate) struct Several<'a> {
+pub struct Several<'a> {
     rows: usize,
     factors: &'a [u8],
     sources: &'a [&'a [u8]],
@@ -78,7 +78,7 @@ pub(crate) struct Several<'a> {
 impl<'a> Several<'a> {
     /// # Panics
     /// When there is not one factor for each source and row.
-    pub(crate) fn new(rows: usize, factors: &'a [u8], sources: &'a [&'a [u8]]) -> Self {
+    pub fn new(rows: usize, factors: &'a [u8], sources: &'a [&'a [u8]]) -> Self {
         assert_eq!(factors.len(), rows * sources.len(), "a coefficient for each source and output");
         Self { rows, factors, sources }
     }
@@ -111,7 +111,7 @@ impl Terms for Several<'_> {
 /// The equations of a [solver](crate::Solver) as terms: the right-hand sides in the order of the
 /// pivots, then what is known.
 #[derive(Clone, Copy)]
-pub(crate) struct Solved<'a> {
+pub struct Solved<'a> {
     matrix: &'a [u8],
     stride: usize,
     order: &'a [usize],
@@ -125,7 +125,7 @@ impl<'a> Solved<'a> {
     ///
     /// # Panics
     /// When the numbers do not fit together.
-    pub(crate) fn new(
+    pub fn new(
         matrix: &'a [u8],
         stride: usize,
         order: &'a [usize],

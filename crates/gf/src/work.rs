@@ -16,7 +16,7 @@ pub(crate) trait Work {
 }
 
 /// Sets outputs to sums, or adds those to them.
-pub(crate) struct Combine<'a, 'b, T> {
+pub struct Combine<'a, 'b, T> {
     pub(crate) outs: &'a mut [&'b mut [u8]],
     pub(crate) terms: T,
     pub(crate) is_added: bool,
@@ -34,7 +34,7 @@ impl<T: Terms> Work for Combine<'_, '_, T> {
 }
 
 /// Sets an output to the sum of the sources, whatever their factors.
-pub(crate) struct Sum<'a, 'b, T> {
+pub struct Sum<'a, 'b, T> {
     pub(crate) out: &'a mut &'b mut [u8],
     pub(crate) terms: T,
 }
@@ -51,7 +51,7 @@ impl<T: Terms> Work for Sum<'_, '_, T> {
 }
 
 /// Multiplies octets by a factor.
-pub(crate) struct Scale<'a> {
+pub struct Scale<'a> {
     pub(crate) octets: &'a mut [u8],
     pub(crate) factor: u8,
 }
@@ -73,7 +73,7 @@ impl Work for Scale<'_> {
 /// For each pivot, on the diagonal: its row is divided by it, and taken from all others so often that
 /// they have 0 in its column. The column, thereby free, takes in what was done: how often the row as
 /// it was went into each.
-pub(crate) struct Invert<'a> {
+pub struct Invert<'a> {
     pub(crate) system: System<'a>,
     pub(crate) outcome: &'a mut Result<(), Singular>,
 }
@@ -90,7 +90,7 @@ impl Work for Invert<'_> {
 }
 
 /// Multiplies octets that stay in registers, `rounds` times.
-pub(crate) struct Multiply<'a> {
+pub struct Multiply<'a> {
     pub(crate) rounds: u64,
     pub(crate) out: &'a mut Multiplied,
 }

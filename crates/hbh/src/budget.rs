@@ -38,7 +38,7 @@ const ROUNDS: u64 = 10;
 
 /// What a transmission remembers of the state at its start.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct Sample {
+pub struct Sample {
     delivered: u64,
     delivered_at: Time,
     /// Whether more was in flight than the path holds.
@@ -46,14 +46,14 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    pub(super) fn is_beyond(&self) -> bool {
+    pub fn is_beyond(&self) -> bool {
         self.is_beyond
     }
 }
 
 /// Packets that may be in flight, and what it goes by.
 #[derive(Clone, Debug)]
-pub(super) struct Budget {
+pub struct Budget {
     size: f64,
     bounds: (f64, f64),
     flying: usize,
@@ -107,7 +107,7 @@ impl Share {
 
 impl Budget {
     /// A budget with bounds, in packets.
-    pub(super) fn new((least, most): (u16, u16)) -> Self {
+    pub fn new((least, most): (u16, u16)) -> Self {
         Self {
             size: START.clamp(least.into(), most.max(least).into()) as f64,
             bounds: (least.into(), most.into()),
@@ -132,23 +132,23 @@ impl Budget {
 
     /// Packets that may be in flight.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 65535")]
-    pub(super) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.size as usize
     }
 
     /// Whether nothing more may be sent.
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.flying >= self.size()
     }
 
     /// It held a packet back.
-    pub(super) fn handle_full(&mut self) {
+    pub fn handle_full(&mut self) {
         self.was_full = true;
     }
 
     /// A packet is sent, which will be counted as in flight; returns what to remember, and whether to ask for an
     /// acknowledgement.
-    pub(super) fn handle_sent(&mut self, now: Time, path: &Estimator) -> (Sample, bool) {
+    pub fn handle_sent(&mut self, now: Time, path: &Estimator) -> (Sample, bool) {
         if self.flying == 0 {
             self.delivered_at = now;
         }
@@ -165,18 +165,12 @@ impl Budget {
     }
 
     /// Of a flow so many packets were in flight before, and so many are now.
-    pub(super) fn handle_change(&mut self, before: usize, now: usize) {
+    pub fn handle_change(&mut self, before: usize, now: usize) {
         self.flying = (self.flying + now).saturating_sub(before);
     }
 
     /// Packets arrived, the last of them with this sample; the rest of its acknowledgement has been taken.
-    pub(super) fn handle_delivered(
-        &mut self,
-        now: Time,
-        count: u32,
-        sample: Sample,
-        path: &Estimator,
-    ) {
+    pub fn handle_delivered(&mut self, now: Time, count: u32, sample: Sample, path: &Estimator) {
         self.delivered += u64::from(count);
         self.delivered_at = now;
         let shortest = path.shortest().unwrap_or_default();
@@ -191,13 +185,13 @@ impl Budget {
     }
 
     /// A round trip was measured.
-    pub(super) fn handle_sample(&mut self, rtt: Duration) {
+    pub fn handle_sample(&mut self, rtt: Duration) {
         self.round_shortest = Some(self.round_shortest.map_or(rtt, |round| round.min(rtt)));
     }
 
     /// So many packets were lost, and delivered: those beyond the capacity of the path, and others. Returns whether
     /// the losses are of our own making.
-    pub(super) fn handle_fates(
+    pub fn handle_fates(
         &mut self,
         now: Time,
         beyond: (u32, u32),
@@ -240,7 +234,7 @@ impl Budget {
     }
 
     /// Packets that the path holds without a queue, with room for the delay's variation.
-    pub(super) fn capacity(&self, path: &Estimator) -> f64 {
+    pub fn capacity(&self, path: &Estimator) -> f64 {
         let shortest = path.shortest().unwrap_or_default();
         self.rates[0].0 * (shortest + path.deviation() * 4).as_secs_f64()
     }

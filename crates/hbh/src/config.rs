@@ -9,7 +9,7 @@ use super::wire::Layout;
 
 /// Between two packets that ask a peer how it is, at most, or once a round trip if that is longer: so
 /// that the end of an outage or of congestion is noticed within a second.
-pub(super) const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+pub const PROBE_INTERVAL: Duration = Duration::from_millis(500);
 /// How long an acknowledgement waits on a hop whose round trip is not known yet.
 const UNKNOWN_ACK_WAIT: Duration = Duration::from_millis(20);
 
@@ -66,11 +66,11 @@ impl std::str::FromStr for Redundancy {
 
 impl Redundancy {
     /// What users call them.
-    pub(super) const NAMES: [(&str, Self); 3] =
+    pub(crate) const NAMES: [(&str, Self); 3] =
         [("auto", Self::Auto), ("off", Self::Off), ("spare", Self::Spare)];
 
     /// How likely it may be that a loss is left over, for which a repeat has to be asked.
-    pub(super) fn residual(self) -> f64 {
+    pub(crate) fn residual(self) -> f64 {
         match self {
             Self::Auto => 0.05,
             Self::Off => 1.0,
@@ -79,7 +79,7 @@ impl Redundancy {
     }
 
     /// The same for a lone packet, which nothing behind it tells of: its loss costs a silence.
-    pub(super) fn residual_alone(self) -> f64 {
+    pub(crate) fn residual_alone(self) -> f64 {
         match self {
             Self::Auto => 0.02,
             Self::Off => 1.0,
@@ -88,7 +88,7 @@ impl Redundancy {
     }
 
     /// For what part of the shortest round trip a link is idle before repairs of data go out.
-    pub(super) fn quiet_data(self) -> f64 {
+    pub(crate) fn quiet_data(self) -> f64 {
         match self {
             Self::Auto | Self::Off => 0.15,
             Self::Spare => 0.3,
@@ -96,7 +96,7 @@ impl Redundancy {
     }
 
     /// The same before an acknowledgement is copied, which others may soon supersede.
-    pub(super) fn quiet_ack(self) -> f64 {
+    pub(crate) fn quiet_ack(self) -> f64 {
         match self {
             Self::Auto | Self::Off => 0.4,
             Self::Spare => 1.0,
@@ -268,7 +268,7 @@ const USUAL_OF_PAPER: u16 = 64;
 
 impl Config {
     /// The window of a flow of the paper, which never changes.
-    pub(super) fn fixed_window(&self) -> usize {
+    pub(crate) fn fixed_window(&self) -> usize {
         let (least, most) = self.window;
         usize::from(least.max(most.min(USUAL_OF_PAPER))).min(MOST_OF_PAPER)
     }
@@ -277,7 +277,7 @@ impl Config {
     ///
     /// Where nothing is lost, it may be longer: what answers a packet comes back from the end of the
     /// path, several hops away.
-    pub(super) fn ack_wait(&self, round_trip: Option<Duration>, is_patient: bool) -> Duration {
+    pub(crate) fn ack_wait(&self, round_trip: Option<Duration>, is_patient: bool) -> Duration {
         let usual = round_trip.map_or(UNKNOWN_ACK_WAIT, |mean| mean * 3 / 4).min(self.ack_delay);
         match round_trip {
             Some(mean) if is_patient => (mean * 8).clamp(self.ack_delay, self.ack_delay * 5),

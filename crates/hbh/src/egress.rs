@@ -21,7 +21,7 @@ const HELD_PER_FLOW: usize = 256;
 const FLOWS: usize = 4_096;
 
 #[derive(Debug, Default)]
-pub(super) struct Egress {
+pub struct Egress {
     flows: BTreeMap<FlowKey, Flow>,
     /// When the gaps of flows have lasted for too long.
     deadlines: BTreeSet<(Time, FlowKey)>,
@@ -32,7 +32,7 @@ pub(super) struct Egress {
 
 /// A TCP segment that leaves HBH here.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LeavingSegment {
+pub struct LeavingSegment {
     pub(super) key: FlowKey,
     pub(super) tcp: Peek,
     /// Whether something before it will not come.
@@ -62,7 +62,7 @@ struct Held {
 
 impl Egress {
     /// Takes a packet that `from` brought; only a `segment` that leaves HBH here is put in order.
-    pub(super) fn handle_packet(
+    pub fn handle_packet(
         &mut self,
         now: Time,
         from: Peer,
@@ -103,24 +103,24 @@ impl Egress {
     }
 
     /// Returns the next outgoing packet, and the peer that brought it.
-    pub(super) fn poll(&mut self) -> Option<(Peer, Vec<u8>)> {
+    pub fn poll(&mut self) -> Option<(Peer, Vec<u8>)> {
         self.ready.pop_front()
     }
 
     /// Releases a connection that goes on through HBH: none of its segments is kept back.
-    pub(super) fn let_go(&mut self, key: &FlowKey) {
+    pub fn let_go(&mut self, key: &FlowKey) {
         if let Some(mut flow) = self.flows.remove(key) {
             self.deadlines.remove(&(flow.gives_up_at.unwrap_or(Time::MAX), *key));
             flow.release_all(&mut self.ready);
         }
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|&(at, _)| at)
     }
 
     /// Moves over gaps that have lasted for too long.
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         while let Some(&(at, key)) = self.deadlines.first()
             && at <= now
         {
@@ -143,17 +143,17 @@ impl Egress {
     }
 
     /// Forgets connections that keep nothing back and had no traffic since `before`.
-    pub(super) fn forget(&mut self, before: Time) {
+    pub fn forget(&mut self, before: Time) {
         self.flows.retain(|_, flow| flow.used_at > before || !flow.held.is_empty());
     }
 
     /// Connections that are remembered.
-    pub(super) fn flows(&self) -> usize {
+    pub fn flows(&self) -> usize {
         self.flows.len()
     }
 
     /// Gaps that were not filled in time.
-    pub(super) fn given_up(&self) -> u64 {
+    pub fn given_up(&self) -> u64 {
         self.given_up
     }
 }

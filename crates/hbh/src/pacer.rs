@@ -18,7 +18,7 @@ const SLOWEST: f64 = 1_000.0;
 const MEMORY: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug)]
-pub(super) struct Pacer {
+pub struct Pacer {
     increase: f64,
     decrease: f64,
     /// Acknowledged bits per second, a moving average.
@@ -41,7 +41,7 @@ struct Limit {
 }
 
 impl Pacer {
-    pub(super) fn new(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self {
             increase: config.rate_increase,
             decrease: config.rate_decrease,
@@ -53,7 +53,7 @@ impl Pacer {
     }
 
     /// The peer acknowledged `octets`.
-    pub(super) fn handle_acked(&mut self, now: Time, octets: usize) {
+    pub fn handle_acked(&mut self, now: Time, octets: usize) {
         let from = *self.counted_from.get_or_insert(now);
         self.bits += octets as f64 * 8.0;
         let elapsed = now.since(from);
@@ -67,7 +67,7 @@ impl Pacer {
     }
 
     /// The peer says that packets come faster than it can send them on.
-    pub(super) fn handle_congestion(&mut self, now: Time, rtt: Duration) {
+    pub fn handle_congestion(&mut self, now: Time, rtt: Duration) {
         match &mut self.limit {
             None => {
                 let rate = self.throughput(now).max(SLOWEST);
@@ -89,12 +89,12 @@ impl Pacer {
     }
 
     /// The peer says that congestion is over.
-    pub(super) fn handle_clear(&mut self) {
+    pub fn handle_clear(&mut self) {
         self.limit = None;
     }
 
     /// Lets the rate grow for the round trips that have passed.
-    pub(super) fn advance(&mut self, now: Time, rtt: Duration) {
+    pub fn advance(&mut self, now: Time, rtt: Duration) {
         let Some(limit) = &mut self.limit else { return };
         if now < limit.increase_at {
             return;
@@ -104,7 +104,7 @@ impl Pacer {
     }
 
     /// A packet of `octets` goes out.
-    pub(super) fn handle_sent(&mut self, now: Time, octets: usize) {
+    pub fn handle_sent(&mut self, now: Time, octets: usize) {
         if let Some(limit) = &mut self.limit {
             let gap = Duration::from_secs_f64(octets as f64 * 8.0 / limit.rate);
             limit.next_send = limit.next_send.max(now) + gap.min(limit.longest);
@@ -112,12 +112,12 @@ impl Pacer {
     }
 
     /// When the next packet may go; `None` for at once.
-    pub(super) fn held_until(&self, now: Time) -> Option<Time> {
+    pub fn held_until(&self, now: Time) -> Option<Time> {
         self.limit.as_ref().map(|limit| limit.next_send).filter(|&at| at > now)
     }
 
     /// Whether there is a λ.
-    pub(super) fn is_limited(&self) -> bool {
+    pub fn is_limited(&self) -> bool {
         self.limit.is_some()
     }
 
@@ -128,7 +128,7 @@ impl Pacer {
     }
 
     /// Acknowledged bits per second.
-    pub(super) fn throughput(&self, now: Time) -> f64 {
+    pub fn throughput(&self, now: Time) -> f64 {
         let elapsed = self.counted_from.map_or(0.0, |from| now.since(from).as_secs_f64());
         if self.throughput > 0.0 || elapsed == 0.0 { self.throughput } else { self.bits / elapsed }
     }

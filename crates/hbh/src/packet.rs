@@ -12,7 +12,7 @@ pub const TCP_LIFETIME: Duration = Duration::from_secs(924);
 
 /// A packet in HBH's hands, as IP will see it again at the next hop.
 #[derive(Debug)]
-pub(super) struct Packet {
+pub struct Packet {
     pub(super) octets: Vec<u8>,
     pub(super) header_len: usize,
     pub(super) protocol: u8,
@@ -27,12 +27,12 @@ impl Packet {
     /// window grows with each acknowledgement that comes in time.
     ///
     /// Not so behind extension headers of IPv6: the repaired packets of a flow must be alike.
-    pub(super) fn is_waited_for(&self) -> bool {
+    pub fn is_waited_for(&self) -> bool {
         self.tcp.is_some() && self.protocol == protocol::TCP
     }
 
     /// Whether it is a TCP acknowledgement and nothing else.
-    pub(super) fn is_pure_ack(&self) -> bool {
+    pub fn is_pure_ack(&self) -> bool {
         self.is_waited_for() && self.tcp.is_some_and(|tcp| tcp.occupies() == 0 && !tcp.is_reset())
     }
 
@@ -40,14 +40,14 @@ impl Packet {
     ///
     /// TCP repeats what does not arrive, ever more seldom. What it has sent before an outage is the
     /// first to tell it of the end, so it is kept for as long as TCP itself would go on.
-    pub(super) fn is_expired(&self, now: Time, lifetime: Duration) -> bool {
+    pub fn is_expired(&self, now: Time, lifetime: Duration) -> bool {
         let most = if self.tcp.is_some() { lifetime.max(TCP_LIFETIME) } else { lifetime };
         now.since(self.taken_at) > most
     }
 }
 
 /// Makes `packet`, whose IP header has `header_len` octets, one of `protocol` with its length.
-pub(super) fn write_ip_header(packet: &mut [u8], header_len: usize, protocol: u8) {
+pub fn write_ip_header(packet: &mut [u8], header_len: usize, protocol: u8) {
     let len = u16::try_from(packet.len()).unwrap_or(u16::MAX);
     if packet[0] >> 4 == 4 {
         packet[2..4].copy_from_slice(&len.to_be_bytes());

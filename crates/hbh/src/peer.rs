@@ -22,7 +22,7 @@ const KNOWN: f64 = 32.0;
 
 /// What is known of the path to a neighbour.
 #[derive(Debug)]
-pub(super) struct PeerPath {
+pub struct PeerPath {
     config: PeerConfig,
     rtt: Estimator,
     loss: Loss,
@@ -51,7 +51,7 @@ struct Loss {
 
 /// What an acknowledgement told about the path to the peer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Learned {
+pub struct Learned {
     pub(super) delivered: u32,
     pub(super) lost: u32,
     /// Runs of losses, one after the other.
@@ -70,7 +70,7 @@ pub(super) struct Learned {
 
 impl Learned {
     /// A packet arrived; `is_counted` if it counts in the budget.
-    pub(super) fn handle_delivered(&mut self, sample: Sample, is_counted: bool) {
+    pub fn handle_delivered(&mut self, sample: Sample, is_counted: bool) {
         self.delivered += 1;
         if is_counted {
             self.fates_like(sample).1 += 1;
@@ -78,7 +78,7 @@ impl Learned {
         }
     }
 
-    pub(super) fn handle_lost(&mut self, sample: Sample) {
+    pub fn handle_lost(&mut self, sample: Sample) {
         self.lost += 1;
         self.fates_like(sample).0 += 1;
     }
@@ -94,7 +94,7 @@ const MOST_REPAIRS: usize = 32;
 const MOST_REPAIRS_EACH: usize = 4;
 
 impl PeerPath {
-    pub(super) fn new(config: PeerConfig, parameters: &Config) -> Self {
+    pub fn new(config: PeerConfig, parameters: &Config) -> Self {
         Self {
             config,
             rtt: Estimator::new(parameters.rto, parameters.profile),
@@ -106,30 +106,30 @@ impl PeerPath {
         }
     }
 
-    pub(super) fn config(&self) -> &PeerConfig {
+    pub fn config(&self) -> &PeerConfig {
         &self.config
     }
 
-    pub(super) fn set_config(&mut self, config: PeerConfig) {
+    pub fn set_config(&mut self, config: PeerConfig) {
         self.config = config;
     }
 
-    pub(super) fn rtt(&self) -> &Estimator {
+    pub fn rtt(&self) -> &Estimator {
         &self.rtt
     }
 
-    pub(super) fn rtt_mut(&mut self) -> &mut Estimator {
+    pub fn rtt_mut(&mut self) -> &mut Estimator {
         &mut self.rtt
     }
 
     /// Takes what the driver knows of the link.
-    pub(super) fn learn_from_report(&mut self, report: LinkReport) {
+    pub fn learn_from_report(&mut self, report: LinkReport) {
         self.loss.learn_from_report(report);
         self.rtt.learn_from_report(report);
     }
 
     /// Takes what an acknowledgement or a silence taught.
-    pub(super) fn learn(&mut self, now: Time, learned: Learned) {
+    pub fn learn(&mut self, now: Time, learned: Learned) {
         let Learned { beyond, within, newest, .. } = learned;
         let is_own = self.budget.handle_fates(now, beyond, within, &self.rtt);
         // Repairs help against losses of the link, and make more of our own.
@@ -141,50 +141,50 @@ impl PeerPath {
     }
 
     /// Takes a round trip.
-    pub(super) fn handle_sample(&mut self, now: Time, rtt: Duration) {
+    pub fn handle_sample(&mut self, now: Time, rtt: Duration) {
         self.rtt.handle_sample(now, rtt);
         self.budget.handle_sample(rtt);
     }
 
     /// A packet is sent that counts in the budget, or does not; returns what to remember of it, and whether to ask
     /// for an acknowledgement.
-    pub(super) fn handle_sent(&mut self, now: Time, is_counted: bool) -> (Sample, bool) {
+    pub fn handle_sent(&mut self, now: Time, is_counted: bool) -> (Sample, bool) {
         let (sample, asks) = self.budget.handle_sent(now, &self.rtt);
         (sample, asks && is_counted)
     }
 
-    pub(super) fn budget_mut(&mut self) -> &mut Budget {
+    pub fn budget_mut(&mut self) -> &mut Budget {
         &mut self.budget
     }
 
-    pub(super) fn budget(&self) -> &Budget {
+    pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
     /// An acknowledgement came from it; returns whether it was silent.
-    pub(super) fn handle_heard(&mut self) -> bool {
+    pub fn handle_heard(&mut self) -> bool {
         let was_silent = self.is_silent();
         self.silences = 0;
         was_silent
     }
 
     /// When it may be probed next, while it is silent.
-    pub(super) fn probe_at(&self) -> Time {
+    pub fn probe_at(&self) -> Time {
         self.probe_at
     }
 
-    pub(super) fn set_probe_at(&mut self, at: Time) {
+    pub fn set_probe_at(&mut self, at: Time) {
         self.probe_at = at;
     }
 
     /// Whether nothing has been heard from it for long.
-    pub(super) fn is_silent(&self) -> bool {
+    pub fn is_silent(&self) -> bool {
         self.silences >= SILENCES
     }
 
     /// A flow has heard nothing for too long; what several flows notice at about the same time is one
     /// silence.
-    pub(super) fn handle_silence(&mut self, now: Time) {
+    pub fn handle_silence(&mut self, now: Time) {
         if now >= self.next_silence_at {
             self.silences = self.silences.saturating_add(1);
             self.next_silence_at = now + self.rtt.timeout(0) / 2;
@@ -192,7 +192,7 @@ impl PeerPath {
     }
 
     /// Whether there is no queue on the way to it.
-    pub(super) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         match (self.rtt.mean(), self.rtt.shortest()) {
             (Some(mean), Some(shortest)) => mean <= shortest + shortest / 2,
             _ => true,
@@ -200,7 +200,7 @@ impl PeerPath {
     }
 
     /// Octets of the room for HBH that a TCP segment must leave: for repairs, where they may be needed.
-    pub(super) fn overhead(&self, config: &Config) -> usize {
+    pub fn overhead(&self, config: &Config) -> usize {
         let is_clean = config.profile == Profile::Default
             && self.loss.rate() < FEW_LOST
             && self.loss.delivered >= KNOWN;
@@ -208,28 +208,28 @@ impl PeerPath {
     }
 
     /// Whether packets to the peer are lost so often that idle time is used against the loss.
-    pub(super) fn needs_repairs(&self, config: &Config) -> bool {
+    pub fn needs_repairs(&self, config: &Config) -> bool {
         config.profile == Profile::Default
             && config.redundancy.residual() < 1.0
             && self.loss.rate() >= LEAST_LOSS
     }
 
     /// Whether acknowledgements may wait for long: next to nothing is lost.
-    pub(super) fn is_patient(&self, config: &Config) -> bool {
+    pub fn is_patient(&self, config: &Config) -> bool {
         config.profile == Profile::Default
             && self.loss.rate() < LEAST_LOSS
             && self.loss.delivered >= KNOWN
     }
 
     /// The share of what was sent to it that was lost, without the assumption made before anything was sent.
-    pub(super) fn measured_loss(&self) -> Option<f64> {
+    pub fn measured_loss(&self) -> Option<f64> {
         let Loss { lost, sent, .. } = self.loss;
         let own = sent - Loss::UNKNOWN.sent;
         (own > f64::EPSILON).then(|| ((lost - Loss::UNKNOWN.lost) / own).clamp(0.0, 1.0))
     }
 
     /// How often a lone packet is sent before it is acknowledged.
-    pub(super) fn copies(&self, config: &Config) -> u8 {
+    pub fn copies(&self, config: &Config) -> u8 {
         let (loss, residual) = (self.loss.rate(), config.redundancy.residual_alone());
         let mut copies = 1;
         let mut missing = loss;
@@ -242,7 +242,7 @@ impl PeerPath {
 
     /// Whether `repairs` repairs under way are enough for `packets` packets: whether more losses
     /// than repairs among all of them are unlikely enough.
-    pub(super) fn are_enough(&self, packets: usize, repairs: usize, config: &Config) -> bool {
+    pub fn are_enough(&self, packets: usize, repairs: usize, config: &Config) -> bool {
         if repairs >= MOST_REPAIRS.min(packets * MOST_REPAIRS_EACH) {
             return true;
         }

@@ -4,11 +4,11 @@
 const KEPT: usize = 1_024;
 
 #[derive(Debug, Default)]
-pub(super) struct Pool(Vec<Vec<u8>>);
+pub struct Pool(Vec<Vec<u8>>);
 
 impl Pool {
     /// A buffer that holds `octets`.
-    pub(super) fn copy(&mut self, octets: &[u8]) -> Vec<u8> {
+    pub fn copy(&mut self, octets: &[u8]) -> Vec<u8> {
         let mut buffer = self.0.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(octets);
@@ -16,7 +16,7 @@ impl Pool {
     }
 
     /// Takes a buffer back.
-    pub(super) fn give(&mut self, buffer: Vec<u8>) {
+    pub fn give(&mut self, buffer: Vec<u8>) {
         if self.0.len() < KEPT && buffer.capacity() > 0 {
             self.0.push(buffer);
         }

@@ -27,10 +27,10 @@ const UNRETURNED: u16 = 64;
 const HOLES: usize = 32;
 
 /// The least that the first number of a flow can be: no arithmetic gets below zero.
-pub(super) const START: u64 = 1 << 32;
+pub const START: u64 = 1 << 32;
 
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub struct Receiver {
     /// The addresses and ports of its packets, once one has come.
     key: Option<FlowKey>,
     /// The flow on its next hop, when it goes on through HBH.
@@ -65,7 +65,7 @@ impl Receiver {
     /// A flow whose first packet is about to come.
     ///
     /// `first` is the low bits of the lowest number that may come.
-    pub(super) fn new(now: Time, id: FlowId, first: Seq, layout: Layout) -> Self {
+    pub fn new(now: Time, id: FlowId, first: Seq, layout: Layout) -> Self {
         Self {
             key: None,
             downstream: None,
@@ -85,18 +85,18 @@ impl Receiver {
     }
 
     /// The number with these low bits.
-    pub(super) fn number(&self, low: Seq) -> u64 {
+    pub fn number(&self, low: Seq) -> u64 {
         self.layout.complete(low, self.arrived.next())
     }
 
     /// Whether a packet with this number can be noted: numbers in too many runs cannot.
-    pub(super) fn has_room(&self, number: u64) -> bool {
+    pub fn has_room(&self, number: u64) -> bool {
         let most = self.arrived.next() + self.layout.span() as u64;
         number <= most && self.arrived.has_room(number)
     }
 
     /// Everything before `lowest` has arrived or will not come.
-    pub(super) fn settle(&mut self, lowest: u64, pool: &mut Pool) {
+    pub fn settle(&mut self, lowest: u64, pool: &mut Pool) {
         if self.arrived.settle(lowest) {
             let next = self.arrived.next();
             self.decoder.forget(|number| number < next, pool);
@@ -107,7 +107,7 @@ impl Receiver {
     ///
     /// Its acknowledgement may wait for the first of `wait`, for the second while something is
     /// missing.
-    pub(super) fn handle_data(
+    pub fn handle_data(
         &mut self,
         now: Time,
         number: u64,
@@ -137,7 +137,7 @@ impl Receiver {
     }
 
     /// Takes a repair.
-    pub(super) fn handle_repair(&mut self, now: Time, repair: &Repair<'_>, pool: &mut Pool) {
+    pub fn handle_repair(&mut self, now: Time, repair: &Repair<'_>, pool: &mut Pool) {
         self.used_at = now;
         self.last = Some(Arrival { of: Transmission::Repeat(repair.repeat), at: now });
         let first = self.number(repair.first);
@@ -146,13 +146,13 @@ impl Receiver {
     }
 
     /// Whether `repair` covers a packet that has not arrived.
-    pub(super) fn needs(&self, repair: &Repair<'_>) -> bool {
+    pub fn needs(&self, repair: &Repair<'_>) -> bool {
         let first = self.number(repair.first);
         repair.mask.iter().any(|offset| !self.arrived.contains(first + u64::from(offset)))
     }
 
     /// Keeps a packet that arrived for the repairs that may cover it.
-    pub(super) fn keep(
+    pub fn keep(
         &mut self,
         number: u64,
         packet: &[u8],
@@ -164,13 +164,13 @@ impl Receiver {
     }
 
     /// Forgets all packets kept for repairs.
-    pub(super) fn drop_kept(&mut self) {
+    pub fn drop_kept(&mut self) {
         self.decoder = Decoder::default();
     }
 
     /// The next packet that repairs recover, whether it has a hole before it, and whether it is new; `header` is the
     /// IP header of a packet of the flow.
-    pub(super) fn poll_recovered(
+    pub fn poll_recovered(
         &mut self,
         header: &[u8],
         protocol: u8,
@@ -182,22 +182,22 @@ impl Receiver {
     }
 
     /// The addresses and ports of its packets, once one has come.
-    pub(super) fn key(&self) -> Option<FlowKey> {
+    pub fn key(&self) -> Option<FlowKey> {
         self.key
     }
 
     /// Notes the addresses and ports of its packets; returns those before.
-    pub(super) fn set_key(&mut self, key: FlowKey) -> Option<FlowKey> {
+    pub fn set_key(&mut self, key: FlowKey) -> Option<FlowKey> {
         self.key.replace(key)
     }
 
     /// The flow on its next hop, when it goes on through HBH.
-    pub(super) fn downstream(&self) -> Option<(Peer, FlowId)> {
+    pub fn downstream(&self) -> Option<(Peer, FlowId)> {
         self.downstream
     }
 
     /// A packet was restored. After many of which none came back, the flow is taken to leave HBH here.
-    pub(super) fn handle_restored(&mut self) {
+    pub fn handle_restored(&mut self) {
         self.unreturned = self.unreturned.saturating_add(1);
         if self.unreturned > UNRETURNED {
             self.downstream = None;
@@ -205,18 +205,18 @@ impl Receiver {
     }
 
     /// A packet came back to go on by the flow `downstream`; returns whether that was not known.
-    pub(super) fn handle_returned(&mut self, downstream: (Peer, FlowId)) -> bool {
+    pub fn handle_returned(&mut self, downstream: (Peer, FlowId)) -> bool {
         self.unreturned = 0;
         self.downstream.replace(downstream).is_none()
     }
 
     /// When the flow last brought something.
-    pub(super) fn used_at(&self) -> Time {
+    pub fn used_at(&self) -> Time {
         self.used_at
     }
 
     /// Takes note of a packet that did not come by itself; returns whether it is new.
-    pub(super) fn handle_recovered(&mut self, number: u64) -> bool {
+    pub fn handle_recovered(&mut self, number: u64) -> bool {
         let is_new = self.has_room(number) && self.arrived.record(number);
         if is_new {
             self.recovered = (self.recovered + 1) % RECOVERED;
@@ -225,7 +225,7 @@ impl Receiver {
     }
 
     /// The packet with this TCP sequence number has a hole before it.
-    pub(super) fn note_hole(&mut self, tcp_seq: u32) {
+    pub fn note_hole(&mut self, tcp_seq: u32) {
         if self.holes.len() == HOLES {
             self.holes.pop_front();
         }
@@ -233,33 +233,33 @@ impl Receiver {
     }
 
     /// Whether the packet with this TCP sequence number has a hole before it; told once.
-    pub(super) fn take_hole(&mut self, tcp_seq: u32) -> bool {
+    pub fn take_hole(&mut self, tcp_seq: u32) -> bool {
         let found = self.holes.iter().position(|&seq| seq == tcp_seq);
         found.is_some_and(|at| self.holes.remove(at).is_some())
     }
 
     /// An acknowledgement must go out at `at` or before.
-    pub(super) fn schedule_ack(&mut self, at: Time) {
+    pub fn schedule_ack(&mut self, at: Time) {
         self.ack_at = Some(self.ack_at.map_or(at, |earlier| earlier.min(at)));
     }
 
     /// When the next acknowledgement must go out.
-    pub(super) fn ack_at(&self) -> Option<Time> {
+    pub fn ack_at(&self) -> Option<Time> {
         self.ack_at
     }
 
     /// Whether the sender has been told of congestion and not of its end.
-    pub(super) fn told_congested(&self) -> bool {
+    pub fn told_congested(&self) -> bool {
         self.told_congested
     }
 
     /// Octets of the acknowledgement.
-    pub(super) fn ack_len(&self) -> usize {
+    pub fn ack_len(&self) -> usize {
         ACK + self.arrived.runs().count().min(MAX_INTERVALS) * INTERVAL
     }
 
     /// Appends the acknowledgement.
-    pub(super) fn emit(
+    pub fn emit(
         &mut self,
         now: Time,
         profile: Profile,

@@ -403,7 +403,7 @@ impl Relay {
 
     /// Packets that wait, over all flows.
     #[cfg(test)]
-    pub(super) fn backlog(&self) -> usize {
+    pub(crate) fn backlog(&self) -> usize {
         self.senders.values().map(Sender::backlog).sum()
     }
 

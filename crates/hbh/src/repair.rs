@@ -25,26 +25,26 @@ use super::pool::Pool;
 use super::wire::Repair;
 
 /// Octets that a packet in a sum has before what IP carried.
-pub(super) const PREFIX: usize = 8;
+pub const PREFIX: usize = 8;
 /// Packets that a receiver keeps of a flow to subtract them from repairs: all that a window holds.
 const KEPT: usize = 128;
 /// Repairs that wait for more packets, or other repairs, to become useful.
 const WAITING: usize = 32;
 const HOLE: u16 = 0x8000;
 /// Packets that a repair covers at most: the newest packets in flight.
-pub(super) const COVERED: usize = 32;
+pub const COVERED: usize = 32;
 /// Octets that HBH adds to a packet at most, with a repair: a TCP segment that leaves so much room
 /// can be repaired, and an acknowledgement can ride on it.
 pub const OVERHEAD: usize = Repair::overhead(COVERED) + PREFIX;
 
 /// Whether a packet with an IP header of this length can be in a sum.
-pub(super) fn is_repairable(packet: &[u8], header_len: usize) -> bool {
+pub fn is_repairable(packet: &[u8], header_len: usize) -> bool {
     let plain = if packet[0] >> 4 == 4 { V4_HEADER } else { V6_HEADER };
     header_len == plain && packet.len() - header_len < usize::from(HOLE)
 }
 
 /// Sets `sum` to the sum of the repair with the number `repeat`, of packets with their numbers and IP header lengths.
-pub(super) fn sum<'a>(
+pub fn sum<'a>(
     repeat: u16,
     packets: impl Iterator<Item = (u64, &'a [u8], usize, bool)>,
     sum: &mut Vec<u8>,
@@ -65,7 +65,7 @@ pub(super) fn sum<'a>(
 
 /// What a receiver needs to use repairs.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub struct Decoder {
     /// Received packets, in the form used in sums.
     kept: VecDeque<(u64, Vec<u8>)>,
     /// Equations for packets that did not arrive, solved as far as possible: the first packet of
@@ -83,7 +83,7 @@ struct Row {
 
 impl Decoder {
     /// Takes a packet that arrived, or was recovered.
-    pub(super) fn handle_packet(
+    pub fn handle_packet(
         &mut self,
         seq: u64,
         packet: &[u8],
@@ -116,7 +116,7 @@ impl Decoder {
 
     /// Takes a repair that covers packets from number `first` on; `has_arrived` tells which numbers are not
     /// missing.
-    pub(super) fn handle_repair(
+    pub fn handle_repair(
         &mut self,
         repair: &Repair<'_>,
         first: u64,
@@ -164,7 +164,7 @@ impl Decoder {
     ///
     /// `header` is the IP header of a packet of the flow. Hand the packet to `handle_packet` before
     /// asking again.
-    pub(super) fn poll_recovered(
+    pub fn poll_recovered(
         &mut self,
         header: &[u8],
         protocol: u8,
@@ -180,7 +180,7 @@ impl Decoder {
     }
 
     /// Forgets equations of packets that will not come any more.
-    pub(super) fn forget(&mut self, is_over: impl Fn(u64) -> bool, pool: &mut Pool) {
+    pub fn forget(&mut self, is_over: impl Fn(u64) -> bool, pool: &mut Pool) {
         let is_over = |row: &Row| row.missing.iter().any(|(seq, _)| is_over(*seq));
         while let Some(index) = self.rows.iter().position(is_over) {
             if let Some(row) = self.rows.remove(index) {

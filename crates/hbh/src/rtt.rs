@@ -14,7 +14,7 @@ const REPORTED: usize = 100;
 
 /// What is known of the time to a peer and back.
 #[derive(Clone, Debug)]
-pub(super) struct Estimator {
+pub struct Estimator {
     rto: Rto,
     profile: Profile,
     mean: Option<Duration>,
@@ -28,7 +28,7 @@ pub(super) struct Estimator {
 }
 
 impl Estimator {
-    pub(super) fn new(rto: Rto, profile: Profile) -> Self {
+    pub fn new(rto: Rto, profile: Profile) -> Self {
         Self {
             rto,
             profile,
@@ -41,11 +41,11 @@ impl Estimator {
         }
     }
 
-    pub(super) fn learn_from_report(&mut self, report: LinkReport) {
+    pub fn learn_from_report(&mut self, report: LinkReport) {
         self.reported = report.round_trip.or(self.reported);
     }
 
-    pub(super) fn handle_sample(&mut self, now: Time, sample: Duration) {
+    pub fn handle_sample(&mut self, now: Time, sample: Duration) {
         if now.since(self.since) > MEMORY {
             self.before = self.recent.take();
             self.since = now;
@@ -72,42 +72,42 @@ impl Estimator {
     }
 
     /// The smoothed round trip.
-    pub(super) fn mean(&self) -> Option<Duration> {
+    pub fn mean(&self) -> Option<Duration> {
         self.mean
     }
 
     /// The smoothed round trip; before the first sample what the driver says, for acknowledgements
     /// that are patient. Nothing else goes by that, as packets are longer than hellos and take longer
     /// on a slow link.
-    pub(super) fn known(&self, is_patient: bool) -> Option<Duration> {
+    pub fn known(&self, is_patient: bool) -> Option<Duration> {
         self.mean.or(self.reported.filter(|_| is_patient))
     }
 
     /// The shortest round trip seen lately.
-    pub(super) fn shortest(&self) -> Option<Duration> {
+    pub fn shortest(&self) -> Option<Duration> {
         self.recent.into_iter().chain(self.before).min()
     }
 
     /// How far round trips lie from their mean, in the mean.
-    pub(super) fn deviation(&self) -> Duration {
+    pub fn deviation(&self) -> Duration {
         self.deviation
     }
 
     /// How long an acknowledgement of the first packet, with `len` octets, may take: nothing is known but what the
     /// driver says.
-    pub(super) fn first_timeout(&self, len: usize) -> Duration {
+    pub fn first_timeout(&self, len: usize) -> Duration {
         let longer = (len as f64 / REPORTED as f64).max(1.0);
         let reported = self.reported.map(|it| it.mul_f64(1.0 + 0.5 * longer));
         reported.unwrap_or(self.rto.initial).clamp(self.rto.minimum, self.rto.maximum)
     }
 
     /// Whether nobody knows how long it takes.
-    pub(super) fn is_unknown(&self) -> bool {
+    pub fn is_unknown(&self) -> bool {
         self.mean.is_none() && self.reported.is_none()
     }
 
     /// How long to wait for an acknowledgement of a packet sent `expiries` times in vain.
-    pub(super) fn timeout(&self, expiries: u8) -> Duration {
+    pub fn timeout(&self, expiries: u8) -> Duration {
         let base = self.mean.map_or(self.rto.initial, |mean| {
             (mean + self.deviation.mul_f64(self.rto.deviations)).mul_f64(self.rto.factor)
         });

@@ -7,7 +7,7 @@ const MOST: usize = 256;
 
 /// All numbers below `next`, and runs of numbers beyond it.
 #[derive(Clone, Debug)]
-pub(super) struct Runs {
+pub struct Runs {
     /// The lowest number that has not arrived and may still come.
     next: u64,
     /// From the first number up to, and without, the second; in order and apart.
@@ -15,33 +15,33 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn new(next: u64) -> Self {
+    pub fn new(next: u64) -> Self {
         Self { next, beyond: VecDeque::new() }
     }
 
     /// The lowest number that has not arrived and may still come.
-    pub(super) fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.next
     }
 
     /// Whether nothing is missing.
-    pub(super) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.beyond.is_empty()
     }
 
     /// The runs beyond `next`.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> {
         self.beyond.iter().copied()
     }
 
     /// Whether a number has arrived, or will not come any more.
-    pub(super) fn contains(&self, number: u64) -> bool {
+    pub fn contains(&self, number: u64) -> bool {
         number < self.next
             || self.before(number).checked_sub(1).is_some_and(|index| number < self.beyond[index].1)
     }
 
     /// Whether a number can be noted without one run too many.
-    pub(super) fn has_room(&self, number: u64) -> bool {
+    pub fn has_room(&self, number: u64) -> bool {
         self.beyond.len() < MOST || number <= self.next || {
             let at = self.before(number);
             let touches = |index: usize| {
@@ -54,7 +54,7 @@ impl Runs {
     }
 
     /// Notes that a number has arrived; returns whether that is new.
-    pub(super) fn record(&mut self, number: u64) -> bool {
+    pub fn record(&mut self, number: u64) -> bool {
         if self.contains(number) {
             return false;
         }
@@ -78,7 +78,7 @@ impl Runs {
     }
 
     /// Everything below `lowest` has arrived or will not come; returns whether that is news.
-    pub(super) fn settle(&mut self, lowest: u64) -> bool {
+    pub fn settle(&mut self, lowest: u64) -> bool {
         if lowest <= self.next {
             return false;
         }

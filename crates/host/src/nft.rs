@@ -370,15 +370,15 @@ impl Removals {
 }
 
 /// Octets of `struct nfgenmsg`.
-pub(super) const FIXED: usize = 4;
+pub(crate) const FIXED: usize = 4;
 
 /// `struct nfgenmsg` of a family, `NFPROTO_…`: with a version, and a number that is not used.
-pub(super) fn fixed(family: i32) -> [u8; FIXED] {
+pub(crate) fn fixed(family: i32) -> [u8; FIXED] {
     [u8::try_from(family).unwrap_or_default(), 0, 0, 0]
 }
 
 /// The type of a message to nftables, `NFT_MSG_…`.
-pub(super) fn kind(message: u16) -> u16 {
+pub(crate) fn kind(message: u16) -> u16 {
     u16::try_from(libc::NFNL_SUBSYS_NFTABLES << 8).unwrap_or_default() | message
 }
 

@@ -18,7 +18,7 @@ use crate::entry::{Entry, Found, Owner, Place, Table, metric};
 
 /// What there is in the kernel, as far as it concerns a service.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Observed {
+pub struct Observed {
     /// Devices that are switched on, and their addresses.
     pub(crate) devices: BTreeSet<Entry>,
     /// Routes and rules that the service made.
@@ -31,7 +31,7 @@ pub(crate) struct Observed {
 
 /// What to do.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// In this order.
     pub(crate) operations: Vec<Operation>,
     /// Routes of other programs that have the place of ours.
@@ -40,7 +40,7 @@ pub(crate) struct Plan {
 
 /// A change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Operation {
+pub enum Operation {
     /// Adds what is not there.
     Add(Entry),
     /// Puts a route in the place of one of ours, or of one that another service of ours has left.
@@ -51,7 +51,7 @@ pub(crate) enum Operation {
 
 /// A route of another program to a network that a service wants.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Rival {
+pub struct Rival {
     /// As `ip route` writes it.
     pub(crate) said: String,
     /// Whether packets would go by it beside ours, or ours cannot stand beside it.
@@ -60,7 +60,7 @@ pub(crate) struct Rival {
 
 impl Observed {
     /// Another program uses a number of ours, which a key of `[host]` sets.
-    pub(crate) fn clash(&mut self, what: &str, number: u32, key: &str, used: &impl fmt::Display) {
+    pub fn clash(&mut self, what: &str, number: u32, key: &str, used: &impl fmt::Display) {
         self.clashes.insert(format!(
             "another program uses our {what} {number}: {used}; `{key}` in [host] chooses other numbers"
         ));
@@ -77,7 +77,7 @@ impl Observed {
 
     /// Routes of other programs in the main table to networks behind these devices: the best for each network. A
     /// default route never counts: ours stands beside it.
-    pub(crate) fn rivals(&self, devices: &[DeviceRoutes]) -> BTreeMap<Prefix, Rival> {
+    pub fn rivals(&self, devices: &[DeviceRoutes]) -> BTreeMap<Prefix, Rival> {
         let networks: BTreeSet<_> = devices.iter().flat_map(DeviceRoutes::networks).collect();
         let by_ours = |device| devices.iter().any(|it| it.device == device);
         let mut best: BTreeMap<Prefix, Found> = BTreeMap::new();
@@ -107,7 +107,7 @@ impl Observed {
 ///
 /// First comes what refuses packets, then what carries them, then rules that lead packets there; what is wanted no
 /// more goes in the opposite order. So a packet to a network of ours never finds a moment without both.
-pub(crate) fn plan(wanted: &BTreeSet<Entry>, observed: &Observed) -> Plan {
+pub fn plan(wanted: &BTreeSet<Entry>, observed: &Observed) -> Plan {
     let mut plan = Plan::default();
     let held: BTreeMap<Place, &Found> =
         observed.others.iter().map(|found| (found.place(), found)).collect();
@@ -142,10 +142,7 @@ pub(crate) fn plan(wanted: &BTreeSet<Entry>, observed: &Observed) -> Plan {
 
 /// Lets routes stand aside whose place other programs' routes have, or would have as soon as ours were gone;
 /// returns their networks.
-pub(crate) fn displace(
-    devices: &mut [DeviceRoutes],
-    rivals: &BTreeMap<Prefix, Rival>,
-) -> Vec<Prefix> {
+pub fn displace(devices: &mut [DeviceRoutes], rivals: &BTreeMap<Prefix, Rival>) -> Vec<Prefix> {
     let mut all = Vec::new();
     for device in devices {
         // A rival route of a greater metric changes nothing while our route stands; but without our route it would
@@ -168,7 +165,7 @@ fn is_same(entry: Entry, found: &Found) -> bool {
 }
 
 /// Whether a route is what a service of ours has left: no way for a packet.
-pub(crate) fn is_left(found: &Found) -> bool {
+pub fn is_left(found: &Found) -> bool {
     Owner::of(found.protocol).is_some() && found.kind == libc::RTN_UNREACHABLE
 }
 

@@ -12,7 +12,7 @@ use crate::prelude::*;
 use crate::scenario::{Built, Plan};
 
 /// A place of the matrix.
-pub(crate) trait Scenario: Copy + fmt::Display + PartialEq + Send + Sync + 'static {
+pub trait Scenario: Copy + fmt::Display + PartialEq + Send + Sync + 'static {
     /// How it is tried.
     type Way: Copy + PartialEq + Send + Sync + 'static;
 
@@ -34,13 +34,13 @@ pub(crate) trait Scenario: Copy + fmt::Display + PartialEq + Send + Sync + 'stat
 
 /// A scenario in one way.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Try<S, W> {
+pub struct Try<S, W> {
     pub(crate) scenario: S,
     pub(crate) way: W,
 }
 
 /// Each scenario in each way.
-pub(crate) fn tries<S: Scenario>(scenarios: &[S]) -> Vec<Try<S, S::Way>> {
+pub fn tries<S: Scenario>(scenarios: &[S]) -> Vec<Try<S, S::Way>> {
     let ways = |scenario: S| S::WAYS.iter().map(move |way| Try { scenario, way: *way });
     scenarios.iter().copied().flat_map(ways).collect()
 }
@@ -60,7 +60,7 @@ impl<S: Scenario<Way = W>, W: Copy + PartialEq + Send + Sync + 'static> Place fo
 }
 
 /// Each of them once, in the order in which they come.
-pub(crate) fn distinct<T: PartialEq>(all: Vec<T>) -> Vec<T> {
+pub fn distinct<T: PartialEq>(all: Vec<T>) -> Vec<T> {
     let mut places: Vec<T> = Vec::new();
     for scenario in all {
         if !places.contains(&scenario) {
@@ -71,13 +71,13 @@ pub(crate) fn distinct<T: PartialEq>(all: Vec<T>) -> Vec<T> {
 }
 
 /// The rows, the worst first.
-pub(crate) fn worst_first<R>(mut rows: Vec<R>, badness: impl Fn(&R) -> f64) -> Vec<R> {
+pub fn worst_first<R>(mut rows: Vec<R>, badness: impl Fn(&R) -> f64) -> Vec<R> {
     rows.sort_by(|a, b| badness(b).total_cmp(&badness(a)));
     rows
 }
 
 /// Values from the least to the greatest over the share of places below, drawn within a range.
-pub(crate) fn curve(
+pub fn curve(
     name: &str,
     ink: Ink,
     values: impl Iterator<Item = f64>,
@@ -91,11 +91,11 @@ pub(crate) fn curve(
 }
 
 /// A level over all places.
-pub(crate) fn level(name: impl Into<String>, ink: Ink, y: f64) -> Series {
+pub fn level(name: impl Into<String>, ink: Ink, y: f64) -> Series {
     Series::new(name, ink, [0.0, 100.0].map(|x| Mark::exact(x, y)))
 }
 
 /// The axis of the share of places.
-pub(crate) fn places() -> Axis {
+pub fn places() -> Axis {
     Axis::linear("Share of places that do better", "%")
 }

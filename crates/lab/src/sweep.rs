@@ -27,7 +27,7 @@ use crate::stats::Estimate;
 use crate::words::mean;
 
 /// What is compared, over which values, and where in the grid each pair was run.
-pub(crate) struct Sweep<'a, P, S, X> {
+pub struct Sweep<'a, P, S, X> {
     runs: &'a Runs<P>,
     series: Vec<S>,
     values: Vec<X>,
@@ -42,7 +42,7 @@ pub(crate) struct Sweep<'a, P, S, X> {
 impl<'a, P: Place, S: Copy, X: Copy> Sweep<'a, P, S, X> {
     /// The runs at `place` of every series and value; a curve's line, the position of a value on the axis and the
     /// axis' unit draw them.
-    pub(crate) fn new(
+    pub fn new(
         runs: &'a Runs<P>,
         (series, line): (impl IntoIterator<Item = S>, impl Fn(S) -> Line + 'a),
         (values, x, unit): (impl IntoIterator<Item = X>, impl Fn(X) -> f64 + 'a, &'static str),
@@ -61,22 +61,22 @@ impl<'a, P: Place, S: Copy, X: Copy> Sweep<'a, P, S, X> {
     }
 
     /// The same with a name for each value, where the axis only numbers them.
-    pub(crate) fn naming(self, name: impl Fn(X) -> String + 'a) -> Self {
+    pub fn naming(self, name: impl Fn(X) -> String + 'a) -> Self {
         Self { cell: Some(Box::new(name)), ..self }
     }
 
     /// The mean of a metric.
-    pub(crate) fn at(&self, series: S, value: X, metric: Metric) -> Estimate {
+    pub fn at(&self, series: S, value: X, metric: Metric) -> Estimate {
         self.runs.at(&(self.place)(series, value), metric)
     }
 
     /// A curve of points for each series.
-    pub(crate) fn points(&self, metric: Metric, unit: &'static str) -> Vec<Point> {
+    pub fn points(&self, metric: Metric, unit: &'static str) -> Vec<Point> {
         self.of(unit, |series, value| self.at(series, value, metric))
     }
 
     /// The same of something that is computed from the runs.
-    pub(crate) fn of(&self, unit: &'static str, y: impl Fn(S, X) -> Estimate) -> Vec<Point> {
+    pub fn of(&self, unit: &'static str, y: impl Fn(S, X) -> Estimate) -> Vec<Point> {
         let point = |series, value| Point {
             cell: self.cell.as_ref().map(|name| name(value)),
             ..Point::new(
@@ -90,7 +90,7 @@ impl<'a, P: Place, S: Copy, X: Copy> Sweep<'a, P, S, X> {
     }
 
     /// A column for each series, a row for each value, which `name` gives a name.
-    pub(crate) fn table(
+    pub fn table(
         &self,
         title: impl Into<String>,
         corner: &str,
@@ -107,26 +107,26 @@ impl<'a, P: Place, S: Copy, X: Copy> Sweep<'a, P, S, X> {
     }
 
     /// The best mean of a series over its worst.
-    pub(crate) fn spread(&self, series: S, metric: Metric) -> Estimate {
+    pub fn spread(&self, series: S, metric: Metric) -> Estimate {
         spread(&self.values.iter().map(|value| self.at(series, *value, metric)).collect::<Vec<_>>())
     }
 }
 
 /// The largest mean over the smallest.
-pub(crate) fn spread(all: &[Estimate]) -> Estimate {
+pub fn spread(all: &[Estimate]) -> Estimate {
     let by = |a: &&Estimate, b: &&Estimate| a.mean.total_cmp(&b.mean);
     let pair = all.iter().max_by(by).zip(all.iter().min_by(by));
     pair.map_or(Estimate::UNKNOWN, |(most, least)| most.over(least))
 }
 
 /// The pair with the greatest second number, the first of equals.
-pub(crate) fn best(pairs: impl IntoIterator<Item = (f64, f64)>) -> (f64, f64) {
+pub fn best(pairs: impl IntoIterator<Item = (f64, f64)>) -> (f64, f64) {
     let none = (f64::NAN, f64::NEG_INFINITY);
     pairs.into_iter().fold(none, |best, it| if it.1 > best.1 { it } else { best })
 }
 
 /// The least and the greatest of some numbers; zero of none.
-pub(crate) fn extremes(all: impl Iterator<Item = f64>) -> [f64; 2] {
+pub fn extremes(all: impl Iterator<Item = f64>) -> [f64; 2] {
     let wider = |[least, most]: [f64; 2], it: f64| [least.min(it), most.max(it)];
     let both = all.map(|it| [it, it]);
     both.reduce(|known, [it, _]| wider(known, it)).unwrap_or_default()

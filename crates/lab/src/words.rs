@@ -5,7 +5,7 @@ use std::fmt;
 use crate::stats::Estimate;
 
 /// Three digits that count.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 99.95 || value == 0.0 {
         format!("{value:.0}")
@@ -19,7 +19,7 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// The same, also of numbers that are very small or large; "none" for what is not a number.
-pub(crate) fn any(value: f64) -> String {
+pub fn any(value: f64) -> String {
     if value.is_nan() {
         "none".to_owned()
     } else if value != 0.0 && !(1e-2..1e6).contains(&value.abs()) {
@@ -30,7 +30,7 @@ pub(crate) fn any(value: f64) -> String {
 }
 
 /// Formats a mean, as in a sentence.
-pub(crate) fn mean(estimate: &Estimate) -> String {
+pub fn mean(estimate: &Estimate) -> String {
     estimate.to_string()
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Estimate {
 }
 
 /// A loss rate.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let text = format!("{:.2}", share * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }

@@ -24,7 +24,7 @@ pub struct Flow<'a> {
 
 impl<'a> Flow<'a> {
     /// The flow that a packet belongs to.
-    pub(super) fn of(header: &Header, packet: &[u8], interface: Option<&'a str>) -> Self {
+    pub(crate) fn of(header: &Header, packet: &[u8], interface: Option<&'a str>) -> Self {
         Self {
             source: header.source,
             destination: header.destination,

@@ -7,11 +7,11 @@ use base::ip::{Fragment, Header};
 
 /// First fragments remembered at most. At the limit the oldest of the source with most entries is forgotten, so no source
 /// displaces the others.
-pub(super) const LIMIT: usize = 1_024;
+pub const LIMIT: usize = 1_024;
 
 /// The decisions on fragmented packets, by packet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fragments {
+pub struct Fragments {
     decided: BTreeMap<Packet, Decided>,
     /// The packets of each source, the youngest last.
     by_source: BTreeMap<IpAddr, VecDeque<Packet>>,
@@ -29,7 +29,7 @@ struct Packet {
 
 /// What was decided on a first fragment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Decided {
+pub struct Decided {
     /// The place of the rule.
     pub(super) rule: Option<usize>,
     /// Whether a peer splits it.
@@ -48,7 +48,7 @@ impl Packet {
 
 impl Fragments {
     /// Remembers what was decided on a first fragment.
-    pub(super) fn handle_first(&mut self, header: &Header, fragment: Fragment, what: Decided) {
+    pub fn handle_first(&mut self, header: &Header, fragment: Fragment, what: Decided) {
         let packet = Packet::of(header, fragment);
         if let Some(before) = self.decided.get_mut(&packet) {
             // It was sent twice, or its number is used again: neither has a header that another fragment may write to.
@@ -63,7 +63,7 @@ impl Fragments {
     }
 
     /// What was decided on the first of these fragments, if that was seen.
-    pub(super) fn find(&self, header: &Header, fragment: Fragment) -> Option<Decided> {
+    pub fn find(&self, header: &Header, fragment: Fragment) -> Option<Decided> {
         self.decided.get(&Packet::of(header, fragment)).copied()
     }
 

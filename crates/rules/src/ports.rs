@@ -92,7 +92,7 @@ impl Ports {
     }
 
     /// Whether all that fits `other` fits.
-    pub(super) fn cover(&self, other: &Self) -> bool {
+    pub(crate) fn cover(&self, other: &Self) -> bool {
         // Ranges that touch are one, so that a range of `other` lies within one or in none.
         let holds = |theirs: &PortRange| {
             self.ranges.iter().any(|own| own.first <= theirs.first && theirs.last <= own.last)

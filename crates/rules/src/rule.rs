@@ -147,7 +147,7 @@ impl Handshake {
 }
 
 impl Options {
-    pub(super) const AUTOMATIC: &Self = &Self {
+    pub(crate) const AUTOMATIC: &Self = &Self {
         service: None,
         compression: None,
         priority: None,

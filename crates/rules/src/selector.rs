@@ -58,7 +58,7 @@ pub enum Field {
 
 /// How sure it is that something fits of which not all can be seen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Certainty {
+pub(crate) enum Certainty {
     Sure,
     Perhaps,
 }
@@ -102,7 +102,7 @@ impl Selector {
 
     /// Whether the packet of a fragment, whose ports nobody has seen, fits: surely, perhaps, or not. Of IPv6 the protocol
     /// is not known either, because what later fragments say of it does not count (RFC 8200, 4.5).
-    pub(super) fn fits_unseen(&self, fragment: &Flow<'_>) -> Option<Certainty> {
+    pub(crate) fn fits_unseen(&self, fragment: &Flow<'_>) -> Option<Certainty> {
         let mut certainty = Certainty::Sure;
         for field in Field::ALL {
             let (is_asked, is_known) = match field {

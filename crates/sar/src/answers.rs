@@ -15,7 +15,7 @@ use super::wire::Ports;
 
 /// A transfer: of the other node to us, or ours to it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct About {
+pub struct About {
     pub(super) peer: IpAddr,
     pub(super) serial: u16,
     pub(super) is_ours: bool,
@@ -23,7 +23,7 @@ pub(super) struct About {
 
 /// What is said.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Say {
+pub enum Say {
     /// What has arrived, as of the time of sending; an unknown transfer has nothing.
     Partial,
     Complete,
@@ -33,7 +33,7 @@ pub(super) enum Say {
 
 /// An answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Answer {
+pub struct Answer {
     pub(super) say: Say,
     pub(super) ports: Ports,
     pub(super) is_final: bool,
@@ -42,7 +42,7 @@ pub(super) struct Answer {
 
 /// All answers that wait for their time or for the bearer.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub struct Answers {
     all: BTreeMap<About, Scheduled>,
     due: BTreeSet<(Time, About)>,
     shares: Shares<About>,
@@ -73,7 +73,7 @@ const OWNERS: usize = 1_024;
 const FAIR: u64 = 8;
 
 impl Answers {
-    pub(super) fn new(now: Time, config: &Config, rng: Rng) -> Self {
+    pub fn new(now: Time, config: &Config, rng: Rng) -> Self {
         let strange = Budget::per_second(now, config.limits.strange_answers);
         Self {
             all: BTreeMap::new(),
@@ -91,7 +91,7 @@ impl Answers {
 
     /// Schedules an answer; with a random delay if many other nodes answer too. An answer about the same transfer is
     /// replaced if it says less, and keeps its time.
-    pub(super) fn schedule(
+    pub fn schedule(
         &mut self,
         now: Time,
         config: &Config,
@@ -112,7 +112,7 @@ impl Answers {
     }
 
     /// Schedules an answer for this time, unless an answer about the same transfer is waiting already.
-    pub(super) fn schedule_at(&mut self, config: &Config, at: Time, about: About, answer: Answer) {
+    pub fn schedule_at(&mut self, config: &Config, at: Time, about: About, answer: Answer) {
         if !self.all.contains_key(&about) {
             self.insert(config, at, about, answer);
         }
@@ -141,7 +141,7 @@ impl Answers {
 
     /// Schedules an answer about an unknown transfer, unless the budget of this node, or of all unknown nodes, is used
     /// up.
-    pub(super) fn schedule_stray(
+    pub fn schedule_stray(
         &mut self,
         now: Time,
         config: &Config,
@@ -173,7 +173,7 @@ impl Answers {
     }
 
     /// Takes one that is due.
-    pub(super) fn pop(&mut self, now: Time) -> Option<(About, Answer)> {
+    pub fn pop(&mut self, now: Time) -> Option<(About, Answer)> {
         let (at, about) = *self.due.first()?;
         if at > now {
             return None;
@@ -181,12 +181,12 @@ impl Answers {
         Some((about, self.take(about)?))
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         self.seen = self.seen.max(now);
     }
 
     /// When the next one becomes due; one that is due waits for the bearer and has no deadline.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let first = self.due.first()?.0;
         if first > self.seen {
             return Some(first);
@@ -196,16 +196,16 @@ impl Answers {
     }
 
     /// Answers that gave way because there was no room.
-    pub(super) fn full(&self) -> u64 {
+    pub fn full(&self) -> u64 {
         self.full
     }
 
     /// Answers about unknown transfers that no budget allowed.
-    pub(super) fn limited(&self) -> u64 {
+    pub fn limited(&self) -> u64 {
         self.limited
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.all.len()
     }
 }

@@ -31,17 +31,17 @@ impl Profile {
     ];
 
     /// Whether answers are asked for by P.
-    pub(super) const fn polls(self) -> bool {
+    pub(crate) const fn polls(self) -> bool {
         matches!(self, Self::Basic | Self::Default | Self::Enhanced)
     }
 
     /// Whether segments may follow one that was sent with P before the answer has come.
-    pub(super) const fn slides(self) -> bool {
+    pub(crate) const fn slides(self) -> bool {
         matches!(self, Self::Default | Self::Enhanced)
     }
 
     /// Whether a window bounds what is sent and not acknowledged.
-    pub(super) const fn has_window(self) -> bool {
+    pub(crate) const fn has_window(self) -> bool {
         self.polls()
     }
 }

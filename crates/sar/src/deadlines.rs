@@ -6,7 +6,7 @@ use base::time::Time;
 
 /// Deadlines of many items, ordered by time. Each item keeps a copy of its own deadline.
 #[derive(Debug)]
-pub(super) struct Deadlines<K> {
+pub struct Deadlines<K> {
     due: BTreeSet<(Time, K)>,
 }
 
@@ -18,7 +18,7 @@ impl<K> Default for Deadlines<K> {
 
 impl<K: Copy + Ord> Deadlines<K> {
     /// Lets `key` be due at `at`, and no more when `noted` says.
-    pub(super) fn set(&mut self, noted: &mut Option<Time>, at: Option<Time>, key: K) {
+    pub fn set(&mut self, noted: &mut Option<Time>, at: Option<Time>, key: K) {
         if *noted == at {
             return;
         }
@@ -32,7 +32,7 @@ impl<K: Copy + Ord> Deadlines<K> {
     }
 
     /// Takes one that is due; its owner notes that.
-    pub(super) fn take(&mut self, now: Time) -> Option<K> {
+    pub fn take(&mut self, now: Time) -> Option<K> {
         let (at, key) = *self.due.first()?;
         if at > now {
             return None;
@@ -41,7 +41,7 @@ impl<K: Copy + Ord> Deadlines<K> {
         Some(key)
     }
 
-    pub(super) fn next(&self) -> Option<Time> {
+    pub fn next(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
 }

@@ -6,7 +6,7 @@ use base::time::Time;
 
 /// The asymmetric filter of S/R Enhanced: fast up (ISRITUF, RTDUF), slow down (ISRITDF, RTDDF).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Filter {
+pub struct Filter {
     value: Duration,
 }
 
@@ -18,11 +18,11 @@ const DOWN: f64 = 0.4;
 const JITTER: f64 = 1.5;
 
 impl Filter {
-    pub(super) const fn new(value: Duration) -> Self {
+    pub const fn new(value: Duration) -> Self {
         Self { value }
     }
 
-    pub(super) fn add(&mut self, sample: Duration) {
+    pub fn add(&mut self, sample: Duration) {
         self.value = if sample > self.value {
             self.value + (sample - self.value).mul_f64(UP)
         } else {
@@ -31,24 +31,24 @@ impl Filter {
     }
 
     /// With what jitter adds.
-    pub(super) fn relaxed(&self) -> Duration {
+    pub fn relaxed(&self) -> Duration {
         self.value.mul_f64(JITTER)
     }
 }
 
 /// The mean and the deviation of RFC 6298, 2.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Smoothed {
+pub struct Smoothed {
     mean: Duration,
     deviation: Duration,
 }
 
 impl Smoothed {
-    pub(super) fn new(sample: Duration) -> Self {
+    pub fn new(sample: Duration) -> Self {
         Self { mean: sample, deviation: sample / 2 }
     }
 
-    pub(super) fn add(&mut self, sample: Duration) {
+    pub fn add(&mut self, sample: Duration) {
         let error = self.mean.abs_diff(sample);
         self.deviation = self.deviation.mul_f64(0.75) + error.mul_f64(0.25);
         self.mean = self.mean.mul_f64(0.875) + sample.mul_f64(0.125);
@@ -56,14 +56,14 @@ impl Smoothed {
 
     /// The timeout before backoff: by `least` longer than the mean at least, because a deviation that was
     /// never seen is still possible.
-    pub(super) fn timeout(&self, least: Duration) -> Duration {
+    pub fn timeout(&self, least: Duration) -> Duration {
         self.mean + (self.deviation * 4).max(least)
     }
 }
 
 /// A round trip that was measured.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Trip {
+pub struct Trip {
     pub(super) took: Duration,
     /// The shortest to the same destination.
     pub(super) shortest: Duration,
@@ -71,7 +71,7 @@ pub(super) struct Trip {
 
 /// The shortest round trip of the last five to ten minutes: routes change.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Shortest {
+pub struct Shortest {
     /// Of the current five minutes, and of the five minutes before.
     spans: [Option<Duration>; 2],
     since: Option<Time>,
@@ -82,7 +82,7 @@ const SPAN: Duration = Duration::from_secs(300);
 
 impl Shortest {
     /// Adds a round trip and returns the shortest one.
-    pub(super) fn add(&mut self, now: Time, trip: Duration) -> Duration {
+    pub fn add(&mut self, now: Time, trip: Duration) -> Duration {
         let since = *self.since.get_or_insert(now);
         if now.since(since) > SPAN {
             // After a long silence neither tells anything.

@@ -39,7 +39,7 @@ pub enum Ending {
 
 /// How a segment relates to a remembered transfer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Recognised {
+pub enum Recognised {
     /// A copy of something received earlier.
     Late(Ending),
     /// A segment of a new transfer with the same number.
@@ -48,7 +48,7 @@ pub(super) enum Recognised {
 
 /// All that are known.
 #[derive(Debug)]
-pub(super) struct Finished {
+pub struct Finished {
     all: BTreeMap<(IpAddr, u16), Known>,
     /// In order of arrival; replaced entries are skipped.
     order: VecDeque<(Time, IpAddr, u16)>,
@@ -80,14 +80,14 @@ const STALE: usize = 1_024;
 const BEGIN: u64 = 1 << 32;
 
 /// A hash of the first segment's data.
-pub(super) fn fingerprint(data: &[u8]) -> u64 {
+pub fn fingerprint(data: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(data);
     hasher.finish()
 }
 
 impl Finished {
-    pub(super) fn new(most: usize, lifetime: Duration) -> Self {
+    pub fn new(most: usize, lifetime: Duration) -> Self {
         let (all, order, newest) = (BTreeMap::new(), VecDeque::new(), BTreeMap::new());
         let share = if most < FEW { most } else { most / FAIR };
         let share = u32::try_from(share).unwrap_or(u32::MAX);
@@ -96,7 +96,7 @@ impl Finished {
 
     /// Remembers a transfer. Returns the transfers forgotten to make room: the oldest of the same source if the source
     /// has more than its share, otherwise the oldest of all.
-    pub(super) fn insert(&mut self, now: Time, remembered: Remembered) -> Vec<(IpAddr, u16)> {
+    pub fn insert(&mut self, now: Time, remembered: Remembered) -> Vec<(IpAddr, u16)> {
         let key = (remembered.source, remembered.serial);
         self.remove(key);
         let number = self.number(key);
@@ -141,19 +141,19 @@ impl Finished {
     }
 
     /// Whether something is known of a source.
-    pub(super) fn has_source(&self, source: IpAddr) -> bool {
+    pub fn has_source(&self, source: IpAddr) -> bool {
         self.newest.contains_key(&source)
     }
 
     /// The newest transfer of a source.
-    pub(super) fn newest_of(&self, source: IpAddr) -> Option<&Remembered> {
+    pub fn newest_of(&self, source: IpAddr) -> Option<&Remembered> {
         let (newest, _) = self.newest.get(&source)?;
         self.all.get(&(source, low16(*newest))).map(|known| &known.remembered)
     }
 
     /// Tells what a segment is, if a transfer of this source and number is remembered. Only then is the fingerprint of
     /// the first segment calculated.
-    pub(super) fn recognise(
+    pub fn recognise(
         &self,
         now: Time,
         key: (IpAddr, u16),
@@ -174,7 +174,7 @@ impl Finished {
     }
 
     /// How the transfer of this number ended, if remembered and not from an earlier round of numbers.
-    pub(super) fn get(&self, now: Time, key: (IpAddr, u16)) -> Option<&Remembered> {
+    pub fn get(&self, now: Time, key: (IpAddr, u16)) -> Option<&Remembered> {
         let known = self.all.get(&key)?;
         let is_this = now.since(known.since) <= self.lifetime && known.number == self.number(key);
         is_this.then_some(&known.remembered)
@@ -188,11 +188,11 @@ impl Finished {
     }
 
     /// All remembered transfers, in order of source and number.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Remembered> {
+    pub fn iter(&self) -> impl Iterator<Item = &Remembered> {
         self.all.values().map(|known| &known.remembered)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.all.len()
     }
 

@@ -17,7 +17,7 @@ const BASIC_GAP_FACTOR: f64 = 5.0 * 2.2;
 
 /// A transfer being received: the segments that have arrived.
 #[derive(Debug)]
-pub(super) struct Incoming {
+pub struct Incoming {
     last: u16,
     precedence: Precedence,
     /// Those that have arrived.
@@ -50,7 +50,7 @@ pub(super) struct Incoming {
 
 /// The progress of a transfer: invented transfers stay in the first stage, at almost no cost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Stage {
+pub enum Stage {
     /// One segment has arrived.
     Begun,
     /// Several have.
@@ -59,7 +59,7 @@ pub(super) enum Stage {
 
 /// What became of a segment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Taken {
+pub enum Taken {
     /// It had come before.
     Again,
     /// It is longer or shorter than the others.
@@ -68,7 +68,7 @@ pub(super) enum Taken {
 }
 
 impl Incoming {
-    pub(super) fn new(now: Time, config: &Config, last: u16, it: Precedence) -> Self {
+    pub fn new(now: Time, config: &Config, last: u16, it: Precedence) -> Self {
         Self {
             last,
             precedence: it,
@@ -90,7 +90,7 @@ impl Incoming {
         }
     }
 
-    pub(super) fn stage(&self) -> Stage {
+    pub fn stage(&self) -> Stage {
         match self.segments.len() {
             0 | 1 => Stage::Begun,
             _ => Stage::Growing,
@@ -98,21 +98,21 @@ impl Incoming {
     }
 
     /// The number of its last segment.
-    pub(super) fn last(&self) -> u16 {
+    pub fn last(&self) -> u16 {
         self.last
     }
 
-    pub(super) fn precedence(&self) -> Precedence {
+    pub fn precedence(&self) -> Precedence {
         self.precedence
     }
 
     /// The deadline as noted in the common list.
-    pub(super) fn noted_due(&mut self) -> &mut Option<Time> {
+    pub fn noted_due(&mut self) -> &mut Option<Time> {
         &mut self.due
     }
 
     /// Notes the position in the list of all transfers; returns the one before.
-    pub(super) fn note_place(
+    pub fn note_place(
         &mut self,
         place: Option<(Stage, shares::EntryId)>,
     ) -> Option<(Stage, shares::EntryId)> {
@@ -120,32 +120,32 @@ impl Incoming {
     }
 
     /// The originator asked for an answer by P, or by an acknowledgement request.
-    pub(super) fn handle_poll(&mut self) {
+    pub fn handle_poll(&mut self) {
         self.is_polled = true;
     }
 
     /// Whether at least `most` segments have arrived since the last answer.
-    pub(super) fn has_unanswered(&self, most: u16) -> bool {
+    pub fn has_unanswered(&self, most: u16) -> bool {
         self.unanswered >= most
     }
 
     /// An answer is scheduled.
-    pub(super) fn handle_answer(&mut self) {
+    pub fn handle_answer(&mut self) {
         self.unanswered = 0;
     }
 
     /// An unsolicited partial acknowledgement is scheduled.
-    pub(super) fn handle_report(&mut self) {
+    pub fn handle_report(&mut self) {
         self.unsolicited += 1;
     }
 
     /// Counts a received datagram of so many octets as credit for answers.
-    pub(super) fn earn(&mut self, octets: usize) {
+    pub fn earn(&mut self, octets: usize) {
         self.credit = self.credit.saturating_add(octets);
     }
 
     /// Takes a segment.
-    pub(super) fn take(&mut self, now: Time, place: Place, data: &[u8]) -> Taken {
+    pub fn take(&mut self, now: Time, place: Place, data: &[u8]) -> Taken {
         let number = place.number();
         if self.segments.contains_key(&number) {
             return Taken::Again;
@@ -169,7 +169,7 @@ impl Incoming {
     }
 
     /// Takes a repair; returns the number of segments solved, `None` if the repair is useless.
-    pub(super) fn repair(
+    pub fn repair(
         &mut self,
         now: Time,
         serial: u16,
@@ -227,13 +227,13 @@ impl Incoming {
     }
 
     /// Notes a sign of life of the originator without news.
-    pub(super) fn touch(&mut self, now: Time) {
+    pub fn touch(&mut self, now: Time) {
         self.arrived = now;
         self.unsolicited = 0;
     }
 
     /// When to act unless another segment comes.
-    pub(super) fn deadline(&self, config: &Config) -> Time {
+    pub fn deadline(&self, config: &Config) -> Time {
         let times = &config.times;
         match config.profile {
             Profile::Early | Profile::Seed => {
@@ -258,7 +258,7 @@ impl Incoming {
     }
 
     /// Whether to send one more unsolicited partial acknowledgement before the transfer is given up.
-    pub(super) fn may_report(&self, config: &Config) -> bool {
+    pub fn may_report(&self, config: &Config) -> bool {
         let may = match config.profile {
             Profile::Basic => false,
             Profile::Default => !self.is_polled,
@@ -272,27 +272,27 @@ impl Incoming {
         u32::from(self.last).saturating_sub(have).max(1)
     }
 
-    pub(super) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.segments.len() == usize::from(self.last)
     }
 
     /// Whether a segment of this many octets would make the message longer than `most`.
-    pub(super) fn exceeds(&self, most: u32, octets: usize) -> bool {
+    pub fn exceeds(&self, most: u32, octets: usize) -> bool {
         let size = self.size.unwrap_or(octets);
         (usize::from(self.last) - 1) * size >= most as usize
     }
 
     /// Whether a single segment speaks for it, which anybody may have sent.
-    pub(super) fn is_doubtful(&self) -> bool {
+    pub fn is_doubtful(&self) -> bool {
         self.segments.len() <= 1 && self.solver.octets(1) == 0
     }
 
-    pub(super) fn first(&self) -> Option<&[u8]> {
+    pub fn first(&self) -> Option<&[u8]> {
         self.segments.get(&1).map(|data| &**data)
     }
 
     /// The message; complete.
-    pub(super) fn data(&self) -> Vec<u8> {
+    pub fn data(&self) -> Vec<u8> {
         let octets = self.segments.values().map(|data| data.len()).sum();
         let mut all = Vec::with_capacity(octets);
         self.segments.values().for_each(|data| all.extend_from_slice(data));
@@ -300,7 +300,7 @@ impl Incoming {
     }
 
     /// The mask of a partial acknowledgement that is sent now.
-    pub(super) fn mask(&mut self) -> MaskBuffer {
+    pub fn mask(&mut self) -> MaskBuffer {
         self.unanswered = 0;
         let mut mask = MaskBuffer::new(self.next);
         // A mask longer than the received octets is cut: the originator learns of the rest later.
@@ -315,13 +315,13 @@ impl Incoming {
     }
 
     /// Octets that it keeps; each segment costs some for its place.
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.octets_of(self.size.unwrap_or(self.last_octets()), 0)
     }
 
     /// By how much `octets` grows at most with a segment, or a repair, of so many octets. All segments count as much as
     /// the longest, so what came first may count for more afterwards.
-    pub(super) fn growth(&self, octets: usize) -> usize {
+    pub fn growth(&self, octets: usize) -> usize {
         let size = self.size.unwrap_or(self.last_octets().max(octets));
         self.octets_of(size, 1) - self.octets()
     }
@@ -339,9 +339,9 @@ impl Incoming {
 }
 
 /// Octets of memory for a transfer, besides its segments.
-pub(super) const TRANSFER: usize = 768;
+pub const TRANSFER: usize = 768;
 /// Bits of a mask that fit into the shortest partial acknowledgement.
 const FEWEST_BITS: usize = 16;
 
 /// Octets of memory for a segment, besides its data.
-pub(super) const PLACE: usize = 64;
+pub const PLACE: usize = 64;

@@ -23,7 +23,7 @@ use super::wire::{Body, Cover, LONGEST_MASK, Mask, Pdu, Place, Ports, REPAIR_HEA
 const MOST_RESTARTS: u8 = 3;
 
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub struct Outgoing {
     id: MessageId,
     turn: Turn,
     ports: Ports,
@@ -95,7 +95,7 @@ struct Timing {
 
 /// What there is to send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Ready {
+pub enum Ready {
     Again,
     New,
 }
@@ -116,7 +116,7 @@ struct Repairs {
 
 /// What an answer tells about the round trip; `load` is the octets in flight when the question was asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Timed {
+pub enum Timed {
     /// The destination alone was asked, once.
     Alone {
         trip: Duration,
@@ -138,7 +138,7 @@ pub(super) enum Timed {
 
 /// What an answer was worth.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Worth {
+pub enum Worth {
     /// It cannot be true.
     Forged,
     /// The destination has lost its segments.
@@ -150,7 +150,7 @@ pub(super) enum Worth {
 
 /// What is sent next.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Next {
+pub enum Next {
     Ask,
     /// The destination with this index alone.
     AskOne(usize),
@@ -162,7 +162,7 @@ pub(super) enum Next {
 }
 
 impl Outgoing {
-    pub(super) fn new(turn: Turn, waiting: Waiting, segment: u16) -> Self {
+    pub fn new(turn: Turn, waiting: Waiting, segment: u16) -> Self {
         let Waiting { id, message, to, options, expires, .. } = waiting;
         let segment = segment.max(1);
         let count = message.data.len().div_ceil(segment.into());
@@ -204,129 +204,129 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn id(&self) -> MessageId {
+    pub fn id(&self) -> MessageId {
         self.id
     }
 
-    pub(super) fn turn(&self) -> Turn {
+    pub fn turn(&self) -> Turn {
         self.turn
     }
 
-    pub(super) fn ports(&self) -> Ports {
+    pub fn ports(&self) -> Ports {
         self.ports
     }
 
-    pub(super) fn precedence(&self) -> Precedence {
+    pub fn precedence(&self) -> Precedence {
         self.precedence
     }
 
     /// Whether destinations acknowledge the message.
-    pub(super) fn is_acknowledged(&self) -> bool {
+    pub fn is_acknowledged(&self) -> bool {
         self.is_acknowledged
     }
 
     /// All destinations, those with an outcome included.
-    pub(super) fn destinations(&self) -> &[Destination] {
+    pub fn destinations(&self) -> &[Destination] {
         &self.destinations
     }
 
     /// Destinations without an outcome.
-    pub(super) fn open(&self) -> impl Iterator<Item = &Destination> {
+    pub fn open(&self) -> impl Iterator<Item = &Destination> {
         self.destinations.iter().filter(|it| it.is_open())
     }
 
-    pub(super) fn address(&self, index: usize) -> IpAddr {
+    pub fn address(&self, index: usize) -> IpAddr {
         self.destinations[index].address
     }
 
     /// Ends a destination's part for good.
-    pub(super) fn close(&mut self, index: usize) {
+    pub fn close(&mut self, index: usize) {
         self.destinations[index].close();
         self.list();
     }
 
     /// Excludes a destination until it is heard.
-    pub(super) fn park(&mut self, index: usize) {
+    pub fn park(&mut self, index: usize) {
         self.destinations[index].park();
         self.list();
     }
 
     /// Whether the transfer has nothing in flight while its destinations do not answer.
-    pub(super) fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         self.is_quiet
     }
 
     /// Returns whether that is a change.
-    pub(super) fn set_quiet(&mut self, is_quiet: bool) -> bool {
+    pub fn set_quiet(&mut self, is_quiet: bool) -> bool {
         std::mem::replace(&mut self.is_quiet, is_quiet) != is_quiet
     }
 
     /// The deadline as noted in the common list.
-    pub(super) fn noted_due(&mut self) -> &mut Option<Time> {
+    pub fn noted_due(&mut self) -> &mut Option<Time> {
         &mut self.timing.due
     }
 
     /// Whether the transfer was noted as having something to send; notes `ready` instead.
-    pub(super) fn note_ready(&mut self, ready: Option<Ready>) -> Option<Ready> {
+    pub fn note_ready(&mut self, ready: Option<Ready>) -> Option<Ready> {
         std::mem::replace(&mut self.timing.ready, ready)
     }
 
     /// Octets in flight as noted in the common sum.
-    pub(super) fn noted_octets(&self) -> u32 {
+    pub fn noted_octets(&self) -> u32 {
         self.timing.octets
     }
 
     /// Notes the octets in flight; returns them.
-    pub(super) fn note_octets(&mut self) -> u32 {
+    pub fn note_octets(&mut self) -> u32 {
         self.timing.octets = self.octets();
         self.timing.octets
     }
 
     /// The next deadline: a missing answer, the end of the lifetime, or the end of a pause.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub fn deadline(&self) -> Option<Time> {
         let Timing { expires, resume_at, answer_by, .. } = self.timing;
         let answer_by = answer_by.filter(|_| !self.polls.is_empty());
         earliest(earliest(answer_by, expires), resume_at)
     }
 
     /// Ends a pause that is over; returns whether one was.
-    pub(super) fn resume(&mut self, now: Time) -> bool {
+    pub fn resume(&mut self, now: Time) -> bool {
         self.timing.resume_at.take_if(|at| *at <= now).is_some()
     }
 
     /// Sends nothing before.
-    pub(super) fn pause_until(&mut self, at: Time) {
+    pub fn pause_until(&mut self, at: Time) {
         self.timing.resume_at = Some(at);
     }
 
     /// Whether the lifetime has ended.
-    pub(super) fn has_expired(&self, now: Time) -> bool {
+    pub fn has_expired(&self, now: Time) -> bool {
         self.timing.expires.is_some_and(|at| at <= now)
     }
 
     /// Expects the answers to the question in flight by then.
-    pub(super) fn expect_answers_by(&mut self, at: Time) {
+    pub fn expect_answers_by(&mut self, at: Time) {
         self.timing.answer_by = Some(at);
     }
 
     /// Whether the question in flight has waited long enough.
-    pub(super) fn is_answer_late(&self, now: Time) -> bool {
+    pub fn is_answer_late(&self, now: Time) -> bool {
         self.timing.answer_by.is_some_and(|at| at <= now)
     }
 
     /// The question in flight was not answered in time.
-    pub(super) fn handle_silence(&mut self) {
+    pub fn handle_silence(&mut self) {
         self.timing.timeouts += 1;
         self.timing.answer_by = None;
     }
 
     /// Whether a question has timed out since the last answer.
-    pub(super) fn is_retry(&self) -> bool {
+    pub fn is_retry(&self) -> bool {
         self.timing.timeouts > 0
     }
 
     /// How long S/R Basic waits for answers, before jitter.
-    pub(super) fn basic_round_trip(&self, config: &Config) -> Duration {
+    pub fn basic_round_trip(&self, config: &Config) -> Duration {
         match (self.timing.rounds, self.timing.largest) {
             (0, _) => config.times.round_trip,
             (_, None) => config.times.round_trip * u32::from(config.flow.credit),
@@ -335,59 +335,59 @@ impl Outgoing {
     }
 
     /// A round ended: all destinations have answered.
-    pub(super) fn finish_round(&mut self) {
+    pub fn finish_round(&mut self) {
         self.timing.rounds += 1;
     }
 
     /// Segments that some active destination lacks.
-    pub(super) fn outstanding(&self) -> u16 {
+    pub fn outstanding(&self) -> u16 {
         self.outstanding
     }
 
     /// The oldest question without an answer.
-    pub(super) fn oldest_poll(&self) -> Option<Poll> {
+    pub fn oldest_poll(&self) -> Option<Poll> {
         self.polls.first().copied()
     }
 
     /// When the oldest question without an answer was asked.
-    pub(super) fn polled_at(&self) -> Option<Time> {
+    pub fn polled_at(&self) -> Option<Time> {
         self.polls.first().map(|poll| poll.at)
     }
 
     /// The latest question without an answer.
-    pub(super) fn latest_poll(&self) -> Option<Poll> {
+    pub fn latest_poll(&self) -> Option<Poll> {
         self.polls.last().copied()
     }
 
     /// Whether a mask answers a question, and drops the questions before it.
-    pub(super) fn settle(&mut self, mask: &Mask<'_>) -> bool {
+    pub fn settle(&mut self, mask: &Mask<'_>) -> bool {
         self.polls.settle(mask)
     }
 
     /// Whether the question in flight is for all destinations.
-    pub(super) fn is_asked_together(&self) -> bool {
+    pub fn is_asked_together(&self) -> bool {
         self.alone.is_empty()
     }
 
     /// Destinations of the question in flight that have not answered, by index.
-    pub(super) fn unanswered(&self) -> impl Iterator<Item = (usize, &Destination)> {
+    pub fn unanswered(&self) -> impl Iterator<Item = (usize, &Destination)> {
         let all = self.destinations.iter().enumerate();
         all.filter(|(index, it)| it.is_silent() && self.alone.concerns(*index))
     }
 
     /// Asks the destinations that have not answered, one by one.
-    pub(super) fn ask_alone(&mut self) {
+    pub fn ask_alone(&mut self) {
         self.alone.plan(&self.destinations);
     }
 
     /// Asks all destinations.
-    pub(super) fn ask_all(&mut self) {
+    pub fn ask_all(&mut self) {
         self.polls.clear();
         self.asks = true;
     }
 
     /// Takes an answer of `address` to `poll` as a measurement of the round trip.
-    pub(super) fn time_answer(&mut self, now: Time, address: IpAddr, poll: Option<Poll>) -> Timed {
+    pub fn time_answer(&mut self, now: Time, address: IpAddr, poll: Option<Poll>) -> Timed {
         self.timing.timeouts = 0;
         let place = self.find(address);
         let alone = place.and_then(|index| self.destinations[index].asked_alone.take());
@@ -410,7 +410,7 @@ impl Outgoing {
 
     /// Goes on after an answer: if it completes a round, returns how many segments arrived; otherwise asks the next
     /// destinations.
-    pub(super) fn handle_answered(&mut self) -> Option<u16> {
+    pub fn handle_answered(&mut self) -> Option<u16> {
         let before = self.outstanding;
         self.count_outstanding();
         self.prune();
@@ -425,7 +425,7 @@ impl Outgoing {
     }
 
     /// Writes the PDU of a transmission.
-    pub(super) fn emit(&self, serial: u16, next: Next, polls: bool, out: &mut Vec<u8>) {
+    pub fn emit(&self, serial: u16, next: Next, polls: bool, out: &mut Vec<u8>) {
         let symbol;
         let body = match next {
             Next::Ask | Next::AskOne(_) => Body::AckRequest { last_sent: self.last_sent() },
@@ -446,7 +446,7 @@ impl Outgoing {
     }
 
     /// Where a transmission goes: to the group while it is for several.
-    pub(super) fn addressed(&self, next: Next) -> Transmit {
+    pub fn addressed(&self, next: Next) -> Transmit {
         let precedence = self.precedence;
         if let Next::AskOne(index) = next {
             return Transmit { to: self.address(index), precedence, listed: None };
@@ -463,33 +463,33 @@ impl Outgoing {
         }
     }
 
-    pub(super) fn active(&self) -> impl Iterator<Item = &Destination> {
+    pub fn active(&self) -> impl Iterator<Item = &Destination> {
         self.destinations.iter().filter(|destination| destination.is_active)
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         !self.destinations.iter().any(Destination::is_open)
     }
 
     /// Whether only destinations are left that do not answer.
-    pub(super) fn has_only_parked(&self) -> bool {
+    pub fn has_only_parked(&self) -> bool {
         self.active().next().is_none() && !self.is_over()
     }
 
     /// Whether a question to a destination has waited in vain.
-    pub(super) fn is_late_at(&self, address: IpAddr) -> bool {
+    pub fn is_late_at(&self, address: IpAddr) -> bool {
         let mut left = self.destinations.iter().filter(|it| it.is_open());
         self.timing.timeouts > 0 && left.any(|it| it.address == address && !it.has_answered)
     }
 
     /// Whether this destination is the only one left.
-    pub(super) fn is_for(&self, address: IpAddr) -> bool {
+    pub fn is_for(&self, address: IpAddr) -> bool {
         let mut left = self.destinations.iter().filter(|it| it.is_open());
         left.next().is_some_and(|it| it.address == address) && left.next().is_none()
     }
 
     /// Destinations that are known not to answer take no part at first, unless none does.
-    pub(super) fn set_apart(&mut self, is_silent: impl Fn(IpAddr) -> bool) {
+    pub fn set_apart(&mut self, is_silent: impl Fn(IpAddr) -> bool) {
         if self.active().any(|it| !is_silent(it.address)) {
             let active = self.destinations.iter_mut().filter(|it| it.is_active);
             active.filter(|it| is_silent(it.address)).for_each(Destination::park);
@@ -498,12 +498,12 @@ impl Outgoing {
     }
 
     /// Whether it is tried until its lifetime ends, however long nobody answers.
-    pub(super) fn persists(&self, config: &Config) -> bool {
+    pub fn persists(&self, config: &Config) -> bool {
         config.profile == Profile::Default && self.is_acknowledged && self.timing.expires.is_some()
     }
 
     /// The answer contains nothing new.
-    pub(super) fn into_waiting(self, serial: u16) -> Waiting {
+    pub fn into_waiting(self, serial: u16) -> Waiting {
         let left = self.destinations.iter().filter(|it| it.is_open()).map(|it| it.address);
         let left: Box<[IpAddr]> = left.collect();
         let to = match *left {
@@ -524,7 +524,7 @@ impl Outgoing {
     }
 
     /// Tries a destination that may answer again: with a single segment, or with a question.
-    pub(super) fn rouse(&mut self, address: IpAddr) {
+    pub fn rouse(&mut self, address: IpAddr) {
         let of_it = self.destinations.iter_mut().filter(|it| it.is_open() && it.address == address);
         of_it.for_each(Destination::rouse);
         self.list();
@@ -538,7 +538,7 @@ impl Outgoing {
     }
 
     /// Nobody who is left answers: all are asked, by questions that are short.
-    pub(super) fn ask_quietly(&mut self, config: &Config) {
+    pub fn ask_quietly(&mut self, config: &Config) {
         for destination in &mut self.destinations {
             destination.unpark();
             // A returning destination may have forgotten its segments.
@@ -570,16 +570,16 @@ impl Outgoing {
     }
 
     /// Octets of a datagram with a whole segment.
-    pub(super) fn segment_octets(&self) -> u32 {
+    pub fn segment_octets(&self) -> u32 {
         let data = usize::from(self.content.segment).min(self.content.data.len());
         u32::try_from(data + super::wire::DATA_HEADER).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn last_sent(&self) -> u16 {
+    pub fn last_sent(&self) -> u16 {
         u16::try_from(self.sent.len()).unwrap_or(u16::MAX)
     }
 
-    pub(super) fn has_sent_all(&self) -> bool {
+    pub fn has_sent_all(&self) -> bool {
         self.last_sent() == self.content.last
     }
 
@@ -619,7 +619,7 @@ impl Outgoing {
     }
 
     /// What is sent next, if anything; repeats first.
-    pub(super) fn next(&self, config: &Config, window: u16) -> Option<Next> {
+    pub fn next(&self, config: &Config, window: u16) -> Option<Next> {
         if self.timing.resume_at.is_some() {
             return None;
         }
@@ -650,7 +650,7 @@ impl Outgoing {
 
     /// Notes that `next` is being sent; `is_held` means that this transmission uses up the octets allowed in flight.
     /// Returns whether the segment asks for an answer.
-    pub(super) fn handle_sent(
+    pub fn handle_sent(
         &mut self,
         config: &Config,
         (window, is_held): (u16, bool),
@@ -715,7 +715,7 @@ impl Outgoing {
     }
 
     /// A partial acknowledgement arrived.
-    pub(super) fn handle_mask(&mut self, from: usize, mask: &Mask<'_>, is_answer: bool) -> Worth {
+    pub fn handle_mask(&mut self, from: usize, mask: &Mask<'_>, is_answer: bool) -> Worth {
         let last_sent = self.last_sent();
         let (is_resumed, last) = (self.is_resumed, self.content.last);
         let most = if is_resumed { last } else { last_sent };
@@ -759,7 +759,7 @@ impl Outgoing {
     }
 
     /// Counts what is outstanding.
-    pub(super) fn count_outstanding(&mut self) {
+    pub fn count_outstanding(&mut self) {
         let lowest = self.active().map(|destination| destination.low).min().unwrap_or(u16::MAX);
         let count = (lowest..=self.last_sent()).filter(|number| self.is_lacked(*number)).count();
         self.outstanding = u16::try_from(count).unwrap_or(u16::MAX);
@@ -776,7 +776,7 @@ impl Outgoing {
 
     /// Schedules retransmissions: segments sent before the question that some destination lacks. Returns the
     /// destinations that lack a segment sent as often as allowed.
-    pub(super) fn plan(&mut self, config: &Config) -> Vec<usize> {
+    pub fn plan(&mut self, config: &Config) -> Vec<usize> {
         self.alone.clear();
         let until = self.polls.pop().map_or(self.transmissions, |poll| poll.transmission);
         if !self.polls.is_empty() {
@@ -803,7 +803,7 @@ impl Outgoing {
 
     /// Retries segments already sent as often as allowed, one segment after a pause that doubles; returns the number of
     /// such retries so far.
-    pub(super) fn stall(&mut self) -> u8 {
+    pub fn stall(&mut self) -> u8 {
         let lowest = self.active().map(|destination| destination.low).min().unwrap_or(1);
         let first = (lowest..=self.last_sent()).find(|number| self.is_lacked(*number));
         self.again = first.into_iter().collect();
@@ -816,14 +816,14 @@ impl Outgoing {
     }
 
     /// Forgets to send again what nobody lacks any more.
-    pub(super) fn prune(&mut self) {
+    pub fn prune(&mut self) {
         let again = std::mem::take(&mut self.again);
         self.again = again.into_iter().filter(|number| self.is_lacked(*number)).collect();
         self.alone.prune(&self.destinations);
     }
 
     /// Replaces segments by repairs where fewer repairs suffice.
-    pub(super) fn plan_repairs(&mut self, config: &Config) {
+    pub fn plan_repairs(&mut self, config: &Config) {
         let is_worth_it = config.coding && self.via.is_some() && self.content.last > 1;
         if !is_worth_it || self.active().nth(1).is_none() {
             return;
@@ -850,38 +850,38 @@ impl Outgoing {
     }
 
     /// Plans to send everything again.
-    pub(super) fn plan_all(&mut self) {
+    pub fn plan_all(&mut self) {
         self.alone.clear();
         self.polls.clear();
         self.again.extend(1..=u16::try_from(self.sent.len()).unwrap_or(u16::MAX));
     }
 
     /// Whether to believe a destination that reports the whole message.
-    pub(super) fn may_be_complete(&self) -> bool {
+    pub fn may_be_complete(&self) -> bool {
         self.is_resumed || self.has_sent_all()
     }
 
     /// Whether nothing makes anyone answer any more, if there is nothing to send: then that is.
-    pub(super) fn is_stuck(&self) -> bool {
+    pub fn is_stuck(&self) -> bool {
         let is_idle = self.polls.is_empty() && self.timing.resume_at.is_none();
         self.is_acknowledged && is_idle && self.active().next().is_some()
     }
 
-    pub(super) fn is_single(&self) -> bool {
+    pub fn is_single(&self) -> bool {
         self.content.last == 1
     }
 
     /// Whether destinations that are asked have all answered.
-    pub(super) fn is_answered(&self) -> bool {
+    pub fn is_answered(&self) -> bool {
         self.active().all(|destination| destination.has_answered)
     }
 
-    pub(super) fn find(&self, address: IpAddr) -> Option<usize> {
+    pub fn find(&self, address: IpAddr) -> Option<usize> {
         self.destinations.iter().position(|it| it.is_open() && it.address == address)
     }
 
     /// Counts segments that the latest question covered and the destination lacks.
-    pub(super) fn lacked(&self, destination: &Destination) -> u16 {
+    pub fn lacked(&self, destination: &Destination) -> u16 {
         let lacked = (destination.low..=self.last_sent()).filter(|number| {
             let is_asked = self
                 .polls
@@ -897,7 +897,7 @@ impl Outgoing {
 
 impl Outgoing {
     /// A question went out.
-    pub(super) fn handle_asked(&mut self, now: Time, next: Next, load: u64) {
+    pub fn handle_asked(&mut self, now: Time, next: Next, load: u64) {
         // Answers of several destinations are spread in time, so they prove nothing about distance.
         let is_clean = self.timing.timeouts == 0 && !self.is_shared();
         if is_clean {
@@ -929,18 +929,18 @@ impl Outgoing {
     }
 
     /// Whether several destinations share what is sent.
-    pub(super) fn is_shared(&self) -> bool {
+    pub fn is_shared(&self) -> bool {
         self.active().nth(1).is_some()
     }
 
     /// Destinations of the question in flight.
-    pub(super) fn asked(&self) -> impl Iterator<Item = &Destination> {
+    pub fn asked(&self) -> impl Iterator<Item = &Destination> {
         let all = self.destinations.iter().enumerate();
         all.filter(|(index, it)| it.is_active && self.alone.concerns(*index)).map(|(_, it)| it)
     }
 
     /// A question went out to a single destination; the answers of the others count.
-    pub(super) fn handle_asked_one(&mut self, now: Time, index: usize) {
+    pub fn handle_asked_one(&mut self, now: Time, index: usize) {
         let destination = &mut self.destinations[index];
         // The group was asked once, and now it.
         destination.asked_alone = (destination.requests == 1).then_some(now);
@@ -963,7 +963,7 @@ struct Polls {
 
 /// A question.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Poll {
+pub struct Poll {
     /// The transmission that asked.
     transmission: u32,
     /// The segment that asked, if any.
@@ -1098,7 +1098,7 @@ impl Alone {
 
 /// A destination of a transfer.
 #[derive(Debug)]
-pub(super) struct Destination {
+pub struct Destination {
     address: IpAddr,
     is_active: bool,
     /// The destination is silent, and the message waits for it: the rounds of the others go on without it.
@@ -1116,16 +1116,16 @@ pub(super) struct Destination {
 }
 
 impl Destination {
-    pub(super) fn address(&self) -> IpAddr {
+    pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    pub(super) fn has_answered(&self) -> bool {
+    pub fn has_answered(&self) -> bool {
         self.has_answered
     }
 
     /// Questions without an answer (RFARC).
-    pub(super) fn requests(&self) -> u8 {
+    pub fn requests(&self) -> u8 {
         self.requests
     }
 
@@ -1149,7 +1149,7 @@ impl Destination {
     }
 
     /// It has no outcome yet.
-    pub(super) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.is_active || self.is_parked
     }
 

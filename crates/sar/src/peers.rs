@@ -25,7 +25,7 @@ const AGAIN: f64 = 0.75;
 
 /// All destinations.
 #[derive(Debug)]
-pub(super) struct Peers {
+pub struct Peers {
     all: BTreeMap<IpAddr, Peer>,
     /// Those without transfers, the least recently used first.
     idle: BTreeSet<(Time, IpAddr)>,
@@ -37,7 +37,7 @@ pub(super) struct Peers {
 
 /// A destination.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub struct Peer {
     smoothed: Option<Smoothed>,
     filter: Option<Filter>,
     shortest: Shortest,
@@ -73,38 +73,38 @@ const REST_OF_SIGNS: Duration = Duration::from_secs(1);
 const MOST_REST_OF_SIGNS: Duration = Duration::from_secs(64);
 
 impl Peers {
-    pub(super) fn new(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         let Config { limits, times, .. } = config;
         let (all, idle) = (BTreeMap::new(), BTreeSet::new());
         Self { all, idle, net: None, most: limits.peers, cache: times.cache }
     }
 
-    pub(super) fn get(&self, address: IpAddr) -> Option<&Peer> {
+    pub fn get(&self, address: IpAddr) -> Option<&Peer> {
         self.all.get(&address)
     }
 
-    pub(super) fn get_mut(&mut self, address: IpAddr) -> Option<&mut Peer> {
+    pub fn get_mut(&mut self, address: IpAddr) -> Option<&mut Peer> {
         self.all.get_mut(&address)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.all.len()
     }
 
     /// Whether another transfer to `address` may start.
-    pub(super) fn has_room(&self, config: &Config, address: IpAddr) -> bool {
+    pub fn has_room(&self, config: &Config, address: IpAddr) -> bool {
         self.all.get(&address).is_none_or(|peer| peer.transfers < peer.most_transfers(config))
     }
 
     /// A message waits until there are fewer transfers to `address`.
-    pub(super) fn park(&mut self, address: IpAddr, turn: Turn) {
+    pub fn park(&mut self, address: IpAddr, turn: Turn) {
         if let Some(peer) = self.all.get_mut(&address) {
             peer.parked.insert(turn);
         }
     }
 
     /// A transfer starts.
-    pub(super) fn begin(&mut self, now: Time, config: &Config, address: IpAddr) {
+    pub fn begin(&mut self, now: Time, config: &Config, address: IpAddr) {
         let (cache, credit) = (self.cache, f64::from(config.flow.credit));
         let rest = self.timeout(config, address, 0, false) * REST;
         let peer = self.all.entry(address).or_insert_with(|| Peer::new(now, credit));
@@ -128,14 +128,14 @@ impl Peers {
     }
 
     /// A transfer is over for this destination.
-    pub(super) fn end(&mut self, now: Time, address: IpAddr) {
+    pub fn end(&mut self, now: Time, address: IpAddr) {
         let Some(peer) = self.all.get_mut(&address) else { return };
         peer.transfers = peer.transfers.saturating_sub(1);
         self.rest(now, address);
     }
 
     /// Takes the messages that may start now, among all waiting for `address`.
-    pub(super) fn take_parked(&mut self, now: Time, config: &Config, address: IpAddr) -> Vec<Turn> {
+    pub fn take_parked(&mut self, now: Time, config: &Config, address: IpAddr) -> Vec<Turn> {
         let Some(peer) = self.all.get_mut(&address) else { return Vec::new() };
         let room = peer.most_transfers(config).saturating_sub(peer.transfers);
         let taken = (0..room).map_while(|_| peer.parked.pop_first()).collect();
@@ -144,7 +144,7 @@ impl Peers {
     }
 
     /// A message does not wait for `address` any more.
-    pub(super) fn unpark(&mut self, now: Time, address: IpAddr, turn: Turn) {
+    pub fn unpark(&mut self, now: Time, address: IpAddr, turn: Turn) {
         if let Some(peer) = self.all.get_mut(&address) {
             peer.parked.remove(&turn);
             self.rest(now, address);
@@ -153,17 +153,17 @@ impl Peers {
 
     /// Marks a destination as silent after too many unanswered questions; messages still wait. True if the state is
     /// new.
-    pub(super) fn silence(&mut self, address: IpAddr) -> bool {
+    pub fn silence(&mut self, address: IpAddr) -> bool {
         let peer = self.all.get_mut(&address);
         peer.is_some_and(|peer| !std::mem::replace(&mut peer.is_silent, true))
     }
 
-    pub(super) fn is_silent(&self, address: IpAddr) -> bool {
+    pub fn is_silent(&self, address: IpAddr) -> bool {
         self.all.get(&address).is_some_and(|peer| peer.is_silent)
     }
 
     /// A silent destination showed a sign of life. Returns when to try again: now, or when the next sign counts.
-    pub(super) fn wake(&mut self, now: Time, address: IpAddr) -> Option<Time> {
+    pub fn wake(&mut self, now: Time, address: IpAddr) -> Option<Time> {
         let peer = self.all.get_mut(&address)?;
         if now < peer.rested_at {
             return Some(peer.rested_at);
@@ -175,7 +175,7 @@ impl Peers {
     }
 
     /// A destination has answered; true if it was silent.
-    pub(super) fn revive(&mut self, address: IpAddr) -> bool {
+    pub fn revive(&mut self, address: IpAddr) -> bool {
         let Some(peer) = self.all.get_mut(&address) else { return false };
         peer.rest = REST_OF_SIGNS;
         if !std::mem::take(&mut peer.is_silent) {
@@ -186,19 +186,19 @@ impl Peers {
     }
 
     /// Something came from an address.
-    pub(super) fn hear(&mut self, now: Time, address: IpAddr) {
+    pub fn hear(&mut self, now: Time, address: IpAddr) {
         if let Some(peer) = self.all.get_mut(&address) {
             peer.heard_at = now;
         }
     }
 
     /// Whether nothing at all has come from a destination since then.
-    pub(super) fn is_unheard(&self, address: IpAddr, since: Time) -> bool {
+    pub fn is_unheard(&self, address: IpAddr, since: Time) -> bool {
         self.all.get(&address).is_some_and(|peer| peer.heard_at <= since)
     }
 
     /// Transfers to a destination.
-    pub(super) fn transfers(&self, address: IpAddr) -> u32 {
+    pub fn transfers(&self, address: IpAddr) -> u32 {
         self.all.get(&address).map_or(0, |peer| peer.transfers)
     }
 
@@ -213,7 +213,7 @@ impl Peers {
 
     /// A round trip was measured, when so many octets were under way; it is returned beside the shortest
     /// one, if the destination is known.
-    pub(super) fn measure(
+    pub fn measure(
         &mut self,
         now: Time,
         config: &Config,
@@ -237,7 +237,7 @@ impl Peers {
     }
 
     /// An answer came to a question that was asked more than once, so long after the first time.
-    pub(super) fn measure_repeated(
+    pub fn measure_repeated(
         &mut self,
         now: Time,
         config: &Config,
@@ -251,7 +251,7 @@ impl Peers {
     }
 
     /// How long to wait for an answer of `address` with so many segments under way.
-    pub(super) fn timeout(
+    pub fn timeout(
         &self,
         config: &Config,
         address: IpAddr,
@@ -308,13 +308,13 @@ impl Peer {
     }
 
     /// Whether a round trip to it was measured.
-    pub(super) fn is_measured(&self) -> bool {
+    pub fn is_measured(&self) -> bool {
         self.smoothed.is_some()
     }
 
     /// The factor by which a round trip may exceed the measured ones, because more data in flight may wait in the same
     /// queue.
-    pub(super) fn burden(&self, load: u64) -> f64 {
+    pub fn burden(&self, load: u64) -> f64 {
         if self.load == 0 {
             return 1.0;
         }
@@ -327,18 +327,13 @@ impl Peer {
         clippy::cast_sign_loss,
         reason = "it is between 1 and 3,216"
     )]
-    pub(super) fn credit(&self) -> u16 {
+    pub fn credit(&self) -> u16 {
         self.credit as u16
     }
 
     /// Opens the window: of the segments in question this many have arrived, and few were missing. The window doubles
     /// until the first loss, and then grows by `step` per round.
-    pub(super) fn reward(
-        &mut self,
-        arrived: u16,
-        (step, most): (u16, u16),
-        is_anything_lacked: bool,
-    ) {
+    pub fn reward(&mut self, arrived: u16, (step, most): (u16, u16), is_anything_lacked: bool) {
         self.has_lost |= is_anything_lacked;
         let (arrived, step) = (f64::from(arrived), f64::from(step));
         let more = if self.has_lost { step * (arrived / self.credit).min(1.0) } else { arrived };
@@ -346,13 +341,13 @@ impl Peer {
     }
 
     /// Much is missing; `least` is what the air alone may lose.
-    pub(super) fn punish(&mut self, least: u16) {
+    pub fn punish(&mut self, least: u16) {
         self.credit = (self.credit / 2.0).max(least.into());
         self.has_lost = true;
     }
 
     /// It did not answer in time.
-    pub(super) fn back_off(&mut self, now: Time, least: u16) {
+    pub fn back_off(&mut self, now: Time, least: u16) {
         self.silent_at = now;
         self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
         self.punish(least);

@@ -17,7 +17,7 @@ use super::wire::{Cover, DATA_HEADER, MaskBuffer, Place, Ports, REPAIR_HEADER};
 
 /// All transfers from others.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub struct Receiver {
     all: BTreeMap<Key, Incoming>,
     /// Transfers of which one segment has arrived; each weighs 1.
     begun: Shares<Key>,
@@ -37,7 +37,7 @@ type Key = (IpAddr, u16, Ports);
 
 /// A segment as it arrived.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment<'a> {
+pub struct Segment<'a> {
     pub(super) ports: Ports,
     pub(super) serial: u16,
     pub(super) is_acknowledged: bool,
@@ -50,7 +50,7 @@ pub(super) struct Segment<'a> {
 const FAIR: u64 = 16;
 
 impl Receiver {
-    pub(super) fn new(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self {
             all: BTreeMap::new(),
             begun: Shares::default(),
@@ -64,7 +64,7 @@ impl Receiver {
     }
 
     /// A segment arrived.
-    pub(super) fn handle_segment(
+    pub fn handle_segment(
         &mut self,
         now: Time,
         config: &Config,
@@ -175,7 +175,7 @@ impl Receiver {
     }
 
     /// A repair arrived.
-    pub(super) fn handle_repair(
+    pub fn handle_repair(
         &mut self,
         now: Time,
         config: &Config,
@@ -377,7 +377,7 @@ impl Receiver {
     }
 
     /// Keeps what a transfer was known by, and forgets others where there is no room.
-    pub(super) fn know(&mut self, now: Time, identity: Remembered) {
+    pub fn know(&mut self, now: Time, identity: Remembered) {
         for (source, serial) in self.finished.insert(now, identity) {
             self.stats.forgotten += 1;
             self.events.push_back(Event::Forgotten { source, serial });
@@ -385,20 +385,20 @@ impl Receiver {
     }
 
     /// Finished transfers that are remembered.
-    pub(super) fn finished(&self) -> &Finished {
+    pub fn finished(&self) -> &Finished {
         &self.finished
     }
 
-    pub(super) fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    pub(super) fn stats(&self) -> Received {
+    pub fn stats(&self) -> Received {
         self.stats
     }
 
     /// The originator asks what has arrived.
-    pub(super) fn handle_request(
+    pub fn handle_request(
         &mut self,
         now: Time,
         config: &Config,
@@ -437,7 +437,7 @@ impl Receiver {
     }
 
     /// Handles an originator that gives up; false if the transfer is unknown.
-    pub(super) fn handle_abort(&mut self, now: Time, config: &Config, key: Key) -> bool {
+    pub fn handle_abort(&mut self, now: Time, config: &Config, key: Key) -> bool {
         let is_meant = self.all.contains_key(&key);
         if is_meant {
             self.stats.aborts += 1;
@@ -453,14 +453,14 @@ impl Receiver {
     }
 
     /// The mask of arrived segments; an unknown transfer has none.
-    pub(super) fn mask(&mut self, key: Key) -> MaskBuffer {
+    pub fn mask(&mut self, key: Key) -> MaskBuffer {
         match self.all.get_mut(&key) {
             Some(incoming) => incoming.mask(),
             None => MaskBuffer::new(1),
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Time, config: &Config, answers: &mut Answers) {
+    pub fn handle_timeout(&mut self, now: Time, config: &Config, answers: &mut Answers) {
         while let Some(key) = self.deadlines.take(now) {
             let Some(incoming) = self.all.get_mut(&key) else { continue };
             *incoming.noted_due() = None;
@@ -488,15 +488,15 @@ impl Receiver {
         }
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.deadlines.next()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.octets
     }
 

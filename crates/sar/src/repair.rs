@@ -6,7 +6,7 @@ use gf::equations::{Equations, Outcome};
 use super::wire::Cover;
 
 /// Most segments in one repair: limits the cost of encoding and solving.
-pub(super) const MOST_SPAN: u16 = 255;
+pub const MOST_SPAN: u16 = 255;
 
 /// The factors of the segments that a repair covers, in order.
 fn factors(serial: u16, cover: &Cover) -> impl Iterator<Item = (u16, u8)> + use<> {
@@ -15,13 +15,7 @@ fn factors(serial: u16, cover: &Cover) -> impl Iterator<Item = (u16, u8)> + use<
 }
 
 /// Appends the sum of the segments of `message` in `cover`, each padded with zeros to the length `segment`.
-pub(super) fn encode(
-    serial: u16,
-    cover: &Cover,
-    message: &[u8],
-    segment: usize,
-    out: &mut Vec<u8>,
-) {
+pub fn encode(serial: u16, cover: &Cover, message: &[u8], segment: usize, out: &mut Vec<u8>) {
     let start = out.len();
     let parts = message.chunks(segment).skip(usize::from(cover.first.number() - 1));
     let terms: Vec<(u8, &[u8])> =
@@ -33,19 +27,19 @@ pub(super) fn encode(
 
 /// Equations of a transfer being received.
 #[derive(Debug, Default)]
-pub(super) struct Solver {
+pub struct Solver {
     equations: Equations,
 }
 
 impl Solver {
     /// Octets that it keeps.
-    pub(super) fn octets(&self, symbol: usize) -> usize {
+    pub fn octets(&self, symbol: usize) -> usize {
         self.equations.rank() * symbol
     }
 
     /// Takes a repair; `known` gives the present segments. Solved segments are appended to `solved`. False when the
     /// repair was redundant.
-    pub(super) fn add<'a>(
+    pub fn add<'a>(
         &mut self,
         serial: u16,
         cover: &Cover,
@@ -72,12 +66,7 @@ impl Solver {
     }
 
     /// A segment arrived by itself.
-    pub(super) fn substitute(
-        &mut self,
-        number: u16,
-        data: &[u8],
-        solved: &mut Vec<(u64, Vec<u8>)>,
-    ) {
+    pub fn substitute(&mut self, number: u16, data: &[u8], solved: &mut Vec<(u64, Vec<u8>)>) {
         if self.equations.rank() > 0 {
             self.equations.substitute(number.into(), data, solved);
         }

@@ -7,7 +7,7 @@ use base::time::Time;
 
 /// Which numbers are in use.
 #[derive(Debug)]
-pub(super) struct Serials {
+pub struct Serials {
     next: u16,
     /// A bit for each number: in use, or resting.
     taken: Box<[u64; 1024]>,
@@ -22,12 +22,12 @@ const ALL: u32 = 1 << 16;
 
 impl Serials {
     /// `next` is the first number to use.
-    pub(super) fn new(next: u16) -> Self {
+    pub fn new(next: u16) -> Self {
         Self { next, taken: Box::new([0; 1024]), count: 0, resting: BTreeSet::new() }
     }
 
     /// The next number that is free.
-    pub(super) fn take(&mut self, now: Time) -> Option<u16> {
+    pub fn take(&mut self, now: Time) -> Option<u16> {
         self.wake(now);
         if self.count == ALL {
             return None;
@@ -42,7 +42,7 @@ impl Serials {
     }
 
     /// Reserves exactly this number for a resumed transfer; false when in use.
-    pub(super) fn take_again(&mut self, serial: u16) -> bool {
+    pub fn take_again(&mut self, serial: u16) -> bool {
         if self.is_taken(serial) {
             return false;
         }
@@ -51,12 +51,12 @@ impl Serials {
     }
 
     /// A transfer is over: its number rests for `rest`.
-    pub(super) fn release(&mut self, now: Time, serial: u16, rest: Duration) {
+    pub fn release(&mut self, now: Time, serial: u16, rest: Duration) {
         self.resting.insert((now + rest, serial));
     }
 
     /// When a number becomes free, if none is.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         (self.count == ALL).then(|| self.resting.first().map(|(at, _)| *at))?
     }
 

@@ -33,7 +33,7 @@ impl Source {
 
 /// Entries of a table by source and age.
 #[derive(Debug)]
-pub(super) struct Shares<K> {
+pub struct Shares<K> {
     entries: BTreeMap<(Source, u64), (K, u64)>,
     by_age: BTreeMap<u64, Source>,
     weights: BTreeMap<Source, u64>,
@@ -45,7 +45,7 @@ pub(super) struct Shares<K> {
 
 /// Names an entry until it is touched or removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct EntryId {
+pub struct EntryId {
     source: Source,
     age: u64,
 }
@@ -65,7 +65,7 @@ impl<K> Default for Shares<K> {
 
 impl<K: Copy> Shares<K> {
     /// Adds an entry, the youngest of all.
-    pub(super) fn insert(&mut self, source: Source, key: K, weight: u64) -> EntryId {
+    pub fn insert(&mut self, source: Source, key: K, weight: u64) -> EntryId {
         let age = self.next;
         self.next += 1;
         self.entries.insert((source, age), (key, weight));
@@ -77,7 +77,7 @@ impl<K: Copy> Shares<K> {
     }
 
     /// Removes an entry.
-    pub(super) fn remove(&mut self, place: EntryId) {
+    pub fn remove(&mut self, place: EntryId) {
         let EntryId { source, age } = place;
         let Some((_, weight)) = self.entries.remove(&(source, age)) else { return };
         self.by_age.remove(&age);
@@ -87,7 +87,7 @@ impl<K: Copy> Shares<K> {
     }
 
     /// The entry that goes first, where a source may hold `fair`.
-    pub(super) fn first(&self, fair: u64) -> Option<K> {
+    pub fn first(&self, fair: u64) -> Option<K> {
         let heaviest = self.heaviest.last().filter(|(weight, _)| *weight > fair);
         let source = match heaviest {
             Some((_, source)) => *source,
@@ -97,11 +97,11 @@ impl<K: Copy> Shares<K> {
         own.next().map(|(_, (key, _))| *key)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(super) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.total
     }
 

@@ -10,25 +10,25 @@ use super::message::{Message, MessageId, Options, Precedence};
 
 /// Whose turn is earlier is less.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct Turn {
+pub struct Turn {
     /// 0 is the highest precedence.
     rank: u8,
     order: u64,
 }
 
 impl Turn {
-    pub(super) fn new(precedence: Precedence, order: u64) -> Self {
+    pub fn new(precedence: Precedence, order: u64) -> Self {
         Self { rank: 5 - precedence.level(), order }
     }
 
-    pub(super) fn precedence(self) -> Precedence {
+    pub fn precedence(self) -> Precedence {
         Precedence::new(5 - self.rank)
     }
 }
 
 /// A message for a destination, or for several that a group reaches at once.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub struct Waiting {
     pub(super) id: MessageId,
     pub(super) message: Message,
     pub(super) to: To,
@@ -40,13 +40,13 @@ pub(super) struct Waiting {
 
 /// For whom.
 #[derive(Clone, Debug)]
-pub(super) enum To {
+pub enum To {
     Several(Box<[IpAddr]>),
     Single(IpAddr),
 }
 
 impl To {
-    pub(super) fn addresses(&self) -> &[IpAddr] {
+    pub fn addresses(&self) -> &[IpAddr] {
         match self {
             Self::Several(all) => all,
             Self::Single(one) => std::slice::from_ref(one),
@@ -56,7 +56,7 @@ impl To {
 
 /// All that wait.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub struct Queue {
     all: BTreeMap<Turn, Waiting>,
     /// Messages that may start as soon as room is free.
     next: BTreeSet<Turn>,
@@ -67,7 +67,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn push(&mut self, turn: Turn, waiting: Waiting) {
+    pub fn push(&mut self, turn: Turn, waiting: Waiting) {
         self.octets += waiting.message.data.len();
         self.begun += usize::from(waiting.options.resume.is_some());
         self.expiry.set(&mut None, waiting.expires, turn);
@@ -76,13 +76,13 @@ impl Queue {
     }
 
     /// The next message in turn; parked messages are skipped.
-    pub(super) fn first(&self) -> Option<(Turn, &Waiting)> {
+    pub fn first(&self) -> Option<(Turn, &Waiting)> {
         let turn = *self.next.first()?;
         Some((turn, self.all.get(&turn)?))
     }
 
     /// It waits for a destination until [`Self::unpark`].
-    pub(super) fn park(&mut self, turn: Turn, address: IpAddr) {
+    pub fn park(&mut self, turn: Turn, address: IpAddr) {
         self.next.remove(&turn);
         if let Some(waiting) = self.all.get_mut(&turn) {
             waiting.parked = Some(address);
@@ -90,14 +90,14 @@ impl Queue {
     }
 
     /// It may start again.
-    pub(super) fn unpark(&mut self, turn: Turn) {
+    pub fn unpark(&mut self, turn: Turn) {
         if let Some(waiting) = self.all.get_mut(&turn) {
             waiting.parked = None;
             self.next.insert(turn);
         }
     }
 
-    pub(super) fn remove(&mut self, turn: Turn) -> Option<Waiting> {
+    pub fn remove(&mut self, turn: Turn) -> Option<Waiting> {
         let waiting = self.all.remove(&turn)?;
         self.next.remove(&turn);
         self.expiry.set(&mut waiting.expires.clone(), None, turn);
@@ -107,7 +107,7 @@ impl Queue {
     }
 
     /// The turns of all waiting parts of a message. Their orders are consecutive and begin with the message's.
-    pub(super) fn of(&self, id: MessageId) -> Vec<Turn> {
+    pub fn of(&self, id: MessageId) -> Vec<Turn> {
         let of_rank = |rank| {
             let all = self.all.range(Turn { rank, order: id.0 }..);
             all.take_while(move |(turn, it)| turn.rank == rank && it.id == id)
@@ -117,25 +117,25 @@ impl Queue {
     }
 
     /// Takes one message with an expired lifetime.
-    pub(super) fn take_expired(&mut self, now: Time) -> Option<(Turn, Waiting)> {
+    pub fn take_expired(&mut self, now: Time) -> Option<(Turn, Waiting)> {
         let turn = self.expiry.take(now)?;
         Some((turn, self.remove(turn)?))
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.expiry.next()
     }
 
     /// Messages that were sent in part.
-    pub(super) fn begun(&self) -> usize {
+    pub fn begun(&self) -> usize {
         self.begun
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.octets
     }
 }

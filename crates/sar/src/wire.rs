@@ -29,11 +29,11 @@ pub const DATA_HEADER: usize = 12;
 /// Octets before the coded segment of a repair.
 pub const REPAIR_HEADER: usize = 20;
 /// Octets of a partial acknowledgement before the mask.
-pub(super) const PARTIAL_HEADER: usize = 10;
+pub(crate) const PARTIAL_HEADER: usize = 10;
 /// Octets that all PDUs have.
 const COMMON: usize = 8;
 /// Octets of a word, the unit of HLEN.
-pub(super) const WORD: usize = 4;
+pub(crate) const WORD: usize = 4;
 /// Words of the longest header: a mask of 3,248 bits.
 const LONGEST_HEADER: u16 = 104;
 

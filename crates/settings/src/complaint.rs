@@ -36,7 +36,7 @@ pub struct Complaints {
 }
 
 /// Complaints about a file that are told; whoever has more begins with these.
-pub(crate) const MOST: usize = 64;
+pub const MOST: usize = 64;
 
 impl Source {
     /// Text read from the file of this name.

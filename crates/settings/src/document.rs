@@ -229,6 +229,6 @@ impl Document<'_> {
 }
 
 /// The name of a key in a table.
-pub(crate) fn join(path: &str, key: &str) -> String {
+pub fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }

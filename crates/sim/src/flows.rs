@@ -17,34 +17,34 @@ pub struct FlowCounters {
 
 /// Counters for each flow, up to so many flows.
 #[derive(Debug)]
-pub(crate) struct Flows {
+pub struct Flows {
     limit: usize,
     flows: BTreeMap<FlowKey, FlowCounters>,
     others: FlowCounters,
 }
 
 impl Flows {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { limit, flows: BTreeMap::new(), others: FlowCounters::default() }
     }
 
-    pub(crate) fn add_sent(&mut self, packet: &[u8]) {
+    pub fn add_sent(&mut self, packet: &[u8]) {
         if let Some(counters) = self.counters(packet) {
             counters.sent.add(packet.len());
         }
     }
 
-    pub(crate) fn add_lost(&mut self, packet: &[u8]) {
+    pub fn add_lost(&mut self, packet: &[u8]) {
         if let Some(counters) = self.counters(packet) {
             counters.lost.add(packet.len());
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&FlowKey, &FlowCounters)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&FlowKey, &FlowCounters)> {
         self.flows.iter()
     }
 
-    pub(crate) fn others(&self) -> FlowCounters {
+    pub fn others(&self) -> FlowCounters {
         self.others
     }
 

@@ -21,18 +21,18 @@ pub struct RouteRecord {
 
 /// Changes of routes, up to a limit.
 #[derive(Debug)]
-pub(crate) struct RouteLog {
+pub struct RouteLog {
     limit: usize,
     records: Vec<RouteRecord>,
     missed: u64,
 }
 
 impl RouteLog {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { limit, records: Vec::new(), missed: 0 }
     }
 
-    pub(crate) fn add(&mut self, record: RouteRecord) {
+    pub fn add(&mut self, record: RouteRecord) {
         if self.records.len() < self.limit {
             self.records.push(record);
         } else {
@@ -40,12 +40,12 @@ impl RouteLog {
         }
     }
 
-    pub(crate) fn records(&self) -> &[RouteRecord] {
+    pub fn records(&self) -> &[RouteRecord] {
         &self.records
     }
 
     /// Changes that were not recorded, for want of room.
-    pub(crate) fn missed(&self) -> u64 {
+    pub fn missed(&self) -> u64 {
         self.missed
     }
 }

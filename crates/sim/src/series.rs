@@ -4,7 +4,7 @@ use base::time::Time;
 
 /// The changes of a number; when there are too many, every other one is forgotten.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Series {
+pub struct Series {
     limit: usize,
     points: Vec<(Time, u64)>,
     /// Every `stride`-th change is kept.
@@ -15,11 +15,11 @@ pub(crate) struct Series {
 
 impl Series {
     /// Keeps at most `limit` points; with 0 none.
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { limit, points: Vec::with_capacity(limit), stride: 1, changes: 0, last: None }
     }
 
-    pub(crate) fn add(&mut self, now: Time, value: u64) {
+    pub fn add(&mut self, now: Time, value: u64) {
         if self.limit == 0 || self.last == Some(value) {
             return;
         }
@@ -38,7 +38,7 @@ impl Series {
         self.changes += 1;
     }
 
-    pub(crate) fn points(&self) -> &[(Time, u64)] {
+    pub fn points(&self) -> &[(Time, u64)] {
         &self.points
     }
 }

@@ -23,7 +23,7 @@ pub struct Transit {
 
 /// Transits of packets through one tunnel, up to a limit.
 #[derive(Debug)]
-pub(crate) struct Transits {
+pub struct Transits {
     tunnel: TunnelId,
     limit: usize,
     /// Entry times of packets still in the tunnel, by fingerprint of the payload. Among equal packets
@@ -33,17 +33,17 @@ pub(crate) struct Transits {
 }
 
 impl Transits {
-    pub(crate) fn new(tunnel: TunnelId, limit: usize) -> Self {
+    pub fn new(tunnel: TunnelId, limit: usize) -> Self {
         Self { tunnel, limit, inside: BTreeMap::new(), done: Vec::new() }
     }
 
-    pub(crate) fn enter(&mut self, now: Time, tunnel: TunnelId, node: NodeId, packet: &[u8]) {
+    pub fn enter(&mut self, now: Time, tunnel: TunnelId, node: NodeId, packet: &[u8]) {
         if tunnel == self.tunnel && self.inside.len() < self.limit {
             self.inside.insert(print(packet), (now, node));
         }
     }
 
-    pub(crate) fn leave(&mut self, now: Time, tunnel: TunnelId, node: NodeId, packet: &[u8]) {
+    pub fn leave(&mut self, now: Time, tunnel: TunnelId, node: NodeId, packet: &[u8]) {
         if tunnel != self.tunnel || self.done.len() >= self.limit {
             return;
         }
@@ -57,7 +57,7 @@ impl Transits {
         }
     }
 
-    pub(crate) fn done(&self) -> &[Transit] {
+    pub fn done(&self) -> &[Transit] {
         &self.done
     }
 }

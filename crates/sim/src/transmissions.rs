@@ -31,7 +31,7 @@ pub struct Transmission {
 
 /// The transmissions since they were last taken, up to so many.
 #[derive(Debug)]
-pub(crate) struct Transmissions {
+pub struct Transmissions {
     limit: usize,
     /// The packet just handed to a medium, with its fate still unknown.
     open: Option<Open>,
@@ -49,12 +49,12 @@ struct Open {
 }
 
 impl Transmissions {
-    pub(crate) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self { limit, open: None, handed: BTreeMap::new(), done: Vec::new(), missed: 0 }
     }
 
     /// A medium is about to be handed a packet.
-    pub(crate) fn begin(
+    pub fn begin(
         &mut self,
         now: Time,
         from: NodeId,
@@ -69,7 +69,7 @@ impl Transmissions {
     }
 
     /// The packet arrives at somebody.
-    pub(crate) fn arrive(&mut self, at: Time) {
+    pub fn arrive(&mut self, at: Time) {
         if let Some(open) = &mut self.open {
             open.is_decided = true;
             open.transmission.end = open.transmission.end.max(at);
@@ -77,7 +77,7 @@ impl Transmissions {
     }
 
     /// The packet arrives at nobody.
-    pub(crate) fn lose(&mut self) {
+    pub fn lose(&mut self) {
         if let Some(open) = &mut self.open {
             open.is_decided = true;
             open.transmission.is_lost = true;
@@ -86,7 +86,7 @@ impl Transmissions {
 
     /// The medium has taken the packet, and its sender is idle again at `idle_at`. Where the fate of
     /// the packet is not known by now, the medium will [tell](Self::tell) of it.
-    pub(crate) fn finish(&mut self, packet: PacketId, idle_at: Time) {
+    pub fn finish(&mut self, packet: PacketId, idle_at: Time) {
         let Some(Open { mut transmission, is_decided }) = self.open.take() else { return };
         if !is_decided {
             self.handed.insert(packet.token(), (transmission.class, transmission.ends));
@@ -99,7 +99,7 @@ impl Transmissions {
     }
 
     /// A medium tells of a frame: it carries a packet, or controls the medium.
-    pub(crate) fn tell(
+    pub fn tell(
         &mut self,
         [start, end]: [Time; 2],
         from: NodeId,
@@ -122,7 +122,7 @@ impl Transmissions {
     }
 
     /// Takes the recorded transmissions, and the number not recorded for lack of room.
-    pub(crate) fn take(&mut self) -> (Vec<Transmission>, u64) {
+    pub fn take(&mut self) -> (Vec<Transmission>, u64) {
         (std::mem::take(&mut self.done), std::mem::take(&mut self.missed))
     }
 }

@@ -163,17 +163,17 @@ impl fmt::Display for Event {
 }
 
 /// A number from a range, uniform in its logarithm.
-pub(crate) fn log(rng: &mut Rng, range: Range<f64>) -> f64 {
+pub fn log(rng: &mut Rng, range: Range<f64>) -> f64 {
     range.start * libm::exp(rng.uniform() * libm::log(range.end / range.start))
 }
 
 /// A whole number from a range, uniform in its logarithm.
-pub(crate) fn log_count(rng: &mut Rng, range: Range<usize>) -> usize {
+pub fn log_count(rng: &mut Rng, range: Range<usize>) -> usize {
     floor(log(rng, range.start as f64..range.end as f64))
 }
 
 /// A number below `bound`.
-pub(crate) fn choice(rng: &mut Rng, bound: usize) -> usize {
+pub fn choice(rng: &mut Rng, bound: usize) -> usize {
     let drawn = rng.below(u64::try_from(bound.max(1)).expect("bounds are small"));
     usize::try_from(drawn).expect("bounds are small")
 }

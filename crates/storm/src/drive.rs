@@ -26,18 +26,18 @@ const RECORDED: usize = 200;
 const COPY: Duration = Duration::from_secs(60);
 
 /// What a rule says that was broken; the part before the colon names the rule.
-pub(crate) type Kept = Result<(), String>;
+pub type Kept = Result<(), String>;
 
 /// A datagram that a core sends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
+pub struct Sent {
     pub(crate) to: usize,
     /// Its number, by which its sender is told its fate.
     pub(crate) tag: u64,
 }
 
 /// The cores of a service on several nodes, and the judge of what they do.
-pub(crate) trait Cores {
+pub trait Cores {
     /// How long everything accepted may take after the faults have ended.
     const CALM: Duration;
     /// Whether a medium may bring a datagram twice and late, and strangers may send.
@@ -105,7 +105,7 @@ struct Drive<'a, C> {
 }
 
 /// Runs a course over cores made for it. `until` ends the run early; `trace` is told what happens.
-pub(crate) fn run<'a, C: Cores>(
+pub fn run<'a, C: Cores>(
     course: &'a Course,
     cores: C,
     until: Option<Time>,

@@ -47,14 +47,14 @@ struct Node {
 
 /// The nodes and their messages.
 #[derive(Debug)]
-pub(crate) struct Messages {
+pub struct Messages {
     config: Config,
     nodes: Vec<Node>,
     messages: Vec<Known>,
 }
 
 impl Messages {
-    pub(crate) fn new(course: &Course) -> Self {
+    pub fn new(course: &Course) -> Self {
         let mut rng = Rng::stream(course.seed, "storm sar");
         let rng = &mut rng;
         let profile = Profile::NAMES[choice(rng, Profile::NAMES.len())].1;

@@ -56,7 +56,7 @@ struct End {
 }
 
 /// All ends and streams.
-pub(crate) struct Streams {
+pub struct Streams {
     config: Config,
     ends: Vec<End>,
     tags: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    pub(crate) fn new(course: &Course) -> Self {
+    pub fn new(course: &Course) -> Self {
         let mut rng = Rng::stream(course.seed, "storm slep");
         let rng = &mut rng;
         let mut config = Config::default();

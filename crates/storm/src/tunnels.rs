@@ -41,7 +41,7 @@ struct End {
 
 /// Both ends.
 #[derive(Debug)]
-pub(crate) struct Tunnels {
+pub struct Tunnels {
     config: Config,
     ends: Vec<End>,
     /// How often both ends began anew: the cipher below refuses datagrams of earlier keys.
@@ -50,7 +50,7 @@ pub(crate) struct Tunnels {
 }
 
 impl Tunnels {
-    pub(crate) fn new(course: &Course) -> Self {
+    pub fn new(course: &Course) -> Self {
         let mut rng = Rng::stream(course.seed, "storm tunnel");
         let mut config = Config::default();
         if rng.chance(0.4) {

@@ -344,13 +344,13 @@ impl Connection {
     }
 
     #[cfg(test)]
-    pub(super) fn window_mut(&mut self) -> &mut Window {
+    pub(crate) fn window_mut(&mut self) -> &mut Window {
         self.sender.window_mut()
     }
 
     /// Our timestamp at a time.
     #[cfg(test)]
-    pub(super) fn timestamp(&self, at: Time) -> u32 {
+    pub(crate) fn timestamp(&self, at: Time) -> u32 {
         self.clock.show(at)
     }
 

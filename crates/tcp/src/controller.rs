@@ -10,7 +10,7 @@ use super::vegas::Vegas;
 
 /// The congestion control of a connection.
 #[derive(Clone, Debug)]
-pub(super) enum Controller {
+pub enum Controller {
     Bbr(Bbr),
     Cubic(Cubic),
     NewReno(NewReno),
@@ -19,7 +19,7 @@ pub(super) enum Controller {
 }
 
 impl Controller {
-    pub(super) fn new(algorithm: Algorithm) -> Self {
+    pub fn new(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Bbr => Self::Bbr(Bbr::default()),
             Algorithm::Cubic { fast_convergence, hystart } => {
@@ -32,7 +32,7 @@ impl Controller {
     }
 
     /// The algorithm behind its trait.
-    pub(super) fn get(&mut self) -> &mut dyn CongestionControl {
+    pub fn get(&mut self) -> &mut dyn CongestionControl {
         match self {
             Self::Bbr(bbr) => bbr,
             Self::Cubic(cubic) => cubic,
@@ -43,7 +43,7 @@ impl Controller {
     }
 
     /// What the algorithm has found out.
-    pub(super) fn finding(&self) -> Finding {
+    pub fn finding(&self) -> Finding {
         match self {
             Self::Bbr(bbr) => Finding::Bbr(bbr.finding()),
             Self::Cubic(_) | Self::NewReno(_) => Finding::Nothing,

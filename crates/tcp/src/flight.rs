@@ -9,7 +9,7 @@ use super::seq::Seq;
 
 /// The segments in flight, oldest first, without gaps.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Flight(VecDeque<Sent>);
+pub struct Flight(VecDeque<Sent>);
 
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -21,7 +21,7 @@ struct Sent {
 
 /// What an acknowledgement tells about time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Landed {
+pub struct Landed {
     /// When the oldest segment covered was sent.
     pub(super) oldest: Option<Time>,
     /// When the newest segment covered was sent.
@@ -37,7 +37,7 @@ pub(super) struct Landed {
 
 impl Flight {
     /// A segment from `from` to `to` was sent, again or for the first time.
-    pub(super) fn record(&mut self, now: Time, from: Seq, to: Seq) {
+    pub fn record(&mut self, now: Time, from: Seq, to: Seq) {
         let end = self.0.back().map_or(from, |sent| sent.to);
         if from < end {
             let first = self.0.partition_point(|sent| sent.to <= from);
@@ -55,7 +55,7 @@ impl Flight {
     }
 
     /// Everything below `una` is acknowledged.
-    pub(super) fn land(&mut self, una: Seq, is_echoed: impl Fn(Time) -> bool) -> Landed {
+    pub fn land(&mut self, una: Seq, is_echoed: impl Fn(Time) -> bool) -> Landed {
         let mut landed = Landed::default();
         while let Some(sent) = self.0.front().copied().filter(|sent| sent.to <= una) {
             landed.oldest = landed.oldest.or(Some(sent.last_at));
@@ -75,16 +75,16 @@ impl Flight {
     }
 
     /// The oldest segment.
-    pub(super) fn head(&self) -> Option<Head> {
+    pub fn head(&self) -> Option<Head> {
         self.0.front().map(|sent| Head { sent_at: sent.last_at, is_retransmission: sent.is_again })
     }
 
     /// When the oldest segment was first sent.
-    pub(super) fn since(&self) -> Option<Time> {
+    pub fn since(&self) -> Option<Time> {
         self.0.front().map(|sent| sent.first_at)
     }
 
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.0.clear();
     }
 }

@@ -13,7 +13,7 @@ const CONSERVATIVE_ROUNDS: u32 = 5;
 
 /// What the round-trip times of a first slow start tell.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HyStart {
+pub struct HyStart {
     /// Octets to be acknowledged until the round is over.
     left: u64,
     /// The shortest round-trip times of the last round and of this one, and the number of samples in this round.
@@ -33,7 +33,7 @@ struct Conservative {
 
 /// How fast the window may grow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Phase {
+pub enum Phase {
     /// As in slow start, but slower by `HyStart::GROWTH_DIVISOR`.
     Conservative,
     /// Slow start is over.
@@ -44,12 +44,12 @@ pub(super) enum Phase {
 
 impl HyStart {
     /// Segments by which one acknowledgement opens the window, without pacing.
-    pub(super) const LIMIT: u64 = 8;
+    pub const LIMIT: u64 = 8;
     /// By what growth is divided while slow start may be over.
-    pub(super) const GROWTH_DIVISOR: u64 = 4;
+    pub const GROWTH_DIVISOR: u64 = 4;
 
     /// Takes an acknowledgement.
-    pub(super) fn handle_ack(&mut self, ack: &Ack) -> Phase {
+    pub fn handle_ack(&mut self, ack: &Ack) -> Phase {
         if let Some(rtt) = ack.rtt {
             self.samples += 1;
             self.current = Some(self.current.map_or(rtt, |current| current.min(rtt)));

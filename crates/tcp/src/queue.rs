@@ -5,7 +5,7 @@ use super::seq::Seq;
 
 /// Octets, and FIN after them once the application has closed.
 #[derive(Clone, Debug)]
-pub(super) struct Queue {
+pub struct Queue {
     ring: Ring,
     /// The place of the first octet.
     start: Seq,
@@ -14,21 +14,21 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Nothing written; the first octet will be at `start`.
-    pub(super) fn new(start: Seq) -> Self {
+    pub fn new(start: Seq) -> Self {
         Self { ring: Ring::default(), start, has_fin: false }
     }
 
-    pub(super) fn write(&mut self, octets: &[u8]) {
+    pub fn write(&mut self, octets: &[u8]) {
         self.ring.write(self.ring.len(), octets);
     }
 
     /// Puts FIN behind what was written.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.has_fin = true;
     }
 
     /// Forgets the octets before `ack`, and returns how many there were.
-    pub(super) fn advance(&mut self, ack: Seq) -> u64 {
+    pub fn advance(&mut self, ack: Seq) -> u64 {
         let done = ack.offset_from(self.start).min(self.ring.len());
         self.ring.consume(done);
         self.start += done as u64;
@@ -36,30 +36,30 @@ impl Queue {
     }
 
     /// Gives the memory back.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.ring = Ring::default();
     }
 
     /// The `len` octets from `seq` on, in two pieces.
-    pub(super) fn slices(&self, seq: Seq, len: usize) -> (&[u8], &[u8]) {
+    pub fn slices(&self, seq: Seq, len: usize) -> (&[u8], &[u8]) {
         self.ring.slices(seq.offset_from(self.start), len)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.ring.len()
     }
 
     /// The place of the first octet.
-    pub(super) fn start(&self) -> Seq {
+    pub fn start(&self) -> Seq {
         self.start
     }
 
     /// Beyond the last octet.
-    pub(super) fn end(&self) -> Seq {
+    pub fn end(&self) -> Seq {
         self.start + self.ring.len() as u64
     }
 
-    pub(super) fn has_fin(&self) -> bool {
+    pub fn has_fin(&self) -> bool {
         self.has_fin
     }
 }

@@ -14,7 +14,7 @@ use super::seq::Seq;
 
 /// Octets received and not yet read.
 #[derive(Clone, Debug)]
-pub(super) struct Reassembly {
+pub struct Reassembly {
     ring: Ring,
     /// The place of the ring's first octet.
     base: Seq,
@@ -38,7 +38,7 @@ struct Held {
 
 /// How the payload of a segment was taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Arrival {
+pub enum Arrival {
     /// All of it was there.
     Duplicate,
     /// The segment extends the readable data; `filled` tells whether a hole was filled, at least in part.
@@ -56,7 +56,7 @@ pub(super) enum Arrival {
 
 impl Reassembly {
     /// Expects `next` first.
-    pub(super) fn new(next: Seq, max_holes: usize) -> Self {
+    pub fn new(next: Seq, max_holes: usize) -> Self {
         Self {
             ring: Ring::default(),
             base: next,
@@ -69,7 +69,7 @@ impl Reassembly {
     }
 
     /// Takes octets that lie in the window.
-    pub(super) fn insert(&mut self, from: Seq, octets: &[u8]) -> Arrival {
+    pub fn insert(&mut self, from: Seq, octets: &[u8]) -> Arrival {
         let to = from + octets.len() as u64;
         self.arrivals += 1;
         if to <= self.next {
@@ -120,12 +120,12 @@ impl Reassembly {
     }
 
     /// The sequence number after the last readable octet moves over a FIN.
-    pub(super) fn pass_fin(&mut self) {
+    pub fn pass_fin(&mut self) {
         self.next += 1;
     }
 
     /// Moves readable octets out; returns how many.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> usize {
+    pub fn read(&mut self, buffer: &mut [u8]) -> usize {
         let len = buffer.len().min(self.readable());
         let (front, back) = self.ring.slices(0, len);
         buffer[..front.len()].copy_from_slice(front);
@@ -136,24 +136,24 @@ impl Reassembly {
     }
 
     /// Octets that can be read now.
-    pub(super) fn readable(&self) -> usize {
+    pub fn readable(&self) -> usize {
         // After a FIN the next number is one beyond the octets.
         self.next.offset_from(self.base).min(self.ring.len())
     }
 
     /// The next octet expected.
-    pub(super) fn next(&self) -> Seq {
+    pub fn next(&self) -> Seq {
         self.next
     }
 
     /// The place of the first octet not yet read.
-    pub(super) fn base(&self) -> Seq {
+    pub fn base(&self) -> Seq {
         self.base
     }
 
     /// The blocks to report, at most `room`: data received twice first, then the latest changes (RFC 2018, 4; RFC 2883,
     /// 4).
-    pub(super) fn sack_blocks(&mut self, room: usize, report_twice: bool) -> SackBlocks {
+    pub fn sack_blocks(&mut self, room: usize, report_twice: bool) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let mut room = room.min(MAX_SACK_BLOCKS);
         let twice = self.twice.take();
@@ -172,7 +172,7 @@ impl Reassembly {
     }
 
     /// Whether there is anything for `sack_blocks` to report.
-    pub(super) fn has_blocks(&self) -> bool {
+    pub fn has_blocks(&self) -> bool {
         !self.held.is_empty() || self.twice.is_some()
     }
 }

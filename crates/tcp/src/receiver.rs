@@ -9,7 +9,7 @@ use super::seq::Seq;
 use super::stats::Received;
 
 /// The longest shift of the window field (RFC 7323, 2.3).
-pub(super) const MAX_SHIFT: u8 = 14;
+pub const MAX_SHIFT: u8 = 14;
 /// More than any sender needs to see; the bearer may have no room for long.
 const MAX_DUPLICATES_DUE: u32 = 16;
 /// A timestamp this old says nothing about order any more: 24 days (RFC 7323, 5.5).
@@ -17,7 +17,7 @@ const TIMESTAMP_LIFE: std::time::Duration = std::time::Duration::from_secs(24 * 
 
 /// The receive side of a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Receiver {
+pub struct Receiver {
     reassembly: Reassembly,
     buffer: u64,
     mss: u64,
@@ -53,7 +53,7 @@ enum Due {
 
 impl Receiver {
     /// The peer's SYN is at `irs`.
-    pub(super) fn new(config: &Config, irs: u32, shift: u8, mss: u64) -> Self {
+    pub fn new(config: &Config, irs: u32, shift: u8, mss: u64) -> Self {
         let next = Seq::initial(irs) + 1;
         let buffer = buffer(config);
         Self {
@@ -75,28 +75,28 @@ impl Receiver {
     }
 
     /// The shift that lets a window field speak of the whole buffer.
-    pub(super) fn shift_for(config: &Config) -> u8 {
+    pub fn shift_for(config: &Config) -> u8 {
         let shift = (0..MAX_SHIFT).find(|shift| buffer(config) >> shift <= 0xffff);
         shift.unwrap_or(MAX_SHIFT)
     }
 
     /// RCV.NXT.
-    pub(super) fn next(&self) -> Seq {
+    pub fn next(&self) -> Seq {
         self.reassembly.next()
     }
 
     /// RCV.WND.
-    pub(super) fn window(&self) -> u64 {
+    pub fn window(&self) -> u64 {
         self.edge.since(self.next())
     }
 
     /// Beyond the last octet that the peer may send.
-    pub(super) fn edge(&self) -> Seq {
+    pub fn edge(&self) -> Seq {
         self.edge
     }
 
     /// Whether a part of a segment lies in the window (RFC 9293, 3.10.7.4, first check).
-    pub(super) fn is_acceptable(&self, seq: Seq, len: u64) -> bool {
+    pub fn is_acceptable(&self, seq: Seq, len: u64) -> bool {
         let (next, edge) = (self.next(), self.edge);
         match (len, self.window()) {
             (0, 0) => seq == next,
@@ -107,26 +107,26 @@ impl Receiver {
     }
 
     /// Whether the timestamp is older than what came before it (PAWS; RFC 7323, 5.3).
-    pub(super) fn is_old(&self, now: Time, value: u32) -> bool {
+    pub fn is_old(&self, now: Time, value: u32) -> bool {
         self.recent.is_some_and(|(recent, at)| {
             value.wrapping_sub(recent).cast_signed() < 0 && now.since(at) < TIMESTAMP_LIFE
         })
     }
 
     /// Takes the timestamp of an acceptable segment at `seq` (RFC 7323, 4.3).
-    pub(super) fn take_timestamp(&mut self, now: Time, seq: Seq, value: u32) {
+    pub fn take_timestamp(&mut self, now: Time, seq: Seq, value: u32) {
         if seq <= self.last_ack && !self.is_old(now, value) {
             self.recent = Some((value, now));
         }
     }
 
     /// The timestamp to echo.
-    pub(super) fn recent(&self) -> u32 {
+    pub fn recent(&self) -> u32 {
         self.recent.map_or(0, |(recent, _)| recent)
     }
 
     /// Takes the payload at `seq`, cut to the window; returns the octets that became readable.
-    pub(super) fn take(
+    pub fn take(
         &mut self,
         now: Time,
         config: &Config,
@@ -167,47 +167,47 @@ impl Receiver {
     }
 
     /// Moves octets in order out; returns how many.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> usize {
+    pub fn read(&mut self, buffer: &mut [u8]) -> usize {
         self.reassembly.read(buffer)
     }
 
     /// Octets that can be read now.
-    pub(super) fn readable(&self) -> usize {
+    pub fn readable(&self) -> usize {
         self.reassembly.readable()
     }
 
     /// The SACK blocks to report, at most `room`.
-    pub(super) fn sack_blocks(&mut self, room: usize, report_twice: bool) -> SackBlocks {
+    pub fn sack_blocks(&mut self, room: usize, report_twice: bool) -> SackBlocks {
         self.reassembly.sack_blocks(room, report_twice)
     }
 
     /// Whether there is anything for `sack_blocks` to report.
-    pub(super) fn has_blocks(&self) -> bool {
+    pub fn has_blocks(&self) -> bool {
         self.reassembly.has_blocks()
     }
 
     /// Takes the ECN field and CWR of a segment (RFC 3168, 6.1.3).
-    pub(super) fn take_ecn(&mut self, is_reduced: bool, is_marked: bool) {
+    pub fn take_ecn(&mut self, is_reduced: bool, is_marked: bool) {
         self.echo = is_marked || self.echo && !is_reduced;
     }
 
     /// Whether to echo congestion by ECE.
-    pub(super) fn echo(&self) -> bool {
+    pub fn echo(&self) -> bool {
         self.echo
     }
 
     /// Makes an acknowledgement due now.
-    pub(super) fn schedule_ack(&mut self) {
+    pub fn schedule_ack(&mut self) {
         self.due = Due::Now;
     }
 
     /// Makes a pure acknowledgement due, because only such counts as a duplicate.
-    pub(super) fn schedule_duplicate(&mut self) {
+    pub fn schedule_duplicate(&mut self) {
         self.duplicates_due = (self.duplicates_due + 1).min(MAX_DUPLICATES_DUE);
     }
 
     /// Notes a FIN at `seq`, possibly ahead of the data received.
-    pub(super) fn take_fin(&mut self, seq: Seq) {
+    pub fn take_fin(&mut self, seq: Seq) {
         if seq >= self.next() && seq < self.edge.max(self.next() + 1) {
             self.fin.get_or_insert(seq);
         }
@@ -215,7 +215,7 @@ impl Receiver {
     }
 
     /// Moves over the FIN once all before it is here; returns whether it did.
-    pub(super) fn reach_fin(&mut self) -> bool {
+    pub fn reach_fin(&mut self) -> bool {
         if self.fin != Some(self.next()) {
             return false;
         }
@@ -227,7 +227,7 @@ impl Receiver {
 
     /// The window field for a segment sent now; the right edge never moves back, and moves on in
     /// steps worth sending for (RFC 9293, 3.8.6.2.2).
-    pub(super) fn advertise(&mut self) -> u16 {
+    pub fn advertise(&mut self) -> u16 {
         let edge = self.worthwhile_edge();
         let field = edge.since(self.next()) >> self.shift;
         let field = u16::try_from(field).unwrap_or(u16::MAX);
@@ -237,7 +237,7 @@ impl Receiver {
     }
 
     /// Whether the application has read enough that the peer should know (RFC 9293, 3.8.6.2.2).
-    pub(super) fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         let left = (self.last_ack + self.offered).since(self.next());
         let edge = self.worthwhile_edge();
         edge > self.edge && edge.since(self.next()) >= 2 * left
@@ -252,22 +252,22 @@ impl Receiver {
     }
 
     /// Whether an acknowledgement is due now, without one that may wait.
-    pub(super) fn is_ack_due(&self) -> bool {
+    pub fn is_ack_due(&self) -> bool {
         self.has_duplicate_due() || self.due == Due::Now
     }
 
     /// Whether an acknowledgement is due that must not ride on data.
-    pub(super) fn has_duplicate_due(&self) -> bool {
+    pub fn has_duplicate_due(&self) -> bool {
         self.duplicates_due > 0
     }
 
     /// Whether the next data or timeout brings an acknowledgement along.
-    pub(super) fn has_ack_scheduled(&self) -> bool {
+    pub fn has_ack_scheduled(&self) -> bool {
         self.due != Due::Never
     }
 
     /// When a delayed acknowledgement becomes due.
-    pub(super) fn ack_at(&self) -> Option<Time> {
+    pub fn ack_at(&self) -> Option<Time> {
         match self.due {
             Due::Later(at) => Some(at),
             Due::Never | Due::Now => None,
@@ -275,25 +275,25 @@ impl Receiver {
     }
 
     /// Acts on a delayed acknowledgement that is due.
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         if self.ack_at().is_some_and(|at| at <= now) {
             self.due = Due::Now;
         }
     }
 
     /// Drops all acknowledgements that are due.
-    pub(super) fn cancel_acks(&mut self) {
+    pub fn cancel_acks(&mut self) {
         (self.due, self.duplicates_due) = (Due::Never, 0);
     }
 
     /// A pure acknowledgement was sent.
-    pub(super) fn sent_pure_ack(&mut self) {
+    pub fn sent_pure_ack(&mut self) {
         self.duplicates_due = self.duplicates_due.saturating_sub(1);
         self.acked();
     }
 
     /// An acknowledgement was sent.
-    pub(super) fn acked(&mut self) {
+    pub fn acked(&mut self) {
         self.last_ack = self.next();
         self.unacked = 0;
         self.due = Due::Never;

@@ -13,7 +13,7 @@ const MOST: usize = 4_096;
 
 /// The repairs of a recovery.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Resent {
+pub struct Resent {
     /// Under way, in the order of sending: from where to where, and beyond all that was sent before.
     under_way: VecDeque<(Seq, Seq, Seq)>,
     /// Lost, and not sent once more.
@@ -22,7 +22,7 @@ pub(super) struct Resent {
 
 impl Resent {
     /// A repair was sent; `max` is beyond everything ever sent.
-    pub(super) fn record(&mut self, from: Seq, to: Seq, max: Seq) {
+    pub fn record(&mut self, from: Seq, to: Seq, max: Seq) {
         let place = self.lost.iter().position(|lost| lost.0 <= from && from < lost.1);
         if let Some(lost) = place.and_then(|place| self.lost.get_mut(place)) {
             lost.0 = to.min(lost.1);
@@ -34,7 +34,7 @@ impl Resent {
     }
 
     /// Finds lost retransmissions: `highest` exceeds everything sent before them by at least `margin` octets.
-    pub(super) fn judge(&mut self, highest: Seq, margin: u64) {
+    pub fn judge(&mut self, highest: Seq, margin: u64) {
         while let Some(&(from, to, max)) = self.under_way.front()
             && max + margin <= highest
         {
@@ -44,7 +44,7 @@ impl Resent {
     }
 
     /// From where to send once more: what was lost and is still missing.
-    pub(super) fn next(&self, una: Seq, board: &Scoreboard) -> Option<(Seq, Seq)> {
+    pub fn next(&self, una: Seq, board: &Scoreboard) -> Option<(Seq, Seq)> {
         self.lost.iter().find_map(|&(from, to)| {
             let (hole, _) = board.hole_at(from.max(una));
             (hole < to).then_some((hole, to))
@@ -52,7 +52,7 @@ impl Resent {
     }
 
     /// Drops what has arrived from the lost.
-    pub(super) fn forget(&mut self, una: Seq, board: &Scoreboard) {
+    pub fn forget(&mut self, una: Seq, board: &Scoreboard) {
         while let Some(&(from, to)) = self.lost.front()
             && board.hole_at(from.max(una)).0 >= to
         {
@@ -61,7 +61,7 @@ impl Resent {
     }
 
     /// Octets lost and not retransmitted again.
-    pub(super) fn octets(&self, una: Seq, board: &Scoreboard) -> u64 {
+    pub fn octets(&self, una: Seq, board: &Scoreboard) -> u64 {
         let missing = |&(from, to): &(Seq, Seq)| {
             let from = from.max(una).min(to);
             to.since(from) - (board.octets_below(to) - board.octets_below(from))
@@ -69,7 +69,7 @@ impl Resent {
         self.lost.iter().map(missing).sum()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = Self::default();
     }
 }

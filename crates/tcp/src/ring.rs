@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 
 /// A contiguous buffer of octets; memory grows with the content only.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ring(VecDeque<u8>);
+pub struct Ring(VecDeque<u8>);
 
 impl Ring {
     /// How many octets there are.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Writes `octets` from index `at` on; zeros fill a gap before them.
-    pub(super) fn write(&mut self, at: usize, octets: &[u8]) {
+    pub fn write(&mut self, at: usize, octets: &[u8]) {
         if at > self.0.len() {
             self.0.resize(at, 0);
         }
@@ -34,7 +34,7 @@ impl Ring {
     }
 
     /// The `len` octets from index `at` on, in two pieces; fewer where there are fewer.
-    pub(super) fn slices(&self, at: usize, len: usize) -> (&[u8], &[u8]) {
+    pub fn slices(&self, at: usize, len: usize) -> (&[u8], &[u8]) {
         let (front, back) = self.0.as_slices();
         let end = at.saturating_add(len);
         let cut = |slice: &[u8], from: usize, to: usize| {
@@ -45,7 +45,7 @@ impl Ring {
     }
 
     /// Drops `len` octets from the front, or all.
-    pub(super) fn consume(&mut self, len: usize) {
+    pub fn consume(&mut self, len: usize) {
         self.0.drain(..len.min(self.0.len()));
     }
 }

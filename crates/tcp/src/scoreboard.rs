@@ -7,7 +7,7 @@ const MAX_BLOCKS: usize = 1_024;
 
 /// Octets that the peer received out of order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scoreboard {
+pub struct Scoreboard {
     /// Ascending, with holes between.
     blocks: Vec<(Seq, Seq)>,
     /// Everything below that is not in a block is lost (IsLost).
@@ -17,7 +17,7 @@ pub(super) struct Scoreboard {
 
 impl Scoreboard {
     /// Adds a block above the acknowledgement number; returns how many octets are new.
-    pub(super) fn insert(&mut self, from: Seq, to: Seq) -> u64 {
+    pub fn insert(&mut self, from: Seq, to: Seq) -> u64 {
         let first = self.blocks.partition_point(|block| block.1 < from);
         let last = first + self.blocks[first..].partition_point(|block| block.0 <= to);
         let mut fresh = to.since(from);
@@ -40,7 +40,7 @@ impl Scoreboard {
     }
 
     /// Forgets what lies below the acknowledgement number.
-    pub(super) fn advance(&mut self, una: Seq) {
+    pub fn advance(&mut self, una: Seq) {
         let passed = self.blocks.partition_point(|block| block.1 <= una);
         self.blocks.drain(..passed);
         if let Some(block) = self.blocks.first_mut() {
@@ -51,7 +51,7 @@ impl Scoreboard {
 
     /// Finds again what is lost: below `threshold` blocks, or below more than
     /// `threshold - 1` segments of `mss` (RFC 6675, IsLost).
-    pub(super) fn judge(&mut self, threshold: u32, mss: u64) {
+    pub fn judge(&mut self, threshold: u32, mss: u64) {
         let enough = u64::from(threshold.saturating_sub(1)) * mss;
         let (mut blocks, mut octets) = (0_u32, 0);
         self.lost_below = None;
@@ -65,11 +65,11 @@ impl Scoreboard {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
@@ -79,12 +79,12 @@ impl Scoreboard {
     }
 
     /// Beyond all that was reported; the first place where nothing was.
-    pub(super) fn highest(&self) -> Seq {
+    pub fn highest(&self) -> Seq {
         self.blocks.last().map_or(Seq::initial(0), |block| block.1)
     }
 
     /// Octets in blocks below `end`.
-    pub(super) fn octets_below(&self, end: Seq) -> u64 {
+    pub fn octets_below(&self, end: Seq) -> u64 {
         if self.blocks.last().is_none_or(|block| block.1 <= end) {
             return self.octets;
         }
@@ -96,12 +96,12 @@ impl Scoreboard {
     }
 
     /// Everything below that is not in a block is lost.
-    pub(super) fn lost_below(&self) -> Option<Seq> {
+    pub fn lost_below(&self) -> Option<Seq> {
         self.lost_below
     }
 
     /// The first octet from `from` on that is in no block, and where the next block starts.
-    pub(super) fn hole_at(&self, from: Seq) -> (Seq, Option<Seq>) {
+    pub fn hole_at(&self, from: Seq) -> (Seq, Option<Seq>) {
         let next = self.blocks.partition_point(|block| block.1 <= from);
         match self.blocks.get(next) {
             Some(&(start, end)) if start <= from => {

@@ -26,7 +26,7 @@ use super::stats::{Feedback, Sent};
 
 /// The send side of a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Sender {
+pub struct Sender {
     config: Config,
     iss: Seq,
     /// The oldest unacknowledged place.
@@ -56,7 +56,7 @@ pub(super) struct Sender {
 
 /// A segment to send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Plan {
+pub struct Plan {
     pub(super) seq: Seq,
     /// Octets of payload.
     pub(super) len: usize,
@@ -65,7 +65,7 @@ pub(super) struct Plan {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// The oldest segment, again.
     Head,
     /// Not sent before.
@@ -80,14 +80,14 @@ pub(super) enum Kind {
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Next {
+pub enum Next {
     Send(Plan),
     Wait(Wait),
 }
 
 /// What it is waited for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Wait {
+pub enum Wait {
     /// Acknowledgements: the congestion window is full, or Nagle's algorithm holds.
     Acks,
     /// Something to send.
@@ -100,7 +100,7 @@ pub(super) enum Wait {
 
 impl Sender {
     /// Nothing sent; `iss` is the place of SYN.
-    pub(super) fn new(config: Config, iss: u32) -> Self {
+    pub fn new(config: Config, iss: u32) -> Self {
         let iss = Seq::initial(iss);
         let mut rtt = Estimator::new(config.rto);
         rtt.start_handshake();
@@ -126,7 +126,7 @@ impl Sender {
     }
 
     /// The handshake is over: data may flow in segments of `mss`.
-    pub(super) fn start(&mut self, mss: u64, syn_timed_out: bool) {
+    pub fn start(&mut self, mss: u64, syn_timed_out: bool) {
         let config = &self.config;
         let initial = if syn_timed_out {
             self.rtt.start_after_syn_timeout();
@@ -144,27 +144,27 @@ impl Sender {
     }
 
     /// A SYN or SYN-ACK was sent.
-    pub(super) fn sent_syn(&mut self, now: Time) {
+    pub fn sent_syn(&mut self, now: Time) {
         self.nxt = self.iss + 1;
         self.max = self.nxt;
         self.flight.record(now, self.iss, self.max);
     }
 
     /// Queues octets up to the bound; returns how many.
-    pub(super) fn write(&mut self, octets: &[u8]) -> usize {
+    pub fn write(&mut self, octets: &[u8]) -> usize {
         let len = octets.len().min(self.free());
         self.queue.write(&octets[..len]);
         len
     }
 
     /// Queues FIN after what is written.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.queue.finish();
     }
 
     /// Takes the peer's window from a segment at `seq` that acknowledges `ack`; returns whether it
     /// changed.
-    pub(super) fn set_window(&mut self, seq: Seq, ack: Seq, wnd: u64) -> bool {
+    pub fn set_window(&mut self, seq: Seq, ack: Seq, wnd: u64) -> bool {
         let Some(is_change) = self.offered.update(seq, ack, wnd) else { return false };
         if self.probing && wnd > 0 {
             self.nxt = self.una;
@@ -185,7 +185,7 @@ impl Sender {
     }
 
     /// What to send next; `extra` octets of a segment go to options that come and go.
-    pub(super) fn next(&self, now: Time, extra: u64) -> Next {
+    pub fn next(&self, now: Time, extra: u64) -> Next {
         if self.una == self.iss {
             return Next::Wait(Wait::Data);
         }
@@ -278,7 +278,7 @@ impl Sender {
 
     /// One octet, or what a small window takes, against the deadlock of a lost window update
     /// (RFC 9293, 3.8.6.1).
-    pub(super) fn probe(&self, extra: u64) -> Option<Plan> {
+    pub fn probe(&self, extra: u64) -> Option<Plan> {
         let room = self.window.mss.saturating_sub(extra).max(1);
         let seq = self.una;
         if self.max > self.una && !self.probing {
@@ -292,7 +292,7 @@ impl Sender {
     }
 
     /// A planned segment was sent.
-    pub(super) fn sent(&mut self, now: Time, plan: Plan, stats: &mut Sent) {
+    pub fn sent(&mut self, now: Time, plan: Plan, stats: &mut Sent) {
         let end = plan.end();
         let is_again = plan.seq < self.max;
         stats.octets += plan.len as u64;
@@ -341,7 +341,7 @@ impl Sender {
     }
 
     /// Sets the window back after a silence (RFC 5681, 4.1).
-    pub(super) fn restart_if_idle(&mut self, now: Time) {
+    pub fn restart_if_idle(&mut self, now: Time) {
         if !self.config.congestion.restart_after_idle || self.max > self.una || self.unsent() == 0 {
             return;
         }
@@ -353,7 +353,7 @@ impl Sender {
     }
 
     /// The path takes segments of `mss` now; what was longer is sent again.
-    pub(super) fn set_mss(&mut self, mss: u64) {
+    pub fn set_mss(&mut self, mss: u64) {
         let is_smaller = mss < self.window.mss;
         self.window.mss = mss;
         self.window.cwnd = self.window.cwnd.max(mss);
@@ -368,82 +368,82 @@ impl Sender {
     }
 
     /// The octets of a planned segment, in two pieces.
-    pub(super) fn payload(&self, plan: Plan) -> (&[u8], &[u8]) {
+    pub fn payload(&self, plan: Plan) -> (&[u8], &[u8]) {
         self.queue.slices(plan.seq, plan.len)
     }
 
     /// SND.UNA: the oldest unacknowledged place.
-    pub(super) fn una(&self) -> Seq {
+    pub fn una(&self) -> Seq {
         self.una
     }
 
     /// SND.NXT: the next place to send.
-    pub(super) fn nxt(&self) -> Seq {
+    pub fn nxt(&self) -> Seq {
         self.nxt
     }
 
     /// Beyond everything ever sent.
-    pub(super) fn max(&self) -> Seq {
+    pub fn max(&self) -> Seq {
         self.max
     }
 
     /// The congestion window.
-    pub(super) fn window(&self) -> &Window {
+    pub fn window(&self) -> &Window {
         &self.window
     }
 
     #[cfg(test)]
-    pub(super) fn window_mut(&mut self) -> &mut Window {
+    pub fn window_mut(&mut self) -> &mut Window {
         &mut self.window
     }
 
     /// SND.WND: the window that the peer offers.
-    pub(super) fn peer_window(&self) -> u64 {
+    pub fn peer_window(&self) -> u64 {
         self.offered.wnd
     }
 
     /// The largest window that the peer has offered so far.
-    pub(super) fn largest_peer_window(&self) -> u64 {
+    pub fn largest_peer_window(&self) -> u64 {
         self.offered.max_wnd
     }
 
     /// Takes the window of the handshake, which is never compared with an older one.
-    pub(super) fn start_window(&mut self, seq: Seq, ack: Seq, wnd: u64) {
+    pub fn start_window(&mut self, seq: Seq, ack: Seq, wnd: u64) {
         self.offered.start(seq, ack, wnd);
     }
 
     /// Whether the peer sends SACK.
-    pub(super) fn set_sack(&mut self, sack: bool) {
+    pub fn set_sack(&mut self, sack: bool) {
         self.sack = sack;
     }
 
     /// The round-trip times and the retransmission timeout.
-    pub(super) fn rtt(&self) -> &Estimator {
+    pub fn rtt(&self) -> &Estimator {
         &self.rtt
     }
 
     /// What the congestion controller has found out.
-    pub(super) fn finding(&self) -> Finding {
+    pub fn finding(&self) -> Finding {
         self.controller.finding()
     }
 
     /// Whether a loss detected by acknowledgements is being repaired.
-    pub(super) fn is_repairing(&self) -> bool {
+    pub fn is_repairing(&self) -> bool {
         self.reaction.is_repairing()
     }
 
     /// When the oldest segment in flight was first sent.
-    pub(super) fn oldest_sent_at(&self) -> Option<Time> {
+    pub fn oldest_sent_at(&self) -> Option<Time> {
         self.flight.since()
     }
 
     /// Beyond the last octet written.
-    pub(super) fn data_end(&self) -> Seq {
+    pub fn data_end(&self) -> Seq {
         self.queue.end()
     }
 
     /// Octets written and never sent, FIN not counted.
-    pub(super) fn unsent(&self) -> u64 {
+    pub fn unsent(&self) -> u64 {
         self.data_end().since(self.max.max(self.queue.start())) + u64::from(self.is_fin_unsent())
     }
 
@@ -458,36 +458,36 @@ impl Sender {
     }
 
     /// Whether the peer acknowledged our FIN.
-    pub(super) fn is_fin_acked(&self) -> bool {
+    pub fn is_fin_acked(&self) -> bool {
         self.queue.has_fin() && self.una > self.data_end()
     }
 
     /// Whether the peer acknowledged our SYN.
-    pub(super) fn is_syn_acked(&self) -> bool {
+    pub fn is_syn_acked(&self) -> bool {
         self.una > self.iss
     }
 
     /// Whether anything but a window probe is in flight.
-    pub(super) fn is_outstanding(&self) -> bool {
+    pub fn is_outstanding(&self) -> bool {
         self.max > self.una && !self.probing
     }
 
-    pub(super) fn is_probing(&self) -> bool {
+    pub fn is_probing(&self) -> bool {
         self.probing
     }
 
     /// Octets that wait for room in the send buffer's bound.
-    pub(super) fn free(&self) -> usize {
+    pub fn free(&self) -> usize {
         self.config.send_buffer.max(1).saturating_sub(self.queue.len())
     }
 
     /// The place of SYN.
-    pub(super) fn iss(&self) -> Seq {
+    pub fn iss(&self) -> Seq {
         self.iss
     }
 
     /// The timeout now, and the longest there may be.
-    pub(super) fn probe_interval(&self, probes: u32) -> Duration {
+    pub fn probe_interval(&self, probes: u32) -> Duration {
         let factor = self.config.rto.backoff.max(1.0).powi(probes.min(64).cast_signed());
         let seconds =
             (self.rtt.rto().as_secs_f64() * factor).min(self.config.rto.max.as_secs_f64());
@@ -497,7 +497,7 @@ impl Sender {
     }
 
     /// Gives the buffers back: nothing will be sent any more.
-    pub(super) fn discard(&mut self) {
+    pub fn discard(&mut self) {
         self.queue.clear();
         self.board.clear();
         self.flight.clear();
@@ -521,7 +521,7 @@ impl Plan {
 
 /// An acknowledgement, as far as the send side is concerned.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Acknowledgement {
+pub struct Acknowledgement {
     /// The acknowledgement number.
     pub(super) ack: Seq,
     /// Whether it carries no data, no SYN, no FIN and no new window.
@@ -536,7 +536,7 @@ pub(super) struct Acknowledgement {
 
 /// What an acknowledgement changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Progress {
+pub enum Progress {
     /// New data is acknowledged; whether the retransmission timer restarts.
     Acked { restarts_timer: bool },
     /// A recovery began: the retransmission timer restarts.
@@ -547,7 +547,7 @@ pub(super) enum Progress {
 
 impl Sender {
     /// Takes an acknowledgement that lies between `una` and `max`.
-    pub(super) fn handle_ack(
+    pub fn handle_ack(
         &mut self,
         now: Time,
         report: &Acknowledgement,
@@ -824,7 +824,7 @@ impl Sender {
     }
 
     /// The retransmission timer expired: all data in flight counts as lost.
-    pub(super) fn handle_timeout(&mut self, now: Time, is_first: bool) {
+    pub fn handle_timeout(&mut self, now: Time, is_first: bool) {
         self.rtt.back_off();
         if !self.is_syn_acked() {
             return;
@@ -852,7 +852,7 @@ impl Sender {
     /// The echo of a congestion mark: at most one reduction a window (RFC 3168, 6.1.2).
     ///
     /// Returns whether the window was reduced.
-    pub(super) fn handle_echo(&mut self, now: Time) -> bool {
+    pub fn handle_echo(&mut self, now: Time) -> bool {
         // An acknowledgement up to this point left before the peer learned of the reduction.
         if self.reaction.recovery.is_some()
             || self.una < self.reaction.recover

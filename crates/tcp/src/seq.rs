@@ -10,31 +10,31 @@ use base::serial;
 /// Being 64 bits wide it has an ordinary order, so no window arithmetic is circular. It starts
 /// one turn above zero, where a little can be taken away from any place.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) struct Seq(u64);
+pub struct Seq(u64);
 
 impl Seq {
     /// The place of an initial sequence number.
-    pub(super) fn initial(wire: u32) -> Self {
+    pub fn initial(wire: u32) -> Self {
         Self((1 << 32) | u64::from(wire))
     }
 
     /// The place nearest to `self` that the wire writes as `wire`.
-    pub(super) fn nearest(self, wire: u32) -> Self {
+    pub fn nearest(self, wire: u32) -> Self {
         Self(serial::expand(wire, u32::BITS, self.0))
     }
 
     /// What the wire carries.
-    pub(super) fn wire(self) -> u32 {
+    pub fn wire(self) -> u32 {
         serial::low32(self.0)
     }
 
     /// Octets from `earlier` to here; zero when it is not earlier.
-    pub(super) fn since(self, earlier: Self) -> u64 {
+    pub fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
     /// As `since`, for an index into a buffer.
-    pub(super) fn offset_from(self, earlier: Self) -> usize {
+    pub fn offset_from(self, earlier: Self) -> usize {
         usize::try_from(self.since(earlier)).unwrap_or(usize::MAX)
     }
 }

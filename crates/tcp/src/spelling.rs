@@ -7,27 +7,27 @@ use super::algorithm::Algorithm;
 use super::config::{Config, InitialWindow, Limit};
 use super::congestion::Growth;
 
-pub(super) const GROWTH: Kind = Kind::Text {
+pub const GROWTH: Kind = Kind::Text {
     allowed: GROWTHS,
     check: |text| read(text, growth, GROWTHS),
     examples: &["per-ack", "1", "2"],
 };
 const GROWTHS: &str = "\"per-ack\", or a number of segments from 1";
 const WINDOWS: &str = "a number of segments, \"14600 octets\", \"rfc5681\" or \"rfc6928\"";
-pub(super) const INITIAL_WINDOW: Kind = Kind::Text {
+pub const INITIAL_WINDOW: Kind = Kind::Text {
     allowed: WINDOWS,
     check: |text| read(text, window, WINDOWS),
     examples: &["10", "14600 octets", "rfc5681", "rfc6928"],
 };
 const LIMITS: &str = "a number of retransmissions, a time such as \"100s\", or \"never\"";
-pub(super) const LIMIT: Kind = Kind::Text {
+pub const LIMIT: Kind = Kind::Text {
     allowed: LIMITS,
     check: |text| read(text, limit, LIMITS),
     examples: &["15", "100s", "never"],
 };
 const LIMIT_FORMS: &str = "a number of retransmissions, a time such as \"100s\", one that begins with \
     R1 such as \"80s after r1\", or \"never\"";
-pub(super) const LIMIT_AFTER_R1: Kind = Kind::Text {
+pub const LIMIT_AFTER_R1: Kind = Kind::Text {
     allowed: LIMIT_FORMS,
     check: |text| read(text, limit_after_r1, LIMIT_FORMS),
     examples: &["15", "100s", "80s after r1", "never"],
@@ -40,13 +40,13 @@ fn read<T>(text: &str, read: fn(&str) -> Option<T>, allowed: &str) -> Result<(),
     }
 }
 
-pub(super) fn set_parsed<T>(to: &mut T, read: Option<T>) {
+pub fn set_parsed<T>(to: &mut T, read: Option<T>) {
     if let Some(read) = read {
         *to = read;
     }
 }
 
-pub(super) fn algorithm(algorithm: Algorithm) -> Value {
+pub fn algorithm(algorithm: Algorithm) -> Value {
     let name = match algorithm {
         Algorithm::Bbr => "bbr",
         Algorithm::Cubic { .. } => "cubic",
@@ -64,7 +64,7 @@ fn growth(text: &str) -> Option<Growth> {
     }
 }
 
-pub(super) fn set_growth(config: &mut Config, to: &Value) {
+pub fn set_growth(config: &mut Config, to: &Value) {
     let Some(read) = growth(to.text()) else { return };
     match &mut config.congestion.algorithm {
         Algorithm::NewReno { growth } => *growth = read,
@@ -73,7 +73,7 @@ pub(super) fn set_growth(config: &mut Config, to: &Value) {
     }
 }
 
-pub(super) fn shown_growth(algorithm: Algorithm) -> Value {
+pub fn shown_growth(algorithm: Algorithm) -> Value {
     let growth = match algorithm {
         Algorithm::Bbr | Algorithm::Cubic { .. } | Algorithm::Vegas(_) => return Value::Absent,
         Algorithm::NewReno { growth } => growth,

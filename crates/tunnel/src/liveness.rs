@@ -22,7 +22,7 @@ const SILENT_ROUND_TRIPS: u32 = 4;
 
 /// The state of the peer's silence.
 #[derive(Debug)]
-pub(super) struct Liveness {
+pub struct Liveness {
     /// The silence after which a peer counts as lost.
     dead_after: Duration,
     state: State,
@@ -44,12 +44,12 @@ enum State {
 }
 
 impl Liveness {
-    pub(super) fn new(dead_after: Duration) -> Self {
+    pub fn new(dead_after: Duration) -> Self {
         Self { dead_after, state: State::Heard, ask_at: None, is_doubted: false, is_silent: false }
     }
 
     /// Something was received from the peer; returns whether the path was down before.
-    pub(super) fn handle_heard(&mut self) -> bool {
+    pub fn handle_heard(&mut self) -> bool {
         self.ask_at = None;
         self.is_doubted = false;
         self.is_silent = false;
@@ -57,25 +57,25 @@ impl Liveness {
     }
 
     /// Something that the peer answers was sent.
-    pub(super) fn handle_sent(&mut self, now: Time) {
+    pub fn handle_sent(&mut self, now: Time) {
         if self.state == State::Heard {
             self.state = State::Unanswered(now);
         }
     }
 
     /// The peer did not answer in time, which is a round trip at least; returns whether it is doubted from now on.
-    pub(super) fn doubt(&mut self, now: Time, rtt: Duration) -> bool {
+    pub fn doubt(&mut self, now: Time, rtt: Duration) -> bool {
         let is_overdue = matches!(self.state, State::Unanswered(since) if now.since(since) >= rtt);
         is_overdue && !std::mem::replace(&mut self.is_doubted, true)
     }
 
     /// The peer counts as silent from now on.
-    pub(super) fn note_silent(&mut self) {
+    pub fn note_silent(&mut self) {
         self.is_silent = true;
     }
 
     /// When the peer counts as silent unless it is heard.
-    pub(super) fn silent_at(&self, rtt: Duration) -> Option<Time> {
+    pub fn silent_at(&self, rtt: Duration) -> Option<Time> {
         match self.state {
             State::Unanswered(since) if !self.is_silent => {
                 Some(since + LEAST_SILENCE.max(SILENT_ROUND_TRIPS * rtt))
@@ -85,12 +85,12 @@ impl Liveness {
     }
 
     /// Probes the peer at once.
-    pub(super) fn ask(&mut self, now: Time) {
+    pub fn ask(&mut self, now: Time) {
         self.ask_at = earliest(self.ask_at, Some(now));
     }
 
     /// Whether the peer must be probed now; the next probe is then scheduled.
-    pub(super) fn poll_question(&mut self, now: Time) -> bool {
+    pub fn poll_question(&mut self, now: Time) -> bool {
         let is_due = self.ask_at.is_some_and(|at| at <= now);
         if is_due {
             self.ask_at = Some(now + ASK_INTERVAL);
@@ -99,7 +99,7 @@ impl Liveness {
     }
 
     /// Returns whether the path is down from now on.
-    pub(super) fn handle_timeout(&mut self, now: Time) -> bool {
+    pub fn handle_timeout(&mut self, now: Time) -> bool {
         let is_over = self.next_timeout().is_some_and(|at| at <= now);
         if is_over {
             self.state = State::Down;
@@ -108,12 +108,12 @@ impl Liveness {
         is_over
     }
 
-    pub(super) fn is_down(&self) -> bool {
+    pub fn is_down(&self) -> bool {
         self.state == State::Down
     }
 
     /// When the path counts as down unless the peer is heard.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         match self.state {
             State::Down | State::Heard => None,
             State::Unanswered(since) => Some(since + self.dead_after),
@@ -121,7 +121,7 @@ impl Liveness {
     }
 
     /// When the next probe may be sent.
-    pub(super) fn next_question(&self) -> Option<Time> {
+    pub fn next_question(&self) -> Option<Time> {
         self.ask_at
     }
 }

@@ -25,7 +25,7 @@ const HALF_LIFE: Duration = Duration::from_secs(60);
 
 /// The loss rate and the burstiness of one direction.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Loss {
+pub struct Loss {
     newest: u64,
     received: u64,
     runs: u64,
@@ -46,7 +46,7 @@ struct Tally {
 impl Loss {
     /// Takes the totals of the peer: the greatest number received plus one, datagrams received, and
     /// bursts of lost datagrams.
-    pub(super) fn handle_counts(&mut self, now: Time, newest: u64, received: u64, runs: u64) {
+    pub fn handle_counts(&mut self, now: Time, newest: u64, received: u64, runs: u64) {
         if newest <= self.newest {
             return;
         }
@@ -66,19 +66,19 @@ impl Loss {
     }
 
     /// The path is another one: what was measured is forgotten. The totals go on.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         let Self { newest, received, runs, .. } = *self;
         *self = Self { newest, received, runs, ..Self::default() };
     }
 
     /// The probability that a datagram is lost, 0 to 0.9.
-    pub(super) fn rate(&self) -> f64 {
+    pub fn rate(&self) -> f64 {
         self.long.rate()
     }
 
     /// The loss rate that has to be feared: a standard deviation above the estimate, and the more above it
     /// the less was measured and the longer ago.
-    pub(super) fn feared(&self, now: Time) -> f64 {
+    pub fn feared(&self, now: Time) -> f64 {
         let weight = libm::exp2(-now.since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64());
         let measured = PRIOR + weight * self.long.sent;
         let p = (PRIOR_LOST + weight * self.long.lost) / measured;
@@ -90,7 +90,7 @@ impl Loss {
     }
 
     /// The mean length of a loss burst, in datagrams, at least 1.
-    pub(super) fn burst(&self) -> f64 {
+    pub fn burst(&self) -> f64 {
         if self.long.runs < RUNS {
             return 1.0;
         }
@@ -99,7 +99,7 @@ impl Loss {
 
     /// The index of dispersion: the variance of the number of losses among many datagrams, divided by
     /// what it would be if each was lost independently (Gilbert's model, in which a burst loses all).
-    pub(super) fn dispersion(&self) -> f64 {
+    pub fn dispersion(&self) -> f64 {
         let independent = 1.0 / (1.0 - self.rate());
         (2.0 * self.burst().max(independent) * (1.0 - self.rate()) - 1.0).max(1.0)
     }

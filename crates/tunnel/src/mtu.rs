@@ -51,7 +51,7 @@ const RAISE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The search for the path MTU. Sizes are those of outer IP packets.
 #[derive(Debug)]
-pub(super) struct Search {
+pub struct Search {
     /// Where the search begins on each path, if that takes it.
     believed: usize,
     base: usize,
@@ -102,7 +102,7 @@ struct Probing {
 }
 
 impl Search {
-    pub(super) fn new(now: Time, base: usize, ceiling: usize) -> Self {
+    pub fn new(now: Time, base: usize, ceiling: usize) -> Self {
         let (believed, replies_from) = (base, now);
         let (former, confirmed, failed, raise_at, state) = (0, 0, 0, None, State::Done);
         let mut search = Self {
@@ -121,18 +121,18 @@ impl Search {
     }
 
     /// The greatest packet that is known to pass, or believed to before anything is known.
-    pub(super) fn confirmed(&self) -> usize {
+    pub fn confirmed(&self) -> usize {
         self.confirmed
     }
 
     /// The greatest packet that is not known to be too long.
-    pub(super) fn passing(&self) -> usize {
+    pub fn passing(&self) -> usize {
         self.confirmed.max(self.former)
     }
 
     /// The path is another one, whose first link takes packets of `ceiling` octets. `min_rtt` is the least
     /// round trip of the one before.
-    pub(super) fn handle_path_changed(&mut self, now: Time, ceiling: usize, min_rtt: Duration) {
+    pub fn handle_path_changed(&mut self, now: Time, ceiling: usize, min_rtt: Duration) {
         self.ceiling = ceiling.max(LEAST);
         self.base = self.believed.clamp(LEAST, self.ceiling);
         self.replies_from = now + min_rtt;
@@ -149,7 +149,7 @@ impl Search {
     }
 
     /// Anything came from the peer.
-    pub(super) fn handle_heard(&mut self, now: Time) {
+    pub fn handle_heard(&mut self, now: Time) {
         if let State::Probing(probing) = &mut self.state
             && !std::mem::replace(&mut probing.is_heard, true)
             && probing.backoff > 0
@@ -159,7 +159,7 @@ impl Search {
     }
 
     /// The peer received a packet of this size.
-    pub(super) fn handle_reply(&mut self, now: Time, size: usize) {
+    pub fn handle_reply(&mut self, now: Time, size: usize) {
         let (base, confirmed, former) = (self.base, self.confirmed, self.former);
         let State::Probing(probing) = &mut self.state else { return };
         if now < self.replies_from {
@@ -184,7 +184,7 @@ impl Search {
     }
 
     /// The system says that packets of this size are too big for the local interface or a router.
-    pub(super) fn handle_too_big(&mut self, now: Time, size: usize) {
+    pub fn handle_too_big(&mut self, now: Time, size: usize) {
         if size <= LEAST {
             return;
         }
@@ -214,7 +214,7 @@ impl Search {
     }
 
     /// The first link of the same path takes packets of `ceiling` octets now. If that is more than before, more is tried.
-    pub(super) fn handle_first_link(&mut self, now: Time, ceiling: usize) {
+    pub fn handle_first_link(&mut self, now: Time, ceiling: usize) {
         let ceiling = ceiling.max(LEAST);
         if ceiling < self.ceiling {
             self.handle_too_big(now, ceiling + 1);
@@ -229,7 +229,7 @@ impl Search {
 
     /// Packets of the confirmed size do not seem to arrive: it is probed again, and shorter ones. A search
     /// upwards goes on afterwards.
-    pub(super) fn verify(&mut self, now: Time) {
+    pub fn verify(&mut self, now: Time) {
         let is_verifying =
             matches!(&self.state, State::Probing(probing) if probing.broad_from.is_some());
         if self.confirmed > LEAST && !is_verifying {
@@ -239,12 +239,7 @@ impl Search {
 
     /// The size of the probe that is to be sent now. A round takes a round trip and a half, and as long as its
     /// probes need at `rate`, in bit/s.
-    pub(super) fn poll_probe(
-        &mut self,
-        now: Time,
-        rtt: Option<Duration>,
-        rate: f64,
-    ) -> Option<usize> {
+    pub fn poll_probe(&mut self, now: Time, rtt: Option<Duration>, rate: f64) -> Option<usize> {
         let State::Probing(probing) = &mut self.state else { return None };
         if probing.next_at > now {
             return None;
@@ -263,7 +258,7 @@ impl Search {
     }
 
     /// When the next probe may be sent.
-    pub(super) fn next_probe(&self) -> Option<Time> {
+    pub fn next_probe(&self) -> Option<Time> {
         match &self.state {
             State::Done => None,
             State::Probing(probing) => (!probing.unsent.is_empty()).then_some(probing.next_at),
@@ -271,14 +266,14 @@ impl Search {
     }
 
     /// When a round is over, or the search begins anew.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         match &self.state {
             State::Done => self.raise_at,
             State::Probing(probing) => probing.ends_at,
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         if self.next_timeout().is_none_or(|at| at > now) {
             return;
         }

@@ -5,7 +5,7 @@ const BUCKETS: usize = 1_024;
 
 /// For each flow the source with its last packet, plus one, and the wait of the packet.
 #[derive(Debug)]
-pub(super) struct FlowOrder(Vec<(u64, u16)>);
+pub struct FlowOrder(Vec<(u64, u16)>);
 
 impl Default for FlowOrder {
     fn default() -> Self {
@@ -17,7 +17,7 @@ impl FlowOrder {
     /// Puts a packet of `flow` into source `number`. Returns how many sources back the flow's previous
     /// packet is; 0 when there is none, or when its source is before `floor`, for which nobody waits.
     /// Behind a packet in the same source, the new packet has the same wait.
-    pub(super) fn push(&mut self, flow: u32, number: u64, floor: u64) -> u16 {
+    pub fn push(&mut self, flow: u32, number: u64, floor: u64) -> u16 {
         let bucket = usize::try_from(flow).unwrap_or(0) % BUCKETS;
         let (last, awaited) = self.0[bucket];
         let wait = if last == number + 1 {

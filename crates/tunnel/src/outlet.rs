@@ -16,7 +16,7 @@ const RELEASED: usize = 4_096;
 
 /// Packets that are released, and the contexts of their headers.
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub struct Outlet {
     contexts: Decompressor,
     parts: Parts,
     released: VecDeque<Vec<u8>>,
@@ -42,7 +42,7 @@ impl Default for Outlet {
 
 impl Outlet {
     /// Learns the context that a record in this source announces, if it does.
-    pub(super) fn learn(&mut self, source: u64, symbol: &[u8], record: &Record) {
+    pub fn learn(&mut self, source: u64, symbol: &[u8], record: &Record) {
         match record.form {
             Form::Announcing(id) => {
                 let packet = &symbol[record.start..record.end];
@@ -53,7 +53,7 @@ impl Outlet {
     }
 
     /// Releases the packet of a record in this source.
-    pub(super) fn release(&mut self, source: u64, symbol: &[u8], record: &Record) {
+    pub fn release(&mut self, source: u64, symbol: &[u8], record: &Record) {
         let octets = &symbol[record.start..record.end];
         let mut packet = self.buffer();
         match record.form {
@@ -76,17 +76,17 @@ impl Outlet {
     }
 
     /// All before source `number` are there or given up, and released.
-    pub(super) fn forget_before(&mut self, number: u64) {
+    pub fn forget_before(&mut self, number: u64) {
         self.parts.forget_before(number);
     }
 
     /// How many packets were joined from their parts, and how many of which one did not come.
-    pub(super) fn joined_and_broken(&self) -> (u64, u64) {
+    pub fn joined_and_broken(&self) -> (u64, u64) {
         self.parts.joined_and_broken()
     }
 
     /// The next packet to release, in place of what `out` holds.
-    pub(super) fn poll_packet(&mut self, out: &mut Vec<u8>) -> bool {
+    pub fn poll_packet(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(packet) = self.released.pop_front() else { return false };
         if self.released.is_empty() {
             self.released.shrink_to(RELEASED);
@@ -97,22 +97,22 @@ impl Outlet {
     }
 
     /// At most `count` contexts to tell the peer of, each with the source that announced it.
-    pub(super) fn poll_told(&mut self, count: usize) -> Vec<(u8, u64)> {
+    pub fn poll_told(&mut self, count: usize) -> Vec<(u8, u64)> {
         self.contexts.poll_told(count)
     }
 
     /// How many headers were restored, and how many packets dropped because theirs could not be.
-    pub(super) fn counts(&self) -> (u64, u64) {
+    pub fn counts(&self) -> (u64, u64) {
         (self.restored, self.unrestored)
     }
 
     /// An empty buffer.
-    pub(super) fn buffer(&mut self) -> Vec<u8> {
+    pub fn buffer(&mut self) -> Vec<u8> {
         self.pool.take()
     }
 
     /// Takes a buffer back.
-    pub(super) fn give(&mut self, buffer: Vec<u8>) {
+    pub fn give(&mut self, buffer: Vec<u8>) {
         self.pool.give(buffer);
     }
 }

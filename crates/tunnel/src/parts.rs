@@ -18,7 +18,7 @@ use super::record::{PART_HEADER, Part, fill_part_header};
 /// The most parts of a packet.
 const MAX_PARTS: u8 = 128;
 /// A part is at least as long, unless it is the last one.
-pub(super) const LEAST_PART: usize = 64;
+pub const LEAST_PART: usize = 64;
 /// Octets of packets that are not complete yet: more are not kept.
 const MAX_OCTETS: usize = 1 << 18;
 /// The longest packet that is joined.
@@ -26,7 +26,7 @@ const MAX_PACKET: usize = 16_383;
 
 /// A packet that is being sent in parts.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub struct Cut {
     packet: Vec<u8>,
     /// The packet's flow, as the queue tells flows apart.
     flow: u32,
@@ -38,7 +38,7 @@ pub(super) struct Cut {
 
 /// The parts of packets that are not complete yet, by the source with the first one.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub struct Parts {
     begun: BTreeMap<u64, Begun>,
     octets: usize,
     /// Packets that begin before this source were forgotten for lack of room.
@@ -56,28 +56,28 @@ struct Begun {
 }
 
 impl Cut {
-    pub(super) fn new(packet: Vec<u8>, flow: u32, dscp: u8) -> Self {
+    pub fn new(packet: Vec<u8>, flow: u32, dscp: u8) -> Self {
         Self { packet, flow, dscp, sent: 0, index: 0 }
     }
 
     /// The packet's flow, as the queue tells flows apart.
-    pub(super) fn flow(&self) -> u32 {
+    pub fn flow(&self) -> u32 {
         self.flow
     }
 
     /// Its six DSCP bits.
-    pub(super) fn dscp(&self) -> u8 {
+    pub fn dscp(&self) -> u8 {
         self.dscp
     }
 
     /// Octets that are still to be sent.
-    pub(super) fn left(&self) -> usize {
+    pub fn left(&self) -> usize {
         self.packet.len() - self.sent
     }
 
     /// Appends the next part to `symbol` as a record of at most `room` octets, which are more than its
     /// header; returns whether it was the last one.
-    pub(super) fn push_part(&mut self, room: usize, wait: u16, symbol: &mut Vec<u8>) -> bool {
+    pub fn push_part(&mut self, room: usize, wait: u16, symbol: &mut Vec<u8>) -> bool {
         let len = self.left().min(room - PART_HEADER);
         let start = symbol.len();
         symbol.extend_from_slice(&[0; PART_HEADER]);
@@ -90,14 +90,14 @@ impl Cut {
     }
 
     /// Whether the other end would not take another part.
-    pub(super) fn is_too_long(&self) -> bool {
+    pub fn is_too_long(&self) -> bool {
         self.index == MAX_PARTS
     }
 }
 
 impl Parts {
     /// Takes a part out of a source; returns the packet completed by the part.
-    pub(super) fn handle(&mut self, source: u64, part: Part, octets: &[u8]) -> Option<Vec<u8>> {
+    pub fn handle(&mut self, source: u64, part: Part, octets: &[u8]) -> Option<Vec<u8>> {
         let first = source.checked_sub(u64::from(part.index))?;
         let known = self.take(first);
         let mut begun = if part.index == 0 {
@@ -136,12 +136,12 @@ impl Parts {
     }
 
     /// How many packets were joined from their parts, and how many lack a part or were too long.
-    pub(super) fn joined_and_broken(&self) -> (u64, u64) {
+    pub fn joined_and_broken(&self) -> (u64, u64) {
         (self.joined, self.broken)
     }
 
     /// All sources before `number` are there or given up, and what they carry is released.
-    pub(super) fn forget_before(&mut self, number: u64) {
+    pub fn forget_before(&mut self, number: u64) {
         while let Some((&oldest, _)) = self.begun.first_key_value()
             && oldest + u64::from(MAX_PARTS) < number
         {

@@ -2,7 +2,7 @@
 
 /// Buffers that are not in use, limited in number and in octets.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub struct Pool {
     buffers: Vec<Vec<u8>>,
     octets: usize,
     most: usize,
@@ -10,17 +10,17 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(most: usize, most_octets: usize) -> Self {
+    pub fn new(most: usize, most_octets: usize) -> Self {
         Self { buffers: Vec::new(), octets: 0, most, most_octets }
     }
 
     /// Octets of the buffers in the pool.
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.octets
     }
 
     /// An empty buffer.
-    pub(super) fn take(&mut self) -> Vec<u8> {
+    pub fn take(&mut self) -> Vec<u8> {
         let mut buffer = self.buffers.pop().unwrap_or_default();
         self.octets -= buffer.capacity();
         buffer.clear();
@@ -28,7 +28,7 @@ impl Pool {
     }
 
     /// Keeps a buffer if there is room.
-    pub(super) fn give(&mut self, buffer: Vec<u8>) {
+    pub fn give(&mut self, buffer: Vec<u8>) {
         let octets = self.octets + buffer.capacity();
         if buffer.capacity() > 0 && self.buffers.len() < self.most && octets <= self.most_octets {
             self.octets = octets;

@@ -11,7 +11,7 @@ const REMEMBERED: usize = 64;
 
 /// Probes that were not answered.
 #[derive(Debug, Default)]
-pub(super) struct Probes {
+pub struct Probes {
     /// Number and octets of each, the oldest first.
     open: VecDeque<(u64, usize)>,
     /// Probes that are not remembered any more.
@@ -20,7 +20,7 @@ pub(super) struct Probes {
 
 /// Losses not caused by the path.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Excused {
+pub struct Excused {
     /// Datagrams.
     pub(super) datagrams: u64,
     /// Runs of datagrams.
@@ -31,7 +31,7 @@ pub(super) struct Excused {
 
 impl Probes {
     /// A probe of so many octets was sent; more than `passing` are not known to pass.
-    pub(super) fn handle_sent(&mut self, number: u64, size: usize, passing: usize) {
+    pub fn handle_sent(&mut self, number: u64, size: usize, passing: usize) {
         self.open.push_back((number, size));
         if self.open.len() > REMEMBERED
             && let Some((number, size)) = self.open.pop_front()
@@ -42,13 +42,13 @@ impl Probes {
     }
 
     /// A probe of this size was answered. Other probes of at most this size would have passed too.
-    pub(super) fn handle_reply(&mut self, size: usize) {
+    pub fn handle_reply(&mut self, size: usize) {
         self.open.retain(|&(_, its)| its > size);
     }
 
     /// The losses among the datagrams before `end` not caused by the path, if the path takes
     /// packets of `passing` octets.
-    pub(super) fn excused(&self, end: u64, passing: usize) -> Excused {
+    pub fn excused(&self, end: u64, passing: usize) -> Excused {
         let mut excused = self.forgotten;
         let open = self.open.iter().take_while(|(number, _)| *number < end);
         for &(number, _) in open.filter(|(_, size)| *size > passing) {

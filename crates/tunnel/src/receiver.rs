@@ -28,14 +28,14 @@ const SOURCE: usize = 1_536;
 const WAITER: usize = 256;
 /// Steps of work that the peer's datagrams of one moment may make, of octets multiplied and added: about a millisecond.
 /// The driver hands in at one moment what it takes under one lock, 64 datagrams at most.
-pub(super) const MOST_STEPS: u64 = 32 << 20;
+pub const MOST_STEPS: u64 = 32 << 20;
 /// So many more for each nanosecond that has passed, up to that: some percent of what a core does.
-pub(super) const STEPS_A_NANOSECOND: u64 = 2;
+pub const STEPS_A_NANOSECOND: u64 = 2;
 /// So many more for each octet of a new source, up to that: each source may be in one repair with 1,023 others. Who
 /// delivers much may ask for much.
 const STEPS_AN_OCTET: u64 = 1_024;
 /// Steps for each source that becomes known of: its slot is made, looked through and given up.
-pub(super) const SLOT: u64 = 4_096;
+pub const SLOT: u64 = 4_096;
 /// So many sources ahead are no leap, whatever work there was.
 const NEAR: u64 = 64;
 /// Steps for each source that a repair covers: it is looked at, and its coefficient drawn.
@@ -45,7 +45,7 @@ const REORDERING_HALF_LIFE: Duration = Duration::from_secs(10);
 
 /// The receiving half of one direction.
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub struct Receiver {
     /// The capacity in sources, from the first missing one on.
     window: u64,
     /// How long to wait for a missing source.
@@ -118,7 +118,7 @@ enum State {
 
 /// The part of a report about sources.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Holes {
+pub struct Holes {
     pub(super) first_missing: u64,
     /// One past the newest known source.
     pub(super) end: u64,
@@ -130,7 +130,7 @@ pub(super) struct Holes {
 
 impl Receiver {
     /// `longest`: octets of the longest symbol that some path takes.
-    pub(super) fn new(window: usize, give_up_after: Duration, longest: usize) -> Self {
+    pub fn new(window: usize, give_up_after: Duration, longest: usize) -> Self {
         let kept = index(KEPT);
         Self {
             window: window as u64,
@@ -149,7 +149,7 @@ impl Receiver {
     }
 
     /// Takes a source. `is_overtaken`: a datagram with a greater number came before it.
-    pub(super) fn handle_source(
+    pub fn handle_source(
         &mut self,
         now: Time,
         number: u64,
@@ -197,7 +197,7 @@ impl Receiver {
     }
 
     /// Takes a repair over `count` sources from `first` on; `number` is its datagram's.
-    pub(super) fn handle_repair(
+    pub fn handle_repair(
         &mut self,
         now: Time,
         number: u64,
@@ -275,7 +275,7 @@ impl Receiver {
     }
 
     /// The peer will not retransmit sources before `floor`.
-    pub(super) fn handle_floor(&mut self, now: Time, floor: u64, stats: &mut Received) {
+    pub fn handle_floor(&mut self, now: Time, floor: u64, stats: &mut Received) {
         if self.work.is_over(now) && floor >= self.end() + NEAR {
             stats.leaps_refused += 1;
             return;
@@ -295,27 +295,27 @@ impl Receiver {
     }
 
     /// Puts the next packet to release in place of what `out` holds; false when there is none.
-    pub(super) fn poll_packet(&mut self, out: &mut Vec<u8>) -> bool {
+    pub fn poll_packet(&mut self, out: &mut Vec<u8>) -> bool {
         self.outlet.poll_packet(out)
     }
 
     /// Header contexts to tell the peer, at most so many.
-    pub(super) fn poll_told(&mut self, most: usize) -> Vec<(u8, u64)> {
+    pub fn poll_told(&mut self, most: usize) -> Vec<(u8, u64)> {
         self.outlet.poll_told(most)
     }
 
     /// How many packets were joined from their parts, and how many of which one did not come.
-    pub(super) fn joined_and_broken(&self) -> (u64, u64) {
+    pub fn joined_and_broken(&self) -> (u64, u64) {
         self.outlet.joined_and_broken()
     }
 
     /// How many compressed headers were restored, and how many had an unknown context.
-    pub(super) fn headers_restored_and_unknown(&self) -> (u64, u64) {
+    pub fn headers_restored_and_unknown(&self) -> (u64, u64) {
         self.outlet.counts()
     }
 
     /// Gives up what has been missing for too long.
-    pub(super) fn handle_timeout(&mut self, now: Time, stats: &mut Received) {
+    pub fn handle_timeout(&mut self, now: Time, stats: &mut Received) {
         while let Some((&number, &since)) = self.missing.first_key_value() {
             if since + self.give_up_after > now {
                 break;
@@ -325,17 +325,17 @@ impl Receiver {
         self.trim(stats);
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.missing.first_key_value().map(|(_, &since)| since + self.give_up_after)
     }
 
     /// One past the newest known source.
-    pub(super) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.base + self.slots.len() as u64
     }
 
     /// The missing sources to report, and when the next source that may only be late counts as missing.
-    pub(super) fn holes(&self, now: Time) -> (Holes, Option<Time>) {
+    pub fn holes(&self, now: Time) -> (Holes, Option<Time>) {
         let first_missing =
             self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);
         let lateness = self.lateness(now);

@@ -18,32 +18,32 @@
 use super::wire::Reader;
 
 /// Octets before a whole inner packet.
-pub(super) const RECORD_HEADER: usize = 4;
+pub const RECORD_HEADER: usize = 4;
 /// Octets before a part of an inner packet.
-pub(super) const PART_HEADER: usize = RECORD_HEADER + 1;
+pub const PART_HEADER: usize = RECORD_HEADER + 1;
 /// Octets of an outer packet for which 14 bits of length are enough.
-pub(super) const LONGEST_OUTER: usize = 16_384;
+pub const LONGEST_OUTER: usize = 16_384;
 
 const FORM: u32 = 14;
 const WHOLE: u16 = 0;
 const PART: u16 = 1;
-pub(super) const COMPRESSED: u16 = 2;
-pub(super) const ANNOUNCING: u16 = 3;
+pub const COMPRESSED: u16 = 2;
+pub const ANNOUNCING: u16 = 3;
 const LENGTH: u16 = 0x3fff;
 const MORE: u8 = 0x80;
 /// A greater number takes two octets in base 128.
-pub(super) const SHORT: u16 = 0x7f;
+pub const SHORT: u16 = 0x7f;
 
 /// The inner packets of a symbol.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Records<'a> {
+pub struct Records<'a> {
     symbol: &'a [u8],
     at: usize,
 }
 
 /// An inner packet in a symbol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Record {
+pub struct Record {
     pub(super) form: Form,
     /// Sources back to the one that has to be released first; 0 for none.
     pub(super) wait: u16,
@@ -54,7 +54,7 @@ pub(super) struct Record {
 
 /// What is in a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Form {
+pub enum Form {
     /// A whole packet, with whose headers this context begins.
     Announcing(u8),
     /// A packet with compressed headers, of this context.
@@ -67,14 +67,14 @@ pub(super) enum Form {
 
 /// Identifies a part of a packet that is cut.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Part {
+pub struct Part {
     /// 0 to 127.
     pub(super) index: u8,
     pub(super) is_last: bool,
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn of(symbol: &'a [u8]) -> Self {
+    pub fn of(symbol: &'a [u8]) -> Self {
         Self { symbol, at: 0 }
     }
 }
@@ -110,7 +110,7 @@ impl Part {
 }
 
 /// Writes the header of the record with a whole packet that fills `record`.
-pub(super) fn fill_record_header(record: &mut [u8], wait: u16) {
+pub fn fill_record_header(record: &mut [u8], wait: u16) {
     let Some((header, packet)) = record.split_first_chunk_mut::<RECORD_HEADER>() else { return };
     let [len_high, len_low] = head(WHOLE, packet.len());
     let [wait_high, wait_low] = wait.to_be_bytes();
@@ -118,7 +118,7 @@ pub(super) fn fill_record_header(record: &mut [u8], wait: u16) {
 }
 
 /// Writes the header of the record with a part of a packet that fills `record`.
-pub(super) fn fill_part_header(record: &mut [u8], wait: u16, part: Part) {
+pub fn fill_part_header(record: &mut [u8], wait: u16, part: Part) {
     let Some((header, octets)) = record.split_first_chunk_mut::<PART_HEADER>() else { return };
     let [len_high, len_low] = head(PART, octets.len());
     let [wait_high, wait_low] = wait.to_be_bytes();
@@ -127,7 +127,7 @@ pub(super) fn fill_part_header(record: &mut [u8], wait: u16, part: Part) {
 }
 
 /// The first two octets of a record.
-pub(super) fn head(form: u16, len: usize) -> [u8; 2] {
+pub fn head(form: u16, len: usize) -> [u8; 2] {
     let len = u16::try_from(len).ok().filter(|len| *len <= LENGTH);
     (form << FORM | len.expect("fits an outer packet")).to_be_bytes()
 }

@@ -16,7 +16,7 @@ use super::wire::{MAX_VARINT, push_varint};
 
 /// The source that is being filled, and the state of earlier sources.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Filling {
+pub struct Filling {
     pub(super) number: u64,
     /// Sources before this one are acknowledged or given up.
     pub(super) floor: u64,
@@ -27,7 +27,7 @@ pub(super) struct Filling {
 
 /// Makes records of packets.
 #[derive(Debug, Default)]
-pub(super) struct Recorder {
+pub struct Recorder {
     order: FlowOrder,
     compressor: Compressor,
     /// The packet of which some parts were sent.
@@ -39,7 +39,7 @@ pub(super) struct Recorder {
 impl Recorder {
     /// Makes a record of a packet that stands at the end of `symbol`, after [`RECORD_HEADER`] octets that
     /// begin at `start`. The symbol never grows longer.
-    pub(super) fn finish(
+    pub fn finish(
         &mut self,
         now: Time,
         popped: &Popped,
@@ -86,23 +86,23 @@ impl Recorder {
     }
 
     /// Sends `packet` in parts from now on; there is no other such packet.
-    pub(super) fn begin_cut(&mut self, packet: Cut) {
+    pub fn begin_cut(&mut self, packet: Cut) {
         self.cut = Some(packet);
     }
 
     /// The packet of which some parts were sent.
-    pub(super) fn cut(&self) -> Option<&Cut> {
+    pub fn cut(&self) -> Option<&Cut> {
         self.cut.as_ref()
     }
 
     /// Drops the rest of the packet that is cut; returns whether there was one.
-    pub(super) fn drop_cut(&mut self) -> bool {
+    pub fn drop_cut(&mut self) -> bool {
         self.cut.take().is_some()
     }
 
     /// Appends the next part of the packet that is cut to `symbol`, of at most `max` octets; false when
     /// there is too little room.
-    pub(super) fn push_part(
+    pub fn push_part(
         &mut self,
         Filling { number, floor, .. }: Filling,
         max: usize,
@@ -121,7 +121,7 @@ impl Recorder {
     }
 
     /// The peer has a context, as the source that ends in these 24 bits announced it.
-    pub(super) fn handle_told(&mut self, id: u8, source: u32) {
+    pub fn handle_told(&mut self, id: u8, source: u32) {
         self.compressor.handle_told(id, source);
     }
 }

@@ -15,7 +15,7 @@ const STUCK: Duration = Duration::from_secs(1);
 
 /// The totals of the peer, and its progress with sources.
 #[derive(Debug)]
-pub(super) struct Reported {
+pub struct Reported {
     /// The peer's clock when the newest datagram came, in microseconds.
     clock: u64,
     /// The number of datagrams that the peer received.
@@ -34,7 +34,7 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    pub(super) fn new(now: Time) -> Self {
+    pub fn new(now: Time) -> Self {
         Self {
             clock: 0,
             received: 0,
@@ -48,18 +48,18 @@ impl Reported {
     }
 
     /// A probe of so many octets was sent; more than `passing` are not known to pass.
-    pub(super) fn handle_probe_sent(&mut self, number: u64, size: usize, passing: usize) {
+    pub fn handle_probe_sent(&mut self, number: u64, size: usize, passing: usize) {
         self.probes.handle_sent(number, size, passing);
     }
 
     /// A probe of this size was answered.
-    pub(super) fn handle_probe_reply(&mut self, size: usize) {
+    pub fn handle_probe_reply(&mut self, size: usize) {
         self.probes.handle_reply(size);
     }
 
     /// Takes a report about the datagrams up to `newest` on a path that takes packets of `passing` octets;
     /// returns its part for the rate control.
-    pub(super) fn handle_report(
+    pub fn handle_report(
         &mut self,
         now: Time,
         (newest, passing): (u64, usize),
@@ -91,23 +91,23 @@ impl Reported {
     }
 
     /// Restarts the time after which the peer counts as stuck.
-    pub(super) fn restart(&mut self, now: Time) {
+    pub fn restart(&mut self, now: Time) {
         self.stuck_since = now;
     }
 
     /// When the peer counts as stuck, unless it makes progress.
-    pub(super) fn stuck_at(&self, rtt: Duration) -> Time {
+    pub fn stuck_at(&self, rtt: Duration) -> Time {
         self.stuck_since + STUCK.max(4 * rtt)
     }
 
     /// The number of datagrams that the peer received, and the number of loss bursts; in both, probes that were
     /// too long count as received.
-    pub(super) fn counts(&self) -> (u64, u64) {
+    pub fn counts(&self) -> (u64, u64) {
         self.counted
     }
 
     /// The first source that the peer misses.
-    pub(super) fn first_missing(&self) -> u64 {
+    pub fn first_missing(&self) -> u64 {
         self.first_missing
     }
 }

@@ -23,7 +23,7 @@ const DELAY_UNIT: u128 = 32;
 
 /// Counts received datagrams and schedules reports.
 #[derive(Debug, Default)]
-pub(super) struct Reporter {
+pub struct Reporter {
     /// One past the greatest number received.
     end: u64,
     newest_at: Time,
@@ -43,7 +43,7 @@ pub(super) struct Reporter {
 
 impl Reporter {
     /// Counts a datagram; returns whether one with a greater number came before.
-    pub(super) fn handle_datagram(
+    pub fn handle_datagram(
         &mut self,
         now: Time,
         number: u64,
@@ -65,7 +65,7 @@ impl Reporter {
     }
 
     /// The datagram counted last has this many octets and asks for a report.
-    pub(super) fn handle_eliciting(
+    pub fn handle_eliciting(
         &mut self,
         now: Time,
         octets: usize,
@@ -83,31 +83,31 @@ impl Reporter {
         self.due = earliest(self.due, Some(due));
     }
 
-    pub(super) fn is_due(&self, now: Time) -> bool {
+    pub fn is_due(&self, now: Time) -> bool {
         self.next_timeout().is_some_and(|due| due <= now)
     }
 
     /// Whether there is something new to report, even if no report is due yet.
-    pub(super) fn has_news(&self, now: Time) -> bool {
+    pub fn has_news(&self, now: Time) -> bool {
         self.due.is_some() && now.since(self.reported_at) >= MIN_DELAY
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         earliest(self.due, self.ripe_at)
     }
 
     /// Datagrams that had not come when those after them were reported.
-    pub(super) fn missed(&self) -> u64 {
+    pub fn missed(&self) -> u64 {
         self.missed
     }
 
     /// The probability that a datagram of the peer is lost.
-    pub(super) fn loss(&self) -> f64 {
+    pub fn loss(&self) -> f64 {
         self.loss.rate()
     }
 
     /// Makes the report and resets what is due.
-    pub(super) fn report(&mut self, now: Time, holes: Holes, ripe_at: Option<Time>) -> Report {
+    pub fn report(&mut self, now: Time, holes: Holes, ripe_at: Option<Time>) -> Report {
         self.unreported = 0;
         self.due = None;
         self.ripe_at = ripe_at;
@@ -134,7 +134,7 @@ impl Reporter {
 }
 
 /// The longest delay of a report.
-pub(super) fn longest_wait(rtt: Duration) -> Duration {
+pub fn longest_wait(rtt: Duration) -> Duration {
     delay(Some(rtt), 4)
 }
 
@@ -144,6 +144,6 @@ fn delay(rtt: Option<Duration>, share: u32) -> Duration {
 }
 
 /// The delay of a report at the peer.
-pub(super) fn delay_of(report: &Report) -> Duration {
+pub fn delay_of(report: &Report) -> Duration {
     Duration::from_micros(u64::from(report.delay) * 32)
 }

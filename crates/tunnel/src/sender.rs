@@ -23,7 +23,7 @@ use super::loss::Loss;
 use super::pool::Pool;
 
 /// The most sources that a repair covers: more would not stay in a second-level cache.
-pub(super) const MAX_REPAIR_WINDOW: u64 = 1_024;
+pub const MAX_REPAIR_WINDOW: u64 = 1_024;
 /// Octets of memory for each source of the window, at most on their mean: on paths with longer datagrams fewer
 /// sources are kept.
 const SOURCE: usize = 1_536;
@@ -36,7 +36,7 @@ const THRESHOLD: f64 = 0.5;
 
 /// Sources that may need a retransmission, and what is known about their delivery.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub struct Sender {
     /// The most sources that are kept.
     window: usize,
     /// The number of the first of `sources`.
@@ -69,7 +69,7 @@ struct Source {
 
 /// What was sent since the newest source for which somebody waits.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tail {
+pub struct Tail {
     /// When that source was sent.
     pub(super) since: Time,
     /// Equations since then.
@@ -84,7 +84,7 @@ struct Load {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Carried {
+pub enum Carried {
     /// A source with nothing but TCP acknowledgements, which later ones make up for.
     Acknowledgements,
     /// A repair, or a retransmitted source.
@@ -106,7 +106,7 @@ struct View {
 
 /// The part of a report about sources, with full numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PeerView<'a> {
+pub struct PeerView<'a> {
     /// One past the greatest datagram number received.
     pub(super) horizon: u64,
     pub(super) first_missing: u64,
@@ -119,10 +119,10 @@ pub(super) struct PeerView<'a> {
 
 /// Why a report is not believed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Impossible;
+pub struct Impossible;
 
 impl Sender {
-    pub(super) fn new(window: usize) -> Self {
+    pub fn new(window: usize) -> Self {
         Self {
             window,
             first: 0,
@@ -140,7 +140,7 @@ impl Sender {
     }
 
     /// Takes a report of the peer.
-    pub(super) fn handle_report(&mut self, report: &PeerView<'_>) -> Result<(), Impossible> {
+    pub fn handle_report(&mut self, report: &PeerView<'_>) -> Result<(), Impossible> {
         let log_end = self.log_start + self.log.len() as u64;
         if report.horizon > log_end || report.end > self.end() || report.first_missing > report.end
         {
@@ -179,7 +179,7 @@ impl Sender {
     }
 
     /// Counts everything in flight as lost.
-    pub(super) fn handle_silence(&mut self) {
+    pub fn handle_silence(&mut self) {
         let end = self.log_start + self.log.len() as u64;
         self.forget_log(end);
         self.view.horizon = end;
@@ -190,7 +190,7 @@ impl Sender {
     }
 
     /// Gives up sources that were sent before `time`; returns how many.
-    pub(super) fn give_up_before(&mut self, time: Time) -> u64 {
+    pub fn give_up_before(&mut self, time: Time) -> u64 {
         let is_old = |source: &Source| source.sent_at < time;
         let count = self.sources.iter().take_while(|source| is_old(source)).count() as u64;
         self.acknowledge(self.first + count);
@@ -198,7 +198,7 @@ impl Sender {
     }
 
     /// Gives up sources whose symbols are longer than `limit`, and all before them.
-    pub(super) fn give_up_longer(&mut self, limit: usize) -> u64 {
+    pub fn give_up_longer(&mut self, limit: usize) -> u64 {
         let last = self.sources.iter().rposition(|source| source.symbol.len() > limit);
         let count = last.map_or(0, |last| last as u64 + 1);
         self.acknowledge(self.first + count);
@@ -206,13 +206,13 @@ impl Sender {
     }
 
     /// The number of the next source, if there is room for one.
-    pub(super) fn next_source(&self) -> Option<u64> {
+    pub fn next_source(&self) -> Option<u64> {
         let has_room = self.sources.len() < self.window && self.held < self.window * SOURCE;
         has_room.then(|| self.end())
     }
 
     /// A buffer for a symbol of `max` octets, and no more: it grows in no steps.
-    pub(super) fn buffer(&mut self, max: usize) -> Vec<u8> {
+    pub fn buffer(&mut self, max: usize) -> Vec<u8> {
         let mut buffer = self.pool.take();
         buffer.reserve_exact(max);
         buffer.shrink_to(max);
@@ -224,14 +224,14 @@ impl Sender {
         buffer
     }
 
-    pub(super) fn add_source(&mut self, now: Time, symbol: Vec<u8>, carried_by: u64) -> &[u8] {
+    pub fn add_source(&mut self, now: Time, symbol: Vec<u8>, carried_by: u64) -> &[u8] {
         self.held += symbol.capacity();
         self.sources.push_back(Source { symbol, sent_at: now, carried_by, dscp: 0 });
         &self.sources.back().expect("one was just added").symbol
     }
 
     /// The packets in the newest source have this DSCP.
-    pub(super) fn set_dscp(&mut self, dscp: u8) {
+    pub fn set_dscp(&mut self, dscp: u8) {
         if let Some(source) = self.sources.back_mut() {
             source.dscp = dscp;
         }
@@ -239,7 +239,7 @@ impl Sender {
 
     /// The DSCP for an equation sent for source `number`; without a number, the DSCP of the newest
     /// source.
-    pub(super) fn dscp(&self, number: Option<u64>) -> u8 {
+    pub fn dscp(&self, number: Option<u64>) -> u8 {
         let source = match number {
             Some(number) => self.sources.get(index(number.saturating_sub(self.first))),
             None => self.sources.back(),
@@ -248,7 +248,7 @@ impl Sender {
     }
 
     /// Notes what the datagram after the last one carries, and its octets.
-    pub(super) fn note(&mut self, now: Time, carried: Carried, octets: usize, rtt: Duration) {
+    pub fn note(&mut self, now: Time, carried: Carried, octets: usize, rtt: Duration) {
         let span = LOAD_ROUNDS * rtt.as_secs_f64().max(1e-3);
         let kept = libm::exp(-now.since(self.load.at).as_secs_f64() / span);
         self.load = Load { octets: self.load.octets * kept + octets as f64, at: now };
@@ -266,14 +266,14 @@ impl Sender {
     }
 
     /// Whether the peer is likely to lack an equation, with a margin of `z` standard deviations.
-    pub(super) fn lacks(&self, loss: &Loss, z: f64) -> bool {
+    pub fn lacks(&self, loss: &Loss, z: f64) -> bool {
         !self.sources.is_empty() && self.deficit(loss, z) > THRESHOLD
     }
 
     /// As [`Self::lacks`], for when there is nothing else to send: also looks at each tail of what was sent
     /// last by itself. An equation does not help sources that were sent after it, and no later source will
     /// bring equations that would.
-    pub(super) fn lacks_lately(&self, loss: &Loss, z: f64) -> bool {
+    pub fn lacks_lately(&self, loss: &Loss, z: f64) -> bool {
         let p = loss.rate();
         let (mut mean, mut variance) = (0.0, 0.0);
         let mut last = self.log.iter().rev().take(LATELY);
@@ -294,7 +294,7 @@ impl Sender {
     ///
     /// It looks at each tail by itself as [`Self::lacks_lately`] does, but exactly, by Gilbert's model: a
     /// chain of lost and received, which is the same backwards.
-    pub(super) fn tail_risk(&self, p: f64, burst: f64) -> f64 {
+    pub fn tail_risk(&self, p: f64, burst: f64) -> f64 {
         const SPAN: usize = 2 * LATELY + 1;
         if self.sources.is_empty() || p <= 0.0 {
             return 0.0;
@@ -328,17 +328,17 @@ impl Sender {
     }
 
     /// Octets sent in a round trip, on the mean of some of them until the last datagram.
-    pub(super) fn octets_per_round(&self) -> f64 {
+    pub fn octets_per_round(&self) -> f64 {
         self.load.octets / LOAD_ROUNDS
     }
 
     /// What was sent since the newest source for which somebody waits.
-    pub(super) fn tail(&self) -> Tail {
+    pub fn tail(&self) -> Tail {
         self.tail
     }
 
     /// How many equations the peer will lack once everything under way has arrived or is lost.
-    pub(super) fn deficit(&self, loss: &Loss, z: f64) -> f64 {
+    pub fn deficit(&self, loss: &Loss, z: f64) -> f64 {
         let p = loss.rate();
         let (sources, equations) = (f64::from(self.sources_since), f64::from(self.equations_since));
         let variance = p * (1.0 - p) * loss.dispersion() * (sources + equations);
@@ -347,19 +347,19 @@ impl Sender {
 
     /// Whether the peer lacks more equations for its known losses than are under way. Only then is a
     /// source sent again: otherwise it would probably arrive twice, recovered and resent.
-    pub(super) fn lacks_known(&self, loss: &Loss) -> bool {
+    pub fn lacks_known(&self, loss: &Loss) -> bool {
         self.view.lacking - (1.0 - loss.rate()) * f64::from(self.equations_since) > THRESHOLD
     }
 
     /// When the oldest source was sent that is known to be lost and is not on its way again.
-    pub(super) fn oldest_hole(&self) -> Option<Time> {
+    pub fn oldest_hole(&self) -> Option<Time> {
         let &(number, _) = self.view.holes.front()?;
         Some(self.source(number).sent_at)
     }
 
     /// The oldest source whose latest transmission is known to be lost; it is now carried by
     /// `carried_by`.
-    pub(super) fn next_lost(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
+    pub fn next_lost(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
         let &(number, _) = self.view.holes.front()?;
         let symbol = self.again(number, carried_by)?;
         Some((number, symbol))
@@ -383,7 +383,7 @@ impl Sender {
     }
 
     /// A source if it is still kept; it is now carried by `carried_by`.
-    pub(super) fn again(&mut self, number: u64, carried_by: u64) -> Option<&[u8]> {
+    pub fn again(&mut self, number: u64, carried_by: u64) -> Option<&[u8]> {
         let at = index(number.checked_sub(self.first)?);
         self.sources.get_mut(at)?.carried_by = carried_by;
         self.skip_carried();
@@ -391,7 +391,7 @@ impl Sender {
     }
 
     /// The oldest source that is not acknowledged; it is now carried by `carried_by`.
-    pub(super) fn oldest(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
+    pub fn oldest(&mut self, carried_by: u64) -> Option<(u64, &[u8])> {
         let first = self.first;
         let symbol = self.again(first, carried_by)?;
         Some((first, symbol))
@@ -399,7 +399,7 @@ impl Sender {
 
     /// Puts a repair over the newest sources that may be missing in place of what `out` holds, and
     /// returns the window; `number` is its datagram's.
-    pub(super) fn repair(&self, number: u64, out: &mut Vec<u8>) -> Option<(u64, u16)> {
+    pub fn repair(&self, number: u64, out: &mut Vec<u8>) -> Option<(u64, u16)> {
         let count = (self.sources.len() as u64).min(MAX_REPAIR_WINDOW);
         let skipped = self.sources.len() - index(count);
         let sources = self.sources.range(skipped..);
@@ -413,26 +413,26 @@ impl Sender {
     }
 
     /// The newest source that is kept.
-    pub(super) fn newest(&self) -> Option<&[u8]> {
+    pub fn newest(&self) -> Option<&[u8]> {
         self.sources.back().map(|source| source.symbol.as_slice())
     }
 
     /// The number of the oldest source that is kept.
-    pub(super) fn floor(&self) -> u64 {
+    pub fn floor(&self) -> u64 {
         self.first
     }
 
     /// One past the newest source.
-    pub(super) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.first + self.sources.len() as u64
     }
 
-    pub(super) fn has_unacknowledged(&self) -> bool {
+    pub fn has_unacknowledged(&self) -> bool {
         !self.sources.is_empty()
     }
 
     /// When the oldest source was sent first.
-    pub(super) fn oldest_sent_at(&self) -> Option<Time> {
+    pub fn oldest_sent_at(&self) -> Option<Time> {
         self.sources.front().map(|source| source.sent_at)
     }
 
@@ -482,7 +482,7 @@ impl Sender {
 /// An equation sent in advance may turn out to be needless; one sent after the report comes a round
 /// trip later. So the margin grows with the round trip, relative to `patience`: the delay that a TCP
 /// inside bears without a timeout. `docs/protocols/nc.md` explains it.
-pub(super) fn margin(rtt: Duration, patience: Duration) -> f64 {
+pub fn margin(rtt: Duration, patience: Duration) -> f64 {
     let share = rtt.as_secs_f64() / patience.as_secs_f64().max(1e-3);
     (4.0 * share - 2.3).clamp(-2.0, 1.5)
 }

@@ -15,7 +15,7 @@ const FIRST: u32 = 2;
 
 /// The retransmission timer: it runs while sources are not acknowledged.
 #[derive(Debug)]
-pub(super) struct Silence {
+pub struct Silence {
     /// Since when a report is awaited; `None` while there is nothing to report.
     awaiting: Option<Time>,
     /// The number of successive timeouts.
@@ -29,12 +29,12 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    pub(super) fn new(now: Time) -> Self {
+    pub fn new(now: Time) -> Self {
         Self { awaiting: None, timeouts: 0, allowance: 0, is_fresh: false, last_sent: now }
     }
 
     /// A source or an equation was sent.
-    pub(super) fn handle_sent(&mut self, now: Time) {
+    pub fn handle_sent(&mut self, now: Time) {
         self.allowance = self.allowance.saturating_sub(1);
         self.is_fresh = false;
         self.last_sent = now;
@@ -42,24 +42,24 @@ impl Silence {
     }
 
     /// A report came; another one is awaited if it left sources unacknowledged.
-    pub(super) fn handle_report(&mut self, now: Time, has_unacknowledged: bool) {
+    pub fn handle_report(&mut self, now: Time, has_unacknowledged: bool) {
         self.timeouts = 0;
         self.awaiting = has_unacknowledged.then_some(now);
     }
 
     /// No unacknowledged source is left.
-    pub(super) fn handle_all_given_up(&mut self) {
+    pub fn handle_all_given_up(&mut self) {
         self.timeouts = 0;
         self.awaiting = None;
     }
 
     /// The path is up again: the timer restarts.
-    pub(super) fn handle_path_up(&mut self, now: Time) {
+    pub fn handle_path_up(&mut self, now: Time) {
         self.awaiting = self.awaiting.map(|_| now);
     }
 
     /// No report came in time; returns the number of successive timeouts.
-    pub(super) fn handle_timeout(&mut self, now: Time) -> u32 {
+    pub fn handle_timeout(&mut self, now: Time) -> u32 {
         self.timeouts += 1;
         self.allowance = if self.timeouts <= FIRST { ALLOWANCE } else { LEAST_ALLOWANCE };
         self.is_fresh = true;
@@ -68,29 +68,29 @@ impl Silence {
     }
 
     /// When a report that takes at most `wait` is overdue.
-    pub(super) fn ends_at(&self, wait: Duration) -> Option<Time> {
+    pub fn ends_at(&self, wait: Duration) -> Option<Time> {
         let since = self.awaiting?;
         let since = if self.timeouts == 0 { since.max(self.last_sent) } else { since };
         Some(since + wait * (1 << self.timeouts.min(MAX_BACKOFF)))
     }
 
     /// Whether no report has come since the last timeout.
-    pub(super) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.timeouts > 0
     }
 
     /// Whether something may be sent before the next timeout.
-    pub(super) fn may_send(&self) -> bool {
+    pub fn may_send(&self) -> bool {
         !self.is_on() || self.allowance > 0
     }
 
     /// Whether nothing was sent since the timeout.
-    pub(super) fn is_first_due(&self) -> bool {
+    pub fn is_first_due(&self) -> bool {
         self.is_on() && self.is_fresh
     }
 
     /// When a source or an equation was last sent.
-    pub(super) fn last_sent(&self) -> Time {
+    pub fn last_sent(&self) -> Time {
         self.last_sent
     }
 }

@@ -296,13 +296,13 @@ impl Tunnel {
     }
 
     #[cfg(test)]
-    pub(super) fn understanding(&self) -> &Understanding {
+    pub(crate) fn understanding(&self) -> &Understanding {
         &self.understanding
     }
 
     /// Begins anew with what the ends know of each other, `own` being what this end understands.
     #[cfg(test)]
-    pub(super) fn forget_understanding(&mut self, now: Time, own: u8) {
+    pub(crate) fn forget_understanding(&mut self, now: Time, own: u8) {
         self.understanding = Understanding::new(now, own);
     }
 

@@ -15,9 +15,9 @@ use std::time::Duration;
 use base::time::Time;
 
 /// Records with compressed headers.
-pub(super) const COMPRESSED_HEADERS: u8 = 0b0000_0001;
+pub const COMPRESSED_HEADERS: u8 = 0b0000_0001;
 /// Packets in parts.
-pub(super) const PARTS: u8 = 0b0000_0010;
+pub const PARTS: u8 = 0b0000_0010;
 const CONFIRMED: u8 = 0b1000_0000;
 
 /// Messages that show the octet at once.
@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// What both ends understand.
 #[derive(Debug)]
-pub(super) struct Understanding {
+pub struct Understanding {
     own: u8,
     /// What the peer has shown; nothing, if it had the room and has not. `None` before that.
     peer: Option<u8>,
@@ -40,12 +40,12 @@ pub(super) struct Understanding {
 }
 
 impl Understanding {
-    pub(super) fn new(now: Time, own: u8) -> Self {
+    pub fn new(now: Time, own: u8) -> Self {
         Self { own, peer: None, has_come: false, is_confirmed: false, tries: TRIES, shown_at: now }
     }
 
     /// The peer has shown this.
-    pub(super) fn handle_shown(&mut self, octet: u8) {
+    pub fn handle_shown(&mut self, octet: u8) {
         self.peer = Some(octet & !CONFIRMED);
         self.has_come = true;
         if octet & CONFIRMED != 0 {
@@ -57,19 +57,19 @@ impl Understanding {
     }
 
     /// What was shown while the path was down did not come.
-    pub(super) fn handle_path_up(&mut self) {
+    pub fn handle_path_up(&mut self) {
         if !self.is_confirmed {
             self.tries = TRIES;
         }
     }
 
     /// The peer had the room to show an octet in a message, and has shown none.
-    pub(super) fn handle_nothing_shown(&mut self) {
+    pub fn handle_nothing_shown(&mut self) {
         self.peer = self.peer.or(Some(0));
     }
 
     /// The octet to show with a message sent now.
-    pub(super) fn show(&mut self, now: Time) -> Option<u8> {
+    pub fn show(&mut self, now: Time) -> Option<u8> {
         self.tries = self.tries.saturating_sub(1);
         self.shown_at = now;
         let confirmed = if self.has_come { CONFIRMED } else { 0 };
@@ -77,18 +77,18 @@ impl Understanding {
     }
 
     /// Whether reports go alone to show the octet.
-    pub(super) fn is_urgent(&self, now: Time) -> bool {
+    pub fn is_urgent(&self, now: Time) -> bool {
         let is_due = !self.is_confirmed && now.since(self.shown_at) >= PAUSE;
         self.own != 0 && (self.tries > 0 || is_due)
     }
 
     /// Whether both ends understand this.
-    pub(super) fn agrees_on(&self, what: u8) -> bool {
+    pub fn agrees_on(&self, what: u8) -> bool {
         self.own & self.peer.unwrap_or(0) & what != 0
     }
 
     /// Whether the peer is known not to understand this.
-    pub(super) fn is_strange(&self, what: u8) -> bool {
+    pub fn is_strange(&self, what: u8) -> bool {
         self.peer.is_some_and(|peer| peer & what == 0)
     }
 }

@@ -30,25 +30,25 @@
 //! longest (RFC 8681 calls them source and repair symbols of a sliding window).
 
 /// Octets before the body, with neither report nor floor.
-pub(super) const FLAGS: usize = 1;
+pub const FLAGS: usize = 1;
 /// Octets of a source's number.
-pub(super) const SOURCE_HEADER: usize = 3;
+pub const SOURCE_HEADER: usize = 3;
 /// Octets of a repair's window.
-pub(super) const REPAIR_HEADER: usize = 5;
+pub const REPAIR_HEADER: usize = 5;
 /// Octets of a floor.
-pub(super) const FLOOR: usize = 3;
+pub const FLOOR: usize = 3;
 /// Octets of a report without its holes.
 const REPORT: usize = 28;
 /// Octets of a report at most.
-pub(super) const MAX_REPORT: usize = REPORT + 4 * MAX_HOLES;
+pub const MAX_REPORT: usize = REPORT + 4 * MAX_HOLES;
 /// Holes that a report lists at most.
-pub(super) const MAX_HOLES: usize = 48;
+pub const MAX_HOLES: usize = 48;
 /// Contexts that a message lists at most.
-pub(super) const MAX_CONTEXTS: usize = 8;
+pub const MAX_CONTEXTS: usize = 8;
 /// Octets of each of them.
-pub(super) const CONTEXT: usize = 4;
+pub const CONTEXT: usize = 4;
 /// The greatest number that two octets in base 128 hold.
-pub(super) const MAX_VARINT: u16 = 0x3fff;
+pub const MAX_VARINT: u16 = 0x3fff;
 
 const KIND: u8 = 0b0000_0111;
 const HAS_REPORT: u8 = 0b0000_1000;
@@ -59,7 +59,7 @@ const RESERVED: u8 = 0b1000_0000;
 
 /// What a datagram says.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Message<'a> {
+pub struct Message<'a> {
     pub(super) report: Option<Report>,
     /// Low 24 bits.
     pub(super) floor: Option<u32>,
@@ -72,7 +72,7 @@ pub(super) struct Message<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Body<'a> {
+pub enum Body<'a> {
     #[default]
     Empty,
     Probe {
@@ -96,7 +96,7 @@ pub(super) enum Body<'a> {
 
 /// A report: tells the other end which datagrams and sources were received.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Report {
+pub struct Report {
     pub(super) newest: u32,
     pub(super) received_at: u32,
     pub(super) delay: u16,
@@ -114,7 +114,7 @@ pub(super) struct Report {
 
 /// Why a payload is not a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub(super) enum Malformed {
+pub enum Malformed {
     #[error("{0} contexts")]
     Contexts(u8),
     #[error("flags {0:#04x} are not defined")]
@@ -129,7 +129,7 @@ pub(super) enum Malformed {
 
 impl<'a> Message<'a> {
     /// Reads the message that fills `octets`.
-    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
+    pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader(octets);
         let flags = reader.u8()?;
         if flags & RESERVED != 0 {
@@ -162,7 +162,7 @@ impl<'a> Message<'a> {
     }
 
     /// Appends the message to `out`.
-    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+    pub fn emit(&self, out: &mut Vec<u8>) {
         let kind = match self.body {
             Body::Empty => 0,
             Body::Source { .. } => 1,
@@ -272,7 +272,7 @@ fn push_u24(out: &mut Vec<u8>, value: u32) {
 }
 
 /// Values up to 2^14 - 1; greater ones are cut to that.
-pub(super) fn push_varint(out: &mut Vec<u8>, value: u16) {
+pub fn push_varint(out: &mut Vec<u8>, value: u16) {
     let [high, low] = value.min(MAX_VARINT).to_be_bytes();
     if high == 0 && low < 0x80 {
         out.push(low);
@@ -282,7 +282,7 @@ pub(super) fn push_varint(out: &mut Vec<u8>, value: u16) {
 }
 
 /// Octets that are still to be read.
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub struct Reader<'a>(pub(super) &'a [u8]);
 
 impl Reader<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
@@ -291,11 +291,11 @@ impl Reader<'_> {
         Ok(*taken)
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, Malformed> {
+    pub fn u8(&mut self) -> Result<u8, Malformed> {
         self.take::<1>().map(|[octet]| octet)
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, Malformed> {
+    pub fn u16(&mut self) -> Result<u16, Malformed> {
         self.take().map(u16::from_be_bytes)
     }
 
@@ -307,7 +307,7 @@ impl Reader<'_> {
         self.take().map(u32::from_be_bytes)
     }
 
-    pub(super) fn varint(&mut self) -> Result<u16, Malformed> {
+    pub fn varint(&mut self) -> Result<u16, Malformed> {
         let first = self.u8()?;
         if first < 0x80 {
             return Ok(u16::from(first));

@@ -60,7 +60,7 @@ impl<'a> Written<'a> {
     }
 
     /// The value as text; numbers have a text too.
-    pub(super) fn text(&self) -> Option<String> {
+    pub(crate) fn text(&self) -> Option<String> {
         match self {
             Self::Integer(number) => Some(number.to_string()),
             Self::Float(number) => Some(number.to_string()),
@@ -250,7 +250,7 @@ impl fmt::Display for Value {
 }
 
 /// A time in the greatest unit that leaves a whole number, from minutes down.
-pub(super) struct Readable(pub(super) Duration);
+pub struct Readable(pub(super) Duration);
 
 impl fmt::Display for Readable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

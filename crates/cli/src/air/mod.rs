@@ -13,13 +13,13 @@ use ::lab::scenario::Plan;
 
 use crate::failure::misuse;
 use crate::terminal;
-pub(crate) use options::Args;
+pub use options::Args;
 use options::Channel;
 use session::Session;
 
 /// Runs the subcommand of `args`.
 #[expect(clippy::needless_pass_by_value, reason = "all subcommands alike")]
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let plan = Plan::read(&args.scenario).map_err(misuse)?;
     for note in &plan.notes {
         writeln!(terminal::err(), "{note}")?;

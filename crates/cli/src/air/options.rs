@@ -23,7 +23,7 @@ use crate::failure::misuse;
   trackway air examples/manet-chain5.toml --join '*=*:wlan0' # in namespaces n0, n1 ..., each its wlan0
   trackway air examples/manet-chain5.toml --join '*=*' --animate run.html    # a picture of it at the end
   trackway air examples/tactical-squad.toml --join '*=*:cnr0' --timeline net.svg    # a combat net")]
-pub(crate) struct Args {
+pub struct Args {
     /// The scenario, a TOML file with a radio or a net; docs/guide/scenario.md says what may stand in it.
     pub(super) scenario: PathBuf,
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 
 /// What is written of a combat net.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct NetFiles {
+pub struct NetFiles {
     /// Write the packets on a net to net-N.pcapng in this folder, as `trackway sim run` does.
     #[arg(long, value_name = "DIR")]
     pub(super) pcap: Option<PathBuf>,
@@ -79,7 +79,7 @@ struct Join {
 
 /// A station that has an interface.
 #[derive(Clone, Debug)]
-pub(super) struct Joined {
+pub struct Joined {
     /// Its place in the scenario's radio or net.
     pub(super) station: usize,
     pub(super) node: String,
@@ -88,7 +88,7 @@ pub(super) struct Joined {
 
 /// A channel of a scenario, by its index there.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Channel {
+pub enum Channel {
     /// A combat net.
     Net(usize),
     /// A radio channel.
@@ -97,7 +97,7 @@ pub(super) enum Channel {
 
 /// The stations of a channel.
 #[derive(Debug)]
-pub(super) struct Stations {
+pub struct Stations {
     pub(super) channel: Channel,
     pub(super) joined: Vec<Joined>,
     /// Nodes whose stations have no interface.
@@ -108,7 +108,7 @@ const ALL: &str = "*";
 
 impl Args {
     /// Finds the channel, and the interface of each station.
-    pub(super) fn stations(&self, plan: &Plan) -> anyhow::Result<Stations> {
+    pub fn stations(&self, plan: &Plan) -> anyhow::Result<Stations> {
         let channel = self.channel(plan)?;
         let (mut joined, mut silent) = (Vec::new(), Vec::new());
         let nodes: Vec<usize> = match channel {

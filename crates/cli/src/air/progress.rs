@@ -14,11 +14,11 @@ const LATE: Duration = Duration::from_millis(5);
 /// How often somebody hears of it at most.
 const WARNED: Duration = Duration::from_secs(5);
 /// How often the line changes.
-pub(super) const EVERY: Duration = Duration::from_secs(1);
+pub const EVERY: Duration = Duration::from_secs(1);
 
 /// What has been said, and how late things were.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub struct Progress {
     is_shown: bool,
     /// Of the whole run, and since the last warning.
     total: Lateness,
@@ -28,7 +28,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             is_shown: terminal::is_watched(),
             total: Lateness::default(),
@@ -39,7 +39,7 @@ impl Progress {
     }
 
     /// Adds new lateness, and shows the news about once a second.
-    pub(super) fn show(&mut self, now: Time, latest: Lateness, line: impl FnOnce() -> String) {
+    pub fn show(&mut self, now: Time, latest: Lateness, line: impl FnOnce() -> String) {
         self.total.add(&latest);
         self.recent.add(&latest);
         let mut out = terminal::err();
@@ -59,14 +59,14 @@ impl Progress {
     }
 
     /// Leaves a clean line.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         if self.is_shown {
             terminal::replace_line(format_args!(""));
         }
     }
 
     /// How late things were in the whole run, of which this is the end.
-    pub(super) fn lateness(self, latest: &Lateness) -> Lateness {
+    pub fn lateness(self, latest: &Lateness) -> Lateness {
         let mut total = self.total;
         total.add(latest);
         total
@@ -79,7 +79,7 @@ fn warning(late: &Lateness) -> String {
 }
 
 /// To whole microseconds.
-pub(super) fn rounded(duration: Duration) -> Span {
+pub fn rounded(duration: Duration) -> Span {
     Span(Duration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)))
 }
 

@@ -15,11 +15,11 @@ use crate::failure::{self, misuse};
 use crate::terminal;
 
 /// How often the channel is looked at for a picture of it.
-pub(super) const LOOK: Duration = Duration::from_millis(100);
+pub const LOOK: Duration = Duration::from_millis(100);
 
 /// Interfaces that are about to be on a channel.
 #[derive(Debug)]
-pub(super) struct Session<'a> {
+pub struct Session<'a> {
     pub(super) args: &'a Args,
     pub(super) plan: &'a Plan,
     pub(super) seed: u64,
@@ -31,7 +31,7 @@ pub(super) struct Session<'a> {
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Carried {
+pub struct Carried {
     pub(super) end: Time,
     pub(super) outcome: Outcome,
     pub(super) lateness: Lateness,
@@ -39,7 +39,7 @@ pub(super) struct Carried {
 
 impl<'a> Session<'a> {
     /// Opens the interfaces.
-    pub(super) fn open(args: &'a Args, plan: &'a Plan, stations: Stations) -> anyhow::Result<Self> {
+    pub fn open(args: &'a Args, plan: &'a Plan, stations: Stations) -> anyhow::Result<Self> {
         let Stations { joined, silent, .. } = stations;
         let ends: Vec<End> = joined.iter().map(|it| it.end.clone()).collect();
         let antennas = Antennas::open(&ends).map_err(|why| match why {
@@ -52,7 +52,7 @@ impl<'a> Session<'a> {
     }
 
     /// Names and motions of the given nodes; a node without a place rests at the origin.
-    pub(super) fn motions(
+    pub fn motions(
         &self,
         nodes: impl IntoIterator<Item = usize>,
     ) -> anyhow::Result<Vec<(String, Motion)>> {
@@ -66,7 +66,7 @@ impl<'a> Session<'a> {
 
     /// Carries frames until the run ends; `look` is called every [`LOOK`] where `is_watched`, and `line` says how
     /// it goes.
-    pub(super) fn carry<H: Hub>(
+    pub fn carry<H: Hub>(
         &self,
         hub: &mut H,
         is_watched: bool,

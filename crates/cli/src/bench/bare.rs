@@ -19,7 +19,7 @@ use super::namespaces::Namespaces;
 use emulator::namespace;
 
 /// Reached only through the forwarders, from the first namespace.
-pub(super) const ADDRESSES: [&str; 2] = ["10.8.0.2", "fd08::2"];
+pub const ADDRESSES: [&str; 2] = ["10.8.0.2", "fd08::2"];
 const DEVICE: &str = "bare0";
 /// What stands before each packet on the cable: no offload, then Ethernet's header to everybody
 /// with a type for experiments.
@@ -32,12 +32,12 @@ const TYPE: usize = OFFLOAD + 12;
 const LONGEST_PACKET: usize = 65_535;
 
 /// A forwarder in each of two namespaces; both end with this.
-pub(super) struct Forwarders {
+pub struct Forwarders {
     threads: Vec<(UnixStream, JoinHandle<io::Result<()>>)>,
 }
 
 impl Forwarders {
-    pub(super) fn start(pair: &Namespaces) -> anyhow::Result<Self> {
+    pub fn start(pair: &Namespaces) -> anyhow::Result<Self> {
         let mut started = Self { threads: Vec::new() };
         for (end, name) in pair.names.iter().enumerate() {
             let (tun, port) = namespace::within(name, || -> anyhow::Result<_> {

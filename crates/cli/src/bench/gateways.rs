@@ -9,7 +9,7 @@ use tunnel::secure::PrivateKey;
 use super::namespaces::{Namespaces, this_program};
 
 /// The configuration for one end of a tunnel.
-pub(super) struct Gateway {
+pub struct Gateway {
     /// The position of its namespace.
     pub(super) namespace: usize,
     /// Where its peer calls it.
@@ -21,7 +21,7 @@ pub(super) struct Gateway {
 }
 
 /// Starts both with fresh keys; the positions of the programs.
-pub(super) fn start(nets: &mut Namespaces, ends: &[Gateway; 2]) -> anyhow::Result<[usize; 2]> {
+pub fn start(nets: &mut Namespaces, ends: &[Gateway; 2]) -> anyhow::Result<[usize; 2]> {
     let secrets = [PrivateKey::generate(&mut System)?, PrivateKey::generate(&mut System)?];
     let program = this_program()?;
     let mut programs = [0; 2];

@@ -29,7 +29,7 @@ const GROUP_KEY: &str = "group.key";
 /// What `trackway bench hbh` measures besides.
 #[derive(Debug, clap::Args)]
 #[group(id = "hbh")]
-pub(super) struct Options {
+pub struct Options {
     /// For `hbh`: measure gateways with a group key as well.
     #[arg(long)]
     key: bool,
@@ -37,7 +37,7 @@ pub(super) struct Options {
 
 /// Measures TCP's goodput and a ping's time, plain and by HBH. The ping also runs over a bare forwarder, the
 /// practical minimum for a program that sleeps until packets come.
-pub(super) fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
+pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     check_root("trackway bench hbh")?;
     let mut pair = Namespaces::pair()?;
     if options.key {

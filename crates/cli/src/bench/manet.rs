@@ -39,10 +39,7 @@ struct Timed {
 }
 
 /// Measures every network, and a program for ns-3 beside it.
-pub(super) fn run(
-    ns3: Option<&str>,
-    mut print: impl FnMut(Case) -> io::Result<()>,
-) -> anyhow::Result<()> {
+pub fn run(ns3: Option<&str>, mut print: impl FnMut(Case) -> io::Result<()>) -> anyhow::Result<()> {
     // Of a larger network it need not be asked what it could not do for a smaller one.
     let mut gives_up = BTreeSet::new();
     for nodes in NODES {

@@ -28,7 +28,7 @@ use crate::failure::misuse;
     after_help = "Examples:\n  trackway bench codec\n  trackway bench hbh\n  trackway bench hfpep\n  trackway bench manet\n  trackway bench path --quick\n  trackway bench sar\n  trackway bench sim\n  trackway bench split\n  trackway bench tunnel\n  trackway bench sim --ns3 './chain --loss=0.1 \
                   --mss=536'"
 )]
-pub(crate) struct Args {
+pub struct Args {
     /// What to measure: `codec`, the arithmetic of the coded tunnel; `hbh`, a hop of the gateway
     /// (needs root); `hfpep`, TCP over STANAG 5066 without radios (needs root); `manet`, radios in the
     /// simulator; `path`, the tunnel on a long lossy link (needs root); `sar`, messages of programs between two gateways (needs
@@ -72,7 +72,7 @@ struct Case {
 }
 
 /// Runs the benchmark that `args` names.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { name, wireguard_go, ns3, hbh, hfpep, path, json } = args;
     let print = |case: Case| if json { print_json(&case) } else { print_line(&case) };
     match name.as_str() {

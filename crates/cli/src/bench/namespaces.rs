@@ -17,11 +17,11 @@ use serde_json::Value;
 
 /// The signals that end us. Ctrl-C ends the programs that run; we tidy up and then end ourselves.
 #[derive(Clone)]
-pub(super) struct Signals(Arc<(SignalFd, AtomicBool)>);
+pub struct Signals(Arc<(SignalFd, AtomicBool)>);
 
 impl Signals {
     /// Call this before threads start: they inherit the blocked signals.
-    pub(super) fn block() -> anyhow::Result<Self> {
+    pub fn block() -> anyhow::Result<Self> {
         let mask = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
         mask.thread_block().context("cannot block signals")?;
         let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
@@ -29,7 +29,7 @@ impl Signals {
     }
 
     /// Fails once there was one.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    pub fn check(&self) -> anyhow::Result<()> {
         let (signals, has_come) = &*self.0;
         if signals.read_signal()?.is_some() {
             has_come.store(true, Ordering::SeqCst);
@@ -39,7 +39,7 @@ impl Signals {
 }
 
 /// Network namespaces with their programs; dropping this ends all.
-pub(super) struct Namespaces {
+pub struct Namespaces {
     signals: Signals,
     pub(super) names: Vec<String>,
     /// A folder for their files.
@@ -48,7 +48,7 @@ pub(super) struct Namespaces {
 }
 
 /// What iperf3 shall do.
-pub(super) struct Transfer<'a> {
+pub struct Transfer<'a> {
     /// Positions of the client's and of the server's namespace.
     pub(super) between: (usize, usize),
     pub(super) address: &'a str,
@@ -61,7 +61,7 @@ pub(super) struct Transfer<'a> {
 
 impl Namespaces {
     /// Makes one namespace for each of `ends`, with only its loopback up.
-    pub(super) fn new(signals: &Signals, ends: &[&str]) -> anyhow::Result<Self> {
+    pub fn new(signals: &Signals, ends: &[&str]) -> anyhow::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("twbench{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let folder = env::temp_dir().join(&prefix);
@@ -78,7 +78,7 @@ impl Namespaces {
     }
 
     /// Two that are joined by a cable, 10.9.0.1 and fd09::1 at one end, 2 at the other.
-    pub(super) fn pair() -> anyhow::Result<Self> {
+    pub fn pair() -> anyhow::Result<Self> {
         let pair = Self::new(&Signals::block()?, &["a", "b"])?;
         pair.cable((0, "eth0"), (1, "eth0"))?;
         for end in 0..2 {
@@ -92,7 +92,7 @@ impl Namespaces {
     }
 
     /// Joins two namespaces by a pair of new interfaces.
-    pub(super) fn cable(&self, a: (usize, &str), b: (usize, &str)) -> anyhow::Result<()> {
+    pub fn cable(&self, a: (usize, &str), b: (usize, &str)) -> anyhow::Result<()> {
         let there = ["type", "veth", "peer", "name", b.1, "netns", &self.names[b.0]];
         self.ip(a.0, &[&["link", "add", "name", a.1], &there[..]].concat())?;
         for (end, interface) in [a, b] {
@@ -102,12 +102,12 @@ impl Namespaces {
     }
 
     /// Runs `ip` for a namespace.
-    pub(super) fn ip(&self, end: usize, args: &[&str]) -> anyhow::Result<String> {
+    pub fn ip(&self, end: usize, args: &[&str]) -> anyhow::Result<String> {
         self.run("ip", &[&["-n", self.names[end].as_str()], args].concat())
     }
 
     /// The times of so many pings, in microseconds.
-    pub(super) fn ping(&self, address: &str, count: u32) -> anyhow::Result<Vec<f64>> {
+    pub fn ping(&self, address: &str, count: u32) -> anyhow::Result<Vec<f64>> {
         let sent = count.to_string();
         let said =
             self.run_in(0, "ping", &["-n", "-i", "0.01", "-c", &sent, "-W", "1", address])?;
@@ -124,7 +124,7 @@ impl Namespaces {
     }
 
     /// Waits until pings to an address are answered.
-    pub(super) fn wait_for_ping(&self, address: &str, limit: Duration) -> anyhow::Result<()> {
+    pub fn wait_for_ping(&self, address: &str, limit: Duration) -> anyhow::Result<()> {
         let deadline = Instant::now() + limit;
         while self.run_in(0, "ping", &["-c", "1", "-W", "1", address]).is_err() {
             self.check_interrupted()?;
@@ -135,7 +135,7 @@ impl Namespaces {
     }
 
     /// TCP's goodput by iperf3, in bit/s.
-    pub(super) fn transfer(&mut self, transfer: &Transfer<'_>) -> anyhow::Result<f64> {
+    pub fn transfer(&mut self, transfer: &Transfer<'_>) -> anyhow::Result<f64> {
         let Transfer { seconds, left_out, .. } = *transfer;
         let programs @ (client, _) = self.start_transfer(transfer)?;
         let limit = Duration::from_secs(u64::from(seconds + left_out) + 60);
@@ -147,7 +147,7 @@ impl Namespaces {
     }
 
     /// Does something else once iperf3 runs; that ends with it.
-    pub(super) fn beside<T>(
+    pub fn beside<T>(
         &mut self,
         transfer: &Transfer<'_>,
         act: impl FnOnce(&Self) -> anyhow::Result<T>,
@@ -192,17 +192,12 @@ impl Namespaces {
         Ok((client, server))
     }
 
-    pub(super) fn run_in(
-        &self,
-        end: usize,
-        program: &str,
-        args: &[&str],
-    ) -> anyhow::Result<String> {
+    pub fn run_in(&self, end: usize, program: &str, args: &[&str]) -> anyhow::Result<String> {
         let within = ["netns", "exec", &self.names[end], "timeout", "60", program];
         self.run("ip", &[&within[..], args].concat())
     }
 
-    pub(super) fn run(&self, program: &str, args: &[&str]) -> anyhow::Result<String> {
+    pub fn run(&self, program: &str, args: &[&str]) -> anyhow::Result<String> {
         let output = Command::new(program).args(args).stdin(Stdio::null()).output();
         self.check_interrupted()?;
         let Output { status, stdout, stderr } = output.map_err(|error| match error.kind() {
@@ -216,7 +211,7 @@ impl Namespaces {
     }
 
     /// Starts a command of `ip` and returns its position.
-    pub(super) fn start(&mut self, command: &[&str], output: Stdio) -> anyhow::Result<usize> {
+    pub fn start(&mut self, command: &[&str], output: Stdio) -> anyhow::Result<usize> {
         let child = Command::new("ip")
             .args(command)
             .stdin(Stdio::null())
@@ -241,7 +236,7 @@ impl Namespaces {
         Ok(true)
     }
 
-    pub(super) fn end(&mut self, program: usize) {
+    pub fn end(&mut self, program: usize) {
         let child = &mut self.programs[program];
         if matches!(child.try_wait(), Ok(None)) {
             let _ = i32::try_from(child.id()).map(|pid| kill(Pid::from_raw(pid), Signal::SIGTERM));
@@ -258,7 +253,7 @@ impl Namespaces {
     }
 
     /// Ends a program started with a pipe and returns its output.
-    pub(super) fn end_and_read(&mut self, program: usize) -> anyhow::Result<String> {
+    pub fn end_and_read(&mut self, program: usize) -> anyhow::Result<String> {
         self.end(program);
         let mut said = String::new();
         if let Some(output) = &mut self.programs[program].stdout {
@@ -268,12 +263,12 @@ impl Namespaces {
     }
 
     /// The process of a program.
-    pub(super) fn pid(&self, program: usize) -> u32 {
+    pub fn pid(&self, program: usize) -> u32 {
         self.programs[program].id()
     }
 
     /// Octets of memory that a program has had at most.
-    pub(super) fn memory(&self, program: usize) -> anyhow::Result<f64> {
+    pub fn memory(&self, program: usize) -> anyhow::Result<f64> {
         let path = format!("/proc/{}/status", self.programs[program].id());
         let status = fs::read_to_string(&path).with_context(|| path)?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -281,7 +276,7 @@ impl Namespaces {
         Ok(kilobytes.context("no VmHWM")? * 1024.0)
     }
 
-    pub(super) fn check_interrupted(&self) -> anyhow::Result<()> {
+    pub fn check_interrupted(&self) -> anyhow::Result<()> {
         self.signals.check()
     }
 }
@@ -300,7 +295,7 @@ impl Drop for Namespaces {
 }
 
 /// Says at once, and not after minutes, what is missing.
-pub(super) fn check_programs(programs: &[&str]) -> anyhow::Result<()> {
+pub fn check_programs(programs: &[&str]) -> anyhow::Result<()> {
     for program in programs {
         let paths = env::var_os("PATH").unwrap_or_default();
         if !env::split_paths(&paths).any(|path| path.join(program).is_file()) {
@@ -311,7 +306,7 @@ pub(super) fn check_programs(programs: &[&str]) -> anyhow::Result<()> {
 }
 
 /// Fails unless we may make namespaces; `command` is what the user asked for.
-pub(super) fn check_root(command: &str) -> anyhow::Result<()> {
+pub fn check_root(command: &str) -> anyhow::Result<()> {
     ensure!(
         nix::unistd::geteuid().is_root(),
         "making network namespaces needs root: `sudo {command}`"
@@ -320,7 +315,7 @@ pub(super) fn check_root(command: &str) -> anyhow::Result<()> {
 }
 
 /// This program, to be run in a namespace.
-pub(super) fn this_program() -> anyhow::Result<String> {
+pub fn this_program() -> anyhow::Result<String> {
     let program = env::current_exe().context("cannot find this program")?;
     Ok(Path::to_string_lossy(&program).into_owned())
 }

@@ -12,7 +12,7 @@ use crate::failure::misuse;
 
 /// The speed that a program for ns-3 reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Speed {
+pub struct Speed {
     /// Link packets for each CPU second.
     pub(super) packets: f64,
     /// Events for each CPU second.
@@ -21,7 +21,7 @@ pub(super) struct Speed {
 
 impl Speed {
     /// Runs a command line without a shell, and reads the last line of its output.
-    pub(super) fn of(command: &str) -> anyhow::Result<Self> {
+    pub fn of(command: &str) -> anyhow::Result<Self> {
         let output = Running::start(command, &[])?.output()?;
         Self::parse(&output).with_context(|| {
             format!("{command} did not end with a JSON line that has packets_per_cpu_s")
@@ -39,7 +39,7 @@ impl Speed {
 
 /// The cost of a MANET in a program for ns-3.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Manet {
+pub struct Manet {
     /// CPU seconds for each simulated second.
     pub(super) cpu: f64,
     /// Kilobits a second of delivered payload.
@@ -49,11 +49,7 @@ pub(super) struct Manet {
 impl Manet {
     /// Runs a command line with these options after its own; `None` where it takes longer than `most`, after
     /// which it is ended.
-    pub(super) fn of(
-        command: &str,
-        options: &[String],
-        most: Duration,
-    ) -> anyhow::Result<Option<Self>> {
+    pub fn of(command: &str, options: &[String], most: Duration) -> anyhow::Result<Option<Self>> {
         let mut child = Running::start(command, options)?;
         let Some(output) = child.output_within(most)? else { return Ok(None) };
         let parsed = Self::parse(&output).with_context(|| {

@@ -37,7 +37,7 @@ const PORT: u16 = 5_000;
 const CONFIG: &str = "waiting = 200000\ninbox = 100000\nwindow = 10000\noutcomes = 10000\n";
 
 /// Measures messages a second, also for each second of CPU, and what waiting messages take of memory.
-pub(super) fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
+pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     check_root("trackway bench sar")?;
     let mut pair = Namespaces::pair()?;
     pair.wait_for_ping(ADDRESS, READY_WITHIN)?;

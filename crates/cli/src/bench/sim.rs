@@ -23,10 +23,7 @@ struct Timed {
 }
 
 /// Times every scenario, and a program for ns-3 in the same run.
-pub(super) fn run(
-    ns3: Option<&str>,
-    mut print: impl FnMut(Case) -> io::Result<()>,
-) -> anyhow::Result<()> {
+pub fn run(ns3: Option<&str>, mut print: impl FnMut(Case) -> io::Result<()>) -> anyhow::Result<()> {
     let ns3 = ns3.map(Speed::of).transpose()?;
     for scenario in Scenario::ALL {
         let Timed { work, cpu } = time(scenario)?;
@@ -117,6 +114,6 @@ fn time(scenario: Scenario) -> anyhow::Result<Timed> {
 }
 
 /// The CPU time of this thread so far.
-pub(super) fn cpu_time() -> nix::Result<Duration> {
+pub fn cpu_time() -> nix::Result<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from)
 }

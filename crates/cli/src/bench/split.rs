@@ -46,7 +46,7 @@ struct Turn {
 }
 
 /// Measures with gateways and without, in turn.
-pub(super) fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
+pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     check_root("trackway bench split")?;
     check_programs(&["iperf3", "nft"])?;
     let mut nets = network()?;

@@ -37,7 +37,7 @@ struct Turn {
 }
 
 /// Measures us, and wireguard-go in turn.
-pub(super) fn run(
+pub fn run(
     wireguard_go: Option<&Path>,
     print: impl Fn(Case) -> io::Result<()>,
 ) -> anyhow::Result<()> {

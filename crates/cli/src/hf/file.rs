@@ -26,7 +26,7 @@ struct Line {
 const MAX_OCTETS: u64 = 1 << 20;
 
 /// Reads a file.
-pub(super) fn read(path: &Path) -> Result<Options, Complaint> {
+pub fn read(path: &Path) -> Result<Options, Complaint> {
     let source = Source::read(path, MAX_OCTETS)?;
     from_source(&source).map_err(|complaint| Kind::HfOptions.instead(&source).unwrap_or(complaint))
 }
@@ -58,7 +58,7 @@ fn from_source(source: &Source) -> Result<Options, Complaint> {
 }
 
 /// A JSON schema of the file, for editors.
-pub(crate) fn schema() -> Json {
+pub fn schema() -> Json {
     let mut keys = Shape::new();
     for option in Line::command().get_arguments() {
         let Some(name) = option.get_long() else { continue };
@@ -93,13 +93,13 @@ fn complaint(error: &clap::Error) -> String {
 
 /// Whether the text of a file can be used.
 #[cfg(test)]
-pub(crate) fn check_text(text: &str) -> Result<(), Complaint> {
+pub fn check_text(text: &str) -> Result<(), Complaint> {
     from_source(&Source::new("hf.toml", text.to_owned())).map(drop)
 }
 
 /// Reads the text of a file.
 #[cfg(test)]
-pub(super) fn parse(text: &str) -> Result<Options, Complaint> {
+pub fn parse(text: &str) -> Result<Options, Complaint> {
     from_source(&Source::new("hf.toml", text.to_owned()))
 }
 

@@ -31,8 +31,8 @@ use crate::failure;
 use crate::terminal;
 
 #[cfg(test)]
-pub(crate) use file::check_text;
-pub(crate) use file::schema;
+pub use file::check_text;
+pub use file::schema;
 
 /// Join two STANAG 5066 nodes by emulated HF modems and a channel, in real time.
 ///
@@ -52,7 +52,7 @@ pub(crate) use file::schema;
 
 The first runs until Ctrl-C; SIS clients connect to 127.0.0.1:5066 and 127.0.0.1:5067."
 )]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     traffic: Option<Traffic>,
     /// A TOML file with any of the options below; those on the command line count more.
@@ -73,7 +73,7 @@ impl Args {
 }
 
 /// Runs the subcommand of `args`.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(traffic) = args.traffic {
         return traffic::run(traffic);
     }

@@ -10,7 +10,7 @@ use super::options::Plan;
 use crate::terminal;
 
 /// Prints what the modems did to standard output.
-pub(super) fn print(modems: &Modems, plan: &Plan, seed: u64, seconds: f64) -> io::Result<()> {
+pub fn print(modems: &Modems, plan: &Plan, seed: u64, seconds: f64) -> io::Result<()> {
     let ends = modems.stats();
     let mut out = terminal::out();
     if plan.is_json {

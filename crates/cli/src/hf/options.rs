@@ -17,7 +17,7 @@ use super::radio::Radio;
 
 /// Everything that may be left out.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct Options {
+pub struct Options {
     #[command(flatten)]
     radio: Radio,
     #[command(flatten)]
@@ -89,7 +89,7 @@ struct Modems {
 
 /// Options that fit together.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
+pub struct Plan {
     pub(super) waveform: Waveform,
     pub(super) channel: Channel,
     pub(super) ends: [End; 2],
@@ -105,7 +105,7 @@ pub(super) struct Plan {
 
 /// One node, or one modem.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct End {
+pub struct End {
     pub(super) address: Address,
     pub(super) namespace: Option<String>,
     pub(super) listen: SocketAddr,
@@ -118,7 +118,7 @@ const MODEM_PORT: u16 = 3_000;
 
 impl Options {
     /// Fills options that are not given from `other`.
-    pub(super) fn or(self, other: Self) -> Self {
+    pub fn or(self, other: Self) -> Self {
         Self {
             radio: self.radio.or(other.radio),
             nodes: self.nodes.or(other.nodes),
@@ -132,7 +132,7 @@ impl Options {
         }
     }
 
-    pub(super) fn check(self) -> Result<Plan, String> {
+    pub fn check(self) -> Result<Plan, String> {
         let waveform = self.radio.waveform()?;
         let channel = self.radio.channel()?;
         let nodes = self.nodes.check(waveform)?;

@@ -7,7 +7,7 @@ use hf::s5066::node::PARAMETERS;
 
 /// What the options say of the nodes, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct NodeParameters(Vec<(&'static str, String)>);
+pub struct NodeParameters(Vec<(&'static str, String)>);
 
 /// The rows that are options. The waveform is said by `--speed` and `--interleaver`.
 fn rows() -> impl Iterator<Item = &'static Parameter<Config>> {
@@ -15,13 +15,13 @@ fn rows() -> impl Iterator<Item = &'static Parameter<Config>> {
 }
 
 /// What the option of this name takes, if it is a parameter of the nodes.
-pub(super) fn kind(name: &str) -> Option<Kind> {
+pub fn kind(name: &str) -> Option<Kind> {
     rows().find(|row| row.name == name).map(|row| row.kind)
 }
 
 impl NodeParameters {
     /// Fills parameters that are not given from `other`.
-    pub(super) fn or(mut self, other: Self) -> Self {
+    pub fn or(mut self, other: Self) -> Self {
         let is_new = |(name, _): &(&str, String)| self.0.iter().all(|(own, _)| own != name);
         let new: Vec<_> = other.0.into_iter().filter(is_new).collect();
         self.0.extend(new);
@@ -29,7 +29,7 @@ impl NodeParameters {
     }
 
     /// Sets them.
-    pub(super) fn apply(&self, config: &mut Config) -> Result<(), Refused> {
+    pub fn apply(&self, config: &mut Config) -> Result<(), Refused> {
         let given = |name| self.0.iter().find(|(given, _)| *given == name);
         PARAMETERS.apply(config, |name| given(name).map(|(_, text)| Written::argument(text)))
     }

@@ -10,7 +10,7 @@ use whole::write_whole;
 use super::options::Plan;
 
 /// The data for a picture, if one is wanted.
-pub(super) struct Picture<'a> {
+pub struct Picture<'a> {
     path: Option<&'a Path>,
     spans: [Vec<Span>; 2],
 }
@@ -20,12 +20,12 @@ const SPANS: usize = 100_000;
 
 impl<'a> Picture<'a> {
     /// Of nothing yet, to be drawn to `path`.
-    pub(super) fn new(path: Option<&'a Path>) -> Self {
+    pub fn new(path: Option<&'a Path>) -> Self {
         Self { path, spans: Default::default() }
     }
 
     /// Takes a record of node A (0) or B (1).
-    pub(super) fn note(&mut self, end: usize, record: &Record) {
+    pub fn note(&mut self, end: usize, record: &Record) {
         let spans = &mut self.spans[end];
         if self.path.is_some() && spans.len() < SPANS {
             spans.extend(lab::hf::span(record));
@@ -33,7 +33,7 @@ impl<'a> Picture<'a> {
     }
 
     /// Draws who transmitted what.
-    pub(super) fn draw(mut self, plan: &Plan) -> anyhow::Result<()> {
+    pub fn draw(mut self, plan: &Plan) -> anyhow::Result<()> {
         let Some(path) = self.path else { return Ok(()) };
         for spans in &mut self.spans {
             // That the transmitter was on is known last.

@@ -8,7 +8,7 @@ use emulator::hf::{Exchange, Tally};
 use crate::terminal;
 
 /// The line, if anybody looks.
-pub(super) struct Progress {
+pub struct Progress {
     next: Option<Time>,
 }
 
@@ -17,12 +17,12 @@ const EVERY: Duration = Duration::from_secs(1);
 
 impl Progress {
     /// On a terminal only.
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self { next: terminal::is_watched().then_some(Time::ZERO) }
     }
 
     /// Shows what is new, if it is time.
-    pub(super) fn show(&mut self, now: Time, exchange: &Exchange) {
+    pub fn show(&mut self, now: Time, exchange: &Exchange) {
         if self.next.is_none_or(|at| at > now) {
             return;
         }
@@ -41,12 +41,12 @@ impl Progress {
     }
 
     /// When there is something new to show.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.next
     }
 
     /// Leaves a clean line.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         if self.next.is_some() {
             terminal::replace_line(format_args!(""));
         }

@@ -7,7 +7,7 @@ const SPEED: u32 = 9_600;
 
 /// How fast the modems are, and how bad the channel is.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub(super) struct Radio {
+pub struct Radio {
     /// Bits a second: 75 to 9600 (STANAG 4539), above that up to 240000 (48 kHz wideband) [default: 9600].
     #[arg(long, value_name = "BIT/S", help_heading = "Radio")]
     pub(super) speed: Option<u32>,
@@ -27,7 +27,7 @@ pub(super) struct Radio {
 
 /// Two paths that fade, by delay and Doppler spread.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Fading {
+pub enum Fading {
     Good,
     Moderate,
     Poor,
@@ -35,7 +35,7 @@ pub(super) enum Fading {
 
 impl Radio {
     /// Fills options that are not given from `other`.
-    pub(super) fn or(self, other: Self) -> Self {
+    pub fn or(self, other: Self) -> Self {
         // Of two ways to say how bad the channel is, the nearer one counts.
         let is_said = self.ber.is_some() || self.snr.is_some();
         let (ber, snr) = if is_said { (self.ber, self.snr) } else { (other.ber, other.snr) };
@@ -48,13 +48,13 @@ impl Radio {
         }
     }
 
-    pub(super) fn waveform(self) -> Result<Waveform, String> {
+    pub fn waveform(self) -> Result<Waveform, String> {
         let (speed, interleaver) =
             (self.speed.unwrap_or(SPEED), self.interleaver.unwrap_or_default());
         format!("{speed}/{interleaver}").parse().map_err(|why| format!("--speed: {why}"))
     }
 
-    pub(super) fn channel(self) -> Result<Channel, &'static str> {
+    pub fn channel(self) -> Result<Channel, &'static str> {
         match (self.ber, self.snr, self.fading) {
             (Some(_), Some(_), _) => {
                 Err("--ber and --snr: one of them says how bad the channel is")

@@ -11,7 +11,7 @@ use super::options::Plan;
 use crate::terminal;
 
 /// Both nodes, at the end.
-pub(super) struct Report<'a> {
+pub struct Report<'a> {
     pub(super) plan: &'a Plan,
     pub(super) seed: u64,
     pub(super) elapsed: Duration,
@@ -20,7 +20,7 @@ pub(super) struct Report<'a> {
 
 impl Report<'_> {
     /// Prints it to standard output.
-    pub(super) fn print(&self) -> io::Result<()> {
+    pub fn print(&self) -> io::Result<()> {
         let mut out = terminal::out();
         if self.plan.is_json {
             return writeln!(out, "{}", self.json());

@@ -11,7 +11,7 @@ use crate::terminal;
 
 /// What to do with the traffic of the gateway that runs here.
 #[derive(Clone, Debug, clap::Subcommand)]
-pub(super) enum Traffic {
+pub enum Traffic {
     /// Carry traffic over HF again, until the gateway ends or `disable`.
     #[command(after_help = "Example:\n  trackway hf enable web")]
     Enable {
@@ -31,7 +31,7 @@ pub(super) enum Traffic {
 }
 
 /// Asks the gateway, and prints what has changed.
-pub(super) fn run(traffic: Traffic) -> anyhow::Result<ExitCode> {
+pub fn run(traffic: Traffic) -> anyhow::Result<ExitCode> {
     let (rule, control, is_enabled) = match traffic {
         Traffic::Enable { rule, control } => (rule, control, true),
         Traffic::Disable { rule, control } => (rule, control, false),

@@ -13,7 +13,7 @@ use crate::terminal;
 
 /// Files to be written, and words for who wrote them.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub struct Folder {
     path: PathBuf,
     files: Vec<File>,
 }
@@ -30,19 +30,19 @@ const SCHEMA: &str = "gateway.schema.json";
 
 impl Folder {
     /// Nothing yet; the folder is made when it is written.
-    pub(super) fn new(path: &Path) -> Self {
+    pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), files: Vec::new() }
     }
 
     /// Adds a configuration; the name may lead into a folder within.
-    pub(super) fn config(&mut self, name: &str, text: &str) {
+    pub fn config(&mut self, name: &str, text: &str) {
         let up = "../".repeat(name.matches('/').count());
         let text = format!("#:schema {up}{SCHEMA}\n{text}");
         self.files.push(File { name: name.to_owned(), text, mode: 0o644 });
     }
 
     /// Adds a file with a secret.
-    pub(super) fn secret(&mut self, name: &str, key: &str) {
+    pub fn secret(&mut self, name: &str, key: &str) {
         self.files.push(File { name: name.to_owned(), text: format!("{key}\n"), mode: 0o600 });
     }
 
@@ -50,7 +50,7 @@ impl Folder {
     ///
     /// # Errors
     /// When there is such a folder, or something cannot be written.
-    pub(super) fn write(mut self) -> anyhow::Result<()> {
+    pub fn write(mut self) -> anyhow::Result<()> {
         let folder = self.path.display().to_string();
         let schema = format!("{:#}\n", gateway::config::schema());
         self.files.push(File { name: SCHEMA.to_owned(), text: schema, mode: 0o644 });
@@ -86,7 +86,7 @@ impl Folder {
 }
 
 /// Prints what to do next.
-pub(super) fn advise(lines: &str) -> anyhow::Result<()> {
+pub fn advise(lines: &str) -> anyhow::Result<()> {
     let mut out = terminal::out();
     write!(out, "\n{lines}")?;
     out.flush()?;

@@ -10,7 +10,7 @@ use super::question::Question;
 
 /// Radios that lose packets: hop-by-hop reliability, the same file and key on every node.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub struct Args {
     /// The radio's interface on each node.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
@@ -19,7 +19,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn run(self) -> anyhow::Result<()> {
+    pub fn run(self) -> anyhow::Result<()> {
         let interface = ask_interface(self.interface)?;
         let mut folder = Folder::new(&self.out.folder);
         folder.secret("group.key", &group_key()?);
@@ -36,18 +36,18 @@ impl Args {
 }
 
 /// Asks for the radio's interface.
-pub(super) fn ask_interface(given: Option<String>) -> anyhow::Result<String> {
+pub fn ask_interface(given: Option<String>) -> anyhow::Result<String> {
     let words = "Which interface is the radio, such as wlan0?";
     Question { flag: "interface", words, usual: None }.ask(given)
 }
 
 /// A new secret of a group.
-pub(super) fn group_key() -> anyhow::Result<String> {
+pub fn group_key() -> anyhow::Result<String> {
     Ok(GroupSecret::generate(&mut System).context("cannot make a key")?.to_base64())
 }
 
 /// The section for an interface.
-pub(super) fn section(interface: &str) -> String {
+pub fn section(interface: &str) -> String {
     format!(
         "[hbh]\ninterfaces = [{interface:?}]          # where neighbours speak HBH\n\
          group-key = \"group.key\"         # who may: nodes with this key; others are reached by plain IP\n"
@@ -55,7 +55,7 @@ pub(super) fn section(interface: &str) -> String {
 }
 
 /// What to do with files that all nodes have alike.
-pub(super) fn copies(out: &Out) -> String {
+pub fn copies(out: &Out) -> String {
     let copied = super::there(out.folder.display(), "NODE");
     format!(
         "To every node, this one too (group.key is the network's secret):\n\n  {copied}\n\n\

@@ -11,7 +11,7 @@ use super::question::{Networks, Question};
 
 /// Two sites with HF modems: a STANAG 5066 node on each modem, and TCP by HF-PEP, for members of a group.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub struct Args {
     /// This end's modem.
     #[arg(long, value_name = "IP:PORT")]
     modem_here: Option<SocketAddr>,
@@ -38,7 +38,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn run(self) -> anyhow::Result<()> {
+    pub fn run(self) -> anyhow::Result<()> {
         self.waveform
             .parse::<hf::modem::Waveform>()
             .map_err(|why| crate::failure::misuse(format!("--waveform: {why}")))?;

@@ -6,7 +6,7 @@ use super::hbh::{ask_interface, copies, group_key, section};
 
 /// Radios that move: OLSR finds routes, and HBH repairs each hop; the same file and key on every node.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub struct Args {
     /// The radio's interface on each node; it has an IPv4 address of its own.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
@@ -18,7 +18,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    pub(super) fn run(self) -> anyhow::Result<()> {
+    pub fn run(self) -> anyhow::Result<()> {
         let interface = ask_interface(self.interface)?;
         let protocol = &self.protocol;
         let mut folder = Folder::new(&self.out.folder);

@@ -8,7 +8,7 @@ use super::question::Question;
 
 /// Messages on a slow net: each host keeps a message until its destination has it.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub struct Args {
     /// This host's address on the net.
     #[arg(long, value_name = "IP")]
     here: Option<IpAddr>,
@@ -23,7 +23,7 @@ pub(super) struct Args {
 const PORT: u16 = sar::PORT;
 
 impl Args {
-    pub(super) fn run(self) -> anyhow::Result<()> {
+    pub fn run(self) -> anyhow::Result<()> {
         let ask = |flag, words, given| Question { flag, words, usual: None }.ask(given);
         let here: IpAddr = ask("here", "What is this host's address on the net?", self.here)?;
         let there: IpAddr = ask("there", "What is the other host's address?", self.there)?;

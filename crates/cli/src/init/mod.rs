@@ -28,7 +28,7 @@ use clap::Subcommand;
   trackway init tunnel --here 192.0.2.1 --there 192.0.2.2 --networks-there 10.2.0.0/16
   trackway init hbh --interface wlan0 --out node
   trackway init tunnel --here 192.0.2.1 --peer 'trackway-peer ...'")]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     kind: Kind,
 }
@@ -67,7 +67,7 @@ fn there(from: impl Display, host: &str) -> String {
 }
 
 /// Asks, writes, and says what to do next.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.kind {
         Kind::Hbh(args) => args.run()?,
         Kind::Hf(args) => args.run()?,

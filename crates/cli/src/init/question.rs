@@ -11,7 +11,7 @@ use crate::terminal;
 
 /// A question whose answer may be given by a flag.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Question<'a> {
+pub struct Question<'a> {
     /// The flag without its hyphens.
     pub(super) flag: &'a str,
     /// What to ask, such as `The other end's address`.
@@ -25,7 +25,7 @@ impl Question<'_> {
     ///
     /// # Errors
     /// When the answer is needed and nobody is there to ask, or it is no such value.
-    pub(super) fn ask<T: FromStr<Err: Display>>(&self, given: Option<T>) -> anyhow::Result<T> {
+    pub fn ask<T: FromStr<Err: Display>>(&self, given: Option<T>) -> anyhow::Result<T> {
         if let Some(given) = given {
             return Ok(given);
         }
@@ -66,12 +66,12 @@ impl Question<'_> {
 
 /// Networks with commas between, or none.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Networks(pub(super) Vec<base::ip::Prefix>);
+pub struct Networks(pub(super) Vec<base::ip::Prefix>);
 
 /// Why a text is no list of networks.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("networks such as 10.2.0.0/16 are expected, with commas between")]
-pub(super) struct NoNetworks;
+pub struct NoNetworks;
 
 impl FromStr for Networks {
     type Err = NoNetworks;
@@ -86,7 +86,7 @@ impl FromStr for Networks {
 
 impl Networks {
     /// As a list in TOML, behind these first values.
-    pub(super) fn toml(&self, first: &[String]) -> String {
+    pub fn toml(&self, first: &[String]) -> String {
         let own = self.0.iter().map(ToString::to_string);
         let all = first.iter().cloned().chain(own).map(|it| format!("{it:?}"));
         format!("[{}]", all.collect::<Vec<_>>().join(", "))

@@ -20,7 +20,7 @@ use crate::failure::misuse;
 /// Without --peer, files for both ends are written, with both private keys. With the line of another end, which its own
 /// `trackway init tunnel` has printed, files for this end alone: no private key travels.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub struct Args {
     /// Where this end is reached, with a port if that is not 51900; "none" if it only calls.
     #[arg(long, value_name = "IP[:PORT]")]
     here: Option<Place>,
@@ -63,7 +63,7 @@ struct NoPlace;
 
 /// The public part of an end: all that the other end's file needs.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Line {
+pub struct Line {
     pub(super) name: String,
     pub(super) key: PublicKey,
     pub(super) endpoint: Option<SocketAddr>,
@@ -76,13 +76,13 @@ pub(super) struct Line {
 #[error(
     "the line of the other end is expected, which begins with {MARK}, as `trackway init tunnel` prints it"
 )]
-pub(super) struct NoLine;
+pub struct NoLine;
 
 const MARK: &str = "trackway-peer";
 const FAR: &str = "b";
 
 impl Args {
-    pub(super) fn run(self) -> anyhow::Result<()> {
+    pub fn run(self) -> anyhow::Result<()> {
         let here = Question {
             flag: "here",
             words: "Where is this end reached (address, or none if it is behind an address translator)?",

@@ -12,14 +12,14 @@ use whole::discard_unfinished;
 use crate::terminal;
 
 /// Ends a command when the runs at work are done; a second signal ends it at once.
-pub(super) struct Interrupt {
+pub struct Interrupt {
     flag: Arc<AtomicBool>,
     signal: Arc<AtomicI32>,
 }
 
 impl Interrupt {
     /// Call it before other threads start: they inherit the mask by which only one thread takes the signals.
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub fn new() -> anyhow::Result<Self> {
         let signals = block()?;
         let (flag, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI32::new(0)));
         let this = Self { flag: flag.clone(), signal: signal.clone() };
@@ -37,18 +37,18 @@ impl Interrupt {
         Ok(this)
     }
 
-    pub(super) fn flag(&self) -> &AtomicBool {
+    pub fn flag(&self) -> &AtomicBool {
         &self.flag
     }
 
     /// The exit status, as shells report a program ended by a signal.
-    pub(super) fn code(&self) -> u8 {
+    pub fn code(&self) -> u8 {
         128 + u8::try_from(self.signal.load(Ordering::Relaxed)).unwrap_or_default()
     }
 }
 
 /// Has a signal end the command at once, and leave no half of a file; to be called before threads start.
-pub(crate) fn end_cleanly() -> anyhow::Result<()> {
+pub fn end_cleanly() -> anyhow::Result<()> {
     let signals = block()?;
     thread::spawn(move || end_at_next(&signals));
     Ok(())

@@ -1,6 +1,6 @@
 //! `trackway lab`: experiments that reproduce published results, and the tuning of scenarios.
 
-pub(crate) mod interrupt;
+pub mod interrupt;
 mod tune;
 mod worlds;
 
@@ -27,7 +27,7 @@ use interrupt::Interrupt;
 /// Run experiments that reproduce published results, or tune a scenario.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  trackway lab run hbh-delay")]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     command: Command,
 }
@@ -121,7 +121,7 @@ enum Command {
 const QUICK: u32 = 2;
 
 /// Runs the subcommand of `args`.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let claims = ::lab::claims();
     match args.command {
         Command::List => list(&claims)?,

@@ -33,7 +33,7 @@ use crate::terminal;
 
 Values are a range, 1s..120s, 1s..120s:log or 1s..120s:12 for 12 steps, or a list, 20s|40s|80s. Keys with + between
 them have the same value: rto.initial+rto.syn=1s..120s. docs/guide/lab.md says what each measure is.")]
-pub(super) struct Args {
+pub struct Args {
     /// The scenario, a TOML file; docs/guide/scenario.md says what may stand in it.
     scenario: PathBuf,
 
@@ -96,7 +96,7 @@ pub(super) struct Args {
 const DIGITS: usize = 8;
 
 /// Searches.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::new()?;
     let file = File::read(&args.scenario).map_err(misuse)?;
     let of_file = |why: String| misuse(format!("{}: {why}", args.scenario.display()));

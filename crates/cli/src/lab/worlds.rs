@@ -15,12 +15,12 @@ use super::interrupt::Interrupt;
 use crate::failure::print;
 
 /// The name on the command line.
-pub(super) const NAME: &str = "worlds";
+pub const NAME: &str = "worlds";
 
 /// Which worlds to run; for `worlds` alone.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Of `worlds`")]
-pub(super) struct Only {
+pub struct Only {
     /// Compare only this service: `hbh` or `tunnel` [default: both].
     #[arg(long, value_name = "SERVICE")]
     service: Option<Service>,
@@ -35,14 +35,14 @@ pub(super) struct Only {
 }
 
 impl Only {
-    pub(super) fn is_given(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         self.service.is_some() || self.kind.is_some() || self.world.is_some()
     }
 }
 
 /// Where results go.
 #[derive(Debug)]
-pub(super) struct Output<'a> {
+pub struct Output<'a> {
     /// The folder for files.
     pub(super) out: Option<&'a Path>,
     /// Whether to print JSON lines and nothing else.
@@ -52,7 +52,7 @@ pub(super) struct Output<'a> {
 }
 
 /// Runs `runs` worlds of a family of seeds.
-pub(super) fn run(
+pub fn run(
     only: &Only,
     (family, runs): (u32, u32),
     jobs: NonZeroUsize,

@@ -11,12 +11,12 @@ use emulator::{NoEnd, Stop, any_seed};
 
 use crate::failure::{self, misuse};
 use crate::terminal;
-pub(crate) use options::Args;
+pub use options::Args;
 use report::Report;
 
 /// Runs the subcommand of `args`.
 #[expect(clippy::needless_pass_by_value, reason = "all subcommands alike")]
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.a == args.b {
         return Err(misuse(format_args!("a link has two ends, both are {}", args.a)));
     }

@@ -23,7 +23,7 @@ const FRAMING: usize = 14;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   trackway link veth0 radio:veth1 --rate 300kbit --delay 50ms --loss 10% --ba-loss 'gilbert-elliott(mean=20%,burst=4)'")]
-pub(crate) struct Args {
+pub struct Args {
     /// One end: INTERFACE or NETNS:INTERFACE.
     pub(super) a: End,
     /// The other end.
@@ -98,7 +98,7 @@ struct FromBToA {
 
 impl Args {
     /// Both directions, from A to B and from B to A.
-    pub(super) fn directions(&self, seed: u64) -> anyhow::Result<[Direction; 2]> {
+    pub fn directions(&self, seed: u64) -> anyhow::Result<[Direction; 2]> {
         let Self { ab, ba, .. } = self;
         let ab = self.direction(
             (ab.ab_rate, ab.ab_delay, ab.ab_jitter, ab.ab_loss.as_ref(), ab.ab_queue),

@@ -10,7 +10,7 @@ use super::options::Args;
 use crate::terminal;
 
 /// Both directions, at the end.
-pub(super) struct Report<'a> {
+pub struct Report<'a> {
     pub(super) args: &'a Args,
     pub(super) seed: u64,
     pub(super) seconds: f64,
@@ -20,7 +20,7 @@ pub(super) struct Report<'a> {
 
 impl Report<'_> {
     /// Prints it to standard output.
-    pub(super) fn print(&self) -> io::Result<()> {
+    pub fn print(&self) -> io::Result<()> {
         let mut out = terminal::out();
         if self.args.json {
             return writeln!(out, "{}", self.json());

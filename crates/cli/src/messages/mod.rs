@@ -1,7 +1,7 @@
 //! Messages by the `[sar]` service of a gateway, as any program has them sent and takes them.
 
-pub(crate) mod receive;
-pub(crate) mod send;
+pub mod receive;
+pub mod send;
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

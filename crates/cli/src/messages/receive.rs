@@ -23,7 +23,7 @@ use crate::terminal;
   trackway receive 5000 > report.txt
   trackway receive 5000 --follow --into inbox
   trackway receive --json")]
-pub(crate) struct Args {
+pub struct Args {
     /// The port that messages are sent to; without it, all ports that no other program receives.
     port: Option<u16>,
 
@@ -46,7 +46,7 @@ pub(crate) struct Args {
 }
 
 /// Receives what `args` say.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.into {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.with_context(|| format!("making {}", folder.display()))?;

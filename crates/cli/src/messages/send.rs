@@ -24,7 +24,7 @@ use crate::terminal;
   trackway send report.txt 10.2.0.1 --lifetime 10s     # a quick answer, if need be a bad one
   echo hello | trackway send - 10.2.0.1 --port 5000
   trackway send report.txt 10.2.0.1 --name report-17   # again by this name, it is the same message")]
-pub(crate) struct Args {
+pub struct Args {
     /// The file with the message; `-` for standard input.
     file: PathBuf,
     /// Addresses of gateways.
@@ -65,7 +65,7 @@ pub(crate) struct Args {
 }
 
 /// Sends the message of `args`.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let message = read(&args.file)?;
     let mut service = Service::connect(&args.socket)?;
     let request = json!({

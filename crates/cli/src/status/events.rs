@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{seconds, text};
 
 /// Prints lines, the oldest first, each with its age.
-pub(super) fn print<'a>(
+pub fn print<'a>(
     out: &mut impl Write,
     events: impl Iterator<Item = &'a Value>,
 ) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use super::readable::{share, span};
 use super::text;
 
 /// Prints each interface that is waited for, and each neighbour.
-pub(super) fn print(out: &mut impl Write, hbh: &Value) -> anyhow::Result<()> {
+pub fn print(out: &mut impl Write, hbh: &Value) -> anyhow::Result<()> {
     let peers = hbh["peers"].as_array();
     if peers.is_some_and(Vec::is_empty) {
         writeln!(out, "  no neighbour speaks HBH: others are reached by plain IP")?;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// A time in the two greatest units that it has.
-pub(super) fn span(seconds: f64) -> String {
+pub fn span(seconds: f64) -> String {
     const UNITS: [(f64, &str); 3] = [(86_400.0, "d"), (3_600.0, "h"), (60.0, "min")];
     let whole = seconds.floor();
     if seconds < 10.0 {
@@ -20,7 +20,7 @@ pub(super) fn span(seconds: f64) -> String {
 }
 
 /// A number of octets, with three digits at least.
-pub(super) fn octets(octets: &Value) -> String {
+pub fn octets(octets: &Value) -> String {
     const UNITS: [(f64, &str); 4] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let octets = octets.as_f64().unwrap_or_default();
     match UNITS.into_iter().find(|(size, _)| octets >= *size) {
@@ -30,7 +30,7 @@ pub(super) fn octets(octets: &Value) -> String {
 }
 
 /// A share in percent: one that is not zero is never said to be.
-pub(super) fn share(share: f64) -> String {
+pub fn share(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         _ if percent <= 0.0 => "0 %".to_owned(),
@@ -41,7 +41,7 @@ pub(super) fn share(share: f64) -> String {
 }
 
 /// A rate.
-pub(super) fn rate(bit_s: f64) -> String {
+pub fn rate(bit_s: f64) -> String {
     const UNITS: [(f64, &str); 3] = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
     match UNITS.into_iter().find(|(size, _)| bit_s >= *size) {
         Some((size, name)) => format!("{:.2} {name}", bit_s / size),

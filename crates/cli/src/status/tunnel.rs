@@ -26,11 +26,7 @@ const FAILURES: [(&str, &str); 9] = [
 ];
 
 /// Prints one peer, and on request its counters that are not zero.
-pub(super) fn print(
-    out: &mut impl Write,
-    tunnel: &Value,
-    with_counters: bool,
-) -> anyhow::Result<()> {
+pub fn print(out: &mut impl Write, tunnel: &Value, with_counters: bool) -> anyhow::Result<()> {
     let text = |key: &str| super::text(&tunnel[key]).into_owned();
     let number = |key: &str| tunnel[key].as_f64().unwrap_or_default();
     let percent = |key: &str| share(number(key));

@@ -96,7 +96,7 @@ fn page_of(example: &str) -> String {
 }
 
 /// What the page tells of itself at these times; `None` without a browser.
-pub(crate) fn browse(name: &str, page: &str, times: &str) -> Option<Value> {
+pub fn browse(name: &str, page: &str, times: &str) -> Option<Value> {
     if !is_installed(CHROMIUM, "chromium") {
         return None;
     }

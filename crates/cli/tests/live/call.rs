@@ -14,7 +14,7 @@ use nix::sys::time::TimeVal;
 use crate::namespaces::SOON;
 
 /// A connection of the thread's namespace, from an address if that is given.
-pub(crate) fn call(
+pub fn call(
     from: Option<SocketAddr>,
     to: SocketAddr,
     dscp: u8,

@@ -287,12 +287,12 @@ fn an_interface_that_is_not_there_at_the_start_is_waited_for() {
 }
 
 /// Nodes joined by cables; link `l` is 10.9.l.0/24 and fd09:0:0:l::/64, its ends .1 and .2.
-pub(crate) struct Net {
+pub struct Net {
     pub(crate) nets: Namespaces,
     pub(crate) nodes: Vec<Node>,
 }
 
-pub(crate) struct Node {
+pub struct Node {
     pub(crate) name: String,
     interfaces: Vec<String>,
     file: PathBuf,
@@ -300,7 +300,7 @@ pub(crate) struct Node {
 }
 
 impl Net {
-    pub(crate) fn new(nodes: usize) -> Self {
+    pub fn new(nodes: usize) -> Self {
         let mut net = Self { nets: Namespaces::new(), nodes: Vec::new() };
         for _ in 0..nodes {
             net.add_node();
@@ -308,7 +308,7 @@ impl Net {
         net
     }
 
-    pub(crate) fn add_node(&mut self) {
+    pub fn add_node(&mut self) {
         let name = self.nets.add(&format!("n{}", self.nodes.len()));
         for sysctl in [
             "net.ipv4.ip_forward=1",
@@ -325,7 +325,7 @@ impl Net {
     }
 
     /// Nodes in a row, each with routes to all links.
-    pub(crate) fn chain(nodes: usize) -> Self {
+    pub fn chain(nodes: usize) -> Self {
         let mut net = Self::new(nodes);
         for link in 0..nodes - 1 {
             net.join(link, link, link + 1);
@@ -342,7 +342,7 @@ impl Net {
         net
     }
 
-    pub(crate) fn join(&mut self, link: usize, a: usize, b: usize) {
+    pub fn join(&mut self, link: usize, a: usize, b: usize) {
         let ends = [a, b].map(|node| {
             let interface = format!("eth{}", self.nodes[node].interfaces.len());
             self.nodes[node].interfaces.push(interface.clone());
@@ -358,11 +358,11 @@ impl Net {
         }
     }
 
-    pub(crate) fn route(&self, node: usize, route: &str) {
+    pub fn route(&self, node: usize, route: &str) {
         self.nets.run(&self.nodes[node].name, &format!("ip route add {route}"));
     }
 
-    pub(crate) fn start(&mut self, node: usize) {
+    pub fn start(&mut self, node: usize) {
         let Node { name, interfaces, file, .. } = &self.nodes[node];
         fs::write(file, format!("log = \"debug\"\n[hbh]\ninterfaces = {interfaces:?}\n")).unwrap();
         let command = format!("{TRACKWAY} run {}", file.display());
@@ -371,7 +371,7 @@ impl Net {
     }
 
     /// Starts all gateways and waits until all know their neighbours.
-    pub(crate) fn start_all(&mut self) {
+    pub fn start_all(&mut self) {
         for node in 0..self.nodes.len() {
             self.start(node);
         }
@@ -382,13 +382,13 @@ impl Net {
         }
     }
 
-    pub(crate) fn signal(&mut self, node: usize, signal: Signal) {
+    pub fn signal(&mut self, node: usize, signal: Signal) {
         let program = self.nodes[node].program.unwrap();
         self.nets.program(program).signal(signal);
     }
 
     /// Expects the answers to so many pings.
-    pub(crate) fn expect_pings(&self, node: usize, address: &str, pings: u16) {
+    pub fn expect_pings(&self, node: usize, address: &str, pings: u16) {
         self.expect_long_pings(node, address, pings, 56);
     }
 
@@ -399,12 +399,12 @@ impl Net {
     }
 
     /// Pings and expects every answer.
-    pub(crate) fn ping(&self, node: usize, args: &str) {
+    pub fn ping(&self, node: usize, args: &str) {
         let said = self.try_ping(node, args);
         assert!(said.contains(" 0% packet loss"), "{said}\n{}", self.status(node));
     }
 
-    pub(crate) fn try_ping(&self, node: usize, args: &str) -> String {
+    pub fn try_ping(&self, node: usize, args: &str) -> String {
         let output = self.nets.try_run(&self.nodes[node].name, &format!("ping {args}"));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -415,7 +415,7 @@ impl Net {
         Transfer::start(&self.nets, from, (to, address), 2_000_000).finish(SOON);
     }
 
-    pub(crate) fn status(&self, node: usize) -> String {
+    pub fn status(&self, node: usize) -> String {
         let command = format!("{TRACKWAY} status --json");
         let output = self.nets.try_run(&self.nodes[node].name, &command);
         String::from_utf8_lossy(&output.stdout).into_owned()
@@ -425,11 +425,11 @@ impl Net {
         serde_json::from_str(&self.status(node)).unwrap_or_default()
     }
 
-    pub(crate) fn count(&self, node: usize, counter: &str) -> u64 {
+    pub fn count(&self, node: usize, counter: &str) -> u64 {
         self.json(node)[counter].as_u64().unwrap_or_default()
     }
 
-    pub(crate) fn mac(&self, node: usize, interface: &str) -> [u8; 6] {
+    pub fn mac(&self, node: usize, interface: &str) -> [u8; 6] {
         let command = format!("ip -json link show dev {interface}");
         let said = self.nets.run(&self.nodes[node].name, &command);
         let links: Value = serde_json::from_str(&said).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Lines that share a budget.
-pub(crate) struct Kind {
+pub struct Kind {
     /// A part of each line; one of them at least has to be in the log.
     pub(crate) lines: &'static [&'static str],
     /// Lines in a minute at most.
@@ -12,7 +12,7 @@ pub(crate) struct Kind {
 
 /// Expects that lines of each kind were written, within their budget, and besides them only the lines of start and end.
 /// Prints how many there were.
-pub(crate) fn expect_bounded(printed: &str, provoked: Duration, kinds: &[Kind]) {
+pub fn expect_bounded(printed: &str, provoked: Duration, kinds: &[Kind]) {
     let seconds = provoked.as_secs_f64();
     // A budget is renewed a minute after its first line.
     let budgets = usize::try_from(provoked.as_secs() / 60).unwrap() + 1;

@@ -21,11 +21,11 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use nix::unistd::Pid;
 
 /// The program under test.
-pub(crate) const TRACKWAY: &str = env!("CARGO_BIN_EXE_trackway");
+pub const TRACKWAY: &str = env!("CARGO_BIN_EXE_trackway");
 
 /// Time limit for an event that is sure to happen. The wait ends with the event, so the limit is generous for a busy
 /// machine.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_secs(60);
 
 /// Between pings.
 const GAP: Duration = Duration::from_millis(50);
@@ -33,14 +33,14 @@ const GAP: Duration = Duration::from_millis(50);
 const ECHO: usize = 8;
 
 /// A set of namespaces, empty at first.
-pub(crate) struct Namespaces {
+pub struct Namespaces {
     prefix: String,
     namespaces: Vec<String>,
     programs: Vec<Program>,
 }
 
 /// A cable that a namespace of its own emulates, between its interfaces `a` and `b`.
-pub(crate) struct Emulated {
+pub struct Emulated {
     /// The namespace.
     pub(crate) air: String,
     /// The emulator.
@@ -48,7 +48,7 @@ pub(crate) struct Emulated {
 }
 
 /// A program that runs in a namespace until it is stopped or dropped.
-pub(crate) struct Program {
+pub struct Program {
     name: String,
     child: Child,
     output: PathBuf,
@@ -56,14 +56,14 @@ pub(crate) struct Program {
 
 impl Namespaces {
     /// The prefix of their names is this process's alone: other tests never meet them.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("twtest{}-{}", process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         Self { prefix, namespaces: Vec::new(), programs: Vec::new() }
     }
 
     /// Makes a namespace with only its loopback up, and returns its full name.
-    pub(crate) fn add(&mut self, name: &str) -> String {
+    pub fn add(&mut self, name: &str) -> String {
         let name = format!("{}-{name}", self.prefix);
         run("ip", &["netns", "add", &name]);
         self.namespaces.push(name.clone());
@@ -76,7 +76,7 @@ impl Namespaces {
     }
 
     /// Joins two namespaces by a cable: each end is a namespace and the name of an interface.
-    pub(crate) fn cable(&self, (ns_a, if_a): (&str, &str), (ns_b, if_b): (&str, &str)) {
+    pub fn cable(&self, (ns_a, if_a): (&str, &str), (ns_b, if_b): (&str, &str)) {
         let end = ["peer", "name", if_b, "netns", ns_b];
         let start = ["-n", ns_a, "link", "add", "name", if_a, "type", "veth"];
         run("ip", &[&start[..], &end].concat());
@@ -87,7 +87,7 @@ impl Namespaces {
 
     /// Joins two namespaces by an emulated cable: each end is a namespace, the name of an
     /// interface, and its address.
-    pub(crate) fn emulate(&mut self, ends: [(&str, &str, &str); 2], options: &str) -> Emulated {
+    pub fn emulate(&mut self, ends: [(&str, &str, &str); 2], options: &str) -> Emulated {
         let air = self.add(&format!("air{}", self.namespaces.len()));
         for ((namespace, interface, address), inside) in ends.into_iter().zip(["a", "b"]) {
             self.cable((namespace, interface), (&air, inside));
@@ -106,12 +106,12 @@ impl Namespaces {
     }
 
     /// Gives an interface an address: `10.0.0.1/24`.
-    pub(crate) fn address(&self, namespace: &str, interface: &str, address: &str) {
+    pub fn address(&self, namespace: &str, interface: &str, address: &str) {
         run("ip", &["-n", namespace, "address", "add", address, "dev", interface]);
     }
 
     /// Runs a command to its end and returns what it printed; a failure fails the test.
-    pub(crate) fn run(&self, namespace: &str, command: &str) -> String {
+    pub fn run(&self, namespace: &str, command: &str) -> String {
         let output = self.try_run(namespace, command);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -120,24 +120,24 @@ impl Namespaces {
     }
 
     /// Runs a command to its end.
-    pub(crate) fn try_run(&self, namespace: &str, command: &str) -> Output {
+    pub fn try_run(&self, namespace: &str, command: &str) -> Output {
         in_namespace(namespace, command).output().unwrap()
     }
 
     /// Runs a command, given word by word, to its end.
-    pub(crate) fn try_words(&self, namespace: &str, words: &[&str]) -> Output {
+    pub fn try_words(&self, namespace: &str, words: &[&str]) -> Output {
         self.words(namespace, words).output().unwrap()
     }
 
     /// A command, given word by word, to be run in a namespace.
-    pub(crate) fn words(&self, namespace: &str, words: &[&str]) -> Command {
+    pub fn words(&self, namespace: &str, words: &[&str]) -> Command {
         let mut ip = Command::new("ip");
         ip.args(["netns", "exec", namespace]).args(words);
         ip
     }
 
     /// Opens a socket, or whatever belongs to the namespace of the thread that opens it.
-    pub(crate) fn within<T: Send>(&self, namespace: &str, open: impl FnOnce() -> T + Send) -> T {
+    pub fn within<T: Send>(&self, namespace: &str, open: impl FnOnce() -> T + Send) -> T {
         let netns = fs::File::open(format!("/run/netns/{namespace}")).unwrap();
         thread::scope(|scope| {
             let opened = scope.spawn(|| {
@@ -154,7 +154,7 @@ impl Namespaces {
     /// The program `ping` cannot judge this. It ends two round trips after its last ping and counts later answers as
     /// lost, such as the answer to a packet that was lost and sent again; `-W` applies only if no ping was answered
     /// before, as with a single ping.
-    pub(crate) fn unanswered(&self, from: &str, to: &str, pings: u16, len: usize) -> BTreeSet<u16> {
+    pub fn unanswered(&self, from: &str, to: &str, pings: u16, len: usize) -> BTreeSet<u16> {
         let to: IpAddr = to.parse().unwrap();
         let (family, protocol, request, answer) = match to {
             IpAddr::V4(_) => (AddressFamily::Inet, SockProtocol::Icmp, 8, 0),
@@ -199,7 +199,7 @@ impl Namespaces {
     /// Starts a program that runs on; what it prints is kept for [`Program::stop`].
     ///
     /// Returns once it has printed `ready`.
-    pub(crate) fn start(&mut self, namespace: &str, command: &str, ready: &str) -> usize {
+    pub fn start(&mut self, namespace: &str, command: &str, ready: &str) -> usize {
         self.programs.push(Program::start(&mut in_namespace(namespace, command), command));
         let program = self.programs.len() - 1;
         self.programs[program].wait_for(ready, SOON);
@@ -208,11 +208,7 @@ impl Namespaces {
 
     /// Starts a gateway. If a route of others refuses the start, removes the route by the command that the gateway names,
     /// and starts it again; returns whether that was so.
-    pub(crate) fn start_gateway_despite_routes(
-        &mut self,
-        host: &str,
-        command: &str,
-    ) -> (usize, bool) {
+    pub fn start_gateway_despite_routes(&mut self, host: &str, command: &str) -> (usize, bool) {
         let program = self.start(host, command, "");
         let is_over = wait_until(SOON, || {
             self.printed(program).contains("gateway ready") || self.programs[program].has_ended()
@@ -229,12 +225,12 @@ impl Namespaces {
     }
 
     /// All output of this program so far.
-    pub(crate) fn printed(&self, program: usize) -> String {
+    pub fn printed(&self, program: usize) -> String {
         self.programs[program].printed()
     }
 
     /// A program that [`Self::start`] returned the number of.
-    pub(crate) fn program(&mut self, program: usize) -> &mut Program {
+    pub fn program(&mut self, program: usize) -> &mut Program {
         &mut self.programs[program]
     }
 }
@@ -250,12 +246,12 @@ impl Drop for Namespaces {
 
 impl Program {
     /// Starts a command, its output in a file.
-    pub(crate) fn start(command: &mut Command, name: &str) -> Self {
+    pub fn start(command: &mut Command, name: &str) -> Self {
         Self::start_with(command, name, None, None)
     }
 
     /// The same, with descriptors in place of its standard input and of its standard error output.
-    pub(crate) fn start_with(
+    pub fn start_with(
         command: &mut Command,
         name: &str,
         input: Option<OwnedFd>,
@@ -271,40 +267,40 @@ impl Program {
     }
 
     /// Waits until the program has printed this text.
-    pub(crate) fn wait_for(&mut self, text: &str, at_most: Duration) {
+    pub fn wait_for(&mut self, text: &str, at_most: Duration) {
         let has_text = wait_until(at_most, || self.printed().contains(text) || self.has_ended());
         let printed = self.printed();
         assert!(has_text && printed.contains(text), "{}: no \"{text}\" in\n{printed}", self.name);
     }
 
     /// All output of this program so far.
-    pub(crate) fn printed(&self) -> String {
+    pub fn printed(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.output).unwrap()).into_owned()
     }
 
     /// Whether it does not run any more.
-    pub(crate) fn has_ended(&mut self) -> bool {
+    pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
 
     /// The process id, which is also the group's id if the process leads a group.
-    pub(crate) fn pid(&self) -> Pid {
+    pub fn pid(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap())
     }
 
     /// Sends it a signal.
-    pub(crate) fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         kill(self.pid(), signal).unwrap();
     }
 
     /// Asks it to end, waits until it has, and returns its exit code and what it printed.
-    pub(crate) fn stop(&mut self) -> (Option<i32>, String) {
+    pub fn stop(&mut self) -> (Option<i32>, String) {
         self.signal(Signal::SIGTERM);
         self.finish(SOON)
     }
 
     /// Waits until the program ends by itself.
-    pub(crate) fn finish(&mut self, at_most: Duration) -> (Option<i32>, String) {
+    pub fn finish(&mut self, at_most: Duration) -> (Option<i32>, String) {
         let ended = wait_until(at_most, || self.has_ended());
         assert!(ended, "{} does not end:\n{}", self.name, self.printed());
         (self.child.wait().unwrap().code(), self.printed())
@@ -325,7 +321,7 @@ impl Drop for Program {
 }
 
 /// Whether a program is installed; if not, reports that the test is skipped.
-pub(crate) fn is_installed(program: impl AsRef<Path>, package: &str) -> bool {
+pub fn is_installed(program: impl AsRef<Path>, package: &str) -> bool {
     let is_there = program.as_ref().exists();
     if !is_there {
         // Bypass the test harness, which shows only the output of failed tests.
@@ -336,13 +332,13 @@ pub(crate) fn is_installed(program: impl AsRef<Path>, package: &str) -> bool {
 
 /// Copies the program to where others may run it. Another process does it: what this one has open for writing, children
 /// that other tests start just then have open too, and the kernel runs no program that somebody may write.
-pub(crate) fn copy_program(to: &Path) {
+pub fn copy_program(to: &Path) {
     let is_copied = Command::new("cp").arg(TRACKWAY).arg(to).status().unwrap().success();
     assert!(is_copied, "{}", to.display());
 }
 
 /// Waits for something that takes its own time; false if it has not come by then.
-pub(crate) fn wait_until(at_most: Duration, mut is_true: impl FnMut() -> bool) -> bool {
+pub fn wait_until(at_most: Duration, mut is_true: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + at_most;
     loop {
         if is_true() {
@@ -357,7 +353,7 @@ pub(crate) fn wait_until(at_most: Duration, mut is_true: impl FnMut() -> bool) -
 
 /// Receives, as often as the wait is interrupted: a machine that stands still for a moment interrupts waits with a limit
 /// (signal(7), "Interruption of system calls").
-pub(crate) fn undisturbed<T>(mut receive: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub fn undisturbed<T>(mut receive: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match receive() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

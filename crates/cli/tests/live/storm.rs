@@ -113,7 +113,7 @@ const BLOWS: [Blow; 8] = [
 
 /// A service beside which others act.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Service {
+pub struct Service {
     name: &'static str,
     device: &'static str,
     proto: &'static str,
@@ -128,7 +128,7 @@ pub(crate) struct Service {
 }
 
 /// Two hosts on a cable, each with a gateway; the far one has `HOST` of all services.
-pub(crate) struct Bed {
+pub struct Bed {
     pub(crate) nets: Namespaces,
     pub(crate) host: String,
     pub(crate) far: String,
@@ -138,7 +138,7 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    pub(crate) fn new(service: Service) -> Self {
+    pub fn new(service: Service) -> Self {
         let mut nets = Namespaces::new();
         let [host, far] = ["h", "f"].map(|name| nets.add(name));
         nets.cable((&host, "eth1"), (&far, "eth0"));
@@ -163,7 +163,7 @@ impl Bed {
         bed
     }
 
-    pub(crate) fn file(&self, end: usize) -> PathBuf {
+    pub fn file(&self, end: usize) -> PathBuf {
         self.folder.join(format!("{end}.toml"))
     }
 
@@ -174,7 +174,7 @@ impl Bed {
     }
 
     /// Ends the gateway, and starts it again with this in its environment.
-    pub(crate) fn restart_with(&mut self, variable: &str) {
+    pub fn restart_with(&mut self, variable: &str) {
         let gateway = self.programs[0];
         let (code, printed) = self.nets.program(gateway).stop();
         assert_eq!(code, Some(0), "{printed}");
@@ -195,7 +195,7 @@ impl Bed {
         String::from_utf8_lossy(&said.stdout).into_owned()
     }
 
-    pub(crate) fn status(&self) -> Value {
+    pub fn status(&self) -> Value {
         serde_json::from_str(&self.try_run(&format!("{TRACKWAY} status --json")))
             .unwrap_or_default()
     }
@@ -380,7 +380,7 @@ const HBH: Service = Service {
     hidden: None,
 };
 
-pub(crate) const GRE: Service = Service {
+pub const GRE: Service = Service {
     name: "gre",
     device: "trackway-gre0",
     proto: "119",

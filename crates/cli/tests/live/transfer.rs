@@ -18,10 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PIECE: usize = 4_096;
 
 /// Octets of a transfer that goes on until it is told to end.
-pub(crate) const ENDLESS: usize = usize::MAX;
+pub const ENDLESS: usize = usize::MAX;
 
 /// A transfer under way. Its octets are its own: those of another are noticed.
-pub(crate) struct Transfer {
+pub struct Transfer {
     /// How many are to be sent; none any more once it is to end.
     octets: Arc<AtomicUsize>,
     received: Arc<AtomicUsize>,
@@ -33,7 +33,7 @@ pub(crate) struct Transfer {
 
 impl Transfer {
     /// Connects a namespace to an address of another, and starts to send.
-    pub(crate) fn start(
+    pub fn start(
         nets: &Namespaces,
         from: &str,
         (to, address): (&str, &str),
@@ -45,7 +45,7 @@ impl Transfer {
 
     /// As [`Self::start`], with the IPv4 address of the sender. Where there is no route for a moment,
     /// as while a routing daemon replaces one, it tries again.
-    pub(crate) fn start_from(
+    pub fn start_from(
         nets: &Namespaces,
         (from, source): (&str, &str),
         to: (&str, &str),
@@ -98,24 +98,24 @@ impl Transfer {
     }
 
     /// Waits until so many octets have arrived.
-    pub(crate) fn wait_for(&self, octets: usize, at_most: Duration) {
+    pub fn wait_for(&self, octets: usize, at_most: Duration) {
         let has_them = wait_until(at_most, || self.received() >= octets);
         assert!(has_them, "{} of {octets} octets arrived", self.received());
     }
 
     /// How many octets have arrived.
-    pub(crate) fn received(&self) -> usize {
+    pub fn received(&self) -> usize {
         self.received.load(Ordering::Relaxed)
     }
 
     /// Waits until all has arrived, and checks it.
-    pub(crate) fn finish(self, at_most: Duration) {
+    pub fn finish(self, at_most: Duration) {
         self.wait_for(self.octets.load(Ordering::Relaxed), at_most);
         self.end();
     }
 
     /// Sends no more, waits until all that was sent has arrived, and checks it.
-    pub(crate) fn end(mut self) {
+    pub fn end(mut self) {
         self.octets.store(0, Ordering::Relaxed);
         let sent = self.sender.take().unwrap().join().unwrap().unwrap();
         assert!(self.receiver.take().unwrap().join().unwrap().unwrap(), "other octets arrived");
@@ -130,7 +130,7 @@ impl Drop for Transfer {
 }
 
 /// Octets over TCP, a few each time; what counts is how long the receiver hears nothing.
-pub(crate) struct Flow {
+pub struct Flow {
     is_over: Arc<AtomicBool>,
     /// The longest silence at the receiver, in microseconds.
     silence: Arc<AtomicU64>,
@@ -140,7 +140,7 @@ pub(crate) struct Flow {
 
 impl Flow {
     /// Connects a namespace to an address of another, and sends a segment after each pause.
-    pub(crate) fn start(
+    pub fn start(
         nets: &Namespaces,
         from: &str,
         (to, address): (&str, &str),
@@ -176,24 +176,24 @@ impl Flow {
     }
 
     /// Waits until so many more octets have come.
-    pub(crate) fn wait_for(&self, octets: u64) {
+    pub fn wait_for(&self, octets: u64) {
         let aim = self.octets.load(Ordering::Relaxed) + octets;
         let comes = wait_until(PATIENCE, || self.octets.load(Ordering::Relaxed) >= aim);
         assert!(comes, "{} of {aim}", self.octets.load(Ordering::Relaxed));
     }
 
     /// The longest silence since the last call of [`Self::forget`].
-    pub(crate) fn silence(&self) -> Duration {
+    pub fn silence(&self) -> Duration {
         Duration::from_micros(self.silence.load(Ordering::Relaxed))
     }
 
     /// Begins to measure anew.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         self.silence.store(0, Ordering::Relaxed);
     }
 
     /// Sends no more, and waits until all has arrived.
-    pub(crate) fn end(mut self) {
+    pub fn end(mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.threads.drain(..).for_each(|thread| thread.join().unwrap());
     }

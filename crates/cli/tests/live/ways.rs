@@ -6,7 +6,7 @@ use crate::namespaces::Namespaces;
 
 impl Namespaces {
     /// All routes and rules with this protocol number, the mark of a service.
-    pub(crate) fn claimed(&self, host: &str, protocol: u8) -> String {
+    pub fn claimed(&self, host: &str, protocol: u8) -> String {
         let mark = format!("proto {protocol}");
         let routes = ["-4", "-6"]
             .map(|version| self.run(host, &format!("ip {version} route show table all {mark}")));
@@ -17,7 +17,7 @@ impl Namespaces {
 
     /// Pings these addresses from a host, twice each, and returns how many of the echoes came to an
     /// interface of another as they are.
-    pub(crate) fn clear(&self, host: &str, beyond: (&str, &str), addresses: &[&str]) -> usize {
+    pub fn clear(&self, host: &str, beyond: (&str, &str), addresses: &[&str]) -> usize {
         let (beyond, interface) = beyond;
         let port = self.within(beyond, || Port::open(interface).unwrap());
         for address in addresses {

@@ -12,14 +12,14 @@ use sim::Class;
 /// Buffers that are kept for later frames.
 const SPARE: usize = 1_024;
 /// The most hardware addresses to remember for one station: a bridge may have several behind it.
-pub(super) const ADDRESSES: usize = 64;
+pub const ADDRESSES: usize = 64;
 
 /// UDP ports of routing protocols: ours, and Babel's.
 const ROUTING: [u16; 4] = [aodv::PORT, dsdv::PORT, olsr::PORT, 6_696];
 
 /// The frames of a channel's stations, which are known by their interfaces' places.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub struct Frames {
     /// The station of each hardware address, learned from frames.
     known: BTreeMap<Mac, usize>,
     /// The number of known addresses of each station.
@@ -33,7 +33,7 @@ pub(super) struct Frames {
 
 /// Whom a frame is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Receiver {
+pub enum Receiver {
     /// Everybody.
     All,
     /// This station.
@@ -43,7 +43,7 @@ pub(super) enum Receiver {
 }
 
 impl Frames {
-    pub(super) fn new(stations: usize) -> Self {
+    pub fn new(stations: usize) -> Self {
         Self {
             known: BTreeMap::new(),
             addresses: vec![0; stations],
@@ -55,7 +55,7 @@ impl Frames {
     }
 
     /// A whole frame that a station's interface sent, of its parts.
-    pub(super) fn join(&mut self, station: usize, parts: &[&[u8]]) -> Vec<u8> {
+    pub fn join(&mut self, station: usize, parts: &[&[u8]]) -> Vec<u8> {
         let mut frame = self.buffer();
         for part in parts {
             frame.extend_from_slice(part);
@@ -65,14 +65,14 @@ impl Frames {
     }
 
     /// The receiver of a frame, according to the learned addresses.
-    pub(super) fn receiver(&self, frame: &[u8]) -> Receiver {
+    pub fn receiver(&self, frame: &[u8]) -> Receiver {
         let to = frame.first_chunk().copied().map(Mac).filter(|to| to.is_station());
         let Some(to) = to else { return Receiver::All };
         self.known.get(&to).map_or(Receiver::Unknown, |station| Receiver::Station(*station))
     }
 
     /// Keeps a frame while the channel has it.
-    pub(super) fn keep(&mut self, frame: Vec<u8>) -> u32 {
+    pub fn keep(&mut self, frame: Vec<u8>) -> u32 {
         let token = self.free.pop().unwrap_or_else(|| {
             self.held.push(Vec::new());
             u32::try_from(self.held.len() - 1).expect("queues are shorter")
@@ -82,36 +82,36 @@ impl Frames {
     }
 
     /// The frame that the channel knows by this token.
-    pub(super) fn held(&self, token: u32) -> &[u8] {
+    pub fn held(&self, token: u32) -> &[u8] {
         self.held.get(token as usize).map_or(&[], Vec::as_slice)
     }
 
     /// A copy of it.
-    pub(super) fn copy(&mut self, token: u32) -> Vec<u8> {
+    pub fn copy(&mut self, token: u32) -> Vec<u8> {
         let mut copy = self.buffer();
         copy.extend_from_slice(&self.held[token as usize]);
         copy
     }
 
     /// Forgets a frame that the channel is done with.
-    pub(super) fn forget(&mut self, token: u32) {
+    pub fn forget(&mut self, token: u32) {
         self.free.push(token);
         let frame = mem::take(&mut self.held[token as usize]);
         self.recycle(frame);
     }
 
     /// A frame has arrived for a station's interface.
-    pub(super) fn arrive(&mut self, station: usize, frame: Vec<u8>) {
+    pub fn arrive(&mut self, station: usize, frame: Vec<u8>) {
         self.out.push_back((station, frame));
     }
 
     /// The next frame that has arrived.
-    pub(super) fn poll(&mut self) -> Option<(usize, Vec<u8>)> {
+    pub fn poll(&mut self) -> Option<(usize, Vec<u8>)> {
         self.out.pop_front()
     }
 
     /// Takes a buffer back.
-    pub(super) fn recycle(&mut self, frame: Vec<u8>) {
+    pub fn recycle(&mut self, frame: Vec<u8>) {
         if self.spare.len() < SPARE {
             self.spare.push(frame);
         }
@@ -119,13 +119,13 @@ impl Frames {
 
     /// Frames that the channel has.
     #[cfg(test)]
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.held.len() - self.free.len()
     }
 
     /// Whose address this is.
     #[cfg(test)]
-    pub(super) fn owner(&self, address: Mac) -> Option<usize> {
+    pub fn owner(&self, address: Mac) -> Option<usize> {
         self.known.get(&address).copied()
     }
 
@@ -155,7 +155,7 @@ impl Frames {
 }
 
 /// What an Ethernet frame is for.
-pub(super) fn class_of(frame: &[u8]) -> Class {
+pub fn class_of(frame: &[u8]) -> Class {
     Class::of(frame.get(HEADER..).unwrap_or_default(), |protocol, payload| {
         let &[.., a, b] = payload.first_chunk::<4>()?;
         let is_routing = protocol == protocol::UDP && ROUTING.contains(&u16::from_be_bytes([a, b]));

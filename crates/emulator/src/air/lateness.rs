@@ -31,7 +31,7 @@ impl Lateness {
     }
 
     /// Counts what was due at `at` and happens now.
-    pub(super) fn count(&mut self, now: Time, at: Time) {
+    pub(crate) fn count(&mut self, now: Time, at: Time) {
         let late = now.since(at);
         self.longest = self.longest.max(late);
         self.sum += late;

@@ -69,7 +69,7 @@ impl Observer {
     }
 
     /// Takes a record of node A (0) or B (1).
-    pub(super) fn note(&mut self, end: usize, record: &Record) {
+    pub(crate) fn note(&mut self, end: usize, record: &Record) {
         let tally = &mut self.tallies[end];
         match record {
             Record::Keyed { start, end, .. } => {
@@ -92,7 +92,7 @@ impl Observer {
     }
 
     /// The counters of A and B.
-    pub(super) fn tallies(&self) -> &[Tally; 2] {
+    pub(crate) fn tallies(&self) -> &[Tally; 2] {
         &self.tallies
     }
 
@@ -100,7 +100,7 @@ impl Observer {
     ///
     /// # Errors
     /// When a capture could not be written, now or before.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
         self.captures.iter_mut().try_for_each(Capture::finish)
     }
 

@@ -19,7 +19,7 @@ use crate::device::{Buffers, Device, Taken};
 const BATCH: usize = 32;
 
 /// One direction at work.
-pub(super) struct Worker<'a> {
+pub struct Worker<'a> {
     pub(super) from: &'a Port,
     pub(super) to: &'a Port,
     pub(super) direction: Direction,
@@ -44,7 +44,7 @@ pub struct Outcome {
 
 impl Worker<'_> {
     /// Runs until told to stop.
-    pub(super) fn run(mut self) -> anyhow::Result<Outcome> {
+    pub fn run(mut self) -> anyhow::Result<Outcome> {
         // The kernel otherwise lets timers of ours be 50 us late; not having it is no harm.
         let _ = prctl::set_timerslack(1);
         let mut outcome = Outcome::default();

@@ -27,7 +27,7 @@ pub enum TurnedAway {
 
 /// Admits clients, and records the clients turned away.
 #[derive(Debug, Default)]
-pub(super) struct Door {
+pub struct Door {
     allow: Allow,
     /// Of whom it was told.
     told: BTreeSet<(IpAddr, bool)>,
@@ -47,7 +47,7 @@ impl Allow {
 }
 
 impl Door {
-    pub(super) fn set(&mut self, allow: Allow) {
+    pub fn set(&mut self, allow: Allow) {
         self.allow = allow;
         // Whoever is turned away from now on is so for another reason.
         self.told.clear();
@@ -55,11 +55,7 @@ impl Door {
 
     /// Why a client is refused, if it is refused: judged by its own address, the address called, and the number
     /// of connections of its host.
-    pub(super) fn check(
-        &mut self,
-        [from, to]: [IpAddr; 2],
-        connections: usize,
-    ) -> Result<(), TurnedAway> {
+    pub fn check(&mut self, [from, to]: [IpAddr; 2], connections: usize) -> Result<(), TurnedAway> {
         let [from, to] = [from, to].map(|address| address.to_canonical());
         if from.is_loopback() || from == to || is_ours(from) {
             return Ok(());
@@ -79,7 +75,7 @@ impl Door {
     }
 
     /// The next refused host to be logged.
-    pub(super) fn poll(&mut self) -> Option<TurnedAway> {
+    pub fn poll(&mut self) -> Option<TurnedAway> {
         (!self.untold.is_empty()).then(|| self.untold.remove(0))
     }
 }

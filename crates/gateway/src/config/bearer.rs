@@ -44,7 +44,7 @@ base::parameters! {
 
 impl Bearer {
     /// Whether any gateway may connect from a network.
-    pub(super) fn admits(&self, network: &Prefix) -> bool {
+    pub(crate) fn admits(&self, network: &Prefix) -> bool {
         self.from.iter().any(|from| from.overlaps(network))
     }
 }
@@ -56,7 +56,7 @@ const MAX_NAME: usize = 15;
 const MAX_SOURCES: usize = 256;
 
 /// Reads the section in `hfpep`, whose peers are these gateways.
-pub(super) fn read(
+pub(crate) fn read(
     hfpep: &Section<'_>,
     gateways: Option<&BTreeSet<SocketAddr>>,
 ) -> Result<Bearer, Complaint> {
@@ -97,7 +97,7 @@ pub(super) fn read(
 }
 
 /// Describes the section for editors.
-pub(super) fn schema() -> Shape {
+pub(crate) fn schema() -> Shape {
     Shape::new()
         .parameters(&PARAMETERS.describe(&[("[hfpep.bearer]", Bearer::default())]))
         .key("listen", "Where other gateways connect to.", schema::socket())

@@ -12,13 +12,13 @@ use super::{MAX_VALUES, node_schema, values};
 use crate::ends::Ends;
 
 /// The ends that a section names; none if it names none.
-pub(super) fn read(section: &Section<'_>) -> Result<Ends, Complaint> {
+pub fn read(section: &Section<'_>) -> Result<Ends, Complaint> {
     let (nodes, gateways) = (values(section, "node", node), values(section, "gateway", gateway));
     Ok(Ends::new(nodes?, gateways?))
 }
 
 /// One node, not a group.
-pub(super) fn node(entry: &Entry<'_>) -> Result<Address, Complaint> {
+pub fn node(entry: &Entry<'_>) -> Result<Address, Complaint> {
     let node: Address = entry.parsed()?;
     if node.is_group() {
         return Err(entry.complain(format!("{node} is a group: a connection is to one node")));
@@ -37,7 +37,7 @@ fn gateway(entry: &Entry<'_>) -> Result<Prefix, Complaint> {
 }
 
 /// Adds the keys that name ends to those of a section.
-pub(super) fn schema(keys: Shape) -> Shape {
+pub fn schema(keys: Shape) -> Shape {
     let gateway = schema::like("^[0-9A-Fa-f:.]+(/[+0-9]+)?$");
     keys.key("node", "These nodes, over HF.", schema::one_or_more(node_schema(), MAX_VALUES)).key(
         "gateway",

@@ -44,7 +44,7 @@ const ETHERNET: usize = 1500;
 const MOST_MTU: u16 = 9000;
 
 /// Reads the sections.
-pub(super) fn read(root: &Section<'_>) -> Result<Vec<Gre>, Complaint> {
+pub fn read(root: &Section<'_>) -> Result<Vec<Gre>, Complaint> {
     let sections = root.sections("gre")?;
     if let Some(first) = sections.get(MAX_TUNNELS) {
         return Err(first.complain(format!("more than {MAX_TUNNELS} tunnels")));
@@ -137,7 +137,7 @@ fn host(entry: &Entry<'_>) -> Result<IpAddr, Complaint> {
 }
 
 /// Describes a section for editors.
-pub(super) fn schema() -> serde_json::Value {
+pub fn schema() -> serde_json::Value {
     let tunnel = Shape::new()
         .needed("local", "This host's address.", schema::ip())
         .needed("remote", "The router's address.", schema::ip())

@@ -44,7 +44,7 @@ impl Group {
 }
 
 /// Reads `group-key`, `own-node` and `unauthenticated` of a section; `node` is the address in `[s5066]`, if there is one.
-pub(super) fn read(
+pub(crate) fn read(
     section: &Section<'_>,
     folder: Option<&Path>,
     node: impl Fn() -> Result<Option<Address>, Complaint>,
@@ -95,7 +95,7 @@ fn station(entry: &Entry<'_>, why: &str) -> Result<Address, Complaint> {
 }
 
 /// Adds the keys of a group to those of a section.
-pub(super) fn schema(keys: Shape) -> Shape {
+pub(crate) fn schema(keys: Shape) -> Shape {
     keys.key("group-key", "The file with the key of the stations' group.", schema::text())
         .key("own-node", "The address of the node at `server`.", node_schema())
         .key(

@@ -111,7 +111,7 @@ impl Hbh {
 }
 
 /// Reads the section.
-pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Hbh, Complaint> {
+pub fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Hbh, Complaint> {
     let interfaces = section.needed("interfaces").and_then(|it| devices(&it, MAX_INTERFACES));
     let mut hbh = Hbh::new(Vec::new());
     let core = section.apply(&::hbh::PARAMETERS, &mut hbh.core);
@@ -124,7 +124,7 @@ pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Hbh, 
 }
 
 /// Describes the section for editors.
-pub(super) fn schema() -> Shape {
+pub fn schema() -> Shape {
     let core = ::hbh::PARAMETERS.describe(&[("default", ::hbh::Config::new(Profile::Default))]);
     Shape::new()
         .needed(

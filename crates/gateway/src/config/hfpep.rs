@@ -167,7 +167,7 @@ impl HfPep {
 }
 
 /// Reads the section, which may name one of the `profiles`, if those could be read; its group was read before.
-pub(super) fn read(
+pub(crate) fn read(
     section: &Section<'_>,
     profiles: Option<&[Profile]>,
     group: Result<Option<Group>, Complaint>,
@@ -256,7 +256,7 @@ pub(super) fn read(
 }
 
 /// Warns of settings that rely on node addresses: without a group, node addresses are not proven.
-pub(super) fn warnings(
+pub(crate) fn warnings(
     section: &Section<'_>,
     config: &HfPep,
     profiles: &[Profile],
@@ -443,7 +443,7 @@ fn far(section: &Section<'_>) -> Result<Far, Complaint> {
 }
 
 /// Describes the section for editors.
-pub(super) fn schema() -> Shape {
+pub(crate) fn schema() -> Shape {
     let far = |keys: Shape| {
         keys.key("node", "The node, over HF.", node_schema())
             .key("gateway", "The gateway, over IP.", schema::socket())

@@ -64,14 +64,14 @@ impl IpClient {
     }
 }
 
-pub(super) const PORT: u16 = 5_066;
+pub(crate) const PORT: u16 = 5_066;
 const DEVICE: &str = "trackway-hf0";
 const TIME_TO_LIVE: Duration = Duration::from_secs(600);
 const MAX_ADDRESSES: usize = 16;
 const MAX_ROUTES: usize = 256;
 
 /// The parameters of a gateway's client, unless given.
-pub(super) fn defaults() -> ipclient::Config {
+pub(crate) fn defaults() -> ipclient::Config {
     let mut parameters = ipclient::Config::new(Vec::new());
     parameters.set_ttl(Some(TIME_TO_LIVE));
     parameters.compress_headers = true;
@@ -79,7 +79,7 @@ pub(super) fn defaults() -> ipclient::Config {
 }
 
 /// Reads the section, whose group was read before.
-pub(super) fn read(
+pub(crate) fn read(
     section: &Section<'_>,
     group: Result<Option<Group>, Complaint>,
 ) -> Result<IpClient, Complaint> {
@@ -114,7 +114,7 @@ pub(super) fn read(
     Ok(IpClient { server, device, addresses, routes, fail_open, group, parameters })
 }
 
-pub(super) fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
+pub(crate) fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
     let server = entry.socket()?;
     if server.port() == 0 || server.ip().is_unspecified() {
         let what = format!("{server} is nowhere: an address and port, such as 127.0.0.1:{PORT}");
@@ -125,7 +125,7 @@ pub(super) fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
 
 /// The networks behind other nodes or gateways, named by the sections under `key`; `whose` reads from each
 /// section the owner of its networks.
-pub(super) fn routes<T: Display>(
+pub(crate) fn routes<T: Display>(
     section: &Section<'_>,
     key: &str,
     whose: impl Fn(&Section<'_>, &Prefix) -> Result<T, Complaint>,
@@ -182,7 +182,7 @@ fn node(route: &Section<'_>, to: &Prefix) -> Result<Address, Complaint> {
 }
 
 /// A prefix without host bits.
-pub(super) fn network(entry: &Entry<'_>) -> Result<Prefix, Complaint> {
+pub(crate) fn network(entry: &Entry<'_>) -> Result<Prefix, Complaint> {
     let prefix: Prefix = entry.parsed()?;
     if prefix != prefix.network() {
         let what = format!("{prefix} has host bits: {} is meant", prefix.network());
@@ -232,7 +232,7 @@ fn classes(section: &Section<'_>, parameters: &mut ipclient::Config) -> Result<(
 }
 
 /// Describes the section for editors.
-pub(super) fn schema() -> Shape {
+pub(crate) fn schema() -> Shape {
     let route = Shape::new()
         .needed("to", "Networks of destinations.", schema::list(schema::prefix(), 1, MAX_ROUTES))
         .needed("node", "The node that they are behind.", node_schema());

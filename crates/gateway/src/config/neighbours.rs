@@ -11,7 +11,7 @@ use super::file;
 use crate::keys;
 
 /// The list of neighbours; `None` if neighbours are discovered.
-pub(super) fn list(entry: &Entry<'_>) -> Result<Option<Vec<Listed>>, Complaint> {
+pub fn list(entry: &Entry<'_>) -> Result<Option<Vec<Listed>>, Complaint> {
     let list = match entry.written() {
         Written::Text("discover") => return Ok(None),
         Written::List(_) => entry.list()?,
@@ -41,7 +41,7 @@ pub(super) fn list(entry: &Entry<'_>) -> Result<Option<Vec<Listed>>, Complaint> 
 }
 
 /// The file with the group's key, which is checked if there is a folder to look in.
-pub(super) fn group_key(entry: &Entry<'_>, folder: Option<&Path>) -> Result<PathBuf, Complaint> {
+pub fn group_key(entry: &Entry<'_>, folder: Option<&Path>) -> Result<PathBuf, Complaint> {
     let path = file(entry, folder)?;
     if folder.is_none() {
         return Ok(path);
@@ -60,7 +60,7 @@ pub(super) fn group_key(entry: &Entry<'_>, folder: Option<&Path>) -> Result<Path
 }
 
 /// Describes the list for editors.
-pub(super) fn schema() -> serde_json::Value {
+pub fn schema() -> serde_json::Value {
     schema::any([
         schema::like("^discover$"),
         schema::list(schema::like(r"^[0-9A-Fa-f:.]+(\s+at\s+\S+)?$"), 1, usize::MAX),

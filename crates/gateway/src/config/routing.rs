@@ -100,7 +100,7 @@ impl Protocol {
 }
 
 /// Reads the section.
-pub(super) fn read(section: &Section<'_>) -> Result<Routing, Complaint> {
+pub(crate) fn read(section: &Section<'_>) -> Result<Routing, Complaint> {
     let name = section.needed("protocol").and_then(|it| it.word(&NAMES));
     let interfaces = section.needed("interfaces").and_then(|it| devices(&it, MAX_INTERFACES));
     let manet = manet(section);
@@ -189,7 +189,7 @@ fn manet(section: &Section<'_>) -> Result<Option<Prefix>, Complaint> {
 }
 
 /// Describes the section for editors: one of three protocols.
-pub(super) fn schema() -> serde_json::Value {
+pub(crate) fn schema() -> serde_json::Value {
     let keys = |protocol: &str| {
         Shape::new()
             .needed("protocol", "The routing protocol.", schema::like(&format!("^{protocol}$")))

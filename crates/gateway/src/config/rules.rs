@@ -24,7 +24,7 @@ pub(crate) const NO_RULE: &str = "default";
 
 /// Reads all rules, and remarks on those that are allowed and probably not as they were meant; `profiles` and `hf_pep`
 /// are what the rules may name, as far as it could be read.
-pub(super) fn read(
+pub fn read(
     root: &Section<'_>,
     profiles: Option<&[Profile]>,
     hf_pep: Option<&HfPep>,
@@ -111,7 +111,7 @@ fn protocol(entry: &Entry<'_>) -> Result<Protocol, Complaint> {
     }
 }
 
-pub(super) fn ports(section: &Section<'_>, key: &str) -> Result<Ports, Complaint> {
+pub fn ports(section: &Section<'_>, key: &str) -> Result<Ports, Complaint> {
     let range = |entry: &Entry<'_>| match entry.written() {
         Written::Integer(_) => Ok(PortRange::one(entry.count(0..=65_535)?)),
         _ => entry.parsed(),
@@ -155,13 +155,13 @@ fn pass(
 }
 
 /// Describes the ports of a rule for editors.
-pub(super) fn ports_schema() -> serde_json::Value {
+pub fn ports_schema() -> serde_json::Value {
     let one = schema::any([schema::count(0, 65_535), schema::like("^[0-9]+(-[0-9]+)?$")]);
     schema::one_or_more(one, MAX_VALUES)
 }
 
 /// Describes the sections for editors: a rule blocks or passes.
-pub(super) fn schema() -> serde_json::Value {
+pub fn schema() -> serde_json::Value {
     let networks = || schema::one_or_more(schema::prefix(), MAX_VALUES);
     let selector = || {
         Shape::new()

@@ -26,7 +26,7 @@ pub struct S5066 {
 }
 
 /// What documentation takes for the modem's.
-pub(super) const WAVEFORM: &str = "9600/short";
+pub(crate) const WAVEFORM: &str = "9600/short";
 /// Registered for STANAG 5066.
 const PORT: u16 = 5_066;
 const MAX_NETWORKS: usize = 256;
@@ -34,7 +34,7 @@ const MAX_NETWORKS: usize = 256;
 const RATES: [(&str, Rate); 2] = [("fixed", Rate::Modem), ("adaptive", Rate::Adaptive)];
 
 /// Reads the section.
-pub(super) fn read(section: &Section<'_>) -> Result<S5066, Complaint> {
+pub(crate) fn read(section: &Section<'_>) -> Result<S5066, Complaint> {
     let address = section.needed("address").and_then(|entry| {
         let own: Address = entry.parsed()?;
         if own.is_group() {
@@ -82,7 +82,7 @@ fn allow(entry: &Entry<'_>) -> Result<Allow, Complaint> {
 }
 
 /// Where to listen.
-pub(super) fn listen(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
+pub(crate) fn listen(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
     let listen = entry.socket()?;
     if listen.port() == 0 {
         return Err(entry.complain("the port 0 is not allowed"));
@@ -103,7 +103,7 @@ fn modem(entry: &Entry<'_>, listen: Option<&SocketAddr>) -> Result<SocketAddr, C
 }
 
 /// Describes the section for editors.
-pub(super) fn schema() -> Shape {
+pub(crate) fn schema() -> Shape {
     let (address, waveform) = (Address::node(1), WAVEFORM.parse().expect("a waveform"));
     let node = node::Config::behind_tcp(address, waveform);
     let slotted = Access::Slotted { position: 0, stations: 2 };

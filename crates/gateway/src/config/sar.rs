@@ -140,7 +140,7 @@ const MOST_PORTS: usize = 64;
 const LONGEST_PATH: usize = 107;
 
 /// Reads the section.
-pub(super) fn read(section: &Section<'_>) -> Result<Sar, Complaint> {
+pub(crate) fn read(section: &Section<'_>) -> Result<Sar, Complaint> {
     let mut parameters = sar::Config::default();
     let applied = section.apply(&PARAMETERS, &mut parameters);
     let mut service = Service::default();
@@ -287,7 +287,7 @@ fn carry(section: &Section<'_>) -> Result<Carry, Complaint> {
 }
 
 /// Describes the section for editors.
-pub(super) fn schema() -> Shape {
+pub(crate) fn schema() -> Shape {
     let group = Shape::new()
         .needed("via", "A multicast group or a directed broadcast.", schema::ip())
         .needed("members", "Who listens to it.", schema::list(schema::ip(), 2, usize::MAX));

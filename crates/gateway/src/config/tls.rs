@@ -35,7 +35,7 @@ struct Files<'d, 'f> {
 }
 
 /// Reads the sections; with the folder of the configuration, their files too.
-pub(super) fn read(root: &Section<'_>, folder: Option<&Path>) -> Result<Vec<Profile>, Complaint> {
+pub fn read(root: &Section<'_>, folder: Option<&Path>) -> Result<Vec<Profile>, Complaint> {
     let Some(list) = root.get("tls")? else { return Ok(Vec::new()) };
     some(&list, MAX)?;
     let mut profiles: Vec<Profile> = Vec::new();
@@ -77,11 +77,7 @@ pub(super) fn read(root: &Section<'_>, folder: Option<&Path>) -> Result<Vec<Prof
 }
 
 /// The name of an existing profile with the needed role: `"client"` or `"server"`.
-pub(super) fn name(
-    entry: &Entry<'_>,
-    profiles: &[Profile],
-    needed: &str,
-) -> Result<String, Complaint> {
+pub fn name(entry: &Entry<'_>, profiles: &[Profile], needed: &str) -> Result<String, Complaint> {
     let name = entry.text()?;
     let Some(profile) = profiles.iter().find(|profile| profile.name == name) else {
         let names = profiles.iter().map(|profile| &*profile.name);
@@ -280,7 +276,7 @@ impl<'d> Files<'d, '_> {
 }
 
 /// Describes the sections for editors: a profile of a server or of a client.
-pub(super) fn schema() -> serde_json::Value {
+pub fn schema() -> serde_json::Value {
     let profile = |role: &str| {
         Shape::new()
             .needed("name", "What rules call it.", schema::like("^[A-Za-z0-9._-]{1,32}$"))

@@ -174,7 +174,7 @@ const KEEPALIVE: Kind =
     Kind::Period { least: Duration::from_secs(1), most: Duration::from_secs(600) };
 
 /// Reads the section; with the folder of the configuration, the key files too.
-pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunnel, Complaint> {
+pub(crate) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunnel, Complaint> {
     let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
     let listen = either(section, "listen", vec![everywhere], listen::read);
     let device = either(section, "device", DEVICE.to_owned(), device);
@@ -217,7 +217,7 @@ pub(super) fn read(section: &Section<'_>, folder: Option<&Path>) -> Result<Tunne
 }
 
 /// What is allowed, and probably not meant.
-pub(super) fn warnings(
+pub(crate) fn warnings(
     section: &Section<'_>,
     tunnel: &Tunnel,
 ) -> Result<Vec<Complaint>, Complaint> {
@@ -320,7 +320,7 @@ fn no_key_file(entry: &Entry<'_>, file: &Path, why: &KeyFile) -> Complaint {
 }
 
 /// Describes the section for editors.
-pub(super) fn schema() -> Shape {
+pub(crate) fn schema() -> Shape {
     let peer = Shape::new()
         .needed("name", "What the peer is called here.", schema::like("^[A-Za-z0-9._-]{1,32}$"))
         .needed("public-key", "What `trackway keygen` printed at the peer.", schema::text())

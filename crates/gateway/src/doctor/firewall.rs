@@ -14,7 +14,7 @@ use crate::firewalls::{ChainName, Fate, Firewalls, Hook, Packet};
 const MOST: usize = 32;
 
 /// Looks at all rules of nftables, those of `iptables-nft` among them, and of legacy iptables.
-pub(super) fn examine(findings: &mut Findings, needs: &Needs) {
+pub fn examine(findings: &mut Findings, needs: &Needs) {
     let firewalls = Firewalls::read();
     for (what, remedy) in firewalls.unread() {
         findings.add(&UNREAD, what.clone(), remedy.clone());

@@ -9,32 +9,31 @@ const fn kind(code: &'static str, severity: Severity, meaning: &'static str) -> 
     Kind { code, severity, meaning, follows: &[], delay: Duration::ZERO }
 }
 
-pub(super) static RIGHTS: Kind =
-    kind("rights", Severity::High, "The process may not change the host.");
-pub(super) static TUN: Kind = kind("tun", Severity::High, "The kernel has no TUN devices.");
-pub(super) static NFT: Kind = kind("nft", Severity::High, "nftables, or a part of it, is missing.");
-pub(super) static PORT: Kind = kind("port", Severity::High, "A port is taken by another program.");
-pub(super) static FORWARDING: Kind =
+pub static RIGHTS: Kind = kind("rights", Severity::High, "The process may not change the host.");
+pub static TUN: Kind = kind("tun", Severity::High, "The kernel has no TUN devices.");
+pub static NFT: Kind = kind("nft", Severity::High, "nftables, or a part of it, is missing.");
+pub static PORT: Kind = kind("port", Severity::High, "A port is taken by another program.");
+pub static FORWARDING: Kind =
     kind("forwarding", Severity::Medium, "Packets of other hosts are not forwarded.");
-pub(super) static FIREWALL: Kind =
+pub static FIREWALL: Kind =
     kind("firewall", Severity::Medium, "Another firewall drops what services carry.");
-pub(super) static REVERSE_PATH: Kind = kind(
+pub static REVERSE_PATH: Kind = kind(
     "reverse-path",
     Severity::Medium,
     "A firewall drops packets whose answers go another way.",
 );
-pub(super) static NO_ROUTE: Kind =
+pub static NO_ROUTE: Kind =
     kind("no-route", Severity::Medium, "No route leads to a peer or a server.");
-pub(super) static MTU: Kind =
+pub static MTU: Kind =
     kind("mtu", Severity::Medium, "An interface takes shorter packets than it should.");
-pub(super) static CLOCK: Kind = kind("clock", Severity::Medium, "The clock is wrong.");
-pub(super) static UNREAD: Kind =
+pub static CLOCK: Kind = kind("clock", Severity::Medium, "The clock is wrong.");
+pub static UNREAD: Kind =
     kind("firewall-unread", Severity::Low, "Rules of another firewall cannot be read.");
-pub(super) static DNS: Kind =
+pub static DNS: Kind =
     kind("dns", Severity::Low, "Names are asked for beside a peer for everything.");
-pub(super) static MANAGER: Kind =
+pub static MANAGER: Kind =
     kind("manager", Severity::Low, "A network manager may change devices of ours.");
-pub(super) static RUNNING: Kind = kind("running", Severity::Low, "A gateway runs here already.");
+pub static RUNNING: Kind = kind("running", Severity::Low, "A gateway runs here already.");
 
 /// All kinds of findings, the gravest first.
 pub static KINDS: [&Kind; 18] = [

@@ -163,14 +163,14 @@ impl Question {
         }
     }
 
-    pub(super) fn key(&self) -> FlowKey {
+    pub(crate) fn key(&self) -> FlowKey {
         let (source_port, destination_port) = self.ports.unwrap_or_default();
         let Self { source, destination, protocol, .. } = *self;
         FlowKey { source, destination, protocol, source_port, destination_port }
     }
 
     /// Whether an address is this host's.
-    pub(super) fn is_own(address: IpAddr) -> bool {
+    pub(crate) fn is_own(address: IpAddr) -> bool {
         let own = Netlink::open().and_then(|mut it| links::own_addresses(&mut it));
         own.is_ok_and(|own| own.contains(&address))
     }

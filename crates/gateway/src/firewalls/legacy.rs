@@ -25,7 +25,7 @@ const HOOKS: [(&str, Hook); 5] = [
 ];
 
 /// Adds what there is; without used tables, no program is asked.
-pub(super) fn read(to: &mut Firewalls) {
+pub fn read(to: &mut Firewalls) {
     for (list, program, orders, is_v4) in PROGRAMS {
         let used = fs::read_to_string(list).unwrap_or_default();
         if used.trim().is_empty() {

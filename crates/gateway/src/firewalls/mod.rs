@@ -17,7 +17,7 @@ use std::net::IpAddr;
 
 use base::ip::{Prefix, protocol};
 
-pub(crate) use tool::ask;
+pub use tool::ask;
 
 /// Names of our own tables begin so.
 const OURS: &str = "trackway";
@@ -26,7 +26,7 @@ const DEEPEST: usize = 16;
 
 /// All firewalls of this host.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Firewalls {
+pub struct Firewalls {
     chains: BTreeMap<ChainName, Chain>,
     /// What could not be read, each with the remedy.
     unread: Vec<(String, String)>,
@@ -34,7 +34,7 @@ pub(crate) struct Firewalls {
 
 /// Which chain: its program, its table with the family, and its own name.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct ChainName {
+pub struct ChainName {
     program: &'static str,
     table: String,
     chain: String,
@@ -42,7 +42,7 @@ pub(crate) struct ChainName {
 
 /// Where the kernel asks a chain.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Hook {
+pub enum Hook {
     Prerouting,
     Input,
     Forward,
@@ -116,7 +116,7 @@ enum Verdict {
 
 /// What is known of a packet that begins a flow.
 #[derive(Clone, Debug)]
-pub(crate) struct Packet {
+pub struct Packet {
     pub(crate) is_v4: bool,
     pub(crate) protocol: Option<u8>,
     pub(crate) source: Option<IpAddr>,
@@ -133,7 +133,7 @@ pub(crate) struct Packet {
 
 impl Packet {
     /// A packet of which only the version of IP is known.
-    pub(crate) fn unknown(is_v4: bool) -> Self {
+    pub fn unknown(is_v4: bool) -> Self {
         Self {
             is_v4,
             protocol: None,
@@ -151,7 +151,7 @@ impl Packet {
 
 /// What becomes of a packet at a hook.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Fate {
+pub enum Fate {
     Passes,
     Dropped(Culprit),
     MayBeDropped(Culprit),
@@ -159,7 +159,7 @@ pub(crate) enum Fate {
 
 /// Who drops a packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Culprit {
+pub struct Culprit {
     /// The base chain.
     pub(crate) chain: ChainName,
     /// The rule's chain and its place there; none for the policy of the base chain.
@@ -185,7 +185,7 @@ struct Ends {
 
 impl Firewalls {
     /// Reads all of them. What cannot be read is told by [`Self::unread`].
-    pub(crate) fn read() -> Self {
+    pub fn read() -> Self {
         let mut all = Self::default();
         match ask("nft", &["-j", "list", "ruleset"], "").and_then(|answer| answer.success()) {
             Ok(said) => match serde_json::from_slice(&said) {
@@ -206,19 +206,19 @@ impl Firewalls {
 
     /// The rules of nftables alone.
     #[cfg(test)]
-    pub(crate) fn of_nft(ruleset: &serde_json::Value) -> Self {
+    pub fn of_nft(ruleset: &serde_json::Value) -> Self {
         let mut all = Self::default();
         nft::add(&mut all, ruleset);
         all
     }
 
     /// What could not be read, and the remedy of each.
-    pub(crate) fn unread(&self) -> &[(String, String)] {
+    pub fn unread(&self) -> &[(String, String)] {
         &self.unread
     }
 
     /// What the chains at a hook do with a packet.
-    pub(crate) fn judge(&self, packet: &Packet, hook: Hook) -> Fate {
+    pub fn judge(&self, packet: &Packet, hook: Hook) -> Fate {
         let version = usize::from(!packet.is_v4);
         let asked = self.chains.iter().filter_map(|(name, chain)| {
             let base = chain.base.filter(|base| base.hook == hook && chain.versions[version])?;
@@ -244,7 +244,7 @@ impl Firewalls {
     }
 
     /// Base chains that drop packets whose answers would leave by another interface.
-    pub(crate) fn by_reverse_path(&self) -> Vec<&ChainName> {
+    pub fn by_reverse_path(&self) -> Vec<&ChainName> {
         let tests = |rule: &Rule| {
             rule.tests.iter().any(|test| matches!(test.asks, Asks::ReturnsByTheSameWay))
         };
@@ -421,7 +421,7 @@ fn protocol_named(name: &str) -> Option<u8> {
 
 impl ChainName {
     /// The command that lets packets pass which this chain drops: `what` in the words of nftables and of iptables.
-    pub(crate) fn remedy(&self, in_nft: &str, in_iptables: &str) -> String {
+    pub fn remedy(&self, in_nft: &str, in_iptables: &str) -> String {
         let Self { program, table, chain } = self;
         match *program {
             "nft" => format!("nft insert rule {table} {chain} {in_nft} accept"),

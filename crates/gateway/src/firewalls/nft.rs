@@ -29,7 +29,7 @@ const HARMLESS: [&str; 12] = [
 type Sets<'r> = BTreeMap<(String, &'r str), &'r Value>;
 
 /// Adds all chains of others.
-pub(super) fn add(to: &mut Firewalls, ruleset: &Value) {
+pub fn add(to: &mut Firewalls, ruleset: &Value) {
     let none = Vec::new();
     let all = ruleset["nftables"].as_array().unwrap_or(&none);
     let of_kind = |kind: &'static str| {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::*;
 
 /// The first packet of a TCP connection.
-pub(super) fn from_to(source: &str, destination: &str) -> Packet {
+pub fn from_to(source: &str, destination: &str) -> Packet {
     Packet {
         protocol: Some(6),
         source: source.parse().ok(),

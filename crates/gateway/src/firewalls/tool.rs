@@ -16,7 +16,7 @@ const LONGEST: usize = 64 << 20;
 
 /// What a program has said.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub struct Answer {
     is_success: bool,
     said: Vec<u8>,
     complaints: Vec<u8>,
@@ -27,7 +27,7 @@ impl Answer {
     ///
     /// # Errors
     /// Its complaint, in a line.
-    pub(crate) fn success(self) -> Result<Vec<u8>, String> {
+    pub fn success(self) -> Result<Vec<u8>, String> {
         if self.is_success {
             return Ok(self.said);
         }
@@ -53,7 +53,7 @@ impl Drop for Running {
 ///
 /// # Errors
 /// When it cannot be started, takes too long or says too much.
-pub(crate) fn ask(program: &str, arguments: &[&str], input: &str) -> Result<Answer, String> {
+pub fn ask(program: &str, arguments: &[&str], input: &str) -> Result<Answer, String> {
     ask_for(program, arguments, input, PATIENCE)
 }
 

@@ -105,10 +105,10 @@ fn finish(socket: OwnedFd, to: SocketAddr) -> io::Result<TcpStream> {
     }
 }
 
-pub(super) fn family(address: SocketAddr) -> AddressFamily {
+pub(crate) fn family(address: SocketAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
 
-pub(super) fn flags() -> SockFlag {
+pub(crate) fn flags() -> SockFlag {
     SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC
 }

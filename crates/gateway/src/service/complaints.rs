@@ -7,7 +7,7 @@ use crate::lines::Allowance;
 
 /// What a line is about.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Subject {
+pub enum Subject {
     AddressDisputed,
     AddressMisplaced,
     ClientTurnedAway,
@@ -55,18 +55,18 @@ pub(crate) enum Subject {
 
 /// Which lines were written lately.
 #[derive(Debug, Default)]
-pub(crate) struct Complaints(BTreeMap<Subject, Allowance>);
+pub struct Complaints(BTreeMap<Subject, Allowance>);
 
 impl Complaints {
     /// Whether a line may be written now, and if so how many lines of the same kind were left out before.
-    pub(crate) fn admit(&mut self, now: Time, subject: Subject) -> Option<u64> {
+    pub fn admit(&mut self, now: Time, subject: Subject) -> Option<u64> {
         let allowance =
             self.0.entry(subject).or_insert_with(|| Allowance::new(now, subject.lines()));
         allowance.admit(now).map(|admitted| admitted.left_out)
     }
 
     /// Lines left out and not yet mentioned in a later line.
-    pub(crate) fn untold(&self) -> u64 {
+    pub fn untold(&self) -> u64 {
         self.0.values().map(Allowance::untold).sum()
     }
 }

@@ -28,7 +28,7 @@ use crate::reactor::{Driver, has_input};
 use crate::sys;
 use crate::sys::Tap;
 
-pub(super) const KIND: Kind = Kind {
+pub const KIND: Kind = Kind {
     name: "gre",
     is_wanted: |config| !config.gre.is_empty(),
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],

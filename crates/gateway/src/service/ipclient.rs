@@ -35,7 +35,7 @@ use crate::linux::device::{Device, Wanted};
 use crate::reactor::{Driver, has_input};
 use crate::sys::Tap;
 
-pub(super) const KIND: Kind = Kind {
+pub const KIND: Kind = Kind {
     name: "ipclient",
     is_wanted: |config| config.ip_client.is_some(),
     rights: &[Capability::CAP_NET_ADMIN],

@@ -7,7 +7,7 @@
 //!                            └───────── supervisor ◀───────────┘
 //! ```
 
-pub(crate) mod complaints;
+pub mod complaints;
 mod gre;
 mod hbh;
 mod hfpep;
@@ -36,10 +36,10 @@ use crate::reactor::{Clock, Driver, Waker};
 
 pub use sar::untrusted as sar_untrusted;
 
-pub(crate) use report::{Entry, Report, Sample, entries, of_counters, rounded};
+pub use report::{Entry, Report, Sample, entries, of_counters, rounded};
 
 /// All services, in the order in which they start.
-pub(crate) const SERVICES: [Kind; 8] = [
+pub const SERVICES: [Kind; 8] = [
     hbh::KIND,
     tunnel::KIND,
     s5066::KIND,
@@ -52,7 +52,7 @@ pub(crate) const SERVICES: [Kind; 8] = [
 
 /// The counters of connections of HF-PEP, all zero, for a test of what is told of them.
 #[cfg(test)]
-pub(crate) fn headlines_of_hfpep() -> Vec<Entry> {
+pub fn headlines_of_hfpep() -> Vec<Entry> {
     hfpep::connection_counters()
 }
 
@@ -63,7 +63,7 @@ fn wall_clock() -> Duration {
 
 /// A kind of service: everything that the supervisor needs to start one.
 #[derive(Debug)]
-pub(crate) struct Kind {
+pub struct Kind {
     pub(crate) name: &'static str,
     /// Whether a configuration asks for it.
     pub(crate) is_wanted: fn(&Config) -> bool,
@@ -78,7 +78,7 @@ pub(crate) struct Kind {
 
 /// What a service is made from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Setup<'a> {
+pub struct Setup<'a> {
     pub(crate) config: &'a Config,
     /// Of its random numbers; nobody can guess it.
     pub(crate) seed: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Setup<'a> {
 }
 
 /// A service that runs.
-pub(crate) trait Service: Driver {
+pub trait Service: Driver {
     /// How it is.
     fn report(&self, now: Time) -> Report;
 
@@ -120,11 +120,11 @@ pub(crate) trait Service: Driver {
 /// Something of this host that is not there yet, and is waited for.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Absent(pub(crate) String);
+pub struct Absent(pub(crate) String);
 
 /// Whether a service cannot start only because something of this host is not there yet: an interface, or an address
 /// that it is to use.
-pub(crate) fn is_awaited(why: &anyhow::Error) -> bool {
+pub fn is_awaited(why: &anyhow::Error) -> bool {
     let has_no_address = |error: &io::Error| error.raw_os_error() == Some(libc::EADDRNOTAVAIL);
     why.chain().any(|cause| {
         cause.is::<Absent>()
@@ -135,7 +135,7 @@ pub(crate) fn is_awaited(why: &anyhow::Error) -> bool {
 
 /// What became of another configuration.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Reload {
+pub enum Reload {
     /// The configuration is in force, with these changes.
     Taken(Vec<String>),
     /// The service has to be made anew.
@@ -144,7 +144,7 @@ pub(crate) enum Reload {
 
 impl Reload {
     /// The reload of a service that cannot change its configuration while running.
-    pub(crate) fn unless_same(is_same: bool) -> Self {
+    pub fn unless_same(is_same: bool) -> Self {
         if is_same { Self::Taken(Vec::new()) } else { Self::Restart }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// A counter with its value.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// Its name with its service's prefix.
     pub(crate) name: String,
     pub(crate) counter: &'static Counter,
@@ -17,7 +17,7 @@ pub(crate) struct Entry {
 
 /// How a service is.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Report {
+pub struct Report {
     /// Its counters; names of different services differ.
     pub(crate) counters: Vec<Entry>,
     /// More than numbers, and by what name.
@@ -32,7 +32,7 @@ pub(crate) struct Report {
 
 /// A number with a label, for one of several objects.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sample {
+pub struct Sample {
     pub(crate) name: String,
     pub(crate) counter: &'static Counter,
     /// Which: a label and its value.
@@ -41,19 +41,19 @@ pub(crate) struct Sample {
 }
 
 impl Report {
-    pub(crate) fn new(counters: Vec<Entry>, name: &'static str, status: &impl Serialize) -> Self {
+    pub fn new(counters: Vec<Entry>, name: &'static str, status: &impl Serialize) -> Self {
         let status = serde_json::to_value(status).ok().map(|status| (name, status));
         Self { counters, status, ..Self::default() }
     }
 }
 
 /// A set of counters, each named by a prefix and its own name.
-pub(crate) fn entries(prefix: &str, stats: &impl counter::Counters) -> Vec<Entry> {
+pub fn entries(prefix: &str, stats: &impl counter::Counters) -> Vec<Entry> {
     of_counters(prefix, counter::named(stats))
 }
 
 /// The same of counters that are listed already.
-pub(crate) fn of_counters(
+pub fn of_counters(
     prefix: &str,
     counters: impl IntoIterator<Item = (&'static Counter, u64)>,
 ) -> Vec<Entry> {
@@ -66,7 +66,7 @@ pub(crate) fn of_counters(
 }
 
 /// A number with so many places behind the point; JSON knows none that is not finite.
-pub(crate) fn rounded(value: f64, places: i32) -> f64 {
+pub fn rounded(value: f64, places: i32) -> f64 {
     let scale = 10_f64.powi(places);
     let rounded = (value * scale).round() / scale;
     if rounded.is_finite() { rounded } else { 0.0 }

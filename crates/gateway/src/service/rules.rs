@@ -10,7 +10,7 @@ use rules::{Config, Counters, Decision, Flow, Rule, Stats, Table};
 use crate::linux::entrances::Entrances;
 
 /// The rules at work.
-pub(super) struct Rules {
+pub struct Rules {
     table: Table,
     /// Where packets come from, if a rule asks for it.
     entrances: Option<Entrances>,
@@ -26,24 +26,19 @@ fn entrances(rules: &Config) -> anyhow::Result<Option<Entrances>> {
 impl Rules {
     /// # Errors
     /// When there are no descriptors left.
-    pub(super) fn new(config: &Config) -> anyhow::Result<Self> {
+    pub fn new(config: &Config) -> anyhow::Result<Self> {
         Ok(Self { table: Table::new(config.clone()), entrances: entrances(config)? })
     }
 
     /// What becomes of a packet.
-    pub(super) fn handle_packet(
-        &mut self,
-        now: Time,
-        header: &Header,
-        packet: &[u8],
-    ) -> Decision<'_> {
+    pub fn handle_packet(&mut self, now: Time, header: &Header, packet: &[u8]) -> Decision<'_> {
         let entrances = self.entrances.as_mut();
         let interface = entrances.and_then(|it| it.find(now, header.source));
         self.table.handle_packet(header, packet, interface)
     }
 
     /// Decides on a TCP connection that the kernel has let in by a rule, or because no rule matched.
-    pub(super) fn decide_by(
+    pub fn decide_by(
         &mut self,
         now: Time,
         rule: Option<&str>,
@@ -55,13 +50,13 @@ impl Rules {
     }
 
     /// Decides on a TCP connection made to HF-PEP itself.
-    pub(super) fn decide(&mut self, now: Time, from: SocketAddr, to: SocketAddr) -> Decision<'_> {
+    pub fn decide(&mut self, now: Time, from: SocketAddr, to: SocketAddr) -> Decision<'_> {
         let flow = flow(self.entrances.as_mut(), now, protocol::TCP, from, to);
         self.table.decide_split(&flow, 0)
     }
 
     /// Decides on a datagram of so many octets sent to HF-PEP itself.
-    pub(super) fn decide_datagram(
+    pub fn decide_datagram(
         &mut self,
         now: Time,
         from: SocketAddr,
@@ -76,7 +71,7 @@ impl Rules {
     ///
     /// # Errors
     /// When there are no descriptors left; nothing has changed.
-    pub(super) fn replace(&mut self, config: &Config) -> anyhow::Result<Vec<String>> {
+    pub fn replace(&mut self, config: &Config) -> anyhow::Result<Vec<String>> {
         if config == self.table.config() {
             return Ok(Vec::new());
         }
@@ -87,18 +82,18 @@ impl Rules {
     }
 
     /// The counters of each rule by name; traffic that no rule matched has no name.
-    pub(super) fn counters(&self) -> Vec<(Option<String>, Counters)> {
+    pub fn counters(&self) -> Vec<(Option<String>, Counters)> {
         let counters = self.table.counters();
         counters.map(|(name, counted)| (name.map(str::to_owned), counted)).collect()
     }
 
     /// What is followed.
-    pub(super) fn config(&self) -> &Config {
+    pub fn config(&self) -> &Config {
         self.table.config()
     }
 
     /// What is counted beside them.
-    pub(super) fn stats(&self) -> Stats {
+    pub fn stats(&self) -> Stats {
         self.table.stats()
     }
 }

@@ -8,7 +8,7 @@ use tracing::warn;
 use super::complaints::{Complaints, Subject};
 
 /// Logs trouble with a seal, unless a line of the same kind was written lately.
-pub(super) fn tell(complaints: &mut Complaints, now: Time, node: Address, trouble: Trouble) {
+pub fn tell(complaints: &mut Complaints, now: Time, node: Address, trouble: Trouble) {
     match trouble {
         Trouble::Refused(why @ Refusal::Misnamed { .. }) => {
             if let Some(left_out) = complaints.admit(now, Subject::OwnNodeMisnamed) {

@@ -19,7 +19,7 @@ const NOTICES: usize = 256;
 
 /// The notices of the host, and the addresses with which services were tried last.
 #[derive(Debug)]
-pub(super) struct Awaited {
+pub struct Awaited {
     changes: Subscription,
     addresses: BTreeSet<IpAddr>,
 }
@@ -48,7 +48,7 @@ impl AsFd for Awaited {
 
 impl Supervisor {
     /// Hears of addresses while a service waits for something of this host.
-    pub(super) fn await_addresses(&mut self) {
+    pub fn await_addresses(&mut self) {
         let is_waiting = self.slots.iter().any(Slot::awaits_host);
         if !is_waiting {
             self.awaited = None;
@@ -62,7 +62,7 @@ impl Supervisor {
     }
 
     /// Tries services again that wait for something of this host, if its addresses have changed.
-    pub(super) fn retry_with_addresses(&mut self, now: Time) {
+    pub fn retry_with_addresses(&mut self, now: Time) {
         let Some(awaited) = &mut self.awaited else { return };
         if awaited.have_changed(&self.observer) {
             let waiting = self.slots.iter_mut().filter(|slot| slot.awaits_host());

@@ -33,7 +33,7 @@ pub enum HandedOver {
 
 /// What is left to a successor, should this process be ended in time.
 #[derive(Debug)]
-pub(super) struct Pledge {
+pub struct Pledge {
     services: Vec<&'static str>,
     /// The names of the descriptors that the service manager has.
     names: Vec<&'static str>,
@@ -42,19 +42,19 @@ pub(super) struct Pledge {
 
 impl Pledge {
     /// When it ends.
-    pub(super) fn until(&self) -> Time {
+    pub fn until(&self) -> Time {
         self.until
     }
 
     /// Whether what this service has in the kernel is left to the successor.
-    pub(super) fn has(&self, service: &str) -> bool {
+    pub fn has(&self, service: &str) -> bool {
         self.services.contains(&service)
     }
 }
 
 impl Supervisor {
     /// Gives the devices of all services to the service manager.
-    pub(super) fn hand_over(&mut self, now: Time) -> HandedOver {
+    pub fn hand_over(&mut self, now: Time) -> HandedOver {
         let mut pledge = Pledge { services: Vec::new(), names: Vec::new(), until: now + PATIENCE };
         match self.leave(&mut pledge) {
             Ok(()) => {
@@ -93,7 +93,7 @@ impl Supervisor {
     }
 
     /// Nobody has ended this process in time: it goes on, and has nothing to leave.
-    pub(super) fn withdraw(&mut self, now: Time) {
+    pub fn withdraw(&mut self, now: Time) {
         if let Some(pledge) = self.pledge.take_if(|pledge| pledge.until <= now) {
             pledge.names.iter().for_each(|name| self.notify.release(name));
             info!("nobody has ended this gateway: what was handed over is its own again");
@@ -102,7 +102,7 @@ impl Supervisor {
 
     /// All services have started that are wanted: what the predecessor has left is in use, or is given up. `left` are
     /// the names of it.
-    pub(super) fn settle_legacy(&mut self, left: &[String]) {
+    pub fn settle_legacy(&mut self, left: &[String]) {
         if left.is_empty() {
             return;
         }

@@ -36,7 +36,7 @@ const OPEN_TIMEOUT: i64 = 5;
 ///
 /// # Errors
 /// When the process cannot be started.
-pub(super) fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
+pub fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
     let (ours, its) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
     setsockopt(&ours, sockopt::ReceiveTimeout, &TimeVal::seconds(OPEN_TIMEOUT))?;
@@ -63,7 +63,7 @@ pub(super) fn start(config: &Path, account: &Account) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When the process cannot be started.
-pub(super) fn start_for_folder(account: &Account, group: Option<Gid>) -> anyhow::Result<()> {
+pub fn start_for_folder(account: &Account, group: Option<Gid>) -> anyhow::Result<()> {
     let mut process = Command::new("/proc/self/exe")
         .arg0("trackway")
         .arg("keep-folder")

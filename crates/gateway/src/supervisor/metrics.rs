@@ -9,7 +9,7 @@ use crate::linux::belongings;
 
 /// A file that is written again and again.
 #[derive(Debug)]
-pub(super) struct Metrics {
+pub struct Metrics {
     path: PathBuf,
     /// Opened by who may; for a folder in which we may make no files.
     opened: Option<File>,
@@ -17,16 +17,16 @@ pub(super) struct Metrics {
 
 impl Metrics {
     /// Where the counters go.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The file of this name, created now if possible.
-    pub(super) fn new(path: &Path) -> Self {
+    pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), opened: belongings::open_written(path) }
     }
 
-    pub(super) fn is_at(&self, path: &Path) -> bool {
+    pub fn is_at(&self, path: &Path) -> bool {
         self.path == path
     }
 
@@ -35,7 +35,7 @@ impl Metrics {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(super) fn write(&self, text: &str) -> io::Result<()> {
+    pub fn write(&self, text: &str) -> io::Result<()> {
         match (replace(&self.path, text), &self.opened) {
             (Err(error), Some(file)) if error.kind() == ErrorKind::PermissionDenied => {
                 file.write_all_at(text.as_bytes(), 0)?;
@@ -48,7 +48,7 @@ impl Metrics {
 
 impl Metrics {
     /// Removes the file, or its text where we may not: nobody counts any more.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         if fs::remove_file(&self.path).is_err()
             && let Some(file) = &self.opened
         {

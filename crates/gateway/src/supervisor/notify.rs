@@ -26,7 +26,7 @@ const BEATS: u32 = 4;
 type Send = Box<dyn Fn(&[NotifyState<'_>], Option<BorrowedFd<'_>>) -> io::Result<()>>;
 
 /// The way to the service manager.
-pub(super) struct Notify {
+pub struct Notify {
     /// `None` if no service manager listens.
     send: Option<Send>,
     watchdog: Option<Watchdog>,
@@ -44,7 +44,7 @@ struct Watchdog {
 
 impl Notify {
     /// The service manager that has started us, if one has.
-    pub(super) fn find() -> Self {
+    pub fn find() -> Self {
         if env::var_os("NOTIFY_SOCKET").is_none() {
             return Self { send: None, watchdog: None, told: String::new() };
         }
@@ -56,7 +56,7 @@ impl Notify {
     }
 
     /// A service manager that takes messages, and expects to hear that we are alive within a time, if one is given.
-    pub(super) fn new(send: Send, alive_within: Option<Duration>) -> Self {
+    pub fn new(send: Send, alive_within: Option<Duration>) -> Self {
         let watchdog = alive_within.map(|within| Watchdog {
             every: within / BEATS,
             due: Time::ZERO,
@@ -66,12 +66,12 @@ impl Notify {
     }
 
     /// All services have started, or the configuration has been read again.
-    pub(super) fn ready(&self) {
+    pub fn ready(&self) {
         self.send(&[NotifyState::Ready]);
     }
 
     /// The configuration is about to be read again.
-    pub(super) fn reloading(&self) {
+    pub fn reloading(&self) {
         match NotifyState::monotonic_usec_now() {
             Ok(now) => self.send(&[NotifyState::Reloading, now]),
             Err(error) => warn!(%error, "systemd is not told of a reload"),
@@ -79,7 +79,7 @@ impl Notify {
     }
 
     /// The services are about to end.
-    pub(super) fn stopping(&self) {
+    pub fn stopping(&self) {
         self.send(&[NotifyState::Stopping]);
     }
 
@@ -87,7 +87,7 @@ impl Notify {
     ///
     /// # Errors
     /// When no service manager listens.
-    pub(super) fn keep(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn keep(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let send = self.send.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         // The state of the descriptor is not the service manager's business.
         let unwatched = NotifyState::Custom("FDPOLL=0");
@@ -95,12 +95,12 @@ impl Notify {
     }
 
     /// The service manager need keep the descriptors of this name no longer.
-    pub(super) fn release(&self, name: &str) {
+    pub fn release(&self, name: &str) {
         self.send(&[NotifyState::FdStoreRemove, NotifyState::FdName(name)]);
     }
 
     /// Says how the services are, if that has changed.
-    pub(super) fn say(&mut self, status: impl FnOnce() -> String) {
+    pub fn say(&mut self, status: impl FnOnce() -> String) {
         if self.send.is_none() {
             return;
         }
@@ -113,12 +113,12 @@ impl Notify {
     }
 
     /// When [`Self::prove`] wants to be called again.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.watchdog.as_ref().map(|watchdog| watchdog.due)
     }
 
     /// Says that we are alive if the threads of all services have answered since the last call, and asks them again.
-    pub(super) fn prove<'a>(
+    pub fn prove<'a>(
         &mut self,
         now: Time,
         workers: impl Iterator<Item = (&'static str, &'a Worker)>,

@@ -43,7 +43,7 @@ fn said(changes: &[String]) -> String {
 
 impl Supervisor {
     /// Reads the configuration again, and puts it in force; the service manager is told.
-    pub(super) fn reload(&mut self, now: Time) -> Reloaded {
+    pub fn reload(&mut self, now: Time) -> Reloaded {
         self.notify.reloading();
         let outcome = self.read_again(now);
         self.notify.ready();
@@ -119,7 +119,7 @@ impl Supervisor {
     }
 
     /// Switches traffic on or off.
-    pub(super) fn switch(&mut self, now: Time, switch: Switch) -> Switched {
+    pub fn switch(&mut self, now: Time, switch: Switch) -> Switched {
         let mut config = Config::clone(&self.config);
         let rules = &config.rules.table.rules;
         if let Some(wanted) = &switch.rule

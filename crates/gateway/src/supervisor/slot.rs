@@ -31,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// The place of a service.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub struct Slot {
     pub(super) kind: &'static Kind,
     life: Life,
     state: State,
@@ -66,7 +66,7 @@ enum State {
 
 /// The status of a service, for the operator.
 #[derive(Debug, Serialize)]
-pub(super) struct Status {
+pub struct Status {
     name: &'static str,
     state: State,
     /// Seconds since 1970.
@@ -77,7 +77,7 @@ pub(super) struct Status {
 }
 
 impl Slot {
-    pub(super) fn new(kind: &'static Kind) -> Self {
+    pub fn new(kind: &'static Kind) -> Self {
         Self {
             kind,
             life: Life::Off,
@@ -94,7 +94,7 @@ impl Slot {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(super) fn start(
+    pub fn start(
         &mut self,
         id: u64,
         config: &Arc<Config>,
@@ -113,7 +113,7 @@ impl Slot {
     }
 
     /// The service's thread reports that the service carries traffic.
-    pub(super) fn handle_started(&mut self, now: Time) {
+    pub fn handle_started(&mut self, now: Time) {
         let life = std::mem::replace(&mut self.life, Life::Off);
         if let Life::Starting { worker, is_retry } = life {
             self.life = Life::Running { worker, since: now };
@@ -129,7 +129,7 @@ impl Slot {
 
     /// The service's thread failed, or could not start: the service will be tried again. Returns whether the reason is
     /// another than the last time.
-    pub(super) fn handle_failure(&mut self, now: Time, why: &anyhow::Error) -> bool {
+    pub fn handle_failure(&mut self, now: Time, why: &anyhow::Error) -> bool {
         match self.life {
             Life::Running { since, .. } => {
                 if now.since(since) > LONGEST {
@@ -152,29 +152,29 @@ impl Slot {
     }
 
     /// Ends the service, and forgets its past; kernel state meant to outlive the service stays.
-    pub(super) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         *self = Self::new(self.kind);
     }
 
     /// Removes the kernel state that has outlived the service, which was stopped for good.
-    pub(super) fn clean_up(&self) {
+    pub fn clean_up(&self) {
         (self.kind.clean_up)();
     }
 
     /// The time of the next attempt to start the service.
-    pub(super) fn retry_at(&self) -> Option<Time> {
+    pub fn retry_at(&self) -> Option<Time> {
         match self.life {
             Life::Waiting { until } => Some(until),
             Life::Off | Life::Starting { .. } | Life::Running { .. } => None,
         }
     }
 
-    pub(super) fn is_off(&self) -> bool {
+    pub fn is_off(&self) -> bool {
         matches!(self.life, Life::Off)
     }
 
     /// Its thread, while the service is being set up or runs.
-    pub(super) fn worker(&self) -> Option<&Worker> {
+    pub fn worker(&self) -> Option<&Worker> {
         match &self.life {
             Life::Starting { worker, .. } | Life::Running { worker, .. } => Some(worker),
             Life::Off | Life::Waiting { .. } => None,
@@ -182,7 +182,7 @@ impl Slot {
     }
 
     /// Its thread, while the service runs.
-    pub(super) fn running(&self) -> Option<&Worker> {
+    pub fn running(&self) -> Option<&Worker> {
         match &self.life {
             Life::Running { worker, .. } => Some(worker),
             Life::Off | Life::Starting { .. } | Life::Waiting { .. } => None,
@@ -190,12 +190,12 @@ impl Slot {
     }
 
     /// Why it does not run, if it should.
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub fn fault(&self) -> Option<Fault> {
         let why = self.why.as_ref().filter(|_| !self.is_off() && self.state != State::Running)?;
         Some(Fault::new(&fault::SERVICE, format!("{}: {why}", self.kind.name)))
     }
 
-    pub(super) fn status(&self) -> Status {
+    pub fn status(&self) -> Status {
         let since = self.since.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Status {
             name: self.kind.name,
@@ -207,12 +207,12 @@ impl Slot {
     }
 
     /// Whether it waits for something of this host, such as an address.
-    pub(super) fn awaits_host(&self) -> bool {
+    pub fn awaits_host(&self) -> bool {
         self.is_host_awaited && matches!(self.life, Life::Waiting { .. })
     }
 
     /// One that waits to be tried again is tried at once.
-    pub(super) fn retry_now(&mut self, now: Time) {
+    pub fn retry_now(&mut self, now: Time) {
         if let Life::Waiting { until } = &mut self.life {
             *until = now;
         }
@@ -229,7 +229,7 @@ impl Slot {
 
 impl Status {
     /// In a few words: what runs, and why the rest does not.
-    pub(super) fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         let Self { name, state, why, .. } = self;
         match (state, why) {
             (State::Running, _) => format!("{name} runs"),
@@ -239,7 +239,7 @@ impl Status {
     }
 
     /// The numbers of it.
-    pub(super) fn samples(&self) -> [Sample; 2] {
+    pub fn samples(&self) -> [Sample; 2] {
         let is_up = f64::from(u8::from(self.state == State::Running));
         let up = const { &Counter::gauge("service_up", "services", "Whether the service runs.") };
         let restarts = const {

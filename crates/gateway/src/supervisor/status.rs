@@ -14,7 +14,7 @@ use crate::service::{Entry, Report, Sample};
 
 /// How the gateway is.
 #[derive(Debug, Serialize)]
-pub(super) struct Status {
+pub struct Status {
     services: Vec<slot::Status>,
     /// What is not as it should be, the gravest first.
     faults: Vec<Shown>,
@@ -44,7 +44,7 @@ struct Shown {
 impl Status {
     /// Combines the state of all services with the reports of the running services, and with the faults that are
     /// shown.
-    pub(super) fn new(
+    pub fn new(
         services: Vec<slot::Status>,
         reports: Vec<Report>,
         faults: Vec<Fault>,
@@ -77,7 +77,7 @@ impl Status {
     }
 
     /// Why a peer of the tunnel takes no packets now, if so.
-    pub(super) fn fault_of_peer(&self, name: &str) -> Option<String> {
+    pub fn fault_of_peer(&self, name: &str) -> Option<String> {
         let tunnels = self.more.get("tunnels")?.as_array()?;
         let its = tunnels.iter().find(|it| it["peer"] == name)?;
         let state = its["state"].as_str().filter(|state| *state != "up")?;
@@ -85,7 +85,7 @@ impl Status {
     }
 
     /// What the services did, for the last line of the log: `; hbh: 7 packets taken, 2 sent again; tunnel b: ...`.
-    pub(super) fn summary(&self) -> String {
+    pub fn summary(&self) -> String {
         let mut summary = String::new();
         for (service, counters) in HEADLINES {
             let told = counters.iter().filter_map(|(name, words)| {
@@ -106,7 +106,7 @@ impl Status {
     }
 
     /// The numbers in Prometheus' text format.
-    pub(super) fn to_metrics(&self) -> String {
+    pub fn to_metrics(&self) -> String {
         let mut text = String::new();
         for (name, value) in &self.counters {
             if let Some(counter) = self.declared.get(name) {

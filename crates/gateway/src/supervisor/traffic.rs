@@ -14,7 +14,7 @@ use crate::service::{Report, Sample};
 
 /// Switches and counters that outlive a configuration.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Traffic {
+pub struct Traffic {
     is_disabled: bool,
     /// Rules that were switched, by name, whatever the file says.
     switched: BTreeMap<String, bool>,
@@ -24,7 +24,7 @@ pub(super) struct Traffic {
 
 /// What is to be switched.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(super) struct Switch {
+pub struct Switch {
     /// A rule; without, all traffic of the HF services.
     pub(super) rule: Option<String>,
     pub(super) is_enabled: bool,
@@ -53,7 +53,7 @@ struct Status<'a> {
 
 impl Traffic {
     /// Takes what the operator wants.
-    pub(super) fn switch(&mut self, Switch { rule, is_enabled }: Switch) {
+    pub fn switch(&mut self, Switch { rule, is_enabled }: Switch) {
         match rule {
             Some(rule) => {
                 self.switched.insert(rule, is_enabled);
@@ -63,7 +63,7 @@ impl Traffic {
     }
 
     /// Puts the switches in force in a configuration, and forgets rules that it does not have.
-    pub(super) fn apply(&mut self, config: &mut rules::Config) {
+    pub fn apply(&mut self, config: &mut rules::Config) {
         config.is_enabled = !self.is_disabled;
         self.switched.retain(|name, is_enabled| match config.find_mut(name) {
             Some(rule) => {
@@ -77,7 +77,7 @@ impl Traffic {
     }
 
     /// Ends a service, and keeps what the rules counted in it.
-    pub(super) fn end(&mut self, slot: &mut Slot) {
+    pub fn end(&mut self, slot: &mut Slot) {
         let report =
             slot.running().and_then(|worker| worker.ask_report().wait(Instant::now()).ok());
         for (name, counters) in report.into_iter().flat_map(|report| report.rules) {
@@ -87,7 +87,7 @@ impl Traffic {
     }
 
     /// How the traffic of the HF services is switched, and what the rules counted together.
-    pub(super) fn reports(&self, config: &Config, reports: &[Report]) -> Vec<Report> {
+    pub fn reports(&self, config: &Config, reports: &[Report]) -> Vec<Report> {
         if config.ip_client.is_none() && config.hf_pep.is_none() {
             return Vec::new();
         }

@@ -35,14 +35,14 @@ enum Order {
 
 /// What a thread has to say.
 #[derive(Debug)]
-pub(super) struct Notice {
+pub struct Notice {
     /// Which thread.
     pub(super) worker: u64,
     pub(super) news: News,
 }
 
 #[derive(Debug)]
-pub(super) enum News {
+pub enum News {
     /// Its service is set up and carries traffic.
     Started,
     /// Its service is no more; or never was, if it did not start.
@@ -51,14 +51,14 @@ pub(super) enum News {
 
 /// Where threads tell it.
 #[derive(Clone, Debug)]
-pub(super) struct Notices {
+pub struct Notices {
     pub(super) sender: Sender<Notice>,
     pub(super) waker: Arc<Waker>,
 }
 
 /// A thread of a service. The thread ends when its `Worker` is dropped.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub struct Worker {
     /// Its number; no other thread ever has it.
     pub(super) id: u64,
     orders: Sender<Order>,
@@ -67,7 +67,7 @@ pub(super) struct Worker {
 }
 
 /// What a thread is made from.
-pub(super) struct Job {
+pub struct Job {
     pub(super) kind: &'static Kind,
     pub(super) config: Arc<Config>,
     pub(super) observer: Arc<Observer>,
@@ -76,14 +76,14 @@ pub(super) struct Job {
 }
 
 /// A pending answer of a thread.
-pub(super) struct Pending<T>(Receiver<T>);
+pub struct Pending<T>(Receiver<T>);
 
 impl Worker {
     /// Sets a service up on a thread of its own, and lets it run there.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(super) fn start(id: u64, job: Job, notices: Notices) -> anyhow::Result<Self> {
+    pub fn start(id: u64, job: Job, notices: Notices) -> anyhow::Result<Self> {
         let (orders, taken) = mpsc::channel();
         let waker = Waker::new()?;
         let reactor_waker = Arc::clone(&waker);
@@ -100,28 +100,28 @@ impl Worker {
     }
 
     /// Asks whether the thread still takes orders between its turns.
-    pub(super) fn ask_alive(&self) -> Pending<()> {
+    pub fn ask_alive(&self) -> Pending<()> {
         self.ask(Order::Alive)
     }
 
     /// Asks how the service is.
-    pub(super) fn ask_report(&self) -> Pending<Report> {
+    pub fn ask_report(&self) -> Pending<Report> {
         self.ask(Order::Report)
     }
 
     /// Asks for what the service leaves to the next process.
-    pub(super) fn ask_hand_over(&self) -> Pending<anyhow::Result<Vec<Left>>> {
+    pub fn ask_hand_over(&self) -> Pending<anyhow::Result<Vec<Left>>> {
         self.ask(Order::HandOver)
     }
 
     /// Gives the service another configuration.
-    pub(super) fn ask_reload(&self, config: Arc<Config>) -> Pending<anyhow::Result<Reload>> {
+    pub fn ask_reload(&self, config: Arc<Config>) -> Pending<anyhow::Result<Reload>> {
         self.ask(|answer| Order::Reload(config, answer))
     }
 
     /// Lets the service's thread panic, for tests.
     #[cfg(debug_assertions)]
-    pub(super) fn panic(&self) {
+    pub fn panic(&self) {
         self.tell(Order::Panic);
     }
 
@@ -150,7 +150,7 @@ impl Drop for Worker {
 
 impl Pending<()> {
     /// Whether the answer has come, or the thread has ended and there never will be one.
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.0.try_recv() != Err(TryRecvError::Empty)
     }
 }
@@ -160,7 +160,7 @@ impl<T> Pending<T> {
     ///
     /// # Errors
     /// When there is none in time, or the thread has ended and there never will be.
-    pub(super) fn wait(self, since: Instant) -> Result<T, RecvTimeoutError> {
+    pub fn wait(self, since: Instant) -> Result<T, RecvTimeoutError> {
         self.0.recv_timeout(ANSWER.saturating_sub(since.elapsed()))
     }
 }

@@ -133,7 +133,7 @@ impl Credentials {
         certificate.is_ok_and(|it| verify_server_name(&it, &ServerName::DnsName(name)).is_ok())
     }
 
-    pub(super) fn certified(&self) -> Arc<CertifiedKey> {
+    pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.0)
     }
 }
@@ -225,6 +225,6 @@ fn is_before(time: ASN1Time, now: UnixTime) -> bool {
 }
 
 /// Formats the day of a time, such as 2026-11-22.
-pub(super) fn day(time: ASN1Time) -> String {
+pub(crate) fn day(time: ASN1Time) -> String {
     time.to_datetime().date().to_string()
 }

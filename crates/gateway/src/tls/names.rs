@@ -159,7 +159,7 @@ pub fn auth_id<'r>(rules: &'r [AuthRule], certificate: &[u8]) -> Option<&'r Auth
 }
 
 /// Whether a text is a domain of small letters.
-pub(super) fn is_domain(text: &str) -> bool {
+pub(crate) fn is_domain(text: &str) -> bool {
     let is_letter = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || "-_".contains(it);
     let is_label = |label: &str| (1..=63).contains(&label.len()) && label.chars().all(is_letter);
     text.len() <= 253 && text.split('.').all(is_label) && text.parse::<Ipv4Addr>().is_err()

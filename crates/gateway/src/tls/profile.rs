@@ -138,7 +138,7 @@ pub enum Version {
 }
 
 impl Version {
-    pub(super) fn supported(versions: &[Self]) -> Vec<&'static SupportedProtocolVersion> {
+    pub(crate) fn supported(versions: &[Self]) -> Vec<&'static SupportedProtocolVersion> {
         let supported = |version: &Self| match version {
             Self::Tls12 => &rustls::version::TLS12,
             Self::Tls13 => &rustls::version::TLS13,

@@ -60,25 +60,25 @@ impl Server {
     }
 
     /// Whether the certificate is for this host.
-    pub(super) fn is_for(&self, host: &str) -> bool {
+    pub(crate) fn is_for(&self, host: &str) -> bool {
         self.credentials.is_for(host)
     }
 
     /// Whether ALPN is spoken at all.
-    pub(super) fn has_alpn(&self) -> bool {
+    pub(crate) fn has_alpn(&self) -> bool {
         !self.alpn.is_empty()
     }
 
-    pub(super) fn allows(&self, protocol: &[u8]) -> bool {
+    pub(crate) fn allows(&self, protocol: &[u8]) -> bool {
         self.alpn.iter().any(|allowed| allowed.as_bytes() == protocol)
     }
 
-    pub(super) fn auth_id(&self, certificate: &CertificateDer<'_>) -> Option<&AuthId> {
+    pub(crate) fn auth_id(&self, certificate: &CertificateDer<'_>) -> Option<&AuthId> {
         names::auth_id(&self.auth, certificate)
     }
 
     /// What a session with this application protocol is made from.
-    pub(super) fn config(&self, alpn: Option<&[u8]>) -> Arc<ServerConfig> {
+    pub(crate) fn config(&self, alpn: Option<&[u8]>) -> Arc<ServerConfig> {
         let mut config = self.config.clone();
         config.alpn_protocols = alpn.map(<[u8]>::to_vec).into_iter().collect();
         Arc::new(config)

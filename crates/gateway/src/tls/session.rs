@@ -97,7 +97,7 @@ impl Session {
         Self::new(engine, Side::Server { server: Arc::clone(server), hello: None })
     }
 
-    pub(super) fn connect(
+    pub(crate) fn connect(
         config: &ClientConfig,
         name: ServerName<'static>,
         alpn: Option<&[u8]>,

@@ -16,13 +16,13 @@ use super::names::{self, AuthRule};
 
 /// Takes clients whose certificate comes from a trust anchor and matches a rule.
 #[derive(Debug)]
-pub(super) struct Verifier {
+pub struct Verifier {
     chains: Arc<dyn ClientCertVerifier>,
     rules: Vec<AuthRule>,
 }
 
 impl Verifier {
-    pub(super) fn new(
+    pub fn new(
         anchors: Arc<RootCertStore>,
         rules: Vec<AuthRule>,
         provider: Arc<CryptoProvider>,

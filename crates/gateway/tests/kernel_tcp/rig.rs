@@ -21,7 +21,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The default with timers that do not make a test wait.
-pub(crate) fn quick() -> Config {
+pub fn quick() -> Config {
     Config {
         time_wait: Duration::from_millis(100),
         rto: Rto {
@@ -37,7 +37,7 @@ pub(crate) fn quick() -> Config {
 }
 
 /// Each option on and off.
-pub(crate) fn configs() -> [Config; 6] {
+pub fn configs() -> [Config; 6] {
     let plain = Config {
         offer: Offer { sack: false, timestamps: false, window_scaling: false, ..quick().offer },
         recovery: LossRecovery { limited_transmit: false, ..quick().recovery },
@@ -66,19 +66,19 @@ pub(crate) fn configs() -> [Config; 6] {
 
 /// What happens to packets between the two ends.
 #[derive(Clone, Copy)]
-pub(crate) struct Trouble {
+pub struct Trouble {
     loss: f64,
     delay: f64,
     double: f64,
 }
 
 impl Trouble {
-    pub(crate) const NONE: Self = Self { loss: 0.0, delay: 0.0, double: 0.0 };
-    pub(crate) const MUCH: Self = Self { loss: 0.03, delay: 0.05, double: 0.02 };
+    pub const NONE: Self = Self { loss: 0.0, delay: 0.0, double: 0.0 };
+    pub const MUCH: Self = Self { loss: 0.03, delay: 0.05, double: 0.02 };
 }
 
 /// The driver of one connection.
-pub(crate) struct Rig {
+pub struct Rig {
     device: SyncDevice,
     start: Instant,
     config: Config,
@@ -99,13 +99,13 @@ pub(crate) struct Rig {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Way {
+pub enum Way {
     In,
     Out,
 }
 
 impl Rig {
-    pub(crate) fn new(config: Config, trouble: Trouble) -> Self {
+    pub fn new(config: Config, trouble: Trouble) -> Self {
         let device = DeviceBuilder::new().name("peer0").mtu(1_500).build_sync().unwrap();
         device.set_nonblocking(true).unwrap();
         for arguments in [
@@ -135,13 +135,7 @@ impl Rig {
     }
 
     /// Moves `len` octets in both directions at once, then closes; all must arrive.
-    pub(crate) fn exchange(
-        &mut self,
-        is_v6: bool,
-        we_connect: bool,
-        we_close_first: bool,
-        len: usize,
-    ) {
+    pub fn exchange(&mut self, is_v6: bool, we_connect: bool, we_close_first: bool, len: usize) {
         let app = if we_connect {
             let listener = TcpListener::bind(kernel(is_v6, 0)).unwrap();
             self.connect(listener.local_addr().unwrap());
@@ -176,32 +170,32 @@ impl Rig {
     }
 
     /// Opens a connection to a kernel that listens; returns its socket.
-    pub(crate) fn connected(&mut self) -> TcpStream {
+    pub fn connected(&mut self) -> TcpStream {
         let listener = TcpListener::bind(kernel(false, 0)).unwrap();
         self.connect(listener.local_addr().unwrap());
         self.run_until("connected", |rig| rig.has(Event::Connected));
         listener.accept().unwrap().0
     }
 
-    pub(crate) fn connect(&mut self, remote: SocketAddr) {
+    pub fn connect(&mut self, remote: SocketAddr) {
         let local = ours(remote.is_ipv6(), 40_000);
         let now = self.now();
         self.tcp = Some(Connection::connect(now, self.config, local, remote, &mut self.rng));
     }
 
-    pub(crate) fn send(&mut self, octets: &[u8]) {
+    pub fn send(&mut self, octets: &[u8]) {
         self.to_send.extend_from_slice(octets);
     }
 
-    pub(crate) fn tcp(&mut self) -> &mut Connection {
+    pub fn tcp(&mut self) -> &mut Connection {
         self.tcp.as_mut().unwrap()
     }
 
-    pub(crate) fn has(&self, event: Event) -> bool {
+    pub fn has(&self, event: Event) -> bool {
         self.events.contains(&event)
     }
 
-    pub(crate) fn run_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
+    pub fn run_until(&mut self, what: &str, mut is_done: impl FnMut(&mut Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         loop {
             self.settle();
@@ -225,14 +219,14 @@ impl Rig {
         }
     }
 
-    pub(crate) fn receive(&mut self) {
+    pub fn receive(&mut self) {
         let mut buffer = [0; 2_000];
         while let Ok(len) = self.device.recv(&mut buffer) {
             self.pass(Way::In, &buffer[..len]);
         }
     }
 
-    pub(crate) fn handle_due(&mut self) {
+    pub fn handle_due(&mut self) {
         let now = self.now();
         while let Some(entry) = self.late.first_entry().filter(|entry| entry.key().0 <= now) {
             let (way, packet) = entry.remove();
@@ -247,7 +241,7 @@ impl Rig {
     }
 
     /// A packet enters the path between the ends.
-    pub(crate) fn pass(&mut self, way: Way, packet: &[u8]) {
+    pub fn pass(&mut self, way: Way, packet: &[u8]) {
         let Trouble { loss, delay, double } = self.trouble;
         let copies = match (self.rng.chance(loss), self.rng.chance(double)) {
             (true, _) => 0,
@@ -265,7 +259,7 @@ impl Rig {
         }
     }
 
-    pub(crate) fn arrive(&mut self, way: Way, packet: &[u8]) {
+    pub fn arrive(&mut self, way: Way, packet: &[u8]) {
         if way == Way::Out {
             // A full device is one more loss.
             let _ = self.device.send(packet);
@@ -298,7 +292,7 @@ impl Rig {
     }
 
     /// What a driver does after each call.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         let now = self.now();
         let Some(tcp) = &mut self.tcp else { return };
         while let Some(event) = tcp.poll_event() {
@@ -326,13 +320,13 @@ impl Rig {
         }
     }
 
-    pub(crate) fn now(&self) -> Time {
+    pub fn now(&self) -> Time {
         Time::ZERO + self.start.elapsed()
     }
 }
 
 /// Runs a test in a network namespace of its own, which ends with its threads.
-pub(crate) fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
+pub fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
     let thread = thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
@@ -343,7 +337,7 @@ pub(crate) fn in_a_namespace(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-pub(crate) fn read_to_end(mut stream: TcpStream) -> JoinHandle<Vec<u8>> {
+pub fn read_to_end(mut stream: TcpStream) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut octets = Vec::new();
         stream.read_to_end(&mut octets).unwrap();
@@ -351,17 +345,17 @@ pub(crate) fn read_to_end(mut stream: TcpStream) -> JoinHandle<Vec<u8>> {
     })
 }
 
-pub(crate) fn kernel(is_v6: bool, port: u16) -> SocketAddr {
+pub fn kernel(is_v6: bool, port: u16) -> SocketAddr {
     let address = if is_v6 { "fd09::1" } else { "10.9.0.1" };
     SocketAddr::new(address.parse().unwrap(), port)
 }
 
-pub(crate) fn ours(is_v6: bool, port: u16) -> SocketAddr {
+pub fn ours(is_v6: bool, port: u16) -> SocketAddr {
     let address = if is_v6 { "fd09::2" } else { "10.9.0.2" };
     SocketAddr::new(address.parse().unwrap(), port)
 }
 
 /// Octets that tell where in the stream they belong.
-pub(crate) fn pattern(len: usize) -> Vec<u8> {
+pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
 }

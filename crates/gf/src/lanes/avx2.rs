@@ -9,10 +9,10 @@ use crate::field::{NIBBLES, Nibbles};
 
 /// Two look-ups of 32 octets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Avx2(());
+pub struct Avx2(());
 
 impl Avx2 {
-    pub(crate) fn detect() -> Option<Self> {
+    pub fn detect() -> Option<Self> {
         is_x86_feature_detected!("avx2").then_some(Self(()))
     }
 }

@@ -9,10 +9,10 @@ use crate::field::MATRICES;
 
 /// GFNI on 64 octets at a time; the ends of packets by masks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Avx512Gfni(());
+pub struct Avx512Gfni(());
 
 impl Avx512Gfni {
-    pub(crate) fn detect() -> Option<Self> {
+    pub fn detect() -> Option<Self> {
         (is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("bmi2")
@@ -101,10 +101,10 @@ impl Avx512Gfni {
 
 /// GFNI on 32 octets at a time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Avx2Gfni(Avx2);
+pub struct Avx2Gfni(Avx2);
 
 impl Avx2Gfni {
-    pub(crate) fn detect() -> Option<Self> {
+    pub fn detect() -> Option<Self> {
         is_x86_feature_detected!("gfni").then(Avx2::detect).flatten().map(Self)
     }
 }

@@ -3,14 +3,14 @@
 #![expect(unsafe_code, reason = "loads and stores by pointers")]
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod avx2;
+pub mod avx2;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod gfni;
+pub mod gfni;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod ssse3;
-pub(crate) mod xor;
+pub mod ssse3;
+pub mod xor;
 
 /// Vectors of octets. A value of an implementing type is the proof that the processor has the
 /// instructions: it is made only by a `detect` that asked. So all but the pointers is safe.

@@ -9,10 +9,10 @@ use crate::field::{NIBBLES, Nibbles};
 
 /// Two look-ups of 16 octets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Ssse3(());
+pub struct Ssse3(());
 
 impl Ssse3 {
-    pub(crate) fn detect() -> Option<Self> {
+    pub fn detect() -> Option<Self> {
         is_x86_feature_detected!("ssse3").then_some(Self(()))
     }
 }

@@ -5,7 +5,7 @@ use super::Lanes;
 
 /// The lanes `L`, but every product is with 1.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Xor<L>(pub(crate) L);
+pub struct Xor<L>(pub(crate) L);
 
 impl<L: Lanes> Lanes for Xor<L> {
     const WIDTH: usize = L::WIDTH;

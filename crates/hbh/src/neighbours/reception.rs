@@ -19,7 +19,7 @@ const REMEMBERED: usize = 8;
 
 /// The hellos to everyone heard from one neighbour.
 #[derive(Debug, Default)]
-pub(super) struct Arrivals {
+pub struct Arrivals {
     arrived: u8,
     lost: u8,
     last: Option<(u8, Time)>,
@@ -27,14 +27,14 @@ pub(super) struct Arrivals {
 
 /// Our last hellos to everyone on a link.
 #[derive(Debug, Default)]
-pub(super) struct Departures {
+pub struct Departures {
     /// The latest last.
     sent: VecDeque<(u8, Time)>,
 }
 
 impl Arrivals {
     /// Counts a hello with this number, and the hellos missing before it.
-    pub(super) fn count(&mut self, now: Time, number: u8) {
+    pub fn count(&mut self, now: Time, number: u8) {
         if number == 0 {
             return;
         }
@@ -51,7 +51,7 @@ impl Arrivals {
     }
 
     /// The reception that we report to the neighbour.
-    pub(super) fn reception(&self, now: Time) -> Reception {
+    pub fn reception(&self, now: Time) -> Reception {
         let (last, at) = self.last.unwrap_or((0, now));
         let age = u32::try_from(now.since(at).as_micros()).unwrap_or(u32::MAX);
         Reception { heard: self.arrived, lost: self.lost, last, age }
@@ -60,7 +60,7 @@ impl Arrivals {
 
 impl Departures {
     /// The number of a hello that is sent now.
-    pub(super) fn number(&mut self, now: Time) -> u8 {
+    pub fn number(&mut self, now: Time) -> u8 {
         let number = next(self.sent.back().map_or(0, |&(last, _)| last));
         if self.sent.len() == REMEMBERED {
             self.sent.pop_front();
@@ -70,7 +70,7 @@ impl Departures {
     }
 
     /// Derives a report on the link to a neighbour from its `reception` of our hellos.
-    pub(super) fn report(&self, now: Time, reception: Reception) -> LinkReport {
+    pub fn report(&self, now: Time, reception: Reception) -> LinkReport {
         let sent = self.sent.iter().find(|(number, _)| *number == reception.last);
         let age = Duration::from_micros(u64::from(reception.age));
         LinkReport {

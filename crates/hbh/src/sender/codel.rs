@@ -5,13 +5,13 @@ use std::time::Duration;
 use base::time::Time;
 
 /// A wait that is always tolerated.
-pub(super) const TARGET: Duration = Duration::from_millis(25);
+pub const TARGET: Duration = Duration::from_millis(25);
 /// How long a wait may be above its target before the first packet is dropped: a round trip of a long path.
-pub(super) const INTERVAL: Duration = Duration::from_millis(400);
+pub const INTERVAL: Duration = Duration::from_millis(400);
 
 /// When to drop, or mark, the next packet of a queue.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Codel {
+pub struct Codel {
     /// When the wait will have been too long for an interval.
     above_until: Option<Time>,
     /// When the next packet is dropped, while waits are too long.
@@ -22,7 +22,7 @@ pub(super) struct Codel {
 
 impl Codel {
     /// Whether the first packet, which waited for `wait`, is to be dropped.
-    pub(super) fn drops(
+    pub fn drops(
         &mut self,
         now: Time,
         wait: Duration,

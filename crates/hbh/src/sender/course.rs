@@ -7,7 +7,7 @@ use super::super::packet::Packet;
 
 /// The course of a connection's segments so far.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub struct Course {
     /// The highest sequence number, and the end of its segment.
     newest: Option<(u32, u32)>,
     /// The highest acknowledgement.
@@ -21,7 +21,7 @@ impl Course {
     ///
     /// A hole precedes a segment that does not follow its predecessor, unless a peer brought the
     /// segment: the peer would have reported the hole.
-    pub(super) fn handle_packet(&mut self, packet: &mut Packet, is_from_peer: bool) {
+    pub fn handle_packet(&mut self, packet: &mut Packet, is_from_peer: bool) {
         let Some(tcp) = packet.tcp else { return };
         if tcp.is_syn() {
             // Another connection, or the same one from its start.
@@ -44,28 +44,28 @@ impl Course {
     }
 
     /// A packet was refused, or will not be sent any more.
-    pub(super) fn handle_loss(&mut self, tcp: Option<Peek>) {
+    pub fn handle_loss(&mut self, tcp: Option<Peek>) {
         self.has_hole |= tcp.is_some_and(|tcp| tcp.occupies() > 0);
     }
 
     /// Whether a hole precedes the next segment. Clears the note, since this segment is to report
     /// the hole.
-    pub(super) fn take_hole(&mut self) -> bool {
+    pub fn take_hole(&mut self) -> bool {
         std::mem::take(&mut self.has_hole)
     }
 
     /// Whether a segment lies beyond all that were seen.
-    pub(super) fn is_new(&self, tcp: Peek) -> bool {
+    pub fn is_new(&self, tcp: Peek) -> bool {
         self.newest.is_none_or(|(newest, _)| is_after(tcp.seq, newest))
     }
 
     /// Whether a segment has the number that comes next.
-    pub(super) fn is_next(&self, tcp: Peek) -> bool {
+    pub fn is_next(&self, tcp: Peek) -> bool {
         self.newest.is_some_and(|(_, end)| end == tcp.seq)
     }
 
     /// Whether a later segment acknowledges more.
-    pub(super) fn is_superseded(&self, tcp: Peek) -> bool {
+    pub fn is_superseded(&self, tcp: Peek) -> bool {
         self.newest_ack.is_some_and(|newest| is_after(newest, tcp.ack))
     }
 }

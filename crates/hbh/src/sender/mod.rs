@@ -43,7 +43,7 @@ use super::wire::{
 
 /// A flow towards a peer.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub struct Sender {
     key: FlowKey,
     /// Where the flow comes from, when a peer sends it.
     upstream: Option<(Peer, FlowId)>,
@@ -85,7 +85,7 @@ pub(super) struct Sender {
 
 /// A flow's place in the lists of its link and node.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
+pub struct Listing {
     /// Whether the neighbour's turn lists hold the flow.
     is_listed: bool,
     /// Whether the flow is in the link's list of flows that may use idle time.
@@ -98,25 +98,25 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Notes that a turn list of the neighbour holds the flow; returns whether that is new.
-    pub(super) fn list(&mut self) -> bool {
+    pub fn list(&mut self) -> bool {
         !std::mem::replace(&mut self.is_listed, true)
     }
 
-    pub(super) fn unlist(&mut self) {
+    pub fn unlist(&mut self) {
         (self.is_listed, self.deficit) = (false, 0);
     }
 
     /// The same for the list of flows that may use idle time.
-    pub(super) fn list_spare(&mut self) -> bool {
+    pub fn list_spare(&mut self) -> bool {
         !std::mem::replace(&mut self.is_spare_listed, true)
     }
 
-    pub(super) fn unlist_spare(&mut self) {
+    pub fn unlist_spare(&mut self) {
         self.is_spare_listed = false;
     }
 
     /// Uses up `len` octets of the turn. If fewer are left, the next turn has `quantum` more; returns false.
-    pub(super) fn spend(&mut self, len: usize, quantum: usize) -> bool {
+    pub fn spend(&mut self, len: usize, quantum: usize) -> bool {
         if self.deficit < len {
             self.deficit += quantum;
             return false;
@@ -127,7 +127,7 @@ impl Listing {
 
     /// Sets the deadline to `at`, or just after `now`, unless it is earlier already; returns the new one and the one
     /// before it.
-    pub(super) fn schedule(&mut self, now: Time, at: Time) -> Option<(Time, Option<Time>)> {
+    pub fn schedule(&mut self, now: Time, at: Time) -> Option<(Time, Option<Time>)> {
         if self.timer.is_some_and(|timer| timer <= at) {
             return None;
         }
@@ -136,7 +136,7 @@ impl Listing {
     }
 
     /// The deadline has passed.
-    pub(super) fn handle_timeout(&mut self) {
+    pub fn handle_timeout(&mut self) {
         self.timer = None;
     }
 }
@@ -159,7 +159,7 @@ struct SentRepeat {
 
 /// Packets at the entrance that were dropped, and marked.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Thinned {
+pub struct Thinned {
     pub(super) dropped: u64,
     pub(super) marked: u64,
 }
@@ -177,7 +177,7 @@ const REPEATS: usize = 4_096;
 
 /// What a flow may do in its turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Turn {
+pub enum Turn {
     /// It has something, for which its neighbour's budget has no room.
     Blocked,
     /// There is nothing that may be sent now.
@@ -187,7 +187,7 @@ pub(super) enum Turn {
 
 /// What to send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Choice {
+pub enum Choice {
     /// The first packet that waits.
     New,
     /// The packet at this place of the flight, because it is lost.
@@ -199,7 +199,7 @@ pub(super) enum Choice {
 }
 
 impl Sender {
-    pub(super) fn new(now: Time, id: FlowId, key: FlowKey, config: &Config) -> Self {
+    pub fn new(now: Time, id: FlowId, key: FlowKey, config: &Config) -> Self {
         Self {
             key,
             upstream: None,
@@ -229,37 +229,37 @@ impl Sender {
     }
 
     /// The addresses and ports of its packets.
-    pub(super) fn key(&self) -> FlowKey {
+    pub fn key(&self) -> FlowKey {
         self.key
     }
 
     /// The flow from a peer that it continues, when a peer brings its packets.
-    pub(super) fn upstream(&self) -> Option<(Peer, FlowId)> {
+    pub fn upstream(&self) -> Option<(Peer, FlowId)> {
         self.upstream
     }
 
-    pub(super) fn set_upstream(&mut self, upstream: Option<(Peer, FlowId)>) {
+    pub fn set_upstream(&mut self, upstream: Option<(Peer, FlowId)>) {
         self.upstream = upstream;
     }
 
     /// Its place in the lists of its link and node.
-    pub(super) fn listing_mut(&mut self) -> &mut Listing {
+    pub fn listing_mut(&mut self) -> &mut Listing {
         &mut self.listing
     }
 
     /// When the flow was last used.
-    pub(super) fn used_at(&self) -> Time {
+    pub fn used_at(&self) -> Time {
         self.used_at
     }
 
     /// Whether a packet that enters here may wait.
-    pub(super) fn has_room(&mut self, now: Time, config: &Config) -> bool {
+    pub fn has_room(&mut self, now: Time, config: &Config) -> bool {
         self.queue.has_room(now, self.pacer.throughput(now), config)
     }
 
     /// Drops the first packet that waits, for one that comes now: the packets behind it tell its sender of the loss
     /// at once, while a loss of the last packets is noticed only by a timer. Returns whether there was one.
-    pub(super) fn drop_first(&mut self, pool: &mut Pool) -> bool {
+    pub fn drop_first(&mut self, pool: &mut Pool) -> bool {
         let Some(packet) = self.queue.pop() else { return false };
         self.handle_loss(packet.tcp);
         pool.give(packet.octets);
@@ -267,14 +267,14 @@ impl Sender {
     }
 
     /// Takes a packet; there is room.
-    pub(super) fn handle_packet(&mut self, now: Time, mut packet: Packet) {
+    pub fn handle_packet(&mut self, now: Time, mut packet: Packet) {
         self.used_at = now;
         self.course.handle_packet(&mut packet, self.upstream.is_some());
         self.queue.push(packet);
     }
 
     /// Notes a packet that was refused or will not be sent any more.
-    pub(super) fn handle_loss(&mut self, tcp: Option<Peek>) {
+    pub fn handle_loss(&mut self, tcp: Option<Peek>) {
         self.course.handle_loss(tcp);
     }
 
@@ -283,7 +283,7 @@ impl Sender {
     /// A waiting copy is replaced: the newer copy has the newer timestamp. A copy that was sent may
     /// have been lost behind the next hop, so it counts only until it can have been acknowledged,
     /// or while nothing is heard from the peer.
-    pub(super) fn absorb(
+    pub fn absorb(
         &mut self,
         now: Time,
         tcp: Peek,
@@ -314,12 +314,12 @@ impl Sender {
     }
 
     /// Whether a TCP reset is the connection's own: its number is the next one (RFC 5961, 3.2).
-    pub(super) fn believes_reset(&self, tcp: Peek) -> bool {
+    pub fn believes_reset(&self, tcp: Peek) -> bool {
         self.course.is_next(tcp)
     }
 
     /// Chooses the next transmission; `is_full` says whether the neighbour's budget is used up.
-    pub(super) fn choose(
+    pub fn choose(
         &mut self,
         now: Time,
         (is_silent, is_full): (bool, bool),
@@ -362,7 +362,7 @@ impl Sender {
     }
 
     /// Octets of the IP packet that `choice` would send, HBH's header included.
-    pub(super) fn len_of(&self, choice: Choice) -> usize {
+    pub fn len_of(&self, choice: Choice) -> usize {
         wire::HEADER
             + self.extras(choice) * wire::EXTRA
             + match choice {
@@ -401,7 +401,7 @@ impl Sender {
 
     /// Sends: appends the IP packet to `out`, with the messages `riders` before its own, and its
     /// older packets as far as `room` octets go. Returns the length of the IP header.
-    pub(super) fn transmit(
+    pub fn transmit(
         &mut self,
         now: Time,
         choice: Choice,
@@ -491,7 +491,7 @@ impl Sender {
     }
 
     /// When silence, the rate, or idle time that may be used, wants attention.
-    pub(super) fn next_timeout(&self, now: Time, peer: &PeerPath, config: &Config) -> Option<Time> {
+    pub fn next_timeout(&self, now: Time, peer: &PeerPath, config: &Config) -> Option<Time> {
         let is_idle = self.queue.is_empty() && self.flight.lost == 0;
         let held = if is_idle { None } else { self.pacer.held_until(now) };
         let spare = self.spare_timeout(now, peer, config);
@@ -499,32 +499,32 @@ impl Sender {
     }
 
     /// Whether it may have something to send.
-    pub(super) fn has_work(&self, now: Time) -> bool {
+    pub fn has_work(&self, now: Time) -> bool {
         self.flight.lost > 0 || (!self.queue.is_empty() && self.pacer.held_until(now).is_none())
     }
 
     /// Whether something flies.
-    pub(super) fn has_flying(&self) -> bool {
+    pub fn has_flying(&self) -> bool {
         self.flight.flying > 0
     }
 
     /// Packets that wait.
-    pub(super) fn backlog(&self) -> usize {
+    pub fn backlog(&self) -> usize {
         self.queue.len()
     }
 
     /// Packets that wait or are not acknowledged.
-    pub(super) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.queue.len() + self.flight.flying + self.flight.lost
     }
 
     /// Packets in flight that count in the neighbour's budget.
-    pub(super) fn counted(&self) -> usize {
+    pub fn counted(&self) -> usize {
         self.flight.counted
     }
 
     /// Discards packets that have waited for too long; returns how many.
-    pub(super) fn expire(&mut self, now: Time, lifetime: Duration, pool: &mut Pool) -> u64 {
+    pub fn expire(&mut self, now: Time, lifetime: Duration, pool: &mut Pool) -> u64 {
         let mut expired = 0;
         while self.queue.front().is_some_and(|packet| packet.is_expired(now, lifetime)) {
             let packet = self.queue.pop().expect("looked at");
@@ -537,7 +537,7 @@ impl Sender {
 
     /// Drops or marks the first packets of a queue that stays long, so that their sender slows down; only where the
     /// flow enters HBH. So many `flows` of its neighbour have something to send.
-    pub(super) fn thin_out(
+    pub fn thin_out(
         &mut self,
         now: Time,
         (peer, flows): (&PeerPath, usize),
@@ -575,14 +575,14 @@ impl Sender {
 
     /// Packets of the queue that leave in this time, at the rate of late.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
-    pub(super) fn leaving(&self, now: Time, time: Duration) -> usize {
+    pub fn leaving(&self, now: Time, time: Duration) -> usize {
         let octets = self.pacer.throughput(now) / 8.0 * time.as_secs_f64();
         let each = self.queue.octets() as f64 / self.queue.len().max(1) as f64;
         (octets / each.max(1.0)) as usize
     }
 
     /// Hands every packet back, oldest first, and forgets it.
-    pub(super) fn take_back(&mut self, pool: &mut Pool, mut take: impl FnMut(&Packet)) {
+    pub fn take_back(&mut self, pool: &mut Pool, mut take: impl FnMut(&Packet)) {
         self.flight.take_back(|packet| {
             take(&packet);
             pool.give(packet.octets);
@@ -652,7 +652,7 @@ impl Sender {
 
 impl Sender {
     /// Takes an acknowledgement.
-    pub(crate) fn handle_ack(
+    pub fn handle_ack(
         &mut self,
         now: Time,
         ack: &Ack<'_>,
@@ -877,7 +877,7 @@ const BACKOFFS: u8 = 3;
 
 impl Sender {
     /// Declares lost what has been silent for too long; returns whether a silence has ended.
-    pub(crate) fn handle_timeout(
+    pub fn handle_timeout(
         &mut self,
         now: Time,
         peer: &PeerPath,
@@ -919,7 +919,7 @@ impl Sender {
     }
 
     /// A peer that was silent is heard again: what was sent to it meanwhile is lost.
-    pub(crate) fn handle_revival(
+    pub fn handle_revival(
         &mut self,
         now: Time,
         config: &Config,
@@ -939,7 +939,7 @@ impl Sender {
     }
 
     /// The link layer gave this transmission up: it is lost.
-    pub(crate) fn handle_unsent(
+    pub fn handle_unsent(
         &mut self,
         now: Time,
         data: &Data<'_>,
@@ -970,7 +970,7 @@ impl Sender {
     }
 
     /// How long a silent peer is left alone between two probes.
-    pub(crate) fn probe_interval(&self, peer: &PeerPath, config: &Config) -> Duration {
+    pub fn probe_interval(&self, peer: &PeerPath, config: &Config) -> Duration {
         PROBE_INTERVAL.max(peer.rtt().timeout(0) + longest_ack_wait(peer, config))
     }
 
@@ -1037,12 +1037,7 @@ impl Sender {
     ///
     /// Repairs, until fewer losses than repairs are likely enough; copies where there is but one
     /// packet, or where a repair would be too long.
-    pub(crate) fn choose_spare(
-        &self,
-        now: Time,
-        peer: &PeerPath,
-        config: &Config,
-    ) -> Option<Choice> {
+    pub fn choose_spare(&self, now: Time, peer: &PeerPath, config: &Config) -> Option<Choice> {
         // Cheap, and mostly enough: no packet needs less quiet than data.
         if self.quiet_after(peer, config.redundancy.quiet_data()) > now {
             return None;
@@ -1065,12 +1060,7 @@ impl Sender {
     }
 
     /// When idle time may begin to be used for what flies, if that is later than `now`.
-    pub(crate) fn spare_timeout(
-        &self,
-        now: Time,
-        peer: &PeerPath,
-        config: &Config,
-    ) -> Option<Time> {
+    pub fn spare_timeout(&self, now: Time, peer: &PeerPath, config: &Config) -> Option<Time> {
         // No packet needs more quiet than an acknowledgement.
         if self.quiet_after(peer, config.redundancy.quiet_ack()) <= now {
             return None;
@@ -1142,7 +1132,7 @@ impl Sender {
 
     /// Sends a sum of the packets in flight, as an IP packet of the flow; returns the length of the
     /// IP header.
-    pub(crate) fn emit_repair(&mut self, now: Time, sum: &mut Vec<u8>, out: &mut Vec<u8>) -> usize {
+    pub fn emit_repair(&mut self, now: Time, sum: &mut Vec<u8>, out: &mut Vec<u8>) -> usize {
         let order = self.flight.next_order();
         self.last_sent = now;
         let repeat = self.name_repeat(now, order, None);

@@ -16,7 +16,7 @@ const BURST: usize = 20;
 const PACKET: usize = 800;
 
 #[derive(Debug)]
-pub(super) struct Queue {
+pub struct Queue {
     packets: VecDeque<Packet>,
     octets: usize,
     /// When there was room last.
@@ -24,7 +24,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(now: Time) -> Self {
+    pub fn new(now: Time) -> Self {
         Self { packets: VecDeque::new(), octets: 0, calm_at: now }
     }
 
@@ -34,7 +34,7 @@ impl Queue {
     /// that a queue is not longer in time where packets are long. And more than L may wait on a link
     /// so fast that they are soon gone: L fits slow links, where a train of segments from a gigabit
     /// host would never fit twice.
-    pub(super) fn has_room(&mut self, now: Time, throughput: f64, config: &Config) -> bool {
+    pub fn has_room(&mut self, now: Time, throughput: f64, config: &Config) -> bool {
         if config.profile == Profile::Paper {
             return self.len() < config.queue;
         }
@@ -48,39 +48,39 @@ impl Queue {
                 || bits < throughput * BURST_TIME.as_secs_f64())
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
-    pub(super) fn front(&self) -> Option<&Packet> {
+    pub fn front(&self) -> Option<&Packet> {
         self.packets.front()
     }
 
-    pub(super) fn front_mut(&mut self) -> Option<&mut Packet> {
+    pub fn front_mut(&mut self) -> Option<&mut Packet> {
         self.packets.front_mut()
     }
 
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.octets
     }
 
-    pub(super) fn push(&mut self, packet: Packet) {
+    pub fn push(&mut self, packet: Packet) {
         self.octets += packet.octets.len();
         self.packets.push_back(packet);
     }
 
-    pub(super) fn pop(&mut self) -> Option<Packet> {
+    pub fn pop(&mut self) -> Option<Packet> {
         let packet = self.packets.pop_front()?;
         self.octets -= packet.octets.len();
         Some(packet)
     }
 
     /// Puts `octets` in the place of the packet that `is_it`; false if there is none.
-    pub(super) fn replace(
+    pub fn replace(
         &mut self,
         is_it: impl Fn(&Packet) -> bool,
         octets: &[u8],

@@ -20,33 +20,33 @@ use super::super::{Config, Link, Peer, PeerConfig, Profile, Redundancy, Relay};
 use super::packets::{datagram, number_of};
 
 /// Time that a packet takes over a link.
-pub(super) const DELAY: Duration = Duration::from_millis(50);
+pub const DELAY: Duration = Duration::from_millis(50);
 /// Time that a packet occupies a link.
-pub(super) const SLOT: Duration = Duration::from_millis(10);
-pub(super) const A: usize = 0;
-pub(super) const B: usize = 1;
-pub(super) const C: usize = 2;
+pub const SLOT: Duration = Duration::from_millis(10);
+pub const A: usize = 0;
+pub const B: usize = 1;
+pub const C: usize = 2;
 
 /// What becomes of a transmission.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fate {
+pub struct Fate {
     pub(super) copies: u8,
     pub(super) late: Duration,
 }
 
 impl Fate {
-    pub(super) const ARRIVES: Self = Self { copies: 1, late: Duration::ZERO };
-    pub(super) const LOST: Self = Self { copies: 0, late: Duration::ZERO };
+    pub const ARRIVES: Self = Self { copies: 1, late: Duration::ZERO };
+    pub const LOST: Self = Self { copies: 0, late: Duration::ZERO };
 
     /// Lost if `is_lost`.
-    pub(super) fn lost_if(is_lost: bool) -> Self {
+    pub fn lost_if(is_lost: bool) -> Self {
         if is_lost { Self::LOST } else { Self::ARRIVES }
     }
 }
 
 /// A transmission.
 #[derive(Clone, Debug)]
-pub(super) struct Sent {
+pub struct Sent {
     /// Which one, counted over all nodes.
     pub(super) number: usize,
     pub(super) from: usize,
@@ -59,7 +59,7 @@ pub(super) struct Sent {
 }
 
 /// Nodes, and links that carry one packet a slot each way.
-pub(super) struct Line {
+pub struct Line {
     pub(super) now: Time,
     pub(super) relays: Vec<Relay>,
     /// How long a packet occupies each link.
@@ -85,12 +85,12 @@ pub(super) struct Line {
 
 impl Line {
     /// A and B.
-    pub(super) fn pair(config: Config) -> Self {
+    pub fn pair(config: Config) -> Self {
         Self::new(&[config, config], &[SLOT])
     }
 
     /// A node for each of `configs`, and links of these slots between them.
-    pub(super) fn new(configs: &[Config], slots: &[Duration]) -> Self {
+    pub fn new(configs: &[Config], slots: &[Duration]) -> Self {
         assert_eq!(configs.len(), slots.len() + 1);
         let mut line = Self {
             now: Time::ZERO,
@@ -115,19 +115,19 @@ impl Line {
     }
 
     /// Gives A datagrams with these numbers for the last node.
-    pub(super) fn send(&mut self, numbers: std::ops::Range<u32>) {
+    pub fn send(&mut self, numbers: std::ops::Range<u32>) {
         for number in numbers {
             self.give(&datagram("10.0.0.1:1", "10.9.0.2:2", number));
         }
     }
 
     /// Gives A a packet, which it takes.
-    pub(super) fn give(&mut self, packet: &[u8]) {
+    pub fn give(&mut self, packet: &[u8]) {
         self.relays[A].handle_packet(self.now, Peer(1), packet).unwrap();
     }
 
     /// Runs until nothing is left to happen, or until `until`.
-    pub(super) fn run(&mut self, mut fate: impl FnMut(&Sent) -> Fate) {
+    pub fn run(&mut self, mut fate: impl FnMut(&Sent) -> Fate) {
         loop {
             self.transmit(&mut fate);
             let arrival = self.flying.first_key_value().map(|(&(at, _), _)| at);
@@ -155,7 +155,7 @@ impl Line {
     }
 
     /// Runs for `duration`.
-    pub(super) fn run_for(&mut self, duration: Duration, fate: impl FnMut(&Sent) -> Fate) {
+    pub fn run_for(&mut self, duration: Duration, fate: impl FnMut(&Sent) -> Fate) {
         self.until = Some(self.now + duration);
         self.run(fate);
         self.until = None;
@@ -163,7 +163,7 @@ impl Line {
 
     /// A node loses all that it knew. If the others notice, they end the conversation, and hand
     /// what they had for it in again.
-    pub(super) fn restart(&mut self, node: usize, is_noticed: bool) {
+    pub fn restart(&mut self, node: usize, is_noticed: bool) {
         self.restarts += 1;
         self.relays[node] = self.start(node, *self.relays[node].config());
         self.restored[node] = 0;
@@ -175,7 +175,7 @@ impl Line {
     }
 
     /// `node` loses its neighbour and finds it again, with what it had for it.
-    pub(super) fn meet_again(&mut self, node: usize, neighbour: usize) {
+    pub fn meet_again(&mut self, node: usize, neighbour: usize) {
         let mut orphans = Vec::new();
         let orphan = |packet: &[u8], _| orphans.push(packet.to_vec());
         self.relays[node].remove_peer(peer(neighbour), orphan);
@@ -184,7 +184,7 @@ impl Line {
     }
 
     /// `node` takes all packets back from its neighbour, and hands them in again.
-    pub(super) fn reroute(&mut self, node: usize, neighbour: usize) {
+    pub fn reroute(&mut self, node: usize, neighbour: usize) {
         let mut orphans = Vec::new();
         let orphan = |packet: &[u8], _| orphans.push(packet.to_vec());
         self.relays[node].reroute(peer(neighbour), |_, _| true, orphan);
@@ -192,12 +192,12 @@ impl Line {
     }
 
     /// The numbers of the datagrams that were delivered.
-    pub(super) fn order(&self) -> Vec<u32> {
+    pub fn order(&self) -> Vec<u32> {
         self.delivered.iter().map(|packet| number_of(packet)).collect()
     }
 
     /// What went from one node to another.
-    pub(super) fn between(&self, from: usize, to: usize) -> impl Iterator<Item = &Sent> {
+    pub fn between(&self, from: usize, to: usize) -> impl Iterator<Item = &Sent> {
         self.log.iter().filter(move |sent| (sent.from, sent.to) == (from, to))
     }
 
@@ -208,12 +208,12 @@ impl Line {
 
     /// Packets that a node has: those that wait or are not acknowledged, and at
     /// most those kept for order.
-    pub(super) fn held(&self, node: usize) -> u64 {
+    pub fn held(&self, node: usize) -> u64 {
         self.relays[node].stats().packets_held + self.kept_for_order(node)
     }
 
     /// What all nodes have, and what is in the air.
-    pub(super) fn on_their_way(&self) -> u64 {
+    pub fn on_their_way(&self) -> u64 {
         let held: u64 = (0..self.relays.len()).map(|node| self.held(node)).sum();
         held + self.flying.len() as u64
     }
@@ -323,12 +323,12 @@ impl Line {
 
 impl Sent {
     /// Whether A sent it, with a packet in it.
-    pub(super) fn is_data(&self) -> bool {
+    pub fn is_data(&self) -> bool {
         self.from == A && self.data().is_some()
     }
 
     /// The HDM in it.
-    pub(super) fn data(&self) -> Option<Data<'_>> {
+    pub fn data(&self) -> Option<Data<'_>> {
         self.messages().into_iter().find_map(|message| match message {
             Message::Data(data) => Some(data),
             Message::Ack(_) | Message::Repair(_) => None,
@@ -336,7 +336,7 @@ impl Sent {
     }
 
     /// The HAMs in it.
-    pub(super) fn acks(&self) -> impl Iterator<Item = Ack<'_>> {
+    pub fn acks(&self) -> impl Iterator<Item = Ack<'_>> {
         self.messages().into_iter().filter_map(|message| match message {
             Message::Ack(ack) => Some(ack),
             Message::Data(_) | Message::Repair(_) => None,
@@ -357,11 +357,11 @@ impl Sent {
 }
 
 /// A configuration in which nothing is sent without need.
-pub(super) fn quiet(profile: Profile) -> Config {
+pub fn quiet(profile: Profile) -> Config {
     Config { redundancy: Redundancy::Off, ..Config::new(profile) }
 }
 
-pub(super) fn peer_config(link: u32) -> PeerConfig {
+pub fn peer_config(link: u32) -> PeerConfig {
     let address = |text: &str| text.parse::<IpAddr>().unwrap();
     PeerConfig {
         link: Link(link),

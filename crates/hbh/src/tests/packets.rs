@@ -2,18 +2,18 @@
 
 use base::ip::{Spec, protocol, udp};
 
-pub(super) const FIN: u8 = 0x01;
-pub(super) const SYN: u8 = 0x02;
-pub(super) const RST: u8 = 0x04;
-pub(super) const ACK: u8 = 0x10;
+pub const FIN: u8 = 0x01;
+pub const SYN: u8 = 0x02;
+pub const RST: u8 = 0x04;
+pub const ACK: u8 = 0x10;
 
 /// A datagram of 100 octets that carries a number.
-pub(super) fn datagram(source: &str, destination: &str, number: u32) -> Vec<u8> {
+pub fn datagram(source: &str, destination: &str, number: u32) -> Vec<u8> {
     long_datagram(source, destination, number, 72)
 }
 
 /// A datagram that carries a number in `len` octets.
-pub(super) fn long_datagram(source: &str, destination: &str, number: u32, len: usize) -> Vec<u8> {
+pub fn long_datagram(source: &str, destination: &str, number: u32, len: usize) -> Vec<u8> {
     let mut payload = vec![0; len];
     payload[..4].copy_from_slice(&number.to_be_bytes());
     let mut packet = Vec::new();
@@ -23,12 +23,12 @@ pub(super) fn long_datagram(source: &str, destination: &str, number: u32, len: u
 }
 
 /// The number that a datagram carries.
-pub(super) fn number_of(packet: &[u8]) -> u32 {
+pub fn number_of(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[28..32].try_into().unwrap())
 }
 
 /// A segment of TCP with `len` octets of data.
-pub(super) fn segment(seq: u32, len: usize, flags: u8) -> Vec<u8> {
+pub fn segment(seq: u32, len: usize, flags: u8) -> Vec<u8> {
     let mut packet = Vec::new();
     let spec = Spec::new("10.0.0.1".parse().unwrap(), "10.9.0.2".parse().unwrap(), protocol::TCP);
     spec.emit(20 + len, &mut packet);
@@ -40,18 +40,18 @@ pub(super) fn segment(seq: u32, len: usize, flags: u8) -> Vec<u8> {
 }
 
 /// The sequence number of a segment.
-pub(super) fn seq_of(packet: &[u8]) -> u32 {
+pub fn seq_of(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[24..28].try_into().unwrap())
 }
 
 /// A pure acknowledgement of TCP.
-pub(super) fn acknowledgement(number: u32) -> Vec<u8> {
+pub fn acknowledgement(number: u32) -> Vec<u8> {
     let mut packet = segment(1, 0, ACK);
     packet[28..32].copy_from_slice(&number.to_be_bytes());
     packet
 }
 
 /// What an acknowledgement of TCP acknowledges.
-pub(super) fn number_acknowledged(packet: &[u8]) -> u32 {
+pub fn number_acknowledged(packet: &[u8]) -> u32 {
     u32::from_be_bytes(packet[28..32].try_into().unwrap())
 }

@@ -18,7 +18,7 @@ use super::packets::seq_of;
 const FLOW: FlowId = FlowId(7);
 
 /// A node to which a neighbour brings packets, and what it restores.
-pub(super) struct Arrivals {
+pub struct Arrivals {
     pub(super) now: Time,
     pub(super) relay: Relay,
     seq: Seq,
@@ -26,19 +26,19 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// Its neighbour is `Peer(0)`, at `Link(0)`.
-    pub(super) fn new(config: Config) -> Self {
+    pub fn new(config: Config) -> Self {
         let mut relay = Relay::new(config, Rng::stream(1, "hbh"));
         relay.add_peer(Peer(0), peer_config(0));
         Self { now: Time::ZERO, relay, seq: Seq(0) }
     }
 
     /// The next packet comes, and the neighbour waits for nothing before it.
-    pub(super) fn bring(&mut self, packet: &[u8]) {
+    pub fn bring(&mut self, packet: &[u8]) {
         self.bring_as(Data { seq: self.seq, ..data(packet) }, packet);
     }
 
     /// A packet comes in this HDM.
-    pub(super) fn bring_as(&mut self, data: Data<'_>, packet: &[u8]) {
+    pub fn bring_as(&mut self, data: Data<'_>, packet: &[u8]) {
         let mut message = packet[..20].to_vec();
         data.emit(self.layout(), &mut message);
         self.seq = Seq(data.seq.0.wrapping_add(1));
@@ -50,7 +50,7 @@ impl Arrivals {
     }
 
     /// A sum of packets comes, that have these numbers.
-    pub(super) fn bring_repair(&mut self, repeat: u16, packets: &[(u16, &[u8])]) {
+    pub fn bring_repair(&mut self, repeat: u16, packets: &[(u16, &[u8])]) {
         let (first, example) = packets[0];
         let mut mask = [0; 16];
         for (seq, _) in packets {
@@ -67,24 +67,24 @@ impl Arrivals {
         self.take(message);
     }
 
-    pub(super) fn wait(&mut self, duration: Duration) {
+    pub fn wait(&mut self, duration: Duration) {
         self.now += duration;
         self.relay.handle_timeout(self.now);
     }
 
     /// What was restored.
-    pub(super) fn restored(&mut self) -> Vec<Vec<u8>> {
+    pub fn restored(&mut self) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         std::iter::from_fn(|| self.relay.poll_restored(&mut out).map(|_| out.clone())).collect()
     }
 
     /// The sequence numbers of what was restored.
-    pub(super) fn restored_seqs(&mut self) -> Vec<u32> {
+    pub fn restored_seqs(&mut self) -> Vec<u32> {
         self.restored().iter().map(|packet| seq_of(packet)).collect()
     }
 
     /// What it tells the neighbour now.
-    pub(super) fn answer(&mut self) -> Option<Answer> {
+    pub fn answer(&mut self) -> Option<Answer> {
         let mut out = Vec::new();
         self.relay.poll_transmit(self.now, Link(0), &mut out)?;
         let header = Header::parse(&out).unwrap();
@@ -107,7 +107,7 @@ impl Arrivals {
 
 /// What an acknowledgement says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Answer {
+pub struct Answer {
     pub(super) is_congested: bool,
     pub(super) is_unknown: bool,
     /// The lowest number that has not arrived and may still come.
@@ -117,12 +117,12 @@ pub(super) struct Answer {
 }
 
 /// The HDM of a packet, with nothing else in it.
-pub(super) fn data(packet: &[u8]) -> Data<'_> {
+pub fn data(packet: &[u8]) -> Data<'_> {
     Data { outstanding: Some(0), ..Data::new(FLOW, Seq(0), packet[9], &packet[20..]) }
 }
 
 /// A node whose neighbour acknowledges what the test wants, as the test wants.
-pub(super) struct Answered {
+pub struct Answered {
     pub(super) now: Time,
     pub(super) relay: Relay,
     /// When packets were sent.
@@ -133,7 +133,7 @@ pub(super) struct Answered {
 
 impl Answered {
     /// Its neighbour is `Peer(1)`, at `Link(0)`.
-    pub(super) fn new(config: Config) -> Self {
+    pub fn new(config: Config) -> Self {
         let mut relay = Relay::new(config, Rng::stream(1, "hbh"));
         relay.add_peer(Peer(1), peer_config(0));
         Self {
@@ -146,7 +146,7 @@ impl Answered {
     }
 
     /// What it sends now, as flow, number, name, and whether it asks for an acknowledgement.
-    pub(super) fn send(&mut self) -> Option<(FlowId, Seq, Transmission, bool)> {
+    pub fn send(&mut self) -> Option<(FlowId, Seq, Transmission, bool)> {
         let mut out = Vec::new();
         self.relay.poll_transmit(self.now, Link(0), &mut out)?;
         let header = Header::parse(&out).unwrap();
@@ -161,20 +161,20 @@ impl Answered {
     }
 
     /// Takes an acknowledgement of what lies before `next`, after this transmission came.
-    pub(super) fn hear(&mut self, flow: FlowId, next: Seq, of: Transmission) {
+    pub fn hear(&mut self, flow: FlowId, next: Seq, of: Transmission) {
         let message = ham(flow, next, of, false);
         self.relay.handle_message(self.now, Peer(1), &message);
     }
 
     /// Jumps to the next thing that is due.
-    pub(super) fn expire(&mut self) {
+    pub fn expire(&mut self) {
         self.now = self.relay.next_timeout().unwrap();
         self.relay.handle_timeout(self.now);
     }
 
     /// Runs over a link that takes a packet each `slot`; everything is acknowledged after
     /// `round_trip`, by a neighbour that is congested or is not.
-    pub(super) fn run_for(
+    pub fn run_for(
         &mut self,
         duration: Duration,
         (slot, round_trip): (Duration, Duration),

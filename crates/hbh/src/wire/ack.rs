@@ -63,7 +63,7 @@ pub struct Echo {
 pub struct Intervals<'a>(&'a [[u8; INTERVAL]]);
 
 /// Octets that the acknowledgement at the beginning of `octets` announces.
-pub(super) fn len_of(layout: Layout, octets: &[u8]) -> Result<usize, Malformed> {
+pub fn len_of(layout: Layout, octets: &[u8]) -> Result<usize, Malformed> {
     let cut = |want| Malformed::Truncated { have: octets.len(), want };
     let &flags = octets.first().ok_or(cut(HEADER))?;
     let intervals = usize::from(flags & INTERVALS) * INTERVAL;
@@ -94,7 +94,7 @@ impl<'a> Ack<'a> {
     }
 
     /// Reads the acknowledgement that fills `own`; `rest` follows it.
-    pub(super) fn parse(layout: Layout, own: &'a [u8], rest: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn parse(layout: Layout, own: &'a [u8], rest: &[u8]) -> Result<Self, Malformed> {
         let cut = Malformed::Truncated { have: own.len(), want: HEADER };
         let (&header, after) = own.split_first_chunk::<HEADER>().ok_or(cut)?;
         let [flags, a, f0, f1, _, _, b, c] = header;

@@ -63,7 +63,7 @@ impl<'a> Data<'a> {
         }
     }
 
-    pub(super) fn parse(
+    pub(crate) fn parse(
         [flags, protocol, f0, f1, _, _, n0, n1]: [u8; HEADER],
         mut rest: &'a [u8],
     ) -> Result<Self, Malformed> {
@@ -91,7 +91,7 @@ impl<'a> Data<'a> {
         })
     }
 
-    pub(super) fn parse_paper(
+    pub(crate) fn parse_paper(
         [flags, seq, f0, f1, _, _, protocol, _]: [u8; HEADER],
         payload: &'a [u8],
     ) -> Self {

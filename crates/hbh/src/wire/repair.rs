@@ -30,7 +30,7 @@ pub struct Repair<'a> {
 pub struct Mask<'a>(&'a [u8]);
 
 impl<'a> Repair<'a> {
-    pub(super) fn parse(
+    pub(crate) fn parse(
         [flags, protocol, f0, f1, _, _, n0, n1]: [u8; HEADER],
         rest: &'a [u8],
     ) -> Result<Self, Malformed> {

@@ -609,7 +609,7 @@ impl HfPep {
 
     /// The streams below, for tests of behaviour that other ends may show and this end never does.
     #[cfg(test)]
-    pub(super) fn slep_mut(&mut self) -> &mut Slep {
+    pub(crate) fn slep_mut(&mut self) -> &mut Slep {
         &mut self.slep
     }
 

@@ -12,7 +12,7 @@ use crate::s5066::sis::Mode;
 const PRIORITIES: usize = 16;
 
 #[derive(Debug)]
-pub(super) struct Queue {
+pub struct Queue {
     /// Octets at most.
     limit: usize,
     octets: usize,
@@ -28,7 +28,7 @@ pub(super) struct Queue {
 
 /// A datagram that waits.
 #[derive(Debug)]
-pub(super) struct Item {
+pub struct Item {
     /// Grows along its class.
     number: u64,
     pub(super) packet: Vec<u8>,
@@ -41,7 +41,7 @@ pub(super) struct Item {
 
 /// The outcome of queueing a datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Pushed {
+pub enum Pushed {
     /// The same segment is on its way.
     Absorbed,
     /// The datagram, or this many others of lower priority, found no room.
@@ -53,7 +53,7 @@ pub(super) enum Pushed {
 }
 
 impl Queue {
-    pub(super) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Self {
             limit,
             octets: 0,
@@ -66,7 +66,7 @@ impl Queue {
     }
 
     /// Takes a datagram. When there is no room, the youngest of the lowest priority has to go.
-    pub(super) fn push(&mut self, mut item: Item) -> Pushed {
+    pub fn push(&mut self, mut item: Item) -> Pushed {
         self.expires = earliest(self.expires, item.expires);
         let class = usize::from(item.priority) % PRIORITIES;
         match item.tcp {
@@ -123,12 +123,12 @@ impl Queue {
     }
 
     /// The highest priority among waiting datagrams.
-    pub(super) fn highest(&self) -> Option<u8> {
+    pub fn highest(&self) -> Option<u8> {
         self.classes.iter().rev().find_map(|class| Some(class.front()?.priority))
     }
 
     /// Takes the oldest datagram of the highest priority. The segment counts as on its way until [`Self::release`].
-    pub(super) fn pop(&mut self) -> Option<Item> {
+    pub fn pop(&mut self) -> Option<Item> {
         let item = self.classes.iter_mut().rev().find_map(VecDeque::pop_front)?;
         self.octets -= item.packet.len();
         self.forget_ack(&item);
@@ -136,7 +136,7 @@ impl Queue {
     }
 
     /// Puts back what was taken last.
-    pub(super) fn put_back(&mut self, item: Item) {
+    pub fn put_back(&mut self, item: Item) {
         self.expires = earliest(self.expires, item.expires);
         self.octets += item.packet.len();
         if let Some(Tcp::Ack { flow, .. }) = item.tcp {
@@ -147,14 +147,14 @@ impl Queue {
     }
 
     /// A segment is on its way no more.
-    pub(super) fn release(&mut self, tcp: Option<Tcp>) {
+    pub fn release(&mut self, tcp: Option<Tcp>) {
         if let Some(Tcp::Data(identity)) = tcp {
             self.segments.remove(&identity);
         }
     }
 
     /// Drops expired datagrams, and returns their number.
-    pub(super) fn expire(&mut self, now: Time) -> u64 {
+    pub fn expire(&mut self, now: Time) -> u64 {
         if self.expires.is_none_or(|at| at > now) {
             return 0;
         }
@@ -178,7 +178,7 @@ impl Queue {
         expired.len() as u64
     }
 
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.octets
     }
 
@@ -197,7 +197,7 @@ impl Queue {
 }
 
 impl Item {
-    pub(super) fn new(packet: &[u8], to: Address, mode: Mode, priority: u8) -> Self {
+    pub fn new(packet: &[u8], to: Address, mode: Mode, priority: u8) -> Self {
         let packet = packet.to_vec();
         Self { number: 0, packet, to, mode, priority, expires: None, tcp: None }
     }

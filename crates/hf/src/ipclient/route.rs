@@ -25,7 +25,7 @@ impl Route {
 }
 
 /// Whether an address is that of several hosts.
-pub(super) fn is_multicast(address: IpAddr) -> bool {
+pub fn is_multicast(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_multicast() || address.is_broadcast(),
         IpAddr::V6(address) => address.is_multicast(),

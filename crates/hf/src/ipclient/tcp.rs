@@ -8,7 +8,7 @@ use super::route::is_multicast;
 
 /// Fields that distinguish a segment from others.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct Identity {
+pub struct Identity {
     flow: FlowKey,
     seq: u32,
     /// Octets of the payload.
@@ -18,7 +18,7 @@ pub(super) struct Identity {
 
 /// What a segment is, for its repeats and successors.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Tcp {
+pub enum Tcp {
     /// It acknowledges, and does nothing else.
     Ack { flow: FlowKey, ack: u32, flags: u8 },
     /// The segment takes up sequence numbers, so that TCP repeats it.
@@ -27,7 +27,7 @@ pub(super) enum Tcp {
 
 impl Tcp {
     /// Whether this acknowledgement makes an older one in the same flow superfluous.
-    pub(super) fn replaces(&self, older: Option<Self>) -> bool {
+    pub fn replaces(&self, older: Option<Self>) -> bool {
         match (self, older) {
             (
                 Self::Ack { flow, ack, flags },
@@ -38,7 +38,7 @@ impl Tcp {
     }
 
     /// What a datagram is, when it is a whole TCP segment.
-    pub(super) fn of(header: &Header, packet: &[u8]) -> Option<Self> {
+    pub fn of(header: &Header, packet: &[u8]) -> Option<Self> {
         let (flow, offset) = FlowKey::of(header, packet);
         let segment = Peek::of(&flow, header, packet, offset)?;
         let all = segment.flags;
@@ -56,7 +56,7 @@ impl Tcp {
 }
 
 /// The TCP segment that a datagram is, if it is whole and to one host.
-pub(super) fn whole(packet: &[u8]) -> Option<Segment<'_>> {
+pub fn whole(packet: &[u8]) -> Option<Segment<'_>> {
     let header = Header::parse(packet).ok()?;
     let transport = header.transport;
     let is_whole = transport.protocol == protocol::TCP && header.fragment.is_none();

@@ -23,7 +23,7 @@ static DICTIONARY: LazyLock<Vec<u8>> = LazyLock::new(|| {
 
 /// What a direction is coded with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Coding {
+pub enum Coding {
     Plain,
     WithDictionary,
 }
@@ -58,7 +58,7 @@ const MOST_SPARES: usize = 16;
 /// Spare states of coders. They are some 300 kB each: given back to the heap one after the
 /// other, among all that is small and stays, they would leave it full of holes too small for the next.
 #[derive(Debug, Default)]
-pub(super) struct Spares {
+pub struct Spares {
     coders: Vec<Compress>,
     /// What only judges.
     judge: Option<Compress>,
@@ -93,7 +93,7 @@ impl Spares {
 
 /// The compressing end of a direction.
 #[derive(Debug)]
-pub(super) struct Coder {
+pub struct Coder {
     /// Made when it is first needed: it is large.
     deflate: Option<Compress>,
     /// Coded, and in no part yet.
@@ -113,7 +113,7 @@ enum Mode {
 }
 
 impl Coder {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         let mode = Mode::Raw { left: 0 };
         Self {
             deflate: None,
@@ -126,40 +126,40 @@ impl Coder {
     }
 
     /// One that goes on where another was given up.
-    pub(super) fn resumed(coding: Coding) -> Self {
+    pub fn resumed(coding: Coding) -> Self {
         Self { coding, has_begun: true, ..Self::new() }
     }
 
     /// How the direction is coded, if anything is.
-    pub(super) fn begun(&self) -> Option<Coding> {
+    pub fn begun(&self) -> Option<Coding> {
         self.has_begun.then_some(self.coding)
     }
 
     /// The best coding that the other end takes; a direction that has begun keeps its own.
-    pub(super) fn offer(&mut self, coding: Coding) {
+    pub fn offer(&mut self, coding: Coding) {
         if !self.has_begun {
             self.coding = coding;
         }
     }
 
     /// Octets that are coded and in no part yet.
-    pub(super) fn pending(&self) -> usize {
+    pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
     /// Whether it has what is costly to keep.
-    pub(super) fn is_large(&self) -> bool {
+    pub fn is_large(&self) -> bool {
         self.deflate.is_some()
     }
 
     /// Whether the next octets may make it large.
-    pub(super) fn may_grow(&self) -> bool {
+    pub fn may_grow(&self) -> bool {
         !self.is_large() && !matches!(self.mode, Mode::Raw { left: 1.. })
     }
 
     /// Takes octets for a part of at most `room` octets, at least 2; whether they are coded. The coder
     /// allocates its large state only if permitted.
-    pub(super) fn cut(
+    pub fn cut(
         &mut self,
         unsent: &mut VecDeque<u8>,
         room: usize,
@@ -250,7 +250,7 @@ impl Coder {
 
     /// Gives back what is costly to keep, unless octets wait in it; whether it has none now. Data coded
     /// later can then not point back to earlier data.
-    pub(super) fn rest(&mut self, spares: &mut Spares) -> bool {
+    pub fn rest(&mut self, spares: &mut Spares) -> bool {
         if self.pending.is_empty() {
             self.end(spares);
         }
@@ -258,7 +258,7 @@ impl Coder {
     }
 
     /// Gives back what is costly to keep: nothing is coded any more, or nothing of what was.
-    pub(super) fn end(&mut self, spares: &mut Spares) {
+    pub fn end(&mut self, spares: &mut Spares) {
         self.pending = VecDeque::new();
         if let Some(coder) = self.deflate.take() {
             spares.give(coder);
@@ -268,14 +268,14 @@ impl Coder {
 
 /// The other end.
 #[derive(Debug)]
-pub(super) struct Decoder(Box<Decompress>);
+pub struct Decoder(Box<Decompress>);
 
 /// The error for octets not produced by a [`Coder`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Undecodable;
+pub struct Undecodable;
 
 impl Decoder {
-    pub(super) fn new(coding: Coding) -> Self {
+    pub fn new(coding: Coding) -> Self {
         let mut inflate = Decompress::new(false);
         if coding == Coding::WithDictionary {
             let set = inflate.set_dictionary(&DICTIONARY);
@@ -285,7 +285,7 @@ impl Decoder {
     }
 
     /// What of a coded part is to be decoded, and how.
-    pub(super) fn open(data: &[u8]) -> Result<(Coding, Box<[u8]>), Undecodable> {
+    pub fn open(data: &[u8]) -> Result<(Coding, Box<[u8]>), Undecodable> {
         let (&head, octets) = data.split_first().ok_or(Undecodable)?;
         let coding = Coding::of(head & !FLUSHED).ok_or(Undecodable)?;
         let trailer = if head & FLUSHED != 0 { &TRAILER[..] } else { &[] };
@@ -294,7 +294,7 @@ impl Decoder {
 
     /// Appends at most `most` octets to `out`; returns how many octets of `input` it took, and
     /// whether there is nothing more in them.
-    pub(super) fn decode(
+    pub fn decode(
         &mut self,
         input: &[u8],
         out: &mut Vec<u8>,
@@ -332,7 +332,7 @@ impl Decoder {
 }
 
 /// The data of a datagram as one DEFLATE stream, if the stream is shorter.
-pub(super) fn deflate(data: &[u8]) -> Option<Vec<u8>> {
+pub fn deflate(data: &[u8]) -> Option<Vec<u8>> {
     // A stream too long for the buffer is not shorter.
     let mut out = vec![0; data.len().checked_sub(1)?];
     let mut coder = Compress::new(Compression::best(), false);
@@ -342,7 +342,7 @@ pub(super) fn deflate(data: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Decodes what is one DEFLATE stream, if it has at most so many octets then.
-pub(super) fn inflate(data: &[u8], most: usize) -> Option<Vec<u8>> {
+pub fn inflate(data: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut decoder = Decompress::new(false);
     let mut out = Vec::new();
     let mut buffer = [0; STEP];
@@ -368,7 +368,7 @@ fn take(octets: &mut VecDeque<u8>, len: usize) -> Vec<u8> {
 }
 
 /// Moves the first octets to `out`.
-pub(super) fn append(octets: &mut VecDeque<u8>, len: usize, out: &mut Vec<u8>) {
+pub fn append(octets: &mut VecDeque<u8>, len: usize, out: &mut Vec<u8>) {
     let (front, back) = octets.as_slices();
     let of_front = len.min(front.len());
     out.extend_from_slice(&front[..of_front]);

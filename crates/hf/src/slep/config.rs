@@ -114,7 +114,7 @@ base::parameters! {
 
 impl Config {
     /// What the client is bound with: acknowledged, as it arrives, confirmed by the node.
-    pub(super) fn service(&self) -> Service {
+    pub(crate) fn service(&self) -> Service {
         Service::of(Mode::Arq { in_order: false })
     }
 }

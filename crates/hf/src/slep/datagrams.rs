@@ -60,7 +60,7 @@ pub struct Datagram {
 
 /// A datagram that is to be sent, or to be acknowledged.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub struct Outgoing {
     pub(super) to: Address,
     pub(super) addresses: Addresses,
     pub(super) delivery: Delivery,
@@ -78,7 +78,7 @@ pub(super) struct Outgoing {
 
 /// The datagrams of this end.
 #[derive(Debug, Default)]
-pub(super) struct Datagrams {
+pub struct Datagrams {
     counted: u64,
     pub(super) outgoing: BTreeMap<DatagramId, Outgoing>,
     /// Those to be sent, the highest priority first.
@@ -90,7 +90,7 @@ pub(super) struct Datagrams {
 }
 
 impl Datagrams {
-    pub(super) fn push(&mut self, outgoing: Outgoing) -> DatagramId {
+    pub fn push(&mut self, outgoing: Outgoing) -> DatagramId {
         self.counted += 1;
         let id = DatagramId(self.counted);
         self.octets += outgoing.data.len();
@@ -100,22 +100,22 @@ impl Datagrams {
     }
 
     /// A datagram is to be sent, perhaps again.
-    pub(super) fn list(&mut self, id: DatagramId) {
+    pub fn list(&mut self, id: DatagramId) {
         if let Some(outgoing) = self.outgoing.get(&id) {
             self.ready.insert((Reverse(outgoing.delivery.priority), id));
         }
     }
 
     /// The next one to send, and its priority.
-    pub(super) fn first(&self) -> Option<(DatagramId, u8)> {
+    pub fn first(&self) -> Option<(DatagramId, u8)> {
         self.ready.first().map(|(Reverse(priority), id)| (*id, *priority))
     }
 
-    pub(super) fn unlist(&mut self, id: DatagramId, priority: u8) {
+    pub fn unlist(&mut self, id: DatagramId, priority: u8) {
         self.ready.remove(&(Reverse(priority), id));
     }
 
-    pub(super) fn remove(&mut self, id: DatagramId) -> Option<Outgoing> {
+    pub fn remove(&mut self, id: DatagramId) -> Option<Outgoing> {
         let outgoing = self.outgoing.remove(&id)?;
         self.unlist(id, outgoing.delivery.priority);
         self.octets -= outgoing.data.len();
@@ -123,7 +123,7 @@ impl Datagrams {
     }
 
     /// Keeps a received datagram; returns whether there was room.
-    pub(super) fn arrive(&mut self, datagram: Datagram, most: usize) -> bool {
+    pub fn arrive(&mut self, datagram: Datagram, most: usize) -> bool {
         let octets = datagram.data.len() + size_of::<Datagram>();
         let has_room = self.arrived_octets + octets <= most;
         if has_room {
@@ -133,7 +133,7 @@ impl Datagrams {
         has_room
     }
 
-    pub(super) fn poll(&mut self) -> Option<Datagram> {
+    pub fn poll(&mut self) -> Option<Datagram> {
         let datagram = self.arrived.pop_front()?;
         self.arrived_octets -= datagram.data.len() + size_of::<Datagram>();
         Some(datagram)
@@ -142,7 +142,7 @@ impl Datagrams {
 
 /// What is known of the datagrams between here and another node.
 #[derive(Debug, Default)]
-pub(super) struct Exchange {
+pub struct Exchange {
     next: u16,
     /// Reliable datagrams the node has not acknowledged.
     outstanding: BTreeMap<u16, DatagramId>,
@@ -155,7 +155,7 @@ pub(super) struct Exchange {
 
 impl Exchange {
     /// A number for a reliable datagram; `None` if too many are not acknowledged.
-    pub(super) fn number(&mut self) -> Option<u16> {
+    pub fn number(&mut self) -> Option<u16> {
         let oldest = self.outstanding.keys().map(|number| self.next.wrapping_sub(*number)).max();
         if oldest.is_some_and(|age| usize::from(age) >= MOST_OUTSTANDING) {
             return None;
@@ -165,17 +165,17 @@ impl Exchange {
         Some(number)
     }
 
-    pub(super) fn note(&mut self, number: u16, id: DatagramId) {
+    pub fn note(&mut self, number: u16, id: DatagramId) {
         self.outstanding.insert(number, id);
     }
 
     /// A reliable datagram is not waited for any more.
-    pub(super) fn settle(&mut self, number: u16) -> Option<DatagramId> {
+    pub fn settle(&mut self, number: u16) -> Option<DatagramId> {
         self.outstanding.remove(&number)
     }
 
     /// Whether a reliable datagram has come before.
-    pub(super) fn has_seen(&self, epoch: u16, number: u16) -> bool {
+    pub fn has_seen(&self, epoch: u16, number: u16) -> bool {
         self.seen.iter().any(|(seen, window)| {
             let number = window.rebuild(ORIGIN, 16, number.into());
             *seen == epoch && window.check(number).is_err()
@@ -183,7 +183,7 @@ impl Exchange {
     }
 
     /// Notes that a reliable datagram came.
-    pub(super) fn see(&mut self, epoch: u16, number: u16) {
+    pub fn see(&mut self, epoch: u16, number: u16) {
         if !self.seen.iter().any(|(seen, _)| *seen == epoch) {
             if self.seen.len() == MOST_EPOCHS {
                 self.seen.pop_front();
@@ -198,18 +198,18 @@ impl Exchange {
     }
 
     /// A datagram is to be acknowledged.
-    pub(super) fn owe(&mut self, epoch: u16, number: u16) {
+    pub fn owe(&mut self, epoch: u16, number: u16) {
         if self.receipts.len() < MOST_OUTSTANDING {
             self.receipts.insert((epoch, number));
         }
     }
 
-    pub(super) fn owes_anything(&self) -> bool {
+    pub fn owes_anything(&self) -> bool {
         !self.receipts.is_empty()
     }
 
     /// Takes up to `most` pending receipts of one process.
-    pub(super) fn take_receipts(&mut self, most: usize) -> Option<(u16, Vec<[u8; 2]>)> {
+    pub fn take_receipts(&mut self, most: usize) -> Option<(u16, Vec<[u8; 2]>)> {
         let (epoch, _) = *self.receipts.first()?;
         let mut numbers = Vec::new();
         while numbers.len() < most

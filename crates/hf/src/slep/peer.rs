@@ -36,7 +36,7 @@ const BACK: Duration = Duration::from_secs(15);
 const AT_ONCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Peer {
+pub struct Peer {
     pub(super) streams: BTreeMap<Name, StreamId>,
     /// The number of the next stream from here.
     next: u64,
@@ -77,7 +77,7 @@ pub(super) struct Peer {
 
 /// A process at the other end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Process {
+pub struct Process {
     pub(super) epoch: u16,
     /// It had started by then, if that is known.
     pub(super) started: Option<Time>,
@@ -92,7 +92,7 @@ struct Early {
 }
 
 #[derive(Debug)]
-pub(super) struct EarlyPart {
+pub struct EarlyPart {
     pub(super) number: u16,
     pub(super) is_coded: bool,
     pub(super) is_last: bool,
@@ -101,7 +101,7 @@ pub(super) struct EarlyPart {
 
 /// A stream that is over.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Closed {
+pub struct Closed {
     /// The process that initiated it.
     pub(super) epoch: u16,
     /// Priority of a message to the other end about the end of the stream.
@@ -114,7 +114,7 @@ pub(super) struct Closed {
 
 /// What is to be said about a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Owed {
+pub enum Owed {
     State {
         is_question: bool,
         is_answer: bool,
@@ -126,33 +126,31 @@ pub(super) enum Owed {
 
 impl Owed {
     /// How far a stream has come, which nobody has asked.
-    pub(super) const NEWS: Self =
-        Self::State { is_question: false, is_answer: false, is_urgent: false };
+    pub const NEWS: Self = Self::State { is_question: false, is_answer: false, is_urgent: false };
     /// The same, as asked.
-    pub(super) const ANSWER: Self =
-        Self::State { is_question: false, is_answer: true, is_urgent: false };
+    pub const ANSWER: Self = Self::State { is_question: false, is_answer: true, is_urgent: false };
 
     /// The same, and the other end is to say it too.
-    pub(super) const fn question(is_urgent: bool) -> Self {
+    pub const fn question(is_urgent: bool) -> Self {
         Self::State { is_question: true, is_answer: false, is_urgent }
     }
 }
 
 /// A HELLO that is to be said.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Greeting {
+pub struct Greeting {
     pub(super) is_question: bool,
 }
 
 /// Whether the first part of a stream is new.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Novelty {
+pub enum Novelty {
     New,
     Old,
 }
 
 impl Peer {
-    pub(super) fn new(now: Time, config: &Config, rng: &mut Rng) -> Self {
+    pub fn new(now: Time, config: &Config, rng: &mut Rng) -> Self {
         Self {
             streams: BTreeMap::new(),
             next: ORIGIN + rng.below(1 << NUMBER_BITS),
@@ -180,20 +178,20 @@ impl Peer {
     }
 
     /// Its client has said something.
-    pub(super) fn handle_word(&mut self, now: Time) {
+    pub fn handle_word(&mut self, now: Time) {
         self.back_until = Some(now + BACK);
     }
 
     /// Whether a client is there by now, after a rejection because no client took a U_PDU. Rejections close together
     /// count as one rejection; after those, the client has to be heard again first.
-    pub(super) fn is_back(&mut self, now: Time) -> bool {
+    pub fn is_back(&mut self, now: Time) -> bool {
         let is_back = self.back_until.is_some_and(|until| now <= until);
         self.back_until = self.back_until.map(|until| until.min(now + AT_ONCE));
         is_back
     }
 
     /// A name for a new stream from here; `None` if the other end could take it for an old one.
-    pub(super) fn name(&mut self) -> Option<Name> {
+    pub fn name(&mut self) -> Option<Name> {
         let oldest = self.opening.first().copied().unwrap_or(self.next);
         for _ in 0..1 << NUMBER_BITS {
             if self.next - oldest >= Window::<SEEN_WORDS>::BITS {
@@ -212,7 +210,7 @@ impl Peer {
     }
 
     /// The other end has this stream, or never will.
-    pub(super) fn handle_opened(&mut self, name: Name) {
+    pub fn handle_opened(&mut self, name: Name) {
         if !name.is_responder {
             let number = base::serial::expand(name.number.into(), NUMBER_BITS, self.next);
             self.opening.remove(&number);
@@ -220,13 +218,13 @@ impl Peer {
     }
 
     /// Streams from here that the other end is not known to have.
-    pub(super) fn opening_streams(&self) -> impl Iterator<Item = StreamId> {
+    pub fn opening_streams(&self) -> impl Iterator<Item = StreamId> {
         let name = |number: &u64| Name { is_responder: false, number: low15(*number) };
         self.opening.iter().filter_map(move |number| self.streams.get(&name(number)).copied())
     }
 
     /// Notes the process at the other end, which has not ended; returns whether the process has changed.
-    pub(super) fn handle_process(&mut self, now: Time, epoch: u16, started: Option<Time>) -> bool {
+    pub fn handle_process(&mut self, now: Time, epoch: u16, started: Option<Time>) -> bool {
         if let Some(process) = self.process.filter(|process| succeeds(epoch, process.epoch)) {
             if self.ended.len() == MOST_EPOCHS {
                 self.ended.pop_front();
@@ -248,12 +246,12 @@ impl Peer {
 
     /// Whether a process is known to have ended: a successor was heard after `since`. A later process that happens to
     /// draw the same epoch is heard again after that.
-    pub(super) fn has_ended(&self, epoch: u16, since: Time) -> bool {
+    pub fn has_ended(&self, epoch: u16, since: Time) -> bool {
         self.ended.iter().any(|(ended, at)| *ended == epoch && *at >= since)
     }
 
     /// Notes that the other end has opened a stream.
-    pub(super) fn see(&mut self, epoch: u16, number: u16) -> Novelty {
+    pub fn see(&mut self, epoch: u16, number: u16) -> Novelty {
         let at = self.seen.iter().position(|(seen, _)| *seen == epoch);
         let at = at.unwrap_or_else(|| {
             if self.seen.len() == MOST_EPOCHS {
@@ -268,7 +266,7 @@ impl Peer {
     }
 
     /// Whether a stream was opened.
-    pub(super) fn has_seen(&self, epoch: u16, number: u16) -> bool {
+    pub fn has_seen(&self, epoch: u16, number: u16) -> bool {
         self.seen.iter().any(|(seen, window)| {
             let number = window.rebuild(ORIGIN, NUMBER_BITS, number.into());
             *seen == epoch && window.check(number).is_err()
@@ -276,7 +274,7 @@ impl Peer {
     }
 
     /// Keeps a part until the first of its stream comes; whether there was room.
-    pub(super) fn keep_early(
+    pub fn keep_early(
         &mut self,
         now: Time,
         stream: (u16, u16),
@@ -296,14 +294,14 @@ impl Peer {
         true
     }
 
-    pub(super) fn take_early(&mut self, epoch: u16, number: u16) -> Vec<EarlyPart> {
+    pub fn take_early(&mut self, epoch: u16, number: u16) -> Vec<EarlyPart> {
         let Some(early) = self.early.remove(&(epoch, number)) else { return Vec::new() };
         self.early_octets -= early.octets;
         early.parts
     }
 
     /// Drops what came before this; how many parts.
-    pub(super) fn expire_early(&mut self, until: Time) -> u64 {
+    pub fn expire_early(&mut self, until: Time) -> u64 {
         let mut dropped = 0;
         let octets = &mut self.early_octets;
         self.early.retain(|_, early| {
@@ -317,12 +315,12 @@ impl Peer {
         dropped
     }
 
-    pub(super) fn oldest_early(&self) -> Option<Time> {
+    pub fn oldest_early(&self) -> Option<Time> {
         self.early.values().map(|early| early.since).min()
     }
 
     /// A stream is over.
-    pub(super) fn close(&mut self, name: Name, closed: Closed, most: usize) {
+    pub fn close(&mut self, name: Name, closed: Closed, most: usize) {
         self.streams.remove(&name);
         self.handle_opened(name);
         if self.closed.insert(name, closed).is_none() {
@@ -336,18 +334,18 @@ impl Peer {
     }
 
     /// Forgets an ended stream by name.
-    pub(super) fn forget(&mut self, name: Name) {
+    pub fn forget(&mut self, name: Name) {
         if self.closed.remove(&name).is_some() {
             self.closed_order.retain(|closed| *closed != name);
         }
     }
 
-    pub(super) fn closed(&self, name: Name) -> Option<&Closed> {
+    pub fn closed(&self, name: Name) -> Option<&Closed> {
         self.closed.get(&name)
     }
 
     /// Notes what is to be said about a stream; whether there was room to.
-    pub(super) fn owe(&mut self, name: Name, owed: Owed) -> bool {
+    pub fn owe(&mut self, name: Name, owed: Owed) -> bool {
         let most = self.streams.len() + self.closed.len() + MOST_ANSWERS;
         if self.owed.len() >= most && !self.owed.contains_key(&name) {
             return false;
@@ -369,23 +367,23 @@ impl Peer {
         true
     }
 
-    pub(super) fn owe_hello(&mut self, is_question: bool) {
+    pub fn owe_hello(&mut self, is_question: bool) {
         let asks = self.owed_hello.is_some_and(|greeting| greeting.is_question);
         self.owed_hello = Some(Greeting { is_question: is_question || asks });
     }
 
-    pub(super) fn owes_anything(&self) -> bool {
+    pub fn owes_anything(&self) -> bool {
         !self.owed.is_empty() || self.owed_hello.is_some() || self.datagrams.owes_anything()
     }
 
     /// Whether it can be forgotten without harm soon.
-    pub(super) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.streams.is_empty() && !self.owes_anything()
     }
 }
 
 /// Whether a process with this epoch has taken the place of another one.
-pub(super) fn succeeds(epoch: u16, process: u16) -> bool {
+pub fn succeeds(epoch: u16, process: u16) -> bool {
     (1..=SUCCESSORS).contains(&epoch.wrapping_sub(process))
 }
 

@@ -14,7 +14,7 @@ use super::coding::{Coding, Decoder};
 use super::wire::{Credit, FIRST_LIMIT, MOST_RANGES, Part, Ranges};
 
 #[derive(Debug)]
-pub(super) struct Receiving {
+pub struct Receiving {
     window: u64,
     next: u64,
     /// In order and unread; of the first, `offset` octets were read.
@@ -45,7 +45,7 @@ struct Piece {
 
 /// What became of a part.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Taken {
+pub enum Taken {
     /// Its number is not allowed.
     Beyond,
     /// The receiver has no room for the part.
@@ -66,7 +66,7 @@ pub struct Read {
 }
 
 impl Receiving {
-    pub(super) fn new(window: u16) -> Self {
+    pub fn new(window: u16) -> Self {
         Self {
             window: window.into(),
             next: 0,
@@ -86,7 +86,7 @@ impl Receiving {
 
     /// Takes a part. Without room it takes only what the user can read at once and waits for: otherwise
     /// those parts that wait for it would have the room for ever.
-    pub(super) fn take(&mut self, part: &Part<'_>, has_room: bool) -> Taken {
+    pub fn take(&mut self, part: &Part<'_>, has_room: bool) -> Taken {
         let number = serial::expand(part.number.into(), 16, self.next);
         if number < self.next || self.later.contains_key(&number) {
             return Taken::Known;
@@ -131,7 +131,7 @@ impl Receiving {
     }
 
     /// Appends at most `most` octets to `out`.
-    pub(super) fn read(&mut self, out: &mut Vec<u8>, most: usize) -> Read {
+    pub fn read(&mut self, out: &mut Vec<u8>, most: usize) -> Read {
         let start = out.len();
         let end = start.saturating_add(most);
         while out.len() < end
@@ -173,7 +173,7 @@ impl Receiving {
     }
 
     /// What is to be told to the other end now.
-    pub(super) fn credit(&mut self) -> Credit {
+    pub fn credit(&mut self) -> Credit {
         self.told = (self.acknowledged(), self.limit());
         let [next, limit] = [self.told.0, self.told.1].map(serial::low16);
         Credit { next, limit }
@@ -185,18 +185,18 @@ impl Receiving {
     }
 
     /// Lets the other end know that all came when the user says so, and not before.
-    pub(super) fn hold_end(&mut self) {
+    pub fn hold_end(&mut self) {
         // What was told cannot be taken back.
         self.holds_end = self.last.is_none_or(|last| self.told.0 <= last);
     }
 
     /// Whether that waits for the user.
-    pub(super) fn holds_end(&self) -> bool {
+    pub fn holds_end(&self) -> bool {
         self.holds_end
     }
 
     /// The user has what came, to the end.
-    pub(super) fn confirm_end(&mut self) {
+    pub fn confirm_end(&mut self) {
         self.holds_end = false;
     }
 
@@ -205,7 +205,7 @@ impl Receiving {
     }
 
     /// What arrived above `next`, in at most so many ranges.
-    pub(super) fn ranges(&self, most: usize) -> Vec<[u8; 4]> {
+    pub fn ranges(&self, most: usize) -> Vec<[u8; 4]> {
         let most = most.min(MOST_RANGES);
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         // What is held came, and need not come again.
@@ -223,7 +223,7 @@ impl Receiving {
 
     /// Whether the other end should be told how far this side is: when the sender has finished and no other message
     /// of ours will tell it (`is_last`), or when a quarter of its allowance has arrived and can be granted again.
-    pub(super) fn has_news(&self, is_last: bool) -> bool {
+    pub fn has_news(&self, is_last: bool) -> bool {
         let advance = self.acknowledged() - self.told.0;
         let is_end = advance > 0 && self.is_complete() && is_last;
         let growth = self.limit() - self.told.1;
@@ -231,17 +231,17 @@ impl Receiving {
     }
 
     /// Whether data the other way should tell how far this is.
-    pub(super) fn has_advanced(&self) -> bool {
+    pub fn has_advanced(&self) -> bool {
         self.acknowledged() > self.told.0
     }
 
     /// Whether something is missing that is known to have been sent.
-    pub(super) fn has_gap(&self) -> bool {
+    pub fn has_gap(&self) -> bool {
         !self.later.is_empty()
     }
 
     /// Whether something came that cannot be decoded.
-    pub(super) fn is_broken(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         self.is_broken
     }
 
@@ -251,22 +251,22 @@ impl Receiving {
     }
 
     /// Whether there is something to read, or the end to be read.
-    pub(super) fn is_readable(&self) -> bool {
+    pub fn is_readable(&self) -> bool {
         !self.unread.is_empty() || self.is_complete() && !self.has_read_end
     }
 
     /// Whether octets came in order that the user has not read.
-    pub(super) fn has_unread(&self) -> bool {
+    pub fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }
 
     /// Whether the user has read all, to the end.
-    pub(super) fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.has_read_end && !self.holds_end
     }
 
     /// Octets that are kept.
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.octets
     }
 }

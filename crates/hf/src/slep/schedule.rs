@@ -8,7 +8,7 @@ use crate::s5066::service::{MAX_PRIORITY, PRIORITIES};
 
 /// Streams that have something to send.
 #[derive(Debug, Default)]
-pub(super) struct Ready {
+pub struct Ready {
     /// By priority.
     waiting: [Rounds; PRIORITIES],
     /// Streams among them, and streams that are over and may be among them still.
@@ -31,7 +31,7 @@ struct Rounds {
 
 impl Ready {
     /// A stream has something to send.
-    pub(super) fn push(&mut self, priority: u8, source: Source, stream: StreamId) {
+    pub fn push(&mut self, priority: u8, source: Source, stream: StreamId) {
         self.listed += 1;
         let rounds = &mut self.waiting[usize::from(priority.min(MAX_PRIORITY))];
         let streams = rounds.streams.entry(source).or_default();
@@ -42,7 +42,7 @@ impl Ready {
     }
 
     /// The stream that was popped last goes on with its turn.
-    pub(super) fn push_first(&mut self, priority: u8, source: Source, stream: StreamId) {
+    pub fn push_first(&mut self, priority: u8, source: Source, stream: StreamId) {
         self.listed += 1;
         let rounds = &mut self.waiting[usize::from(priority.min(MAX_PRIORITY))];
         let streams = rounds.streams.entry(source).or_default();
@@ -54,13 +54,13 @@ impl Ready {
     }
 
     /// A stream that has something to send is over; whether it is time to [drop](Self::retain) such streams.
-    pub(super) fn give_up(&mut self) -> bool {
+    pub fn give_up(&mut self) -> bool {
         self.over += 1;
         self.over > FEW.max(self.listed / 2)
     }
 
     /// Drops streams that are over.
-    pub(super) fn retain(&mut self, is_live: impl Fn(StreamId) -> bool) {
+    pub fn retain(&mut self, is_live: impl Fn(StreamId) -> bool) {
         (self.listed, self.over) = (0, 0);
         for rounds in &mut self.waiting {
             let first = rounds.turns.front().copied();
@@ -76,18 +76,18 @@ impl Ready {
     }
 
     /// Whether nothing of a higher priority waits.
-    pub(super) fn is_next(&self, priority: u8) -> bool {
+    pub fn is_next(&self, priority: u8) -> bool {
         self.waiting.iter().skip(usize::from(priority) + 1).all(|rounds| rounds.turns.is_empty())
     }
 
     /// The highest priority with a waiting stream.
-    pub(super) fn highest(&self) -> Option<u8> {
+    pub fn highest(&self) -> Option<u8> {
         let has_some = |priority: &u8| !self.waiting[usize::from(*priority)].turns.is_empty();
         (0..=MAX_PRIORITY).rev().find(has_some)
     }
 
     /// Whose turn it is.
-    pub(super) fn pop(&mut self) -> Option<StreamId> {
+    pub fn pop(&mut self) -> Option<StreamId> {
         let popped = self.waiting.iter_mut().rev().find_map(Rounds::pop);
         self.listed -= usize::from(popped.is_some());
         popped

@@ -22,7 +22,7 @@ const GROWTH: usize = 16 << 10;
 const MOST_WINDOW: u64 = 16_384;
 
 #[derive(Debug)]
-pub(super) struct Sending {
+pub struct Sending {
     unsent: VecDeque<u8>,
     /// If it is to be compressed.
     coder: Option<Coder>,
@@ -59,7 +59,7 @@ enum End {
 
 /// A part that the other end is not known to have.
 #[derive(Debug)]
-pub(super) struct Retained {
+pub struct Retained {
     pub(super) data: Box<[u8]>,
     pub(super) is_coded: bool,
     pub(super) is_last: bool,
@@ -78,13 +78,13 @@ enum Place {
 
 /// Octets that were freed, and whether anything was new.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Freed {
+pub struct Freed {
     pub(super) octets: usize,
     pub(super) parts: u64,
 }
 
 impl Sending {
-    pub(super) fn new(owes_first: bool) -> Self {
+    pub fn new(owes_first: bool) -> Self {
         Self {
             unsent: VecDeque::new(),
             coder: None,
@@ -103,7 +103,7 @@ impl Sending {
     }
 
     /// Turns compression on or off, also for data written and not yet cut into parts.
-    pub(super) fn set_compressed(&mut self, is_compressed: bool) {
+    pub fn set_compressed(&mut self, is_compressed: bool) {
         let has_pending = self.coder.as_ref().is_some_and(|coder| coder.pending() > 0);
         if is_compressed && self.coder.is_none() {
             self.coder = Some(self.begun.map_or_else(Coder::new, Coder::resumed));
@@ -114,41 +114,41 @@ impl Sending {
     }
 
     /// The best coding that the other end is known to take.
-    pub(super) fn offer(&mut self, coding: Coding) {
+    pub fn offer(&mut self, coding: Coding) {
         if let Some(coder) = &mut self.coder {
             coder.offer(coding);
         }
     }
 
     /// Gives back what is costly to keep, unless octets wait in it; whether it has none now.
-    pub(super) fn rest(&mut self, spares: &mut Spares) -> bool {
+    pub fn rest(&mut self, spares: &mut Spares) -> bool {
         self.coder.as_mut().is_none_or(|coder| coder.rest(spares))
     }
 
     /// It is over: gives back what is costly to make.
-    pub(super) fn end(&mut self, spares: &mut Spares) {
+    pub fn end(&mut self, spares: &mut Spares) {
         if let Some(coder) = &mut self.coder {
             coder.end(spares);
         }
     }
 
     /// Whether it has what is costly to keep.
-    pub(super) fn is_large(&self) -> bool {
+    pub fn is_large(&self) -> bool {
         self.coder.as_ref().is_some_and(Coder::is_large)
     }
 
     /// Whether the next part may make it large.
-    pub(super) fn may_grow(&self) -> bool {
+    pub fn may_grow(&self) -> bool {
         self.again.is_empty() && self.coder.as_ref().is_some_and(Coder::may_grow)
     }
 
     /// One that is over: what waited is gone.
-    pub(super) fn over() -> Self {
+    pub fn over() -> Self {
         Self { end: End::Made, ..Self::new(false) }
     }
 
     /// Takes octets from the user, at most `room`.
-    pub(super) fn write(&mut self, octets: &[u8], room: usize) -> usize {
+    pub fn write(&mut self, octets: &[u8], room: usize) -> usize {
         if self.end != End::Open {
             return 0;
         }
@@ -161,7 +161,7 @@ impl Sending {
         taken
     }
 
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         if self.end == End::Open {
             self.end = End::Finishing;
         }
@@ -169,12 +169,7 @@ impl Sending {
 
     /// Chooses the next part, which has at most `room` octets if it is a new one. A direction that is not
     /// large, and may not become so, is not compressed.
-    pub(super) fn take_part(
-        &mut self,
-        room: usize,
-        may_grow: bool,
-        spares: &mut Spares,
-    ) -> Option<u64> {
+    pub fn take_part(&mut self, room: usize, may_grow: bool, spares: &mut Spares) -> Option<u64> {
         let number = match self.again.pop_first() {
             Some(number) => number,
             None if self.may_make() => {
@@ -236,7 +231,7 @@ impl Sending {
     }
 
     /// A part that was taken and is not acknowledged.
-    pub(super) fn part(&self, number: u64) -> Option<&Retained> {
+    pub fn part(&self, number: u64) -> Option<&Retained> {
         self.retained.get(self.index(number)?)
     }
 
@@ -250,7 +245,7 @@ impl Sending {
     }
 
     /// The node has confirmed a part.
-    pub(super) fn handle_confirmed(&mut self, number: u64) {
+    pub fn handle_confirmed(&mut self, number: u64) {
         let order = self.confirmations + 1;
         let Some(part) = self.part_mut(number).filter(|part| part.place == Place::Handed) else {
             return;
@@ -261,13 +256,13 @@ impl Sending {
     }
 
     /// Whether the node has confirmed a part, or the other end has said that it has it.
-    pub(super) fn is_confirmed(&self, number: u64) -> bool {
+    pub fn is_confirmed(&self, number: u64) -> bool {
         let place = self.part(number).map(|part| part.place);
         number < self.base || matches!(place, Some(Place::Arrived | Place::Confirmed(_)))
     }
 
     /// The node does not have a part any more, and perhaps the other end has not got it.
-    pub(super) fn handle_lost(&mut self, number: u64) {
+    pub fn handle_lost(&mut self, number: u64) {
         let Some(part) = self.part_mut(number) else { return };
         match std::mem::replace(&mut part.place, Place::Again) {
             Place::Handed => self.in_flight -= 1,
@@ -281,7 +276,7 @@ impl Sending {
     }
 
     /// Schedules all confirmed parts for retransmission: the other end received none of them.
-    pub(super) fn repeat_confirmed(&mut self) -> u64 {
+    pub fn repeat_confirmed(&mut self) -> u64 {
         self.repeat(self.confirmations, u64::MAX)
     }
 
@@ -299,12 +294,12 @@ impl Sending {
     }
 
     /// The other end is asked what it has.
-    pub(super) fn handle_asked(&mut self) {
+    pub fn handle_asked(&mut self) {
         self.asked = self.confirmations;
     }
 
     /// The other end has all below `next`, and takes all below `limit`.
-    pub(super) fn handle_credit(&mut self, credit: Credit) -> Freed {
+    pub fn handle_credit(&mut self, credit: Credit) -> Freed {
         let next = serial::expand(credit.next.into(), 16, self.base);
         let limit = serial::expand(credit.limit.into(), 16, self.next());
         self.limit = self.limit.max(limit);
@@ -330,7 +325,7 @@ impl Sending {
     /// The other end has these too. If it says so after it was asked (`is_answer`) or because it may
     /// have lost something, what it does not tell of, and was confirmed before, is to be sent again;
     /// returns how many parts that is.
-    pub(super) fn handle_ranges(
+    pub fn handle_ranges(
         &mut self,
         ranges: Ranges<'_>,
         is_answer: bool,
@@ -370,27 +365,27 @@ impl Sending {
     }
 
     /// Whether there is a part to send.
-    pub(super) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         !self.again.is_empty() || self.may_make()
     }
 
     /// Whether the first part is to be sent again.
-    pub(super) fn repeats_first(&self) -> bool {
+    pub fn repeats_first(&self) -> bool {
         self.again.first() == Some(&0)
     }
 
     /// Whether parts are to be sent again.
-    pub(super) fn repeats(&self) -> bool {
+    pub fn repeats(&self) -> bool {
         !self.again.is_empty()
     }
 
     /// Whether the next part to send is a new one.
-    pub(super) fn is_new_ready(&self) -> bool {
+    pub fn is_new_ready(&self) -> bool {
         self.again.is_empty() && self.may_make()
     }
 
     /// Whether only a word of the other end lets it go on.
-    pub(super) fn is_held_up(&self) -> bool {
+    pub fn is_held_up(&self) -> bool {
         let wants_more = self.has_more() || self.end == End::Finishing;
         self.in_flight == 0
             && !self.is_ready()
@@ -398,55 +393,55 @@ impl Sending {
     }
 
     /// Whether nothing waits, here or at the node or with the other end.
-    pub(super) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.retained.is_empty() && !self.has_more() && self.end != End::Finishing
     }
 
     /// Whether the node has nothing of it, and nothing waits.
-    pub(super) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.in_flight == 0 && self.is_handed()
     }
 
     /// Whether the node was given all.
-    pub(super) fn is_handed(&self) -> bool {
+    pub fn is_handed(&self) -> bool {
         !self.has_more() && self.again.is_empty()
     }
 
     /// Whether the node holds unconfirmed parts of this stream.
-    pub(super) fn is_with_node(&self) -> bool {
+    pub fn is_with_node(&self) -> bool {
         self.in_flight > 0
     }
 
     /// Whether the other end has all, to the end.
-    pub(super) fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.end == End::Made && self.retained.is_empty()
     }
 
     /// Whether the last part has been made.
-    pub(super) fn is_made(&self) -> bool {
+    pub fn is_made(&self) -> bool {
         self.end == End::Made
     }
 
     /// Whether the user has said that it writes no more.
-    pub(super) fn is_finished(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         self.end != End::Open
     }
 
     /// Whether credit is missing for what could be sent.
-    pub(super) fn lacks_credit(&self) -> bool {
+    pub fn lacks_credit(&self) -> bool {
         self.has_more() && self.next() >= self.limit
     }
 
-    pub(super) fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.base + self.retained.len() as u64
     }
 
-    pub(super) fn unsent(&self) -> usize {
+    pub fn unsent(&self) -> usize {
         self.unsent.len()
     }
 
     /// Octets that are kept.
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.unsent.len() + self.pending() + self.retained_octets
     }
 }

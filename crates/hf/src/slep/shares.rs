@@ -22,7 +22,7 @@ const MOST_OPENINGS: usize = 32;
 /// The shares of all sources. [`Source::NOBODY`] stands for streams that nobody in particular has: only the
 /// limits for all hold there.
 #[derive(Debug, Default)]
-pub(super) struct Shares {
+pub struct Shares {
     of: BTreeMap<Source, Share>,
     /// Sources with streams.
     live: usize,
@@ -44,7 +44,7 @@ struct Share {
 
 impl Shares {
     /// A source has another stream.
-    pub(super) fn add(&mut self, source: Source) {
+    pub fn add(&mut self, source: Source) {
         if self.of.len() > 2 * self.live + 16 {
             let sent = self.sent;
             self.of.retain(|_, share| !share.is_over(sent));
@@ -55,7 +55,7 @@ impl Shares {
     }
 
     /// A stream of a source is over; its kept octets are freed. The source's debt of head starts remains.
-    pub(super) fn remove(&mut self, source: Source, kept: usize) {
+    pub fn remove(&mut self, source: Source, kept: usize) {
         let Some(share) = self.of.get_mut(&source) else { return };
         share.kept -= kept;
         share.streams -= 1;
@@ -68,21 +68,21 @@ impl Shares {
     }
 
     /// Octets of a source are kept.
-    pub(super) fn keep(&mut self, source: Source, octets: usize) {
+    pub fn keep(&mut self, source: Source, octets: usize) {
         if let Some(share) = self.of.get_mut(&source) {
             share.kept += octets;
         }
     }
 
     /// Octets of a source are not kept any more.
-    pub(super) fn free(&mut self, source: Source, octets: usize) {
+    pub fn free(&mut self, source: Source, octets: usize) {
         if let Some(share) = self.of.get_mut(&source) {
             share.kept -= octets;
         }
     }
 
     /// Octets that may still be kept of a source, where so many are free for all.
-    pub(super) fn room(&self, source: Source, free: usize) -> usize {
+    pub fn room(&self, source: Source, free: usize) -> usize {
         if source == Source::NOBODY {
             return free;
         }
@@ -90,7 +90,7 @@ impl Shares {
     }
 
     /// Whether a source that was held up has enough room again, where so many octets are free for all.
-    pub(super) fn has_room(&self, source: Source, free: usize) -> bool {
+    pub fn has_room(&self, source: Source, free: usize) -> bool {
         source == Source::NOBODY || self.kept(source) <= free / 32 * 3
     }
 
@@ -99,7 +99,7 @@ impl Shares {
     }
 
     /// Whether another stream of a source may be opened; otherwise it waits, and [`Self::close`] tells when it may.
-    pub(super) fn may_open(&mut self, source: Source, stream: StreamId) -> bool {
+    pub fn may_open(&mut self, source: Source, stream: StreamId) -> bool {
         let Some(share) = self.of.get_mut(&source) else { return true };
         if source == Source::NOBODY || share.openings < MOST_OPENINGS {
             return true;
@@ -109,14 +109,14 @@ impl Shares {
     }
 
     /// The node is given the first part of a stream.
-    pub(super) fn open(&mut self, source: Source) {
+    pub fn open(&mut self, source: Source) {
         if let Some(share) = self.of.get_mut(&source) {
             share.openings += 1;
         }
     }
 
     /// The node has no more to do with the first part of a stream: which other stream may be opened instead.
-    pub(super) fn close(&mut self, source: Source) -> Option<StreamId> {
+    pub fn close(&mut self, source: Source) -> Option<StreamId> {
         let share = self.of.get_mut(&source)?;
         share.openings = share.openings.saturating_sub(1);
         let next = share.waiting.pop_first();
@@ -127,20 +127,20 @@ impl Shares {
     }
 
     /// A stream that may wait to be opened is over.
-    pub(super) fn give_up(&mut self, source: Source, stream: StreamId) {
+    pub fn give_up(&mut self, source: Source, stream: StreamId) {
         if let Some(share) = self.of.get_mut(&source) {
             share.waiting.remove(&stream);
         }
     }
 
     /// Whether octets of a source may go before those of others.
-    pub(super) fn may_lead(&self, source: Source) -> bool {
+    pub fn may_lead(&self, source: Source) -> bool {
         self.live <= 1
             || self.of.get(&source).is_none_or(|it| it.owes_until <= self.sent + AT_ONCE * WORTH)
     }
 
     /// Counts octets sent for a source, and how many of them as a head start.
-    pub(super) fn send(&mut self, source: Source, octets: usize, leading: usize) {
+    pub fn send(&mut self, source: Source, octets: usize, leading: usize) {
         self.sent += octets as u64;
         if let Some(share) = self.of.get_mut(&source) {
             let owed = share.owes_until.max(self.sent);

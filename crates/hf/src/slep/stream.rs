@@ -18,7 +18,7 @@ use crate::s5066::service::MAX_PRIORITY;
 pub struct StreamId(pub u64);
 
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(crate) struct Stream {
     pub(super) peer: Address,
     /// As this end says it.
     pub(super) name: Name,
@@ -48,7 +48,7 @@ pub(super) struct Stream {
 
 /// Work left for a stream that one end has given up.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Parting {
+pub enum Parting {
     /// The user here has left it: the other end is told when it has all that was written.
     Behind {
         reason: Reason,
@@ -78,7 +78,7 @@ pub struct Break {
 
 /// The fate of the first part of a stream opened by this end.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Opening {
+pub struct Opening {
     /// When it was first handed to the node.
     pub(super) handed: Option<Time>,
     /// How often the node was handed the part, except for copies that surely did not arrive.
@@ -97,7 +97,7 @@ pub(super) struct Opening {
 
 /// A stream's place in the queue of streams with something to send.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Turn {
+pub struct Turn {
     pub(super) is_listed: bool,
     /// Octets the stream may send before others have their turn.
     pub(super) deficit: usize,
@@ -109,7 +109,7 @@ pub(super) struct Turn {
 
 /// When the other end is asked how it stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Check {
+pub struct Check {
     /// The last word, sign or question.
     pub(super) since: Time,
     /// Questions without an answer, ...
@@ -122,7 +122,7 @@ pub(super) struct Check {
 
 /// What the user was told and waits for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Notices {
+pub struct Notices {
     /// It was told that there is something to read, and has not read since.
     pub(super) is_readable: bool,
     /// It wants to know when it can write.
@@ -199,7 +199,7 @@ pub enum Waiting {
 }
 
 impl Stream {
-    pub(super) fn new(
+    pub(crate) fn new(
         now: Time,
         config: &Config,
         peer: Address,
@@ -231,29 +231,29 @@ impl Stream {
         }
     }
 
-    pub(super) fn is_initiator(&self) -> bool {
+    pub(crate) fn is_initiator(&self) -> bool {
         !self.name.is_responder
     }
 
     /// Notes the process that has taken the stream opened by this end.
-    pub(super) fn note_process(&mut self, epoch: u16) {
+    pub(crate) fn note_process(&mut self, epoch: u16) {
         self.process = Some(epoch);
     }
 
     /// Whether the first part has come to the other end: a question does not overtake it any more.
-    pub(super) fn is_there(&self) -> bool {
+    pub(crate) fn is_there(&self) -> bool {
         self.name.is_responder || self.has_heard || self.sending.is_confirmed(0)
     }
 
     /// Whether the process of this epoch has replaced the owner of the stream, so that the stream is gone.
     /// Until the node has confirmed the first part, the part may still reach the current process.
-    pub(super) fn is_outlived_by(&self, epoch: u16) -> bool {
+    pub(crate) fn is_outlived_by(&self, epoch: u16) -> bool {
         self.is_there() && self.is_of_predecessor_of(epoch)
     }
 
     /// Whether the node has the first part, and may still give it back: it is for a process that the process of this
     /// epoch has replaced.
-    pub(super) fn is_for_predecessor_of(&self, epoch: u16) -> bool {
+    pub(crate) fn is_for_predecessor_of(&self, epoch: u16) -> bool {
         !self.is_there() && self.is_of_predecessor_of(epoch)
     }
 
@@ -266,17 +266,17 @@ impl Stream {
     }
 
     /// Whether the user has left the stream while written data is still being sent.
-    pub(super) fn has_left(&self) -> bool {
+    pub(crate) fn has_left(&self) -> bool {
         matches!(self.parting, Some(Parting::Behind { .. }))
     }
 
     /// Whether the stream has ended, apart from data its user has not read.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         matches!(self.parting, Some(Parting::Over { .. }))
     }
 
     /// Whether its first part must not be sent: it may have been taken by a process that is gone.
-    pub(super) fn is_in_doubt(&self) -> bool {
+    pub(crate) fn is_in_doubt(&self) -> bool {
         self.is_initiator()
             && !self.has_heard
             && self.opening.is_doubtful
@@ -285,12 +285,12 @@ impl Stream {
 
     /// Whether the other end cannot know of it: it was opened here, and its first part is not with the
     /// node, or surely did not arrive.
-    pub(super) fn is_unsent(&self) -> bool {
+    pub(crate) fn is_unsent(&self) -> bool {
         self.is_initiator() && !self.has_heard && self.opening.handed.is_none()
     }
 
     /// Whether a part could be sent.
-    pub(super) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         // A repeated opening opens nothing twice, and is answered as a question is.
         let opens = self.is_initiator() && !self.has_heard && self.sending.repeats_first();
         self.sending.is_ready() && !self.is_in_doubt() && (self.repeats_at.is_none() || opens)
@@ -298,27 +298,27 @@ impl Stream {
 
     /// The other end is asked what it has, after the loss of a node: parts that the node had are repeated once it has
     /// answered, or at this time.
-    pub(super) fn hold_repeats(&mut self, until: Time) {
+    pub(crate) fn hold_repeats(&mut self, until: Time) {
         self.repeats_at = Some(until).filter(|_| self.sending.repeats());
     }
 
     /// The other end has said what it has, or that it does not have the stream.
-    pub(super) fn release_repeats(&mut self) {
+    pub(crate) fn release_repeats(&mut self) {
         self.repeats_at = None;
     }
 
     /// Whether parts that were held have waited long enough.
-    pub(super) fn take_late_repeats(&mut self, now: Time) -> bool {
+    pub(crate) fn take_late_repeats(&mut self, now: Time) -> bool {
         self.repeats_at.take_if(|at| *at <= now).is_some()
     }
 
     /// The first part that was handed over may have arrived, and may not have.
-    pub(super) fn doubt(&mut self) {
+    pub(crate) fn doubt(&mut self) {
         self.opening.is_doubtful |= self.is_initiator() && !self.has_heard;
     }
 
     /// The first part, as handed over once, surely did not arrive.
-    pub(super) fn take_opening_back(&mut self) {
+    pub(crate) fn take_opening_back(&mut self) {
         let opening = &mut self.opening;
         opening.copies = opening.copies.saturating_sub(1);
         if opening.copies == 0 {
@@ -327,7 +327,7 @@ impl Stream {
     }
 
     /// When to ask the other end, unless something is heard before.
-    pub(super) fn check_at(&self, config: &Config) -> Time {
+    pub(crate) fn check_at(&self, config: &Config) -> Time {
         let times = &config.times;
         let wait = if self.wants_word() {
             times.ask_after * 2_u32.saturating_pow(self.check.unanswered)
@@ -352,13 +352,13 @@ impl Stream {
             || self.is_in_doubt()
     }
 
-    pub(super) fn priority(&self) -> u8 {
+    pub(crate) fn priority(&self) -> u8 {
         let raised = u8::from(self.turn.interactive > 0);
         (self.options.priority + raised).min(MAX_PRIORITY)
     }
 
     /// What the stream waits for, given whether its peer is waiting to be tried again.
-    pub(super) fn waits_for(&self, is_peer_waiting: bool) -> Waiting {
+    pub(crate) fn waits_for(&self, is_peer_waiting: bool) -> Waiting {
         if is_peer_waiting && !self.sending.is_settled() {
             Waiting::Peer
         } else if self.is_ready() {

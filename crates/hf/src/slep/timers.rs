@@ -12,20 +12,20 @@ use super::stream::StreamId;
 use crate::s5066::Address;
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Timer {
+pub enum Timer {
     Datagram(DatagramId),
     Peer(Address),
     Stream(StreamId),
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Timers {
+pub struct Timers {
     due: BTreeSet<(Time, Timer)>,
 }
 
 impl Timers {
     /// Lets `timer` be due at `at`, if `noted` is none or later.
-    pub(super) fn set(&mut self, noted: &mut Option<Time>, at: Option<Time>, timer: Timer) {
+    pub fn set(&mut self, noted: &mut Option<Time>, at: Option<Time>, timer: Timer) {
         let Some(at) = at else { return };
         if noted.is_none_or(|noted| at < noted) {
             self.clear(noted, timer);
@@ -34,14 +34,14 @@ impl Timers {
         }
     }
 
-    pub(super) fn clear(&mut self, noted: &mut Option<Time>, timer: Timer) {
+    pub fn clear(&mut self, noted: &mut Option<Time>, timer: Timer) {
         if let Some(at) = noted.take() {
             self.due.remove(&(at, timer));
         }
     }
 
     /// Takes one that is due.
-    pub(super) fn take(&mut self, now: Time) -> Option<Timer> {
+    pub fn take(&mut self, now: Time) -> Option<Timer> {
         let (at, timer) = *self.due.first()?;
         if at > now {
             return None;
@@ -50,7 +50,7 @@ impl Timers {
         Some(timer)
     }
 
-    pub(super) fn next(&self) -> Option<Time> {
+    pub fn next(&self) -> Option<Time> {
         self.due.first().map(|(at, _)| *at)
     }
 }

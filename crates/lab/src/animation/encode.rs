@@ -148,7 +148,7 @@ impl Writer {
 }
 
 /// Microseconds since the beginning.
-pub(super) fn micros(time: Time) -> u64 {
+pub fn micros(time: Time) -> u64 {
     time.as_nanos() / 1_000
 }
 

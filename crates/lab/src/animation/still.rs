@@ -15,7 +15,7 @@ const MARGIN: f64 = 60.0;
 
 /// How places become pixels.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct View {
+pub struct View {
     left: f64,
     top: f64,
     scale: f64,
@@ -24,7 +24,7 @@ pub(super) struct View {
 
 impl View {
     /// Shows all places in a picture of this size, with north up.
-    pub(super) fn new(places: &[Position], width: f64, height: f64, margin: f64) -> Self {
+    pub fn new(places: &[Position], width: f64, height: f64, margin: f64) -> Self {
         let xs = || places.iter().map(|place| place.x);
         let ys = || places.iter().map(|place| place.y);
         let [left, bottom] =
@@ -41,18 +41,18 @@ impl View {
         Self { left, top, scale, edge }
     }
 
-    pub(super) fn pixels(self, place: Position) -> [f64; 2] {
+    pub fn pixels(self, place: Position) -> [f64; 2] {
         let (x, y) = (place.x - self.left, self.top - place.y);
         [x * self.scale + self.edge[0], y * self.scale + self.edge[1]]
     }
 
-    pub(super) fn length(self, metres: f64) -> f64 {
+    pub fn length(self, metres: f64) -> f64 {
         metres * self.scale
     }
 }
 
 /// Every place where a node rests or turns.
-pub(super) fn places(recording: &Recording) -> Vec<Position> {
+pub fn places(recording: &Recording) -> Vec<Position> {
     let all = recording.nodes.iter().flat_map(|node| {
         let turns = node.motion.legs().iter().map(|leg| leg.to);
         std::iter::once(node.motion.position(Time::ZERO)).chain(turns)
@@ -61,7 +61,7 @@ pub(super) fn places(recording: &Recording) -> Vec<Position> {
 }
 
 /// The nodes, wires, ranges and names at the beginning.
-pub(super) fn to_still_svg(recording: &Recording) -> String {
+pub fn to_still_svg(recording: &Recording) -> String {
     let view = View::new(&places(recording), WIDTH, HEIGHT, MARGIN);
     let at: Vec<[f64; 2]> =
         recording.nodes.iter().map(|node| view.pixels(node.motion.position(Time::ZERO))).collect();

@@ -6,7 +6,7 @@ use super::recording::{Flow, Recording};
 
 /// From a time on the packets of a flow take a way.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Way {
+pub struct Way {
     /// Since when.
     pub(super) at: Time,
     /// The nodes from the flow's sender to its receiver; none while no way leads there.
@@ -17,7 +17,7 @@ pub(super) struct Way {
 type Onward = [Option<usize>; 2];
 
 /// How the way of a flow changed.
-pub(super) fn ways(recording: &Recording, flow: &Flow) -> Vec<Way> {
+pub fn ways(recording: &Recording, flow: &Flow) -> Vec<Way> {
     let mut onward = vec![vec![[None; 2]; recording.nodes.len()]; recording.targets.len()];
     let mut ways: Vec<Way> = Vec::new();
     // Of the changes at one time only all together count.

@@ -13,7 +13,7 @@ pub enum Scale {
 
 /// An axis with its ends and its ticks.
 #[derive(Clone, Debug)]
-pub(super) struct Ruler {
+pub struct Ruler {
     scale: Scale,
     low: f64,
     high: f64,
@@ -22,7 +22,7 @@ pub(super) struct Ruler {
 
 impl Ruler {
     /// A ruler for `axis` that holds all `values`; `steps` is about how many ticks there is room for.
-    pub(super) fn new(axis: &Axis, values: impl Iterator<Item = f64>, steps: f64) -> Self {
+    pub fn new(axis: &Axis, values: impl Iterator<Item = f64>, steps: f64) -> Self {
         let usable = values
             .filter(|value| value.is_finite() && (axis.scale == Scale::Linear || *value > 0.0));
         let all = usable.chain(axis.ticks.iter().flatten().copied());
@@ -46,7 +46,7 @@ impl Ruler {
     }
 
     /// Where `value` lies: 0 at the low end, 1 at the high end.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub fn place(&self, value: f64) -> f64 {
         let (value, low, high) = match self.scale {
             Scale::Linear => (value, self.low, self.high),
             Scale::Log => (value.max(self.low).ln(), self.low.ln(), self.high.ln()),
@@ -55,7 +55,7 @@ impl Ruler {
     }
 
     /// The same ruler with a margin at both ends, so that no mark sits on the frame.
-    pub(super) fn padded(self, share: f64) -> Self {
+    pub fn padded(self, share: f64) -> Self {
         match self.scale {
             Scale::Linear => {
                 let pad = (self.high - self.low) * share;

@@ -1,7 +1,7 @@
 //! Estimates the width of texts, near enough to place a legend, and formats numbers for people.
 
 /// The width of `text` in DejaVu Sans at size `size`.
-pub(super) fn width(text: &str, size: f64) -> f64 {
+pub fn width(text: &str, size: f64) -> f64 {
     let em: f64 = text.chars().map(advance).sum();
     em * size
 }
@@ -18,7 +18,7 @@ fn advance(c: char) -> f64 {
 }
 
 /// `text` in lines no wider than `room`.
-pub(super) fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
+pub fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -33,7 +33,7 @@ pub(super) fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
 }
 
 /// A number on an axis: no digit that says nothing, thousands apart.
-pub(super) fn tick(value: f64) -> String {
+pub fn tick(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }

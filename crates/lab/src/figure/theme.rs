@@ -2,31 +2,30 @@
 
 use super::Ink;
 
-pub(super) const WIDTH: f64 = 760.0;
-pub(super) const HEIGHT: f64 = 480.0;
+pub const WIDTH: f64 = 760.0;
+pub const HEIGHT: f64 = 480.0;
 /// Between the edge of the picture and everything else.
-pub(super) const MARGIN: f64 = 20.0;
+pub const MARGIN: f64 = 20.0;
 /// Room for the tick labels of the y axis.
-pub(super) const LEFT: f64 = 62.0;
-pub(super) const RIGHT: f64 = 24.0;
+pub const LEFT: f64 = 62.0;
+pub const RIGHT: f64 = 24.0;
 
-pub(super) const TITLE_SIZE: f64 = 18.0;
-pub(super) const TEXT_SIZE: f64 = 13.0;
-pub(super) const NOTE_SIZE: f64 = 11.5;
+pub const TITLE_SIZE: f64 = 18.0;
+pub const TEXT_SIZE: f64 = 13.0;
+pub const NOTE_SIZE: f64 = 11.5;
 /// The height of a line of text.
-pub(super) const LEADING: f64 = 1.4;
+pub const LEADING: f64 = 1.4;
 
-pub(super) const BACKGROUND: &str = "#ffffff";
-pub(super) const TEXT: &str = "#1c2430";
-pub(super) const FAINT_TEXT: &str = "#5a6472";
-pub(super) const GRID: &str = "#e3e7ec";
-pub(super) const FRAME: &str = "#8a94a2";
-pub(super) const FONT: &str =
-    "DejaVu Sans, Verdana, Segoe UI, Roboto, Helvetica, Arial, sans-serif";
+pub const BACKGROUND: &str = "#ffffff";
+pub const TEXT: &str = "#1c2430";
+pub const FAINT_TEXT: &str = "#5a6472";
+pub const GRID: &str = "#e3e7ec";
+pub const FRAME: &str = "#8a94a2";
+pub const FONT: &str = "DejaVu Sans, Verdana, Segoe UI, Roboto, Helvetica, Arial, sans-serif";
 
 /// What marks a point.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Marker {
+pub enum Marker {
     Circle,
     Diamond,
     Nothing,
@@ -37,7 +36,7 @@ pub(super) enum Marker {
 
 /// How one series is drawn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
+pub struct Look {
     pub(super) colour: &'static str,
     pub(super) marker: Marker,
     pub(super) dashes: Option<&'static str>,
@@ -45,7 +44,7 @@ pub(super) struct Look {
 }
 
 /// The palette of Okabe and Ito, which colour-blind people can tell apart.
-pub(super) fn look(ink: Ink) -> Look {
+pub fn look(ink: Ink) -> Look {
     let solid = |colour, marker| Look { colour, marker, dashes: None, width: 2.2 };
     match ink {
         Ink::Default => Look { width: 2.8, ..solid("#0072b2", Marker::Circle) },

@@ -56,7 +56,7 @@ static CONSTANTS: [Constants; 10] = [
     Constants { name: "q = 0.75", set: |hbh| hbh.rate_decrease = 0.75 },
 ];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hbh-backpressure",
         group: GROUP,

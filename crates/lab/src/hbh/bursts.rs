@@ -11,7 +11,7 @@ const BURST: u32 = 5;
 /// The most that bursts may cost our profile, in the delay without them.
 const GOAL: f64 = 2.0;
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hbh-bursts",
         group: GROUP,

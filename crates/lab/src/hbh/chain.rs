@@ -19,18 +19,18 @@ use crate::scenario::{Built, Flow, Plan, Stream, Transfer};
 use crate::tcp::as_ns3;
 
 /// Seconds from the first SYN until the receiver has the last octet.
-pub(super) const DELAY: Metric = "delay";
+pub const DELAY: Metric = "delay";
 /// IP packets put on all links, lost ones and acknowledgements included; hellos, which go out with
 /// or without the flow, are not.
-pub(super) const PACKETS: Metric = "packets";
+pub const PACKETS: Metric = "packets";
 /// Segments that TCP sent again.
-pub(super) const RETRANSMITTED: Metric = "retransmitted";
+pub const RETRANSMITTED: Metric = "retransmitted";
 /// Packets dropped inside the network for want of room, or given up there.
-pub(super) const DROPPED_INSIDE: Metric = "dropped inside";
+pub const DROPPED_INSIDE: Metric = "dropped inside";
 /// Packets dropped for want of room where they entered the network.
-pub(super) const DROPPED_AT_EDGE: Metric = "dropped at the edge";
+pub const DROPPED_AT_EDGE: Metric = "dropped at the edge";
 /// Packets that the source sent for the flow.
-pub(super) const OFFERED: Metric = "offered";
+pub const OFFERED: Metric = "offered";
 
 /// Octets that a link adds to a packet: those of PPP.
 const FRAMING: usize = 2;
@@ -50,7 +50,7 @@ const STRIDE: Duration = Duration::from_secs(5);
 
 /// A chain with its traffic. All that can differ between two cells is here.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Chain {
+pub struct Chain {
     /// Links.
     pub(super) hops: usize,
     /// Loss of every link in the direction of the data.
@@ -71,7 +71,7 @@ pub(super) struct Chain {
 
 /// How links treat the packets that they would lose.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Air {
+pub enum Air {
     /// Links lose as many packets, but in bursts of this mean length.
     Bursts(u32),
     /// Links lose each packet independently.
@@ -82,7 +82,7 @@ pub(super) enum Air {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Traffic {
+pub enum Traffic {
     /// One transfer.
     Tcp(Tcp),
     /// Datagrams at a constant rate.
@@ -91,7 +91,7 @@ pub(super) enum Traffic {
 
 /// A transfer; the default is that of the common scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Tcp {
+pub struct Tcp {
     pub(super) octets: u32,
     /// Octets of data in a full segment.
     pub(super) segment: u16,
@@ -103,7 +103,7 @@ pub(super) struct Tcp {
 
 /// How TCP does what parameters of the scenario leave open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// TCP as in ns-3, the simulator of the paper.
     AsNs3,
     /// As current RFCs ask for, with selective acknowledgements.
@@ -124,7 +124,7 @@ impl Default for Tcp {
 
 impl Chain {
     /// The common scenario with this loss on every link, in both directions.
-    pub(super) fn common(loss: f64, hbh: Option<hbh::Config>) -> Self {
+    pub fn common(loss: f64, hbh: Option<hbh::Config>) -> Self {
         Self {
             hops: 4,
             forward: loss,
@@ -138,7 +138,7 @@ impl Chain {
     }
 
     /// It, to be run.
-    pub(super) fn cell(&self) -> Cell {
+    pub fn cell(&self) -> Cell {
         self.cell_over(Air::Independent)
     }
 
@@ -157,18 +157,18 @@ impl Chain {
     }
 
     /// It over other links, to be run.
-    pub(super) fn cell_over(&self, air: Air) -> Cell {
+    pub fn cell_over(&self, air: Air) -> Cell {
         let chain = self.clone();
         Cell::of(self.name_over(air), move |seed| chain.plan(air, seed), measure)
     }
 
     /// The least expected delay of the transfer.
-    pub(super) fn delay_limit(&self) -> Option<f64> {
+    pub fn delay_limit(&self) -> Option<f64> {
         Some(limits::delay(&self.path(), &self.transfer()?))
     }
 
     /// The least expected packets of the transfer.
-    pub(super) fn packets_limit(&self) -> Option<f64> {
+    pub fn packets_limit(&self) -> Option<f64> {
         Some(limits::packets(&self.path(), &self.transfer()?))
     }
 

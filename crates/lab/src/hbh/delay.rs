@@ -8,7 +8,7 @@ use super::{
 use crate::prelude::*;
 
 /// What counts as "about twice".
-pub(super) const ABOUT_TWICE: [f64; 2] = [1.5, 3.0];
+pub const ABOUT_TWICE: [f64; 2] = [1.5, 3.0];
 /// On the loss axis of the readings.
 const READ_LOSSES: [f64; 4] = [0.01, 0.05, 0.10, 0.20];
 /// From here on a reading has to show about twice to be named.
@@ -18,7 +18,7 @@ const DRAWN: usize = 6;
 /// Where the paper's range without loss ends.
 const KNEE: f64 = 0.10;
 
-pub(super) fn claims() -> [Claim; 2] {
+pub fn claims() -> [Claim; 2] {
     [
         Claim {
             id: "hbh-delay",

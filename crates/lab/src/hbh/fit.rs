@@ -2,13 +2,13 @@
 
 /// A straight line through points, by least squares.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub struct Line {
     foot: f64,
     slope: f64,
 }
 
 impl Line {
-    pub(super) fn through(x: &[f64], y: &[f64]) -> Self {
+    pub fn through(x: &[f64], y: &[f64]) -> Self {
         let n = x.len() as f64;
         let (mean_x, mean_y) = (x.iter().sum::<f64>() / n, y.iter().sum::<f64>() / n);
         let products = x.iter().zip(y).map(|(x, y)| (x - mean_x) * (y - mean_y));
@@ -17,20 +17,20 @@ impl Line {
         Self { foot: mean_y - slope * mean_x, slope }
     }
 
-    pub(super) fn at(self, x: f64) -> f64 {
+    pub fn at(self, x: f64) -> f64 {
         self.foot + self.slope * x
     }
 }
 
 /// How far, relative to `scale`, a straight line misses `y`.
-pub(super) fn misfit(x: &[f64], y: &[f64], scale: &[f64]) -> f64 {
+pub fn misfit(x: &[f64], y: &[f64], scale: &[f64]) -> f64 {
     let line = Line::through(x, y);
     let fitted: Vec<f64> = x.iter().map(|x| line.at(*x)).collect();
     rms(scale, &fitted)
 }
 
 /// The relative deviation of `fitted` from `measured`, as root of the mean square.
-pub(super) fn rms(measured: &[f64], fitted: &[f64]) -> f64 {
+pub fn rms(measured: &[f64], fitted: &[f64]) -> f64 {
     let squares = measured.iter().zip(fitted).map(|(m, f)| ((f - m) / m).powi(2));
     (squares.sum::<f64>() / measured.len() as f64).sqrt()
 }

@@ -23,7 +23,7 @@ fn delay_goal(loss: f64) -> f64 {
     }
 }
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hbh-goals",
         group: GROUP,

@@ -41,7 +41,7 @@ pub fn claims() -> Vec<Claim> {
 
 /// Who carries the packets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Carrier {
+pub enum Carrier {
     /// Plain IP.
     Tcp,
     /// HBH as in the paper.

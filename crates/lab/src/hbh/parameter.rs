@@ -8,7 +8,7 @@ use crate::prelude::*;
 
 /// A curve: HBH with each value of the parameter in turn.
 #[derive(Debug)]
-pub(super) struct Curve {
+pub struct Curve {
     /// The name of the series.
     pub(super) series: &'static str,
     /// What figures call it.
@@ -25,29 +25,29 @@ pub(super) struct Curve {
 
 impl Curve {
     /// The place of a value.
-    pub(super) const fn at(&'static self, value: u16) -> Setting {
+    pub const fn at(&'static self, value: u16) -> Setting {
         Setting { curve: self, value }
     }
 
     /// The value with the least mean delay.
-    pub(super) fn best(&'static self, runs: &Runs<Setting>) -> u16 {
+    pub fn best(&'static self, runs: &Runs<Setting>) -> u16 {
         let own = runs.places().iter().filter(|it| **it == self.at(it.value));
         let delay = |it: &&Setting| runs.at(it, chain::DELAY).mean;
         own.min_by(|a, b| delay(a).total_cmp(&delay(b))).map_or(0, |it| it.value)
     }
 
-    pub(super) fn delay(&'static self, runs: &Runs<Setting>, value: u16) -> Estimate {
+    pub fn delay(&'static self, runs: &Runs<Setting>, value: u16) -> Estimate {
         runs.at(&self.at(value), chain::DELAY)
     }
 
-    pub(super) fn packets(&'static self, runs: &Runs<Setting>, value: u16) -> Estimate {
+    pub fn packets(&'static self, runs: &Runs<Setting>, value: u16) -> Estimate {
         runs.at(&self.at(value), chain::PACKETS)
     }
 }
 
 /// A value of the parameter on a curve.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Setting {
+pub struct Setting {
     curve: &'static Curve,
     value: u16,
 }
@@ -60,7 +60,7 @@ impl PartialEq for Setting {
 
 impl Setting {
     /// Every curve at every value.
-    pub(super) fn grid(curves: &'static [Curve], values: &[u16]) -> Vec<Self> {
+    pub fn grid(curves: &'static [Curve], values: &[u16]) -> Vec<Self> {
         curves.iter().flat_map(|curve| values.iter().map(|value| curve.at(*value))).collect()
     }
 
@@ -95,7 +95,7 @@ impl Drawn for Setting {
 }
 
 /// What the figures of a parameter have in common.
-pub(super) struct Look {
+pub struct Look {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) x: Axis,
@@ -104,18 +104,13 @@ pub(super) struct Look {
 }
 
 impl Look {
-    pub(super) fn delay_axis() -> Axis {
+    pub fn delay_axis() -> Axis {
         Axis::linear(DELAY_AXIS, SECONDS)
     }
 }
 
 /// The finding with the delays and packets of the grid, drawn with the limit of the last curve.
-pub(super) fn finding(
-    runs: &Runs<Setting>,
-    checks: &[Check],
-    measured: &str,
-    look: &Look,
-) -> Finding {
+pub fn finding(runs: &Runs<Setting>, checks: &[Check], measured: &str, look: &Look) -> Finding {
     let delays = runs.points(chain::DELAY, SECONDS, |_| true);
     let packets = runs.points(chain::PACKETS, PACKETS, |_| true);
     let figure = |suffix: &str, y: Axis, points: &[Point]| {

@@ -35,7 +35,7 @@ const fn curve(
     Curve { series, title, ink, profile, loss, set, unit: "retries" }
 }
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hbh-r",
         group: GROUP,

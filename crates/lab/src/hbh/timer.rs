@@ -32,7 +32,7 @@ const fn curve(series: &'static str, title: &'static str, ink: Ink, profile: Pro
     Curve { series, title, ink, profile, loss: 0.10, set, unit: "ms" }
 }
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hbh-rto",
         group: GROUP,

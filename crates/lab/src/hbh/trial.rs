@@ -7,11 +7,11 @@ use super::{Carrier, PERCENT};
 use crate::prelude::*;
 
 /// Loss of every link, each way.
-pub(super) const LOSSES: [f64; 9] = [0.0, 0.01, 0.02, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30];
+pub const LOSSES: [f64; 9] = [0.0, 0.01, 0.02, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30];
 
 /// A place of the grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Trial {
+pub struct Trial {
     pub(super) reading: &'static Reading,
     pub(super) air: Air,
     pub(super) carrier: Carrier,
@@ -20,7 +20,7 @@ pub(super) struct Trial {
 
 /// How the paper is read where it leaves something open.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub struct Reading {
     pub(super) name: &'static str,
     change: fn(&mut Chain),
 }
@@ -32,7 +32,7 @@ impl PartialEq for Reading {
 }
 
 /// All readings, the one that is taken first.
-pub(super) static READINGS: [Reading; 9] = [
+pub static READINGS: [Reading; 9] = [
     Reading { name: "as taken", change: |_| {} },
     Reading { name: "3 hops", change: |chain| chain.hops = 3 },
     Reading { name: "loss forward only", change: |chain| chain.backward = 0.0 },
@@ -89,27 +89,27 @@ fn tcp_of_2012(chain: &mut Chain) {
 
 impl Trial {
     /// In the common scenario.
-    pub(super) fn new(carrier: Carrier, loss: f64) -> Self {
+    pub fn new(carrier: Carrier, loss: f64) -> Self {
         Self { reading: &READINGS[0], air: Air::Independent, carrier, loss }
     }
 
     /// Plain TCP over links that repeat every loss at once.
-    pub(super) fn genie(loss: f64) -> Self {
+    pub fn genie(loss: f64) -> Self {
         Self { air: Air::Genie, ..Self::new(Carrier::Tcp, loss) }
     }
 
     /// These carriers at every loss, in the common scenario.
-    pub(super) fn sweep(carriers: &[Carrier]) -> Vec<Self> {
+    pub fn sweep(carriers: &[Carrier]) -> Vec<Self> {
         let of = |carrier: &Carrier| LOSSES.map(|loss| Self::new(*carrier, loss));
         carriers.iter().flat_map(of).collect()
     }
 
     /// Whether the trial belongs to the common scenario.
-    pub(super) fn is_common(&self) -> bool {
+    pub fn is_common(&self) -> bool {
         *self == Self::new(self.carrier, self.loss)
     }
 
-    pub(super) fn chain(&self) -> Chain {
+    pub fn chain(&self) -> Chain {
         let mut chain = Chain::common(self.loss, self.carrier.config());
         (self.reading.change)(&mut chain);
         chain
@@ -151,7 +151,7 @@ impl Drawn for Trial {
 }
 
 /// The means of the common scenario, with the measured bound of links that repeat at once where known.
-pub(super) fn points(runs: &Runs<Trial>, metric: Metric, unit: &'static str) -> Vec<Point> {
+pub fn points(runs: &Runs<Trial>, metric: Metric, unit: &'static str) -> Vec<Point> {
     let mut points = runs.points(metric, unit, Trial::is_common);
     for point in points.iter_mut().filter(|_| metric == chain::DELAY) {
         let genie = Trial::genie(point.x / 100.0);
@@ -162,6 +162,6 @@ pub(super) fn points(runs: &Runs<Trial>, metric: Metric, unit: &'static str) -> 
 }
 
 /// The mean in the common scenario.
-pub(super) fn at(runs: &Runs<Trial>, carrier: Carrier, loss: f64, metric: Metric) -> Estimate {
+pub fn at(runs: &Runs<Trial>, carrier: Carrier, loss: f64, metric: Metric) -> Estimate {
     runs.at(&Trial::new(carrier, loss), metric)
 }

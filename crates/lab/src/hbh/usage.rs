@@ -15,7 +15,7 @@ const KNEE: f64 = 0.10;
 const STRAIGHT: f64 = 0.05;
 const TITLE: &str = "Packets that 100 kB cost over four lossy hops";
 
-pub(super) fn claims() -> [Claim; 2] {
+pub fn claims() -> [Claim; 2] {
     [
         Claim {
             id: "hbh-usage",

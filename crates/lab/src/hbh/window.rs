@@ -30,7 +30,7 @@ const fn curve(
     Curve { series, title, ink, profile, loss, set, unit: "packets" }
 }
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hbh-w",
         group: GROUP,

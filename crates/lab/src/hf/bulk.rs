@@ -16,7 +16,7 @@ use sim::hf::{Channel, Medium, Net, StationId};
 use super::radio;
 
 /// Octets of a U_PDU: the MTU of STANAG 5066.
-pub(super) const U_PDU: usize = 2_048;
+pub const U_PDU: usize = 2_048;
 /// Octets that C_PDU and S_PDU add to a U_PDU (Annexes A and B).
 const ENVELOPE: usize = 1 + 3;
 /// Octets by which a data frame exceeds its segment, with addresses of one octet (Annex C, 3.2).
@@ -32,7 +32,7 @@ const LONGEST: Duration = Duration::from_secs(6 * 3_600);
 
 /// A run of bulk data over a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Bulk {
+pub struct Bulk {
     pub waveform: Waveform,
     pub channel: Channel,
     /// The time from the command to transmit until the preamble, at both stations.
@@ -45,7 +45,7 @@ pub(super) struct Bulk {
 
 /// The use of the time of the measured transmissions, as shares that add up to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Use {
+pub struct Use {
     /// U_PDUs that were delivered.
     pub data: f64,
     /// Headers of all layers, and acknowledgements.
@@ -80,14 +80,14 @@ pub fn simulate_bulk(
 
 impl Bulk {
     /// Over a clear link, with the fastest radios.
-    pub(super) fn clear(speed: u32) -> Self {
+    pub fn clear(speed: u32) -> Self {
         let waveform = radio::waveform(speed);
         let channel = Channel::Clear;
         Self { waveform, channel, key_up: radio::FASTEST, skipped: 5, measured: 10 }
     }
 
     /// Runs it; `None` if not all transmissions were made.
-    pub(super) fn run(&self, seed: u64) -> Option<Use> {
+    pub fn run(&self, seed: u64) -> Option<Use> {
         let mut pair = Pair::new(self, seed);
         let from = pair.run_until(self.skipped)?;
         let until = pair.run_until(self.skipped + self.measured)?;
@@ -95,7 +95,7 @@ impl Bulk {
     }
 
     /// The records of both stations during this many transmissions, including the call.
-    pub(super) fn exchange(&self, seed: u64, transmissions: u64) -> Vec<(String, Vec<Record>)> {
+    pub fn exchange(&self, seed: u64, transmissions: u64) -> Vec<(String, Vec<Record>)> {
         let mut pair = Pair::new(self, seed);
         for station in [SENDER, RECEIVER] {
             pair.net.at(Time::ZERO, station, |node| node.record(true));
@@ -110,7 +110,7 @@ impl Bulk {
 
     /// The highest possible share of U_PDUs: transmissions of full length, answers of one block, the
     /// medium's delays, the best length of segments, one retransmission of each lost frame.
-    pub(super) fn limit(&self) -> f64 {
+    pub fn limit(&self) -> f64 {
         let block = self.waveform.block_time();
         let sent = self.sent(self.longest());
         let cycle = sent + (self.turn() * 2 + block).as_secs_f64();
@@ -127,7 +127,7 @@ impl Bulk {
     /// The least seconds for delivering `octets` over a link that is down: transmissions of whole blocks with the
     /// least headers and nothing sent twice, and an answer of one block between any two transmissions. Setting the
     /// link up counts as free.
-    pub(super) fn least(&self, octets: u64) -> f64 {
+    pub fn least(&self, octets: u64) -> f64 {
         let u_pdus = octets.div_ceil(U_PDU as u64).max(1);
         let segments = octets + u_pdus * ENVELOPE as u64;
         let frames = segments.div_ceil(LONGEST_SEGMENT);
@@ -149,7 +149,7 @@ impl Bulk {
     /// The key-up with which `turnaround` of the time has no blocks of the sender, if transmissions last
     /// `longest` and everything else is as in this run. Each cycle has two key-ups, so half of the
     /// additional time is one.
-    pub(super) fn key_up_of(&self, turnaround: f64, longest: Duration, seed: u64) -> Duration {
+    pub fn key_up_of(&self, turnaround: f64, longest: Duration, seed: u64) -> Duration {
         let used = self.run(seed).expect("a clear link carries bulk");
         let wanted = self.sent(longest) * turnaround / (1.0 - turnaround);
         let more = wanted - used.turnaround * used.cycle_s;
@@ -157,7 +157,7 @@ impl Bulk {
     }
 
     /// The longest allowed transmission.
-    pub(super) fn longest(&self) -> Duration {
+    pub fn longest(&self) -> Duration {
         radio::station(1, self.waveform, self.key_up).longest
     }
 

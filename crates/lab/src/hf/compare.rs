@@ -17,7 +17,7 @@ const NAMED: usize = 4;
 
 /// The comparison of a figure with the published one, the worst first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Standing {
+pub enum Standing {
     Missed,
     /// The runs are too few to decide whether it is missed.
     Undecided,
@@ -38,7 +38,7 @@ impl fmt::Display for Standing {
 
 /// A figure of ours beside the published one.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Compared {
+pub struct Compared {
     /// Both figures and their place, as text.
     pub(super) what: String,
     pub(super) standing: Standing,
@@ -46,20 +46,20 @@ pub(super) struct Compared {
 
 impl Compared {
     /// A figure that is better if it is larger.
-    pub(super) fn share(place: &str, ours: &Estimate, theirs: f64) -> Self {
+    pub fn share(place: &str, ours: &Estimate, theirs: f64) -> Self {
         let what = format!("{:.3} of {theirs:.3} {place}", ours.mean);
         let standing = standing(ours.low() - theirs, ours.high() - theirs, TIE * theirs);
         Self { what, standing }
     }
 
     /// A time in seconds, which is better if it is shorter; `measured` is its text.
-    pub(super) fn time(place: &str, measured: &str, ours: &Estimate, theirs: f64) -> Self {
+    pub fn time(place: &str, measured: &str, ours: &Estimate, theirs: f64) -> Self {
         Self::rounded_time(place, measured, ours, theirs, 0.0)
     }
 
     /// The same where all times are published as multiples of `step` seconds: what they were rounded from
     /// may be half a step away.
-    pub(super) fn rounded_time(
+    pub fn rounded_time(
         place: &str,
         measured: &str,
         ours: &Estimate,
@@ -88,13 +88,13 @@ fn standing(least: f64, most: f64, tie: f64) -> Standing {
 
 /// All judged figures of stations with the same key-up.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Radio {
+pub struct Radio {
     pub(super) key_up: Duration,
     pub(super) figures: Vec<Compared>,
 }
 
 /// The radios that are compared, each with its figures.
-pub(super) fn radios<F: IntoIterator<Item = Compared>>(
+pub fn radios<F: IntoIterator<Item = Compared>>(
     figures: impl Fn(Duration) -> F,
 ) -> [Radio; key_ups::COUNT] {
     key_ups::key_ups().map(|key_up| {
@@ -105,12 +105,12 @@ pub(super) fn radios<F: IntoIterator<Item = Compared>>(
 
 impl Radio {
     /// The worst comparison of a figure.
-    pub(super) fn standing(&self) -> Standing {
+    pub fn standing(&self) -> Standing {
         self.figures.iter().map(|it| it.standing).min().unwrap_or(Standing::Tied)
     }
 
     /// Counts the figures with this comparison.
-    pub(super) fn count(&self, standing: Standing) -> usize {
+    pub fn count(&self, standing: Standing) -> usize {
         self.figures.iter().filter(|it| it.standing == standing).count()
     }
 
@@ -133,7 +133,7 @@ impl Radio {
 
 /// The verdict over all radios, the fastest first. Only radios count that are no slower than the
 /// published figures imply for theirs.
-pub(super) fn verdict(radios: &[Radio]) -> Verdict {
+pub fn verdict(radios: &[Radio]) -> Verdict {
     let comparable = radios.iter().filter(|it| it.key_up <= key_ups::as_published());
     match comparable.map(Radio::standing).min() {
         Some(Standing::Beaten) => Verdict::Beaten,
@@ -144,7 +144,7 @@ pub(super) fn verdict(radios: &[Radio]) -> Verdict {
 }
 
 /// The reason of the verdict: the radios with which figures are beaten, tied and missed.
-pub(super) fn reason(radios: &[Radio]) -> String {
+pub fn reason(radios: &[Radio]) -> String {
     let groups: Vec<&[Radio]> =
         radios.chunk_by(|one, next| one.standing() == next.standing()).collect();
     let told = groups.iter().enumerate().filter_map(|(place, group)| {
@@ -169,7 +169,7 @@ pub(super) fn reason(radios: &[Radio]) -> String {
 
 /// A table with a column for each key-up. Each of `rows` has its leading cells, the published figure, and what is
 /// measured with a key-up.
-pub(super) fn table<F: Fn(Duration) -> String>(
+pub fn table<F: Fn(Duration) -> String>(
     title: &str,
     lead: &[&str],
     rows: impl Iterator<Item = (Vec<String>, String, F)>,
@@ -183,7 +183,7 @@ pub(super) fn table<F: Fn(Duration) -> String>(
 }
 
 /// A key-up as text.
-pub(super) fn seconds(key_up: Duration) -> String {
+pub fn seconds(key_up: Duration) -> String {
     format!("{} s", key_up.as_secs_f64())
 }
 

@@ -50,7 +50,7 @@ const NON_ARQ: Way = Way {
 };
 static WAYS: [Way; 3] = [IN_ORDER, ANY_ORDER, NON_ARQ];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hf-ipclient-ber",
         group: GROUP,

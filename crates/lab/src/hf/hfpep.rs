@@ -65,7 +65,7 @@ const CELLS: [Cell; 15] = [
     cell(300, 10, 0.791, 71.2, 367.0, 8.0),
 ];
 
-pub(super) fn claims() -> [Claim; 3] {
+pub fn claims() -> [Claim; 3] {
     let clear = Claim {
         id: "hf-clear",
         group: GROUP,

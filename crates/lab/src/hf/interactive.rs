@@ -66,7 +66,7 @@ struct Scene {
 /// The scene that is shown as a timeline.
 const SHOWN: Scene = Scene { speed: 9_600, bulk: Bulk::Away };
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hf-interactive",
         group: GROUP,

@@ -55,7 +55,7 @@ const NON_ARQ: [Row; 4] = [
 const KILOBYTES: &str = "kB";
 const SECONDS: &str = "s";
 
-pub(super) fn claims() -> [Claim; 2] {
+pub fn claims() -> [Claim; 2] {
     [
         Claim {
             id: "hf-ipclient",

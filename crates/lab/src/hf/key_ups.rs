@@ -10,15 +10,15 @@ use crate::prelude::*;
 /// The shortest TCP handshake of the white paper, for 10 MB over IP Client at 240000 bit/s.
 const HANDSHAKE: Duration = Duration::from_millis(3_800);
 /// The number of key-ups that are compared.
-pub(super) const COUNT: usize = 5;
+pub const COUNT: usize = 5;
 /// The share of turnaround of the white paper's STANAG 5066 on a clear link of 9600 bit/s.
-pub(super) const TURNAROUND: f64 = 0.053;
+pub const TURNAROUND: f64 = 0.053;
 /// The time of 128 segments of 600 octets at 9600 bit/s: the longest transmission of the white paper's
 /// stations if their sequence numbers have 8 bits.
 const SHORT_WINDOW: Duration = Duration::from_secs(64);
 
 /// The key-ups that are compared, the fastest first.
-pub(super) fn key_ups() -> [Duration; COUNT] {
+pub fn key_ups() -> [Duration; COUNT] {
     let mut all = [FASTEST, as_published(), seconds(1), seconds(2), seconds(5)];
     all.sort();
     all
@@ -26,13 +26,13 @@ pub(super) fn key_ups() -> [Duration; COUNT] {
 
 /// The key-up that the published share of turnaround implies for transmissions of the longest allowed
 /// time, rounded to tenths of a second.
-pub(super) fn as_published() -> Duration {
+pub fn as_published() -> Duration {
     static KEY_UP: LazyLock<Duration> = LazyLock::new(|| implied_by(Bulk::clear(9_600).longest()));
     *KEY_UP
 }
 
 /// The key-up that the published figures imply, as text.
-pub(super) fn implied() -> String {
+pub fn implied() -> String {
     format!(
         "the published share of turnaround, {}, implies a key-up of {} s if transmissions last {} s \
          and all else is as here, and of {} s if 128 frames of 600 octets end them after {} s; \

@@ -34,7 +34,7 @@ const PORT: u16 = 5_001;
 /// The port for an octet that lets the stations learn each other's extensions.
 const FIRST_PORT: u16 = 5_002;
 /// The begin of the transfer, from which all times count.
-pub(super) const BEGIN: Time = Time::from_nanos(1_800 * 1_000_000_000);
+pub(crate) const BEGIN: Time = Time::from_nanos(1_800 * 1_000_000_000);
 
 /// A transfer over a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,7 +129,7 @@ impl Link {
     }
 
     /// The hosts and their stations, which learn each other's extensions before [`BEGIN`].
-    pub(super) fn network(&self, seed: u64) -> Network {
+    pub(crate) fn network(&self, seed: u64) -> Network {
         let mut world = World::new(seed);
         let [a, near, far, b] =
             ["sender", "near", "far", "receiver"].map(|name| world.add_node(name));
@@ -164,7 +164,7 @@ impl Link {
     }
 
     /// The node of the station with this number.
-    pub(super) fn station(&self, position: u8) -> node::Config {
+    pub(crate) fn station(&self, position: u8) -> node::Config {
         let mut config = radio::station(u32::from(position) + 1, self.waveform, self.key_up);
         if self.is_slotted {
             config.access = Access::Slotted { position, stations: 2 };
@@ -185,7 +185,7 @@ impl Link {
 }
 
 /// Two hosts and their stations, which know each other and have nothing to do from [`BEGIN`] on.
-pub(super) struct Network {
+pub(crate) struct Network {
     pub world: World,
     pub hf: HfId,
     pub hosts: [NodeId; 2],
@@ -196,7 +196,7 @@ pub(super) struct Network {
 }
 
 /// A network at work.
-pub(super) struct Built {
+pub(crate) struct Built {
     pub world: World,
     pub hf: HfId,
     pub sender: AppId,
@@ -238,7 +238,7 @@ impl Built {
 }
 
 /// The records of both stations since recording began; times count from `begin`.
-pub(super) fn records(world: &mut World, hf: HfId, begin: Time) -> Vec<(String, Vec<Record>)> {
+pub(crate) fn records(world: &mut World, hf: HfId, begin: Time) -> Vec<(String, Vec<Record>)> {
     let mut stations = vec![("sender".to_owned(), vec![]), ("receiver".to_owned(), vec![])];
     while let Some(record) = world.poll_hf_record(hf) {
         stations[record.station.0].1.push(since(record.record, begin));

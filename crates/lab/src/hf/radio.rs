@@ -7,25 +7,25 @@ use hf::s5066::{Address, node};
 use sim::hf::{Channel, Config, Timing};
 
 /// The shortest key-up: equipment is said to reach 150 to 200 ms from receiving to transmitting.
-pub(super) const FASTEST: Duration = Duration::from_millis(200);
+pub const FASTEST: Duration = Duration::from_millis(200);
 
 /// The waveform of this speed.
-pub(super) fn waveform(speed: u32) -> Waveform {
+pub fn waveform(speed: u32) -> Waveform {
     speed.to_string().parse().expect("the speeds are those of waveforms")
 }
 
 /// The frequency of stations whose radios key up in this time.
-pub(super) fn air(channel: Channel, key_up: Duration) -> Config {
+pub fn air(channel: Channel, key_up: Duration) -> Config {
     Config { channel, timing: Timing { key_up, ..Timing::default() } }
 }
 
 /// Configures a node that knows the delays of its modem.
-pub(super) fn station(address: u32, waveform: Waveform, key_up: Duration) -> node::Config {
+pub fn station(address: u32, waveform: Waveform, key_up: Duration) -> node::Config {
     Timing { key_up, ..Timing::default() }.station(Address::node(address), waveform)
 }
 
 /// The assumptions about modems and channels where the paper does not say how it measured.
-pub(super) fn air_assumptions() -> Vec<String> {
+pub fn air_assumptions() -> Vec<String> {
     let timing = Timing::default();
     vec![
         format!(

@@ -47,7 +47,7 @@ const REST: [(Metric, &str); 4] = [
 const TURNAROUND: Metric = "turnaround";
 const CYCLE: Metric = "cycle";
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hf-s5066",
         group: GROUP,

@@ -23,17 +23,17 @@ const REQUEST: usize = 100;
 /// Octets of the confirmation that all data has come.
 const CONFIRMATION: usize = 8;
 /// 1 if everything was delivered once and in order, 0 if not.
-pub(super) const WHOLE: Metric = "delivered whole";
+pub const WHOLE: Metric = "delivered whole";
 /// Links made more than without the break.
-pub(super) const LINKS: Metric = "links";
+pub const LINKS: Metric = "links";
 /// From the end of the break until octets arrive at a host again.
-pub(super) const RESUMED: Metric = "resumed";
+pub const RESUMED: Metric = "resumed";
 /// How much later the end comes than without the break, and its length.
-pub(super) const LOST: Metric = "lost";
+pub const LOST: Metric = "lost";
 
 /// A transfer with a break.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Survival {
+pub struct Survival {
     /// By HF-PEP, or else end to end by TCP over the IP client.
     pub is_pep: bool,
     pub way: Way,
@@ -43,7 +43,7 @@ pub(super) struct Survival {
 
 /// When the link breaks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Moment {
+pub enum Moment {
     /// While the first transmission is on the air.
     Call,
     Middle,
@@ -53,7 +53,7 @@ pub(super) enum Moment {
 
 /// Where the data goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Way {
+pub enum Way {
     /// From the host that connects.
     Away,
     /// To it.
@@ -64,7 +64,7 @@ pub(super) enum Way {
 
 /// What breaks the link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Fault {
+pub enum Fault {
     /// Neither station hears the other for so long.
     Outage(Duration),
     /// The node of this station is started anew.
@@ -76,7 +76,7 @@ pub(super) enum Fault {
 const OUTAGES: [Duration; 3] =
     [Duration::from_secs(180), Duration::from_secs(360), Duration::from_secs(720)];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hf-survive",
         group: GROUP,
@@ -87,7 +87,7 @@ pub(super) fn claim() -> Claim {
 }
 
 /// All transfers, those by HF-PEP first.
-pub(super) fn survivals() -> Vec<Survival> {
+pub fn survivals() -> Vec<Survival> {
     let mut all = Vec::new();
     for is_pep in [true, false] {
         let outages = OUTAGES.into_iter().flat_map(|length| {

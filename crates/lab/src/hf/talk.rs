@@ -16,10 +16,10 @@ const SERVER: u16 = 443;
 /// The port of the first client.
 const CLIENT: u16 = 40_100;
 /// Both stations.
-pub(super) const STATIONS: [StationId; 2] = [StationId(0), StationId(1)];
+pub const STATIONS: [StationId; 2] = [StationId(0), StationId(1)];
 
 /// Conversations at work, each with a client behind the first station and a server behind the other.
-pub(super) struct Talks {
+pub struct Talks {
     pub world: World,
     pub hf: HfId,
     /// Client and server of each conversation.
@@ -27,7 +27,7 @@ pub(super) struct Talks {
 }
 
 /// A conversation that is to be had.
-pub(super) struct Script {
+pub struct Script {
     /// When the client connects.
     pub start: Time,
     pub turns: Arc<[Turn]>,
@@ -35,25 +35,25 @@ pub(super) struct Script {
 
 impl Script {
     /// One that begins at [`BEGIN`].
-    pub(super) fn at_once(turns: Arc<[Turn]>) -> Self {
+    pub fn at_once(turns: Arc<[Turn]>) -> Self {
         Self { start: BEGIN, turns }
     }
 }
 
 /// One turn of a conversation: octets from one side.
-pub(super) fn turn(speaker: Side, octets: impl Into<Arc<[u8]>>) -> Turn {
+pub fn turn(speaker: Side, octets: impl Into<Arc<[u8]>>) -> Turn {
     Turn { speaker, octets: octets.into() }
 }
 
 /// Octets that do not compress.
-pub(super) fn noise(len: usize) -> Vec<u8> {
+pub fn noise(len: usize) -> Vec<u8> {
     let mut rng = base::rng::Rng::stream(len as u64, "noise");
     (0..len).map(|_| rng.bits().to_le_bytes()[7]).collect()
 }
 
 impl Talks {
     /// Starts these conversations, each at its own time.
-    pub(super) fn new(link: &Link, seed: u64, scripts: &[Script]) -> Self {
+    pub fn new(link: &Link, seed: u64, scripts: &[Script]) -> Self {
         let Network { mut world, hf, hosts: [a, b], addresses: [_, to], tcp } = link.network(seed);
         let speakers = scripts.iter().zip(0_u16..).map(|(script, number)| {
             let config = Config {
@@ -71,7 +71,7 @@ impl Talks {
     }
 
     /// Runs until no connection is left, or until then.
-    pub(super) fn run(&mut self, until: Time) {
+    pub fn run(&mut self, until: Time) {
         let Self { world, speakers, .. } = self;
         world.run(until, |world| {
             let ended = |app: &AppId| side(world, *app).ended.is_some();
@@ -80,7 +80,7 @@ impl Talks {
     }
 
     /// Runs until all turns are over, or until then.
-    pub(super) fn run_until_finished(&mut self, until: Time) {
+    pub fn run_until_finished(&mut self, until: Time) {
         let Self { world, speakers, .. } = self;
         world.run(until, |world| {
             speakers.iter().flatten().all(|app| side(world, *app).finished.is_some())
@@ -88,7 +88,7 @@ impl Talks {
     }
 
     /// Runs until all turns of the first conversation are over, or until then.
-    pub(super) fn run_until_first_finished(&mut self, until: Time) {
+    pub fn run_until_first_finished(&mut self, until: Time) {
         let Self { world, speakers, .. } = self;
         world.run(until, |world| {
             speakers.iter().take(1).flatten().all(|app| side(world, *app).finished.is_some())
@@ -96,12 +96,12 @@ impl Talks {
     }
 
     /// Client and server of each conversation.
-    pub(super) fn sides(&self) -> impl Iterator<Item = [&dialogue::Stats; 2]> {
+    pub fn sides(&self) -> impl Iterator<Item = [&dialogue::Stats; 2]> {
         self.speakers.iter().map(|pair| pair.map(|app| side(&self.world, app)))
     }
 
     /// Seconds from [`BEGIN`] until the last turn of all conversations was over.
-    pub(super) fn finished_s(&self) -> Option<f64> {
+    pub fn finished_s(&self) -> Option<f64> {
         let last = |[client, server]: [&dialogue::Stats; 2]| {
             Some(client.finished?.max(server.finished?).since(BEGIN).as_secs_f64())
         };
@@ -109,7 +109,7 @@ impl Talks {
     }
 
     /// The counters of both nodes.
-    pub(super) fn nodes(&self) -> [Stats; 2] {
+    pub fn nodes(&self) -> [Stats; 2] {
         STATIONS.map(|station| *self.world.hf_node(self.hf, station).stats())
     }
 }

@@ -18,13 +18,13 @@ use crate::prelude::*;
 const SPEEDS: [u32; 4] = [300, 1_200, 2_400, 9_600];
 
 /// Until the client has the whole page.
-pub(super) const SECONDS: Metric = "page";
+pub const SECONDS: Metric = "page";
 /// Octets of frames with new data, both ways, headers included.
-pub(super) const OCTETS: Metric = "octets on the air";
+pub const OCTETS: Metric = "octets on the air";
 
 /// How the page is fetched.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Way {
+pub enum Way {
     /// By http.
     Plain,
     /// TLS between the hosts.
@@ -35,17 +35,17 @@ pub(super) enum Way {
 
 /// A fetch of the page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Fetch {
+pub struct Fetch {
     pub speed: u32,
     pub way: Way,
     /// Whether HF-PEP compresses what shrinks.
     pub is_compressed: bool,
 }
 
-pub(super) const WAYS: [Way; 4] =
+pub const WAYS: [Way; 4] =
     [Way::Plain, Way::EndToEnd(Version::Tls13), Way::EndToEnd(Version::Tls12), Way::Proxies];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hf-tls",
         group: GROUP,

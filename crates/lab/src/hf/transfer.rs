@@ -11,38 +11,38 @@ use super::radio;
 use crate::prelude::*;
 
 /// The goodput of a transfer as a share of the speed.
-pub(super) const UTILISATION: Metric = "utilisation";
+pub const UTILISATION: Metric = "utilisation";
 /// The time until the connection was established.
-pub(super) const CONNECT: Metric = "connect";
+pub const CONNECT: Metric = "connect";
 /// The time until all data was delivered.
-pub(super) const TOTAL: Metric = "total";
+pub const TOTAL: Metric = "total";
 /// The time until the confirmation of all data was back.
-pub(super) const CONFIRMED: Metric = "confirmed";
+pub const CONFIRMED: Metric = "confirmed";
 /// The time from the confirmation, when the sender closes, until both ends had closed.
-pub(super) const CLOSE: Metric = "close";
+pub const CLOSE: Metric = "close";
 /// The time of the last octet from the sender's TCP to its delivery.
-pub(super) const LATENCY: Metric = "latency";
+pub const LATENCY: Metric = "latency";
 
 /// The times, in the order in which the white paper has them.
-pub(super) const TIMES: [Metric; 3] = [CONNECT, TOTAL, LATENCY];
+pub const TIMES: [Metric; 3] = [CONNECT, TOTAL, LATENCY];
 
 /// The sizes of the sender's socket buffer that are tried; the last is the default limit of Linux.
-pub(super) const BUFFERS: [usize; 5] = [32 << 10, 64 << 10, 128 << 10, 256 << 10, 4 << 20];
+pub const BUFFERS: [usize; 5] = [32 << 10, 64 << 10, 128 << 10, 256 << 10, 4 << 20];
 /// The size that all figures are judged with. Among those that miss no figure of the table for ARQ with
 /// the fastest radio it has the highest utilisation; the other tables were not considered.
-pub(super) const BUFFER: usize = 64 << 10;
+pub const BUFFER: usize = 64 << 10;
 /// The most runs with errors and a slow radio.
 const KEYED_RUNS: u32 = 20;
 /// The time after which a transfer counts as failed.
-pub(super) const LIMIT: Duration = Duration::from_secs(8 * 3_600);
+pub const LIMIT: Duration = Duration::from_secs(8 * 3_600);
 
-pub(super) const BER: &str = "bit error rate";
+pub const BER: &str = "bit error rate";
 /// The place of a link without errors on a logarithmic axis.
 const NO_ERRORS: f64 = 1e-7;
 
 /// A row of a published table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Row {
+pub struct Row {
     pub speed: u32,
     pub kilobytes: u32,
     /// `None` where the transfer failed.
@@ -51,7 +51,7 @@ pub(super) struct Row {
 
 /// The published figures of a transfer; times are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Published {
+pub struct Published {
     pub utilisation: f64,
     pub connect: f64,
     pub total: f64,
@@ -60,7 +60,7 @@ pub(super) struct Published {
 
 impl Published {
     /// The published figure for a metric.
-    pub(super) fn of(self, metric: Metric) -> f64 {
+    pub fn of(self, metric: Metric) -> f64 {
         match metric {
             CONNECT => self.connect,
             TOTAL => self.total,
@@ -72,7 +72,7 @@ impl Published {
 
 impl Row {
     /// The transfer over a clear link.
-    pub(super) fn link(self, mode: Mode, key_up: Duration, send_buffer: usize) -> Link {
+    pub fn link(self, mode: Mode, key_up: Duration, send_buffer: usize) -> Link {
         Link {
             waveform: radio::waveform(self.speed),
             channel: Channel::Clear,
@@ -87,25 +87,25 @@ impl Row {
     }
 
     /// The size and the speed of the transfer as text.
-    pub(super) fn place(self) -> String {
+    pub fn place(self) -> String {
         format!("{} kB at {} bit/s", self.kilobytes, self.speed)
     }
 }
 
 /// A link with the fastest radios and HF-PEPs, clear and with nothing to transfer.
-pub(super) fn idle(speed: u32, is_compressed: bool) -> Link {
+pub fn idle(speed: u32, is_compressed: bool) -> Link {
     let row = Row { speed, kilobytes: 0, published: None };
     over_pep(row.link(Mode::Arq { in_order: true }, radio::FASTEST, BUFFER), is_compressed)
 }
 
 /// A transfer over HF-PEP that is otherwise the same.
-pub(super) fn over_pep(link: Link, is_compressed: bool) -> Link {
+pub fn over_pep(link: Link, is_compressed: bool) -> Link {
     let first_data = hf::hfpep::Config::default().first_data;
     Link { carrier: Carrier::HfPep { first_data, is_compressed }, ..link }
 }
 
 /// A transfer with bit errors.
-pub(super) fn errored(ber: f64, mode: Mode, octets: u64, key_up: Duration) -> Link {
+pub fn errored(ber: f64, mode: Mode, octets: u64, key_up: Duration) -> Link {
     Link {
         waveform: radio::waveform(9_600),
         channel: if ber > 0.0 { Channel::Ber(ber) } else { Channel::Clear },
@@ -180,7 +180,7 @@ fn outcome(link: &Link, transfer: &Transfer) -> Outcome {
 }
 
 /// The curves of points over the bit error rate.
-pub(super) fn over_errors(points: &[Point], name: &str, title: &str, subtitle: &str) -> Figure {
+pub fn over_errors(points: &[Point], name: &str, title: &str, subtitle: &str) -> Figure {
     let drawn: Vec<Point> =
         points.iter().map(|it| Point { x: it.x.max(NO_ERRORS), ..it.clone() }).collect();
     Figure::of(&drawn, name, title, subtitle)
@@ -189,7 +189,7 @@ pub(super) fn over_errors(points: &[Point], name: &str, title: &str, subtitle: &
 }
 
 /// The limit of an endless transfer: raw STANAG 5066 less the headers of TCP and IP, or of SLEP.
-pub(super) fn limit(link: &Link) -> f64 {
+pub fn limit(link: &Link) -> f64 {
     let bulk = Bulk {
         waveform: link.waveform,
         channel: link.channel,
@@ -205,7 +205,7 @@ pub(super) fn limit(link: &Link) -> f64 {
 }
 
 /// A share with as many digits as the published ones, and its interval if that is not negligible.
-pub(super) fn share(estimate: &Estimate) -> String {
+pub fn share(estimate: &Estimate) -> String {
     match estimate.ci95 {
         Some(half) if half >= 0.0005 => format!("{:.3} ± {half:.3}", estimate.mean),
         Some(_) | None => format!("{:.3}", estimate.mean),
@@ -213,7 +213,7 @@ pub(super) fn share(estimate: &Estimate) -> String {
 }
 
 /// A time, with its interval if that is not negligible.
-pub(super) fn seconds(estimate: &Estimate) -> String {
+pub fn seconds(estimate: &Estimate) -> String {
     match estimate.ci95 {
         _ if estimate.is_lower_bound() => mean(estimate),
         Some(half) if half >= 0.05 => format!("{} ± {}", number(estimate.mean), number(half)),
@@ -222,7 +222,7 @@ pub(super) fn seconds(estimate: &Estimate) -> String {
 }
 
 /// Formats the size of a buffer.
-pub(super) fn buffer(octets: usize) -> String {
+pub fn buffer(octets: usize) -> String {
     match octets >> 20 {
         0 => format!("{} KB", octets >> 10),
         megabytes => format!("{megabytes} MB"),

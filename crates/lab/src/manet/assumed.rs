@@ -14,7 +14,7 @@ const FAIR: QueueDiscipline = QueueDiscipline::Fair { quantum: 1_500 };
 
 impl Assumed {
     /// The channel of the radios.
-    pub(super) fn radio(self) -> radio::Config {
+    pub fn radio(self) -> radio::Config {
         let usual = radio::Config::default();
         match self {
             Self::FastControl => radio::Config { basic_rate: usual.data_rate, ..usual },
@@ -26,7 +26,7 @@ impl Assumed {
     }
 
     /// The interface of a radio.
-    pub(super) fn interface(self, is_gateway: bool) -> InterfaceConfig {
+    pub fn interface(self, is_gateway: bool) -> InterfaceConfig {
         let queue_discipline = match self {
             Self::DropTail => QueueDiscipline::DropTail,
             _ if self.is_fair(is_gateway) => FAIR,
@@ -36,7 +36,7 @@ impl Assumed {
     }
 
     /// The interfaces of the wire between the gateway and the fixed host.
-    pub(super) fn wire(self) -> InterfaceConfig {
+    pub fn wire(self) -> InterfaceConfig {
         let queue_discipline = if self.is_fair(true) { FAIR } else { QueueDiscipline::DropTail };
         InterfaceConfig { queue_discipline, ..self.thinned() }
     }
@@ -55,7 +55,7 @@ impl Assumed {
     }
 
     /// AODV, which all addresses outside of `manet` are the Internet for.
-    pub(super) fn aodv(self, internet: aodv::Internet) -> RoutingConfig {
+    pub fn aodv(self, internet: aodv::Internet) -> RoutingConfig {
         let values = match self {
             Self::Hellos => aodv::Config { wait_after_reboot: false, ..aodv::Config::hello() },
             _ => aodv::Config::link_layer_feedback(),
@@ -71,14 +71,14 @@ impl Assumed {
     }
 
     /// DSDV, where the gateway announces itself as the way to all else.
-    pub(super) fn dsdv(self, is_gateway: bool) -> RoutingConfig {
+    pub fn dsdv(self, is_gateway: bool) -> RoutingConfig {
         let link_breaks = self == Self::LinkBreaks;
         let config = dsdv::Config { is_gateway, link_breaks, ..dsdv::Config::default() };
         RoutingConfig::new(RoutingProtocol::Dsdv(config))
     }
 
     /// The TCP of a flow that ends behind so many wires.
-    pub(super) fn tcp(self, tcp: Tcp, wires: u8) -> tcp::Config {
+    pub fn tcp(self, tcp: Tcp, wires: u8) -> tcp::Config {
         let mut config = match tcp {
             Tcp::NewReno => crate::tcp::as_ns2(tcp::Config::default()),
             Tcp::Vegas => crate::tcp::ns2_vegas(2.0, 2.0, 1.0),

@@ -37,7 +37,7 @@ const CHANGED: [(Assumed, &[Tcp]); 17] = [
     (Assumed::Rebase, &[Tcp::Vegas]),
 ];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "manet-assumptions",
         group: GROUP,

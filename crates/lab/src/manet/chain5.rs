@@ -10,7 +10,7 @@ const CLOSE: f64 = 0.75;
 const ABOUT_TWENTY: [f64; 2] = [5.0, 40.0];
 const NETWORK: Network = Network::Chain5;
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "manet-chain5",
         group: GROUP,

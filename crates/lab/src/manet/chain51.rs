@@ -25,7 +25,7 @@ fn described(network: Network, traffic: Traffic) -> Trial {
     Trial::new(network, traffic, Tcp::AdaptivePacing).with(Assumed::CountsWireAllHops)
 }
 
-pub(super) fn claims() -> [Claim; 4] {
+pub fn claims() -> [Claim; 4] {
     [
         Claim {
             id: "manet-51-vegas",

@@ -28,7 +28,7 @@ const NO_RTS: u32 = 65_535;
 /// Octets of packets that arrive, in kbit/s.
 const THROUGHPUT: Metric = "throughput";
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "manet-dcf",
         group: GROUP,

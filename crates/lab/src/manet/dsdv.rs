@@ -8,7 +8,7 @@ use crate::prelude::*;
 const TOLERANCE: f64 = 0.06;
 const MOVING: Network = Network::Chain51(Uplink::Fast);
 
-pub(super) fn claims() -> [Claim; 2] {
+pub fn claims() -> [Claim; 2] {
     [
         Claim {
             id: "manet-dsdv-chain5",

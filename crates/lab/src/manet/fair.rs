@@ -7,7 +7,7 @@ use crate::prelude::*;
 const NETWORKS: [Network; 2] = [Network::Chain5, Network::Chain51(Uplink::Fast)];
 const TRAFFICS: [Traffic; 2] = [Traffic::Overlapping, Traffic::Simultaneous];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "manet-fair",
         group: GROUP,

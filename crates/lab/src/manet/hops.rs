@@ -30,7 +30,7 @@ const REACH: u8 = 4;
 /// The range for the measured part of the bound; slightly above 1 for slots that count at the same time.
 const NEAR: [f64; 2] = [0.7, 1.02];
 
-pub(super) fn claims() -> [Claim; 2] {
+pub fn claims() -> [Claim; 2] {
     [chain_claim(), breaks_claim()]
 }
 

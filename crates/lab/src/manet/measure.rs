@@ -8,17 +8,17 @@ use super::{BY_HOPS, CHANGES, LAG, SEEN, WITHOUT};
 use crate::prelude::*;
 
 /// How often hops and octets are looked at.
-pub(super) const STEP: Duration = Duration::from_millis(50);
+pub const STEP: Duration = Duration::from_millis(50);
 /// The samples in a bin of the goodput whose variation is computed: 1 s.
 const BIN: usize = 20;
 /// When the paper's "first 100 s" end.
-pub(super) const EARLY: Duration = Duration::from_secs(100);
+pub const EARLY: Duration = Duration::from_secs(100);
 /// How far a hop count may be from its published time and still be the same.
 const NEAR: Duration = Duration::from_secs(5);
 
 /// Hops of the mobile node to the gateway, and since when: table 2 of the paper. The first is the
 /// begin of the flow.
-pub(super) const TABLE_2: [(f64, usize); 31] = [
+pub const TABLE_2: [(f64, usize); 31] = [
     (20.3, 2),
     (27.6, 1),
     (38.1, 2),
@@ -54,7 +54,7 @@ pub(super) const TABLE_2: [(f64, usize); 31] = [
 
 /// The first flow, sample by sample.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Samples {
+pub struct Samples {
     /// When each sample was taken.
     times: Vec<Time>,
     /// Hops from the source to the gateway, or to the destination in the MANET.
@@ -64,14 +64,14 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    pub(super) fn push(&mut self, now: Time, hops: Option<usize>, octets: u64) {
+    pub fn push(&mut self, now: Time, hops: Option<usize>, octets: u64) {
         self.times.push(now);
         self.hops.push(hops);
         self.octets.push(octets);
     }
 
     /// Hop counts in the order in which they came: times without a route do not count.
-    pub(super) fn changes(&self) -> Vec<(Time, usize)> {
+    pub fn changes(&self) -> Vec<(Time, usize)> {
         let mut changes: Vec<(Time, usize)> = Vec::new();
         for (time, hops) in self.times.iter().zip(&self.hops) {
             let Some(hops) = *hops else { continue };
@@ -83,7 +83,7 @@ impl Samples {
     }
 
     /// The measurements of the first flow.
-    pub(super) fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> Outcome {
         let early = self.changes().iter().filter(|(at, _)| *at < Time::ZERO + EARLY).count();
         let without = self.hops.iter().filter(|hops| hops.is_none()).count();
         let mut outcome = vec![
@@ -103,7 +103,7 @@ impl Samples {
     }
 
     /// Goodput in kbit/s in each bin, at its end in seconds.
-    pub(super) fn goodput_over_time(&self) -> Vec<(f64, f64)> {
+    pub fn goodput_over_time(&self) -> Vec<(f64, f64)> {
         let ends: Vec<usize> = (0..self.octets.len()).step_by(BIN).collect();
         let seconds = (STEP * u32::try_from(BIN).unwrap_or(u32::MAX)).as_secs_f64();
         let bins = ends.windows(2).map(|pair| {
@@ -142,7 +142,7 @@ impl Samples {
 }
 
 /// The deviation of goodput in bins over its mean, of octets received so far at each step.
-pub(super) fn variation(octets: &[u64]) -> f64 {
+pub fn variation(octets: &[u64]) -> f64 {
     let ends: Vec<f64> = octets.iter().step_by(BIN).map(|it| *it as f64).collect();
     let bins: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let mean = bins.iter().sum::<f64>() / bins.len() as f64;

@@ -12,7 +12,7 @@ const ALL: f64 = 1.0;
 /// has 188.6 s.
 const LATE: [f64; 2] = [1.1, 4.0];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "manet-51-motion",
         group: GROUP,

@@ -11,7 +11,7 @@ const CARRIERS: [Carrier; 3] = [Carrier::Plain, Carrier::Hbh, Carrier::Tunnel];
 /// The least ratio that counts as not worse.
 const NOT_WORSE: f64 = 0.95;
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "manet-ours",
         group: GROUP,
@@ -89,7 +89,7 @@ fn judge(runs: &Runs<Trial>) -> Finding {
 }
 
 /// The curve of a carrier.
-pub(super) fn line(carrier: Carrier) -> Line {
+pub fn line(carrier: Carrier) -> Line {
     let (series, ink) = match carrier {
         Carrier::Plain => ("plain", Ink::Tcp),
         Carrier::Hbh => ("hbh", Ink::Default),

@@ -10,7 +10,7 @@ const QUEUES: [Assumed; 4] = [Assumed::Usual, Assumed::FairGateway, Assumed::Fai
 /// What goodput may be lost for fairness.
 const NOT_WORSE: f64 = 0.95;
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "manet-queues",
         group: GROUP,

@@ -5,13 +5,13 @@ use super::{GOODPUT, GROUP, KBIT_S, WINDOW, assumptions, figure, goodput, points
 use crate::prelude::*;
 
 /// The area suggested by the mean speed and the gateway's place, and the area in the paper's text.
-pub(super) const AREAS: [Network; 2] = [Network::Random(800), Network::Random(1_200)];
+pub const AREAS: [Network; 2] = [Network::Random(800), Network::Random(1_200)];
 const MOVING: Network = Network::Chain51(Uplink::Fast);
 /// Vegas' mean window in segments, case by case, and what counts as near 3.
 const WINDOWS: [f64; 4] = [3.39, 3.08, 3.24, 2.75];
 const NEAR_THREE: [f64; 2] = [2.3, 3.8];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "manet-random",
         group: GROUP,

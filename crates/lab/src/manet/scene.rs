@@ -67,7 +67,7 @@ struct Played {
 }
 
 /// What is drawn of the first flow of a run, over seconds.
-pub(super) struct Traced {
+pub struct Traced {
     /// The congestion window, in segments.
     pub(super) window: Vec<(f64, f64)>,
     /// Hops of the source to the gateway.
@@ -77,7 +77,7 @@ pub(super) struct Traced {
 }
 
 /// Runs a trial with a seed and measures it.
-pub(super) fn run(trial: Trial, seed: u64) -> Outcome {
+pub fn run(trial: Trial, seed: u64) -> Outcome {
     let Played { scene, first, octets } = play(trial, seed, END);
     let mut outcome = first.outcome();
     outcome.extend(scene.outcome(&octets));
@@ -85,7 +85,7 @@ pub(super) fn run(trial: Trial, seed: u64) -> Outcome {
 }
 
 /// Runs a trial with a seed until `end`, for a picture.
-pub(super) fn trace(trial: Trial, seed: u64, end: Duration) -> Traced {
+pub fn trace(trial: Trial, seed: u64, end: Duration) -> Traced {
     let Played { scene, first, .. } = play(trial, seed, end);
     let sender: Option<&transfer::Sender> = scene.world.app(scene.apps[0][0]);
     let window = sender.map(transfer::Sender::windows).unwrap_or_default().iter();
@@ -318,7 +318,7 @@ impl Scene {
 }
 
 /// HBH for a radio that many share: what waits in a shorter queue waits less long behind TCP's bulk.
-pub(super) fn hbh() -> hbh::Config {
+pub fn hbh() -> hbh::Config {
     hbh::Config { queue: 50, ..hbh::Config::new(hbh::Profile::Default) }
 }
 

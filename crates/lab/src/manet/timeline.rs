@@ -10,7 +10,7 @@ use crate::prelude::*;
 const LENGTH: Duration = Duration::from_secs(100);
 
 /// Windows, goodput and hops in the first 100 s of the runs with the first seeds.
-pub(super) fn figures(runs: &Runs<Trial>) -> Vec<Figure> {
+pub fn figures(runs: &Runs<Trial>) -> Vec<Figure> {
     let moving = Network::Chain51(Uplink::Fast);
     let trace = |network| {
         PAPER_TCPS.map(|tcp| {

@@ -5,7 +5,7 @@ use crate::prelude::*;
 
 /// A place of the grid: all of them together are the paper's 96 scenarios, and ours beside them.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Trial {
+pub struct Trial {
     pub(super) network: Network,
     pub(super) traffic: Traffic,
     pub(super) tcp: Tcp,
@@ -16,7 +16,7 @@ pub(super) struct Trial {
 
 /// Where the nodes are, and how they move.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Network {
+pub enum Network {
     /// Five nodes at rest in a row, the gateway in their middle.
     Chain5,
     /// The same with a sixth node that passes along them.
@@ -27,7 +27,7 @@ pub(super) enum Network {
 
 /// The wire from the gateway to the fixed host.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Uplink {
+pub enum Uplink {
     /// 100 Mbit/s, 2 ms.
     Fast,
     /// 756 kbit/s, 25 ms.
@@ -36,7 +36,7 @@ pub(super) enum Uplink {
 
 /// The four traffic cases of a network, in the order of the paper.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Traffic {
+pub enum Traffic {
     /// One flow to the fixed host.
     One,
     /// Chain5 and random: in addition a flow between two nodes. Chain5+1: only a flow between two nodes.
@@ -49,7 +49,7 @@ pub(super) enum Traffic {
 
 /// The TCP of the senders.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Tcp {
+pub enum Tcp {
     NewReno,
     Vegas,
     AdaptivePacing,
@@ -59,7 +59,7 @@ pub(super) enum Tcp {
 
 /// Who finds routes.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Routing {
+pub enum Routing {
     /// AODV with link-layer feedback, and half tunnels to the gateway.
     Aodv,
     Dsdv,
@@ -69,7 +69,7 @@ pub(super) enum Routing {
 
 /// The carrier of the flows' packets.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Carrier {
+pub enum Carrier {
     /// IP, as in the paper.
     Plain,
     /// HBH between all nodes of the MANET, our profile.
@@ -80,7 +80,7 @@ pub(super) enum Carrier {
 
 /// What is taken where the paper gives no number: the usual, or one thing else.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub(super) enum Assumed {
+pub enum Assumed {
     #[default]
     Usual,
     /// `window_` of this many segments, and an equal first slow-start threshold.
@@ -125,13 +125,13 @@ pub(super) enum Assumed {
     Thin,
 }
 
-pub(super) const TRAFFICS: [Traffic; 4] =
+pub const TRAFFICS: [Traffic; 4] =
     [Traffic::One, Traffic::Inside, Traffic::Overlapping, Traffic::Simultaneous];
-pub(super) const PAPER_TCPS: [Tcp; 3] = [Tcp::NewReno, Tcp::Vegas, Tcp::AdaptivePacing];
+pub const PAPER_TCPS: [Tcp; 3] = [Tcp::NewReno, Tcp::Vegas, Tcp::AdaptivePacing];
 
 impl Trial {
     /// A trial of the paper, over AODV.
-    pub(super) fn new(network: Network, traffic: Traffic, tcp: Tcp) -> Self {
+    pub fn new(network: Network, traffic: Traffic, tcp: Tcp) -> Self {
         Self {
             network,
             traffic,
@@ -143,35 +143,35 @@ impl Trial {
     }
 
     /// The same with another routing protocol.
-    pub(super) fn over(self, routing: Routing) -> Self {
+    pub fn over(self, routing: Routing) -> Self {
         Self { routing, ..self }
     }
 
     /// The same, carried by somebody else.
-    pub(super) fn carried(self, carrier: Carrier) -> Self {
+    pub fn carried(self, carrier: Carrier) -> Self {
         Self { carrier, ..self }
     }
 
     /// The same where something else is taken for what the paper does not say.
-    pub(super) fn with(self, assumed: Assumed) -> Self {
+    pub fn with(self, assumed: Assumed) -> Self {
         Self { assumed, ..self }
     }
 
     /// All of the paper's traffic cases and TCPs in a network, over AODV.
-    pub(super) fn all(network: Network) -> Vec<Self> {
+    pub fn all(network: Network) -> Vec<Self> {
         let of = |traffic| PAPER_TCPS.map(|tcp| Self::new(network, traffic, tcp));
         TRAFFICS.into_iter().flat_map(of).collect()
     }
 
     /// The name from which motion and chance are drawn: everything except TCP and carrier, so that TCPs and carriers
     /// are compared on the same ground.
-    pub(super) fn draws(self) -> String {
+    pub fn draws(self) -> String {
         format!("manet {:?} {:?}", self.network, self.traffic)
     }
 }
 
 impl Tcp {
-    pub(super) fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         match self {
             Self::NewReno => "NewReno",
             Self::Vegas => "Vegas",
@@ -180,7 +180,7 @@ impl Tcp {
         }
     }
 
-    pub(super) fn line(self) -> Line {
+    pub fn line(self) -> Line {
         let (series, ink) = match self {
             Self::NewReno => ("newreno", Ink::Tcp),
             Self::Vegas => ("vegas", Ink::Default),
@@ -192,7 +192,7 @@ impl Tcp {
 }
 
 impl Routing {
-    pub(super) fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         match self {
             Self::Aodv => "AODV",
             Self::Dsdv => "DSDV",
@@ -202,7 +202,7 @@ impl Routing {
 }
 
 impl Carrier {
-    pub(super) fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         match self {
             Self::Plain => "plain IP",
             Self::Hbh => "HBH",
@@ -212,7 +212,7 @@ impl Carrier {
 }
 
 impl Traffic {
-    pub(super) fn title(self, network: Network) -> &'static str {
+    pub fn title(self, network: Network) -> &'static str {
         match (network, self) {
             (Network::Chain51(_), Self::One) => "5 to host",
             (_, Self::One) => "0 to host",
@@ -227,7 +227,7 @@ impl Traffic {
     }
 
     /// Its number in the paper's order, from 1.
-    pub(super) fn number(self) -> f64 {
+    pub fn number(self) -> f64 {
         match self {
             Self::One => 1.0,
             Self::Inside => 2.0,
@@ -238,7 +238,7 @@ impl Traffic {
 }
 
 impl Network {
-    pub(super) fn title(self) -> String {
+    pub fn title(self) -> String {
         match self {
             Self::Chain5 => "Chain 5".to_owned(),
             Self::Chain51(Uplink::Fast) => "Chain 5+1, uplink 100 Mbit/s".to_owned(),
@@ -250,7 +250,7 @@ impl Network {
 
 impl Assumed {
     /// Whether it only shows what an assumption changes, and decides no claim of the paper.
-    pub(super) fn is_aside(self) -> bool {
+    pub fn is_aside(self) -> bool {
         !matches!(
             self,
             Self::Usual | Self::CountsWireAllHops | Self::FairGateway | Self::Fair | Self::Thin
@@ -258,7 +258,7 @@ impl Assumed {
     }
 
     /// In the words of a table.
-    pub(super) fn title(self) -> String {
+    pub fn title(self) -> String {
         let text = match self {
             Self::Usual => "as in all other experiments",
             Self::Window(segments) => return format!("window_ of {segments} segments"),

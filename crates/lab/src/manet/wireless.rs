@@ -33,7 +33,7 @@ const LOSS: Metric = "UDP loss";
 /// From sending to receiving, in ms.
 const DELAY: Metric = "UDP delay";
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hbh-wireless",
         group: GROUP,

@@ -9,7 +9,7 @@ use crate::prelude::*;
 const SESSIONS: [u32; 2] = [1, 5];
 const LOSSES: [f64; 4] = [0.0, 0.10, 0.20, 0.30];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "nc-beyond",
         group: GROUP,

@@ -26,11 +26,11 @@ const RIVAL_PORT: u16 = 8_000;
 /// Each source starts at a random time within this.
 const START: Duration = Duration::from_millis(100);
 /// The indices of the gateways in every scenario.
-pub(super) const GATEWAYS: [usize; 2] = [0, 1];
+pub const GATEWAYS: [usize; 2] = [0, 1];
 
 impl Network {
     /// A scenario of this network that lasts for `duration`, with random starts of its sources.
-    pub(super) fn plan(&self, seed: u64, duration: Duration) -> Plan {
+    pub(crate) fn plan(&self, seed: u64, duration: Duration) -> Plan {
         let mut plan = Plan::new(seed, duration);
         let [near, far] = ["near", "far"].map(|name| plan.add_node(name));
         let (left, right) = if self.is_hidden {
@@ -137,7 +137,7 @@ impl Network {
 
     /// The sender and the receiver of each session; with traffic both ways a session has two
     /// entries, first that in the direction of the data.
-    pub(super) fn flows<'b>(&self, built: &'b Built<'_>) -> &'b [[AppId; 2]] {
+    pub(crate) fn flows<'b>(&self, built: &'b Built<'_>) -> &'b [[AppId; 2]] {
         let flows = match self.traffic {
             Traffic::Tcp(_) => &built.transfers,
             Traffic::Udp { .. } => &built.streams,
@@ -146,17 +146,17 @@ impl Network {
     }
 
     /// The application that sends requests.
-    pub(super) fn requests(&self, built: &Built<'_>) -> Option<AppId> {
+    pub(crate) fn requests(&self, built: &Built<'_>) -> Option<AppId> {
         built.streams.last().map(|[asks, _]| *asks).filter(|_| self.has_requests)
     }
 
     /// The receiver of the flow beside the tunnel.
-    pub(super) fn rival(&self, built: &Built<'_>) -> Option<AppId> {
+    pub(crate) fn rival(&self, built: &Built<'_>) -> Option<AppId> {
         built.transfers.last().map(|[_, sink]| *sink).filter(|_| self.rival.is_some())
     }
 
     /// The port at which data enters the middle link.
-    pub(super) fn middle(&self, built: &Built<'_>) -> PortId {
+    pub(crate) fn middle(&self, built: &Built<'_>) -> PortId {
         built.world.ends(built.links[if self.is_hidden { 2 } else { 0 }])[0]
     }
 }

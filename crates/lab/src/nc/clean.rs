@@ -15,7 +15,7 @@ use crate::prelude::*;
 const GOAL: f64 = 1.01;
 const LONG_SPAN: Span = Span { warm_up: Duration::from_secs(15), window: Duration::from_secs(20) };
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "nc-clean",
         group: GROUP,

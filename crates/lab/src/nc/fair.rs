@@ -20,7 +20,7 @@ const ABOUT: [f64; 2] = [0.8, 1.25];
 const REPAIRS: f64 = 0.05;
 const SPAN: Span = Span { warm_up: Duration::from_secs(20), window: Duration::from_secs(40) };
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "nc-fair",
         group: GROUP,

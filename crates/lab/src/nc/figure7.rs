@@ -11,7 +11,7 @@ const KNEE: f64 = 0.15;
 /// The largest relative difference of two goodputs that counts as "nearly equal".
 const NEARLY: f64 = 0.15;
 
-pub(super) fn claims() -> [Claim; 5] {
+pub fn claims() -> [Claim; 5] {
     let claim = |id, text, source, experiment| Claim { id, group: GROUP, text, source, experiment };
     [
         claim(

@@ -7,7 +7,7 @@ use crate::prelude::*;
 /// The least Jain's index that counts as fair.
 const FAIR: f64 = 0.98;
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "nc-goodput",
         group: GROUP,

@@ -13,23 +13,22 @@ use super::{MBIT, PERCENT, Scheme, TUNNEL_RTO};
 use crate::prelude::*;
 
 /// The numbers of simultaneous sessions.
-pub(super) const SESSIONS: [u32; 4] = [1, 2, 3, 5];
+pub const SESSIONS: [u32; 4] = [1, 2, 3, 5];
 /// The loss rates of the middle link in the direction of the data.
-pub(super) const LOSSES: [f64; 7] = [0.0, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30];
+pub const LOSSES: [f64; 7] = [0.0, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30];
 /// The loss rates at which different readings of the paper are compared.
-pub(super) const READ_LOSSES: [f64; 5] = [0.0, 0.10, 0.15, 0.20, 0.30];
+pub const READ_LOSSES: [f64; 5] = [0.0, 0.10, 0.15, 0.20, 0.30];
 /// The share of the limit that our tunnel must reach.
-pub(super) const GOAL: f64 = 0.95;
+pub const GOAL: f64 = 0.95;
 /// The most runs of a reading that decides no claim.
 const READ_RUNS: u32 = 10;
 
 /// Counts from the start, for about as long as the paper's transfers of 100 MB take here.
-pub(super) const PAPER_SPAN: Span =
-    Span { warm_up: Duration::ZERO, window: Duration::from_secs(200) };
+pub const PAPER_SPAN: Span = Span { warm_up: Duration::ZERO, window: Duration::from_secs(200) };
 
 /// An interpretation of what the paper does not specify.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Reading {
+pub enum Reading {
     /// Goodput counts for 20 s after a warm-up of 5 s: our tunnel is judged by this.
     Taken,
     /// Goodput counts from the start, for 200 s: the paper's schemes are judged by this.
@@ -44,10 +43,9 @@ pub(super) enum Reading {
 
 impl Reading {
     /// The readings that count from the start.
-    pub(super) const OF_PAPER: [Self; 4] =
-        [Self::Paper, Self::Buffers, Self::Literal, Self::LongWindow];
+    pub const OF_PAPER: [Self; 4] = [Self::Paper, Self::Buffers, Self::Literal, Self::LongWindow];
 
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Buffers => "from the start, 128 KiB at the hosts",
             Self::Literal => "from the start, redundancy acknowledged",
@@ -60,7 +58,7 @@ impl Reading {
 
 /// One place of the grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Load {
+pub struct Load {
     pub(super) reading: Reading,
     pub(super) scheme: Scheme,
     pub(super) sessions: u32,
@@ -68,23 +66,23 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn new(scheme: Scheme, sessions: u32, loss: f64) -> Self {
+    pub fn new(scheme: Scheme, sessions: u32, loss: f64) -> Self {
         Self { reading: Reading::Taken, scheme, sessions, loss }
     }
 
     /// The place with the paper's own reading.
-    pub(super) fn paper(scheme: Scheme, sessions: u32, loss: f64) -> Self {
+    pub fn paper(scheme: Scheme, sessions: u32, loss: f64) -> Self {
         Self { reading: Reading::Paper, ..Self::new(scheme, sessions, loss) }
     }
 
     /// Every scheme at every loss, with these numbers of sessions.
-    pub(super) fn grid(sessions: &[u32]) -> Vec<Self> {
+    pub fn grid(sessions: &[u32]) -> Vec<Self> {
         let of = |n: u32| Scheme::ALL.map(|scheme| LOSSES.map(|loss| Self::new(scheme, n, loss)));
         sessions.iter().flat_map(|n| of(*n)).flatten().collect()
     }
 
     /// The grid with this number of sessions, and the paper's schemes under every reading.
-    pub(super) fn readings(sessions: u32) -> Vec<Self> {
+    pub fn readings(sessions: u32) -> Vec<Self> {
         let mut all = Self::grid(&[sessions]);
         for scheme in Scheme::PAPER {
             all.extend(LOSSES.map(|loss| Self::paper(scheme, sessions, loss)));
@@ -100,7 +98,7 @@ impl Load {
         all
     }
 
-    pub(super) fn network(&self) -> Network {
+    pub fn network(&self) -> Network {
         let mut network =
             Network::paper(self.sessions as usize, random(self.loss), self.scheme.carrier());
         let layer = tcpnc::Config::default();
@@ -161,17 +159,17 @@ impl Drawn for Load {
 }
 
 /// Independent losses with this probability.
-pub(super) fn random(loss: f64) -> Loss {
+pub fn random(loss: f64) -> Loss {
     Loss::random(Probability::new(loss).unwrap_or(Probability::ONE))
 }
 
 /// The mean goodput as a share of what the links allow.
-pub(super) fn ratio(runs: &Runs<Load>, load: &Load) -> Estimate {
+pub fn ratio(runs: &Runs<Load>, load: &Load) -> Estimate {
     runs.at(load, measure::GOODPUT).times(1e6 / load.network().links_limit())
 }
 
 /// The goodputs; points of our tunnel also have the limit that its headers leave.
-pub(super) fn points(runs: &Runs<Load>) -> Vec<Point> {
+pub fn points(runs: &Runs<Load>) -> Vec<Point> {
     let of = |load: &Load| {
         let goodput = (runs.at(load, measure::GOODPUT), MBIT);
         let point = runs.point(load, measure::GOODPUT, goodput);
@@ -183,7 +181,7 @@ pub(super) fn points(runs: &Runs<Load>) -> Vec<Point> {
 }
 
 /// Goodput over loss with this number of sessions: a plot of the paper's Figure 7.
-pub(super) fn figure(points: &[Point], name: &str, sessions: u32) -> Figure {
+pub fn figure(points: &[Point], name: &str, sessions: u32) -> Figure {
     let is_taken = |it: &&Point| {
         let names = Scheme::ALL.map(Scheme::series);
         it.sessions == Some(sessions) && names.contains(&it.line.series.as_str())
@@ -210,12 +208,12 @@ pub(super) fn figure(points: &[Point], name: &str, sessions: u32) -> Figure {
 }
 
 /// The subtitle of figures about the paper's topology.
-pub(super) const TOPOLOGY: &str = "Edges of 1 Mbit/s and 1 ms, a lossy middle of 4 Mbit/s and 7 ms";
+pub const TOPOLOGY: &str = "Edges of 1 Mbit/s and 1 ms, a lossy middle of 4 Mbit/s and 7 ms";
 /// The axis label of goodput.
-pub(super) const GOODPUT_AXIS: &str = "Goodput of a session";
+pub const GOODPUT_AXIS: &str = "Goodput of a session";
 
 /// A table with a row for each number of sessions and scheme, and a column for each loss.
-pub(super) fn table(
+pub fn table(
     title: &str,
     sessions: &[u32],
     schemes: &[Scheme],
@@ -232,7 +230,7 @@ pub(super) fn table(
 }
 
 /// A share near 1, written with enough digits to tell it from 1.
-pub(super) fn share(estimate: &Estimate) -> String {
+pub fn share(estimate: &Estimate) -> String {
     match estimate.ci95 {
         Some(half) => format!("{:.3} ± {half:.3}", estimate.mean),
         None => mean(estimate),

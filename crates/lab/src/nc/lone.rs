@@ -39,7 +39,7 @@ const WINDOW: Duration = Duration::from_secs(1_000);
 /// After the last packet that counts.
 const REST: Duration = Duration::from_secs(5);
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "nc-lone",
         group: GROUP,

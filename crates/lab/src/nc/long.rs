@@ -26,7 +26,7 @@ const LOAD: f64 = 1.05;
 /// The capacity of the queue before the tunnel, in octets: 52 ms of the link.
 const SHORT_QUEUE: usize = 65_536;
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "nc-long",
         group: GROUP,

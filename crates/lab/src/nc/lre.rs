@@ -45,7 +45,7 @@ impl Look {
     }
 }
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "nc-lre",
         group: GROUP,

@@ -12,39 +12,39 @@ use crate::prelude::*;
 use crate::scenario::Built;
 
 /// Mbit/s that a session's application receives, as the mean over the sessions.
-pub(super) const GOODPUT: Metric = "goodput";
+pub const GOODPUT: Metric = "goodput";
 /// Jain's fairness index of the sessions.
-pub(super) const FAIRNESS: Metric = "fairness";
+pub const FAIRNESS: Metric = "fairness";
 /// The median of the extra delay inside the tunnel, in seconds.
-pub(super) const P50: Metric = "delay p50";
+pub const P50: Metric = "delay p50";
 /// The 99th percentile of the extra delay inside the tunnel, in seconds.
-pub(super) const P99: Metric = "delay p99";
+pub const P99: Metric = "delay p99";
 /// Octets sent on the middle link for each octet of packets that left the tunnel.
-pub(super) const COST: Metric = "cost";
+pub const COST: Metric = "cost";
 /// Segments that the sources retransmitted in the whole run.
-pub(super) const REPEATED: Metric = "repeated";
+pub const REPEATED: Metric = "repeated";
 /// The share of packets dropped because the send buffer of the paper's tunnel was full.
-pub(super) const OVERFLOWED: Metric = "overflowed";
+pub const OVERFLOWED: Metric = "overflowed";
 /// Mbit/s of the plain flow beside the tunnel.
-pub(super) const RIVAL: Metric = "rival";
+pub const RIVAL: Metric = "rival";
 /// Repair packets for each source packet, in the whole run.
-pub(super) const REPAIRS: Metric = "repairs";
+pub const REPAIRS: Metric = "repairs";
 /// The share of answered requests.
-pub(super) const ANSWERED: Metric = "answered";
+pub const ANSWERED: Metric = "answered";
 /// The mean time from a request to its answer, in seconds.
-pub(super) const ANSWER_MEAN: Metric = "answer mean";
+pub const ANSWER_MEAN: Metric = "answer mean";
 /// The longest time from a request to its answer, in seconds.
-pub(super) const ANSWER_MOST: Metric = "answer most";
+pub const ANSWER_MOST: Metric = "answer most";
 
 /// 20 s after a warm-up of 5 s: the time in which most runs on the paper's topology measure.
-pub(super) const STEADY_SPAN: Span =
+pub const STEADY_SPAN: Span =
     Span { warm_up: Duration::from_secs(5), window: Duration::from_secs(20) };
 /// The most packets of a run whose time inside the tunnel is kept.
 const TRANSITS: usize = 1 << 20;
 
 /// The time in which a run measures.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Span {
+pub(crate) struct Span {
     /// The time at the beginning that does not count.
     pub(super) warm_up: Duration,
     /// The time that counts, after the warm-up.
@@ -193,7 +193,7 @@ impl Measured {
 
 impl Network {
     /// The cell that runs this network and measures in `span`.
-    pub(super) fn cell(&self, span: Span) -> Cell {
+    pub(crate) fn cell(&self, span: Span) -> Cell {
         let network = self.clone();
         let planned = self.clone();
         Cell::of(

@@ -19,7 +19,7 @@ use tunnel as nc;
 use crate::tcp::as_ns3;
 
 /// Octets of IPv4 and UDP headers.
-pub(super) const UDP_HEADERS: usize = 28;
+pub(crate) const UDP_HEADERS: usize = 28;
 /// The minimum RTO of a current TCP.
 const MIN_RTO: Duration = Duration::from_millis(200);
 /// Octets of IPv4 and TCP headers.
@@ -29,13 +29,13 @@ const TIMESTAMPS: usize = 12;
 /// Octets of acknowledgements for each data packet: one without options for every second packet.
 const ACKS: usize = TCP_HEADERS / 2;
 /// Octets of the tunnel's own header before an uncoded packet.
-pub(super) const TUNNEL_HEADER: usize = 8;
+pub(crate) const TUNNEL_HEADER: usize = 8;
 /// Octets of the longest inner packet of a tunnel whose outer packets have 1,500 octets.
 pub(crate) const LONG_PACKET: usize = 1_438;
 
 /// The properties that both directions of a link share.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     /// Bits per second.
     pub(super) rate: BitRate,
     /// The one-way propagation delay.
@@ -44,7 +44,7 @@ pub(super) struct Wire {
 
 /// The network and its traffic: everything that can differ between two runs, except the seed.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Network {
+pub(crate) struct Network {
     /// The number of pairs of a source and a sink.
     pub(super) sessions: usize,
     /// The links between hosts and gateways.
@@ -77,7 +77,7 @@ pub(super) struct Network {
 
 /// How packets get from gateway to gateway.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Carrier {
+pub(crate) enum Carrier {
     /// The coded tunnel.
     Coded(nc::Config),
     /// Plain IP.
@@ -102,7 +102,7 @@ pub(super) enum Carrier {
 
 /// The traffic of a session.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Traffic {
+pub(crate) enum Traffic {
     /// A TCP transfer that never ends.
     Tcp(Kind),
     /// UDP datagrams at a constant rate.
@@ -114,7 +114,7 @@ pub(super) enum Traffic {
 
 /// The TCP of the hosts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A TCP of today: CUBIC, with buffers for the longest path here.
     Cubic,
     /// The paper's TCP: NewReno without window scaling, so at most 64 KB in flight, without
@@ -126,7 +126,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// The parameters of this TCP when a full packet has `packet` octets.
-    pub(super) fn config(self, packet: usize) -> tcp::Config {
+    pub(crate) fn config(self, packet: usize) -> tcp::Config {
         // The announced MSS includes options (RFC 9293, 3.7.1).
         let mss = u16::try_from(packet - TCP_HEADERS).unwrap_or(u16::MAX);
         let common = tcp::Config {
@@ -166,7 +166,7 @@ impl Kind {
 
 impl Network {
     /// The topology of the paper's Figure 6, section IV.
-    pub(super) fn paper(sessions: usize, loss: Loss, carrier: Carrier) -> Self {
+    pub(crate) fn paper(sessions: usize, loss: Loss, carrier: Carrier) -> Self {
         Self {
             sessions,
             edge: Wire { rate: bits_per_s(1_000_000), delay: Duration::from_millis(1) },
@@ -187,7 +187,7 @@ impl Network {
 
     /// The long path: 10 Mbit/s, a bandwidth-delay product of 500 packets of 1,500 octets, and one saturated session
     /// with packets that fill the tunnel's packets.
-    pub(super) fn long(loss: Loss, carrier: Carrier) -> Self {
+    pub(crate) fn long(loss: Loss, carrier: Carrier) -> Self {
         const RATE: u64 = 10_000_000;
         const OUTER: usize = 1_500;
         let middle = bits_per_s(RATE);
@@ -203,7 +203,7 @@ impl Network {
 
     /// Its name in those of cells: what a cell draws follows from its name, and the figures were drawn under this one,
     /// whatever the order of a tunnel's parameters is today.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let Carrier::Coded(config) = &self.carrier else { return format!("{self:?}") };
         let nc::Config {
             base_mtu,
@@ -227,7 +227,7 @@ impl Network {
     }
 
     /// Octets of application data in a full packet.
-    pub(super) fn payload(&self) -> usize {
+    pub(crate) fn payload(&self) -> usize {
         match self.traffic {
             Traffic::Tcp(Kind::Seed | Kind::SeedScaled) => self.packet - TCP_HEADERS,
             Traffic::Tcp(_) => self.packet - TCP_HEADERS - TIMESTAMPS,
@@ -236,7 +236,7 @@ impl Network {
     }
 
     /// Octets of a full packet on the middle link, with the tunnel's headers.
-    pub(super) fn outer(&self) -> usize {
+    pub(crate) fn outer(&self) -> usize {
         match self.carrier {
             Carrier::Coded(config) => {
                 let saved = if config.compress_headers { self.saved() } else { 0 };
@@ -264,12 +264,12 @@ impl Network {
     /// The highest goodput of a session, in bit/s: the rate of its edge or its share of the middle link's throughput,
     /// if less. All headers are subtracted, including ours, and with data both ways also the acknowledgements of the
     /// opposite direction.
-    pub(super) fn limit(&self) -> f64 {
+    pub(crate) fn limit(&self) -> f64 {
         self.limit_with(self.outer())
     }
 
     /// [`Self::limit`] with our headers not subtracted: what the links alone allow.
-    pub(super) fn links_limit(&self) -> f64 {
+    pub(crate) fn links_limit(&self) -> f64 {
         self.limit_with(self.packet)
     }
 
@@ -284,7 +284,7 @@ impl Network {
     }
 
     /// The least time that a packet needs from entering the tunnel to leaving it.
-    pub(super) fn transit(&self, octets: usize) -> Duration {
+    pub(crate) fn transit(&self, octets: usize) -> Duration {
         self.middle.delay + self.middle.rate.time_for(octets + self.outer() - self.packet)
     }
 }

@@ -16,7 +16,7 @@ const CHOSEN: u32 = 400;
 const SOURCES: u32 = 1_000;
 const LOSSES: [f64; 2] = [0.20, 0.30];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "nc-rto",
         group: GROUP,

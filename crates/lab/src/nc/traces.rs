@@ -31,7 +31,7 @@ struct Trace {
 }
 
 /// The paper's Figures 8, 9 and 10, and the same of our tunnel.
-pub(super) fn figures() -> Vec<Figure> {
+pub fn figures() -> Vec<Figure> {
     let run = |scheme: Scheme| LOSSES.map(|loss| trace(scheme, loss));
     let (nc, tunnel, ours) = (run(Scheme::TcpNc), run(Scheme::TcpNcTunnel), run(Scheme::Ours));
     let windows = |name: &str, scheme: Scheme, traces: &[Trace]| {

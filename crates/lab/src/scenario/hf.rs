@@ -16,7 +16,7 @@ use super::names::Reader;
 
 /// A frequency, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Frequency {
+pub(crate) struct Frequency {
     pub(super) channel: Channel,
     /// How the stations carry IP.
     pub(super) client: ipclient::Config,
@@ -25,7 +25,7 @@ pub(super) struct Frequency {
 
 /// A station, checked.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Station {
+pub struct Station {
     /// The node that it serves.
     pub(super) host: usize,
     /// The nodes behind that.
@@ -89,7 +89,7 @@ const RENAMED: [(&str, &str); 1] = [("carry", "ipclient.unicast")];
 
 impl Frequency {
     /// Reads it; `addresses` are those that are free on HF.
-    pub(super) fn read(
+    pub(crate) fn read(
         section: &Section<'_>,
         reader: &Reader<'_>,
         addresses: &mut RangeFrom<u32>,
@@ -133,7 +133,7 @@ impl Frequency {
     }
 
     /// The parameters to write for the frequency, shared by all stations.
-    pub(super) fn differences(&self) -> Vec<(String, Value)> {
+    pub(crate) fn differences(&self) -> Vec<(String, Value)> {
         let client = ipclient::PARAMETERS
             .differences(&ipclient::Config::new(Vec::new()), &self.client)
             .into_iter()
@@ -147,7 +147,7 @@ impl Frequency {
     }
 
     /// Builds it; `prefixes` tells the addresses of a node of the plan.
-    pub(super) fn build(
+    pub(crate) fn build(
         &self,
         world: &mut World,
         nodes: &[NodeId],
@@ -182,7 +182,7 @@ fn station(
 }
 
 /// The parameters of a station, as documentation and editors have them.
-pub(super) fn station_parameters() -> Description {
+pub fn station_parameters() -> Description {
     PARAMETERS.describe(&[("[[hf]]", usual(Address::node(1), 0, STATIONS.0))])
 }
 
@@ -203,7 +203,7 @@ fn slotted(position: usize, count: usize) -> Access {
 
 impl FrequencyReport {
     /// Counters of the frequency; `names` are the nodes of its stations.
-    pub(super) fn new(world: &World, hf: HfId, planned: &Frequency, names: Vec<String>) -> Self {
+    pub(crate) fn new(world: &World, hf: HfId, planned: &Frequency, names: Vec<String>) -> Self {
         let medium = world.hf_medium(hf);
         let stations = || (0..planned.stations.len()).map(StationId);
         let paths = stations().flat_map(|from| stations().map(move |to| (from, to)));
@@ -218,10 +218,10 @@ impl FrequencyReport {
         }
     }
 
-    pub(super) const HEAD: [&'static str; 4] =
+    pub(crate) const HEAD: [&'static str; 4] =
         ["stations", "collided blocks", "unreadable transmissions", "turn within"];
 
-    pub(super) fn row(&self) -> Vec<String> {
+    pub(crate) fn row(&self) -> Vec<String> {
         vec![
             self.stations.join(", "),
             self.collided_blocks.to_string(),
@@ -233,7 +233,7 @@ impl FrequencyReport {
 
 impl HfReport {
     /// Counters of the station at node `node`.
-    pub(super) fn new(world: &World, hf: HfId, station: StationId, node: &str) -> Self {
+    pub(crate) fn new(world: &World, hf: HfId, station: StationId, node: &str) -> Self {
         let stack = world.hf_node(hf, station);
         let (stats, client) = (stack.stats(), world.hf_client(hf, station).stats());
         Self {
@@ -261,10 +261,10 @@ impl HfReport {
         }
     }
 
-    pub(super) const HEAD: [&'static str; 9] =
+    pub(crate) const HEAD: [&'static str; 9] =
         ["station", "on air", "turns", "data", "again", "acks", "control", "packets", "dropped"];
 
-    pub(super) fn row(&self) -> Vec<String> {
+    pub(crate) fn row(&self) -> Vec<String> {
         let counts = [
             self.transmissions,
             self.data_octets,

@@ -11,14 +11,14 @@ use sim::{INTERFACE, InterfaceConfig, LinkConfig};
 
 /// A direction of a link, and the interface that sends into it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Direction {
+pub struct Direction {
     channel: channel::Config,
     interface: InterfaceConfig,
 }
 
 impl Direction {
     /// Changes what a table says.
-    pub(super) fn read(&mut self, section: &Section<'_>) -> Result<(), Complaint> {
+    pub fn read(&mut self, section: &Section<'_>) -> Result<(), Complaint> {
         section.apply(&PARAMETERS, &mut self.channel)?;
         section.apply(&INTERFACE, &mut self.interface)?;
         if let Some(down) = section.get("down")? {
@@ -28,13 +28,13 @@ impl Direction {
     }
 
     /// Both directions of a link.
-    pub(super) fn of(link: &LinkConfig) -> [Self; 2] {
+    pub fn of(link: &LinkConfig) -> [Self; 2] {
         [(&link.there, link.near), (&link.back, link.far)]
             .map(|(channel, interface)| Self { channel: channel.clone(), interface })
     }
 
     /// The parameters to write because they differ from the defaults.
-    pub(super) fn differences(&self) -> Vec<(&'static str, String)> {
+    pub fn differences(&self) -> Vec<(&'static str, String)> {
         let usual = Self::default();
         let interface = INTERFACE.differences(&usual.interface, &self.interface);
         let all =
@@ -48,10 +48,10 @@ impl Direction {
 }
 
 /// The default cost of a link for shortest paths.
-pub(super) const COST: u32 = 1;
+pub const COST: u32 = 1;
 
 /// Reads a link: first the parameters of both directions, then the parameters of one direction.
-pub(super) fn read(section: &Section<'_>, usual: &Direction) -> Result<LinkConfig, Complaint> {
+pub fn read(section: &Section<'_>, usual: &Direction) -> Result<LinkConfig, Complaint> {
     let mut both = usual.clone();
     both.read(section)?;
     let direction = |key: &str| {
@@ -76,7 +76,7 @@ pub(super) fn read(section: &Section<'_>, usual: &Direction) -> Result<LinkConfi
 }
 
 /// Reads the spans of time in which something does not work.
-pub(super) fn outages(down: &Entry<'_>) -> Result<Outages, Complaint> {
+pub fn outages(down: &Entry<'_>) -> Result<Outages, Complaint> {
     let at = |entry: &Entry<'_>| entry.quantity().map(|Span(span)| Time::ZERO + span);
     let span = |entry: &Entry<'_>| {
         let [from, to] = entry.pair()?;
@@ -87,7 +87,7 @@ pub(super) fn outages(down: &Entry<'_>) -> Result<Outages, Complaint> {
 }
 
 /// Writes them.
-pub(super) fn spans(outages: &Outages) -> String {
+pub fn spans(outages: &Outages) -> String {
     let quoted = |time: Time| Value::from(time.since(Time::ZERO));
     let span = |it: &Range<Time>| format!("[{}, {}]", quoted(it.start), quoted(it.end));
     let spans: Vec<String> = outages.spans().iter().map(span).collect();

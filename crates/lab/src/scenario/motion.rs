@@ -53,14 +53,14 @@ pub struct Leg {
 }
 
 const MODELS: [(&str, ()); 1] = [("random-waypoint", ())];
-pub(super) const COORDINATE: Kind = Kind::Number { least: -MAX_COORDINATE, most: MAX_COORDINATE };
-pub(super) const SPEED: Kind = Kind::Number { least: 0.001, most: MAX_SPEED };
+pub const COORDINATE: Kind = Kind::Number { least: -MAX_COORDINATE, most: MAX_COORDINATE };
+pub const SPEED: Kind = Kind::Number { least: 0.001, most: MAX_SPEED };
 /// A node may set out this often.
 const MAX_LEGS: usize = 100_000;
 
 /// Files of motion, each read once.
 #[derive(Debug)]
-pub(super) struct Traces<'a> {
+pub(crate) struct Traces<'a> {
     /// Where names of files begin.
     folder: &'a Path,
     /// How long runs are.
@@ -69,12 +69,12 @@ pub(super) struct Traces<'a> {
 }
 
 impl<'a> Traces<'a> {
-    pub(super) fn new(folder: &'a Path, duration: Duration) -> Self {
+    pub(crate) fn new(folder: &'a Path, duration: Duration) -> Self {
         Self { folder, duration, read: BTreeMap::new() }
     }
 
     /// Reads how a node moves, if its table says so.
-    pub(super) fn movement(
+    pub(crate) fn movement(
         &mut self,
         section: &Section<'_>,
     ) -> Result<Option<Movement>, Complaint> {
@@ -97,7 +97,7 @@ impl<'a> Traces<'a> {
 
     /// Reads a motion given by a model or a trace. A trace has several nodes: the section names one by its number,
     /// otherwise the node at the station's place in ascending order of numbers counts.
-    pub(super) fn model(
+    pub(crate) fn model(
         &mut self,
         section: &Section<'_>,
         place: usize,
@@ -129,7 +129,7 @@ impl<'a> Traces<'a> {
     }
 
     /// What of the files was passed over, a line for each.
-    pub(super) fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         let passed = self.read.iter().filter(|(_, import)| import.passed_over > 0);
         let note = |(path, import): (&PathBuf, &Import)| {
             let (path, count) = (path.display(), import.passed_over);
@@ -242,7 +242,7 @@ impl Movement {
     }
 
     /// The keys that say it in the table of a node.
-    pub(super) fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+    pub(crate) fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let pair = |place: &Position| format!("[{}, {}]", float(place.x), float(place.y));
         match self {
             Self::Legs { start, legs } => {

@@ -9,7 +9,7 @@ use base::time::Time;
 use settings::{Complaint, Entry, Section};
 
 /// A file while it is read.
-pub(super) struct Reader<'d> {
+pub(crate) struct Reader<'d> {
     /// The nodes, in the order of the file.
     pub(super) names: BTreeMap<&'d str, usize>,
     /// The nodes that have a link or a radio, or are on a net or HF, and so have addresses.
@@ -22,14 +22,14 @@ pub(super) struct Reader<'d> {
 
 impl<'d> Reader<'d> {
     /// A file of whose nodes none has a link yet.
-    pub(super) fn new(root: &Section<'d>, duration: Duration) -> Result<Self, Complaint> {
+    pub(crate) fn new(root: &Section<'d>, duration: Duration) -> Result<Self, Complaint> {
         let names = names(root)?;
         let parts = (0..names.len()).collect();
         Ok(Self { names, linked: BTreeSet::new(), parts, duration })
     }
 
     /// Records that a medium joins these nodes.
-    pub(super) fn join(&mut self, nodes: impl IntoIterator<Item = usize>) {
+    pub(crate) fn join(&mut self, nodes: impl IntoIterator<Item = usize>) {
         let mut nodes = nodes.into_iter();
         let Some(first) = nodes.next() else { return };
         for node in nodes {
@@ -39,7 +39,7 @@ impl<'d> Reader<'d> {
     }
 
     /// Complains about `place` if no chain of media leads from one of these nodes to the other.
-    pub(super) fn expect_joined(
+    pub(crate) fn expect_joined(
         &self,
         [a, b]: [usize; 2],
         place: &Entry<'_>,
@@ -60,7 +60,7 @@ impl<'d> Reader<'d> {
     }
 
     /// A time of the file that has to lie before the end of the run.
-    pub(super) fn time_within(&self, entry: &Entry<'_>) -> Result<Time, Complaint> {
+    pub(crate) fn time_within(&self, entry: &Entry<'_>) -> Result<Time, Complaint> {
         let Span(span) = entry.quantity()?;
         if span >= self.duration {
             let end = Value::from(self.duration);
@@ -70,7 +70,7 @@ impl<'d> Reader<'d> {
     }
 
     /// When something begins, and when it stops.
-    pub(super) fn times(&self, section: &Section<'_>) -> Result<(Time, Option<Time>), Complaint> {
+    pub(crate) fn times(&self, section: &Section<'_>) -> Result<(Time, Option<Time>), Complaint> {
         let start = section.get("start")?.map(|it| self.time_within(&it)).transpose()?;
         let start = start.unwrap_or_default();
         let Some(entry) = section.get("stop")? else { return Ok((start, None)) };
@@ -82,12 +82,12 @@ impl<'d> Reader<'d> {
     }
 
     /// The node that an entry names.
-    pub(super) fn node(&self, entry: &Entry<'_>) -> Result<usize, Complaint> {
+    pub(crate) fn node(&self, entry: &Entry<'_>) -> Result<usize, Complaint> {
         self.named(entry.text()?, |what| entry.complain(what))
     }
 
     /// Finds a node by its name, or complains about the name.
-    pub(super) fn named(
+    pub(crate) fn named(
         &self,
         name: &str,
         complain: impl Fn(String) -> Complaint,
@@ -99,14 +99,14 @@ impl<'d> Reader<'d> {
     }
 
     /// Finds the node named by an entry; the node must have a link.
-    pub(super) fn linked_node(&self, entry: &Entry<'_>) -> Result<usize, Complaint> {
+    pub(crate) fn linked_node(&self, entry: &Entry<'_>) -> Result<usize, Complaint> {
         let node = self.node(entry)?;
         self.expect_link(node, entry.text()?, entry)?;
         Ok(node)
     }
 
     /// Complains about `place` if the node has no link.
-    pub(super) fn expect_link(
+    pub(crate) fn expect_link(
         &self,
         node: usize,
         name: &str,
@@ -120,7 +120,7 @@ impl<'d> Reader<'d> {
 }
 
 /// What a table calls its flow, radio or net in reports.
-pub(super) fn name(section: &Section<'_>) -> Result<Option<String>, Complaint> {
+pub fn name(section: &Section<'_>) -> Result<Option<String>, Complaint> {
     let Some(entry) = section.get("name")? else { return Ok(None) };
     let name = entry.text()?;
     let is_shown = !name.trim().is_empty() && !name.chars().any(char::is_control);
@@ -133,7 +133,7 @@ pub(super) fn name(section: &Section<'_>) -> Result<Option<String>, Complaint> {
 }
 
 /// Characters of a name in reports.
-pub(super) const LONGEST_NAME: usize = 64;
+pub const LONGEST_NAME: usize = 64;
 
 /// The nodes by name, in the order of the file.
 fn names<'d>(root: &Section<'d>) -> Result<BTreeMap<&'d str, usize>, Complaint> {

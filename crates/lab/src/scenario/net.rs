@@ -58,11 +58,11 @@ pub struct NetStationReport {
 }
 
 /// Stations of a net at most: its link layer has no addresses for more.
-pub(super) const MAX_STATIONS: usize = 92;
+pub const MAX_STATIONS: usize = 92;
 
 impl Reader<'_> {
     /// The nets, and the nodes that are on them.
-    pub(super) fn nets(&mut self, root: &Section<'_>) -> Result<Vec<Net>, Complaint> {
+    pub(crate) fn nets(&mut self, root: &Section<'_>) -> Result<Vec<Net>, Complaint> {
         let mut nets = Vec::new();
         for section in root.sections("net")? {
             let net = self.net(&section)?;
@@ -141,7 +141,7 @@ impl Reader<'_> {
     }
 
     /// Complains about a node without a place in a net where places decide who hears whom.
-    pub(super) fn expect_places(
+    pub(crate) fn expect_places(
         root: &Section<'_>,
         nets: &[Net],
         nodes: &[Node],
@@ -165,7 +165,7 @@ impl Reader<'_> {
 
 impl Net {
     /// Builds the net; `motions` are the motions of the nodes.
-    pub(super) fn build(
+    pub(crate) fn build(
         &self,
         world: &mut World,
         nodes: &[NodeId],
@@ -181,7 +181,7 @@ impl Net {
     }
 
     /// The table of a file.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         f: &mut Formatter<'_>,
         name: impl Fn(usize) -> String,
@@ -232,7 +232,7 @@ impl NetStationReport {
 
 impl NetReport {
     /// Counters of net `id`; `names` are the nodes of its stations.
-    pub(super) fn new(world: &World, id: CnrId, planned: &Net, names: &[String]) -> Self {
+    pub(crate) fn new(world: &World, id: CnrId, planned: &Net, names: &[String]) -> Self {
         let (medium, now) = (world.cnr_medium(id), world.now());
         let name = planned.name.clone().unwrap_or_else(|| format!("net {}", id.index()));
         let stations = names
@@ -244,7 +244,7 @@ impl NetReport {
         Self { name, busy, stations: stations.collect() }
     }
 
-    pub(super) const HEAD: [&'static str; 12] = [
+    pub(crate) const HEAD: [&'static str; 12] = [
         "net",
         "node",
         "transmissions",
@@ -259,7 +259,7 @@ impl NetReport {
         "keyed",
     ];
 
-    pub(super) fn rows(&self) -> impl Iterator<Item = Vec<String>> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Vec<String>> {
         self.stations.iter().map(|station| {
             let counts = [
                 station.transmissions,

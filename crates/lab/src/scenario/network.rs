@@ -26,7 +26,7 @@ use super::tactical::Apps;
 use crate::animation::{Limits, Recorder, Recording};
 
 /// The first port that flows send from.
-pub(super) const SOURCE_PORTS: u16 = 40_000;
+pub const SOURCE_PORTS: u16 = 40_000;
 
 /// A plan, built: the network, and what became of each part of the plan.
 #[derive(Debug)]

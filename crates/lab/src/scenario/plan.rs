@@ -15,10 +15,10 @@ use super::motion::Movement;
 use super::tactical::{Bgp, Messages};
 
 /// How long a scenario runs at most if it does not say.
-pub(super) const DURATION: Duration = Duration::from_mins(10);
+pub const DURATION: Duration = Duration::from_mins(10);
 
 /// How often shortest paths are found anew at most, if a scenario does not say.
-pub(super) const FOLLOW_EVERY: Duration = Duration::from_millis(100);
+pub const FOLLOW_EVERY: Duration = Duration::from_millis(100);
 
 /// A network and its traffic. Nodes are named by their place in the list.
 ///
@@ -253,7 +253,7 @@ pub enum Routing {
 }
 
 /// What an interface of a node may be on: links, radios and combat nets.
-pub(super) type Media<'a> = (&'a [Link], &'a [Radio], &'a [Net]);
+pub type Media<'a> = (&'a [Link], &'a [Radio], &'a [Net]);
 
 impl Plan {
     /// A scenario without nodes.
@@ -311,7 +311,7 @@ impl Plan {
     }
 
     /// The default TCP of a transfer: its MTU is the shortest of the links, radios and nets at both ends.
-    pub(super) fn usual_tcp((links, radios, nets): Media<'_>, ends: [usize; 2]) -> tcp::Config {
+    pub(crate) fn usual_tcp((links, radios, nets): Media<'_>, ends: [usize; 2]) -> tcp::Config {
         let [from, to] = ends;
         let own = links.iter().filter(|link| link.ends.contains(&from) || link.ends.contains(&to));
         let mtus = own.map(|link| link.config.near.mtu.min(link.config.far.mtu));

@@ -61,7 +61,7 @@ const MAX_STATIONS: usize = 1_000;
 
 impl Reader<'_> {
     /// The channels, and the nodes that are on them.
-    pub(super) fn radios(
+    pub(crate) fn radios(
         &mut self,
         root: &Section<'_>,
         routing: &Routing,
@@ -113,7 +113,7 @@ impl Reader<'_> {
     }
 
     /// How nodes move, and when all radios of a node are off.
-    pub(super) fn motions(
+    pub(crate) fn motions(
         &self,
         root: &Section<'_>,
         nodes: &mut [Node],
@@ -162,7 +162,7 @@ impl Reader<'_> {
 impl Radio {
     /// A channel without stations, as files need not describe it: messages of a routing protocol do not
     /// wait behind packets, as in ns-2.
-    pub(super) fn usual(routing: &Routing) -> Self {
+    pub(crate) fn usual(routing: &Routing) -> Self {
         let mut interface = InterfaceConfig::default();
         if matches!(routing, Routing::Protocol(_)) {
             interface.queue_discipline = QueueDiscipline::RoutingFirst;
@@ -171,7 +171,7 @@ impl Radio {
     }
 
     /// Builds the channel; `motions` are the motions of the nodes.
-    pub(super) fn build(
+    pub(crate) fn build(
         &self,
         world: &mut World,
         nodes: &[NodeId],
@@ -187,7 +187,7 @@ impl Radio {
     }
 
     /// When stations are switched off and on, from the beginning of the network.
-    pub(super) fn changes(&self, ports: &[PortId], before: Duration) -> Vec<(Time, Change)> {
+    pub(crate) fn changes(&self, ports: &[PortId], before: Duration) -> Vec<(Time, Change)> {
         let mut changes = Vec::new();
         for (station, port) in self.stations.iter().zip(ports) {
             for span in station.off.spans() {
@@ -200,7 +200,7 @@ impl Radio {
 
     /// The times, one in each `step` at most, after which shortest paths may be others because stations
     /// moved.
-    pub(super) fn turns(
+    pub(crate) fn turns(
         &self,
         motions: &[Option<Motion>],
         step: Duration,
@@ -215,7 +215,7 @@ impl Radio {
     }
 
     /// The table of a file.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         f: &mut Formatter<'_>,
         routing: &Routing,
@@ -241,7 +241,7 @@ impl Radio {
 
 impl RadioReport {
     /// Counters of channel `id`; `names` are the nodes of its stations.
-    pub(super) fn new(world: &World, id: RadioId, planned: &Radio, names: &[String]) -> Self {
+    pub(crate) fn new(world: &World, id: RadioId, planned: &Radio, names: &[String]) -> Self {
         let medium = world.radio_medium(id);
         let name = planned.name.clone().unwrap_or_else(|| format!("radio {}", id.index()));
         let stations = names.iter().zip(world.radio_ports(id)).enumerate();
@@ -267,7 +267,7 @@ impl RadioReport {
         Self { name, stations: stations.collect() }
     }
 
-    pub(super) const HEAD: [&'static str; 11] = [
+    pub(crate) const HEAD: [&'static str; 11] = [
         "radio",
         "node",
         "at",
@@ -281,7 +281,7 @@ impl RadioReport {
         "busy",
     ];
 
-    pub(super) fn rows(&self) -> impl Iterator<Item = Vec<String>> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Vec<String>> {
         self.stations.iter().map(|station| {
             let [x, y] = station.position;
             let counts = [

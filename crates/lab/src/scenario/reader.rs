@@ -25,7 +25,7 @@ use super::plan::{
 use super::{routing, tactical, timeless};
 
 /// What a file may have of each list.
-pub(super) const MOST: [(&str, usize); 10] = [
+pub const MOST: [(&str, usize); 10] = [
     ("nodes", 1_000),
     ("link", 10_000),
     ("tcp", 10_000),
@@ -38,17 +38,17 @@ pub(super) const MOST: [(&str, usize); 10] = [
     ("net", 16),
 ];
 /// Six bits (RFC 2474).
-pub(super) const MAX_DSCP: u64 = 63;
+pub const MAX_DSCP: u64 = 63;
 /// The first port of flows that do not say theirs.
 const FIRST_PORT: u16 = 5_001;
 
 /// Reads a whole file.
-pub(super) fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
+pub fn read(source: &Source, folder: &Path) -> Result<Plan, Complaint> {
     read_document(&source.parse()?, source, folder)
 }
 
 /// Reads a parsed document, which records the keys asked for.
-pub(super) fn read_document(
+pub fn read_document(
     document: &Document<'_>,
     source: &Source,
     folder: &Path,
@@ -401,10 +401,10 @@ impl Reader<'_> {
 }
 
 /// Octets of a datagram.
-pub(super) const PAYLOAD: Kind = Kind::Count { least: 16, most: 65_000, unit: "octets" };
+pub const PAYLOAD: Kind = Kind::Count { least: 16, most: 65_000, unit: "octets" };
 
 /// The time from one datagram to the next.
-pub(super) const INTERVAL: Kind =
+pub const INTERVAL: Kind =
     Kind::Period { least: Duration::from_nanos(1), most: Duration::from_secs(86_400) };
 
 /// Reads the parameters of a protocol of nodes, if the section switches it on; missing parameters come from `base`.

@@ -254,7 +254,7 @@ pub struct HopReport {
 }
 
 impl Report {
-    pub(super) fn new(
+    pub(crate) fn new(
         seed: u64,
         flows: Vec<FlowReport>,
         (radios, nets): (Vec<RadioReport>, Vec<NetReport>),
@@ -282,7 +282,7 @@ impl Report {
 }
 
 impl TransferReport {
-    pub(super) fn new(
+    pub(crate) fn new(
         octets: Option<u64>,
         sent: &transfer::SenderStats,
         received: &transfer::SinkStats,
@@ -316,7 +316,7 @@ impl TransferReport {
 }
 
 impl StreamReport {
-    pub(super) fn new(sent: &stream::SenderStats, received: &stream::SinkStats) -> Self {
+    pub(crate) fn new(sent: &stream::SenderStats, received: &stream::SinkStats) -> Self {
         let some = |value: f64| (received.received > 0).then_some(value);
         Self {
             sent: sent.sent,

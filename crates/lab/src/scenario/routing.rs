@@ -39,7 +39,7 @@ pub struct RoutingReport {
 
 /// What `routing` may say.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Name {
+pub enum Name {
     Shortest,
     Follow,
     None,
@@ -49,7 +49,7 @@ pub(super) enum Name {
     Ospf,
 }
 
-pub(super) const NAMES: [(&str, Name); 7] = [
+pub const NAMES: [(&str, Name); 7] = [
     ("shortest", Name::Shortest),
     ("follow", Name::Follow),
     ("none", Name::None),
@@ -60,7 +60,7 @@ pub(super) const NAMES: [(&str, Name); 7] = [
 ];
 
 /// Reads who makes the routes.
-pub(super) fn read(root: &Section<'_>) -> Result<Routing, Complaint> {
+pub fn read(root: &Section<'_>) -> Result<Routing, Complaint> {
     let Some(entry) = root.get("routing")? else { return Ok(Routing::default()) };
     let name = entry.word(&NAMES)?;
     let radios = root.sections("radio")?.len();
@@ -152,7 +152,7 @@ fn manet(radios: usize) -> Prefix {
 }
 
 /// Writes who makes the routes, in a network of so many radio channels.
-pub(super) fn write(f: &mut Formatter<'_>, routing: &Routing, radios: usize) -> fmt::Result {
+pub fn write(f: &mut Formatter<'_>, routing: &Routing, radios: usize) -> fmt::Result {
     match routing {
         Routing::Shortest => Ok(()),
         Routing::Follow => writeln!(f, "routing = \"follow\""),
@@ -189,7 +189,7 @@ fn protocol_of<C: Clone>(
 
 impl Reader<'_> {
     /// Which nodes are gateways.
-    pub(super) fn gateways(
+    pub(crate) fn gateways(
         &self,
         root: &Section<'_>,
         nodes: &mut [Node],
@@ -216,7 +216,7 @@ impl Reader<'_> {
 }
 
 /// Starts a protocol on what it runs on: OSPF on all links, others on all radios.
-pub(super) fn start(
+pub fn start(
     world: &mut World,
     protocol: &RoutingProtocol,
     plan: &Plan,
@@ -307,7 +307,7 @@ fn on_node(protocol: &RoutingProtocol, is_gateway: bool) -> RoutingProtocol {
 
 impl RoutingReport {
     /// The report of a node, if a routing protocol runs there.
-    pub(super) fn new(world: &World, node: NodeId) -> Option<Self> {
+    pub(crate) fn new(world: &World, node: NodeId) -> Option<Self> {
         world.services::<Service>(node).next()?;
         let sent = world.sent_by(node).sent[Class::Routing];
         Some(Self {
@@ -319,10 +319,10 @@ impl RoutingReport {
         })
     }
 
-    pub(super) const HEAD: [&'static str; 8] =
+    pub(crate) const HEAD: [&'static str; 8] =
         ["node", "routes", "changes", "packets", "octets", "unsent", "rerouted", "refused"];
 
-    pub(super) fn row(&self, node: &str) -> Vec<String> {
+    pub(crate) fn row(&self, node: &str) -> Vec<String> {
         let counts = [
             self.routes as u64,
             self.node.route_changes,
@@ -338,7 +338,7 @@ impl RoutingReport {
     }
 
     /// What the protocol counted on all nodes together, where it counted anything.
-    pub(super) fn totals<'a>(
+    pub(crate) fn totals<'a>(
         reports: impl Iterator<Item = &'a Self>,
     ) -> impl Iterator<Item = Vec<String>> {
         let mut totals: BTreeMap<&str, u64> = BTreeMap::new();

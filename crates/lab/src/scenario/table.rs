@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A table with a title; nothing when it has no rows.
-pub(super) fn section(
+pub fn section(
     f: &mut fmt::Formatter<'_>,
     title: &str,
     head: &[&str],

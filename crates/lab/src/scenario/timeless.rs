@@ -7,7 +7,7 @@ use super::plan::{Link, Media};
 
 /// Whether all ways between two nodes take no time: links with neither rate, delay, jitter nor slots join them, and
 /// nothing else does.
-pub(super) fn joins_without_time((links, radios, nets): Media<'_>, [from, to]: [usize; 2]) -> bool {
+pub fn joins_without_time((links, radios, nets): Media<'_>, [from, to]: [usize; 2]) -> bool {
     let is_timeless =
         |link: &&Link| [&link.config.there, &link.config.back].into_iter().all(takes_no_time);
     let timeless = || links.iter().filter(is_timeless).map(|link| link.ends.to_vec());

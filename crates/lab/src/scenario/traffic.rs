@@ -10,7 +10,7 @@ use super::network::Built;
 use super::plan::{Flow, Stream, Transfer};
 
 impl Built<'_> {
-    pub(super) fn add_transfer(
+    pub(crate) fn add_transfer(
         &mut self,
         transfer: &Transfer,
         port: u16,
@@ -39,7 +39,7 @@ impl Built<'_> {
         ])
     }
 
-    pub(super) fn add_stream(&mut self, stream: &Stream, port: u16) -> anyhow::Result<[AppId; 2]> {
+    pub(crate) fn add_stream(&mut self, stream: &Stream, port: u16) -> anyhow::Result<[AppId; 2]> {
         let Stream { flow, payload, interval, stop, count, dscp, is_answered } = stream;
         let sender = stream::SenderConfig {
             port: flow.from_port.unwrap_or(port),

@@ -9,7 +9,7 @@ use crate::animation::{self, Cast};
 
 impl Built<'_> {
     /// The nodes, media and flows in the picture.
-    pub(super) fn cast(&self) -> Cast {
+    pub(crate) fn cast(&self) -> Cast {
         let plan = self.plan();
         let names = plan.nodes.iter().map(|node| node.name.clone());
         let wires = plan.links.iter().map(|link| {
@@ -35,7 +35,7 @@ impl Built<'_> {
     }
 
     /// Octets that the application at the end of each flow has received so far.
-    pub(super) fn received_by_flows(&self) -> Vec<u64> {
+    pub(crate) fn received_by_flows(&self) -> Vec<u64> {
         let sinks = self.transfers.iter().chain(&self.streams).map(|[_, sink]| *sink);
         sinks.map(|sink| self.received(sink)).collect()
     }

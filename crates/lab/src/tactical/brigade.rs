@@ -16,24 +16,24 @@ use crate::scenario::{Built, Link, Peers, Plan, Routing};
 
 /// c / (d t): the share of BGP's messages that arrived, over their mean delay in seconds and TCP's load on all
 /// needlines in Mbit/s.
-pub(super) const M: Metric = "m";
-pub(super) const M_UNIT: &str = "1/Mbit";
+pub const M: Metric = "m";
+pub const M_UNIT: &str = "1/Mbit";
 /// The same by that of another TCP in the same run.
-pub(super) const BESIDE: Metric = "m by that beside";
+pub const BESIDE: Metric = "m by that beside";
 /// Mean seconds from sending to arrival, over the BGP messages that arrived.
-pub(super) const DELAY: Metric = "delay";
+pub const DELAY: Metric = "delay";
 /// Bits that TCP put on all needlines in a second, with all headers, repeats and acknowledgements.
-pub(super) const RATE: Metric = "TCP data rate";
+pub const RATE: Metric = "TCP data rate";
 /// Connections given up (R2).
-pub(super) const GIVEN_UP: Metric = "given up";
+pub const GIVEN_UP: Metric = "given up";
 /// The share of C2 messages that came, in per cent.
-pub(super) const C2_COMPLETION: Metric = "C2 completion";
+pub const C2_COMPLETION: Metric = "C2 completion";
 /// Mean seconds that one took.
-pub(super) const C2_DELAY: Metric = "C2 delay";
+pub const C2_DELAY: Metric = "C2 delay";
 
 /// A run of the brigade.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Trial {
+pub struct Trial {
     pub(super) tcp: Tcp,
     /// How many of all packets each needline loses.
     pub(super) failure: f64,
@@ -44,7 +44,7 @@ pub(super) struct Trial {
 
 /// The seven parameters that are varied, times in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Tcp {
+pub struct Tcp {
     /// The retransmission timeout before any round-trip time is known.
     pub(super) initial: f64,
     /// The gain of the mean round-trip time.
@@ -62,7 +62,7 @@ pub(super) struct Tcp {
 
 impl Tcp {
     /// The gains of RFC 6298, and R1 and R2 as the paper has them at first.
-    pub(super) const STANDARD: Self =
+    pub const STANDARD: Self =
         Self { initial: 35.0, a: 0.125, b: 0.25, c: 4.0, ack_delay: 0.2, r1: 3, r2: 240.0 };
 
     fn apply(self, config: &mut tcp::Config) {
@@ -83,7 +83,7 @@ impl Tcp {
 
 /// What is taken where the paper gives no number: what the example has, or one thing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) enum Assumed {
+pub enum Assumed {
     #[default]
     Usual,
     /// So many routers have BGP sessions with each other.
@@ -114,7 +114,7 @@ pub(super) enum Assumed {
 
 impl Assumed {
     /// In the words of a table.
-    pub(super) fn title(self) -> String {
+    pub fn title(self) -> String {
         let text = match self {
             Self::Usual => "as in all other experiments",
             Self::Speakers(count) => return format!("{count} BGP speakers, not 12"),
@@ -135,7 +135,7 @@ impl Assumed {
 }
 
 /// The brigade of the examples, which all experiments begin with.
-pub(super) fn example() -> Plan {
+pub fn example() -> Plan {
     // By a link inside this crate: a package of the crate holds the file.
     let text = include_str!("../../files/tactical-brigade.toml");
     Plan::parse(Path::new("tactical-brigade.toml"), text.to_owned()).expect("a test reads it")
@@ -143,24 +143,24 @@ pub(super) fn example() -> Plan {
 
 impl Trial {
     /// A run without failures, of what is usual.
-    pub(super) fn new(tcp: Tcp) -> Self {
+    pub fn new(tcp: Tcp) -> Self {
         Self { tcp, failure: 0.0, assumed: Assumed::Usual, beside: None }
     }
 
-    pub(super) fn failing(self, failure: f64) -> Self {
+    pub fn failing(self, failure: f64) -> Self {
         Self { failure, ..self }
     }
 
-    pub(super) fn with(self, assumed: Assumed) -> Self {
+    pub fn with(self, assumed: Assumed) -> Self {
         Self { assumed, ..self }
     }
 
     /// The same with another TCP beside it.
-    pub(super) fn beside(self, beside: Tcp) -> Self {
+    pub fn beside(self, beside: Tcp) -> Self {
         Self { beside: Some(beside), ..self }
     }
 
-    pub(super) fn plan(self, seed: u64) -> Plan {
+    pub fn plan(self, seed: u64) -> Plan {
         let mut plan = example();
         plan.seed = seed;
         self.assumed.apply(&mut plan);
@@ -192,7 +192,7 @@ impl Trial {
     }
 
     /// Measures a run, and the TCP beside it.
-    pub(super) fn measure(self, built: Built<'_>) -> Outcome {
+    pub fn measure(self, built: Built<'_>) -> Outcome {
         let seed = built.plan().seed;
         let mut outcome = measure(built);
         if self.beside == Some(self.tcp) {
@@ -314,7 +314,7 @@ fn measure(mut built: Built<'_>) -> Outcome {
 }
 
 /// The value of a metric in a run.
-pub(super) fn value(outcome: &Outcome, metric: Metric) -> f64 {
+pub fn value(outcome: &Outcome, metric: Metric) -> f64 {
     let found = outcome.iter().find(|(name, _)| *name == metric);
     found.map_or(f64::NAN, |(_, observation)| observation.value())
 }

@@ -19,7 +19,7 @@ const REFUSED: Metric = "refused";
 const OPENS: [PassiveOpens; 3] =
     [PassiveOpens::OnDemand, PassiveOpens::Fixed(1), PassiveOpens::Fixed(4)];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "tac-connect",
         group: GROUP,

@@ -35,7 +35,7 @@ const ASSUMED: [Assumed; 7] = [
     Assumed::Scattered,
     Assumed::Together,
 ];
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "tac-failure",
         group: GROUP,

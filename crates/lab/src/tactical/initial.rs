@@ -21,7 +21,7 @@ const ABOUT_ONE: f64 = 1.41;
 /// The least ratio that counts as equal to the best.
 const AS_GOOD: f64 = 0.98;
 /// The best values, each kept for the following experiments; the claim's verdict confirms that they are the best.
-pub(super) const TUNED: Tcp =
+pub const TUNED: Tcp =
     Tcp { a: 1.0 / 32.0, b: 1.0 / 32.0, c: 8.0, ack_delay: 10.0, ..Tcp::STANDARD };
 
 /// A parameter that is varied.
@@ -109,7 +109,7 @@ impl Parameter {
     }
 }
 
-pub(super) fn claims() -> [Claim; 2] {
+pub fn claims() -> [Claim; 2] {
     [
         Claim {
             id: "tac-initial-rto",

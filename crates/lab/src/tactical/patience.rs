@@ -30,7 +30,7 @@ const ASSUMED: [Assumed; 8] = [
     Assumed::Hello(30),
 ];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "tac-r1r2",
         group: GROUP,

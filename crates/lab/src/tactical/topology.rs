@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use base::rng::Rng;
 
 /// How many routers there are.
-pub(super) const ROUTERS: usize = 20;
+pub const ROUTERS: usize = 20;
 /// How many needlines are between the two that are farthest apart.
 const DIAMETER: usize = 7;
 /// How far a needline reaches where routers lie anywhere in a square with sides of 1.
 const REACH: f64 = 0.3;
 
 /// A command tree: two routers, two below each, two below each of those, and three more below those.
-pub(super) fn tree() -> Vec<[usize; 2]> {
+pub fn tree() -> Vec<[usize; 2]> {
     let mut needlines = vec![[0, 1]];
     let mut next = 2;
     for top in [0, 1] {
@@ -31,7 +31,7 @@ pub(super) fn tree() -> Vec<[usize; 2]> {
 
 /// Routers anywhere in a square, with needlines to all that are near: the first such net that is whole and has the
 /// diameter.
-pub(super) fn scattered() -> Vec<[usize; 2]> {
+pub fn scattered() -> Vec<[usize; 2]> {
     let nets = (0..).map(|number| {
         let mut rng = Rng::stream(number, "tactical scattered");
         let places: [[f64; 2]; ROUTERS] = std::array::from_fn(|_| [rng.uniform(), rng.uniform()]);

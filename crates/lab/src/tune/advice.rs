@@ -52,7 +52,7 @@ pub fn advice(space: &Space, setting: &Setting) -> Vec<Advice> {
 
 /// The same for people.
 #[must_use]
-pub(super) fn text(space: &Space, setting: &Setting) -> String {
+pub fn text(space: &Space, setting: &Setting) -> String {
     let all = advice(space, setting);
     let mut out = String::from("In the scenario file:\n");
     for Advice { key, value, .. } in &all {

@@ -35,7 +35,7 @@ pub fn open(folder: &Path, fingerprint: &str) -> Result<(Journal, Known, bool), 
 }
 
 /// A run as a line.
-pub(super) fn line(setting: &str, seed: u64, measured: &Measured) -> String {
+pub fn line(setting: &str, seed: u64, measured: &Measured) -> String {
     let values: Vec<String> = measured.0.iter().map(f64::to_string).collect();
     format!("{seed}\t{setting}\t{}", values.join(" "))
 }

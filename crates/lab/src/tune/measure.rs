@@ -54,11 +54,11 @@ pub static MEASURES: [Measure; COUNT] = [
     },
 ];
 
-pub(super) const COUNT: usize = 19;
+pub const COUNT: usize = 19;
 /// The measure that stands beside all others.
-pub(super) const FAILED: &str = "failed";
+pub const FAILED: &str = "failed";
 /// The measures that show by themselves how much was delivered.
-pub(super) const OF_DELIVERY: [&str; 6] = ["c", "d90", "delivered", FAILED, "goodput", "told"];
+pub const OF_DELIVERY: [&str; 6] = ["c", "d90", "delivered", FAILED, "goodput", "told"];
 
 /// The measurements of a run, in the order of [`MEASURES`]. A measure without data is not a number, and the delay of
 /// a failed flow is infinite.
@@ -73,7 +73,7 @@ impl Measured {
         place.map_or(f64::NAN, |place| self.0[place])
     }
 
-    pub(super) fn set(&mut self, name: &str, value: f64) {
+    pub(crate) fn set(&mut self, name: &str, value: f64) {
         if let Some(place) = MEASURES.iter().position(|measure| measure.name == name) {
             self.0[place] = value;
         }

@@ -95,11 +95,11 @@ pub enum Judgement {
 }
 
 /// The places in [`Outcome::found`].
-pub(super) const AS_WRITTEN: usize = 0;
+pub const AS_WRITTEN: usize = 0;
 /// Found one parameter after the other.
-pub(super) const SWEPT: usize = 1;
+pub const SWEPT: usize = 1;
 /// Found by races.
-pub(super) const RACED: usize = 2;
+pub const RACED: usize = 2;
 
 /// How many runs there are at most.
 #[must_use]
@@ -154,7 +154,7 @@ fn measures(
 
 /// The unit of a measure.
 #[must_use]
-pub(super) fn unit(name: &str) -> &'static str {
+pub fn unit(name: &str) -> &'static str {
     MEASURES.iter().find(|measure| measure.name == name).map_or("", |measure| measure.unit)
 }
 
@@ -167,7 +167,7 @@ impl Outcome {
 
     /// The place of the setting that had the better metric when it was found.
     #[must_use]
-    pub(super) fn promising(&self) -> usize {
+    pub(crate) fn promising(&self) -> usize {
         self.promising[0]
     }
 

@@ -58,12 +58,7 @@ struct Entrant {
 ///
 /// # Errors
 /// When the trials end early, or hardly any setting is allowed.
-pub(super) fn race(
-    trials: &mut Trials<'_>,
-    runs: u32,
-    budget: u32,
-    seed: u64,
-) -> Result<Raced, Ended> {
+pub fn race(trials: &mut Trials<'_>, runs: u32, budget: u32, seed: u64) -> Result<Raced, Ended> {
     let mut search =
         Search { runs, left: budget, had: BTreeMap::new(), finished: Vec::new(), seed };
     let rounds = rounds(runs);

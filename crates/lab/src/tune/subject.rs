@@ -118,7 +118,7 @@ const MOST_FLOWS: usize = 100_000;
 ///
 /// # Errors
 /// When it cannot be built: a flow has nowhere to go.
-pub(super) fn run(plan: &Plan, seed: u64, subject: &Subject) -> Result<Measured, String> {
+pub fn run(plan: &Plan, seed: u64, subject: &Subject) -> Result<Measured, String> {
     let mut built = plan.build(seed).map_err(|why| format!("{why:#}"))?;
     if !subject.is_all {
         built.world.count_flows(MOST_FLOWS);

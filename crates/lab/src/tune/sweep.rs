@@ -44,7 +44,7 @@ pub struct Point {
 ///
 /// # Errors
 /// When the trials end early, or no value of a parameter is allowed, or none has a metric.
-pub(super) fn sweep(trials: &mut Trials<'_>, runs: u32) -> Result<Swept, Ended> {
+pub fn sweep(trials: &mut Trials<'_>, runs: u32) -> Result<Swept, Ended> {
     let space = trials.space();
     let mut best = space.as_written();
     let mut settings = std::collections::BTreeSet::new();
@@ -94,7 +94,7 @@ pub(super) fn sweep(trials: &mut Trials<'_>, runs: u32) -> Result<Swept, Ended> 
 
 /// How many runs the search takes at most.
 #[must_use]
-pub(super) fn most_runs(space: &Space, runs: u32) -> usize {
+pub fn most_runs(space: &Space, runs: u32) -> usize {
     let values = space.axes.iter().map(|axis| axis.values.grid().len());
     values.sum::<usize>() * usize::try_from(runs).unwrap_or(usize::MAX)
 }

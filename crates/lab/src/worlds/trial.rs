@@ -370,7 +370,7 @@ impl World {
     }
 
     /// Octets of each flow in the neighbour's direction over a hop, until the long flows could have ended.
-    pub(super) fn equal_part(&self, hop: usize) -> f64 {
+    pub(crate) fn equal_part(&self, hop: usize) -> f64 {
         let (mut bits, mut since, mut direction) =
             (0.0, Duration::ZERO, self.hops[hop].there.clone());
         let mut pass = |until: Duration, direction: &channel::Config| {

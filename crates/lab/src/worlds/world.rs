@@ -56,13 +56,13 @@ const PRODUCTS: Range<f64> = 10.0..30.0;
 /// The fewest octets of a long flow.
 const SHORTEST_LONG: f64 = 60e3;
 /// Octets of a request's answer.
-pub(super) const REQUEST: u64 = 10_000;
+pub const REQUEST: u64 = 10_000;
 /// Packets times hops of all long flows together: what a run costs.
 const BUDGET: f64 = 300e3;
 /// Octets of data in a packet.
-pub(super) const SEGMENT: f64 = 1_448.0;
+pub const SEGMENT: f64 = 1_448.0;
 /// Octets of a packet with all headers.
-pub(super) const PACKET: f64 = 1_500.0;
+pub const PACKET: f64 = 1_500.0;
 
 /// A property that worlds are grouped by. A world can have several.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -183,7 +183,7 @@ impl FromStr for Kind {
 
 /// The congestion control of a flow.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Control {
+pub enum Control {
     Bbr,
     Cubic,
     NewReno,
@@ -192,7 +192,7 @@ pub(super) enum Control {
 impl Control {
     const ALL: [Self; 3] = [Self::Bbr, Self::Cubic, Self::NewReno];
 
-    pub(super) fn algorithm(self) -> Algorithm {
+    pub fn algorithm(self) -> Algorithm {
         match self {
             Self::Bbr => Algorithm::Bbr,
             Self::Cubic => Algorithm::CUBIC,
@@ -203,7 +203,7 @@ impl Control {
 
 /// A TCP flow between source and sink.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Flow {
+pub struct Flow {
     pub(super) octets: u64,
     /// After the network's begin.
     pub(super) start: Duration,
@@ -214,14 +214,14 @@ pub(super) struct Flow {
 
 /// Datagrams from the source to the sink at a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Stream {
+pub struct Stream {
     pub(super) payload: usize,
     pub(super) interval: Duration,
 }
 
 /// A hop that loses everything for a while.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Outage {
+pub struct Outage {
     pub(super) hop: usize,
     /// After the network's begin.
     pub(super) span: Range<Duration>,
@@ -230,7 +230,7 @@ pub(super) struct Outage {
 
 /// A hop that changes while data flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Shift {
+pub struct Shift {
     pub(super) at: Duration,
     pub(super) hop: usize,
     rate: f64,
@@ -486,7 +486,7 @@ impl World {
     }
 
     /// The outages of a hop, there and back.
-    pub(super) fn outages(&self, hop: usize) -> [Outages; 2] {
+    pub(crate) fn outages(&self, hop: usize) -> [Outages; 2] {
         let Some(outage) = self.outage.as_ref().filter(|outage| outage.hop == hop) else {
             return [Outages::default(), Outages::default()];
         };
@@ -506,7 +506,7 @@ impl fmt::Display for World {
 
 impl Shift {
     /// The direction of a hop after the change.
-    pub(super) fn applied(&self, to: &channel::Config) -> channel::Config {
+    pub fn applied(&self, to: &channel::Config) -> channel::Config {
         let BitRate::PerSecond(rate) = to.rate else { return to.clone() };
         let delay = to.delay.as_secs_f64();
         let longer = (delay * self.delay).min(LONGEST_HOP.max(delay)) / delay.max(1e-9);

@@ -265,7 +265,7 @@ impl Config {
     /// Requests relayed per second, of strangers and of neighbours that send hellos: few enough, together with our own,
     /// for the next node to accept all from us. Without hellos all neighbours count as the latter.
     #[must_use]
-    pub(super) fn forward_rates(&self) -> [u32; 2] {
+    pub(crate) fn forward_rates(&self) -> [u32; 2] {
         let all = self.bounds.neighbour_rate.saturating_sub(self.rreq_rate);
         let known = if self.hello.mode == Hellos::Off { all } else { all / 2 };
         [all - known, known].map(|rate| rate.max(1))
@@ -273,7 +273,7 @@ impl Config {
 
     /// Errors accepted from a neighbour per second: twice the most that a node sends of all three kinds.
     #[must_use]
-    pub(super) fn errors_taken(&self) -> u32 {
+    pub(crate) fn errors_taken(&self) -> u32 {
         self.rerr_rate.saturating_mul(6).min(self.bounds.neighbour_rate).max(1)
     }
 
@@ -298,7 +298,7 @@ impl Config {
     /// The longest lifetime accepted from a reply. A node that forgets a route sooner than its neighbours causes loops,
     /// so a reply must not prolong a route beyond our own memory.
     #[must_use]
-    pub(super) fn longest_lifetime(&self) -> Duration {
+    pub(crate) fn longest_lifetime(&self) -> Duration {
         self.delete_period.saturating_sub(self.path_discovery_time()).max(self.active_route_timeout)
     }
 }

@@ -13,7 +13,7 @@ const HURRY: Duration = Duration::from_millis(250);
 
 /// The destinations that are looked for.
 #[derive(Debug, Default)]
-pub(super) struct Discoveries {
+pub struct Discoveries {
     pending: BTreeMap<Ipv4Addr, Discovery>,
 }
 
@@ -33,7 +33,7 @@ struct Discovery {
 
 /// What is to be done for a destination.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Step {
+pub enum Step {
     /// Ask so far.
     Ask { ttl: u8 },
     /// It was not found.
@@ -42,7 +42,7 @@ pub(super) enum Step {
 
 impl Discoveries {
     /// Looks for a destination that was last seen so many hops away.
-    pub(super) fn begin(
+    pub fn begin(
         &mut self,
         now: Time,
         destination: Ipv4Addr,
@@ -62,7 +62,7 @@ impl Discoveries {
     }
 
     /// Takes a discovery step that is due; searches are put off until `not_before`, if later than now.
-    pub(super) fn poll(
+    pub fn poll(
         &mut self,
         now: Time,
         not_before: Time,
@@ -100,33 +100,33 @@ impl Discoveries {
     }
 
     /// Earlier requests cannot have been believed: repeats the request for each destination now.
-    pub(super) fn hurry(&mut self, now: Time) {
+    pub fn hurry(&mut self, now: Time) {
         for discovery in self.pending.values_mut() {
             discovery.hurry(now);
         }
     }
 
     /// The last answer of this destination could not be believed: repeats the request at this time.
-    pub(super) fn hurry_one(&mut self, destination: Ipv4Addr, at: Time) {
+    pub fn hurry_one(&mut self, destination: Ipv4Addr, at: Time) {
         if let Some(discovery) = self.pending.get_mut(&destination) {
             discovery.hurry(at);
         }
     }
 
     /// A destination was found, or is not wanted any more.
-    pub(super) fn end(&mut self, destination: Ipv4Addr) {
+    pub fn end(&mut self, destination: Ipv4Addr) {
         self.pending.remove(&destination);
     }
 
-    pub(super) fn contains(&self, destination: Ipv4Addr) -> bool {
+    pub fn contains(&self, destination: Ipv4Addr) -> bool {
         self.pending.contains_key(&destination)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.pending.len()
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.pending.values().map(|discovery| discovery.due).min()
     }
 }
@@ -150,20 +150,20 @@ fn within(ttl: u8, config: &Config) -> u8 {
 
 /// So many in any second.
 #[derive(Debug)]
-pub(super) struct Limit {
+pub struct Limit {
     rate: usize,
     /// The last ones, oldest first.
     last: VecDeque<Time>,
 }
 
 impl Limit {
-    pub(super) fn new(rate: u32) -> Self {
+    pub fn new(rate: u32) -> Self {
         let rate = usize::try_from(rate).unwrap_or(usize::MAX).max(1);
         Self { rate, last: VecDeque::new() }
     }
 
     /// When the rate limit allows the next request.
-    pub(super) fn ready_at(&self) -> Time {
+    pub fn ready_at(&self) -> Time {
         match self.last.front() {
             Some(&oldest) if self.last.len() >= self.rate => oldest + Duration::from_secs(1),
             _ => Time::ZERO,
@@ -172,7 +172,7 @@ impl Limit {
 
     /// Counts an event now; false if the last second had the most allowed.
     #[must_use]
-    pub(super) fn spend(&mut self, now: Time) -> bool {
+    pub fn spend(&mut self, now: Time) -> bool {
         if self.ready_at() > now {
             return false;
         }

@@ -7,7 +7,7 @@ use base::time::Time;
 
 /// Internet hosts that were asked for.
 #[derive(Debug, Default)]
-pub(super) struct Hosts {
+pub struct Hosts {
     hosts: BTreeMap<Ipv4Addr, Host>,
     /// Hosts whose route may be another one than the driver knows.
     changed: BTreeSet<Ipv4Addr>,
@@ -22,13 +22,7 @@ struct Host {
 impl Hosts {
     /// Reaches a host through a gateway from now on; false if the table is full.
     #[must_use]
-    pub(super) fn set(
-        &mut self,
-        host: Ipv4Addr,
-        gateway: Ipv4Addr,
-        until: Time,
-        most: usize,
-    ) -> bool {
+    pub fn set(&mut self, host: Ipv4Addr, gateway: Ipv4Addr, until: Time, most: usize) -> bool {
         if self.hosts.len() >= most && !self.hosts.contains_key(&host) {
             return false;
         }
@@ -38,17 +32,17 @@ impl Hosts {
     }
 
     /// The gateway of a host.
-    pub(super) fn gateway(&self, host: Ipv4Addr) -> Option<Ipv4Addr> {
+    pub fn gateway(&self, host: Ipv4Addr) -> Option<Ipv4Addr> {
         self.hosts.get(&host).map(|host| host.gateway)
     }
 
     /// The gateways that serve some host, in order and with repetitions.
-    pub(super) fn gateways(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn gateways(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.hosts.values().map(|host| host.gateway)
     }
 
     /// A packet to a host passed, or one to a gateway that may be to any host behind it.
-    pub(super) fn extend(&mut self, destination: Ipv4Addr, until: Time) {
+    pub fn extend(&mut self, destination: Ipv4Addr, until: Time) {
         for (&host, state) in &mut self.hosts {
             if host == destination || state.gateway == destination {
                 state.until = state.until.max(until);
@@ -56,14 +50,14 @@ impl Hosts {
         }
     }
 
-    pub(super) fn remove(&mut self, host: Ipv4Addr) {
+    pub fn remove(&mut self, host: Ipv4Addr) {
         if self.hosts.remove(&host).is_some() {
             self.changed.insert(host);
         }
     }
 
     /// Forgets unused hosts, and hosts behind unreachable gateways.
-    pub(super) fn expire(&mut self, now: Time, is_reached: impl Fn(Ipv4Addr) -> bool) {
+    pub fn expire(&mut self, now: Time, is_reached: impl Fn(Ipv4Addr) -> bool) {
         let over: Vec<Ipv4Addr> = self
             .hosts
             .iter()
@@ -74,21 +68,21 @@ impl Hosts {
     }
 
     /// The route to a gateway changed, and with it the routes to the hosts behind the gateway.
-    pub(super) fn note_gateway(&mut self, gateway: Ipv4Addr) {
+    pub fn note_gateway(&mut self, gateway: Ipv4Addr) {
         let behind = self.hosts.iter().filter(|(_, host)| host.gateway == gateway);
         self.changed.extend(behind.map(|(&host, _)| host));
     }
 
-    pub(super) fn poll_changed(&mut self) -> Option<Ipv4Addr> {
+    pub fn poll_changed(&mut self) -> Option<Ipv4Addr> {
         self.changed.pop_first()
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.hosts.len()
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.hosts.values().map(|host| host.until).min()
     }
 }

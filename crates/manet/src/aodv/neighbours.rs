@@ -18,13 +18,13 @@ const CALM: Duration = Duration::from_secs(1);
 
 /// The neighbours that were heard lately.
 #[derive(Debug)]
-pub(super) struct Neighbours {
+pub struct Neighbours {
     known: BTreeMap<Neighbour, State>,
 }
 
 /// Whether a neighbour can be remembered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Room {
+pub enum Room {
     /// The neighbour is known, or there is room for a new one.
     Enough,
     /// Another neighbour was forgotten to make room.
@@ -35,7 +35,7 @@ pub(super) enum Room {
 
 /// What a neighbour says, hellos aside.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum MessageKind {
+pub enum MessageKind {
     Request,
     Reply,
     Error,
@@ -75,12 +75,12 @@ struct State {
 }
 
 impl Neighbours {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self { known: BTreeMap::new() }
     }
 
     /// A message came from a neighbour; returns whether the table has room for the neighbour.
-    pub(super) fn hear(&mut self, now: Time, neighbour: Neighbour, config: &Config) -> Room {
+    pub fn hear(&mut self, now: Time, neighbour: Neighbour, config: &Config) -> Room {
         let most = config.bounds.neighbours;
         let mut room = Room::Enough;
         if !self.known.contains_key(&neighbour) && self.known.len() >= most {
@@ -122,7 +122,7 @@ impl Neighbours {
     }
 
     /// A neighbour should be heard until then, if it is not known yet how often it says hello.
-    pub(super) fn expect(&mut self, now: Time, neighbour: Neighbour, until: Time, config: &Config) {
+    pub fn expect(&mut self, now: Time, neighbour: Neighbour, until: Time, config: &Config) {
         if !self.known.contains_key(&neighbour) && self.hear(now, neighbour, config) == Room::None {
             return;
         }
@@ -132,13 +132,13 @@ impl Neighbours {
     }
 
     /// Whether a neighbour says hello, and was heard since this time.
-    pub(super) fn is_there(&self, neighbour: Neighbour, since: Time) -> bool {
+    pub fn is_there(&self, neighbour: Neighbour, since: Time) -> bool {
         let state = self.known.get(&neighbour);
         state.is_some_and(|state| state.silence.is_some() && state.heard_at >= since)
     }
 
     /// Notes a hello of a neighbour that announces its hello interval.
-    pub(super) fn hello(&mut self, now: Time, neighbour: Neighbour, silence: Duration) {
+    pub fn hello(&mut self, now: Time, neighbour: Neighbour, silence: Duration) {
         if let Some(state) = self.known.get_mut(&neighbour) {
             let silence = silence.saturating_add(SLACK);
             state.silence = Some(silence);
@@ -148,7 +148,7 @@ impl Neighbours {
 
     /// Whether one more message of a kind is taken from a neighbour now.
     #[must_use]
-    pub(super) fn may_send(&mut self, now: Time, neighbour: Neighbour, kind: MessageKind) -> bool {
+    pub fn may_send(&mut self, now: Time, neighbour: Neighbour, kind: MessageKind) -> bool {
         let Some(state) = self.known.get_mut(&neighbour) else { return false };
         let allowance = &mut state.allowances[kind as usize];
         let may = allowance.budget.spend(now);
@@ -159,24 +159,24 @@ impl Neighbours {
     }
 
     /// Whether more messages of a kind came in a neighbour's name lately than any node sends: somebody makes them up.
-    pub(super) fn floods(&self, now: Time, neighbour: Neighbour, kind: MessageKind) -> bool {
+    pub fn floods(&self, now: Time, neighbour: Neighbour, kind: MessageKind) -> bool {
         let state = self.known.get(&neighbour);
         state.is_some_and(|state| state.allowances[kind as usize].is_exceeded(now))
     }
 
     /// Whether a neighbour says hello.
-    pub(super) fn says_hello(&self, neighbour: Neighbour) -> bool {
+    pub fn says_hello(&self, neighbour: Neighbour) -> bool {
         self.known.get(&neighbour).is_some_and(|state| state.silence.is_some())
     }
 
-    pub(super) fn is_ignored(&self, now: Time, neighbour: Neighbour) -> bool {
+    pub fn is_ignored(&self, now: Time, neighbour: Neighbour) -> bool {
         let state = self.known.get(&neighbour);
         state.and_then(|state| state.ignored_until).is_some_and(|until| until > now)
     }
 
     /// A reply goes to a neighbour: whether to ask for an acknowledgement, until then. One at a time.
     #[must_use]
-    pub(super) fn await_acknowledgement(&mut self, neighbour: Neighbour, by: Time) -> bool {
+    pub fn await_acknowledgement(&mut self, neighbour: Neighbour, by: Time) -> bool {
         let Some(state) = self.known.get_mut(&neighbour) else { return false };
         if state.acknowledged_by.is_some() {
             return false;
@@ -187,14 +187,14 @@ impl Neighbours {
 
     /// A neighbour acknowledged a reply; false if none was waited for.
     #[must_use]
-    pub(super) fn acknowledge(&mut self, neighbour: Neighbour) -> bool {
+    pub fn acknowledge(&mut self, neighbour: Neighbour) -> bool {
         let state = self.known.get_mut(&neighbour);
         state.is_some_and(|state| state.acknowledged_by.take().is_some())
     }
 
     /// A neighbour cannot be reached any more; whether it is ignored from now on because a reply to it
     /// was not acknowledged.
-    pub(super) fn lose(&mut self, now: Time, neighbour: Neighbour, ignored_for: Duration) -> bool {
+    pub fn lose(&mut self, now: Time, neighbour: Neighbour, ignored_for: Duration) -> bool {
         let Some(state) = self.known.get_mut(&neighbour) else { return false };
         state.silence = None;
         state.gone_at = None;
@@ -206,13 +206,13 @@ impl Neighbours {
     }
 
     /// Forgets all on an interface.
-    pub(super) fn forget(&mut self, interface: usize) {
+    pub fn forget(&mut self, interface: usize) {
         self.known.retain(|neighbour, _| neighbour.interface != interface);
     }
 
     /// Ignores neighbours that did not acknowledge replies from now on; returns the number of new ones, and the
     /// neighbours now gone.
-    pub(super) fn expire(&mut self, now: Time, ignored_for: Duration) -> (u64, Vec<Neighbour>) {
+    pub fn expire(&mut self, now: Time, ignored_for: Duration) -> (u64, Vec<Neighbour>) {
         let mut ignored = 0;
         let mut gone = Vec::new();
         for (&neighbour, state) in &mut self.known {
@@ -230,14 +230,14 @@ impl Neighbours {
         (ignored, gone)
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         // While something is waited for, nothing happens at the time at which it would be forgotten.
         let due = |state: &State| state.next_timeout().unwrap_or(state.until);
         self.known.values().map(due).min()
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.known.len()
     }
 }

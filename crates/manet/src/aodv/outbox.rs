@@ -8,7 +8,7 @@ use super::super::Sending;
 
 /// Messages that wait to be sent.
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub struct Outbox {
     /// Messages on an interface at most.
     most: usize,
     queues: BTreeMap<usize, Queue>,
@@ -30,13 +30,13 @@ struct Queued {
 }
 
 impl Outbox {
-    pub(super) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { most, queues: BTreeMap::new(), next: 0 }
     }
 
     /// Lets a message wait until `at`, or for room only; false if too many wait.
     #[must_use]
-    pub(super) fn push(
+    pub fn push(
         &mut self,
         interface: usize,
         at: Option<Time>,
@@ -59,12 +59,12 @@ impl Outbox {
     }
 
     /// Messages that wait on an interface.
-    pub(super) fn waiting(&self, interface: usize) -> usize {
+    pub fn waiting(&self, interface: usize) -> usize {
         self.queues.get(&interface).map_or(0, |queue| queue.delayed.len() + queue.ready.len())
     }
 
     /// Messages whose time has come wait for room from now on.
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         for queue in self.queues.values_mut() {
             while let Some(first) = queue.delayed.first_entry()
                 && first.key().0 <= now
@@ -74,7 +74,7 @@ impl Outbox {
         }
     }
 
-    pub(super) fn poll(&mut self, interface: usize, out: &mut Vec<u8>) -> Option<Sending> {
+    pub fn poll(&mut self, interface: usize, out: &mut Vec<u8>) -> Option<Sending> {
         let queued = self.queues.get_mut(&interface)?.ready.pop_front()?;
         out.clear();
         out.extend_from_slice(&queued.octets);
@@ -82,11 +82,11 @@ impl Outbox {
     }
 
     /// Forgets all messages on an interface.
-    pub(super) fn forget(&mut self, interface: usize) {
+    pub fn forget(&mut self, interface: usize) {
         self.queues.remove(&interface);
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let first = |queue: &Queue| Some(queue.delayed.first_key_value()?.0.0);
         self.queues.values().filter_map(first).min()
     }

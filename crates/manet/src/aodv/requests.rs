@@ -10,7 +10,7 @@ use super::wire::Request;
 
 /// Requests of the last `PATH_DISCOVERY_TIME`.
 #[derive(Debug)]
-pub(super) struct SeenRequests {
+pub struct SeenRequests {
     most: usize,
     age: Duration,
     requests: BTreeSet<(Ipv4Addr, u32)>,
@@ -20,7 +20,7 @@ pub(super) struct SeenRequests {
 
 /// What a request is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Sight {
+pub enum Sight {
     First,
     /// The request is new, and the oldest one was forgotten for it: a repetition of the oldest may be handled again.
     FirstInPlace,
@@ -28,12 +28,12 @@ pub(super) enum Sight {
 }
 
 impl SeenRequests {
-    pub(super) fn new(most: usize, age: Duration) -> Self {
+    pub fn new(most: usize, age: Duration) -> Self {
         Self { most, age, requests: BTreeSet::new(), order: VecDeque::new() }
     }
 
     /// Whether a request comes for the first time; it is remembered.
-    pub(super) fn look(&mut self, now: Time, originator: Ipv4Addr, id: u32) -> Sight {
+    pub fn look(&mut self, now: Time, originator: Ipv4Addr, id: u32) -> Sight {
         self.forget(now);
         let request = (originator, id);
         if self.requests.contains(&request) {
@@ -52,7 +52,7 @@ impl SeenRequests {
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.requests.len()
     }
 
@@ -67,7 +67,7 @@ impl SeenRequests {
 
 /// This node's requests of the last `PATH_DISCOVERY_TIME`.
 #[derive(Debug)]
-pub(super) struct OwnRequests {
+pub struct OwnRequests {
     most: usize,
     age: Duration,
     made: VecDeque<Made>,
@@ -85,17 +85,17 @@ struct Made {
 }
 
 impl OwnRequests {
-    pub(super) fn new(most: usize, age: Duration) -> Self {
+    pub fn new(most: usize, age: Duration) -> Self {
         Self { most, age, made: VecDeque::new(), unsure_until: Time::ZERO }
     }
 
     /// Until when echoes of messages from before the start may arrive.
-    pub(super) fn start(&mut self, until: Time) {
+    pub fn start(&mut self, until: Time) {
         self.unsure_until = until;
     }
 
     /// The node makes a request.
-    pub(super) fn make(&mut self, now: Time, request: &Request) {
+    pub fn make(&mut self, now: Time, request: &Request) {
         while self.made.pop_front_if(|made| made.until <= now).is_some() {}
         if self.made.len() >= self.most
             && let Some(forgotten) = self.made.pop_front()
@@ -109,17 +109,17 @@ impl OwnRequests {
 
     /// The id and the originator's number of the last request.
     #[cfg(test)]
-    pub(super) fn last(&self) -> Option<(u32, u32)> {
+    pub fn last(&self) -> Option<(u32, u32)> {
         self.made.back().map(|made| (made.id, made.originator_sequence))
     }
 
     /// Whether it is too early to tell.
-    pub(super) fn is_unsure(&self, now: Time) -> bool {
+    pub fn is_unsure(&self, now: Time) -> bool {
         now < self.unsure_until
     }
 
     /// Whether this node may have made a request with its own address as originator.
-    pub(super) fn may_have_made(&self, now: Time, request: &Request) -> bool {
+    pub fn may_have_made(&self, now: Time, request: &Request) -> bool {
         let is_it = |made: &Made| {
             (made.id, made.destination, made.originator_sequence)
                 == (request.id, request.destination, request.originator_sequence)

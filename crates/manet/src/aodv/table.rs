@@ -11,7 +11,7 @@ use super::super::Neighbour;
 
 /// The routing table: one entry per destination.
 #[derive(Debug)]
-pub(super) struct Table {
+pub struct Table {
     entries: BTreeMap<Ipv4Addr, Entry>,
     /// Destinations in the order in which room is made: in a circle, where use gives one more turn. Some are
     /// forgotten already.
@@ -26,7 +26,7 @@ pub(super) struct Table {
 
 /// The routing entry of one destination.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Entry {
+pub struct Entry {
     /// The destination's sequence number, if any is known.
     pub(super) sequence: Option<u32>,
     pub(super) hops: u8,
@@ -45,7 +45,7 @@ pub(super) struct Entry {
 
 /// A route offered by a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Offer {
+pub struct Offer {
     /// `None` for a neighbour that was heard: the route is direct, so it is good whatever is known.
     pub(super) sequence: Option<u32>,
     pub(super) hops: u8,
@@ -55,7 +55,7 @@ pub(super) struct Offer {
 
 /// What became of an offer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Taken {
+pub enum Taken {
     /// There is no room for another destination.
     Full,
     /// The known route is as good or newer.
@@ -67,7 +67,7 @@ pub(super) enum Taken {
 }
 
 impl Table {
-    pub(super) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
             turns: VecDeque::new(),
@@ -79,7 +79,7 @@ impl Table {
 
     /// Takes the route of a message if its number [`replaces`] the known one, or is equal with fewer hops. Along a
     /// route sequence numbers do not fall, and hops fall where numbers are equal: so no route is a loop.
-    pub(super) fn offer(&mut self, now: Time, destination: Ipv4Addr, offer: Offer) -> Taken {
+    pub fn offer(&mut self, now: Time, destination: Ipv4Addr, offer: Offer) -> Taken {
         let Some(entry) = self.entries.get_mut(&destination) else {
             let has_made_room = self.entries.len() >= self.most;
             if has_made_room && !self.make_room() {
@@ -140,7 +140,7 @@ impl Table {
     }
 
     /// Lets a route end no earlier than this, since it is used.
-    pub(super) fn extend(&mut self, destination: Ipv4Addr, until: Time) {
+    pub fn extend(&mut self, destination: Ipv4Addr, until: Time) {
         if let Some(entry) = self.entries.get_mut(&destination) {
             entry.until = entry.until.max(until);
             entry.is_used = true;
@@ -148,25 +148,25 @@ impl Table {
     }
 
     /// Prolongs a valid route to at least this time.
-    pub(super) fn extend_valid(&mut self, destination: Ipv4Addr, until: Time) {
+    pub fn extend_valid(&mut self, destination: Ipv4Addr, until: Time) {
         if self.valid(destination).is_some() {
             self.extend(destination, until);
         }
     }
 
     /// The route may be another one than the driver knows.
-    pub(super) fn note_changed(&mut self, destination: Ipv4Addr) {
+    pub fn note_changed(&mut self, destination: Ipv4Addr) {
         self.changed.insert(destination);
     }
 
     /// Each route may be another one than the driver knows.
-    pub(super) fn note_all_changed(&mut self) {
+    pub fn note_all_changed(&mut self) {
         self.changed.extend(self.entries.keys());
     }
 
     /// Ends the route; the entry stays until the given time. The next route has to be newer than this one and than the
     /// number in the error, so that it cannot lead back here.
-    pub(super) fn invalidate(
+    pub fn invalidate(
         &mut self,
         destination: Ipv4Addr,
         error: Option<u32>,
@@ -189,7 +189,7 @@ impl Table {
 
     /// Makes a neighbour one that is told when the route ends; false if there is no room.
     #[must_use]
-    pub(super) fn add_precursor(
+    pub fn add_precursor(
         &mut self,
         destination: Ipv4Addr,
         neighbour: Neighbour,
@@ -205,7 +205,7 @@ impl Table {
     }
 
     /// Ends expired routes, and forgets routes that ended long ago; returns how many ended.
-    pub(super) fn expire(&mut self, now: Time, delete_period: Duration) -> u64 {
+    pub fn expire(&mut self, now: Time, delete_period: Duration) -> u64 {
         if self.due.is_none_or(|due| due > now) {
             return 0;
         }
@@ -233,36 +233,36 @@ impl Table {
         ended
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.due
     }
 
     /// A destination whose route may have changed.
-    pub(super) fn poll_changed(&mut self) -> Option<Ipv4Addr> {
+    pub fn poll_changed(&mut self) -> Option<Ipv4Addr> {
         self.changed.pop_first()
     }
 
-    pub(super) fn get(&self, destination: Ipv4Addr) -> Option<&Entry> {
+    pub fn get(&self, destination: Ipv4Addr) -> Option<&Entry> {
         self.entries.get(&destination)
     }
 
     /// The route that packets may take.
-    pub(super) fn valid(&self, destination: Ipv4Addr) -> Option<&Entry> {
+    pub fn valid(&self, destination: Ipv4Addr) -> Option<&Entry> {
         self.entries.get(&destination).filter(|entry| entry.is_valid)
     }
 
     /// The destinations with a route through this neighbour, in order.
-    pub(super) fn through(&self, neighbour: Neighbour) -> Vec<Ipv4Addr> {
+    pub fn through(&self, neighbour: Neighbour) -> Vec<Ipv4Addr> {
         self.valid_where(|entry| entry.next == neighbour)
     }
 
     /// The destinations with a route out of this interface, in order.
-    pub(super) fn on(&self, interface: usize) -> Vec<Ipv4Addr> {
+    pub fn on(&self, interface: usize) -> Vec<Ipv4Addr> {
         self.valid_where(|entry| entry.next.interface == interface)
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
@@ -281,6 +281,6 @@ impl Table {
 }
 
 /// The sequence number after this one. 0 is left out: an error uses it for an unknown number.
-pub(super) fn successor(sequence: u32) -> u32 {
+pub fn successor(sequence: u32) -> u32 {
     sequence.wrapping_add(1).max(1)
 }

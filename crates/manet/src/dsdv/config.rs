@@ -64,7 +64,7 @@ base::parameters! {
 
 impl Config {
     /// How long a neighbour may be silent.
-    pub(super) fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         self.update_interval * self.hold
     }
 }

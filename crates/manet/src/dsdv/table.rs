@@ -38,14 +38,14 @@ struct Known {
 
 /// A way to a destination.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Way {
+pub struct Way {
     pub(super) next: Neighbour,
     pub(super) hops: u8,
 }
 
 /// An entry of a message, as relevant for the table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct News {
+pub struct News {
     pub(super) number: u32,
     /// The route through the neighbour; `None` when the neighbour has no route.
     pub(super) way: Option<Way>,
@@ -54,7 +54,7 @@ pub(super) struct News {
 
 /// What became of news.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// The way of a destination broke.
     Broken,
     /// There was no room for another destination.
@@ -69,7 +69,7 @@ pub(super) enum Outcome {
 
 /// The table: all destinations, and those with news for the driver.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub struct Table {
     known: BTreeMap<Ipv4Addr, Known>,
     changed: BTreeSet<Ipv4Addr>,
     /// Since when neighbours are to be told of a number that has leapt; `None` while there is none.
@@ -81,14 +81,14 @@ pub(super) struct Table {
 const LEAP: u32 = 4;
 
 /// Whether two numbers of one destination are further apart than nodes that hear each other usually are.
-pub(super) fn is_leap(one: u32, other: u32) -> bool {
+pub fn is_leap(one: u32, other: u32) -> bool {
     let ahead = one.wrapping_sub(other);
     ahead.min(ahead.wrapping_neg()) > LEAP
 }
 
 impl Table {
     /// Takes news of a destination.
-    pub(super) fn handle(
+    pub fn handle(
         &mut self,
         now: Time,
         config: &Config,
@@ -127,7 +127,7 @@ impl Table {
     }
 
     /// Breaks the routes through these neighbours; how many there were.
-    pub(super) fn break_through(&mut self, now: Time, is_lost: impl Fn(Neighbour) -> bool) -> u64 {
+    pub fn break_through(&mut self, now: Time, is_lost: impl Fn(Neighbour) -> bool) -> u64 {
         let mut broken = 0;
         for (destination, known) in &mut self.known {
             if known.way.is_some_and(|way| is_lost(way.next)) {
@@ -141,7 +141,7 @@ impl Table {
 
     /// Makes room for another destination: the route that broke first is forgotten; false if there is none whose end
     /// neighbours were told.
-    pub(super) fn forget(&mut self) -> bool {
+    pub fn forget(&mut self) -> bool {
         let is_over = |known: &Known| known.way.is_none() && known.advertise_at.is_none();
         let broken = self.known.iter().filter(|(_, known)| is_over(known));
         let oldest = broken.min_by_key(|(destination, known)| (known.broken_at, **destination));
@@ -151,7 +151,7 @@ impl Table {
     }
 
     /// Removes the entry of a destination that is our own from now on.
-    pub(super) fn remove(&mut self, destination: Ipv4Addr) {
+    pub fn remove(&mut self, destination: Ipv4Addr) {
         if self.known.remove(&destination).is_some_and(|known| known.way.is_some()) {
             self.changed.insert(destination);
         }
@@ -159,13 +159,7 @@ impl Table {
 
     /// Announces the end of a destination of our own with this number. In a full table the farthest destination gives
     /// way, which comes back with the next update of its neighbour: nobody else can tell of ours.
-    pub(super) fn renounce(
-        &mut self,
-        now: Time,
-        config: &Config,
-        destination: Ipv4Addr,
-        number: u32,
-    ) {
+    pub fn renounce(&mut self, now: Time, config: &Config, destination: Ipv4Addr, number: u32) {
         if self.known.len() >= config.destinations && !self.forget() {
             let farthest = self
                 .known
@@ -179,7 +173,7 @@ impl Table {
     }
 
     /// Returns the entry to send to neighbours, and marks the destination as sent now.
-    pub(super) fn advertise(&mut self, destination: Ipv4Addr) -> Option<wire::Entry> {
+    pub fn advertise(&mut self, destination: Ipv4Addr) -> Option<wire::Entry> {
         let known = self.known.get_mut(&destination)?;
         known.advertised_hops = Some(known.hops());
         let (hops, number) = (known.hops().into(), known.number);
@@ -187,30 +181,30 @@ impl Table {
     }
 
     /// The next route that has changed.
-    pub(super) fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<Event> {
         let destination = self.changed.pop_first()?;
         let way = self.known.get(&destination).and_then(|known| known.way);
         Some(Event::Route(prefix(destination), way.map(Way::route)))
     }
 
     /// All routes, in the order of their prefixes.
-    pub(super) fn routes(&self) -> Vec<(Prefix, Route)> {
+    pub fn routes(&self) -> Vec<(Prefix, Route)> {
         let ways = self.known.iter().filter_map(|(to, known)| Some((*to, known.way?)));
         ways.map(|(destination, way)| (prefix(destination), way.route())).collect()
     }
 
     /// When the first change is due to be advertised.
-    pub(super) fn next_change(&self) -> Option<Time> {
+    pub fn next_change(&self) -> Option<Time> {
         self.known.values().filter_map(|known| known.advertise_at).min()
     }
 
     /// Since when numbers that have leapt are to be advertised.
-    pub(super) fn urgent_since(&self) -> Option<Time> {
+    pub fn urgent_since(&self) -> Option<Time> {
         self.urgent_at
     }
 
     /// Takes the destinations whose changes are due to be advertised now.
-    pub(super) fn take_changes(&mut self, now: Time) -> BTreeSet<Ipv4Addr> {
+    pub fn take_changes(&mut self, now: Time) -> BTreeSet<Ipv4Addr> {
         self.urgent_at = None;
         let known = self.known.iter_mut();
         let due = known.filter_map(|(destination, known)| {
@@ -221,7 +215,7 @@ impl Table {
 
     /// Takes the destinations of a full update: all settled ones. A route that broke more than `patience` ago is left
     /// out, unless it is due for another reason: neighbours that have not heard of the break have given us up.
-    pub(super) fn take_settled(&mut self, now: Time, patience: Duration) -> BTreeSet<Ipv4Addr> {
+    pub fn take_settled(&mut self, now: Time, patience: Duration) -> BTreeSet<Ipv4Addr> {
         self.urgent_at = None;
         let settled = self.known.iter_mut().filter(|(_, known)| known.settled_at <= now);
         let advertised = settled.filter_map(|(destination, known)| {
@@ -232,11 +226,11 @@ impl Table {
         advertised.collect()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.known.len()
     }
 
-    pub(super) fn contains(&self, destination: Ipv4Addr) -> bool {
+    pub fn contains(&self, destination: Ipv4Addr) -> bool {
         self.known.contains_key(&destination)
     }
 }

@@ -13,7 +13,7 @@ const EARLY: u32 = 4;
 
 /// The set of neighbours to announce in TC messages, with its ANSN.
 #[derive(Debug)]
-pub(super) struct Advert {
+pub struct Advert {
     ansn: Seq,
     neighbours: BTreeSet<Ipv4Addr>,
     /// When the next message is due, and when the last was sent.
@@ -24,24 +24,18 @@ pub(super) struct Advert {
 }
 
 impl Advert {
-    pub(super) fn new(ansn: Seq) -> Self {
+    pub fn new(ansn: Seq) -> Self {
         let neighbours = BTreeSet::new();
         Self { ansn, neighbours, due: None, sent: None, empty_until: Time::ZERO }
     }
 
-    pub(super) fn neighbours(&self) -> &BTreeSet<Ipv4Addr> {
+    pub fn neighbours(&self) -> &BTreeSet<Ipv4Addr> {
         &self.neighbours
     }
 
     /// Tells of others from now on: first at `early`, or soon after, if there was nothing to tell or a
     /// neighbour was lost, and else when the next message is due.
-    pub(super) fn set(
-        &mut self,
-        now: Time,
-        neighbours: BTreeSet<Ipv4Addr>,
-        early: Time,
-        config: &Config,
-    ) {
+    pub fn set(&mut self, now: Time, neighbours: BTreeSet<Ipv4Addr>, early: Time, config: &Config) {
         let has_lost = !self.neighbours.is_subset(&neighbours);
         let pause = config.tc_interval / EARLY;
         let early = self.sent.map_or(early, |sent| early.max(sent + pause));
@@ -59,7 +53,7 @@ impl Advert {
 
     /// Somebody told in the node's name under this ANSN. If others would take it for newer than the node's
     /// own, the node goes on after it and says at `early`, or soon after, what is true.
-    pub(super) fn overtake(&mut self, now: Time, ansn: Seq, early: Time, config: &Config) {
+    pub fn overtake(&mut self, now: Time, ansn: Seq, early: Time, config: &Config) {
         if self.ansn != ansn && self.ansn.is_after(ansn) {
             return;
         }
@@ -72,7 +66,7 @@ impl Advert {
     }
 
     /// Returns the content of the TC message that is due, and schedules the next one at `next`.
-    pub(super) fn take(&mut self, now: Time, next: Time) -> Option<(Seq, Vec<Ipv4Addr>)> {
+    pub fn take(&mut self, now: Time, next: Time) -> Option<(Seq, Vec<Ipv4Addr>)> {
         self.due.take_if(|due| *due <= now)?;
         if self.neighbours.is_empty() && self.empty_until <= now {
             return None;
@@ -81,11 +75,11 @@ impl Advert {
         Some((self.ansn, self.neighbours.iter().copied().collect()))
     }
 
-    pub(super) fn is_due(&self, now: Time) -> bool {
+    pub fn is_due(&self, now: Time) -> bool {
         self.due.is_some_and(|due| due <= now)
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.due
     }
 }

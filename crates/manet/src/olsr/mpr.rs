@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 /// A neighbour on an interface.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Candidate {
+pub struct Candidate {
     /// How willing it is, 1 to 7.
     pub(super) willingness: u8,
     /// Strict two-hop neighbours reachable through this neighbour.
@@ -13,14 +13,11 @@ pub(super) struct Candidate {
 }
 
 /// The neighbour relays for everyone, useful or not.
-pub(super) const ALWAYS: u8 = 7;
+pub const ALWAYS: u8 = 7;
 
 /// The neighbours of an interface that together reach each two-hop neighbour `coverage` times, or as often as all of
 /// them do. Neighbours of willingness "always" are included.
-pub(super) fn select(
-    candidates: &BTreeMap<Ipv4Addr, Candidate>,
-    coverage: usize,
-) -> BTreeSet<Ipv4Addr> {
+pub fn select(candidates: &BTreeMap<Ipv4Addr, Candidate>, coverage: usize) -> BTreeSet<Ipv4Addr> {
     // How many more have to reach a two-hop neighbour.
     let mut missing: BTreeMap<Ipv4Addr, usize> = BTreeMap::new();
     for reached in candidates.values().flat_map(|candidate| &candidate.reaches) {

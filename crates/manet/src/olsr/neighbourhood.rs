@@ -17,7 +17,7 @@ use crate::Neighbour;
 
 /// State of all neighbours.
 #[derive(Debug)]
-pub(super) struct Neighbourhood {
+pub struct Neighbourhood {
     links: BTreeMap<Neighbour, Link>,
     /// The symmetric neighbours by their main addresses.
     symmetric: BTreeMap<Ipv4Addr, Known>,
@@ -32,7 +32,7 @@ pub(super) struct Neighbourhood {
 
 /// A symmetric neighbour.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Known {
+pub struct Known {
     /// How willing it is to carry for others.
     pub(super) willingness: u8,
     /// The link to use.
@@ -41,7 +41,7 @@ pub(super) struct Known {
 
 /// Changes since the last query.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Changes {
+pub struct Changes {
     /// Neighbours, links to them, or their neighbours: relays and routes are.
     pub(super) is_reach: bool,
     /// Who chose this node.
@@ -50,7 +50,7 @@ pub(super) struct Changes {
 
 /// A HELLO, and how it came.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Greeting<'a> {
+pub struct Greeting<'a> {
     pub(super) from: Neighbour,
     /// The number of the packet.
     pub(super) seq: Seq,
@@ -63,7 +63,7 @@ pub(super) struct Greeting<'a> {
 }
 
 impl Neighbourhood {
-    pub(super) fn new(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self {
             links: BTreeMap::new(),
             symmetric: BTreeMap::new(),
@@ -75,7 +75,7 @@ impl Neighbourhood {
     }
 
     /// Learns that a packet came.
-    pub(super) fn handle_packet(&mut self, now: Time, from: Neighbour, seq: Seq, config: &Config) {
+    pub fn handle_packet(&mut self, now: Time, from: Neighbour, seq: Seq, config: &Config) {
         // Nothing else counts packets.
         let Some(link) = self.links.get_mut(&from).filter(|_| config.hysteresis.is_on) else {
             return;
@@ -85,7 +85,7 @@ impl Neighbourhood {
     }
 
     /// Takes a HELLO.
-    pub(super) fn handle_hello(
+    pub fn handle_hello(
         &mut self,
         now: Time,
         greeting: &Greeting<'_>,
@@ -158,7 +158,7 @@ impl Neighbourhood {
     }
 
     /// Learns that the link layer did not reach a neighbour; whether there was a link.
-    pub(super) fn handle_break(&mut self, now: Time, at: Neighbour, config: &Config) -> bool {
+    pub fn handle_break(&mut self, now: Time, at: Neighbour, config: &Config) -> bool {
         let Some(link) = self.links.get_mut(&at) else { return false };
         link.handle_break(now, config.neighbour_hold);
         self.settle();
@@ -166,17 +166,17 @@ impl Neighbourhood {
     }
 
     /// Forgets the links of an interface.
-    pub(super) fn remove_interface(&mut self, interface: usize) {
+    pub fn remove_interface(&mut self, interface: usize) {
         self.links.retain(|at, _| at.interface != interface);
         self.settle();
     }
 
     /// Notes a change of addresses: another node's alias became known, or this node's own addresses changed.
-    pub(super) fn handle_names(&mut self) {
+    pub fn handle_names(&mut self) {
         self.changes.is_reach = true;
     }
 
-    pub(super) fn expire(&mut self, now: Time, config: &Config) {
+    pub fn expire(&mut self, now: Time, config: &Config) {
         if self.next_timeout().is_none_or(|due| due > now) {
             return;
         }
@@ -205,7 +205,7 @@ impl Neighbourhood {
     }
 
     /// Chooses the relays; whether they are others than before.
-    pub(super) fn choose_relays(
+    pub fn choose_relays(
         &mut self,
         own: &BTreeSet<Ipv4Addr>,
         name: impl Fn(Ipv4Addr) -> Ipv4Addr,
@@ -235,12 +235,12 @@ impl Neighbourhood {
     }
 
     /// Takes the changes since the last call.
-    pub(super) fn take_changes(&mut self) -> Changes {
+    pub fn take_changes(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
 
     /// The neighbours listed in a HELLO on an interface, grouped by kind.
-    pub(super) fn told(&self, interface: usize) -> Vec<(LinkCode, Ipv4Addr)> {
+    pub fn told(&self, interface: usize) -> Vec<(LinkCode, Ipv4Addr)> {
         let mut told = Vec::new();
         let mut rest: BTreeSet<Ipv4Addr> = self.links.values().map(|link| link.main).collect();
         for (at, link) in self.links.iter().filter(|(at, _)| at.interface == interface) {
@@ -269,41 +269,41 @@ impl Neighbourhood {
     }
 
     /// The main address of the neighbour at the other end of a symmetric link.
-    pub(super) fn symmetric_at(&self, at: Neighbour) -> Option<Ipv4Addr> {
+    pub fn symmetric_at(&self, at: Neighbour) -> Option<Ipv4Addr> {
         self.links.get(&at).filter(|link| link.is_symmetric()).map(|link| link.main)
     }
 
     /// The symmetric neighbours by their main addresses.
-    pub(super) fn symmetric(&self) -> &BTreeMap<Ipv4Addr, Known> {
+    pub fn symmetric(&self) -> &BTreeMap<Ipv4Addr, Known> {
         &self.symmetric
     }
 
     /// The symmetric links.
-    pub(super) fn symmetric_links(&self) -> impl Iterator<Item = Neighbour> {
+    pub fn symmetric_links(&self) -> impl Iterator<Item = Neighbour> {
         self.links.iter().filter(|(_, link)| link.is_symmetric()).map(|(at, _)| *at)
     }
 
     /// The neighbours of neighbours.
-    pub(super) fn two_hop(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> {
+    pub fn two_hop(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> {
         self.two_hop.iter().map(|(key, ())| *key)
     }
 
     /// Whether a neighbour chose this node as a relay.
-    pub(super) fn is_selector(&self, main: Ipv4Addr) -> bool {
+    pub fn is_selector(&self, main: Ipv4Addr) -> bool {
         self.selectors.contains(&main)
     }
 
     /// Neighbours that chose this node as a relay.
-    pub(super) fn selectors(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn selectors(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.selectors.iter().map(|(main, ())| *main)
     }
 
     /// Neighbours that this node chose as relays.
-    pub(super) fn relays(&self) -> &BTreeSet<Ipv4Addr> {
+    pub fn relays(&self) -> &BTreeSet<Ipv4Addr> {
         &self.relays
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let links = self.links.values().map(Link::next_timeout).min();
         [self.two_hop.next_timeout(), self.selectors.next_timeout(), links]
             .into_iter()
@@ -313,7 +313,7 @@ impl Neighbourhood {
 
     /// How many links and neighbours of neighbours are remembered.
     #[cfg(test)]
-    pub(super) fn sizes(&self) -> [usize; 2] {
+    pub fn sizes(&self) -> [usize; 2] {
         [self.links.len(), self.two_hop.len()]
     }
 }
@@ -334,7 +334,7 @@ fn report_on(here: Ipv4Addr, hello: &Hello<'_>) -> Report {
 }
 
 /// All that a node said.
-pub(super) fn all_of(node: Ipv4Addr) -> std::ops::RangeInclusive<(Ipv4Addr, Ipv4Addr)> {
+pub fn all_of(node: Ipv4Addr) -> std::ops::RangeInclusive<(Ipv4Addr, Ipv4Addr)> {
     (node, Ipv4Addr::UNSPECIFIED)..=(node, Ipv4Addr::BROADCAST)
 }
 

@@ -8,7 +8,7 @@ use super::wire::Seq;
 
 /// Hands out message sequence numbers, and remembers the recent ones.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub struct Numbers {
     next: Seq,
     /// The first number of the present period and of the previous one.
     marks: [Seq; 2],
@@ -21,12 +21,12 @@ pub(super) struct Numbers {
 
 impl Numbers {
     /// Numbers from this one on. Messages are no older than `period` when they come back.
-    pub(super) fn new(first: Seq, period: Duration) -> Self {
+    pub fn new(first: Seq, period: Duration) -> Self {
         Self { next: first, marks: [first; 2], turns_at: None, quiet_until: None, period }
     }
 
     /// The number of the next message.
-    pub(super) fn give(&mut self, now: Time) -> Seq {
+    pub fn give(&mut self, now: Time) -> Seq {
         if self.turns_at.is_none_or(|at| at <= now) {
             self.marks = [self.next, self.marks[0]];
             self.turns_at = Some(now + self.period);
@@ -39,7 +39,7 @@ impl Numbers {
 
     /// Another node used this number in our name. If the number lies ahead, ours continue after it, since others would
     /// take our own message of that number for a copy.
-    pub(super) fn overtake(&mut self, number: Seq) {
+    pub fn overtake(&mut self, number: Seq) {
         if !self.next.is_after(number) {
             self.next = number.next();
             self.marks = [self.next; 2];
@@ -47,12 +47,12 @@ impl Numbers {
     }
 
     #[cfg(test)]
-    pub(super) fn next(&self) -> Seq {
+    pub fn next(&self) -> Seq {
         self.next
     }
 
     /// Whether this node may have made a message with this number.
-    pub(super) fn may_be_ours(&self, now: Time, number: Seq) -> bool {
+    pub fn may_be_ours(&self, now: Time, number: Seq) -> bool {
         let [_, oldest] = self.marks;
         let since = |seq: Seq| seq.0.wrapping_sub(oldest.0);
         self.quiet_until.is_none_or(|until| now < until) || since(number) < since(self.next)

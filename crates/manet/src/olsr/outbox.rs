@@ -8,7 +8,7 @@ use super::wire::{Kind, PACKET_HEADER, Packet, Seq};
 
 /// Messages that wait for their time, and then for the interface.
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub struct Outbox {
     waiting: Vec<Waiting>,
     /// Whether a waiting message is due.
     is_ready: bool,
@@ -26,18 +26,18 @@ struct Waiting {
 
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Refused {
+pub enum Refused {
     Full,
     TooBig,
 }
 
 impl Outbox {
-    pub(super) fn new(seq: Seq) -> Self {
+    pub fn new(seq: Seq) -> Self {
         Self { waiting: Vec::new(), is_ready: false, seq }
     }
 
     /// Takes a message that another node made, to be sent at `due`.
-    pub(super) fn forward(
+    pub fn forward(
         &mut self,
         due: Time,
         octets: Arc<[u8]>,
@@ -55,7 +55,7 @@ impl Outbox {
     }
 
     /// Takes a message of the node's own that fits a packet, to be sent at once.
-    pub(super) fn push_own(&mut self, now: Time, kind: Kind, octets: Arc<[u8]>) {
+    pub fn push_own(&mut self, now: Time, kind: Kind, octets: Arc<[u8]>) {
         self.is_ready = true;
         self.push(now, Some(kind), octets);
     }
@@ -67,23 +67,23 @@ impl Outbox {
     }
 
     /// Drops the node's own messages of a kind because their content is outdated.
-    pub(super) fn withdraw(&mut self, kind: Kind) {
+    pub fn withdraw(&mut self, kind: Kind) {
         self.waiting.retain(|waiting| waiting.own != Some(kind));
     }
 
     /// Drops what is too big from now on; how many.
-    pub(super) fn shrink(&mut self, room: usize) -> usize {
+    pub fn shrink(&mut self, room: usize) -> usize {
         let before = self.waiting.len();
         self.waiting.retain(|waiting| PACKET_HEADER + waiting.octets.len() <= room);
         before - self.waiting.len()
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         self.is_ready |= self.waiting.first().is_some_and(|waiting| waiting.due <= now);
     }
 
     /// Fills a packet with the messages that are due, and with as many others as fit.
-    pub(super) fn poll(&mut self, now: Time, room: usize, out: &mut Vec<u8>) -> bool {
+    pub fn poll(&mut self, now: Time, room: usize, out: &mut Vec<u8>) -> bool {
         self.handle_timeout(now);
         if !self.is_ready || self.waiting.is_empty() {
             self.is_ready = false;
@@ -104,7 +104,7 @@ impl Outbox {
         true
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         if self.is_ready { None } else { self.waiting.first().map(|waiting| waiting.due) }
     }
 }

@@ -11,7 +11,7 @@ use crate::{Neighbour, Route};
 
 /// What is a node's own.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Own<'a> {
+pub struct Own<'a> {
     /// Its addresses.
     pub(super) addresses: &'a BTreeSet<Ipv4Addr>,
     /// The networks behind it.
@@ -22,7 +22,7 @@ pub(super) struct Own<'a> {
 type Way = (Neighbour, u8);
 
 /// The shortest routes to all nodes and networks that are known.
-pub(super) fn calculate(
+pub fn calculate(
     own: Own<'_>,
     hood: &Neighbourhood,
     topology: &Topology,

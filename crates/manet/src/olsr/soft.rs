@@ -7,7 +7,7 @@ use base::time::Time;
 
 /// A bounded table with expiring entries.
 #[derive(Clone, Debug)]
-pub(super) struct Soft<K, V> {
+pub struct Soft<K, V> {
     entries: BTreeMap<K, (Time, V)>,
     /// The keys in order of expiry.
     ends: BTreeSet<(Time, K)>,
@@ -16,7 +16,7 @@ pub(super) struct Soft<K, V> {
 
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Renewed {
+pub enum Renewed {
     /// The table has no room.
     Full,
     /// It was known.
@@ -27,12 +27,12 @@ pub(super) enum Renewed {
 
 impl<K: Copy + Ord, V> Soft<K, V> {
     /// An empty table of at most so many entries.
-    pub(super) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { entries: BTreeMap::new(), ends: BTreeSet::new(), most }
     }
 
     /// Sets an entry and when it ends.
-    pub(super) fn renew(&mut self, key: K, until: Time, value: V) -> Renewed {
+    pub fn renew(&mut self, key: K, until: Time, value: V) -> Renewed {
         let is_full = self.entries.len() >= self.most;
         let renewed = match self.entries.get_mut(&key) {
             Some((end, known)) => {
@@ -51,7 +51,7 @@ impl<K: Copy + Ord, V> Soft<K, V> {
     }
 
     /// Removes the entry that expires first, if the table is full.
-    pub(super) fn make_room(&mut self) -> bool {
+    pub fn make_room(&mut self) -> bool {
         if self.entries.len() < self.most {
             return false;
         }
@@ -60,13 +60,13 @@ impl<K: Copy + Ord, V> Soft<K, V> {
     }
 
     /// Removes an entry; whether there was one.
-    pub(super) fn remove(&mut self, key: &K) -> bool {
+    pub fn remove(&mut self, key: &K) -> bool {
         let Some((end, _)) = self.entries.remove(key) else { return false };
         self.ends.remove(&(end, *key))
     }
 
     /// Removes the entries of a range for which `is_over` is true; whether there were any.
-    pub(super) fn remove_if(
+    pub fn remove_if(
         &mut self,
         range: impl RangeBounds<K>,
         is_over: impl Fn(&K, &V) -> bool,
@@ -82,7 +82,7 @@ impl<K: Copy + Ord, V> Soft<K, V> {
     }
 
     /// Removes the entries that have ended; whether there were any.
-    pub(super) fn expire(&mut self, now: Time) -> bool {
+    pub fn expire(&mut self, now: Time) -> bool {
         let mut has_expired = false;
         while let Some(&(end, key)) = self.ends.first().filter(|(end, _)| *end <= now) {
             self.ends.remove(&(end, key));
@@ -93,37 +93,37 @@ impl<K: Copy + Ord, V> Soft<K, V> {
     }
 
     /// When the first entry ends.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.ends.first().map(|(end, _)| *end)
     }
 
-    pub(super) fn contains(&self, key: &K) -> bool {
+    pub fn contains(&self, key: &K) -> bool {
         self.entries.contains_key(key)
     }
 
-    pub(super) fn get(&self, key: &K) -> Option<&V> {
+    pub fn get(&self, key: &K) -> Option<&V> {
         self.entries.get(key).map(|(_, value)| value)
     }
 
-    pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.entries.iter().map(|(key, (_, value))| (key, value))
     }
 
-    pub(super) fn range(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, &V)> {
+    pub fn range(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, &V)> {
         self.entries.range(range).map(|(key, (_, value))| (key, value))
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// The most entries of one node: an eighth of the table, so that no node fills it alone.
-    pub(super) fn share(&self) -> usize {
+    pub fn share(&self) -> usize {
         (self.most / 8).max(1)
     }
 }

@@ -68,7 +68,7 @@ base::counters! {
 
 impl Stats {
     /// Counts skipped entries of a list, and its end if cut.
-    pub(super) fn add_strange(&mut self, entries: usize, is_cut: bool) {
+    pub(crate) fn add_strange(&mut self, entries: usize, is_cut: bool) {
         self.add(Counter::EntriesStrange, entries as u64 + u64::from(is_cut));
     }
 }

@@ -16,7 +16,7 @@ use super::wire::{Addresses, Hna, Seq, Tc};
 
 /// State of nodes beyond the neighbourhood.
 #[derive(Debug)]
-pub(super) struct Topology {
+pub struct Topology {
     /// Links announced by nodes, with the ANSN of the announcement.
     links: Soft<(Ipv4Addr, Ipv4Addr), Seq>,
     /// Main addresses by the others.
@@ -35,7 +35,7 @@ struct Copies {
 }
 
 impl Topology {
-    pub(super) fn new(bounds: &Bounds) -> Self {
+    pub fn new(bounds: &Bounds) -> Self {
         Self {
             links: Soft::new(bounds.topology),
             aliases: Soft::new(bounds.aliases),
@@ -45,13 +45,13 @@ impl Topology {
     }
 
     /// Whether a message came before.
-    pub(super) fn is_duplicate(&self, originator: Ipv4Addr, seq: Seq) -> bool {
+    pub fn is_duplicate(&self, originator: Ipv4Addr, seq: Seq) -> bool {
         self.duplicates.contains(&(originator, seq.0))
     }
 
     /// Remembers a message that came in on an interface, and whether it may be forwarded now: only
     /// once, and on hearing it for the first time there. `is_asked` is whether it is to be.
-    pub(super) fn remember(
+    pub fn remember(
         &mut self,
         until: Time,
         (originator, seq): (Ipv4Addr, Seq),
@@ -73,7 +73,7 @@ impl Topology {
     }
 
     /// Takes a TC message; whether it changed a link.
-    pub(super) fn handle_tc(
+    pub fn handle_tc(
         &mut self,
         until: Time,
         originator: Ipv4Addr,
@@ -117,7 +117,7 @@ impl Topology {
 
     /// Handles a MID message; returns whether an address became known. Addresses for which `is_known` is true, and
     /// addresses of other nodes, do not become the originator's.
-    pub(super) fn handle_mid(
+    pub fn handle_mid(
         &mut self,
         until: Time,
         originator: Ipv4Addr,
@@ -156,7 +156,7 @@ impl Topology {
     }
 
     /// Takes an HNA message; whether a network became known.
-    pub(super) fn handle_hna(
+    pub fn handle_hna(
         &mut self,
         until: Time,
         gateway: Ipv4Addr,
@@ -183,22 +183,22 @@ impl Topology {
     }
 
     /// The main address of the node with this address.
-    pub(super) fn main_of(&self, address: Ipv4Addr) -> Ipv4Addr {
+    pub fn main_of(&self, address: Ipv4Addr) -> Ipv4Addr {
         self.aliases.get(&address).copied().unwrap_or(address)
     }
 
     /// Main addresses by the others.
-    pub(super) fn aliases(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> {
+    pub fn aliases(&self) -> impl Iterator<Item = (Ipv4Addr, Ipv4Addr)> {
         self.aliases.iter().map(|(address, main)| (*address, *main))
     }
 
     /// The gateways and the networks behind them.
-    pub(super) fn networks(&self) -> impl Iterator<Item = (Ipv4Addr, Prefix)> {
+    pub fn networks(&self) -> impl Iterator<Item = (Ipv4Addr, Prefix)> {
         self.networks.iter().map(|(key, ())| *key)
     }
 
     /// Of whom a node tells.
-    pub(super) fn told_by(&self, node: Ipv4Addr) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn told_by(&self, node: Ipv4Addr) -> impl Iterator<Item = Ipv4Addr> {
         self.links.range(all_of(node)).map(|((_, neighbour), _)| *neighbour)
     }
 
@@ -208,12 +208,12 @@ impl Topology {
     }
 
     /// Removes what has ended: whether links, addresses and networks were among that.
-    pub(super) fn expire(&mut self, now: Time) -> [bool; 3] {
+    pub fn expire(&mut self, now: Time) -> [bool; 3] {
         self.duplicates.expire(now);
         [self.links.expire(now), self.aliases.expire(now), self.networks.expire(now)]
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let tables = [
             self.links.next_timeout(),
             self.aliases.next_timeout(),
@@ -225,7 +225,7 @@ impl Topology {
 
     /// How much is remembered: links, aliases, networks and duplicates.
     #[cfg(test)]
-    pub(super) fn sizes(&self) -> [usize; 4] {
+    pub fn sizes(&self) -> [usize; 4] {
         [self.links.len(), self.aliases.len(), self.networks.len(), self.duplicates.len()]
     }
 }

@@ -10,7 +10,7 @@ use super::wire::{Header, Key, Lsa};
 
 /// The map that all routers of the area have in common.
 #[derive(Debug, Default)]
-pub(super) struct Database {
+pub struct Database {
     entries: BTreeMap<Key, Entry>,
     /// When each LSA ends that is not over yet.
     ends: BTreeSet<(Time, Key)>,
@@ -21,7 +21,7 @@ pub(super) struct Database {
 
 /// An LSA in the database.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub struct Entry {
     lsa: Lsa,
     /// Time at which the age in the header was right.
     since: Time,
@@ -33,18 +33,18 @@ pub(super) struct Entry {
 
 impl Entry {
     /// The header with its present age.
-    pub(super) fn header(&self, now: Time) -> Header {
+    pub fn header(&self, now: Time) -> Header {
         let passed = u16::try_from(now.since(self.since).as_secs()).unwrap_or(Header::MAX_AGE);
         let age = self.lsa.header.age.saturating_add(passed).min(Header::MAX_AGE);
         Header { age, ..self.lsa.header }
     }
 
     /// The LSA with its present age.
-    pub(super) fn lsa(&self, now: Time) -> Lsa {
+    pub fn lsa(&self, now: Time) -> Lsa {
         Lsa { header: self.header(now), body: self.lsa.body.clone() }
     }
 
-    pub(super) fn body(&self) -> &[u8] {
+    pub fn body(&self) -> &[u8] {
         &self.lsa.body
     }
 
@@ -55,18 +55,18 @@ impl Entry {
 }
 
 impl Database {
-    pub(super) fn get(&self, key: &Key) -> Option<&Entry> {
+    pub fn get(&self, key: &Key) -> Option<&Entry> {
         self.entries.get(key)
     }
 
     /// When an LSA came from a neighbour.
-    pub(super) fn came_at(&self, key: &Key) -> Option<Time> {
+    pub fn came_at(&self, key: &Key) -> Option<Time> {
         self.entries.get(key)?.came_at
     }
 
     /// Whether to send an LSA back to a neighbour with an older instance: not again within `least`, and not while its
     /// sequence numbers are about to begin from the first again.
-    pub(super) fn may_return(&mut self, now: Time, key: &Key, least: Duration) -> bool {
+    pub fn may_return(&mut self, now: Time, key: &Key, least: Duration) -> bool {
         let Some(entry) = self.entries.get_mut(key) else { return false };
         let header = entry.header(now);
         let is_wrapping = header.is_over() && header.number == Header::LAST;
@@ -77,16 +77,16 @@ impl Database {
         true
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
         self.entries.iter()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether another router's LSA has room, which may take the place of an older instance.
-    pub(super) fn has_room(&self, lsa: &Lsa, bounds: &Bounds) -> bool {
+    pub fn has_room(&self, lsa: &Lsa, bounds: &Bounds) -> bool {
         let old = self.entries.get(&lsa.header.key);
         let count = self.entries.len() + usize::from(old.is_none());
         let octets = self.octets - old.map_or(0, |it| it.lsa.size()) + lsa.size();
@@ -95,7 +95,7 @@ impl Database {
     }
 
     /// Installs an LSA, replacing its older instance.
-    pub(super) fn install(&mut self, now: Time, mut lsa: Lsa, came_at: Option<Time>) {
+    pub fn install(&mut self, now: Time, mut lsa: Lsa, came_at: Option<Time>) {
         let key = lsa.header.key;
         self.remove(&key);
         self.octets += lsa.size();
@@ -110,7 +110,7 @@ impl Database {
         self.entries.insert(key, entry);
     }
 
-    pub(super) fn remove(&mut self, key: &Key) {
+    pub fn remove(&mut self, key: &Key) {
         let Some(entry) = self.entries.remove(key) else { return };
         self.ends.remove(&(entry.end(), *key));
         self.over.remove(key);
@@ -118,7 +118,7 @@ impl Database {
     }
 
     /// Ends an LSA before its time.
-    pub(super) fn end(&mut self, now: Time, key: &Key) {
+    pub fn end(&mut self, now: Time, key: &Key) {
         let Some(entry) = self.entries.get(key) else { return };
         let mut lsa = entry.lsa(now);
         let came_at = entry.came_at;
@@ -127,7 +127,7 @@ impl Database {
     }
 
     /// The next LSA whose time is over since it was asked last.
-    pub(super) fn poll_over(&mut self, now: Time) -> Option<Key> {
+    pub fn poll_over(&mut self, now: Time) -> Option<Key> {
         let (_, key) = *self.ends.first().filter(|(end, _)| *end <= now)?;
         self.ends.pop_first();
         self.over.insert(key);
@@ -135,11 +135,11 @@ impl Database {
     }
 
     /// Those that are over.
-    pub(super) fn over(&self) -> impl Iterator<Item = &Key> {
+    pub fn over(&self) -> impl Iterator<Item = &Key> {
         self.over.iter()
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.ends.first().map(|(end, _)| *end)
     }
 }

@@ -13,7 +13,7 @@ use crate::{Neighbour, Route};
 
 /// A way to a router; the less, the better.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct Way {
+pub struct Way {
     pub(super) cost: u32,
     pub(super) hops: u8,
     pub(super) next: Neighbour,
@@ -21,7 +21,7 @@ pub(super) struct Way {
 
 /// The best routes to the networks that routers announce, for the router `own` with these first hops. `here` are the
 /// networks of the router itself.
-pub(super) fn routes(
+pub fn routes(
     own: Ipv4Addr,
     first: Vec<(Ipv4Addr, Way)>,
     routers: &BTreeMap<Ipv4Addr, RouterLsa>,
@@ -48,12 +48,12 @@ pub(super) fn routes(
 }
 
 /// The network of an address; `None` if there are no such prefixes.
-pub(super) fn network(address: Ipv4Addr, bits: u8) -> Option<Prefix> {
+pub fn network(address: Ipv4Addr, bits: u8) -> Option<Prefix> {
     Prefix::new(IpAddr::V4(address), bits).ok().map(|prefix| prefix.network())
 }
 
 /// The best routes to all routers, from a router with these first hops. A link counts only if both ends announce it.
-pub(super) fn tree(
+pub fn tree(
     own: Ipv4Addr,
     first: Vec<(Ipv4Addr, Way)>,
     routers: &BTreeMap<Ipv4Addr, RouterLsa>,

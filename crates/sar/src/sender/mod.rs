@@ -25,7 +25,7 @@ use super::wire::{Mask, Ports};
 
 /// All messages to others.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub struct Sender {
     queue: Queue,
     peers: Peers,
     serials: Serials,
@@ -65,7 +65,7 @@ const REST: u32 = 10;
 const MOST_QUIET: usize = 1 << 15;
 
 impl Sender {
-    pub(super) fn new(config: &Config, serial: u16) -> Self {
+    pub fn new(config: &Config, serial: u16) -> Self {
         Self {
             queue: Queue::default(),
             peers: Peers::new(config),
@@ -90,7 +90,7 @@ impl Sender {
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Time, config: &Config, answers: &mut Answers) {
+    pub fn handle_timeout(&mut self, now: Time, config: &Config, answers: &mut Answers) {
         self.paced_until = self.paced_until.filter(|until| *until > now);
         while let Some((turn, waiting)) = self.queue.take_expired(now) {
             self.drop_waiting(now, config, turn, &waiting, Outcome::Expired);
@@ -120,7 +120,7 @@ impl Sender {
     }
 
     /// Gives up a message; returns for how many destinations.
-    pub(super) fn cancel(
+    pub fn cancel(
         &mut self,
         now: Time,
         config: &Config,
@@ -161,7 +161,7 @@ impl Sender {
         }
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let is_ready = !self.again.is_empty() || !self.new.is_empty();
         let paced = self.paced_until.filter(|_| is_ready);
         let serial = self.serials.next_timeout().filter(|_| self.queue.first().is_some());
@@ -171,12 +171,12 @@ impl Sender {
     }
 
     /// Whether a destination has answered.
-    pub(super) fn has_answered(&self, address: IpAddr) -> bool {
+    pub fn has_answered(&self, address: IpAddr) -> bool {
         self.peers.get(address).is_some_and(super::peers::Peer::is_measured)
     }
 
     /// Handles a sign of life of a destination: a silent one may answer now.
-    pub(super) fn handle_heard(&mut self, now: Time, config: &Config, address: IpAddr) {
+    pub fn handle_heard(&mut self, now: Time, config: &Config, address: IpAddr) {
         if self.peers.is_silent(address) || self.missing.contains(&address) {
             self.handle_sign(now, config, address);
         }
@@ -184,7 +184,7 @@ impl Sender {
     }
 
     /// Destinations that are tried and do not answer.
-    pub(super) fn silent(&self) -> impl Iterator<Item = IpAddr> {
+    pub fn silent(&self) -> impl Iterator<Item = IpAddr> {
         let mut last = None;
         let quiet = self.quiet.iter().map(|(address, _)| *address);
         let quiet = quiet.filter(move |address| last.replace(*address) != Some(*address));
@@ -315,29 +315,29 @@ impl Sender {
         Some(transfer)
     }
 
-    pub(super) fn waiting(&self) -> (usize, usize) {
+    pub fn waiting(&self) -> (usize, usize) {
         (self.queue.len(), self.queue.octets())
     }
 
-    pub(super) fn transfers(&self) -> usize {
+    pub fn transfers(&self) -> usize {
         self.transfers.len()
     }
 
     /// Octets under way, and how many may be.
-    pub(super) fn in_flight(&self) -> (u64, u32) {
+    pub fn in_flight(&self) -> (u64, u32) {
         (self.in_flight, self.room.octets())
     }
 
-    pub(super) fn peers(&self) -> usize {
+    pub fn peers(&self) -> usize {
         self.peers.len()
     }
 
-    pub(super) fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
     /// Counters: of messages, of transmissions, and of answers.
-    pub(super) fn stats(&self) -> (Messages, Sent, stats::Answered) {
+    pub fn stats(&self) -> (Messages, Sent, stats::Answered) {
         (self.messages, self.sent, self.answered)
     }
 
@@ -481,7 +481,7 @@ const READY: usize = 64;
 
 impl Sender {
     /// Takes a message.
-    pub(crate) fn submit(
+    pub fn submit(
         &mut self,
         now: Time,
         config: &Config,
@@ -627,7 +627,7 @@ const SOON: Duration = Duration::from_nanos(1);
 
 impl Sender {
     /// Puts the next PDU into `out`.
-    pub(crate) fn poll_transmit(
+    pub fn poll_transmit(
         &mut self,
         now: Time,
         config: &Config,
@@ -736,7 +736,7 @@ const MOST_PAUSE: u8 = 16;
 
 /// An answer as it arrived.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AnswerFrom {
+pub struct AnswerFrom {
     pub(crate) arrival: Arrival,
     pub(crate) ports: Ports,
     pub(crate) serial: u16,
@@ -744,7 +744,7 @@ pub(crate) struct AnswerFrom {
 
 impl Sender {
     /// A partial acknowledgement arrived.
-    pub(crate) fn handle_partial(
+    pub fn handle_partial(
         &mut self,
         now: Time,
         config: &Config,
@@ -796,7 +796,7 @@ impl Sender {
     }
 
     /// A complete acknowledgement arrived.
-    pub(crate) fn handle_complete(
+    pub fn handle_complete(
         &mut self,
         now: Time,
         config: &Config,
@@ -829,7 +829,7 @@ impl Sender {
     }
 
     /// Handles a destination that gives up; false if the transfer is unknown.
-    pub(crate) fn handle_abort(
+    pub fn handle_abort(
         &mut self,
         now: Time,
         config: &Config,
@@ -847,7 +847,7 @@ impl Sender {
     }
 
     /// Whether ports have changed places, as in an answer of ours.
-    pub(crate) fn is_answer(&self, from: &AnswerFrom) -> bool {
+    pub fn is_answer(&self, from: &AnswerFrom) -> bool {
         self.transfers.get(&from.serial).is_some_and(|it| it.ports() == from.ports.swapped())
     }
 

@@ -19,7 +19,7 @@ use crate::estimate::Trip;
 
 /// The octets that destinations and the path to them can take.
 #[derive(Debug)]
-pub(super) struct Room {
+pub struct Room {
     octets: u32,
     /// It has shrunk, and does not again before.
     shrunk_until: Time,
@@ -29,16 +29,16 @@ pub(super) struct Room {
 const LITTLE: Duration = Duration::from_millis(25);
 
 impl Room {
-    pub(super) fn new(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self { octets: config.flow.queue, shrunk_until: Time::ZERO }
     }
 
-    pub(super) fn octets(&self) -> u32 {
+    pub fn octets(&self) -> u32 {
         self.octets
     }
 
     /// An answer tells that `arrived` octets are acknowledged; `load` were under way when it was asked for.
-    pub(super) fn handle_trip(
+    pub fn handle_trip(
         &mut self,
         now: Time,
         config: &Config,
@@ -64,7 +64,7 @@ impl Room {
     }
 
     /// A destination did not answer in time.
-    pub(super) fn handle_silence(&mut self, config: &Config) {
+    pub fn handle_silence(&mut self, config: &Config) {
         self.octets = (self.octets / 2).max(config.flow.queue);
     }
 }

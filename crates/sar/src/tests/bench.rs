@@ -16,15 +16,15 @@ use crate::{
 };
 
 /// Reaches all nodes.
-pub(super) const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 255));
-pub(super) const PORTS: Ports = Ports { source: 5_000, destination: 1_581 };
+pub const GROUP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 255));
+pub const PORTS: Ports = Ports { source: 5_000, destination: 1_581 };
 
-pub(super) fn address(node: usize) -> IpAddr {
+pub fn address(node: usize) -> IpAddr {
     let last = u8::try_from(node + 1).expect("a small net");
     IpAddr::V4(Ipv4Addr::new(10, 0, 0, last))
 }
 
-pub(super) fn message(octets: usize) -> Message {
+pub fn message(octets: usize) -> Message {
     let octet = |at: usize| (at * 7 + at / 251 + octets).to_le_bytes()[0];
     let data: Arc<[u8]> = (0..octets).map(octet).collect();
     Message { ports: PORTS, data }
@@ -32,7 +32,7 @@ pub(super) fn message(octets: usize) -> Message {
 
 /// What becomes of a datagram on its way to a node.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Fate {
+pub enum Fate {
     Arrives,
     /// So much later than others.
     Delayed(Duration),
@@ -43,7 +43,7 @@ pub(super) enum Fate {
 /// Decides the fate of what a node sends to another.
 type Air = Box<dyn FnMut(usize, usize, &Pdu<'_>) -> Fate>;
 
-pub(super) struct Net {
+pub struct Net {
     pub(super) now: Time,
     pub(super) nodes: Vec<Sar>,
     air: Air,
@@ -60,7 +60,7 @@ pub(super) struct Net {
 }
 
 impl Net {
-    pub(super) fn new(nodes: usize, config: Config) -> Self {
+    pub fn new(nodes: usize, config: Config) -> Self {
         let now = Time::ZERO;
         let node = |node: usize| Sar::new(now, config, Some(100), rng(node));
         Self {
@@ -78,31 +78,28 @@ impl Net {
         }
     }
 
-    pub(super) fn with_air(
-        mut self,
-        air: impl FnMut(usize, usize, &Pdu<'_>) -> Fate + 'static,
-    ) -> Self {
+    pub fn with_air(mut self, air: impl FnMut(usize, usize, &Pdu<'_>) -> Fate + 'static) -> Self {
         self.air = Box::new(air);
         self
     }
 
-    pub(super) fn with_delay(mut self, delay: Duration) -> Self {
+    pub fn with_delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
     /// What node 0 sends waits for a link of so many octets a second, headers of IP and UDP included.
-    pub(super) fn with_rate(mut self, rate: f64) -> Self {
+    pub fn with_rate(mut self, rate: f64) -> Self {
         self.rate = Some((rate, Time::ZERO));
         self
     }
 
     /// Node 0 sends to the others, each by itself.
-    pub(super) fn send(&mut self, octets: usize, to: &[usize], options: Options) -> MessageId {
+    pub fn send(&mut self, octets: usize, to: &[usize], options: Options) -> MessageId {
         self.send_from(0, octets, to, options)
     }
 
-    pub(super) fn send_from(
+    pub fn send_from(
         &mut self,
         from: usize,
         octets: usize,
@@ -115,7 +112,7 @@ impl Net {
     }
 
     /// Runs until nothing is due before `until`.
-    pub(super) fn run(&mut self, until: Duration) {
+    pub fn run(&mut self, until: Duration) {
         let until = Time::ZERO + until;
         loop {
             self.exchange();
@@ -130,7 +127,7 @@ impl Net {
     }
 
     /// Lets time pass up to `due` and does what is due then.
-    pub(super) fn step(&mut self, due: Time) {
+    pub fn step(&mut self, due: Time) {
         self.now = self.now.max(due);
         while let Some(entry) = self.under_way.first_entry()
             && entry.key().0 <= self.now
@@ -143,14 +140,14 @@ impl Net {
     }
 
     /// When something is due next.
-    pub(super) fn next(&mut self) -> Option<Time> {
+    pub fn next(&mut self) -> Option<Time> {
         self.exchange();
         let arrival = self.under_way.first_key_value().map(|((at, _), _)| *at);
         self.nodes.iter().map(Sar::next_timeout).fold(arrival, earliest)
     }
 
     /// Takes what the nodes have, as their drivers do.
-    pub(super) fn exchange(&mut self) {
+    pub fn exchange(&mut self) {
         let mut out = Vec::new();
         for node in 0..self.nodes.len() {
             keeps_time(&mut self.nodes[node], self.now, Sar::handle_timeout, Sar::next_timeout);
@@ -212,7 +209,7 @@ impl Net {
     }
 
     /// What became of a message of node 0 for the others, in the order of nodes.
-    pub(super) fn fates(&self, id: MessageId) -> Vec<(usize, Outcome)> {
+    pub fn fates(&self, id: MessageId) -> Vec<(usize, Outcome)> {
         let of = |node: usize| {
             let mut all =
                 self.outcomes.iter().filter(move |it| (it.0, it.1, it.2) == (0, id, address(node)));
@@ -224,14 +221,14 @@ impl Net {
     }
 
     /// What was sent from one node on the way out, without times.
-    pub(super) fn said_by(&self, node: usize) -> Vec<String> {
+    pub fn said_by(&self, node: usize) -> Vec<String> {
         let from = format!(" {node}>");
         let mine = self.story.iter().filter(|line| line.contains(&from));
         mine.filter_map(|line| line.split_once(' ').map(|(_, what)| what.to_owned())).collect()
     }
 }
 
-pub(super) fn rng(node: usize) -> Rng {
+pub fn rng(node: usize) -> Rng {
     Rng::stream(node as u64, "sar")
 }
 

@@ -25,7 +25,7 @@ pub struct MaskBuffer {
 
 impl<'a> Mask<'a> {
     /// `octets` are what follows the starting number, up to the end of the header.
-    pub(super) fn new(start: u16, octets: &'a [u8]) -> Result<Self, Malformed> {
+    pub(crate) fn new(start: u16, octets: &'a [u8]) -> Result<Self, Malformed> {
         let mask = Self { start, octets };
         let is_first_there = octets.first().is_some_and(|octet| octet & 0x80 != 0);
         if start == 0 || is_first_there || mask.highest().is_none() {
@@ -78,7 +78,7 @@ impl<'a> Mask<'a> {
         u16::try_from(words).expect("a mask has at most 406 octets")
     }
 
-    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+    pub(crate) fn emit(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.start.to_be_bytes());
         out.extend_from_slice(self.octets);
     }

@@ -42,7 +42,7 @@ pub enum Direction {
 }
 
 /// Appends the block that a file starts with.
-pub(super) fn section_header(out: &mut Vec<u8>) {
+pub fn section_header(out: &mut Vec<u8>) {
     block(SECTION_HEADER, out, |out| {
         out.extend_from_slice(&MAGIC.to_le_bytes());
         out.extend_from_slice(&1_u16.to_le_bytes());
@@ -54,7 +54,7 @@ pub(super) fn section_header(out: &mut Vec<u8>) {
 }
 
 /// Appends an interface whose times are in nanoseconds.
-pub(super) fn interface(name: &str, carries: LinkType, out: &mut Vec<u8>) {
+pub fn interface(name: &str, carries: LinkType, out: &mut Vec<u8>) {
     let link_type: u16 = match carries {
         LinkType::Ip => 101,
         LinkType::DPdu => 237,
@@ -71,13 +71,7 @@ pub(super) fn interface(name: &str, carries: LinkType, out: &mut Vec<u8>) {
 }
 
 /// Appends a packet that passed interface `interface` at `now`.
-pub(super) fn packet(
-    now: Time,
-    interface: u32,
-    direction: Direction,
-    packet: &[u8],
-    out: &mut Vec<u8>,
-) {
+pub fn packet(now: Time, interface: u32, direction: Direction, packet: &[u8], out: &mut Vec<u8>) {
     let len = u32::try_from(packet.len()).expect("an IP packet is shorter");
     let flags: u32 = match direction {
         Direction::In => 1,

@@ -7,9 +7,9 @@
 //!
 //! A node never touches another: all it can do to the world is to transmit.
 
-pub(crate) mod packets;
-pub(crate) mod port;
-pub(crate) mod queue;
+pub mod packets;
+pub mod port;
+pub mod queue;
 mod trace;
 
 use std::any::Any;
@@ -28,10 +28,10 @@ use crate::transits::Transits;
 use crate::transmissions::Transmissions;
 
 pub use packets::PacketId;
-pub(crate) use packets::Packets;
-pub(crate) use port::Port;
+pub use packets::Packets;
+pub use port::Port;
 pub(crate) use queue::{Event, Kind, Queue, Sequence};
-pub(crate) use trace::Trace;
+pub use trace::Trace;
 
 /// What nodes share.
 ///
@@ -64,7 +64,7 @@ pub struct Engine {
 
 /// A packet not delivered by its medium.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     pub(crate) from: PortId,
     pub(crate) to: LinkAddress,
     pub(crate) packet: PacketId,
@@ -304,7 +304,7 @@ impl Engine {
 }
 
 /// Whether all nodes that hear a packet to this address take it: broadcast and multicast.
-pub(crate) fn is_for_all(address: IpAddr) -> bool {
+pub fn is_for_all(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_broadcast() || address.is_multicast(),
         IpAddr::V6(address) => address.is_multicast(),

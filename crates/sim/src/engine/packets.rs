@@ -21,7 +21,7 @@ impl PacketId {
 /// A packet may be shared, as when several ports hear one transmission. A receiver asks for
 /// a private packet before changing octets: see [`Packets::take`].
 #[derive(Debug, Default)]
-pub(crate) struct Packets {
+pub struct Packets {
     buffers: Vec<Buffer>,
     free: Vec<PacketId>,
 }
@@ -35,7 +35,7 @@ struct Buffer {
 
 impl Packets {
     /// An empty packet.
-    pub(crate) fn add(&mut self) -> PacketId {
+    pub fn add(&mut self) -> PacketId {
         if let Some(id) = self.free.pop() {
             return id;
         }
@@ -45,14 +45,14 @@ impl Packets {
     }
 
     /// A packet with these octets.
-    pub(crate) fn add_copy(&mut self, octets: &[u8]) -> PacketId {
+    pub fn add_copy(&mut self, octets: &[u8]) -> PacketId {
         let id = self.add();
         self.get_mut(id).extend_from_slice(octets);
         id
     }
 
     /// A packet made from another.
-    pub(crate) fn derive<T>(
+    pub fn derive<T>(
         &mut self,
         from: PacketId,
         make: impl FnOnce(&[u8], &mut Vec<u8>) -> T,
@@ -65,12 +65,12 @@ impl Packets {
     }
 
     /// Adds a holder to a packet; every holder removes the packet once.
-    pub(crate) fn share(&mut self, id: PacketId) {
+    pub fn share(&mut self, id: PacketId) {
         self.buffers[id.0 as usize].shares += 1;
     }
 
     /// A packet that the caller may change: a copy if the packet is shared.
-    pub(crate) fn take(&mut self, id: PacketId) -> PacketId {
+    pub fn take(&mut self, id: PacketId) -> PacketId {
         if self.buffers[id.0 as usize].shares == 0 {
             return id;
         }
@@ -79,16 +79,16 @@ impl Packets {
         copy
     }
 
-    pub(crate) fn get(&self, id: PacketId) -> &[u8] {
+    pub fn get(&self, id: PacketId) -> &[u8] {
         &self.buffers[id.0 as usize].octets
     }
 
-    pub(crate) fn get_mut(&mut self, id: PacketId) -> &mut Vec<u8> {
+    pub fn get_mut(&mut self, id: PacketId) -> &mut Vec<u8> {
         &mut self.buffers[id.0 as usize].octets
     }
 
     /// Releases a packet for one holder; after the last holder the identifier is used again.
-    pub(crate) fn remove(&mut self, id: PacketId) {
+    pub fn remove(&mut self, id: PacketId) {
         let buffer = &mut self.buffers[id.0 as usize];
         if buffer.shares > 0 {
             buffer.shares -= 1;
@@ -99,13 +99,13 @@ impl Packets {
     }
 
     /// The octets of all packets.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         // A free buffer has no octets.
         self.buffers.iter().map(|buffer| &buffer.octets[..]).filter(|octets| !octets.is_empty())
     }
 
     /// How many packets exist.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.buffers.len() - self.free.len()
     }
 }

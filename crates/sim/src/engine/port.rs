@@ -7,7 +7,7 @@ use crate::ids::{MediumId, NodeId};
 
 /// Where an interface is attached.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     pub(crate) node: NodeId,
     /// The index of the interface in its node.
     pub(crate) interface: usize,

@@ -98,22 +98,22 @@ const MEDIA: u32 = 1 << 23;
 
 /// A heap of events; nothing is ever removed from its middle.
 #[derive(Debug, Default)]
-pub(crate) struct Queue(BinaryHeap<Reverse<Event>>);
+pub struct Queue(BinaryHeap<Reverse<Event>>);
 
 impl Queue {
-    pub(crate) fn push(&mut self, event: Event) {
+    pub fn push(&mut self, event: Event) {
         self.0.push(Reverse(event));
     }
 
     /// The earliest event, when it is not after `limit`.
-    pub(crate) fn pop_until(&mut self, limit: Time) -> Option<Event> {
+    pub fn pop_until(&mut self, limit: Time) -> Option<Event> {
         if self.next_time()? > limit {
             return None;
         }
         self.0.pop().map(|Reverse(event)| event)
     }
 
-    pub(crate) fn next_time(&self) -> Option<Time> {
+    pub fn next_time(&self) -> Option<Time> {
         self.0.peek().map(|Reverse(event)| event.time)
     }
 }

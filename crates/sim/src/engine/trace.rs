@@ -6,14 +6,14 @@ use crate::ids::PortId;
 
 /// A hash over the time, port and content of every transmission.
 #[derive(Debug, Default)]
-pub(crate) struct Trace(u64);
+pub struct Trace(u64);
 
 impl Trace {
     /// Adds the start of a transmission.
     ///
     /// Only some octets enter the hash: the first ones, with addresses and the transport header with its
     /// checksum, and the last ones. Hashing all octets would cost more than the rest of a transmission.
-    pub(crate) fn add_packet(&mut self, now: Time, port: PortId, octets: &[u8]) {
+    pub fn add_packet(&mut self, now: Time, port: PortId, octets: &[u8]) {
         self.add(now.as_nanos());
         self.add(u64::from(port.0) << 32 | octets.len() as u64);
         let (head, tail) = octets.split_at(octets.len().min(HEAD));
@@ -24,7 +24,7 @@ impl Trace {
         }
     }
 
-    pub(crate) fn hash(&self) -> u64 {
+    pub fn hash(&self) -> u64 {
         self.0
     }
 

@@ -10,7 +10,7 @@ use super::trace::{Invalid, Problem};
 
 /// A command.
 #[derive(Debug)]
-pub(super) struct Command {
+pub struct Command {
     /// The line on which the command begins.
     pub(super) line: usize,
     /// Never empty.
@@ -19,7 +19,7 @@ pub(super) struct Command {
 
 /// A word of a command, without the quotes or braces around it.
 #[derive(Debug)]
-pub(super) struct Word {
+pub struct Word {
     /// The line on which the word begins.
     pub(super) line: usize,
     pub(super) text: String,
@@ -27,7 +27,7 @@ pub(super) struct Word {
 
 /// Reads the commands of a script one after the other.
 #[derive(Debug)]
-pub(super) struct Script<'a> {
+pub struct Script<'a> {
     octets: &'a [u8],
     at: usize,
     line: usize,
@@ -35,7 +35,7 @@ pub(super) struct Script<'a> {
 
 impl<'a> Script<'a> {
     /// A script beginning on the given line.
-    pub(super) fn new(octets: &'a [u8], line: usize) -> Self {
+    pub fn new(octets: &'a [u8], line: usize) -> Self {
         Self { octets, at: 0, line }
     }
 

@@ -144,11 +144,11 @@ impl fmt::Display for Allowed {
 }
 
 /// A coordinate in metres.
-pub(super) const COORDINATE: Allowed = Allowed { least: -MAX_COORDINATE, most: MAX_COORDINATE };
+pub(crate) const COORDINATE: Allowed = Allowed { least: -MAX_COORDINATE, most: MAX_COORDINATE };
 /// A time in seconds.
-pub(super) const TIME: Allowed = Allowed { least: 0.0, most: MAX_TIME };
+pub(crate) const TIME: Allowed = Allowed { least: 0.0, most: MAX_TIME };
 /// A speed in metres a second.
-pub(super) const SPEED: Allowed = Allowed { least: 0.0, most: MAX_SPEED };
+pub(crate) const SPEED: Allowed = Allowed { least: 0.0, most: MAX_SPEED };
 
 /// How a gzip file begins (RFC 1952, 2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -156,7 +156,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The octets of a file that may be compressed, without a byte order mark.
-pub(super) fn plain(file: &[u8]) -> Result<Cow<'_, [u8]>, Invalid> {
+pub(crate) fn plain(file: &[u8]) -> Result<Cow<'_, [u8]>, Invalid> {
     let invalid = |problem| Invalid { line: 1, problem };
     let mut octets = Cow::Borrowed(file);
     if file.starts_with(&GZIP) {
@@ -179,7 +179,7 @@ pub(super) fn plain(file: &[u8]) -> Result<Cow<'_, [u8]>, Invalid> {
 }
 
 /// The number in `text`, if it is allowed.
-pub(super) fn number(
+pub(crate) fn number(
     line: usize,
     what: &'static str,
     text: Option<&str>,
@@ -193,12 +193,12 @@ pub(super) fn number(
 }
 
 /// The time so many seconds after the beginning, which are allowed.
-pub(super) fn time(seconds: f64) -> Time {
+pub(crate) fn time(seconds: f64) -> Time {
     Time::ZERO + Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 /// Refuses a move that no node could make.
-pub(super) fn expect_slow(
+pub(crate) fn expect_slow(
     line: usize,
     (from, to): (Position, Position),
     seconds: f64,

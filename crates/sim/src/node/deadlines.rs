@@ -4,7 +4,7 @@ use base::time::Time;
 
 /// Whose deadline.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Owner {
+pub enum Owner {
     App(usize),
     Service(usize),
     Socket(usize),
@@ -12,42 +12,42 @@ pub(crate) enum Owner {
 
 /// One deadline in [`Deadlines`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct DeadlineId(usize);
+pub struct DeadlineId(usize);
 
 /// The deadlines of a node.
 ///
 /// A wake-up is never taken back: one that comes too early finds nothing due and moves on to the
 /// earliest deadline there is.
 #[derive(Debug, Default)]
-pub(crate) struct Deadlines {
+pub struct Deadlines {
     due: Vec<(Time, Owner)>,
     /// When the node's wake-up comes; `None` when none is on its way.
     wake: Option<Time>,
 }
 
 impl Deadlines {
-    pub(crate) fn add(&mut self, owner: Owner) -> DeadlineId {
+    pub fn add(&mut self, owner: Owner) -> DeadlineId {
         self.due.push((Time::MAX, owner));
         DeadlineId(self.due.len() - 1)
     }
 
     /// Changes a deadline; returns when to wake up if that has become earlier.
     #[must_use]
-    pub(crate) fn set(&mut self, id: DeadlineId, deadline: Option<Time>) -> Option<Time> {
+    pub fn set(&mut self, id: DeadlineId, deadline: Option<Time>) -> Option<Time> {
         let deadline = deadline.unwrap_or(Time::MAX);
         self.due[id.0].0 = deadline;
         self.wake_by(deadline)
     }
 
     /// The owner of the deadline at a place of the list, if a deadline is set; `None` beyond the end of the list.
-    pub(crate) fn owner_at(&self, place: usize) -> Option<Option<Owner>> {
+    pub fn owner_at(&self, place: usize) -> Option<Option<Owner>> {
         let (due, owner) = self.due.get(place)?;
         Some((*due != Time::MAX).then_some(*owner))
     }
 
     /// Takes a wake-up; false if an earlier wake-up has replaced it.
     #[must_use]
-    pub(crate) fn take_wake(&mut self, now: Time) -> bool {
+    pub fn take_wake(&mut self, now: Time) -> bool {
         let is_current = self.wake == Some(now);
         if is_current {
             self.wake = None;
@@ -56,7 +56,7 @@ impl Deadlines {
     }
 
     /// One that is due, after `place` in the list; its deadline is cleared.
-    pub(crate) fn pop_due(&mut self, now: Time, place: &mut usize) -> Option<Owner> {
+    pub fn pop_due(&mut self, now: Time, place: &mut usize) -> Option<Owner> {
         while let Some((due, owner)) = self.due.get_mut(*place) {
             *place += 1;
             if *due <= now {
@@ -69,7 +69,7 @@ impl Deadlines {
 
     /// When to wake up next, if nothing is on its way that early.
     #[must_use]
-    pub(crate) fn next_wake(&mut self, now: Time) -> Option<Time> {
+    pub fn next_wake(&mut self, now: Time) -> Option<Time> {
         let earliest = self.due.iter().map(|(due, _)| *due).min()?;
         self.wake_by(earliest.max(now))
     }

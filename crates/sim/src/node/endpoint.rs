@@ -8,7 +8,7 @@ use tcp::tcpnc::{self, Layer};
 
 /// A connection and the layer between it and IP.
 #[derive(Debug)]
-pub(crate) struct Endpoint {
+pub struct Endpoint {
     pub(crate) connection: Connection,
     pub(crate) layer: Option<Box<Layer>>,
 }
@@ -32,11 +32,7 @@ impl CodingReport {
 
 impl Endpoint {
     /// A connection with the layer that `config` asks for; `rng` is for layers alone.
-    pub(crate) fn new(
-        connection: Connection,
-        config: Option<tcpnc::Config>,
-        rng: &mut Rng,
-    ) -> Self {
+    pub fn new(connection: Connection, config: Option<tcpnc::Config>, rng: &mut Rng) -> Self {
         let layer = config.map(|config| {
             let rng = Rng::stream(rng.bits(), "coefficients");
             Box::new(Layer::new(config, connection.local(), connection.remote(), rng))
@@ -45,17 +41,12 @@ impl Endpoint {
     }
 
     /// Takes a segment that came without the layer.
-    pub(crate) fn handle_segment(&mut self, now: Time, segment: &Segment<'_>) {
+    pub fn handle_segment(&mut self, now: Time, segment: &Segment<'_>) {
         self.connection.handle_segment(now, segment);
     }
 
     /// Puts the next whole IP packet in place of what `out` holds; `segment` is where TCP writes for the layer.
-    pub(crate) fn poll_transmit(
-        &mut self,
-        now: Time,
-        segment: &mut Vec<u8>,
-        out: &mut Vec<u8>,
-    ) -> bool {
+    pub fn poll_transmit(&mut self, now: Time, segment: &mut Vec<u8>, out: &mut Vec<u8>) -> bool {
         let Some(layer) = &mut self.layer else { return self.connection.poll_transmit(now, out) };
         loop {
             if layer.poll_transmit(now, out) {
@@ -69,7 +60,7 @@ impl Endpoint {
     }
 
     /// Passes one segment from the layer up to TCP; false if the layer had none.
-    pub(crate) fn take_segment(&mut self, now: Time) -> bool {
+    pub fn take_segment(&mut self, now: Time) -> bool {
         let Some(segment) = self.layer.as_mut().and_then(|layer| layer.poll_segment(now)) else {
             return false;
         };
@@ -77,14 +68,14 @@ impl Endpoint {
         true
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         self.connection.handle_timeout(now);
         if let Some(layer) = &mut self.layer {
             layer.handle_timeout(now);
         }
     }
 
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let layer = self.layer.as_ref().and_then(|layer| layer.next_timeout());
         self.connection.next_timeout().into_iter().chain(layer).min()
     }

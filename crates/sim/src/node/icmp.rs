@@ -15,7 +15,7 @@ const V6_ECHO_REPLY: u8 = 129;
 const HEADER: usize = 8;
 
 impl Node {
-    pub(super) fn handle_icmp(
+    pub fn handle_icmp(
         &mut self,
         engine: &mut Engine,
         header: &Header,

@@ -62,7 +62,7 @@ const DISCIPLINES: [(&str, QueueDiscipline); 3] = [
 
 /// An interface at work.
 #[derive(Debug)]
-pub(crate) struct Interface {
+pub struct Interface {
     pub(crate) name: String,
     pub(crate) config: InterfaceConfig,
     pub(crate) port: PortId,
@@ -72,7 +72,7 @@ pub(crate) struct Interface {
 }
 
 impl Interface {
-    pub(crate) fn new(name: String, config: InterfaceConfig, port: PortId) -> Self {
+    pub fn new(name: String, config: InterfaceConfig, port: PortId) -> Self {
         let limits = Limits {
             discipline: config.queue_discipline,
             room: Room {
@@ -86,40 +86,40 @@ impl Interface {
     }
 
     /// Takes a packet of these octets, if the medium is idle or the queue has room.
-    pub(crate) fn enqueue(&mut self, waiting: Waiting, octets: &[u8], is_idle: bool) -> Queued {
+    pub fn enqueue(&mut self, waiting: Waiting, octets: &[u8], is_idle: bool) -> Queued {
         self.queue.enqueue(waiting, octets, is_idle)
     }
 
     /// Whether the longest packet could wait.
-    pub(crate) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.queue.has_room(self.config.mtu)
     }
 
     /// Whether a packet that comes now, and speaks ECN, is marked.
-    pub(crate) fn is_marking(&self) -> bool {
+    pub fn is_marking(&self) -> bool {
         self.config.mark_at.is_some_and(|packets| self.queue.len() >= packets)
     }
 
-    pub(crate) fn dequeue(&mut self) -> Option<Waiting> {
+    pub fn dequeue(&mut self) -> Option<Waiting> {
         self.queue.dequeue()
     }
 
     /// Takes what waits for a neighbour out of the queue.
-    pub(crate) fn recall(&mut self, to: LinkAddress) -> Vec<Waiting> {
+    pub fn recall(&mut self, to: LinkAddress) -> Vec<Waiting> {
         self.queue.recall(to)
     }
 
-    pub(crate) fn queue_len(&self) -> usize {
+    pub fn queue_len(&self) -> usize {
         self.queue.len()
     }
 
     /// The link address of the neighbour with this IP address; `None` while the interface is down.
-    pub(crate) fn resolve(&self, engine: &Engine, address: IpAddr) -> Option<LinkAddress> {
+    pub fn resolve(&self, engine: &Engine, address: IpAddr) -> Option<LinkAddress> {
         if self.is_up { engine.resolve(self.port, address) } else { None }
     }
 
     /// The interface's address of the same IP version as `like`.
-    pub(crate) fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
+    pub fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
         self.addresses.iter().copied().find(|address| address.is_ipv4() == like.is_ipv4())
     }
 }

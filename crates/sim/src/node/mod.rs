@@ -35,15 +35,15 @@ use crate::engine::{Engine, Kind, PacketId, Sequence};
 use crate::ids::{NodeId, PortId};
 use crate::medium::LinkAddress;
 pub use endpoint::CodingReport;
-pub(crate) use interface::Interface;
+pub use interface::Interface;
 pub use interface::{INTERFACE, InterfaceConfig};
 pub use queue::QueueDiscipline;
-pub(crate) use service::Service;
+pub use service::Service;
 use services::Services;
 pub use sockets::PassiveOpens;
 use sockets::Sockets;
 pub use table::NextHop;
-pub(crate) use table::Route;
+pub use table::Route;
 use table::Table;
 
 /// A node.
@@ -52,7 +52,7 @@ use table::Table;
 /// packets to the node itself, then services that were touched, until nothing is left to do at this
 /// instant. All that runs in a node has its deadlines behind the node's one wake-up.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub struct Node {
     id: NodeId,
     pub(crate) name: String,
     sequence: Sequence,
@@ -75,7 +75,7 @@ struct Local {
 }
 
 impl Node {
-    pub(crate) fn new(id: NodeId, name: String, rng: Rng, coding: Rng) -> Self {
+    pub fn new(id: NodeId, name: String, rng: Rng, coding: Rng) -> Self {
         Self {
             id,
             name,
@@ -92,7 +92,7 @@ impl Node {
     }
 
     /// Takes a packet that a medium brought to an interface.
-    pub(crate) fn handle_arrival(
+    pub fn handle_arrival(
         &mut self,
         engine: &mut Engine,
         interface: usize,
@@ -105,20 +105,20 @@ impl Node {
     }
 
     /// Sends a packet that something in this node made.
-    pub(crate) fn handle_local(&mut self, engine: &mut Engine, packet: PacketId) {
+    pub fn handle_local(&mut self, engine: &mut Engine, packet: PacketId) {
         self.output(engine, packet);
         self.settle(engine);
     }
 
     /// Sends what has waited for an interface to become idle.
-    pub(crate) fn handle_idle(&mut self, engine: &mut Engine, interface: usize) {
+    pub fn handle_idle(&mut self, engine: &mut Engine, interface: usize) {
         self.pump(engine, interface);
         self.touch_senders(engine, interface);
         self.settle(engine);
     }
 
     /// Takes back a packet that an interface's medium could not bring to a neighbour.
-    pub(crate) fn handle_failed(
+    pub fn handle_failed(
         &mut self,
         engine: &mut Engine,
         interface: usize,
@@ -132,13 +132,13 @@ impl Node {
     }
 
     /// Looks at an interface because its medium has called.
-    pub(crate) fn handle_call(&mut self, engine: &mut Engine, interface: usize) {
+    pub fn handle_call(&mut self, engine: &mut Engine, interface: usize) {
         self.touch_users(interface);
         self.handle_idle(engine, interface);
     }
 
     /// Acts on the deadlines that are due.
-    pub(crate) fn handle_wake(&mut self, engine: &mut Engine) {
+    pub fn handle_wake(&mut self, engine: &mut Engine) {
         if !self.deadlines.take_wake(engine.now) {
             return;
         }
@@ -157,7 +157,7 @@ impl Node {
     }
 
     /// Takes an interface up or down.
-    pub(crate) fn handle_link(&mut self, engine: &mut Engine, interface: usize, is_up: bool) {
+    pub fn handle_link(&mut self, engine: &mut Engine, interface: usize, is_up: bool) {
         self.interfaces[interface].is_up = is_up;
         self.table.forget_recent();
         self.tell_interface(engine, interface);
@@ -172,12 +172,7 @@ impl Node {
     }
 
     /// Takes another address of an interface.
-    pub(crate) fn handle_address(
-        &mut self,
-        engine: &mut Engine,
-        interface: usize,
-        address: IpAddr,
-    ) {
+    pub fn handle_address(&mut self, engine: &mut Engine, interface: usize, address: IpAddr) {
         self.interfaces[interface].addresses.push(address);
         self.table.forget_recent();
         self.tell_interface(engine, interface);
@@ -185,13 +180,13 @@ impl Node {
     }
 
     /// Lets services reconsider held packets, as their next hop may have changed.
-    pub(crate) fn handle_routes_changed(&mut self, engine: &mut Engine) {
+    pub fn handle_routes_changed(&mut self, engine: &mut Engine) {
         self.tell_routes(engine);
         self.settle(engine);
     }
 
     /// Installs an application and returns its index.
-    pub(crate) fn add_app(&mut self, engine: &mut Engine, app: Box<dyn App>) -> usize {
+    pub fn add_app(&mut self, engine: &mut Engine, app: Box<dyn App>) -> usize {
         let index = self.apps.len();
         let deadline = self.deadlines.add(Owner::App(index));
         self.apps.push(Local { app, deadline });
@@ -200,7 +195,7 @@ impl Node {
     }
 
     /// Whether an application, or a connection of one, has something to do at this place of the deadlines.
-    pub(crate) fn is_pending(&self, place: usize) -> bool {
+    pub fn is_pending(&self, place: usize) -> bool {
         match self.deadlines.owner_at(place).flatten() {
             None | Some(Owner::Service(_)) => false,
             Some(Owner::App(_)) => true,
@@ -209,21 +204,21 @@ impl Node {
     }
 
     /// The first such place.
-    pub(crate) fn first_pending(&self) -> Option<usize> {
+    pub fn first_pending(&self) -> Option<usize> {
         let mut places = (0..).take_while(|place| self.deadlines.owner_at(*place).is_some());
         places.find(|place| self.is_pending(*place))
     }
 
-    pub(crate) fn id(&self) -> NodeId {
+    pub fn id(&self) -> NodeId {
         self.id
     }
 
-    pub(crate) fn app(&self, index: usize) -> &dyn App {
+    pub fn app(&self, index: usize) -> &dyn App {
         &*self.apps[index].app
     }
 
     /// The address that packets to `destination` carry as their source.
-    pub(crate) fn source_for(&mut self, engine: &Engine, destination: IpAddr) -> Option<IpAddr> {
+    pub fn source_for(&mut self, engine: &Engine, destination: IpAddr) -> Option<IpAddr> {
         if self.is_local(destination) {
             return Some(destination);
         }
@@ -234,7 +229,7 @@ impl Node {
             .or_else(|| self.interfaces.iter().find_map(|any| any.address_like(destination)))
     }
 
-    pub(crate) fn is_local(&self, address: IpAddr) -> bool {
+    pub fn is_local(&self, address: IpAddr) -> bool {
         self.interfaces.iter().any(|interface| interface.addresses.contains(&address))
     }
 

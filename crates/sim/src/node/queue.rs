@@ -35,7 +35,7 @@ pub enum QueueDiscipline {
 
 /// Configuration of a queue: discipline, room, and thinning of acknowledgements.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Limits {
+pub struct Limits {
     pub(super) discipline: QueueDiscipline,
     pub(super) room: Room,
     pub(super) thins_acks: bool,
@@ -43,7 +43,7 @@ pub(super) struct Limits {
 
 /// A packet in a queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
+pub struct Waiting {
     pub(crate) packet: PacketId,
     pub(crate) to: LinkAddress,
     pub(crate) octets: usize,
@@ -55,7 +55,7 @@ pub(crate) struct Waiting {
 
 /// Outcome of enqueueing a packet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Queued {
+pub enum Queued {
     /// It need not wait.
     Sent,
     /// It waits.
@@ -70,7 +70,7 @@ pub(crate) enum Queued {
 
 /// Packets waiting before a medium.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub struct Queue {
     limits: Limits,
     /// Messages of routing protocols that go before all else.
     first: VecDeque<Waiting>,
@@ -100,7 +100,7 @@ struct Ack {
 }
 
 impl Queue {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits) -> Self {
         Self {
             limits,
             first: VecDeque::new(),
@@ -113,7 +113,7 @@ impl Queue {
     }
 
     /// Enqueues a packet with the given octets; `is_idle` tells whether the medium could send it now.
-    pub(super) fn enqueue(&mut self, waiting: Waiting, octets: &[u8], is_idle: bool) -> Queued {
+    pub fn enqueue(&mut self, waiting: Waiting, octets: &[u8], is_idle: bool) -> Queued {
         if self.admit(is_idle, waiting.octets) == Admission::Sent {
             return Queued::Sent;
         }
@@ -139,7 +139,7 @@ impl Queue {
     }
 
     /// Removes and returns the next packet to send.
-    pub(super) fn dequeue(&mut self) -> Option<Waiting> {
+    pub fn dequeue(&mut self) -> Option<Waiting> {
         let waiting = match self.first.pop_front() {
             Some(waiting) => waiting,
             None => match self.quantum() {
@@ -157,7 +157,7 @@ impl Queue {
     }
 
     /// Takes out all that goes to a neighbour.
-    pub(super) fn recall(&mut self, to: LinkAddress) -> Vec<Waiting> {
+    pub fn recall(&mut self, to: LinkAddress) -> Vec<Waiting> {
         let mut taken = Vec::new();
         self.first.retain(|waiting| keep(&mut taken, to, *waiting));
         for lane in self.flows.values_mut().chain([&mut self.plain]) {
@@ -176,7 +176,7 @@ impl Queue {
         taken
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.packets
     }
 
@@ -226,7 +226,7 @@ impl Queue {
     }
 
     /// Whether a packet of so many octets may wait.
-    pub(super) fn has_room(&self, octets: usize) -> bool {
+    pub fn has_room(&self, octets: usize) -> bool {
         self.admit(false, octets) == Admission::Waits
     }
 

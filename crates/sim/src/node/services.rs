@@ -26,7 +26,7 @@ const METRIC: u32 = 500;
 
 /// The services of a node.
 #[derive(Debug, Default)]
-pub(super) struct Services {
+pub struct Services {
     /// In the order in which they were added, and are asked.
     running: Vec<Running>,
     /// Prefixes routed into a service, by its index, before all other routes.
@@ -47,7 +47,7 @@ struct Running {
 
 impl Node {
     /// Starts a service and returns its index.
-    pub(crate) fn add_service(&mut self, engine: &mut Engine, service: Box<dyn Service>) -> usize {
+    pub fn add_service(&mut self, engine: &mut Engine, service: Box<dyn Service>) -> usize {
         let index = self.services.running.len();
         let deadline = self.deadlines.add(Owner::Service(index));
         self.services.has_passages |= service.wants_passages();
@@ -60,7 +60,7 @@ impl Node {
     }
 
     /// Tells all services what is known of an interface.
-    pub(super) fn tell_interface(&mut self, engine: &Engine, index: usize) {
+    pub fn tell_interface(&mut self, engine: &Engine, index: usize) {
         let Interface { port, ref addresses, is_up, ref config, .. } = self.interfaces[index];
         let has_neighbours = engine.medium_of(port).has_neighbours(engine.now, port);
         let is_acknowledged = engine.medium_of(port).is_acknowledged();
@@ -74,12 +74,12 @@ impl Node {
     }
 
     /// Routes a prefix into a service, whatever other routes say.
-    pub(crate) fn route_into(&mut self, prefix: Prefix, service: usize) {
+    pub fn route_into(&mut self, prefix: Prefix, service: usize) {
         self.services.prefixes.push((prefix, service));
     }
 
     /// All services of type `S` on the node, each with an index.
-    pub(crate) fn services<S: Service>(&self) -> impl Iterator<Item = (usize, &S)> {
+    pub fn services<S: Service>(&self) -> impl Iterator<Item = (usize, &S)> {
         self.services.running.iter().enumerate().filter_map(|(index, running)| {
             let service: &dyn Any = &*running.service;
             Some((index, service.downcast_ref()?))
@@ -87,7 +87,7 @@ impl Node {
     }
 
     /// Changes the node's first service of type `S` that satisfies `is_it`; the service is settled afterwards.
-    pub(crate) fn with_service<S: Service, T>(
+    pub fn with_service<S: Service, T>(
         &mut self,
         engine: &mut Engine,
         is_it: impl Fn(&S) -> bool,
@@ -105,17 +105,17 @@ impl Node {
     }
 
     /// The reports of the node's services.
-    pub(crate) fn reports(&self) -> impl Iterator<Item = ServiceReport> {
+    pub fn reports(&self) -> impl Iterator<Item = ServiceReport> {
         self.services.running.iter().filter_map(|running| running.service.report())
     }
 
     /// Packets that services hold beyond the engine's sight.
-    pub(crate) fn under_way(&self) -> usize {
+    pub fn under_way(&self) -> usize {
         self.services.running.iter().map(|running| running.service.under_way()).sum()
     }
 
     /// The service that packets to `destination` are routed into: that with the longest prefix.
-    pub(super) fn service_to(&self, destination: IpAddr) -> Option<usize> {
+    pub fn service_to(&self, destination: IpAddr) -> Option<usize> {
         let prefixes = self.services.prefixes.iter();
         let matches = prefixes.filter(|(prefix, _)| prefix.contains(destination));
         matches.map(|(prefix, index)| (prefix.bits(), *index)).max().map(|(_, index)| index)
@@ -123,7 +123,7 @@ impl Node {
 
     /// Offers a packet to one service after the other; false if none has taken it.
     #[must_use]
-    pub(super) fn offer(&mut self, engine: &mut Engine, hook: &Hook<'_>, packet: PacketId) -> bool {
+    pub fn offer(&mut self, engine: &mut Engine, hook: &Hook<'_>, packet: PacketId) -> bool {
         let octets = engine.packets.get(packet);
         let mut running = self.services.running.iter();
         let Some(index) = running.position(|it| it.service.claims(hook, octets)) else {
@@ -135,7 +135,7 @@ impl Node {
 
     /// Offers a packet that is about to be passed on; false if no service has taken it.
     #[must_use]
-    pub(super) fn offer_forwarded(
+    pub fn offer_forwarded(
         &mut self,
         engine: &mut Engine,
         next: NextHop,
@@ -155,13 +155,7 @@ impl Node {
     }
 
     /// Hands a packet to a service.
-    pub(super) fn hand(
-        &mut self,
-        engine: &mut Engine,
-        index: usize,
-        hook: &Hook<'_>,
-        packet: PacketId,
-    ) {
+    pub fn hand(&mut self, engine: &mut Engine, index: usize, hook: &Hook<'_>, packet: PacketId) {
         let running = &mut self.services.running[index];
         running.is_touched = true;
         match (running.service.handle(engine, hook, packet), hook) {
@@ -183,7 +177,7 @@ impl Node {
     }
 
     /// Tells of an ICMP error; false if it is about a packet of no service.
-    pub(super) fn tell_error(
+    pub fn tell_error(
         &mut self,
         now: Time,
         flow: &FlowKey,
@@ -201,7 +195,7 @@ impl Node {
     /// Tells of a packet that could not be brought to a neighbour, and offers it; false if no service has
     /// taken it.
     #[must_use]
-    pub(super) fn offer_unsent(
+    pub fn offer_unsent(
         &mut self,
         engine: &mut Engine,
         interface: usize,
@@ -226,12 +220,12 @@ impl Node {
     }
 
     /// Whether any service wants to know what leaves.
-    pub(super) fn has_passages(&self) -> bool {
+    pub fn has_passages(&self) -> bool {
         self.services.has_passages
     }
 
     /// Tells services that a packet is about to leave.
-    pub(super) fn tell_passage(&mut self, now: Time, passage: &Passage<'_>) {
+    pub fn tell_passage(&mut self, now: Time, passage: &Passage<'_>) {
         for running in &mut self.services.running {
             if running.service.wants_passages() {
                 // It keeps routes for longer: nothing comes of it now.
@@ -241,7 +235,7 @@ impl Node {
     }
 
     /// Tells all services that routes have changed.
-    pub(super) fn tell_routes(&mut self, engine: &Engine) {
+    pub fn tell_routes(&mut self, engine: &Engine) {
         for index in 0..self.services.running.len() {
             self.tell_routes_to(engine, index);
             self.services.running[index].is_touched = true;
@@ -259,7 +253,7 @@ impl Node {
 
     /// Marks the services that send datagrams over an interface for settling: a service waiting for the
     /// interface may have another deadline now.
-    pub(super) fn touch_senders(&mut self, engine: &Engine, interface: usize) {
+    pub fn touch_senders(&mut self, engine: &Engine, interface: usize) {
         for index in 0..self.services.running.len() {
             let far_end = self.services.running[index].service.far_end();
             let next = far_end.and_then(|far_end| self.route(engine, far_end));
@@ -269,20 +263,20 @@ impl Node {
     }
 
     /// Has services settled that use an interface.
-    pub(super) fn touch_users(&mut self, interface: usize) {
+    pub fn touch_users(&mut self, interface: usize) {
         for running in &mut self.services.running {
             running.is_touched |= running.service.uses(interface);
         }
     }
 
-    pub(super) fn handle_service_timeout(&mut self, now: Time, index: usize) {
+    pub fn handle_service_timeout(&mut self, now: Time, index: usize) {
         let running = &mut self.services.running[index];
         running.service.handle_timeout(now);
         running.is_touched = true;
     }
 
     /// Settles the first service that was touched; false if none was.
-    pub(super) fn settle_services(&mut self, engine: &mut Engine) -> bool {
+    pub fn settle_services(&mut self, engine: &mut Engine) -> bool {
         let touched = self.services.running.iter().position(|running| running.is_touched);
         let Some(index) = touched else { return false };
         self.services.running[index].is_touched = false;
@@ -321,12 +315,12 @@ impl Node {
     }
 
     /// The traffic class of a packet.
-    pub(super) fn class_of(&self, packet: &[u8]) -> Class {
+    pub fn class_of(&self, packet: &[u8]) -> Class {
         Class::of(packet, |protocol, payload| self.own_class(protocol, payload))
     }
 
     /// The traffic class of a payload, if a service of the node knows.
-    pub(crate) fn own_class(&self, protocol: u8, payload: &[u8]) -> Option<Class> {
+    pub fn own_class(&self, protocol: u8, payload: &[u8]) -> Option<Class> {
         let mut services = self.services.running.iter();
         services.find_map(|running| running.service.class_of(protocol, payload))
     }

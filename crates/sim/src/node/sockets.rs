@@ -19,7 +19,7 @@ const LIMIT: usize = 4_096;
 
 /// The connections of a node.
 #[derive(Debug)]
-pub(crate) struct Sockets {
+pub struct Sockets {
     slots: Vec<Slot>,
     free: Vec<usize>,
     /// By our end and the peer's.
@@ -65,7 +65,7 @@ struct Socket {
 }
 
 impl Sockets {
-    pub(crate) fn new(rng: Rng, coding: Rng) -> Self {
+    pub fn new(rng: Rng, coding: Rng) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
@@ -80,7 +80,7 @@ impl Sockets {
     }
 
     /// Says how many passive opens each application that listens has from now on.
-    pub(crate) fn set_passive_opens(&mut self, passive_opens: PassiveOpens) {
+    pub fn set_passive_opens(&mut self, passive_opens: PassiveOpens) {
         self.passive_opens = passive_opens;
     }
 
@@ -92,30 +92,30 @@ impl Sockets {
     }
 
     /// Puts TCP/NC under all connections that begin from now on.
-    pub(crate) fn enable_tcpnc(&mut self, config: tcpnc::Config) {
+    pub fn enable_tcpnc(&mut self, config: tcpnc::Config) {
         self.layer = Some(config);
     }
 
     /// Whether this IP protocol number means TCP/NC here.
-    pub(super) fn speaks(&self, protocol: u8) -> bool {
+    pub fn speaks(&self, protocol: u8) -> bool {
         self.layer.is_some_and(|layer| layer.protocol == protocol)
     }
 
     /// What TCP/NC did under an application's connection: the oldest that is open, or the last.
-    pub(crate) fn coding(&self, app: usize) -> Option<CodingReport> {
+    pub fn coding(&self, app: usize) -> Option<CodingReport> {
         let sockets = self.slots.iter().filter_map(|slot| slot.socket.as_ref());
         let mut layers = sockets.filter(|it| it.app == app).filter_map(|it| it.layer());
         layers.next().map(CodingReport::of).or_else(|| self.ended.get(&app).copied())
     }
 
     /// Whether a connection has something to send, to repeat or to acknowledge.
-    pub(super) fn is_active(&self, index: usize) -> bool {
+    pub fn is_active(&self, index: usize) -> bool {
         let socket = self.slots.get(index).and_then(|slot| slot.socket.as_ref());
         socket.is_some_and(|socket| !socket.endpoint.connection.is_at_rest())
     }
 
     /// The connections of an application.
-    pub(crate) fn connections(&self, app: usize) -> impl Iterator<Item = &Connection> {
+    pub fn connections(&self, app: usize) -> impl Iterator<Item = &Connection> {
         let sockets = self.slots.iter().filter_map(|slot| slot.socket.as_ref());
         sockets.filter(move |socket| socket.app == app).map(|socket| &socket.endpoint.connection)
     }
@@ -128,7 +128,7 @@ impl Socket {
 }
 
 impl Node {
-    pub(super) fn handle_tcp(
+    pub fn handle_tcp(
         &mut self,
         engine: &mut Engine,
         header: &Header,
@@ -186,7 +186,7 @@ impl Node {
     }
 
     /// Opens a connection for an application.
-    pub(super) fn connect(
+    pub fn connect(
         &mut self,
         engine: &mut Engine,
         app: usize,
@@ -226,7 +226,7 @@ impl Node {
         self.drive_socket(engine, index);
     }
 
-    pub(super) fn handle_socket_timeout(&mut self, engine: &mut Engine, index: usize) {
+    pub fn handle_socket_timeout(&mut self, engine: &mut Engine, index: usize) {
         if let Some(socket) = &mut self.sockets.slots[index].socket {
             socket.endpoint.handle_timeout(engine.now);
             self.drive_socket(engine, index);
@@ -278,7 +278,7 @@ impl Node {
     }
 
     /// Acts for an application whose own time has come.
-    pub(super) fn drive_sockets_of(&mut self, engine: &mut Engine, app: usize) {
+    pub fn drive_sockets_of(&mut self, engine: &mut Engine, app: usize) {
         for index in 0..self.sockets.slots.len() {
             if self.sockets.slots[index].socket.as_ref().is_some_and(|it| it.app == app) {
                 self.drive_socket(engine, index);
@@ -287,7 +287,7 @@ impl Node {
     }
 
     /// Takes an ICMP error about a segment that this node sent.
-    pub(super) fn handle_tcp_error(
+    pub fn handle_tcp_error(
         &mut self,
         engine: &mut Engine,
         local: SocketAddr,
@@ -303,7 +303,7 @@ impl Node {
     }
 
     /// Takes a packet of a peer's TCP/NC.
-    pub(super) fn handle_coded(
+    pub fn handle_coded(
         &mut self,
         engine: &mut Engine,
         header: &Header,

@@ -15,7 +15,7 @@ use crate::medium::LinkAddress;
 
 impl Node {
     /// The first hook: HBH takes its packets, the others are for this node or pass through.
-    pub(super) fn prerouting(
+    pub fn prerouting(
         &mut self,
         engine: &mut Engine,
         interface: usize,
@@ -43,7 +43,7 @@ impl Node {
     }
 
     /// Parses the header of a packet; an unreadable packet is dropped.
-    pub(super) fn parse(&mut self, engine: &mut Engine, packet: PacketId) -> Option<Header> {
+    pub fn parse(&mut self, engine: &mut Engine, packet: PacketId) -> Option<Header> {
         let header = Header::parse(engine.packets.get(packet));
         if header.is_err() {
             self.counters.malformed += 1;
@@ -53,7 +53,7 @@ impl Node {
     }
 
     /// Gives a packet to this node's own protocols, or passes it on.
-    pub(super) fn input_or_forward(
+    pub fn input_or_forward(
         &mut self,
         engine: &mut Engine,
         header: &Header,
@@ -68,7 +68,7 @@ impl Node {
     }
 
     /// Gives a packet to this node's own protocols.
-    pub(super) fn input(&mut self, engine: &mut Engine, header: &Header, packet: PacketId) {
+    pub fn input(&mut self, engine: &mut Engine, header: &Header, packet: PacketId) {
         self.counters.delivered += 1;
         let (key, offset) = FlowKey::of(header, engine.packets.get(packet));
         if self.offer(engine, &Hook::Input { flow: &key, header, offset }, packet) {
@@ -111,7 +111,7 @@ impl Node {
     }
 
     /// Sends a packet that originates at this node.
-    pub(super) fn output(&mut self, engine: &mut Engine, packet: PacketId) {
+    pub fn output(&mut self, engine: &mut Engine, packet: PacketId) {
         self.counters.originated += 1;
         let Some(header) = self.parse(engine, packet) else { return };
         if self.is_local(header.destination) {
@@ -124,7 +124,7 @@ impl Node {
     }
 
     /// The next hop of a packet; one without is a service's, or dropped and its sender told.
-    pub(super) fn route_packet(
+    pub fn route_packet(
         &mut self,
         engine: &mut Engine,
         header: &Header,
@@ -139,14 +139,14 @@ impl Node {
     }
 
     /// Drops a packet without a route and tells its sender.
-    pub(super) fn refuse_unrouted(&mut self, engine: &mut Engine, packet: PacketId) {
+    pub fn refuse_unrouted(&mut self, engine: &mut Engine, packet: PacketId) {
         self.counters.no_route += 1;
         self.refuse(engine, Error::HostUnreachable, packet);
     }
 
     /// Takes one from the packet's hops; with none left it is dropped and its sender told.
     #[must_use]
-    pub(super) fn take_hop(&mut self, engine: &mut Engine, packet: PacketId) -> bool {
+    pub fn take_hop(&mut self, engine: &mut Engine, packet: PacketId) -> bool {
         let may_travel = decrement_ttl(engine.packets.get_mut(packet));
         if !may_travel {
             self.counters.hops_exceeded += 1;
@@ -156,7 +156,7 @@ impl Node {
     }
 
     /// The last hook: to a service that claims the packet, or else to the interface's queue.
-    pub(super) fn postrouting(
+    pub fn postrouting(
         &mut self,
         engine: &mut Engine,
         next: NextHop,
@@ -212,12 +212,7 @@ impl Node {
     }
 
     /// Puts a packet into an interface's queue, or drops it or another one if there is no room.
-    pub(super) fn enqueue_waiting(
-        &mut self,
-        engine: &mut Engine,
-        interface: usize,
-        waiting: Waiting,
-    ) {
+    pub fn enqueue_waiting(&mut self, engine: &mut Engine, interface: usize, waiting: Waiting) {
         if !self.interfaces[interface].is_up {
             self.drop_down(engine, interface, waiting.packet);
             return;
@@ -235,7 +230,7 @@ impl Node {
 
     /// Sends a packet where the medium is idle and nothing waits, or puts it into an interface's queue; false if
     /// there is no room.
-    pub(super) fn try_enqueue(
+    pub fn try_enqueue(
         &mut self,
         engine: &mut Engine,
         index: usize,
@@ -266,13 +261,7 @@ impl Node {
     }
 
     /// Puts a packet on the medium of an interface, which is idle.
-    pub(super) fn send(
-        &mut self,
-        engine: &mut Engine,
-        index: usize,
-        packet: PacketId,
-        to: LinkAddress,
-    ) {
+    pub fn send(&mut self, engine: &mut Engine, index: usize, packet: PacketId, to: LinkAddress) {
         let class = self.class_of(engine.packets.get(packet));
         engine.transmit(&mut self.sequence, self.interfaces[index].port, to, packet, class);
     }
@@ -290,7 +279,7 @@ impl Node {
     }
 
     /// Drops a packet because its interface is down.
-    pub(super) fn drop_down(&mut self, engine: &mut Engine, interface: usize, packet: PacketId) {
+    pub fn drop_down(&mut self, engine: &mut Engine, interface: usize, packet: PacketId) {
         let port = self.interfaces[interface].port;
         let len = engine.packets.get(packet).len();
         engine.ports[port.index()].counters.dropped_down.add(len);
@@ -298,7 +287,7 @@ impl Node {
     }
 
     /// Drops a packet and tells its sender why.
-    pub(super) fn refuse(&mut self, engine: &mut Engine, error: Error, packet: PacketId) {
+    pub fn refuse(&mut self, engine: &mut Engine, error: Error, packet: PacketId) {
         let source = Header::parse(engine.packets.get(packet)).ok().map(|header| header.source);
         let local = source.and_then(|source| self.source_for(engine, source));
         let (report, is_owed) = engine.packets.derive(packet, |offender, out| {
@@ -313,13 +302,13 @@ impl Node {
         }
     }
 
-    pub(crate) fn route(&mut self, engine: &Engine, destination: IpAddr) -> Option<NextHop> {
+    pub fn route(&mut self, engine: &Engine, destination: IpAddr) -> Option<NextHop> {
         let Self { table, interfaces, .. } = self;
         table.lookup(destination, |index, via| interfaces[index].resolve(engine, via))
     }
 }
 
 /// The error that says how long a packet may be.
-pub(crate) fn too_big(mtu: usize) -> Error {
+pub fn too_big(mtu: usize) -> Error {
     Error::TooBig { mtu: u16::try_from(mtu).unwrap_or(u16::MAX) }
 }

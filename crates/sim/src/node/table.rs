@@ -18,7 +18,7 @@ pub struct NextHop {
 
 /// A way to a prefix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Route {
+pub struct Route {
     /// Which destinations.
     pub(crate) prefix: Prefix,
     /// How good; lower is better.
@@ -31,7 +31,7 @@ pub(crate) struct Route {
 
 /// The forwarding table of a node.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub struct Table {
     routes: BTreeMap<Prefix, Vec<Route>>,
     /// The versions and lengths in use, the longest first.
     shapes: Vec<(bool, u8)>,
@@ -43,7 +43,7 @@ const RECENT: usize = 8;
 
 impl Table {
     /// Adds a route, or replaces the one with the same prefix and metric.
-    pub(crate) fn add(&mut self, route: Route) {
+    pub fn add(&mut self, route: Route) {
         self.recent = [None; RECENT];
         let prefix = route.prefix.network();
         let routes = self.routes.entry(prefix).or_default();
@@ -57,7 +57,7 @@ impl Table {
     }
 
     /// Removes the routes to exactly `prefix`, with any metric where that is `None`.
-    pub(crate) fn remove(&mut self, prefix: Prefix, metric: Option<u32>) {
+    pub fn remove(&mut self, prefix: Prefix, metric: Option<u32>) {
         self.recent = [None; RECENT];
         if let Some(routes) = self.routes.get_mut(&prefix.network()) {
             routes.retain(|route| metric.is_some_and(|metric| metric != route.metric));
@@ -65,12 +65,12 @@ impl Table {
     }
 
     /// Clears the cache of recent routes, after a change of interfaces or addresses.
-    pub(crate) fn forget_recent(&mut self) {
+    pub fn forget_recent(&mut self) {
         self.recent = [None; RECENT];
     }
 
     /// Removes all routes with this metric.
-    pub(crate) fn remove_metric(&mut self, metric: u32) {
+    pub fn remove_metric(&mut self, metric: u32) {
         self.recent = [None; RECENT];
         for routes in self.routes.values_mut() {
             routes.retain(|route| route.metric != metric);
@@ -80,7 +80,7 @@ impl Table {
 
     /// The best way to `destination` through an interface for which `resolve` finds the neighbour
     /// with an address; it finds none while the interface is down.
-    pub(crate) fn lookup(
+    pub fn lookup(
         &mut self,
         destination: IpAddr,
         resolve: impl Fn(usize, IpAddr) -> Option<LinkAddress>,
@@ -97,7 +97,7 @@ impl Table {
     }
 
     /// As `lookup`, but remembers nothing.
-    pub(crate) fn search(
+    pub fn search(
         &self,
         destination: IpAddr,
         resolve: impl Fn(usize, IpAddr) -> Option<LinkAddress>,

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::engine::{Engine, PacketId};
 
 impl Node {
-    pub(super) fn handle_udp(
+    pub fn handle_udp(
         &mut self,
         engine: &mut Engine,
         header: &Header,
@@ -35,17 +35,13 @@ impl Node {
     }
 
     /// The first application that listens so, and serves peers at this port.
-    pub(super) fn app_for(
-        &self,
-        source_port: u16,
-        listens: impl Fn(&dyn App) -> bool,
-    ) -> Option<usize> {
+    pub fn app_for(&self, source_port: u16, listens: impl Fn(&dyn App) -> bool) -> Option<usize> {
         let serves = |app: &dyn App| app.source_port().is_none_or(|only| only == source_port);
         self.apps.iter().position(|local| listens(&*local.app) && serves(&*local.app))
     }
 
     /// Takes an ICMP error about a packet of this node's.
-    pub(super) fn handle_error(
+    pub fn handle_error(
         &mut self,
         engine: &mut Engine,
         header: &Header,

@@ -155,13 +155,13 @@ impl World {
 
     /// What random streams between two nodes are named by: the nodes, and how many like it were there before
     /// between the same two. Nothing else that stands in a description changes it.
-    pub(super) fn ends_name(&self, [a, b]: [NodeId; 2], which: usize) -> String {
+    pub(crate) fn ends_name(&self, [a, b]: [NodeId; 2], which: usize) -> String {
         numbered(&format!("{}/{}", self.name(a), self.name(b)), which)
     }
 
     /// The name for random streams of a node's next interface of a kind: node, and number of existing interfaces
     /// of the kind.
-    pub(super) fn station_name(&self, node: NodeId, kind: &str) -> String {
+    pub(crate) fn station_name(&self, node: NodeId, kind: &str) -> String {
         let Node { name, interfaces, .. } = &self.nodes[node.index()];
         let is_such = |interface: &&Interface| {
             let number = interface.name.strip_prefix(kind);
@@ -177,7 +177,7 @@ impl World {
     }
 
     /// Starts a service on a node and returns its index there.
-    pub(super) fn start(&mut self, node: NodeId, service: impl Service) -> usize {
+    pub(crate) fn start(&mut self, node: NodeId, service: impl Service) -> usize {
         let index = self.nodes[node.index()].add_service(&mut self.engine, Box::new(service));
         self.call_ready();
         index

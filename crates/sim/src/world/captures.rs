@@ -46,7 +46,7 @@ impl World {
     }
 
     /// Makes a capture file with an interface of each name; returns its place in the engine.
-    pub(super) fn add_capture(
+    pub(crate) fn add_capture(
         &mut self,
         folder: &Path,
         file: &str,

@@ -67,7 +67,7 @@ impl World {
     }
 
     /// The node's station on its first net in which positions decide about hearing.
-    pub(super) fn cnr_state(&self, node: NodeId) -> Option<RadioState<'_>> {
+    pub(crate) fn cnr_state(&self, node: NodeId) -> Option<RadioState<'_>> {
         let mut interfaces = self.nodes[node.index()].interfaces.iter();
         interfaces.find_map(|interface| {
             let port = interface.port;

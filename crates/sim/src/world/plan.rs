@@ -44,7 +44,7 @@ pub enum Change {
 }
 
 impl World {
-    pub(super) fn apply(&mut self, index: usize) {
+    pub(crate) fn apply(&mut self, index: usize) {
         match self.changes[index].clone() {
             Change::AutoRoutes => self.auto_routes(),
             Change::Channels(link, configs) => {

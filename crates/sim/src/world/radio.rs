@@ -152,7 +152,7 @@ impl World {
     }
 
     /// Switches the radio behind a port on or off.
-    pub(super) fn set_radio(&mut self, port: PortId, is_on: bool) {
+    pub(crate) fn set_radio(&mut self, port: PortId, is_on: bool) {
         let Port { node, interface, .. } = self.engine.ports[port.index()];
         self.engine.at_port(port, |air: &mut Air, delivery| air.set_on(delivery, port, is_on));
         self.nodes[node.index()].handle_link(&mut self.engine, interface, is_on);

@@ -150,7 +150,7 @@ impl World {
     }
 
     /// Of all packets under way, the number held by media and services, outside of the engine.
-    pub(super) fn held_outside(&self) -> usize {
+    pub(crate) fn held_outside(&self) -> usize {
         let media: usize = self.engine.media().map(|medium| medium.under_way()).sum();
         media + self.nodes.iter().map(Node::under_way).sum::<usize>()
     }

@@ -17,7 +17,7 @@ const WATCHED: u64 = 1_000;
 
 /// How many events happen at an instant.
 #[derive(Debug)]
-pub(super) struct Instant {
+pub struct Instant {
     at: Time,
     events: u64,
     most: u64,
@@ -79,12 +79,12 @@ impl World {
 
     /// Lets an instant have fewer events.
     #[cfg(test)]
-    pub(super) fn limit_instants(&mut self, most: u64) {
+    pub(crate) fn limit_instants(&mut self, most: u64) {
         self.instant.most = most;
     }
 
     /// Counts an event; false if its instant has had too many.
-    pub(super) fn counts(&mut self, event: &Event) -> bool {
+    pub(crate) fn counts(&mut self, event: &Event) -> bool {
         if event.time > self.instant.at {
             let Instant { at, events, .. } = &mut self.instant;
             (*at, *events) = (event.time, 0);

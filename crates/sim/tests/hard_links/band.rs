@@ -12,23 +12,23 @@ use hf::s5066::sis::{Client, ClientId, Sap, Service};
 use hf::s5066::{Address, Node, node};
 use sim::hf::{Channel, Config, Medium, Net, StationId};
 
-pub(super) const MINUTE: Duration = Duration::from_secs(60);
-pub(super) const SECOND: Duration = Duration::from_secs(1);
-pub(super) const KINDS: [LinkKind; 3] = [LinkKind::Shared, LinkKind::Reserved, LinkKind::Exclusive];
+pub const MINUTE: Duration = Duration::from_secs(60);
+pub const SECOND: Duration = Duration::from_secs(1);
+pub const KINDS: [LinkKind; 3] = [LinkKind::Shared, LinkKind::Reserved, LinkKind::Exclusive];
 /// Stations, by their place.
-pub(super) const A: usize = 0;
-pub(super) const B: usize = 1;
-pub(super) const C: usize = 2;
+pub const A: usize = 0;
+pub const B: usize = 1;
+pub const C: usize = 2;
 /// Nobody has this address.
-pub(super) const NOBODY: Address = Address::node(99);
+pub const NOBODY: Address = Address::node(99);
 /// Clients of each station: the first asks for hard links, the second outranks it, the third does not.
-pub(super) const OWNER: usize = 0;
-pub(super) const RANKED: usize = 1;
-pub(super) const OTHER: usize = 2;
-pub(super) const RANKS: [u8; 3] = [0, 9, 0];
+pub const OWNER: usize = 0;
+pub const RANKED: usize = 1;
+pub const OTHER: usize = 2;
+pub const RANKS: [u8; 3] = [0, 9, 0];
 
 /// Stations with clients of several ranks.
-pub(super) struct Band {
+pub struct Band {
     pub(super) net: Net,
     pub(super) now: Time,
     pub(super) clients: Vec<Vec<(ClientId, Client)>>,
@@ -42,11 +42,11 @@ pub(super) struct Band {
 }
 
 impl Band {
-    pub(super) fn new(waveform: &str, stations: usize) -> Self {
+    pub fn new(waveform: &str, stations: usize) -> Self {
         Self::on(waveform, stations, Channel::Clear, 1)
     }
 
-    pub(super) fn on(waveform: &str, stations: usize, channel: Channel, seed: u64) -> Self {
+    pub fn on(waveform: &str, stations: usize, channel: Channel, seed: u64) -> Self {
         let waveform: Waveform = waveform.parse().expect("a waveform");
         let medium = Medium::new(Config { channel, ..Config::default() }, stations, seed);
         let nodes =
@@ -83,12 +83,12 @@ impl Band {
     }
 
     /// The station stops and starts anew, with new clients.
-    pub(super) fn restart(&mut self, at: usize) {
+    pub fn restart(&mut self, at: usize) {
         self.replace(at, address(at));
     }
 
     /// Another station takes its place.
-    pub(super) fn replace(&mut self, at: usize, by: Address) {
+    pub fn replace(&mut self, at: usize, by: Address) {
         let node = new_node(self.now, self.waveform, at, by, self.clients.len());
         if self.net.medium().is_transmitting(StationId(at)) {
             self.net.medium_mut().end(StationId(at));
@@ -97,23 +97,23 @@ impl Band {
         self.connect(at);
     }
 
-    pub(super) fn establish(&mut self, at: usize, kind: LinkKind, priority: u8, remote: Address) {
+    pub fn establish(&mut self, at: usize, kind: LinkKind, priority: u8, remote: Address) {
         let link = HardLink { kind, priority, remote_sap: sap(OTHER), remote };
         self.clients[at][OWNER].1.establish(link);
         self.settle();
     }
 
-    pub(super) fn terminate(&mut self, at: usize, peer: usize) {
+    pub fn terminate(&mut self, at: usize, peer: usize) {
         self.clients[at][OWNER].1.terminate(address(peer));
         self.settle();
     }
 
-    pub(super) fn unbind(&mut self, at: usize, client: usize) {
+    pub fn unbind(&mut self, at: usize, client: usize) {
         self.clients[at][client].1.unbind();
         self.settle();
     }
 
-    pub(super) fn send(&mut self, from: usize, client: usize, to: usize, priority: u8) {
+    pub fn send(&mut self, from: usize, client: usize, to: usize, priority: u8) {
         let send = client::Send {
             to: address(to),
             to_sap: sap(OTHER),
@@ -127,18 +127,18 @@ impl Band {
         self.settle();
     }
 
-    pub(super) fn node(&self, at: usize) -> &Node {
+    pub fn node(&self, at: usize) -> &Node {
         self.net.node(StationId(at))
     }
 
     /// The reports about hard links to a client.
-    pub(super) fn told(&self, at: usize, client: usize) -> Vec<String> {
+    pub fn told(&self, at: usize, client: usize) -> Vec<String> {
         let its = self.story.iter().filter(|(_, one, number, _)| (*one, *number) == (at, client));
         its.map(|(.., what)| what.clone()).collect()
     }
 
     /// Hard links that are up, each known at both of its ends and nowhere else.
-    pub(super) fn hard_links(&self) -> usize {
+    pub fn hard_links(&self) -> usize {
         let stations = 0..self.clients.len();
         let ends: Vec<_> = stations
             .filter_map(|at| Some((address(at), self.node(at).sis().hard_link()?)))
@@ -154,13 +154,13 @@ impl Band {
     }
 
     /// How long a station waited for each U_PDU since the one before.
-    pub(super) fn waits(&self, at: usize, from: Time) -> Vec<Duration> {
+    pub fn waits(&self, at: usize, from: Time) -> Vec<Duration> {
         let times = self.arrivals.iter().filter(|(one, _)| *one == at).map(|(_, at)| *at);
         let times: Vec<Time> = std::iter::once(from).chain(times.filter(|at| *at > from)).collect();
         times.windows(2).map(|pair| pair[1].since(pair[0])).collect()
     }
 
-    pub(super) fn run(&mut self, time: Duration) {
+    pub fn run(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(next) = self.net.next_timeout().filter(|next| *next <= end) {
             self.now = self.now.max(next);
@@ -237,7 +237,7 @@ fn new_node(now: Time, waveform: Waveform, at: usize, address: Address, stations
     Node::new(now, config, Rng::stream(now.as_nanos() + at as u64, "node"))
 }
 
-pub(super) fn address(at: usize) -> Address {
+pub fn address(at: usize) -> Address {
     Address::node(u32::try_from(at + 1).expect("a few"))
 }
 

@@ -8,14 +8,14 @@ use hf::s5066::Node;
 use sim::hf::{Config, Medium, StationId};
 
 /// Stations on a frequency, each with its modem.
-pub(crate) struct Air {
+pub struct Air {
     pub(crate) medium: Medium,
     pub(crate) stations: Vec<Station>,
     buffer: Vec<u8>,
 }
 
 /// Who uses a modem.
-pub(crate) enum Station {
+pub enum Station {
     /// Nobody: nothing is answered.
     Dead,
     /// Sends these octets, one transmission each, regardless of received frames.
@@ -25,7 +25,7 @@ pub(crate) enum Station {
 }
 
 impl Station {
-    pub(crate) fn forger() -> Self {
+    pub fn forger() -> Self {
         Self::Forger { waiting: VecDeque::new(), sending: Vec::new(), sent: 0 }
     }
 
@@ -71,13 +71,13 @@ impl Station {
 }
 
 impl Air {
-    pub(crate) fn new(config: Config, stations: Vec<Station>, seed: u64) -> Self {
+    pub fn new(config: Config, stations: Vec<Station>, seed: u64) -> Self {
         let medium = Medium::new(config, stations.len(), seed);
         Self { medium, stations, buffer: Vec::new() }
     }
 
     /// The node of a live station.
-    pub(crate) fn node(&mut self, at: usize) -> Option<&mut Node> {
+    pub fn node(&mut self, at: usize) -> Option<&mut Node> {
         match &mut self.stations[at] {
             Station::Node(node) => Some(node),
             Station::Dead | Station::Forger { .. } => None,
@@ -85,7 +85,7 @@ impl Air {
     }
 
     /// Does what is due by `now`.
-    pub(crate) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         self.medium.handle_timeout(now);
         for station in &mut self.stations {
             if let Station::Node(node) = station
@@ -98,13 +98,13 @@ impl Air {
         self.settle(now);
     }
 
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let stations = self.stations.iter().filter_map(Station::next_timeout);
         earliest(self.medium.next_timeout(), stations.min())
     }
 
     /// Carries events and octets between modems and who uses them until nothing is left.
-    pub(crate) fn settle(&mut self, now: Time) {
+    pub fn settle(&mut self, now: Time) {
         let mut is_touched = true;
         while std::mem::take(&mut is_touched) {
             for (index, station) in self.stations.iter_mut().enumerate() {

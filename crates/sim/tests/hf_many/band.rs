@@ -14,10 +14,10 @@ use sim::hf::{self, StationId};
 use super::air::{Air, Station};
 use super::books::{Books, Fate, Key};
 
-pub(crate) const SAP: Sap = Sap::new(13);
+pub const SAP: Sap = Sap::new(13);
 
 /// Stations on one frequency and their clients.
-pub(crate) struct Band {
+pub struct Band {
     pub(crate) air: Air,
     pub(crate) now: Time,
     pub(crate) books: Books,
@@ -37,7 +37,7 @@ struct End {
 
 /// A U_PDU to be sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Message {
+pub struct Message {
     pub(crate) from: u8,
     pub(crate) to: u8,
     pub(crate) len: usize,
@@ -47,14 +47,14 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    pub(crate) fn new(from: u8, to: u8, len: usize) -> Self {
+    pub fn new(from: u8, to: u8, len: usize) -> Self {
         Self { from, to, len, priority: 0, is_expedited: false, in_order: true }
     }
 }
 
 impl Band {
     /// Makes this many stations; `config` gives the configuration for each place.
-    pub(crate) fn new(
+    pub fn new(
         air: hf::Config,
         waveform: &str,
         stations: u8,
@@ -86,7 +86,7 @@ impl Band {
     }
 
     /// A station begins without a memory.
-    pub(crate) fn revive(&mut self, place: u8) {
+    pub fn revive(&mut self, place: u8) {
         let (now, at) = (self.now, usize::from(place));
         let end = &mut self.ends[at];
         end.lives += 1;
@@ -101,7 +101,7 @@ impl Band {
     }
 
     /// Removes a station with all its state.
-    pub(crate) fn kill(&mut self, place: u8) {
+    pub fn kill(&mut self, place: u8) {
         let end = &mut self.ends[usize::from(place)];
         end.client = None;
         for (_, key) in std::mem::take(&mut end.under_way) {
@@ -112,7 +112,7 @@ impl Band {
     }
 
     /// Sends a U_PDU if the client takes it.
-    pub(crate) fn send(&mut self, message: Message) -> bool {
+    pub fn send(&mut self, message: Message) -> bool {
         let Message { from, to, len, priority, is_expedited, in_order } = message;
         let end = &mut self.ends[usize::from(from)];
         let key = Key { from, number: end.next };
@@ -134,17 +134,17 @@ impl Band {
         true
     }
 
-    pub(crate) fn node(&mut self, place: u8) -> &mut Node {
+    pub fn node(&mut self, place: u8) -> &mut Node {
         self.air.node(usize::from(place)).expect("it lives")
     }
 
     /// When a station has its turn at the latest.
-    pub(crate) fn bound(&self) -> Duration {
+    pub fn bound(&self) -> Duration {
         self.ends.iter().map(|end| end.config.turn_bound()).max().expect("there are stations")
     }
 
     /// Changes the channel between all stations.
-    pub(crate) fn set_channel(&mut self, channel: hf::Channel) {
+    pub fn set_channel(&mut self, channel: hf::Channel) {
         for from in 0..self.ends.len() {
             for to in (0..self.ends.len()).filter(|to| *to != from) {
                 self.air.medium.set_channel(StationId(from), StationId(to), channel);
@@ -152,7 +152,7 @@ impl Band {
         }
     }
 
-    pub(crate) fn run_until(&mut self, end: Time) {
+    pub fn run_until(&mut self, end: Time) {
         while let Some(next) = self.air.next_timeout().filter(|next| *next <= end) {
             self.now = self.now.max(next);
             self.air.handle_timeout(self.now);
@@ -162,7 +162,7 @@ impl Band {
     }
 
     /// Runs until nothing sent waits for an outcome, at most for this time.
-    pub(crate) fn run_out(&mut self, time: Duration) {
+    pub fn run_out(&mut self, time: Duration) {
         let end = self.now + time;
         while self.books.undecided() > 0 && self.now < end {
             let next = self.air.next_timeout().unwrap_or(end).min(end).max(self.now);
@@ -171,7 +171,7 @@ impl Band {
     }
 
     /// Carries octets between clients and nodes until nothing is left.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         let now = self.now;
         let mut octets = Vec::new();
         let mut is_busy = true;
@@ -228,6 +228,6 @@ impl Band {
     }
 }
 
-pub(crate) fn address(place: u8) -> Address {
+pub fn address(place: u8) -> Address {
     Address::node(0x0a_1400 + u32::from(place))
 }

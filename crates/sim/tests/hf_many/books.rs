@@ -6,14 +6,14 @@ use base::time::Time;
 
 /// Names a U_PDU: the station that sent it, and its number there. Its octets begin with both.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Key {
+pub struct Key {
     pub(crate) from: u8,
     pub(crate) number: u32,
 }
 
 /// The history of a U_PDU.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub struct Entry {
     pub(crate) to: u8,
     pub(crate) sent_at: Time,
     /// Outcomes told to the sender, with their times.
@@ -23,7 +23,7 @@ pub(crate) struct Entry {
 
 /// The outcome told to the sender.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Fate {
+pub enum Fate {
     Confirmed,
     /// The sender died, or lost its binding: nobody is told.
     Forsaken,
@@ -32,56 +32,56 @@ pub(crate) enum Fate {
 
 /// All U_PDUs that nodes took.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Books {
+pub struct Books {
     pub(crate) entries: BTreeMap<Key, Entry>,
     /// U_PDUs that arrived although nobody had sent them.
     pub(crate) strays: u32,
 }
 
 impl Key {
-    pub(crate) const LEN: usize = 5;
+    pub const LEN: usize = 5;
 
-    pub(crate) fn u_pdu(self, len: usize) -> Vec<u8> {
+    pub fn u_pdu(self, len: usize) -> Vec<u8> {
         let mut octets = vec![self.from];
         octets.extend_from_slice(&self.number.to_be_bytes());
         octets.resize(len.max(Self::LEN), self.from ^ 0x5a);
         octets
     }
 
-    pub(crate) fn read(u_pdu: &[u8]) -> Option<Self> {
+    pub fn read(u_pdu: &[u8]) -> Option<Self> {
         let (&[from, ref number @ ..], _) = u_pdu.split_first_chunk::<{ Self::LEN }>()?;
         Some(Self { from, number: u32::from_be_bytes(*number) })
     }
 }
 
 impl Books {
-    pub(crate) fn send(&mut self, key: Key, to: u8, now: Time) {
+    pub fn send(&mut self, key: Key, to: u8, now: Time) {
         let entry = Entry { to, sent_at: now, outcomes: Vec::new(), delivered: Vec::new() };
         assert!(self.entries.insert(key, entry).is_none(), "{key:?} is used twice");
     }
 
-    pub(crate) fn end(&mut self, key: Key, now: Time, fate: Fate) {
+    pub fn end(&mut self, key: Key, now: Time, fate: Fate) {
         self.entries.get_mut(&key).expect("it was sent").outcomes.push((now, fate));
     }
 
-    pub(crate) fn deliver(&mut self, key: Option<Key>, at: u8, now: Time) {
+    pub fn deliver(&mut self, key: Option<Key>, at: u8, now: Time) {
         match key.and_then(|key| self.entries.get_mut(&key)) {
             Some(entry) if entry.to == at => entry.delivered.push(now),
             Some(_) | None => self.strays += 1,
         }
     }
 
-    pub(crate) fn count(&self, fate: Fate) -> usize {
+    pub fn count(&self, fate: Fate) -> usize {
         let fates = self.entries.values().flat_map(|entry| &entry.outcomes);
         fates.filter(|(_, one)| *one == fate).count()
     }
 
-    pub(crate) fn undecided(&self) -> usize {
+    pub fn undecided(&self) -> usize {
         self.entries.values().filter(|entry| entry.outcomes.is_empty()).count()
     }
 
     /// All violations: confirmed but not delivered, delivered twice, or two outcomes.
-    pub(crate) fn faults(&self) -> Vec<String> {
+    pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (key, entry) in &self.entries {
             let is_confirmed = entry.outcomes.iter().any(|(_, fate)| *fate == Fate::Confirmed);

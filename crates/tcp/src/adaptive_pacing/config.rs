@@ -126,7 +126,7 @@ impl Default for Config {
 
 impl Hops {
     /// Hops that count when an acknowledgement came with this TTL.
-    pub(super) fn count(self, ttl: u8) -> u8 {
+    pub(crate) fn count(self, ttl: u8) -> u8 {
         let all = match self.source {
             HopSource::Fixed(hops) => hops,
             // Routers lower the TTL, and there is one hop more than routers.

@@ -15,7 +15,7 @@
 //! MobiHoc 2005; and the authors' agent for ns-2.
 
 mod config;
-pub(super) mod parameters;
+pub(crate) mod parameters;
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -16,7 +16,7 @@ const POINTS: usize = 512;
 ///
 /// Samples cover a whole round trip, so that a burst of acknowledgements does not count as a rate.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sampler {
+pub struct Sampler {
     /// When how many octets had been delivered, oldest first.
     points: VecDeque<(Time, u64)>,
     delivered: u64,
@@ -26,12 +26,7 @@ pub(super) struct Sampler {
 
 impl Sampler {
     /// Takes an acknowledgement, and the round-trip time if it is known; octets a second.
-    pub(super) fn take(
-        &mut self,
-        now: Time,
-        delivery: Delivery,
-        rtt: Option<Duration>,
-    ) -> Option<f64> {
+    pub fn take(&mut self, now: Time, delivery: Delivery, rtt: Option<Duration>) -> Option<f64> {
         self.rtt = rtt.unwrap_or(self.rtt);
         self.delivered = self.delivered.max(delivery.total);
         self.is_idle = delivery.in_flight == 0;
@@ -59,7 +54,7 @@ impl Sampler {
     }
 
     /// Something was sent: after a silence the rate is measured from here on.
-    pub(super) fn note_sent(&mut self, now: Time) {
+    pub fn note_sent(&mut self, now: Time) {
         if self.is_idle || self.points.is_empty() {
             self.points.clear();
             self.points.push_back((now, self.delivered));
@@ -67,24 +62,24 @@ impl Sampler {
         }
     }
 
-    pub(super) fn delivered(&self) -> u64 {
+    pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    pub(super) fn rtt(&self) -> Duration {
+    pub fn rtt(&self) -> Duration {
         self.rtt
     }
 }
 
 /// The greatest sample of the last [`ROUNDS`] rounds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct MaxFilter {
+pub struct MaxFilter {
     /// Samples by round; each is greater than all later ones.
     samples: VecDeque<(u64, f64)>,
 }
 
 impl MaxFilter {
-    pub(super) fn add(&mut self, round: u64, rate: f64) {
+    pub fn add(&mut self, round: u64, rate: f64) {
         while self.samples.back().is_some_and(|(_, other)| *other <= rate) {
             self.samples.pop_back();
         }
@@ -98,7 +93,7 @@ impl MaxFilter {
     }
 
     /// Octets a second; 0 before the first.
-    pub(super) fn max(&self) -> f64 {
+    pub fn max(&self) -> f64 {
         self.samples.front().map_or(0.0, |(_, rate)| *rate)
     }
 }

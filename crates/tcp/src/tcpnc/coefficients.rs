@@ -4,7 +4,7 @@
 ///
 /// Expands the key by SplitMix64, eight coefficients per draw; 0 counts as 1, so that the combination includes every
 /// named packet.
-pub(super) fn expand(key: u16, count: usize, out: &mut Vec<u8>) {
+pub fn expand(key: u16, count: usize, out: &mut Vec<u8>) {
     out.clear();
     let mut state = u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     while out.len() < count {

@@ -15,7 +15,7 @@ use super::coefficients;
 
 /// State of packets not yet finished.
 #[derive(Clone, Debug)]
-pub(super) struct Decoder {
+pub struct Decoder {
     /// The number of the first slot; earlier packets are done with.
     low: u64,
     slots: VecDeque<Slot>,
@@ -44,7 +44,7 @@ struct Row {
 
 /// What became of a combination.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// It tells nothing new.
     Dependent,
     /// It made a packet seen.
@@ -54,7 +54,7 @@ pub(super) enum Outcome {
 }
 
 impl Decoder {
-    pub(super) fn new(max_packets: usize, max_octets: usize) -> Self {
+    pub fn new(max_packets: usize, max_octets: usize) -> Self {
         Self {
             low: 0,
             slots: VecDeque::new(),
@@ -67,7 +67,7 @@ impl Decoder {
     }
 
     /// Takes a combination of `count` packets from `first` on.
-    pub(super) fn handle_combination(
+    pub fn handle_combination(
         &mut self,
         first: u64,
         count: usize,
@@ -99,7 +99,7 @@ impl Decoder {
     }
 
     /// Forgets packets before `number` that are seen.
-    pub(super) fn forget_before(&mut self, number: u64) {
+    pub fn forget_before(&mut self, number: u64) {
         while self.low < number.min(self.next_unseen) {
             if let Some(Slot::Seen(row)) = self.slots.pop_front() {
                 self.octets -= row.sum.len();
@@ -109,12 +109,12 @@ impl Decoder {
     }
 
     /// The oldest unseen packet.
-    pub(super) fn next_unseen(&self) -> u64 {
+    pub fn next_unseen(&self) -> u64 {
         self.next_unseen
     }
 
     /// A packet, possibly padded, if decoded and still held.
-    pub(super) fn decoded(&self, number: u64) -> Option<&[u8]> {
+    pub fn decoded(&self, number: u64) -> Option<&[u8]> {
         let index = usize::try_from(number.checked_sub(self.low)?).ok()?;
         match self.slots.get(index)? {
             Slot::Seen(row) if row.tail.is_empty() => Some(&row.sum),
@@ -123,12 +123,12 @@ impl Decoder {
     }
 
     /// Octets held.
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.octets
     }
 
     /// Runs of unseen packets before the last seen one: each with its first number and its length.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (u64, usize)> {
+    pub fn runs(&self) -> impl Iterator<Item = (u64, usize)> {
         let mut at = usize::try_from(self.next_unseen - self.low).unwrap_or(usize::MAX);
         std::iter::from_fn(move || {
             let is_unseen = |at: &usize| matches!(self.slots.get(*at), Some(Slot::Unseen));

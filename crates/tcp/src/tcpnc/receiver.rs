@@ -9,7 +9,7 @@ use super::wire::{Ack, Combination, PREFIX, Runs};
 
 /// The decoding half: one direction of a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Receiver {
+pub struct Receiver {
     decoder: Decoder,
     buffer: usize,
     acknowledges_redundancy: bool,
@@ -29,7 +29,7 @@ pub(super) struct Receiver {
 
 /// What to do with an acknowledgement from our TCP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Own {
+pub enum Own {
     /// The acknowledgement contains news that the layer's lacks, and passes unchanged.
     Pass,
     /// The layer acknowledges in its place.
@@ -40,14 +40,14 @@ pub(super) enum Own {
 
 /// A decoded packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Delivery {
+pub struct Delivery {
     number: u64,
     pub(super) seq: u32,
     pub(super) len: usize,
 }
 
 impl Receiver {
-    pub(super) fn new(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self {
             decoder: Decoder::new(config.max_packets, config.receive_buffer),
             buffer: config.receive_buffer,
@@ -63,7 +63,7 @@ impl Receiver {
     }
 
     /// Takes a combination; the acknowledgement to send.
-    pub(super) fn handle_combination(
+    pub fn handle_combination(
         &mut self,
         combination: &Combination<'_>,
         stats: &mut Stats,
@@ -99,12 +99,12 @@ impl Receiver {
     }
 
     /// Notes the acknowledgement number and window of our TCP, from a segment with or without data.
-    pub(super) fn note_tcp(&mut self, next: u32, window: u16) {
+    pub fn note_tcp(&mut self, next: u32, window: u16) {
         self.tcp = Some((next, window));
     }
 
     /// Judges an acknowledgement of our TCP's that carries nothing else.
-    pub(super) fn judge_own_ack(&mut self, ack: u32) -> Own {
+    pub fn judge_own_ack(&mut self, ack: u32) -> Own {
         let is_news = match self.delivered_end {
             Some(end) => is_after(ack, end),
             None => true,
@@ -120,7 +120,7 @@ impl Receiver {
     }
 
     /// The next packet that TCP has room for.
-    pub(super) fn poll_delivery(&mut self, stats: &mut Stats) -> Option<Delivery> {
+    pub fn poll_delivery(&mut self, stats: &mut Stats) -> Option<Delivery> {
         loop {
             let number = self.next_delivery;
             let packet = self.decoder.decoded(number)?;
@@ -144,13 +144,13 @@ impl Receiver {
     }
 
     /// The payload of a packet that was delivered just now.
-    pub(super) fn payload(&self, delivery: Delivery) -> &[u8] {
+    pub fn payload(&self, delivery: Delivery) -> &[u8] {
         let packet = self.decoder.decoded(delivery.number).unwrap_or_default();
         packet.get(PREFIX..PREFIX + delivery.len).unwrap_or_default()
     }
 
     /// The octet that our TCP expects.
-    pub(super) fn tcp_next(&self) -> Option<u32> {
+    pub fn tcp_next(&self) -> Option<u32> {
         self.tcp.map(|(next, _)| next)
     }
 

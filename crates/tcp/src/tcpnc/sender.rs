@@ -15,7 +15,7 @@ use super::wire::{Ack, Combination, PREFIX};
 
 /// The coding buffer for one direction of a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Sender {
+pub struct Sender {
     config: Config,
     rng: Rng,
     estimator: Estimator,
@@ -69,7 +69,7 @@ struct Due {
 
 /// What an acknowledgement means to TCP.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// TCP should consider octets before this one as arrived.
     Acked(u32),
     /// It is old, or makes no sense.
@@ -82,7 +82,7 @@ pub(super) enum Verdict {
 }
 
 impl Sender {
-    pub(super) fn new(config: Config, rng: Rng) -> Self {
+    pub fn new(config: Config, rng: Rng) -> Self {
         Self {
             config,
             rng,
@@ -102,7 +102,7 @@ impl Sender {
     }
 
     /// Takes octets that TCP sends, for the first time or again.
-    pub(super) fn handle_data(&mut self, now: Time, seq: u32, payload: &[u8], stats: &mut Stats) {
+    pub fn handle_data(&mut self, now: Time, seq: u32, payload: &[u8], stats: &mut Stats) {
         let end = *self.end.get_or_insert(seq);
         let ahead = end.wrapping_sub(seq).cast_signed();
         let Ok(known) = usize::try_from(ahead) else {
@@ -120,7 +120,7 @@ impl Sender {
     }
 
     /// Takes an acknowledgement.
-    pub(super) fn handle_ack(&mut self, ack: &Ack, stats: &mut Stats) -> Verdict {
+    pub fn handle_ack(&mut self, ack: &Ack, stats: &mut Stats) -> Verdict {
         stats.acks_received += 1;
         let was_sent = |id: u32| is_after(self.next_id, id);
         let unseen = expand(ack.unseen, u32::BITS, self.base);
@@ -158,7 +158,7 @@ impl Sender {
     }
 
     /// Closes a coding window that waits in vain for more.
-    pub(super) fn handle_timeout(&mut self, now: Time, stats: &mut Stats) {
+    pub fn handle_timeout(&mut self, now: Time, stats: &mut Stats) {
         if self.flush_at.is_none_or(|at| at > now) {
             return;
         }
@@ -170,7 +170,7 @@ impl Sender {
     }
 
     /// The next combination to send.
-    pub(super) fn poll_combination(&mut self, stats: &mut Stats) -> Option<Combination<'_>> {
+    pub fn poll_combination(&mut self, stats: &mut Stats) -> Option<Combination<'_>> {
         loop {
             let Due { first, end, id } = self.due.pop_front()?;
             let first = first.max(self.base);
@@ -205,17 +205,17 @@ impl Sender {
         }
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.flush_at
     }
 
     /// The estimate of the loss rate.
-    pub(super) fn loss(&self) -> f64 {
+    pub fn loss(&self) -> f64 {
         self.estimator.rate()
     }
 
     /// Packets that the next coding window is to have.
-    pub(super) fn window_size(&self) -> usize {
+    pub fn window_size(&self) -> usize {
         let limit = self.config.max_window.clamp(1, 255);
         match self.config.window {
             Some(size) => size.clamp(1, limit),
@@ -227,12 +227,12 @@ impl Sender {
     }
 
     /// TCP's number of the oldest octet that the peer has not seen.
-    pub(super) fn unseen_octet(&self) -> Option<u32> {
+    pub fn unseen_octet(&self) -> Option<u32> {
         self.packets.front().map(|packet| packet.seq).or(self.end)
     }
 
     /// Packets held.
-    pub(super) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.packets.len()
     }
 

@@ -18,7 +18,7 @@ type Fate = Vec<Duration>;
 type Decide = dyn FnMut(Side, u64, &Segment<'_>) -> Fate;
 
 /// The client end, the server end, and what is on the way.
-pub(super) struct Pair {
+pub struct Pair {
     pub(super) now: Time,
     pub(super) client: End,
     pub(super) server: End,
@@ -33,14 +33,14 @@ pub(super) struct Pair {
 
 /// Which end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Side {
+pub enum Side {
     Client,
     Server,
 }
 
 /// One end with its application.
 #[derive(Default)]
-pub(super) struct End {
+pub struct End {
     tcp: Option<Connection>,
     pub(super) to_write: Vec<u8>,
     written: usize,
@@ -53,13 +53,13 @@ pub(super) struct End {
     sent: u64,
 }
 
-pub(super) const CLIENT: &str = "10.0.0.1:1000";
-pub(super) const SERVER: &str = "10.0.0.2:2000";
-pub(super) const DELAY: Duration = Duration::from_millis(50);
+pub const CLIENT: &str = "10.0.0.1:1000";
+pub const SERVER: &str = "10.0.0.2:2000";
+pub const DELAY: Duration = Duration::from_millis(50);
 
 impl Pair {
     /// A client that connects to a server that listens; nothing is sent yet.
-    pub(super) fn new(client: Config, server: Config) -> Self {
+    pub fn new(client: Config, server: Config) -> Self {
         let now = Time::from_nanos(1_000_000_000);
         let mut rng = Rng::stream(1, "isn");
         let connection =
@@ -78,7 +78,7 @@ impl Pair {
     }
 
     /// Two clients that connect to each other.
-    pub(super) fn simultaneous(client: Config, server: Config) -> Self {
+    pub fn simultaneous(client: Config, server: Config) -> Self {
         let mut pair = Self::new(client, server);
         pair.listens = None;
         pair.server.tcp = Some(Connection::connect(
@@ -92,7 +92,7 @@ impl Pair {
     }
 
     /// `fate` decides about each packet: its side, how many that side sent before, the segment.
-    pub(super) fn with_fate(
+    pub fn with_fate(
         mut self,
         fate: impl FnMut(Side, u64, &Segment<'_>) -> Fate + 'static,
     ) -> Self {
@@ -100,16 +100,16 @@ impl Pair {
         self
     }
 
-    pub(super) fn client(&mut self) -> &mut Connection {
+    pub fn client(&mut self) -> &mut Connection {
         self.client.tcp.as_mut().unwrap()
     }
 
-    pub(super) fn server(&mut self) -> &mut Connection {
+    pub fn server(&mut self) -> &mut Connection {
         self.server.tcp.as_mut().unwrap()
     }
 
     /// Runs until nothing is left to happen, or until `limit`; returns whether it went quiet.
-    pub(super) fn run_for(&mut self, limit: Duration) -> bool {
+    pub fn run_for(&mut self, limit: Duration) -> bool {
         let end = self.now + limit;
         loop {
             self.settle(Side::Client);
@@ -223,12 +223,12 @@ impl Side {
     }
 }
 
-pub(super) fn address(text: &str) -> SocketAddr {
+pub fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
 /// Octets that tell where in the stream they belong.
-pub(super) fn pattern(len: usize) -> Vec<u8> {
+pub fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 31 + at / 251) % 256).unwrap()).collect()
 }
 

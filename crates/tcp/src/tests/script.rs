@@ -13,14 +13,14 @@ use crate::{Config, Connection, Event, Offer};
 /// The peer's initial sequence number: near the wrap, which every test so crosses.
 const IRS: u32 = u32::MAX - 500;
 
-pub(super) const ACK: Flags = Flags::ACK;
-pub(super) const FIN: Flags = Flags(0x11);
-pub(super) const RST: Flags = Flags::RST;
-pub(super) const SYN: Flags = Flags::SYN;
-pub(super) const SYN_ACK: Flags = Flags(0x12);
+pub const ACK: Flags = Flags::ACK;
+pub const FIN: Flags = Flags(0x11);
+pub const RST: Flags = Flags::RST;
+pub const SYN: Flags = Flags::SYN;
+pub const SYN_ACK: Flags = Flags(0x12);
 
 /// A connection and its scripted peer; numbers are relative to the initial ones.
-pub(super) struct Script {
+pub struct Script {
     pub(super) now: Time,
     pub(super) tcp: Connection,
     start: Time,
@@ -34,7 +34,7 @@ pub(super) struct Script {
 }
 
 /// Plain TCP with segments of 1,000 octets.
-pub(super) fn plain() -> Config {
+pub fn plain() -> Config {
     Config {
         mss: Some(1_000),
         offer: Offer { timestamps: false, sack: false, window_scaling: false, ..Offer::default() },
@@ -44,18 +44,18 @@ pub(super) fn plain() -> Config {
 }
 
 /// The same with SACK.
-pub(super) fn with_sack() -> Config {
+pub fn with_sack() -> Config {
     Config { offer: Offer { sack: true, ..plain().offer }, ..plain() }
 }
 
 /// What a peer of `plain` says in its SYN.
-pub(super) fn mss_option() -> Options {
+pub fn mss_option() -> Options {
     Options { mss: Some(1_000), ..Options::default() }
 }
 
 impl Script {
     /// An active open; the SYN is yet to be fetched.
-    pub(super) fn connect(config: Config) -> Self {
+    pub fn connect(config: Config) -> Self {
         let now = Time::from_nanos(10_000_000_000);
         let mut rng = Rng::stream(3, "isn");
         let tcp = Connection::connect(now, config, address(CLIENT), address(SERVER), &mut rng);
@@ -63,7 +63,7 @@ impl Script {
     }
 
     /// A passive open on a SYN with these options; the SYN-ACK is yet to be fetched.
-    pub(super) fn accept(config: Config, options: Options) -> Self {
+    pub fn accept(config: Config, options: Options) -> Self {
         let now = Time::from_nanos(10_000_000_000);
         let mut rng = Rng::stream(3, "isn");
         let syn = Segment { options, ..segment(IRS, 0, SYN) };
@@ -85,7 +85,7 @@ impl Script {
     }
 
     /// A connection that is open, by an active open to a peer like us, 100 ms away.
-    pub(super) fn open(config: Config) -> Self {
+    pub fn open(config: Config) -> Self {
         let mut script = Self::connect(config);
         let _ = script.sent();
         script.skip(100);
@@ -104,7 +104,7 @@ impl Script {
     }
 
     /// The peer sends `len` octets from `seq`; returns what we answer.
-    pub(super) fn peer(&mut self, seq: u32, ack: u32, flags: Flags, len: usize) -> Vec<String> {
+    pub fn peer(&mut self, seq: u32, ack: u32, flags: Flags, len: usize) -> Vec<String> {
         let payload = vec![7; len];
         let segment = Segment {
             options: self.options,
@@ -118,7 +118,7 @@ impl Script {
     }
 
     /// As `peer`, with SACK blocks.
-    pub(super) fn peer_sacks(&mut self, ack: u32, blocks: &[(u32, u32)]) -> Vec<String> {
+    pub fn peer_sacks(&mut self, ack: u32, blocks: &[(u32, u32)]) -> Vec<String> {
         for (from, to) in blocks {
             let iss = self.iss;
             self.options.sack.push(iss.wrapping_add(*from), iss.wrapping_add(*to));
@@ -129,19 +129,19 @@ impl Script {
     }
 
     /// Queues `len` octets; returns what is sent.
-    pub(super) fn write(&mut self, len: usize) -> Vec<String> {
+    pub fn write(&mut self, len: usize) -> Vec<String> {
         assert_eq!(self.tcp.write(&vec![1; len]), len);
         self.sent()
     }
 
     /// Closes; returns what is sent.
-    pub(super) fn close(&mut self) -> Vec<String> {
+    pub fn close(&mut self) -> Vec<String> {
         self.tcp.close();
         self.sent()
     }
 
     /// All that is to be sent now.
-    pub(super) fn sent(&mut self) -> Vec<String> {
+    pub fn sent(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut out = Vec::new();
         while self.tcp.poll_transmit(self.now, &mut out) {
@@ -157,7 +157,7 @@ impl Script {
     }
 
     /// Lets time pass, timers run; returns what is sent, each with its milliseconds from now.
-    pub(super) fn wait(&mut self, ms: u64) -> Vec<String> {
+    pub fn wait(&mut self, ms: u64) -> Vec<String> {
         let (start, end) = (self.now, self.now + Duration::from_millis(ms));
         let mut lines = Vec::new();
         while let Some(at) = self.tcp.next_timeout().filter(|at| *at <= end) {
@@ -172,17 +172,17 @@ impl Script {
     }
 
     /// Lets time pass and expects nothing to be due in it.
-    pub(super) fn skip(&mut self, ms: u64) {
+    pub fn skip(&mut self, ms: u64) {
         assert_eq!(self.wait(ms), NOTHING);
     }
 
     /// All events that wait.
-    pub(super) fn events(&mut self) -> Vec<Event> {
+    pub fn events(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.tcp.poll_event()).collect()
     }
 
     /// Reads up to `len` octets; returns what is sent.
-    pub(super) fn read(&mut self, len: usize) -> Vec<String> {
+    pub fn read(&mut self, len: usize) -> Vec<String> {
         assert_eq!(self.tcp.read(&mut vec![0; len]), len);
         self.sent()
     }
@@ -219,7 +219,7 @@ impl Script {
 }
 
 /// Nothing was sent.
-pub(super) const NOTHING: [&str; 0] = [];
+pub const NOTHING: [&str; 0] = [];
 
 fn segment(seq: u32, ack: u32, flags: Flags) -> Segment<'static> {
     Segment {

@@ -30,7 +30,7 @@ fn a_clean_transfer_takes_no_retransmission() {
 }
 
 /// Every congestion control.
-pub(super) fn algorithms() -> impl Strategy<Value = Algorithm> {
+pub fn algorithms() -> impl Strategy<Value = Algorithm> {
     let rebase = vegas::Rebase::Rounds(1);
     prop_oneof![
         Just(Algorithm::default()),

@@ -6,7 +6,7 @@ use super::Rebase;
 
 /// The least round-trip time that counts.
 #[derive(Clone, Debug)]
-pub(super) struct Base {
+pub struct Base {
     rebase: Rebase,
     least: Option<Duration>,
     /// The TTL of the last acknowledgement.
@@ -25,7 +25,7 @@ pub(super) struct Base {
 }
 
 impl Base {
-    pub(super) fn new(rebase: Rebase) -> Self {
+    pub fn new(rebase: Rebase) -> Self {
         Self {
             rebase,
             least: None,
@@ -40,7 +40,7 @@ impl Base {
     }
 
     /// An acknowledgement came with so many hops left.
-    pub(super) fn take_ttl(&mut self, ttl: u8) {
+    pub fn take_ttl(&mut self, ttl: u8) {
         let before = self.ttl.replace(ttl);
         if self.rebase == Rebase::Hops && before.is_some_and(|before| before != ttl) {
             // Data in flight went half over the old path, so the round trip after this one counts.
@@ -49,7 +49,7 @@ impl Base {
     }
 
     /// A segment took so long.
-    pub(super) fn sample(&mut self, rtt: Duration) {
+    pub fn sample(&mut self, rtt: Duration) {
         let least = self.least.map_or(rtt, |least| least.min(rtt));
         self.least = Some(least);
         self.is_near |= rtt <= least + least / 8;
@@ -57,7 +57,7 @@ impl Base {
     }
 
     /// Ends a round with this round-trip time; returns the least known, or `rtt` itself if it `is_alone`.
-    pub(super) fn end_round(&mut self, rtt: Duration, is_alone: bool) -> Duration {
+    pub fn end_round(&mut self, rtt: Duration, is_alone: bool) -> Duration {
         self.sample(rtt);
         self.far = if self.is_near { 0 } else { self.far + 1 };
         if self.settling > 0 {
@@ -86,12 +86,12 @@ impl Base {
     }
 
     /// Whether the window stays at its floor, so that our own queue does not spoil the measurement.
-    pub(super) fn is_draining(&self) -> bool {
+    pub fn is_draining(&self) -> bool {
         self.is_draining
     }
 
     /// A loss came between: the least stays.
-    pub(super) fn stop_draining(&mut self) {
+    pub fn stop_draining(&mut self) {
         if self.is_draining {
             self.settling = 0;
             self.is_draining = false;
@@ -99,7 +99,7 @@ impl Base {
     }
 
     /// The least, and how often it was forgotten.
-    pub(super) fn finding(&self) -> (Duration, u64) {
+    pub fn finding(&self) -> (Duration, u64) {
         (self.least.unwrap_or_default(), self.rebased)
     }
 }

@@ -6,7 +6,7 @@ use super::Variant;
 
 /// How long a segment may go unacknowledged.
 #[derive(Clone, Debug)]
-pub(super) struct FineTimer {
+pub struct FineTimer {
     variant: Variant,
     estimate: Option<Estimate>,
     timeout: Option<f64>,
@@ -21,12 +21,12 @@ struct Estimate {
 }
 
 impl FineTimer {
-    pub(super) fn new(variant: Variant) -> Self {
+    pub fn new(variant: Variant) -> Self {
         Self { variant, estimate: None, timeout: None }
     }
 
     /// Takes the round-trip time of a segment sent once.
-    pub(super) fn sample(&mut self, rtt: Duration) {
+    pub fn sample(&mut self, rtt: Duration) {
         let rtt = rtt.as_secs_f64();
         let Estimate { mean, deviation } = match (self.estimate, self.variant) {
             (None, Variant::Ns2) => Estimate { mean: 8.0 * rtt, deviation: rtt },
@@ -50,7 +50,7 @@ impl FineTimer {
 
     /// A segment was sent again, which `is_again` if not for the first time; ns-2 is then more
     /// patient until the next sample.
-    pub(super) fn back_off(&mut self, is_again: bool) {
+    pub fn back_off(&mut self, is_again: bool) {
         if self.variant == Variant::Ns2
             && let Some(timeout) = &mut self.timeout
         {
@@ -59,7 +59,7 @@ impl FineTimer {
     }
 
     /// Whether a segment of this age should have been acknowledged.
-    pub(super) fn is_expired(&self, age: Duration) -> bool {
+    pub fn is_expired(&self, age: Duration) -> bool {
         self.timeout.is_some_and(|timeout| age.as_secs_f64() >= timeout)
     }
 }

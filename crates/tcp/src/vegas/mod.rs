@@ -14,7 +14,7 @@
 
 mod base_rtt;
 mod fine;
-pub(super) mod parameters;
+pub(crate) mod parameters;
 mod rounds;
 
 use std::time::Duration;

@@ -6,7 +6,7 @@ use base::time::Time;
 
 /// The round trip in progress. Places are octets since the connection began.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rounds {
+pub struct Rounds {
     /// Octets acknowledged so far.
     acked: u64,
     /// The place of the segment whose acknowledgement ends the round trip.
@@ -18,7 +18,7 @@ pub(super) struct Rounds {
 
 /// A round trip that is over.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
+pub struct Round {
     /// The mean over the segments of the round, or the duration of the round.
     pub(super) rtt: Duration,
     /// Octets sent during the round.
@@ -27,18 +27,18 @@ pub(super) struct Round {
 
 impl Rounds {
     /// Something was sent: the first round trip begins with the first.
-    pub(super) fn begin(&mut self, now: Time) {
+    pub fn begin(&mut self, now: Time) {
         self.started_at.get_or_insert(now);
     }
 
     /// Adds the round-trip time of one segment.
-    pub(super) fn sample(&mut self, rtt: Duration) {
+    pub fn sample(&mut self, rtt: Duration) {
         self.sum += rtt;
         self.count += 1;
     }
 
     /// Counts acknowledged octets, given the octets in flight; returns the round trip if this acknowledgement ends one.
-    pub(super) fn advance(&mut self, now: Time, octets: u64, in_flight: u64) -> Option<Round> {
+    pub fn advance(&mut self, now: Time, octets: u64, in_flight: u64) -> Option<Round> {
         self.acked += octets;
         if self.acked <= self.start {
             return None;

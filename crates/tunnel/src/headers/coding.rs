@@ -32,7 +32,7 @@ const FAR_TIME_STAMP: u32 = 1 << 14;
 
 /// The headers that a context keeps.
 #[derive(Clone, Debug)]
-pub(super) struct Base {
+pub struct Base {
     octets: [u8; MAX_HEADERS],
     shape: Shape,
     /// Where the time stamps are, if there are any.
@@ -41,7 +41,7 @@ pub(super) struct Base {
 
 /// What is sent in place of headers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Coded {
+pub struct Coded {
     octets: [u8; LONGEST],
     len: usize,
     /// Octets of the headers replaced.
@@ -52,11 +52,11 @@ pub(super) struct Coded {
 
 /// Octets are not the headers of a packet of this context.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Malformed;
+pub struct Malformed;
 
 impl Base {
     /// Keeps the headers of `packet`, whose shape is `shape`.
-    pub(super) fn of(packet: &[u8], shape: Shape) -> Self {
+    pub fn of(packet: &[u8], shape: Shape) -> Self {
         let mut octets = [0; MAX_HEADERS];
         octets[..shape.len].copy_from_slice(&packet[..shape.len]);
         let time_stamps = match shape.transport {
@@ -70,7 +70,7 @@ impl Base {
     }
 
     /// Whether a packet with this shape belongs to the same flow.
-    pub(super) fn is_of_flow(&self, packet: &[u8], shape: Shape) -> bool {
+    pub fn is_of_flow(&self, packet: &[u8], shape: Shape) -> bool {
         let addresses = if shape.is_v4 { 12..V4_HEADER } else { 8..shape.ip_len() };
         let protocol = if shape.is_v4 { 9 } else { 6 };
         let start = shape.ip_len();
@@ -87,7 +87,7 @@ impl Base {
 
     /// Writes how the headers of `packet`, of the same flow, differ; `None` when they do in something
     /// that never does.
-    pub(super) fn code(&self, packet: &[u8], shape: Shape) -> Option<Coded> {
+    pub fn code(&self, packet: &[u8], shape: Shape) -> Option<Coded> {
         if !self.has_ip_header(packet) {
             return None;
         }
@@ -118,7 +118,7 @@ impl Base {
     }
 
     /// Appends the packet to `out` that these octets, compressed headers and payload, stand for.
-    pub(super) fn restore(&self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    pub fn restore(&self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
         let mut reader = Reader(octets);
         let mut headers = self.octets;
         let ip_len = self.shape.ip_len();
@@ -318,7 +318,7 @@ impl Base {
 }
 
 impl Coded {
-    pub(super) fn octets(&self) -> &[u8] {
+    pub fn octets(&self) -> &[u8] {
         &self.octets[..self.len]
     }
 

@@ -4,7 +4,7 @@ use base::ip::{Checksum, V4_HEADER, V6_HEADER, protocol};
 use base::tcp;
 
 /// Octets of headers at most: IPv6, and TCP with all options.
-pub(super) const MAX_HEADERS: usize = V6_HEADER + tcp::HEADER + tcp::MAX_OPTIONS;
+pub const MAX_HEADERS: usize = V6_HEADER + tcp::HEADER + tcp::MAX_OPTIONS;
 
 const UDP_HEADER: usize = 8;
 const V4_WITHOUT_OPTIONS: u8 = 0x45;
@@ -13,7 +13,7 @@ const V4_FRAGMENT: u16 = 0x3fff;
 
 /// The headers of a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Shape {
+pub struct Shape {
     pub(super) is_v4: bool,
     pub(super) transport: Transport,
     /// Octets of all headers.
@@ -22,7 +22,7 @@ pub(super) struct Shape {
 
 /// What follows the IP header.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Transport {
+pub enum Transport {
     /// A protocol that is not understood: payload.
     Other,
     Tcp,
@@ -32,7 +32,7 @@ pub(super) enum Transport {
 impl Shape {
     /// Reads the headers of a packet; `None` unless its lengths and the checksum of an IPv4 header follow
     /// from the rest.
-    pub(super) fn of(packet: &[u8]) -> Option<Self> {
+    pub fn of(packet: &[u8]) -> Option<Self> {
         let is_v4 = packet.first()? >> 4 == 4;
         let (protocol, start) = if is_v4 {
             (v4_protocol(packet)?, V4_HEADER)
@@ -49,7 +49,7 @@ impl Shape {
     }
 
     /// Octets of the IP header.
-    pub(super) fn ip_len(&self) -> usize {
+    pub fn ip_len(&self) -> usize {
         if self.is_v4 { V4_HEADER } else { V6_HEADER }
     }
 }
@@ -73,7 +73,7 @@ fn v6_protocol(packet: &[u8]) -> Option<u8> {
 }
 
 /// The checksum that an IPv4 header should have, whatever it has.
-pub(super) fn v4_checksum(fixed: &[u8; V4_HEADER]) -> u16 {
+pub fn v4_checksum(fixed: &[u8; V4_HEADER]) -> u16 {
     let mut header = *fixed;
     header[10..12].fill(0);
     Checksum::default().with(&header).finish()

@@ -11,7 +11,7 @@ use super::FLOWS;
 
 /// What a packet is to a queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A TCP segment with SYN.
     Opening,
     Other,
@@ -23,19 +23,19 @@ pub(super) enum Kind {
 
 /// A flow, as far as flows can be told apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Tag(u64);
+pub struct Tag(u64);
 
 /// Maps flows to buckets in a way that nobody outside can foresee.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hash([u64; 4]);
+pub struct Hash([u64; 4]);
 
 /// How far the TCP segments of a bucket have come: whose, and their greatest sequence number.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TcpProgress(Option<(Tag, u32)>);
+pub struct TcpProgress(Option<(Tag, u32)>);
 
 impl Kind {
     /// What the TCP segment in a packet is, if there is one.
-    pub(super) fn of(segment: Option<Peek>, tag: Tag, progress: &mut TcpProgress) -> Self {
+    pub fn of(segment: Option<Peek>, tag: Tag, progress: &mut TcpProgress) -> Self {
         let Some(segment) = segment else { return Self::Other };
         let end = segment.seq.wrapping_add(segment.len);
         if segment.is_syn() {
@@ -66,11 +66,11 @@ impl TcpProgress {
 }
 
 impl Hash {
-    pub(super) fn new(rng: &mut Rng) -> Self {
+    pub fn new(rng: &mut Rng) -> Self {
         Self([rng.bits(), rng.bits(), rng.bits(), rng.bits()])
     }
 
-    pub(super) fn tag(&self, key: &FlowKey) -> Tag {
+    pub fn tag(&self, key: &FlowKey) -> Tag {
         let Self([a, b, c, d]) = *self;
         let ports = u64::from(key.source_port) << 16 | u64::from(key.destination_port);
         let rest = ports << 8 | u64::from(key.protocol);
@@ -83,7 +83,7 @@ impl Hash {
 
 impl Tag {
     /// The bucket of the flow.
-    pub(super) fn bucket(self) -> usize {
+    pub fn bucket(self) -> usize {
         usize::try_from(self.0 >> 32).map_or(0, |high| high % FLOWS)
     }
 }

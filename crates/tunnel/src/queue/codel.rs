@@ -20,7 +20,7 @@ const MEMORY: u32 = 16;
 
 /// How long packets may wait, for a path with some round-trip time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Law {
+pub struct Law {
     /// A standing queue up to this is wanted.
     target: Duration,
     /// How long the queue may exceed the target before the flow is signalled.
@@ -31,7 +31,7 @@ pub(super) struct Law {
 
 /// A packet that leaves.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leaving {
+pub struct Leaving {
     pub(super) wait: Duration,
     /// Octets of the packet's flow queued when the packet arrived, and queued behind the packet
     /// now.
@@ -43,7 +43,7 @@ pub(super) struct Leaving {
 
 /// The state of a flow.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Codel {
+pub struct Codel {
     /// When the queue will have exceeded the target for a whole interval.
     above_until: Option<Time>,
     /// When a queue that grows beyond all bounds will have done so for longer than a stall of the tunnel
@@ -66,7 +66,7 @@ impl Law {
     ///
     /// A signal at the head of the queue takes effect a round trip later. The interval allows another
     /// round trip, because the path goes on beyond the tunnel.
-    pub(super) fn new(round_trip: Duration) -> Self {
+    pub fn new(round_trip: Duration) -> Self {
         let round_trip = round_trip.min(MAX_ROUND_TRIP);
         let target = (round_trip + round_trip / 4).max(MIN_TARGET);
         let interval = (2 * round_trip).max(MIN_INTERVAL);
@@ -90,7 +90,7 @@ impl Leaving {
 
 impl Codel {
     /// Whether the packet that leaves now is to carry a signal to its flow.
-    pub(super) fn is_due(&mut self, now: Time, leaving: &Leaving, law: &Law) -> bool {
+    pub fn is_due(&mut self, now: Time, leaving: &Leaving, law: &Law) -> bool {
         if leaving.wait < law.target / 2 || leaving.behind < ENOUGH {
             self.calm();
             return false;

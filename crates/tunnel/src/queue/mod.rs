@@ -34,7 +34,7 @@ const BOOKKEEPING: usize = 64;
 
 /// Inner packets on their way into the tunnel.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub struct Queue {
     limit: usize,
     hash: Hash,
     store: Store,
@@ -54,7 +54,7 @@ pub(super) struct Queue {
 
 /// A packet that left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Popped {
+pub struct Popped {
     /// Its flow, 0 to 1,023: the same for all packets of a flow, and seldom for those of another.
     pub(super) flow: u32,
     /// When it was pushed.
@@ -69,7 +69,7 @@ pub(super) struct Popped {
 
 /// What the queue counts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Counters {
+pub struct Counters {
     /// Packets marked with congestion experienced.
     pub(super) marked: u64,
     /// Packets dropped because their flow queued for too long.
@@ -94,7 +94,7 @@ struct Flow {
 
 impl Queue {
     /// Holds packets of at most `limit` octets, counting 64 more for each.
-    pub(super) fn new(limit: usize, rng: &mut Rng) -> Self {
+    pub fn new(limit: usize, rng: &mut Rng) -> Self {
         Self {
             limit,
             hash: Hash::new(rng),
@@ -114,7 +114,7 @@ impl Queue {
     /// Takes an inner packet, cut to the length that its IP header says.
     ///
     /// When the limit is exceeded, the longest flow loses its first packets.
-    pub(super) fn push(&mut self, now: Time, packet: &[u8]) -> Result<(), Refused> {
+    pub fn push(&mut self, now: Time, packet: &[u8]) -> Result<(), Refused> {
         let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
         let (key, offset) = FlowKey::of(&header, packet);
         let octets = &packet[..header.total_len];
@@ -151,7 +151,7 @@ impl Queue {
     /// `round_trip` is the round trip of the tunnel's path without queues, plus the time that repairs
     /// take: bulk flows may queue for a little longer. `None` also when the next packet is longer than
     /// `room` or has another DSCP; it stays the next one unless a sparse flow goes before it.
-    pub(super) fn pop(
+    pub fn pop(
         &mut self,
         now: Time,
         room: usize,
@@ -200,7 +200,7 @@ impl Queue {
     }
 
     /// Throws everything away.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.stats.cleared += self.packets as u64;
         self.stats.flows = 0;
         self.store = Store::default();
@@ -213,14 +213,14 @@ impl Queue {
     }
 
     /// Octets of the packet that `pop` would give, unless it is to be dropped.
-    pub(super) fn next_size(&mut self) -> Option<usize> {
+    pub fn next_size(&mut self) -> Option<usize> {
         let (index, _) = self.turn()?;
         let chain = self.flows[index].packets?;
         Some(self.store.first(chain).octets.len())
     }
 
     /// Drops what would come next while it is longer than `room` octets; returns how many packets.
-    pub(super) fn drop_longer(&mut self, room: usize) -> u64 {
+    pub fn drop_longer(&mut self, room: usize) -> u64 {
         let mut dropped = 0;
         while let Some((index, _)) = self.turn()
             && let Some(chain) = self.flows[index].packets
@@ -233,17 +233,17 @@ impl Queue {
     }
 
     /// Octets that wait.
-    pub(super) fn len_octets(&self) -> usize {
+    pub fn len_octets(&self) -> usize {
         self.octets
     }
 
     /// Whether nothing waits.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.packets == 0
     }
 
     /// The counters.
-    pub(super) fn stats(&self) -> Counters {
+    pub fn stats(&self) -> Counters {
         self.stats
     }
 

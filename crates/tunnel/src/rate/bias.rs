@@ -6,7 +6,7 @@
 //! window grows for two round trips now and then, and shows which of both it is.
 
 /// The window grows by this factor in a trial.
-pub(super) const RAISE: f64 = 1.25;
+pub const RAISE: f64 = 1.25;
 /// The path is not full if the delay grows by less than this part of what a full one would show.
 const LITTLE: f64 = 0.35;
 /// There is no trial while the jitter is less than this part of the target of the queue.
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: u32 = 64;
 
 /// The delay not caused by a queue, and the trials that find it. Times are in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bias {
+pub struct Bias {
     delay: f64,
     /// How much the delay of a report differs from those around it, and of how many reports the mean is.
     jitter: f64,
@@ -81,7 +81,7 @@ impl Mean {
 impl Bias {
     /// Takes a report up to number `newest`: by how much its own delay exceeds the least one, and by how much
     /// the least of a short time does.
-    pub(super) fn handle_report(&mut self, newest: u64, own: f64, delay: f64) {
+    pub fn handle_report(&mut self, newest: u64, own: f64, delay: f64) {
         let [last, before] = self.last;
         self.last = [own, last];
         // A queue that grows or shrinks evenly is no jitter.
@@ -96,17 +96,17 @@ impl Bias {
     }
 
     /// The delay that is no queue.
-    pub(super) fn delay(&self) -> f64 {
+    pub fn delay(&self) -> f64 {
         self.delay.min(MOST * self.jitter)
     }
 
     /// What jitter may look like in startup, before a trial can tell; a datagram takes `datagram` seconds.
-    pub(super) fn doubtful(&self, datagram: f64) -> f64 {
+    pub fn doubtful(&self, datagram: f64) -> f64 {
         DOUBTFUL * (self.jitter - USUAL * datagram).max(0.0)
     }
 
     /// A round trip has ended with the report of `newest`.
-    pub(super) fn end_round(&mut self, newest: u64) {
+    pub fn end_round(&mut self, newest: u64) {
         self.means = [std::mem::take(&mut self.present).get(), self.means[0]];
         self.wait = self.wait.saturating_sub(1);
         self.delay *= FADE;
@@ -119,7 +119,7 @@ impl Bias {
 
     /// Begins a trial if it is time for one, with number `next`; `target` is that of the queue, `turn` the
     /// round trip. The window is to be [`RAISE`] times as great then.
-    pub(super) fn begin(&mut self, window: f64, target: f64, turn: f64, next: u64) -> bool {
+    pub fn begin(&mut self, window: f64, target: f64, turn: f64, next: u64) -> bool {
         let [Some(before), Some(earlier)] = self.means else { return false };
         let expected = (RAISE - 1.0) * turn;
         let is_steady = (before - earlier).abs() < LITTLE * expected;
@@ -131,12 +131,12 @@ impl Bias {
         true
     }
 
-    pub(super) fn is_trying(&self) -> bool {
+    pub fn is_trying(&self) -> bool {
         self.trial.is_some()
     }
 
     /// Ends the trial once it has lasted long enough. Returns the window before it if that filled the path.
-    pub(super) fn end(&mut self) -> Option<f64> {
+    pub fn end(&mut self) -> Option<f64> {
         let trial = self.trial.take_if(|trial| trial.rounds > ROUNDS)?;
         let delay = trial.during.get()?;
         if delay - trial.before < LITTLE * trial.expected {
@@ -150,7 +150,7 @@ impl Bias {
     }
 
     /// Forgets a trial, because the window has changed for another reason.
-    pub(super) fn abandon(&mut self) {
+    pub fn abandon(&mut self) {
         self.trial = None;
     }
 }

@@ -23,7 +23,7 @@ const SAME: f64 = 0.8;
 
 /// Sums over reports, of which older ones count less.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cause {
+pub struct Cause {
     /// The newest number, the count of received datagrams and the queue of the last report.
     last: Option<(u64, u64, f64)>,
     all: LossCount,
@@ -64,7 +64,7 @@ impl LossCount {
 impl Cause {
     /// Takes a report: its newest number, the count of received datagrams, and the queue in seconds. One
     /// below `none` seconds is no queue.
-    pub(super) fn handle_report(&mut self, newest: u64, received: u64, queue: f64, none: f64) {
+    pub fn handle_report(&mut self, newest: u64, received: u64, queue: f64, none: f64) {
         let Some((number, count, before)) = self.last.replace((newest, received, queue)) else {
             return;
         };
@@ -96,7 +96,7 @@ impl Cause {
     }
 
     /// Whether a full buffer causes losses.
-    pub(super) fn is_buffer(&self) -> bool {
+    pub fn is_buffer(&self) -> bool {
         if self.events < FEWEST {
             return false;
         }
@@ -106,24 +106,24 @@ impl Cause {
     }
 
     /// Whether any datagram was lost of late.
-    pub(super) fn has_losses(&self) -> bool {
+    pub fn has_losses(&self) -> bool {
         self.all.lost > 0.5
     }
 
     /// The loss rate where the queue is short, if enough datagrams met a short one: no buffer dropped these.
-    pub(super) fn path(&self) -> Option<f64> {
+    pub fn path(&self) -> Option<f64> {
         (self.short.sent >= KNOWN).then(|| self.short.rate())
     }
 
     /// The loss rate if as much is lost where there is no queue: then no buffer causes it.
-    pub(super) fn is_path(&self) -> Option<f64> {
+    pub fn is_path(&self) -> Option<f64> {
         let loss = self.all.rate();
         let events = self.events * self.empty.sent / self.all.sent.max(1.0);
         (events >= FEWEST && self.empty.rate() >= SAME * loss).then_some(loss)
     }
 
     /// Forgets what was before.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = Self { last: self.last, ..Self::default() };
     }
 

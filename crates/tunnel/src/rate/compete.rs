@@ -26,7 +26,7 @@ const LOOK_SOON: u32 = 4;
 
 /// The state since the last sign of congestion.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Compete {
+pub struct Compete {
     /// The window in octets at the sign of congestion, and after the cut.
     most: f64,
     after_cut: f64,
@@ -48,7 +48,7 @@ pub(super) struct Compete {
 
 impl Compete {
     /// Begins after congestion with `most` octets in flight.
-    pub(super) fn new(now: Time, most: f64, window: f64) -> Self {
+    pub fn new(now: Time, most: f64, window: f64) -> Self {
         let look_in = 8;
         Self {
             most,
@@ -65,43 +65,43 @@ impl Compete {
     }
 
     /// Congestion at the bottleneck shows by loss alone, without a queue.
-    pub(super) fn by_loss(self) -> Self {
+    pub fn by_loss(self) -> Self {
         Self { is_by_loss: true, ..self }
     }
 
-    pub(super) fn is_by_loss(&self) -> bool {
+    pub fn is_by_loss(&self) -> bool {
         self.is_by_loss
     }
 
     /// Takes whether a round trip was quiet; returns how many were in a row.
-    pub(super) fn note_quiet(&mut self, is_quiet: bool) -> u32 {
+    pub fn note_quiet(&mut self, is_quiet: bool) -> u32 {
         self.quiet = if is_quiet { self.quiet + 1 } else { 0 };
         self.quiet
     }
 
     /// A check found the queue to be ours, or not; the next one is due after so many round trips.
-    pub(super) fn note_check(&mut self, is_own: bool) {
+    pub fn note_check(&mut self, is_own: bool) {
         self.own = if is_own { self.own + 1 } else { 0 };
         self.look_in = if is_own { LOOK_SOON } else { LOOK };
     }
 
     /// A round trip has ended.
-    pub(super) fn end_round(&mut self) {
+    pub fn end_round(&mut self) {
         self.look_in = self.look_in.saturating_sub(1);
     }
 
     /// Whether the next check whether the queue is ours is due.
-    pub(super) fn is_check_due(&self) -> bool {
+    pub fn is_check_due(&self) -> bool {
         self.look_in == 0
     }
 
     /// Whether enough checks in a row found the queue to be ours.
-    pub(super) fn is_alone(&self) -> bool {
+    pub fn is_alone(&self) -> bool {
         self.own >= if self.is_by_loss { 8 } else { 4 }
     }
 
     /// Returns the window after a sign of congestion, reduced to `part` of its size.
-    pub(super) fn cut(&mut self, now: Time, window: f64, part: f64) -> f64 {
+    pub fn cut(&mut self, now: Time, window: f64, part: f64) -> f64 {
         // Fast convergence: RFC 9438, 4.7.
         let most = if window < self.most { window * (1.0 + BETA) / 2.0 } else { window };
         let Self { is_by_loss, look_in, own, interval, open, .. } = *self;
@@ -117,7 +117,7 @@ impl Compete {
     }
 
     /// The window after `acked` more octets were acknowledged.
-    pub(super) fn grow(
+    pub fn grow(
         &mut self,
         now: Time,
         window: f64,
@@ -139,7 +139,7 @@ impl Compete {
     }
 
     /// Takes how many datagrams were sent in a round trip, and whether losses were a sign of congestion.
-    pub(super) fn note(&mut self, sent: f64, is_event: bool) {
+    pub fn note(&mut self, sent: f64, is_event: bool) {
         self.open += sent;
         if is_event {
             let part = if self.interval == 0.0 { 1.0 } else { INTERVAL };
@@ -162,7 +162,7 @@ impl Compete {
     }
 
     /// The part of the window that a loss leaves.
-    pub(super) fn beta(&self, window: f64) -> f64 {
+    pub fn beta(&self, window: f64) -> f64 {
         match self.is_by_loss {
             true if window <= self.reno => BETA,
             true => BETA_SHORT,
@@ -171,7 +171,7 @@ impl Compete {
     }
 
     /// Whether the window is far beyond the size at which congestion was met.
-    pub(super) fn is_beyond(&self, window: f64) -> bool {
+    pub fn is_beyond(&self, window: f64) -> bool {
         window > 1.3 * self.most
     }
 }

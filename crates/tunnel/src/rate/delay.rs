@@ -10,7 +10,7 @@ const SAMPLES: usize = 64;
 
 /// The minimum delay of the last one to two `half` periods, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Least {
+pub struct Least {
     halves: Option<Halves>,
 }
 
@@ -23,7 +23,7 @@ struct Halves {
 }
 
 impl Least {
-    pub(super) fn handle_sample(&mut self, now: Time, delay: i64, half: Duration) {
+    pub fn handle_sample(&mut self, now: Time, delay: i64, half: Duration) {
         let turn = now + half;
         let halves = self.halves.get_or_insert(Halves { previous: delay, current: delay, turn });
         if now >= halves.turn {
@@ -32,20 +32,20 @@ impl Least {
         halves.current = halves.current.min(delay);
     }
 
-    pub(super) fn get(&self) -> Option<i64> {
+    pub fn get(&self) -> Option<i64> {
         self.halves.map(|halves| halves.previous.min(halves.current))
     }
 }
 
 /// The minimum delay of a short recent time, in nanoseconds.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Recent {
+pub struct Recent {
     /// The samples without a later smaller one, in ascending order.
     samples: VecDeque<(Time, i64)>,
 }
 
 impl Recent {
-    pub(super) fn handle_sample(&mut self, now: Time, delay: i64, span: Duration) {
+    pub fn handle_sample(&mut self, now: Time, delay: i64, span: Duration) {
         while self.samples.back().is_some_and(|&(_, later)| later >= delay) {
             self.samples.pop_back();
         }
@@ -57,7 +57,7 @@ impl Recent {
         }
     }
 
-    pub(super) fn get(&self) -> Option<i64> {
+    pub fn get(&self) -> Option<i64> {
         self.samples.front().map(|&(_, delay)| delay)
     }
 }

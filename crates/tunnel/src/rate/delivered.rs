@@ -11,14 +11,14 @@ const KEPT: f64 = 0.9;
 
 /// Octets a second.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Delivered {
+pub struct Delivered {
     from: Option<Arrival>,
     rate: f64,
 }
 
 /// The newest datagram that a report is about.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
+pub struct Arrival {
     /// When it was sent, and when it came by the clock of the peer.
     pub(super) sent_at: Time,
     pub(super) came_at: Duration,
@@ -30,7 +30,7 @@ pub(super) struct Arrival {
 }
 
 impl Delivered {
-    pub(super) fn handle_report(&mut self, arrival: Arrival) {
+    pub fn handle_report(&mut self, arrival: Arrival) {
         let Some(from) = self.from.filter(|from| from.came_at <= arrival.came_at) else {
             self.from = Some(arrival);
             return;
@@ -49,7 +49,7 @@ impl Delivered {
     }
 
     /// In octets a second; 0 before anything was measured.
-    pub(super) fn rate(&self) -> f64 {
+    pub fn rate(&self) -> f64 {
         self.rate
     }
 }

@@ -8,7 +8,7 @@ const SAMPLES: u32 = 16;
 
 /// The progress of the newest datagram received, in octets sent, so that loss does not lower the rate.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Delivery {
+pub struct Delivery {
     samples: VecDeque<Sample>,
 }
 
@@ -20,7 +20,7 @@ struct Sample {
 
 impl Delivery {
     /// Takes the arrival at `at` of a datagram that was sent when `octets` had been sent in total.
-    pub(super) fn handle_sample(&mut self, at: Duration, octets: u64, span: Duration) {
+    pub fn handle_sample(&mut self, at: Duration, octets: u64, span: Duration) {
         // The last sample is replaced until it is far enough from the one before.
         if let [.., before, last] = self.samples.make_contiguous()
             && last.at.saturating_sub(before.at) < span / SAMPLES
@@ -39,17 +39,17 @@ impl Delivery {
     }
 
     /// Forgets all samples: the sender paused, or the clock of the peer was set.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.samples.clear();
     }
 
     /// The rate in octets per second; `None` before two samples.
-    pub(super) fn rate(&self) -> Option<f64> {
+    pub fn rate(&self) -> Option<f64> {
         self.rate_from(0)
     }
 
     /// The rate over the newest part of the samples, which follows a growing rate sooner.
-    pub(super) fn newest_rate(&self) -> Option<f64> {
+    pub fn newest_rate(&self) -> Option<f64> {
         self.rate_from(self.samples.len().saturating_sub(1 + SAMPLES as usize / 4))
     }
 

@@ -9,7 +9,7 @@ const LIMIT: usize = 1 << 18;
 
 /// The datagrams after the newest one that the peer has reported, by number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Flight {
+pub struct Flight {
     /// The number of the front of `sent`.
     first: u64,
     sent: VecDeque<Sent>,
@@ -23,7 +23,7 @@ pub(super) struct Flight {
 
 /// A sent datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Sent {
+pub struct Sent {
     pub(super) at: Time,
     /// Octets sent since the start, including this one.
     pub(super) total: u64,
@@ -33,7 +33,7 @@ pub(super) struct Sent {
 
 impl Flight {
     /// Remembers that `number` was sent. Skipped numbers count as no octets.
-    pub(super) fn handle_sent(&mut self, now: Time, number: u64, octets: usize, is_full: bool) {
+    pub fn handle_sent(&mut self, now: Time, number: u64, octets: usize, is_full: bool) {
         if self.sent.is_empty() || number < self.next() || number - self.next() > LIMIT as u64 {
             self.sent.clear();
             self.first = number;
@@ -47,7 +47,7 @@ impl Flight {
 
     /// Forgets all datagrams up to `number`, the newest that the peer has, and returns that; `None` if
     /// it is not in flight.
-    pub(super) fn take(&mut self, number: u64) -> Option<Sent> {
+    pub fn take(&mut self, number: u64) -> Option<Sent> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let sent = *self.sent.get(index)?;
         self.sent.drain(..=index);
@@ -59,7 +59,7 @@ impl Flight {
 
     /// Counts at most `octets` more as arrived, though no report says so yet, of the datagrams that were
     /// sent by `time`.
-    pub(super) fn pass(&mut self, time: Time, octets: f64) {
+    pub fn pass(&mut self, time: Time, octets: f64) {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -74,27 +74,27 @@ impl Flight {
     }
 
     /// Counts all datagrams as lost. Late reports of these datagrams still count.
-    pub(super) fn give_up(&mut self) {
+    pub fn give_up(&mut self) {
         self.left = self.total;
     }
 
     /// The number of the next datagram.
-    pub(super) fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.first + self.sent.len() as u64
     }
 
     /// Octets in flight.
-    pub(super) fn octets(&self) -> u64 {
+    pub fn octets(&self) -> u64 {
         self.total - self.left
     }
 
     /// Octets up to the newest datagram that was reported, counts as lost, or must have arrived.
-    pub(super) fn left(&self) -> u64 {
+    pub fn left(&self) -> u64 {
         self.left
     }
 
     /// Whether no more datagrams may be sent before a report.
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.sent.len() >= LIMIT && self.octets() > 0
     }
 

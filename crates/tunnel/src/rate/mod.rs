@@ -67,7 +67,7 @@ const SILENCES: u8 = 3;
 
 /// The rate of one direction.
 #[derive(Clone, Debug)]
-pub(super) struct Rate {
+pub struct Rate {
     /// The highest allowed rate, in octets per second.
     max_rate: f64,
     flight: Flight,
@@ -120,7 +120,7 @@ enum Phase {
 
 /// The peer's report of received datagrams.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Feedback {
+pub struct Feedback {
     /// The greatest datagram number received.
     pub(super) newest: u64,
     /// When that datagram came, by the clock of the peer.
@@ -143,7 +143,7 @@ struct Credit {
 }
 
 impl Rate {
-    pub(super) fn new(now: Time, config: &Config) -> Self {
+    pub fn new(now: Time, config: &Config) -> Self {
         let datagram = (config.base_mtu as f64).clamp(64.0, 65_535.0);
         let max_rate = config.max_rate.unwrap_or(f64::MAX).max(1_000.0) / 8.0;
         Self {
@@ -172,7 +172,7 @@ impl Rate {
     }
 
     /// A datagram of `octets` on the wire was sent; successive numbers differ by 1.
-    pub(super) fn handle_sent(&mut self, now: Time, number: u64, octets: usize) {
+    pub fn handle_sent(&mut self, now: Time, number: u64, octets: usize) {
         self.earn(now);
         self.credit.octets -= octets as f64;
         let full = if matches!(self.phase, Phase::Startup) { 0.5 } else { 0.7 };
@@ -187,13 +187,13 @@ impl Rate {
     }
 
     /// The sender had nothing more to send.
-    pub(super) fn handle_idle(&mut self, now: Time) {
+    pub fn handle_idle(&mut self, now: Time) {
         self.earn(now);
         self.limited_until = self.flight.next();
     }
 
     /// Takes a report of the peer. Outdated and impossible reports are ignored.
-    pub(super) fn handle_report(&mut self, now: Time, report: &Feedback) {
+    pub fn handle_report(&mut self, now: Time, report: &Feedback) {
         self.earn(now);
         let before = self.newest;
         if before.is_some_and(|before| report.newest <= before.newest) {
@@ -284,7 +284,7 @@ impl Rate {
     }
 
     /// No report came in time: all octets in flight count as lost.
-    pub(super) fn handle_timeout_loss(&mut self, now: Time) {
+    pub fn handle_timeout_loss(&mut self, now: Time) {
         self.earn(now);
         self.flight.give_up();
         self.delivery.clear();
@@ -299,7 +299,7 @@ impl Rate {
     }
 
     /// The path changed: everything learnt about it is forgotten.
-    pub(super) fn reset(&mut self, now: Time) {
+    pub fn reset(&mut self, now: Time) {
         self.earn(now);
         self.path = Path::default();
         self.delivery.clear();
@@ -318,7 +318,7 @@ impl Rate {
 
     /// When the next datagram may be sent, which may be in the past; `None` while too much is in
     /// flight.
-    pub(super) fn next_send(&self, now: Time) -> Option<Time> {
+    pub fn next_send(&self, now: Time) -> Option<Time> {
         let hard = match self.phase {
             Phase::Compete(_) | Phase::Cruise => 1.5 * self.window + 2.0 * self.datagram,
             Phase::Startup => self.window,
@@ -351,31 +351,31 @@ impl Rate {
     }
 
     /// The smoothed round-trip time; zero before the first report.
-    pub(super) fn rtt(&self) -> Duration {
+    pub fn rtt(&self) -> Duration {
         Duration::from_secs_f64(self.path.rtt())
     }
 
-    pub(super) fn rtt_variation(&self) -> Duration {
+    pub fn rtt_variation(&self) -> Duration {
         Duration::from_secs_f64(self.path.rtt_variation())
     }
 
     /// The minimum round-trip time of the last seconds.
-    pub(super) fn min_rtt(&self) -> Duration {
+    pub fn min_rtt(&self) -> Duration {
         self.path.min_rtt()
     }
 
     /// What the path has delivered lately, in bit/s.
-    pub(super) fn delivered(&self) -> f64 {
+    pub fn delivered(&self) -> f64 {
         8.0 * self.delivered.rate()
     }
 
     /// The estimated capacity of the path, in bit/s.
-    pub(super) fn rate(&self) -> f64 {
+    pub fn rate(&self) -> f64 {
         8.0 * self.nominal()
     }
 
     /// Whether the window is temporarily small, to test whether this avoids losses.
-    pub(super) fn is_testing(&self) -> bool {
+    pub fn is_testing(&self) -> bool {
         self.losses.blame.is_testing()
     }
 

@@ -9,7 +9,7 @@ use super::delay::{Least, Recent};
 
 /// The measurements of the path.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Path {
+pub struct Path {
     rtt: Rtt,
     /// The round-trip time without what reports waited on their way: that of the window.
     turn: Rtt,
@@ -34,7 +34,7 @@ impl Path {
     /// Takes a report that came `now`: the round-trip time that it shows, and when its datagram was
     /// sent and, by the clock of the peer in nanoseconds, received. Returns by how much the datagram's
     /// delay exceeded the minimum, in seconds, and by how much that of the report did.
-    pub(super) fn handle_report(
+    pub fn handle_report(
         &mut self,
         now: Time,
         rtt: Duration,
@@ -62,14 +62,14 @@ impl Path {
     }
 
     /// Forgets measurements by the peer's clock, because the clock was set back.
-    pub(super) fn handle_clock_change(&mut self) {
+    pub fn handle_clock_change(&mut self) {
         self.delay = Least::default();
         self.back = Least::default();
         self.recent = Recent::default();
     }
 
     /// The queue before the bottleneck, in seconds.
-    pub(super) fn queue(&self) -> Option<f64> {
+    pub fn queue(&self) -> Option<f64> {
         Some((self.wait()? - self.bias.delay()).max(0.0))
     }
 
@@ -80,49 +80,49 @@ impl Path {
     }
 
     /// Notes the delay of a report, which exceeds the least one by `single` seconds.
-    pub(super) fn note_delay(&mut self, newest: u64, single: f64) {
+    pub fn note_delay(&mut self, newest: u64, single: f64) {
         if let Some(wait) = self.wait() {
             self.bias.handle_report(newest, single, wait);
         }
     }
 
     /// The smoothed round-trip time, in seconds; zero before the first report.
-    pub(super) fn rtt(&self) -> f64 {
+    pub fn rtt(&self) -> f64 {
         self.rtt.smoothed
     }
 
     /// The mean deviation of the round-trip time, in seconds.
-    pub(super) fn rtt_variation(&self) -> f64 {
+    pub fn rtt_variation(&self) -> f64 {
         self.rtt.variation
     }
 
     /// The smoothed round-trip time without what reports waited on their way, in seconds.
-    pub(super) fn turn(&self) -> f64 {
+    pub fn turn(&self) -> f64 {
         self.turn.smoothed
     }
 
     /// The part of the delay that looks like a queue and is none.
-    pub(super) fn bias(&self) -> &Bias {
+    pub fn bias(&self) -> &Bias {
         &self.bias
     }
 
-    pub(super) fn bias_mut(&mut self) -> &mut Bias {
+    pub fn bias_mut(&mut self) -> &mut Bias {
         &mut self.bias
     }
 
     /// The minimum round-trip time of the last seconds.
-    pub(super) fn min_rtt(&self) -> Duration {
+    pub fn min_rtt(&self) -> Duration {
         let nanos = self.rtt_least.get().unwrap_or(0);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
     }
 
     /// How long delays are remembered.
-    pub(super) fn memory(&self) -> Duration {
+    pub fn memory(&self) -> Duration {
         Duration::from_secs_f64((20.0 * self.rtt.smoothed).clamp(10.0, 200.0))
     }
 
     /// The time over which the current rate and queue are measured.
-    pub(super) fn span(&self) -> Duration {
+    pub fn span(&self) -> Duration {
         Duration::from_secs_f64((self.turn.smoothed / 2.0).clamp(0.001, 10.0))
     }
 }

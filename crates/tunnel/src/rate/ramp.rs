@@ -13,7 +13,7 @@ const FEWEST: f64 = 16.0;
 
 /// The round trips of startup.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ramp {
+pub struct Ramp {
     /// The most datagrams received in a round trip.
     most: f64,
     /// Datagrams sent and lost in the round trips in which more arrived than ever before.
@@ -23,7 +23,7 @@ pub(super) struct Ramp {
 
 /// What the path carries.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Full {
+pub struct Full {
     /// Datagrams that may be in flight.
     pub(super) datagrams: f64,
     /// The loss rate before it was full.
@@ -32,7 +32,7 @@ pub(super) struct Full {
 
 impl Ramp {
     /// Takes a round trip in which the window limited the sender.
-    pub(super) fn handle_round(&mut self, ended: &Ended) -> Option<Full> {
+    pub fn handle_round(&mut self, ended: &Ended) -> Option<Full> {
         let received = ended.sent - ended.lost;
         let loss = self.lost / self.sent.max(1.0);
         if received >= GROWING * self.most {

@@ -19,7 +19,7 @@ const BLOCK: f64 = 50.0;
 
 /// Counts from the beginning of a round trip.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Round {
+pub struct Round {
     from: Option<(u64, u64)>,
     /// The longest queue in this round trip, in seconds.
     queue: f64,
@@ -27,7 +27,7 @@ pub(super) struct Round {
 
 /// A round trip that has ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
+pub struct Ended {
     pub(super) sent: f64,
     pub(super) lost: f64,
     pub(super) queue: f64,
@@ -42,7 +42,7 @@ struct Block {
 
 /// The usual loss, which is no sign of congestion.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ambient {
+pub struct Ambient {
     mean: f64,
     /// The number of datagrams in the mean, while they are few.
     counted: f64,
@@ -58,17 +58,17 @@ pub(super) struct Ambient {
 
 impl Round {
     /// Takes a sample of the queue, in seconds.
-    pub(super) fn note_queue(&mut self, queue: f64) {
+    pub fn note_queue(&mut self, queue: f64) {
         self.queue = self.queue.max(queue);
     }
 
     /// The longest queue in this round trip, in seconds.
-    pub(super) fn queue(&self) -> f64 {
+    pub fn queue(&self) -> f64 {
         self.queue
     }
 
     /// The round trip ends with `report`, and the next one begins.
-    pub(super) fn end(&mut self, report: &Feedback) -> Option<Ended> {
+    pub fn end(&mut self, report: &Feedback) -> Option<Ended> {
         let queue = self.queue;
         let from = self.from.replace((report.newest, report.received));
         self.queue = 0.0;
@@ -79,34 +79,34 @@ impl Round {
     }
 
     /// Forgets all counts.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = Self::default();
     }
 }
 
 impl Ambient {
     /// The usual loss of the path.
-    pub(super) fn mean(&self) -> f64 {
+    pub fn mean(&self) -> f64 {
         self.mean
     }
 
     /// The recent loss, whatever its cause.
-    pub(super) fn recent(&self) -> f64 {
+    pub fn recent(&self) -> f64 {
         self.recent
     }
 
     /// A test found this loss to be usual.
-    pub(super) fn set_mean(&mut self, loss: f64) {
+    pub fn set_mean(&mut self, loss: f64) {
         self.mean = loss;
     }
 
     /// The usual loss is at most this.
-    pub(super) fn limit_mean(&mut self, loss: f64) {
+    pub fn limit_mean(&mut self, loss: f64) {
         self.mean = self.mean.min(loss);
     }
 
     /// Takes the loss of a round trip with or without congestion.
-    pub(super) fn note(&mut self, round: &Ended) {
+    pub fn note(&mut self, round: &Ended) {
         if round.sent >= 1.0 {
             let part = (round.sent / MEMORY).min(0.25);
             self.recent += (round.lost / round.sent - self.recent) * part;
@@ -114,7 +114,7 @@ impl Ambient {
     }
 
     /// Takes the loss of a round trip without congestion.
-    pub(super) fn learn(&mut self, round: &Ended) {
+    pub fn learn(&mut self, round: &Ended) {
         if round.sent < 1.0 {
             return;
         }
@@ -129,7 +129,7 @@ impl Ambient {
 
     /// Takes a round trip in a phase in which congestion shows by loss alone; whether losses have become
     /// more (Page's cumulative sum of the logarithm of likelihoods, 1954).
-    pub(super) fn is_rising(&mut self, round: &Ended) -> bool {
+    pub fn is_rising(&mut self, round: &Ended) -> bool {
         self.block.sent += round.sent;
         self.block.lost += round.lost;
         if self.block.sent >= BLOCK {
@@ -148,23 +148,23 @@ impl Ambient {
     }
 
     /// The usual loss is known from elsewhere.
-    pub(super) fn set(&mut self, loss: f64) {
+    pub fn set(&mut self, loss: f64) {
         (self.mean, self.recent) = (loss, loss);
     }
 
     /// Whether enough datagrams were counted to know the usual loss.
-    pub(super) fn is_known(&self) -> bool {
+    pub fn is_known(&self) -> bool {
         self.counted >= KNOWN
     }
 
     /// The deviation of a round trip's losses, as a multiple of the deviation of independent
     /// losses.
-    pub(super) fn spread(&self) -> f64 {
+    pub fn spread(&self) -> f64 {
         self.spread.clamp(1.0, 5.0)
     }
 
     /// Whether a round trip lost more than the usual loss explains.
-    pub(super) fn is_exceeded(&self, round: &Ended) -> bool {
+    pub fn is_exceeded(&self, round: &Ended) -> bool {
         if !self.is_known() {
             return false;
         }

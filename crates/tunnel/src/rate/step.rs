@@ -2,7 +2,7 @@
 
 /// A cut, and the measurements since.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
+pub struct Step {
     purpose: Purpose,
     /// The window before, during and after the cut.
     before: f64,
@@ -22,7 +22,7 @@ pub(super) struct Step {
 
 /// The purpose of a cut.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Purpose {
+pub enum Purpose {
     /// It measures the path without our queue.
     Drain,
     /// The queue is too long.
@@ -34,7 +34,7 @@ pub(super) enum Purpose {
 }
 
 /// The progress of a step.
-pub(super) enum Progress {
+pub enum Progress {
     Done,
     /// Set the window to this.
     Restore(f64),
@@ -42,7 +42,7 @@ pub(super) enum Progress {
 }
 
 impl Step {
-    pub(super) fn new(
+    pub fn new(
         purpose: Purpose,
         [before, low, after]: [f64; 3],
         rate: f64,
@@ -63,23 +63,17 @@ impl Step {
         }
     }
 
-    pub(super) fn purpose(&self) -> Purpose {
+    pub fn purpose(&self) -> Purpose {
         self.purpose
     }
 
     /// The window before the cut.
-    pub(super) fn before(&self) -> f64 {
+    pub fn before(&self) -> f64 {
         self.before
     }
 
     /// Takes the newest number that the peer has, and the next number to be sent.
-    pub(super) fn advance(
-        &mut self,
-        in_flight: f64,
-        newest: u64,
-        next: u64,
-        queue: f64,
-    ) -> Progress {
+    pub fn advance(&mut self, in_flight: f64, newest: u64, next: u64, queue: f64) -> Progress {
         if newest <= self.start {
             self.queue_before = queue;
         }
@@ -106,13 +100,13 @@ impl Step {
     }
 
     /// Whether the data in flight still exceeds the smaller window.
-    pub(super) fn is_falling(&self) -> bool {
+    pub fn is_falling(&self) -> bool {
         self.low_from.is_none()
     }
 
     /// The measured part of the expected effect, which is our share of the bottleneck; `None` if the
     /// queue was too short to measure it.
-    pub(super) fn share(&self) -> Option<f64> {
+    pub fn share(&self) -> Option<f64> {
         let possible = self.expected.min(self.queue_before);
         (possible > 0.001).then(|| (self.queue_before - self.queue_least) / possible)
     }

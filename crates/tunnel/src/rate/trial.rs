@@ -19,7 +19,7 @@ const MEMORY: f64 = 300.0;
 /// Loss beyond this share of the received datagrams is tested at once.
 const GROSS: f64 = 0.3;
 /// The window of the test, as a part of the data received in a round trip.
-pub(super) const SMALL: f64 = 0.75;
+pub const SMALL: f64 = 0.75;
 /// The expected number of losses in a test if they are independent losses of the path.
 const EXPECTED: f64 = 25.0;
 /// The most datagrams of a test, in small windows, and the fewest.
@@ -41,7 +41,7 @@ const LONGEST_PAUSE: u32 = 256;
 
 /// The path's own losses, and the tests of them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Blame {
+pub struct Blame {
     /// The tested loss rate of the path.
     path: f64,
     trial: Option<Trial>,
@@ -79,7 +79,7 @@ struct Ours {
 
 /// The verdict of a test.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Verdict {
+pub struct Verdict {
     pub(super) is_ours: bool,
     /// The loss rate that now counts as the path's own.
     pub(super) loss: f64,
@@ -90,7 +90,7 @@ pub(super) struct Verdict {
 impl Blame {
     /// A round trip has ended in which the window was kept small because of losses. Returns their rate
     /// if they have not become fewer, because then they are the path's after all.
-    pub(super) fn refuted(&mut self, ended: &Ended) -> Option<f64> {
+    pub fn refuted(&mut self, ended: &Ended) -> Option<f64> {
         let ours = self.ours.as_mut()?;
         ours.sent += ended.sent;
         ours.lost += ended.lost;
@@ -110,7 +110,7 @@ impl Blame {
     /// A round trip of `rtt` has ended; `loss`, with deviation `spread`, would count as the path's own.
     /// Returns the window of a test if the loss must be tested: `used` octets of the `window` fill the
     /// path, in datagrams of `datagram` octets.
-    pub(super) fn handle_round(
+    pub fn handle_round(
         &mut self,
         now: Time,
         [loss, recent, spread]: [f64; 3],
@@ -145,23 +145,23 @@ impl Blame {
     }
 
     /// Losses at this rate are the path's.
-    pub(super) fn acquit(&mut self, loss: f64) {
+    pub fn acquit(&mut self, loss: f64) {
         self.path = loss;
         self.ours = None;
     }
 
     /// The loss rate that was found to be the path's own.
-    pub(super) fn path(&self) -> f64 {
+    pub fn path(&self) -> f64 {
         self.path
     }
 
-    pub(super) fn is_testing(&self) -> bool {
+    pub fn is_testing(&self) -> bool {
         self.trial.is_some()
     }
 
     /// Continues the test: the peer has `received` datagrams up to `newest`, `next` will be sent next,
     /// and the data in flight fits the small window or does not yet.
-    pub(super) fn advance(
+    pub fn advance(
         &mut self,
         now: Time,
         [newest, received, next]: [u64; 3],
@@ -205,7 +205,7 @@ impl Blame {
     }
 
     /// Ends a test early.
-    pub(super) fn abandon(&mut self, now: Time, rtt: Duration) -> Option<Verdict> {
+    pub fn abandon(&mut self, now: Time, rtt: Duration) -> Option<Verdict> {
         let trial = self.trial.take()?;
         self.pause = (2 * self.pause).clamp(PAUSE, LONGEST_PAUSE);
         self.after = now + rtt * self.pause;

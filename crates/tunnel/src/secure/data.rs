@@ -17,37 +17,37 @@ use ring::aead::Nonce;
 use super::secret::Aead;
 
 /// Keepalives are counted from here; the cores' numbers stay below.
-pub(super) const KEEPALIVES: u64 = 1 << 63;
+pub const KEEPALIVES: u64 = 1 << 63;
 /// Numbers from here on are not sealed: far from the keepalives', and from any wrap.
-pub(super) const END_OF_NUMBERS: u64 = 1 << 62;
+pub const END_OF_NUMBERS: u64 = 1 << 62;
 
 /// The nonce of Noise's AESGCM: 32 zero bits, then the number.
-pub(super) fn nonce(number: u64) -> Nonce {
+pub fn nonce(number: u64) -> Nonce {
     let mut nonce = [0; 12];
     nonce[4..].copy_from_slice(&number.to_be_bytes());
     Nonce::assume_unique_for_key(nonce)
 }
 
 /// What these locks guard is whole at any instant, so a panic elsewhere does not spoil it.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A session's key, which is overwritten when the session ends, whoever still refers to it.
-pub(super) struct SessionKey(RwLock<Option<Aead>>);
+pub struct SessionKey(RwLock<Option<Aead>>);
 
 impl SessionKey {
-    pub(super) fn new(key: Aead) -> Self {
+    pub fn new(key: Aead) -> Self {
         Self(RwLock::new(Some(key)))
     }
 
     /// The key, while the session lasts.
-    pub(super) fn get(&self) -> RwLockReadGuard<'_, Option<Aead>> {
+    pub fn get(&self) -> RwLockReadGuard<'_, Option<Aead>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The session has ended.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }

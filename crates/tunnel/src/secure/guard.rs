@@ -40,10 +40,10 @@ const PROVEN_AT_ONCE: u32 = 2_048;
 /// network.
 const LEFT_FOR_RANK: u32 = PROVEN_AT_ONCE / RANKS;
 /// How long a cookie is good.
-pub(super) const COOKIE_LIFE: Duration = Duration::from_secs(120);
+pub const COOKIE_LIFE: Duration = Duration::from_secs(120);
 
 /// The key of `mac1` for messages to the owner of a public key.
-pub(super) fn mac_key(of: &PublicKey) -> [u8; 32] {
+pub fn mac_key(of: &PublicKey) -> [u8; 32] {
     Blake2s256::new().chain_update(b"mac1----").chain_update(of.octets()).finalize().into()
 }
 
@@ -52,23 +52,19 @@ fn cookie_key(of: &PublicKey) -> [u8; 32] {
 }
 
 /// Appends `mac1`.
-pub(super) fn append_mac1(key: &[u8; 32], message: &mut Vec<u8>) {
+pub fn append_mac1(key: &[u8; 32], message: &mut Vec<u8>) {
     let mac = mac(key, message);
     message.extend_from_slice(&mac);
 }
 
 /// Appends `mac2`: zeros without a cookie.
-pub(super) fn append_mac2(cookie: Option<&[u8; MAC]>, message: &mut Vec<u8>) {
+pub fn append_mac2(cookie: Option<&[u8; MAC]>, message: &mut Vec<u8>) {
     let mac = cookie.map_or([0; MAC], |cookie| mac(cookie, message));
     message.extend_from_slice(&mac);
 }
 
 /// Opens a cookie that the owner of `of` sent for our call with this `mac1`.
-pub(super) fn open_cookie(
-    of: &PublicKey,
-    mac1: &[u8; MAC],
-    cookie: &Cookie<'_>,
-) -> Option<[u8; MAC]> {
+pub fn open_cookie(of: &PublicKey, mac1: &[u8; MAC], cookie: &Cookie<'_>) -> Option<[u8; MAC]> {
     let (sealed, tag) = cookie.sealed.split_first_chunk::<MAC>()?;
     let mut opened = *sealed;
     let cipher = XChaCha20Poly1305::new(&cookie_key(of).into());
@@ -80,7 +76,7 @@ pub(super) fn open_cookie(
 
 /// The verdict on a call whose `mac1` is right.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     Admit,
     Refuse,
     /// Send this.
@@ -88,7 +84,7 @@ pub(super) enum Verdict {
 }
 
 /// The guard before the costly part.
-pub(super) struct Guard {
+pub struct Guard {
     cipher: XChaCha20Poly1305,
     secret: [u8; 32],
     previous_secret: [u8; 32],
@@ -99,7 +95,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) fn new(
+    pub fn new(
         now: Time,
         local: &PublicKey,
         entropy: &mut dyn Entropy,
@@ -117,7 +113,7 @@ impl Guard {
     }
 
     /// Judges a call whose `mac1` is right.
-    pub(super) fn judge(
+    pub fn judge(
         &mut self,
         now: Time,
         from: SocketAddr,

@@ -24,7 +24,7 @@ const JITTER: Duration = Duration::from_millis(333);
 const RENEW_AFTER: Duration = Duration::from_secs(30);
 
 /// A call that waits for its answer.
-pub(super) struct Handshake {
+pub struct Handshake {
     index: Index,
     initiation: Initiation,
     noise: [u8; INITIATION],
@@ -41,7 +41,7 @@ pub(super) struct Handshake {
 
 impl Handshake {
     /// A call, and the datagram to send.
-    pub(super) fn new(
+    pub fn new(
         now: Time,
         index: Index,
         (initiation, noise): (Initiation, [u8; INITIATION]),
@@ -65,31 +65,31 @@ impl Handshake {
         (call, datagram)
     }
 
-    pub(super) fn index(&self) -> Index {
+    pub fn index(&self) -> Index {
         self.index
     }
 
     /// The MAC of the call's latest datagram, which a cookie is bound to.
-    pub(super) fn mac1(&self) -> &[u8; MAC] {
+    pub fn mac1(&self) -> &[u8; MAC] {
         &self.mac1
     }
 
     /// Reads the noise of an answer; `None` when it is forged.
-    pub(super) fn hear(&mut self, noise: &[u8; RESPONSE]) -> Option<(Keys, [u8; PAYLOAD])> {
+    pub fn hear(&mut self, noise: &[u8; RESPONSE]) -> Option<(Keys, [u8; PAYLOAD])> {
         self.initiation.hear(noise)
     }
 
     /// Times that the peer said that our timestamp is stale, since the last answer.
-    pub(super) fn stale(&self) -> u32 {
+    pub fn stale(&self) -> u32 {
         self.stale
     }
 
-    pub(super) fn set_stale(&mut self, times: u32) {
+    pub fn set_stale(&mut self, times: u32) {
         self.stale = times;
     }
 
     /// A cookie has come: the call is repeated with it soon, once.
-    pub(super) fn handle_cookie(&mut self, now: Time, rng: &mut Rng) {
+    pub fn handle_cookie(&mut self, now: Time, rng: &mut Rng) {
         if !self.has_cookie {
             self.has_cookie = true;
             self.resend_at = self.resend_at.min(now + rng.within(JITTER));
@@ -97,7 +97,7 @@ impl Handshake {
     }
 
     /// The peer was here just now: the call is repeated soon, and often.
-    pub(super) fn hurry(&mut self, now: Time, rng: &mut Rng) {
+    pub fn hurry(&mut self, now: Time, rng: &mut Rng) {
         if !self.is_urgent {
             self.is_urgent = true;
             self.tries = 1;
@@ -106,12 +106,12 @@ impl Handshake {
     }
 
     /// The peer's keys have ended: it is gone for longer.
-    pub(super) fn relax(&mut self) {
+    pub fn relax(&mut self) {
         self.is_urgent = false;
     }
 
     /// The same call again.
-    pub(super) fn repeat(
+    pub fn repeat(
         &mut self,
         now: Time,
         mac_key: &[u8; 32],
@@ -124,17 +124,17 @@ impl Handshake {
     }
 
     /// When to send it again.
-    pub(super) fn resend_at(&self) -> Time {
+    pub fn resend_at(&self) -> Time {
         self.resend_at
     }
 
     /// Whether it is time for another call instead of a repetition.
-    pub(super) fn is_old(&self, now: Time) -> bool {
+    pub fn is_old(&self, now: Time) -> bool {
         now.since(self.began) >= RENEW_AFTER
     }
 
     /// The next call to a peer that does not answer: not sooner than the last one would have come.
-    pub(super) fn go_on_from(&mut self, now: Time, previous: &Self, rng: &mut Rng) {
+    pub fn go_on_from(&mut self, now: Time, previous: &Self, rng: &mut Rng) {
         self.tries = previous.tries + 1;
         self.stale = previous.stale;
         self.is_urgent = previous.is_urgent;

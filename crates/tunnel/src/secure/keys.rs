@@ -50,7 +50,7 @@ impl PrivateKey {
         PublicKey(*key.public())
     }
 
-    pub(super) fn octets(&self) -> &[u8; LEN] {
+    pub(crate) fn octets(&self) -> &[u8; LEN] {
         &self.0
     }
 }
@@ -70,11 +70,11 @@ impl fmt::Debug for PrivateKey {
 }
 
 impl PublicKey {
-    pub(super) fn octets(&self) -> &[u8; LEN] {
+    pub(crate) fn octets(&self) -> &[u8; LEN] {
         &self.0
     }
 
-    pub(super) fn from_octets(octets: [u8; LEN]) -> Self {
+    pub(crate) fn from_octets(octets: [u8; LEN]) -> Self {
         Self(octets)
     }
 }
@@ -109,11 +109,11 @@ impl fmt::Debug for PublicKey {
 
 impl PresharedKey {
     /// No secret besides the keys.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self(Zeroizing::default())
     }
 
-    pub(super) fn octets(&self) -> &[u8; LEN] {
+    pub(crate) fn octets(&self) -> &[u8; LEN] {
         &self.0
     }
 }

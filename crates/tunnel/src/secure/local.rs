@@ -125,7 +125,7 @@ impl Event {
 }
 
 /// What every peer's part needs of the gateway.
-pub(super) struct Local {
+pub struct Local {
     private_key: PrivateKey,
     mac_key: [u8; 32],
     table: Arc<Table>,
@@ -144,7 +144,7 @@ pub(super) struct Local {
 
 impl Local {
     /// A gateway without peers; `unix` is the time since 1970.
-    pub(super) fn new(
+    pub fn new(
         now: Time,
         unix: Duration,
         private_key: &PrivateKey,
@@ -169,59 +169,59 @@ impl Local {
 
     /// The wall clock says that `unix` has passed since 1970; whether it has jumped since it was last
     /// asked.
-    pub(super) fn has_jumped(&mut self, now: Time, unix: Duration) -> bool {
+    pub fn has_jumped(&mut self, now: Time, unix: Duration) -> bool {
         let epoch = unix.saturating_sub(now.since(Time::ZERO));
         let before = self.epoch.replace(epoch);
         before.is_some_and(|before| before.abs_diff(epoch) >= JUMP)
     }
 
-    pub(super) fn private_key(&self) -> &PrivateKey {
+    pub fn private_key(&self) -> &PrivateKey {
         &self.private_key
     }
 
     /// The private key, and the source of randomness for what is made with it.
-    pub(super) fn private_key_and_entropy(&mut self) -> (&PrivateKey, &mut dyn Entropy) {
+    pub fn private_key_and_entropy(&mut self) -> (&PrivateKey, &mut dyn Entropy) {
         (&self.private_key, &mut *self.entropy)
     }
 
     /// The key of the MAC over what comes to us.
-    pub(super) fn mac_key(&self) -> &[u8; 32] {
+    pub fn mac_key(&self) -> &[u8; 32] {
         &self.mac_key
     }
 
     /// The receive keys of all sessions.
-    pub(super) fn table(&self) -> &Arc<Table> {
+    pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    pub(super) fn rng(&mut self) -> &mut Rng {
+    pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
     }
 
-    pub(super) fn entropy(&mut self) -> &mut dyn Entropy {
+    pub fn entropy(&mut self) -> &mut dyn Entropy {
         &mut *self.entropy
     }
 
-    pub(super) fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    pub(super) fn poll_transmit(&mut self) -> Option<Outgoing> {
+    pub fn poll_transmit(&mut self) -> Option<Outgoing> {
         self.outgoing.pop_front()
     }
 
     /// Drops the events about a peer.
-    pub(super) fn drop_events(&mut self, peer: PeerId) {
+    pub fn drop_events(&mut self, peer: PeerId) {
         self.events.retain(|event| event.peer() != Some(peer));
     }
 
     /// Datagrams and events for which there was no room.
-    pub(super) fn overflow(&self) -> u64 {
+    pub fn overflow(&self) -> u64 {
         self.overflow
     }
 
     /// Makes room for one more peer.
-    pub(super) fn grow(&mut self) {
+    pub fn grow(&mut self) {
         self.table.grow();
         self.room += ROOM_PER_PEER;
     }
@@ -229,19 +229,19 @@ impl Local {
     /// The timestamp of a call, in nanoseconds since 1970: the clock at the start, plus the time
     /// passed since. So it never goes back, whatever happens to the clock. A clock beyond the year
     /// 2100 is not believed: those who heard it could not be told anything later.
-    pub(super) fn timestamp(&self, now: Time) -> u64 {
+    pub fn timestamp(&self, now: Time) -> u64 {
         const LATEST: Duration = Duration::from_secs(4_102_444_800);
         let unix = if self.unix < LATEST { self.unix } else { Duration::ZERO };
         let time = unix.saturating_add(now.since(self.started));
         u64::try_from(time.as_nanos()).unwrap_or(0)
     }
 
-    pub(super) fn send(&mut self, to: SocketAddr, datagram: Vec<u8>) {
+    pub fn send(&mut self, to: SocketAddr, datagram: Vec<u8>) {
         self.send_from(None, to, datagram);
     }
 
     /// Sends from a fresh port, if one is asked for.
-    pub(super) fn send_from(&mut self, fresh: Option<Fresh>, to: SocketAddr, datagram: Vec<u8>) {
+    pub fn send_from(&mut self, fresh: Option<Fresh>, to: SocketAddr, datagram: Vec<u8>) {
         if self.outgoing.len() < self.room {
             self.outgoing.push_back(Outgoing { to, datagram, fresh });
         } else {
@@ -249,7 +249,7 @@ impl Local {
         }
     }
 
-    pub(super) fn tell(&mut self, event: Event) {
+    pub fn tell(&mut self, event: Event) {
         if self.events.len() < self.room {
             self.events.push_back(event);
         } else {

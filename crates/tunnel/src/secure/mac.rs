@@ -9,14 +9,14 @@ use super::wire::MAC;
 type Mac = Blake2sMac<U16>;
 
 /// The mac of a message under a key of 32 octets at most.
-pub(super) fn mac(key: &[u8], message: &[u8]) -> [u8; MAC] {
+pub fn mac(key: &[u8], message: &[u8]) -> [u8; MAC] {
     let mut mac = <Mac as blake2::digest::KeyInit>::new_from_slice(key).expect("at most 32 octets");
     blake2::digest::Update::update(&mut mac, message);
     mac.finalize_fixed().into()
 }
 
 /// Whether `given` is the mac of `message`, in a time that does not tell how wrong it is.
-pub(super) fn is_mac(key: &[u8], message: &[u8], given: &[u8; MAC]) -> bool {
+pub fn is_mac(key: &[u8], message: &[u8], given: &[u8; MAC]) -> bool {
     let mut mac = <Mac as blake2::digest::KeyInit>::new_from_slice(key).expect("at most 32 octets");
     blake2::digest::Update::update(&mut mac, message);
     mac.verify_slice(given).is_ok()

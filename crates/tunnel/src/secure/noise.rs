@@ -23,11 +23,11 @@ use super::keys::{PresharedKey, PrivateKey, PublicKey};
 use super::secret::{Aead, X25519, sweep};
 
 /// Octets that each side says in the handshake.
-pub(super) const PAYLOAD: usize = 24;
+pub const PAYLOAD: usize = 24;
 /// Octets of the initiator's message: a key, a key and its tag, the payload and its tag.
-pub(super) const INITIATION: usize = 32 + 48 + PAYLOAD + 16;
+pub const INITIATION: usize = 32 + 48 + PAYLOAD + 16;
 /// Octets of the responder's message: a key, the payload and its tag.
-pub(super) const RESPONSE: usize = 32 + PAYLOAD + 16;
+pub const RESPONSE: usize = 32 + PAYLOAD + 16;
 
 const PATTERN: &str = "Noise_IKpsk2_25519_AESGCM_BLAKE2s";
 /// Both must mean the same protocol.
@@ -38,23 +38,23 @@ const PROLOGUE: &[u8] = b"trackway tunnel 1";
 const PSK_PLACE: u8 = 2;
 
 /// The two keys of a session.
-pub(super) struct Keys {
+pub struct Keys {
     pub(super) seal: Aead,
     pub(super) open: Aead,
 }
 
 /// A handshake that waits for its answer.
-pub(super) struct Initiation(State);
+pub struct Initiation(State);
 
 /// An initiator's message that could be read.
-pub(super) struct Call {
+pub struct Call {
     state: State,
     pub(super) from: PublicKey,
     pub(super) payload: [u8; PAYLOAD],
 }
 
 /// Begins a handshake; `None` when there is no randomness, or the peer's key has a low order.
-pub(super) fn call(
+pub fn call(
     local: &PrivateKey,
     remote: &PublicKey,
     psk: &PresharedKey,
@@ -69,7 +69,7 @@ pub(super) fn call(
 
 /// The call of a program with another version of the handshake.
 #[cfg(test)]
-pub(super) fn call_of_version(
+pub fn call_of_version(
     version: u8,
     local: &PrivateKey,
     remote: &PublicKey,
@@ -84,7 +84,7 @@ pub(super) fn call_of_version(
 }
 
 /// Reads an initiator's message; `None` when it was not made for us, or there is no randomness.
-pub(super) fn hear(
+pub fn hear(
     local: &PrivateKey,
     message: &[u8; INITIATION],
     entropy: &mut dyn Entropy,
@@ -96,7 +96,7 @@ pub(super) fn hear(
 
 impl Call {
     /// Answers it; `None` when snow refuses.
-    pub(super) fn answer(
+    pub fn answer(
         mut self,
         psk: &PresharedKey,
         payload: &[u8; PAYLOAD],
@@ -126,7 +126,7 @@ impl Call {
 
 impl Initiation {
     /// Reads the answer; `None` when it is not the peer's, and another may still come.
-    pub(super) fn hear(&mut self, message: &[u8; RESPONSE]) -> Option<(Keys, [u8; PAYLOAD])> {
+    pub fn hear(&mut self, message: &[u8; RESPONSE]) -> Option<(Keys, [u8; PAYLOAD])> {
         let mut payload = [0; PAYLOAD];
         let keys = self.hear_answer(message, &mut payload);
         sweep();

@@ -64,7 +64,7 @@ pub struct Heard {
 }
 
 impl Opener {
-    pub(super) fn new(table: Arc<Table>) -> Self {
+    pub(crate) fn new(table: Arc<Table>) -> Self {
         Self { table, seen: u64::MAX, slots: Vec::new() }
     }
 
@@ -119,7 +119,7 @@ impl Opener {
     }
 
     /// Opens a keepalive.
-    pub(super) fn open_keepalive(
+    pub(crate) fn open_keepalive(
         &mut self,
         now: Time,
         from: SocketAddr,
@@ -165,16 +165,16 @@ impl Opener {
 
 /// All sessions of a gateway, by index.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     generation: AtomicU64,
     slots: Mutex<Vec<Option<Arc<ReceiveKey>>>>,
     totals: Mutex<Totals>,
 }
 
 /// Sessions and handshakes of one peer at most.
-pub(super) const SLOTS_PER_PEER: u32 = 8;
+pub const SLOTS_PER_PEER: u32 = 8;
 /// The low bits of an index are the place in the table, the rest is random.
-pub(super) const SLOT_BITS: u32 = 13;
+pub const SLOT_BITS: u32 = 13;
 
 fn slot(index: Index) -> usize {
     const { assert!(SLOT_BITS <= u16::BITS) };
@@ -183,19 +183,19 @@ fn slot(index: Index) -> usize {
 }
 
 /// The position of the peer that an index was drawn for.
-pub(super) fn peer_of(index: Index) -> usize {
+pub fn peer_of(index: Index) -> usize {
     slot(index) / SLOTS_PER_PEER as usize
 }
 
 impl Table {
     /// A table without a place for any peer.
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let (slots, totals) = (Mutex::default(), Mutex::default());
         Arc::new(Self { generation: AtomicU64::new(0), slots, totals })
     }
 
     /// Makes places for one more peer.
-    pub(super) fn grow(&self) {
+    pub(crate) fn grow(&self) {
         let mut slots = lock(&self.slots);
         let len = slots.len() + SLOTS_PER_PEER as usize;
         slots.resize(len, None);
@@ -203,27 +203,27 @@ impl Table {
         self.generation.fetch_add(1, Release);
     }
 
-    pub(super) fn put(&self, key: &Arc<ReceiveKey>) {
+    pub(crate) fn put(&self, key: &Arc<ReceiveKey>) {
         if let Some(slot) = lock(&self.slots).get_mut(slot(key.index)) {
             *slot = Some(Arc::clone(key));
         }
         self.generation.fetch_add(1, Release);
     }
 
-    pub(super) fn remove(&self, index: Index) {
+    pub(crate) fn remove(&self, index: Index) {
         if let Some(slot) = lock(&self.slots).get_mut(slot(index)) {
             *slot = None;
         }
         self.generation.fetch_add(1, Release);
     }
 
-    pub(super) fn totals(&self) -> Totals {
+    pub(crate) fn totals(&self) -> Totals {
         *lock(&self.totals)
     }
 }
 
 /// One session's key for what we receive.
-pub(super) struct ReceiveKey {
+pub(crate) struct ReceiveKey {
     key: SessionKey,
     index: Index,
     peer: PeerId,
@@ -235,7 +235,7 @@ pub(super) struct ReceiveKey {
 
 impl ReceiveKey {
     /// A key; `is_confirmed` if the peer is known to have its counterpart.
-    pub(super) fn new(
+    pub(crate) fn new(
         key: Aead,
         index: Index,
         peer: PeerId,
@@ -254,12 +254,12 @@ impl ReceiveKey {
         })
     }
 
-    pub(super) fn index(&self) -> Index {
+    pub(crate) fn index(&self) -> Index {
         self.index
     }
 
     /// The session has ended: nothing is opened any more, and the key is overwritten.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.key.end();
     }
 
@@ -284,7 +284,7 @@ impl std::fmt::Debug for ReceiveKey {
 
 /// The state of reception from one life of a peer, under any keys.
 #[derive(Debug)]
-pub(super) struct Inbound {
+pub(crate) struct Inbound {
     incarnation: Incarnation,
     heard: Mutex<HeardOf>,
     activity: Arc<Activity>,
@@ -302,26 +302,26 @@ struct HeardOf {
 }
 
 impl Inbound {
-    pub(super) fn new(incarnation: Incarnation, activity: Arc<Activity>) -> Arc<Self> {
+    pub(crate) fn new(incarnation: Incarnation, activity: Arc<Activity>) -> Arc<Self> {
         let heard = HeardOf { window: Window::new(), hint: 0, endpoint: None, data_at: None };
         let heard = Mutex::new(heard);
         Arc::new(Self { incarnation, heard, activity })
     }
 
     /// The life of the peer that it is about.
-    pub(super) fn incarnation(&self) -> Incarnation {
+    pub(crate) fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
     /// The peer says that its datagrams go on with this number.
-    pub(super) fn expect(&self, number: u64) {
+    pub(crate) fn expect(&self, number: u64) {
         let mut heard = lock(&self.heard);
         heard.hint = heard.hint.max(number);
     }
 
     /// Notes that the peer is known to be at this address, so that datagrams from there are no
     /// news.
-    pub(super) fn set_endpoint(&self, endpoint: SocketAddr) {
+    pub(crate) fn set_endpoint(&self, endpoint: SocketAddr) {
         lock(&self.heard).endpoint = Some(endpoint);
     }
 }

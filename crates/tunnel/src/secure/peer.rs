@@ -57,7 +57,7 @@ pub struct Peer {
 }
 
 /// A peer and all its state.
-pub(super) struct Remote {
+pub struct Remote {
     id: PeerId,
     public_key: PublicKey,
     preshared_key: PresharedKey,
@@ -105,7 +105,7 @@ impl Drop for Session {
 }
 
 impl Remote {
-    pub(super) fn new(now: Time, id: PeerId, peer: &Peer) -> Self {
+    pub fn new(now: Time, id: PeerId, peer: &Peer) -> Self {
         Self {
             id,
             public_key: peer.public_key,
@@ -128,7 +128,7 @@ impl Remote {
     }
 
     /// Takes news of a session that came with a datagram, and says whether timers may have changed.
-    pub(super) fn handle_heard(&mut self, now: Time, heard: Heard, local: &mut Local) -> bool {
+    pub fn handle_heard(&mut self, now: Time, heard: Heard, local: &mut Local) -> bool {
         let Some(session) =
             self.sessions.iter_mut().find(|session| session.receive.index() == heard.index)
         else {
@@ -149,12 +149,7 @@ impl Remote {
 
     /// The peer may be called at these addresses, and no more at those before. If it is being called, it is called
     /// there from now on.
-    pub(super) fn handle_endpoints(
-        &mut self,
-        now: Time,
-        endpoints: &[SocketAddr],
-        local: &mut Local,
-    ) {
+    pub fn handle_endpoints(&mut self, now: Time, endpoints: &[SocketAddr], local: &mut Local) {
         let endpoints = &endpoints[..endpoints.len().min(MAX_ENDPOINTS)];
         // Name servers turn their answers round, which is no news.
         let is_known = endpoints.iter().all(|it| self.configured.contains(it));
@@ -175,7 +170,7 @@ impl Remote {
     }
 
     /// An earlier process of this gateway heard the peer at this address last: it is called there, until it is heard.
-    pub(super) fn handle_last_heard(&mut self, now: Time, endpoint: SocketAddr, local: &mut Local) {
+    pub fn handle_last_heard(&mut self, now: Time, endpoint: SocketAddr, local: &mut Local) {
         if self.current.is_none() && self.endpoint != Some(endpoint) {
             self.endpoint = Some(endpoint);
             self.calling.handshake = None;
@@ -184,7 +179,7 @@ impl Remote {
     }
 
     /// Acts on what is due.
-    pub(super) fn handle_timeout(&mut self, now: Time, local: &mut Local) {
+    pub fn handle_timeout(&mut self, now: Time, local: &mut Local) {
         self.end_sessions(now, local);
         if self.calling.handshake.as_ref().is_some_and(|call| call.resend_at() <= now) {
             self.call_again(now, local);
@@ -206,7 +201,7 @@ impl Remote {
     }
 
     /// When something is due.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let handshake = self.calling.handshake.as_ref().map(Handshake::resend_at);
         let mut next = earliest(handshake, self.check_due());
         for session in &self.sessions {
@@ -218,32 +213,32 @@ impl Remote {
         next
     }
 
-    pub(super) fn sealer(&self) -> Option<Sealer> {
+    pub fn sealer(&self) -> Option<Sealer> {
         self.life.as_ref().map(|life| Sealer::new(Arc::clone(&life.outbound)))
     }
 
-    pub(super) fn endpoint(&self) -> Option<SocketAddr> {
+    pub fn endpoint(&self) -> Option<SocketAddr> {
         self.endpoint
     }
 
     /// Where it is, and where it may be called.
-    pub(super) fn endpoints(&self) -> impl Iterator<Item = SocketAddr> {
+    pub fn endpoints(&self) -> impl Iterator<Item = SocketAddr> {
         self.endpoint.into_iter().chain(self.configured.iter().copied())
     }
 
-    pub(super) fn has_session(&self, now: Time) -> bool {
+    pub fn has_session(&self, now: Time) -> bool {
         self.current_session().is_some_and(|session| now < session.expires)
     }
 
-    pub(super) fn last_heard(&self) -> Option<Time> {
+    pub fn last_heard(&self) -> Option<Time> {
         self.activity.last_heard()
     }
 
-    pub(super) fn last_handshake(&self) -> Option<Time> {
+    pub fn last_handshake(&self) -> Option<Time> {
         self.established_at
     }
 
-    pub(super) fn stats(&self) -> Stats {
+    pub fn stats(&self) -> Stats {
         self.stats
     }
 
@@ -390,7 +385,7 @@ impl Calling {
 
 impl Remote {
     /// Takes the answer to a call.
-    pub(in crate::secure) fn handle_answer(
+    pub fn handle_answer(
         &mut self,
         now: Time,
         from: SocketAddr,
@@ -464,7 +459,7 @@ impl Remote {
     }
 
     /// Takes a cookie: the peer is busy.
-    pub(in crate::secure) fn handle_cookie(
+    pub fn handle_cookie(
         &mut self,
         now: Time,
         cookie: &Cookie<'_>,
@@ -483,14 +478,14 @@ impl Remote {
     }
 
     /// Calls the peer, unless it is being called or nobody knows where it is.
-    pub(in crate::secure) fn call(&mut self, now: Time, local: &mut Local) {
+    pub fn call(&mut self, now: Time, local: &mut Local) {
         if self.calling.handshake.is_none() {
             self.make_call(now, local);
         }
     }
 
     /// The peer is silent: it is called at once and often, for it may have started anew.
-    pub(in crate::secure) fn call_urgently(&mut self, now: Time, local: &mut Local) {
+    pub fn call_urgently(&mut self, now: Time, local: &mut Local) {
         let is_early = self.calling.urgent_at.is_some_and(|at| now.since(at) < AGAIN_AFTER);
         if self.calling.handshake.is_none() && !is_early {
             self.calling.urgent_at = Some(now);
@@ -530,7 +525,7 @@ impl Remote {
     }
 
     /// Where the peer is asked whether it has moved there.
-    pub(in crate::secure) fn asked(&self) -> Option<SocketAddr> {
+    pub fn asked(&self) -> Option<SocketAddr> {
         self.calling.check.as_ref().map(|check| check.endpoint)
     }
 
@@ -741,7 +736,7 @@ impl Called {
 
 impl Remote {
     /// Takes a call from the peer, new or old.
-    pub(in crate::secure) fn handle_call(
+    pub fn handle_call(
         &mut self,
         now: Time,
         from: SocketAddr,
@@ -798,7 +793,7 @@ impl Remote {
     }
 
     /// The mac of the last call that was answered.
-    pub(in crate::secure) fn answered(&self) -> Option<&[u8; MAC]> {
+    pub fn answered(&self) -> Option<&[u8; MAC]> {
         self.called.answered.as_ref().map(|answered| &answered.mac1)
     }
 
@@ -813,7 +808,7 @@ impl Remote {
     }
 
     /// The call that was answered last has come again.
-    pub(in crate::secure) fn repeat_answer(
+    pub fn repeat_answer(
         &mut self,
         now: Time,
         from: SocketAddr,
@@ -963,7 +958,7 @@ impl Remote {
     }
 
     /// Ends all that was agreed on: another life of this program begins.
-    pub(in crate::secure) fn begin_life(&mut self, now: Time, local: &mut Local) {
+    pub fn begin_life(&mut self, now: Time, local: &mut Local) {
         self.end(local);
         self.life = None;
         self.own_incarnation = None;
@@ -992,7 +987,7 @@ impl Remote {
     }
 
     /// Ends all that there is with the peer.
-    pub(in crate::secure) fn end(&mut self, local: &Local) {
+    pub fn end(&mut self, local: &Local) {
         self.remove_sessions(local, |_| true);
         if let Some(life) = &self.life {
             life.outbound.supersede();

@@ -40,7 +40,7 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    pub(super) fn new(outbound: Arc<Outbound>) -> Self {
+    pub(crate) fn new(outbound: Arc<Outbound>) -> Self {
         Self { outbound, seen: 0, route: None }
     }
 
@@ -87,7 +87,7 @@ impl Sealer {
 
 /// Where sealed datagrams go, while one life of a peer lasts.
 #[derive(Debug)]
-pub(super) struct Outbound {
+pub(crate) struct Outbound {
     generation: AtomicU64,
     route: Mutex<Route>,
     next_number: AtomicU64,
@@ -102,7 +102,7 @@ struct Route {
 }
 
 impl Outbound {
-    pub(super) fn new(activity: Arc<Activity>) -> Arc<Self> {
+    pub(crate) fn new(activity: Arc<Activity>) -> Arc<Self> {
         Arc::new(Self {
             generation: AtomicU64::new(1),
             route: Mutex::default(),
@@ -111,29 +111,29 @@ impl Outbound {
         })
     }
 
-    pub(super) fn set_key(&self, key: Option<Arc<SendKey>>) {
+    pub(crate) fn set_key(&self, key: Option<Arc<SendKey>>) {
         lock(&self.route).key = key;
         self.generation.fetch_add(1, Release);
     }
 
-    pub(super) fn set_endpoint(&self, endpoint: SocketAddr) {
+    pub(crate) fn set_endpoint(&self, endpoint: SocketAddr) {
         lock(&self.route).endpoint = Some(endpoint);
         self.generation.fetch_add(1, Release);
     }
 
     /// Nothing is sealed by this any more.
-    pub(super) fn supersede(&self) {
+    pub(crate) fn supersede(&self) {
         *lock(&self.route) = Route { is_superseded: true, ..Route::default() };
         self.generation.fetch_add(1, Release);
     }
 
-    pub(super) fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         self.next_number.load(Relaxed)
     }
 }
 
 /// One session's key for what we send.
-pub(super) struct SendKey {
+pub(crate) struct SendKey {
     key: SessionKey,
     receiver: Index,
     keepalives: AtomicU32,
@@ -141,18 +141,18 @@ pub(super) struct SendKey {
 }
 
 impl SendKey {
-    pub(super) fn new(key: Aead, receiver: Index, expires: Time) -> Arc<Self> {
+    pub(crate) fn new(key: Aead, receiver: Index, expires: Time) -> Arc<Self> {
         let key = SessionKey::new(key);
         Arc::new(Self { key, receiver, keepalives: AtomicU32::new(0), expires })
     }
 
     /// The session has ended: nothing is sealed any more, and the key is overwritten.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.key.end();
     }
 
     /// A sealed nothing; `None` when there were too many.
-    pub(super) fn keepalive(&self) -> Option<Vec<u8>> {
+    pub(crate) fn keepalive(&self) -> Option<Vec<u8>> {
         let key = self.key.get();
         let low =
             self.keepalives.fetch_update(Relaxed, Relaxed, |count| count.checked_add(1)).ok()?;

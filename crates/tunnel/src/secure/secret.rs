@@ -21,41 +21,41 @@ const SWEPT: usize = 64 << 10;
 /// Overwrites the remains of returned functions on the stack. The caller holds no secrets in its
 /// own variables but in boxes, and makes secrets in a function that is not inlined.
 #[inline(never)]
-pub(super) fn sweep() {
+pub fn sweep() {
     let mut stack = [0_u8; SWEPT];
     black_box(&mut stack);
 }
 
 /// AES-256-GCM with a key.
-pub(super) struct Aead(Box<LessSafeKey>);
+pub(crate) struct Aead(Box<LessSafeKey>);
 
 impl Aead {
     /// The cipher of `key`, which is the caller's to overwrite.
-    pub(super) fn new(key: &[u8; 32]) -> Self {
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
         let cipher = expand(key);
         sweep();
         Self(cipher)
     }
 
     /// A key of zeros, which protects nothing.
-    pub(super) fn blank() -> Self {
+    pub(crate) fn blank() -> Self {
         Self(expand(&[0; 32]))
     }
 
     /// Takes another key in place of the one before.
-    pub(super) fn replace_key(&mut self, key: &[u8; 32]) {
+    pub(crate) fn replace_key(&mut self, key: &[u8; 32]) {
         replace(&mut self.0, key);
     }
 
     /// Seals in place.
-    pub(super) fn seal(&self, nonce: Nonce, said: &[u8], content: &mut [u8]) -> Tag {
+    pub(crate) fn seal(&self, nonce: Nonce, said: &[u8], content: &mut [u8]) -> Tag {
         self.0
             .seal_in_place_separate_tag(nonce, Aad::from(said), content)
             .expect("a datagram is shorter than what AES-GCM can seal")
     }
 
     /// Opens in place and says how long the content is; `None` when this key did not seal it.
-    pub(super) fn open(&self, nonce: Nonce, said: &[u8], sealed: &mut [u8]) -> Option<usize> {
+    pub(crate) fn open(&self, nonce: Nonce, said: &[u8], sealed: &mut [u8]) -> Option<usize> {
         self.0.open_in_place(nonce, Aad::from(said), sealed).ok().map(|content| content.len())
     }
 }
@@ -84,29 +84,29 @@ fn cipher(key: &[u8; 32]) -> LessSafeKey {
 
 /// An X25519 private key and its public one.
 #[derive(Default)]
-pub(super) struct X25519 {
+pub struct X25519 {
     private: Zeroizing<[u8; 32]>,
     public: [u8; 32],
 }
 
 impl X25519 {
     /// Takes a private key.
-    pub(super) fn set(&mut self, private: &[u8; 32]) {
+    pub fn set(&mut self, private: &[u8; 32]) {
         self.private.copy_from_slice(private);
         self.public = MontgomeryPoint::mul_base_clamped(*self.private).to_bytes();
     }
 
-    pub(super) fn private(&self) -> &[u8; 32] {
+    pub fn private(&self) -> &[u8; 32] {
         &self.private
     }
 
-    pub(super) fn public(&self) -> &[u8; 32] {
+    pub fn public(&self) -> &[u8; 32] {
         &self.public
     }
 
     /// What is agreed on with the owner of a public key; `None` when it has a low order, so that
     /// everyone could compute it (RFC 7748, 6.1).
-    pub(super) fn agree(&self, public: &[u8; 32]) -> Option<Zeroizing<[u8; 32]>> {
+    pub fn agree(&self, public: &[u8; 32]) -> Option<Zeroizing<[u8; 32]>> {
         let shared = MontgomeryPoint(*public).mul_clamped(*self.private).to_bytes();
         let any = shared.iter().fold(0, |any, octet| any | octet);
         (any != 0).then(|| Zeroizing::new(shared))

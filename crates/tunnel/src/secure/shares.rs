@@ -19,7 +19,7 @@ use super::mac::mac;
 use super::wire::MAC;
 
 /// Ranks are less than this.
-pub(super) const RANKS: u32 = 16;
+pub const RANKS: u32 = 16;
 /// Ranks due to the address, or to the IPv6 network of 64 bits of one subscriber.
 const OWN_RANKS: u32 = 8;
 /// Ranks due to the network around it, of an IPv4 provider's customer or of an IPv6 site.
@@ -34,7 +34,7 @@ const ROWS: usize = 4;
 const PLACES: usize = 1 << 14;
 
 /// The debts of all networks, in half a MiB once there is one.
-pub(super) struct Shares {
+pub struct Shares {
     key: [u8; MAC],
     /// The end of debt of the networks at each place, row after row; empty as long as nobody is in
     /// debt.
@@ -42,18 +42,18 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    pub(super) fn new(key: [u8; MAC]) -> Self {
+    pub fn new(key: [u8; MAC]) -> Self {
         Self { key, until: Vec::new() }
     }
 
     /// How far others go before this address, from 0, of those who have used nothing lately.
-    pub(super) fn rank(&self, now: Time, ip: IpAddr) -> u32 {
+    pub fn rank(&self, now: Time, ip: IpAddr) -> u32 {
         let [own, site] = networks(ip).map(|network| self.debt(now, self.places(network)));
         ranks(own).min(OWN_RANKS) + ranks(site).min(SITE_RANKS)
     }
 
     /// The address has used the budget once.
-    pub(super) fn note(&mut self, now: Time, ip: IpAddr) {
+    pub fn note(&mut self, now: Time, ip: IpAddr) {
         if self.until.is_empty() {
             self.until = vec![Time::ZERO; ROWS * PLACES];
         }

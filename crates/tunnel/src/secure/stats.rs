@@ -59,7 +59,7 @@ base::counters! {
 }
 
 impl Totals {
-    pub(super) fn count(&mut self, dropped: Dropped) {
+    pub(crate) fn count(&mut self, dropped: Dropped) {
         let counter = match dropped {
             Dropped::Busy => &mut self.busy,
             Dropped::Expired => &mut self.expired,
@@ -75,7 +75,7 @@ impl Totals {
         *counter += 1;
     }
 
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.busy += other.busy;
         self.expired += other.expired;
         self.forged += other.forged;

@@ -45,8 +45,8 @@ pub const ANSWER: usize = 8 + RESPONSE + MAC;
 /// Octets of a cookie.
 pub const COOKIE: usize = 4 + NONCE + MAC + TAG;
 
-pub(super) const MAC: usize = 16;
-pub(super) const NONCE: usize = 24;
+pub(crate) const MAC: usize = 16;
+pub(crate) const NONCE: usize = 24;
 
 const KIND_CALL: u8 = 1;
 const KIND_ANSWER: u8 = 2;
@@ -203,11 +203,11 @@ impl Sealed {
         (sealed.len() >= TAG).then_some(Self { index: [a, b, c].into(), low })
     }
 
-    pub(super) fn data(self) -> [u8; HEADER] {
+    pub(crate) fn data(self) -> [u8; HEADER] {
         self.header(KIND_DATA)
     }
 
-    pub(super) fn keepalive(self) -> [u8; HEADER] {
+    pub(crate) fn keepalive(self) -> [u8; HEADER] {
         self.header(KIND_KEEPALIVE)
     }
 
@@ -235,7 +235,7 @@ impl<'a> Call<'a> {
     }
 
     /// A call without its macs.
-    pub(super) fn begin(sender: Index, noise: &[u8; INITIATION]) -> Vec<u8> {
+    pub(crate) fn begin(sender: Index, noise: &[u8; INITIATION]) -> Vec<u8> {
         let [a, b, c] = sender.octets();
         let mut out = Vec::with_capacity(CALL);
         out.extend_from_slice(&[KIND_CALL, a, b, c]);
@@ -259,7 +259,7 @@ impl<'a> Answer<'a> {
     }
 
     /// An answer without its mac.
-    pub(super) fn begin(index: Index, sender: Index, noise: &[u8; RESPONSE]) -> Vec<u8> {
+    pub(crate) fn begin(index: Index, sender: Index, noise: &[u8; RESPONSE]) -> Vec<u8> {
         let ([a, b, c], [d, e, f]) = (index.octets(), sender.octets());
         let mut out = Vec::with_capacity(ANSWER);
         out.extend_from_slice(&[KIND_ANSWER, a, b, c, d, e, f, 0]);
@@ -275,7 +275,7 @@ impl<'a> Cookie<'a> {
         Some(Self { index: [a, b, c].into(), nonce, sealed: rest.try_into().ok()? })
     }
 
-    pub(super) fn emit(self) -> Vec<u8> {
+    pub(crate) fn emit(self) -> Vec<u8> {
         let [a, b, c] = self.index.octets();
         let mut out = Vec::with_capacity(COOKIE);
         out.extend_from_slice(&[KIND_COOKIE, a, b, c]);
@@ -287,7 +287,7 @@ impl<'a> Cookie<'a> {
 
 /// What a caller says under the seal of the handshake.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Hello {
+pub(crate) struct Hello {
     /// Greater in each call of this caller, in nanoseconds since 1970 where its clock is right.
     pub(super) timestamp: u64,
     pub(super) incarnation: Incarnation,
@@ -297,7 +297,7 @@ pub(super) struct Hello {
 
 /// What the called one says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// The call is taken.
     Taken { incarnation: Incarnation, next_number: u64 },
     /// The call's timestamp is not later than this timestamp, which came before.
@@ -308,7 +308,7 @@ const VERDICT_TAKEN: u64 = 0;
 const VERDICT_STALE: u64 = 1 << 56;
 
 impl Hello {
-    pub(super) fn parse(payload: [u8; PAYLOAD]) -> Option<Self> {
+    pub(crate) fn parse(payload: [u8; PAYLOAD]) -> Option<Self> {
         let [timestamp, incarnation, next_number] = words(payload);
         (timestamp < END_OF_TIME && next_number < END_OF_TIME).then_some(Self {
             timestamp,
@@ -317,13 +317,13 @@ impl Hello {
         })
     }
 
-    pub(super) fn emit(self) -> [u8; PAYLOAD] {
+    pub(crate) fn emit(self) -> [u8; PAYLOAD] {
         octets([self.timestamp, self.incarnation.0, self.next_number])
     }
 }
 
 impl Reply {
-    pub(super) fn parse(payload: [u8; PAYLOAD]) -> Option<Self> {
+    pub(crate) fn parse(payload: [u8; PAYLOAD]) -> Option<Self> {
         match words(payload) {
             [_, _, number] if number >= END_OF_TIME => None,
             [VERDICT_TAKEN, incarnation, next_number] => {
@@ -334,7 +334,7 @@ impl Reply {
         }
     }
 
-    pub(super) fn emit(self) -> [u8; PAYLOAD] {
+    pub(crate) fn emit(self) -> [u8; PAYLOAD] {
         octets(match self {
             Self::Taken { incarnation, next_number } => [VERDICT_TAKEN, incarnation.0, next_number],
             Self::Stale { timestamp } => [VERDICT_STALE, 0, timestamp],

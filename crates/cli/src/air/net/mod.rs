@@ -22,7 +22,7 @@ use crate::animation;
 const BETWEEN_LOOKS: usize = 4_096;
 
 /// Runs a session whose interfaces share this combat net of its scenario.
-pub(super) fn run(session: &Session<'_>, net: usize) -> anyhow::Result<()> {
+pub fn run(session: &Session<'_>, net: usize) -> anyhow::Result<()> {
     let (args, planned) = (session.args, &session.plan.nets[net]);
     let names = planned.stations.iter().map(|node| session.plan.nodes[*node].name.clone());
     let names: Vec<String> = names.collect();

@@ -16,7 +16,7 @@ const INTERVALS: usize = 2_048;
 
 /// Looks at the net while it runs.
 #[derive(Debug)]
-pub(super) struct Picture {
+pub struct Picture {
     names: Vec<String>,
     frames: Frames,
     most_frames: usize,
@@ -27,7 +27,7 @@ pub(super) struct Picture {
 
 impl Picture {
     /// Of stations with these names.
-    pub(super) fn new(names: &[String]) -> Self {
+    pub fn new(names: &[String]) -> Self {
         Self {
             names: names.to_vec(),
             frames: Frames::default(),
@@ -38,7 +38,7 @@ impl Picture {
     }
 
     /// Takes what has happened since the last look.
-    pub(super) fn look(&mut self, now: Time, hub: &NetHub, seen: &[NetSeen], missed: u64) {
+    pub fn look(&mut self, now: Time, hub: &NetHub, seen: &[NetSeen], missed: u64) {
         for seen in seen {
             self.frames.add(frame(seen), self.most_frames);
         }
@@ -57,7 +57,7 @@ impl Picture {
     }
 
     /// What was seen until `end`.
-    pub(super) fn finish(mut self, end: Time, hub: &NetHub, title: String) -> Recording {
+    pub fn finish(mut self, end: Time, hub: &NetHub, title: String) -> Recording {
         // A net tells of a frame when it ends.
         self.frames.shown.sort_by_key(|frame| frame.start);
         let (net, count) = (hub.medium(), self.names.len());

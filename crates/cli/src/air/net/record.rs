@@ -16,7 +16,7 @@ use crate::air::options::NetFiles;
 
 /// Keeps the transmissions on a net, for the outputs that the user wants.
 #[derive(Debug)]
-pub(super) struct Record {
+pub struct Record {
     names: Vec<String>,
     picture: Option<(PathBuf, Strips)>,
     lines: Option<Lines>,
@@ -33,7 +33,7 @@ struct Lines {
 impl Record {
     /// Prepares the outputs that these options ask for; `names` are the names of the stations. `None` without
     /// outputs.
-    pub(super) fn new(files: &NetFiles, names: &[String]) -> anyhow::Result<Option<Self>> {
+    pub fn new(files: &NetFiles, names: &[String]) -> anyhow::Result<Option<Self>> {
         let lines = files.record.as_ref().map(|path| {
             let file = grow_private(path).with_context(|| format!("writing {}", path.display()))?;
             anyhow::Ok(Lines { path: path.clone(), file: BufWriter::new(file), failed: None })
@@ -47,7 +47,7 @@ impl Record {
     }
 
     /// Takes what was on the air since the last time.
-    pub(super) fn look(&mut self, seen: &[NetSeen]) {
+    pub fn look(&mut self, seen: &[NetSeen]) {
         for seen in seen {
             if let Some((_, strips)) = &mut self.picture {
                 strips.add(&seen.transmission);
@@ -63,7 +63,7 @@ impl Record {
     }
 
     /// Writes what there is; `title` says of what.
-    pub(super) fn finish(self, title: String) -> anyhow::Result<()> {
+    pub fn finish(self, title: String) -> anyhow::Result<()> {
         if let Some((path, strips)) = self.picture {
             write_whole(&path, timeline_to_svg(&strips.timeline(title)))
                 .with_context(|| format!("writing {}", path.display()))?;

@@ -13,7 +13,7 @@ use crate::air::session::{Carried, Session};
 use crate::terminal;
 
 /// The whole report at the end.
-pub(super) struct Report<'a> {
+pub struct Report<'a> {
     pub(super) session: &'a Session<'a>,
     /// Of all stations.
     pub(super) names: &'a [String],
@@ -31,7 +31,7 @@ struct Line<'a> {
 
 impl Report<'_> {
     /// Prints it to standard output.
-    pub(super) fn print(&self, is_json: bool) -> io::Result<()> {
+    pub fn print(&self, is_json: bool) -> io::Result<()> {
         let mut out = terminal::out();
         if is_json {
             return writeln!(out, "{}", self.json());

@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::animation;
 
 /// Runs a session whose interfaces share this radio channel of its scenario.
-pub(super) fn run(session: &Session<'_>, radio: usize) -> anyhow::Result<()> {
+pub fn run(session: &Session<'_>, radio: usize) -> anyhow::Result<()> {
     let mut hub = hub(session, radio)?;
     let mut picture = session.args.animate.is_wanted().then(|| Picture::new(&mut hub));
     let is_watched = picture.is_some();

@@ -17,7 +17,7 @@ const BETWEEN_LOOKS: usize = 65_536;
 
 /// Looks at the channel while it runs.
 #[derive(Debug)]
-pub(super) struct Picture {
+pub struct Picture {
     frames: Frames,
     most_frames: usize,
     sampler: Sampler,
@@ -26,7 +26,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    pub(super) fn new(hub: &mut RadioHub) -> Self {
+    pub fn new(hub: &mut RadioHub) -> Self {
         hub.watch(BETWEEN_LOOKS);
         let stations = hub.stats().count();
         Self {
@@ -38,7 +38,7 @@ impl Picture {
     }
 
     /// Takes what has happened since the last look.
-    pub(super) fn look(&mut self, now: Time, hub: &mut RadioHub) {
+    pub fn look(&mut self, now: Time, hub: &mut RadioHub) {
         let (seen, missed) = hub.take_seen();
         for seen in seen {
             self.frames.add(frame(&seen), self.most_frames);
@@ -61,7 +61,7 @@ impl Picture {
     }
 
     /// Returns the recording until `end`; `stations` gives each station's name and the spans in which it was off.
-    pub(super) fn finish<'a>(
+    pub fn finish<'a>(
         mut self,
         end: Time,
         hub: &mut RadioHub,

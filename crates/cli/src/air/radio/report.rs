@@ -12,7 +12,7 @@ use crate::air::session::Carried;
 use crate::terminal;
 
 /// The whole report at the end.
-pub(super) struct Report<'a> {
+pub struct Report<'a> {
     pub(super) joined: &'a [Joined],
     pub(super) hub: &'a RadioHub,
     pub(super) seed: u64,
@@ -21,7 +21,7 @@ pub(super) struct Report<'a> {
 
 impl Report<'_> {
     /// Prints it to standard output.
-    pub(super) fn print(&self, is_json: bool) -> io::Result<()> {
+    pub fn print(&self, is_json: bool) -> io::Result<()> {
         let mut out = terminal::out();
         if is_json {
             return writeln!(out, "{}", self.json());

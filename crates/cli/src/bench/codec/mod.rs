@@ -45,7 +45,7 @@ struct Task<'a> {
 }
 
 /// Measures all in turn, many times, and prints medians.
-pub(super) fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
+pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     stay_on_this_core()?;
     let store = Store::new();
     let blocks = Blocks::new();

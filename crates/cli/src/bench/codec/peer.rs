@@ -7,7 +7,7 @@ use reed_solomon_erasure::galois_8::ReedSolomon;
 use super::{BLOCK, BLOCKS, LOST, SYMBOL, Task, random};
 
 /// What [`Blocks`](super::Blocks) does, in the same order; compared with `ours`, tasks with AVX2.
-pub(super) fn add_tasks(ours: [Option<usize>; 2], tasks: &mut Vec<Task<'_>>) -> anyhow::Result<()> {
+pub fn add_tasks(ours: [Option<usize>; 2], tasks: &mut Vec<Task<'_>>) -> anyhow::Result<()> {
     let octets = (BLOCK * SYMBOL) as f64;
     let codec = ReedSolomon::new(BLOCK, LOST).context("reed-solomon-erasure")?;
     let mut rng = Rng::stream(2, "codec");

@@ -19,14 +19,14 @@ use hf::s5066::sis::{self, ClientId, Event};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// The addresses of the nodes.
-pub(super) const NODES: [Address; 2] = [Address::node(1), Address::node(2)];
+pub const NODES: [Address; 2] = [Address::node(1), Address::node(2)];
 /// Octets that may wait for a node's clients before the other node's requests are taken.
 const UNREAD: usize = 256 << 10;
 /// How long the hub waits for something to happen, in milliseconds.
 const PAUSE: u16 = 100;
 
 /// Two nodes whose clients reach each other.
-pub(super) struct Hub {
+pub struct Hub {
     nodes: [Interface; 2],
     servers: [Server; 2],
 }
@@ -39,7 +39,7 @@ impl Hub {
     ///
     /// # Errors
     /// When an address is taken.
-    pub(super) fn bind(at: [SocketAddr; 2]) -> io::Result<Self> {
+    pub fn bind(at: [SocketAddr; 2]) -> io::Result<Self> {
         let [a, b] = at;
         let node = |address| Interface(sis::Server::new(sis::Config::default(), address));
         Ok(Self { nodes: NODES.map(node), servers: [Server::bind(a)?, Server::bind(b)?] })
@@ -49,7 +49,7 @@ impl Hub {
     ///
     /// # Errors
     /// When the kernel cannot wait.
-    pub(super) fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
+    pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let began = Instant::now();
         let clock = || Time::ZERO + began.elapsed();
         while !stop.load(Ordering::Relaxed) {

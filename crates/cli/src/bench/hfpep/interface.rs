@@ -34,7 +34,7 @@ struct End {
 ///
 /// # Errors
 /// When a node does not take its client.
-pub(super) fn measure(at: [SocketAddr; 2]) -> anyhow::Result<f64> {
+pub fn measure(at: [SocketAddr; 2]) -> anyhow::Result<f64> {
     let client = || Client::new(Config { service: Service::ARQ, ..Config::new(SAP) });
     let mut ends =
         at.map(|at| End { dial: Dial::new(Time::ZERO, at), client: client(), octets: Vec::new() });

@@ -42,14 +42,14 @@ const HELD: (u16, u16) = (7_002, 7_002);
 /// What can be asked of it.
 #[derive(Debug, clap::Args)]
 #[group(id = "hfpep")]
-pub(super) struct Options {
+pub struct Options {
     /// Be the target of many connections, which listens there.
     #[arg(long, hide = true)]
     answer: Option<SocketAddr>,
 }
 
 /// Measures the interface, one connection, and many.
-pub(super) fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
+pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     take_descriptors()?;
     if let Some(at) = options.answer {
         return Ok(sessions::answer(at)?);

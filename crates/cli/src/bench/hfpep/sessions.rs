@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// When it cannot listen.
-pub(super) fn answer(at: SocketAddr) -> io::Result<()> {
+pub fn answer(at: SocketAddr) -> io::Result<()> {
     let listener = TcpListener::bind(at)?;
     listener.set_nonblocking(true)?;
     let (mut asking, mut answered) = (Vec::new(), Vec::new());
@@ -46,7 +46,7 @@ pub(super) fn answer(at: SocketAddr) -> io::Result<()> {
 ///
 /// # Errors
 /// When a connection is refused, broken off or not answered.
-pub(super) fn open(to: SocketAddr, count: usize) -> anyhow::Result<(Vec<TcpStream>, Duration)> {
+pub fn open(to: SocketAddr, count: usize) -> anyhow::Result<(Vec<TcpStream>, Duration)> {
     let began = Instant::now();
     let mut streams = Vec::with_capacity(count);
     for number in 1..=count {

@@ -23,7 +23,7 @@ const PORT: u16 = 7_008;
 
 /// Asks for so many seconds; how long each request and each answer took one way, in milliseconds, the
 /// shortest first. What never came took for ever.
-pub(super) fn ask(nets: &Namespaces, seconds: u32) -> anyhow::Result<Vec<f64>> {
+pub fn ask(nets: &Namespaces, seconds: u32) -> anyhow::Result<Vec<f64>> {
     let address: IpAddr = SERVER_ADDRESS.parse().context("the server's address")?;
     let address = SocketAddr::from((address, PORT));
     let server = namespace::within(&nets.names[SERVER], || UdpSocket::bind(address))?
@@ -106,7 +106,7 @@ fn read(message: &[u8; MESSAGE]) -> Option<(u32, Duration)> {
 }
 
 /// The share of the times, in milliseconds, that are at most so long.
-pub(super) fn share_within(times: &[f64], limit: f64) -> f64 {
+pub fn share_within(times: &[f64], limit: f64) -> f64 {
     let within = times.iter().filter(|time| **time <= limit).count();
     within as f64 / times.len() as f64
 }

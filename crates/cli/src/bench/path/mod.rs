@@ -38,7 +38,7 @@ const JOBS: NonZeroUsize = NonZeroUsize::new(3).expect("3 is not 0");
 
 /// What and how much `trackway bench path` measures.
 #[derive(Debug, clap::Args)]
-pub(super) struct Options {
+pub struct Options {
     /// For `path`: fewer and shorter turns, less than two minutes in all.
     #[arg(long)]
     quick: bool,
@@ -88,7 +88,7 @@ struct Outcome {
 }
 
 /// Measures and prints.
-pub(super) fn run(options: Options, json: bool) -> anyhow::Result<()> {
+pub fn run(options: Options, json: bool) -> anyhow::Result<()> {
     let Options { quick, seconds, runs, loss, only, jobs, out } = options;
     let mut extent = if quick { Extent::quick() } else { Extent::default() };
     extent.seconds = seconds.unwrap_or(extent.seconds);

@@ -17,15 +17,15 @@ use crate::bench::gateways::{self, Gateway};
 use crate::bench::namespaces::{Namespaces, Signals, this_program};
 use emulator::namespace;
 
-pub(super) const CLIENT: usize = 0;
+pub const CLIENT: usize = 0;
 const GATEWAYS: [usize; 2] = [1, 3];
 const LINK: usize = 2;
-pub(super) const SERVER: usize = 4;
-pub(super) const SERVER_ADDRESS: &str = "10.2.0.2";
+pub const SERVER: usize = 4;
+pub const SERVER_ADDRESS: &str = "10.2.0.2";
 
 /// The link in the middle.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Wire {
+pub struct Wire {
     /// Bit/s.
     pub(super) rate: u32,
     /// One way, in ms.
@@ -33,8 +33,8 @@ pub(super) struct Wire {
 }
 
 /// The long link of most turns, and the nearer one that is filled from both sides.
-pub(super) const LONG: Wire = Wire { rate: 10_000_000, delay: 50 };
-pub(super) const NEAR: Wire = Wire { rate: 8_000_000, delay: 20 };
+pub const LONG: Wire = Wire { rate: 10_000_000, delay: 50 };
+pub const NEAR: Wire = Wire { rate: 8_000_000, delay: 20 };
 
 /// Octets of the headers of IPv4 and of TCP with timestamps.
 const TCP_HEADERS: f64 = 52.0;
@@ -47,13 +47,13 @@ const MTU: u64 = 1_438;
 
 /// What the packets go through.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Carrier {
+pub enum Carrier {
     Plain,
     Tunnel,
 }
 
 /// The network, set up and running.
-pub(super) struct Network {
+pub struct Network {
     pub(super) nets: Namespaces,
     link: usize,
     wire: Wire,
@@ -61,14 +61,14 @@ pub(super) struct Network {
 
 impl Wire {
     /// A round trip without queues, in ms.
-    pub(super) fn round_trip(&self) -> f64 {
+    pub fn round_trip(&self) -> f64 {
         2.0 * f64::from(self.delay)
     }
 }
 
 impl Network {
     /// Starts it; `loss` is as `trackway link` takes it, for both directions.
-    pub(super) fn new(
+    pub fn new(
         signals: &Signals,
         carrier: Carrier,
         wire: Wire,
@@ -138,7 +138,7 @@ impl Network {
 
     /// Ends the link. Returns octets of IP packets offered to the link towards the client, for each octet of TCP's
     /// payload that arrived at the client, from the first packet to the last.
-    pub(super) fn finish(mut self) -> anyhow::Result<f64> {
+    pub fn finish(mut self) -> anyhow::Result<f64> {
         // What is still under way was offered and will be delivered.
         thread::sleep(Duration::from_secs_f64(2e-3 * self.wire.round_trip()));
         let delivered = namespace::within(&self.nets.names[CLIENT], received_payload)??;
@@ -150,7 +150,7 @@ impl Network {
 
     /// How long so many pings take from one gateway to the other beside the tunnel, in ms, the shortest
     /// first; what never came took for ever.
-    pub(super) fn pings(nets: &Namespaces, count: u32) -> anyhow::Result<Vec<f64>> {
+    pub fn pings(nets: &Namespaces, count: u32) -> anyhow::Result<Vec<f64>> {
         let sent = count.to_string();
         let command = ["-n", "-i", "0.05", "-c", &sent, "-W", "2", "192.0.2.2"];
         let said = nets.run_in(GATEWAYS[0], "ping", &command)?;
@@ -165,7 +165,7 @@ impl Network {
 
     /// Counters of both ends of the tunnel: packets that entered, and datagrams that carried packets, repeats and
     /// repairs included.
-    pub(super) fn counters(&self) -> anyhow::Result<[f64; 2]> {
+    pub fn counters(&self) -> anyhow::Result<[f64; 2]> {
         let program = this_program()?;
         let mut sums = [0.0; 2];
         for side in GATEWAYS {

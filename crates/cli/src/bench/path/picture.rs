@@ -13,7 +13,7 @@ use super::plan::{Cell, Load, Pattern};
 const LINK: &str = "10 Mbit/s, 50 ms each way, loss in both directions";
 
 /// Writes the pictures into a folder that exists.
-pub(super) fn write(out: &Path, measured: &[Measured]) -> anyhow::Result<()> {
+pub fn write(out: &Path, measured: &[Measured]) -> anyhow::Result<()> {
     for mut figure in [goodput(measured), together(measured), offered(measured)] {
         figure.series.retain(|series| !series.marks.is_empty());
         if figure.series.is_empty() {

@@ -22,7 +22,7 @@ const FRAMING: f64 = 14.0;
 
 /// How frames come to be lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Pattern {
+pub enum Pattern {
     /// Each on its own.
     Single,
     /// Five in a row in the mean.
@@ -33,7 +33,7 @@ pub(super) enum Pattern {
 
 /// What is on the way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Load {
+pub enum Load {
     /// A download with this congestion control.
     Download(&'static str),
     /// Requests and responses.
@@ -48,7 +48,7 @@ pub(super) enum Load {
 
 /// One turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cell {
+pub struct Cell {
     pub(super) carrier: Carrier,
     pub(super) pattern: Pattern,
     /// The share lost in each direction, in percent.
@@ -59,7 +59,7 @@ pub(super) struct Cell {
 
 /// How much is measured.
 #[derive(Clone, Debug)]
-pub(super) struct Extent {
+pub struct Extent {
     /// In percent.
     pub(super) losses: Vec<f64>,
     /// Of one download.
@@ -69,7 +69,7 @@ pub(super) struct Extent {
 
 impl Pattern {
     /// As `trackway link` takes it.
-    pub(super) fn loss(self, percent: f64) -> String {
+    pub fn loss(self, percent: f64) -> String {
         match self {
             _ if percent == 0.0 => "none".to_owned(),
             Self::Single => format!("{percent}%"),
@@ -81,7 +81,7 @@ impl Pattern {
 
 impl Cell {
     /// What it is called.
-    pub(super) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let Self { carrier, pattern, loss, load, .. } = self;
         let carrier = match carrier {
             Carrier::Plain => "plain",
@@ -103,12 +103,12 @@ impl Cell {
     }
 
     /// What it goes over.
-    pub(super) fn wire(&self) -> Wire {
+    pub fn wire(&self) -> Wire {
         if self.load == Load::BothWays { NEAR } else { LONG }
     }
 
     /// What is asked of a download, as a part of the goodput of plain bbr at the same loss.
-    pub(super) fn asked_share(&self) -> Option<f64> {
+    pub fn asked_share(&self) -> Option<f64> {
         let is_asked = self.carrier == Carrier::Tunnel && self.pattern == Pattern::Single;
         match self.load {
             Load::Download("bbr") if is_asked => Some(BBR_INSIDE),
@@ -118,18 +118,18 @@ impl Cell {
     }
 
     /// In bit/s, what a TCP stream of full segments could have.
-    pub(super) fn goodput_limit(&self) -> f64 {
+    pub fn goodput_limit(&self) -> f64 {
         f64::from(self.wire().rate) * self.arriving() * self.segment() / (self.packet() + FRAMING)
     }
 
     /// Octets offered to the link for each that is delivered, at most.
-    pub(super) fn asked_offered(&self) -> Option<f64> {
+    pub fn asked_offered(&self) -> Option<f64> {
         let is_asked = self.carrier == Carrier::Tunnel && self.pattern == Pattern::Single;
         is_asked.then(|| 1.08 / self.arriving() + 0.05)
     }
 
     /// Octets that full segments need, each sent until it arrives.
-    pub(super) fn offered_limit(&self) -> f64 {
+    pub fn offered_limit(&self) -> f64 {
         self.packet() / self.segment() / self.arriving()
     }
 
@@ -160,12 +160,12 @@ impl Default for Extent {
 
 impl Extent {
     /// A shorter plan, of less than two minutes.
-    pub(super) fn quick() -> Self {
+    pub fn quick() -> Self {
         Self { losses: vec![0.0, 2.0, 20.0], seconds: 8, is_quick: true }
     }
 
     /// All turns, the longest first among those that are alike.
-    pub(super) fn cells(&self) -> Vec<Cell> {
+    pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         let mut add = |carrier, pattern, load, losses: &[f64], seconds| {
             cells.extend(losses.iter().map(|&loss| Cell { carrier, pattern, loss, load, seconds }));

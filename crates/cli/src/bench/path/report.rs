@@ -13,14 +13,14 @@ use super::talk::percentile;
 
 /// The goal for a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Asked {
+pub enum Asked {
     AtLeast(f64),
     AtMost(f64),
 }
 
 /// One figure.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Finding {
+pub struct Finding {
     pub(super) heading: &'static str,
     pub(super) case: String,
     /// The mean over all runs; unknown if it could not be measured.
@@ -56,7 +56,7 @@ const LONE_WITHIN: f64 = 1.5;
 const PING_BESIDE: f64 = 1.4;
 
 /// All figures, in the order in which they are shown.
-pub(super) fn findings(measured: &[Measured]) -> Vec<Finding> {
+pub fn findings(measured: &[Measured]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = measured.iter().flat_map(of_turn).collect();
     findings.extend(added_delay(measured));
     findings.extend(measured.iter().filter_map(|one| share(measured, one)));
@@ -177,7 +177,7 @@ fn pooled(value: f64) -> Estimate {
 
 impl Finding {
     /// Whether it is as asked; what could not be measured is not.
-    pub(super) fn is_met(&self) -> Option<bool> {
+    pub fn is_met(&self) -> Option<bool> {
         match self.asked? {
             Asked::AtLeast(least) => Some(self.value.mean >= least),
             Asked::AtMost(most) => Some(self.value.mean <= most),
@@ -220,13 +220,13 @@ impl Finding {
 }
 
 /// Prints the findings as JSON, one object a line.
-pub(super) fn print_json(findings: &[Finding]) -> io::Result<()> {
+pub fn print_json(findings: &[Finding]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     findings.iter().try_for_each(|finding| writeln!(out, "{}", finding.json()))
 }
 
 /// Prints them as a table.
-pub(super) fn print_table(findings: &[Finding]) -> io::Result<()> {
+pub fn print_table(findings: &[Finding]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let mut heading = "";
     for finding in findings {

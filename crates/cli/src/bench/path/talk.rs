@@ -22,7 +22,7 @@ const PORT: u16 = 7_007;
 
 /// Asks for so many seconds; how long each response took, in milliseconds, the shortest first. What
 /// never came took for ever.
-pub(super) fn talk(nets: &Namespaces, seconds: u32) -> anyhow::Result<Vec<f64>> {
+pub fn talk(nets: &Namespaces, seconds: u32) -> anyhow::Result<Vec<f64>> {
     let address: IpAddr = SERVER_ADDRESS.parse().context("the server's address")?;
     let address = SocketAddr::from((address, PORT));
     let listener = namespace::within(&nets.names[SERVER], || TcpListener::bind(address))?
@@ -100,7 +100,7 @@ fn answer(listener: &TcpListener) -> io::Result<()> {
 }
 
 /// A percentile of sorted times.
-pub(super) fn percentile(times: &[f64], percent: usize) -> f64 {
+pub fn percentile(times: &[f64], percent: usize) -> f64 {
     let rank = (times.len() * percent).div_ceil(100).max(1);
     times.get(rank - 1).copied().unwrap_or(f64::NAN)
 }

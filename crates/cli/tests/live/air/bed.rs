@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::namespaces::{Namespaces, TRACKWAY};
 
 /// The nodes and their air; all ends with it.
-pub(super) struct Air {
+pub struct Air {
     pub(super) nets: Namespaces,
     /// Their namespaces.
     pub(super) nodes: Vec<String>,
@@ -23,12 +23,12 @@ pub(super) struct Air {
 
 impl Air {
     /// Nodes at these places on a line, in metres, with these parameters of the radio.
-    pub(super) fn row(places: &[f64], radio: &str) -> Self {
+    pub fn row(places: &[f64], radio: &str) -> Self {
         Self::new(places.len(), &row(places, radio))
     }
 
     /// Nodes on a combat net with these parameters, with packets as long as the net allows.
-    pub(super) fn net(nodes: usize, net: &str, options: &str) -> Self {
+    pub fn net(nodes: usize, net: &str, options: &str) -> Self {
         let mut air = Self::apart(nodes, &net_of(nodes, net));
         for (node, name) in air.nodes.iter().enumerate() {
             air.nets.run(name, "ip link set dev wlan0 mtu 576");
@@ -39,14 +39,14 @@ impl Air {
     }
 
     /// Nodes of a scenario, on the air from now on.
-    pub(super) fn new(nodes: usize, scenario: &str) -> Self {
+    pub fn new(nodes: usize, scenario: &str) -> Self {
         let mut air = Self::apart(nodes, scenario);
         air.join("");
         air
     }
 
     /// Begins to carry, with these options, in which `{}` is the folder of this test.
-    pub(super) fn join(&mut self, options: &str) {
+    pub fn join(&mut self, options: &str) {
         let options = options.replace("{}", &self.folder.display().to_string());
         let command = command(&self.file("scenario.toml"), &options);
         self.program = self.nets.start(&self.middle.clone(), &command, "joined");
@@ -75,7 +75,7 @@ impl Air {
     }
 
     /// Routes to all nodes along the row, in both directions.
-    pub(super) fn route_along(&self) {
+    pub fn route_along(&self) {
         for (node, name) in self.nodes.iter().enumerate() {
             for other in 0..self.nodes.len() {
                 let next = if other > node { node + 1 } else { node.saturating_sub(1) };
@@ -88,13 +88,13 @@ impl Air {
     }
 
     /// Whether a node is answered by another.
-    pub(super) fn is_answered(&self, from: usize, to: usize) -> bool {
+    pub fn is_answered(&self, from: usize, to: usize) -> bool {
         let command = format!("ping -c 3 -i 0.2 -W 1 {}", address(to));
         self.nets.try_run(&self.nodes[from], &command).status.success()
     }
 
     /// Tells all nodes each other's hardware addresses, so that nodes send only the requested packets.
-    pub(super) fn introduce_all(&self) {
+    pub fn introduce_all(&self) {
         let hardware: Vec<String> = self
             .nodes
             .iter()
@@ -111,14 +111,14 @@ impl Air {
     }
 
     /// Ends the air and returns its report.
-    pub(super) fn end(&mut self) -> Value {
+    pub fn end(&mut self) -> Value {
         let (code, printed) = self.nets.program(self.program).stop();
         assert_eq!(code, Some(0), "{printed}");
         serde_json::from_str(printed.lines().last().unwrap()).unwrap()
     }
 
     /// A file of this test.
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 }
@@ -130,7 +130,7 @@ impl Drop for Air {
 }
 
 /// A scenario of nodes at these places on a line.
-pub(super) fn row(places: &[f64], radio: &str) -> String {
+pub fn row(places: &[f64], radio: &str) -> String {
     let names: Vec<String> = (0..places.len()).map(|node| format!("\"n{node}\"")).collect();
     let mut scenario = format!("nodes = [{}]\n[[radio]]\n{radio}\n", names.join(", "));
     for (node, place) in places.iter().enumerate() {
@@ -140,22 +140,22 @@ pub(super) fn row(places: &[f64], radio: &str) -> String {
 }
 
 /// A scenario of nodes on a combat net.
-pub(super) fn net_of(nodes: usize, net: &str) -> String {
+pub fn net_of(nodes: usize, net: &str) -> String {
     let names: Vec<String> = (0..nodes).map(|node| format!("\"n{node}\"")).collect();
     format!("nodes = [{}]\n[[net]]\n{net}\n", names.join(", "))
 }
 
 /// All nodes of a scenario on the air.
-pub(super) fn command(scenario: &Path, options: &str) -> String {
+pub fn command(scenario: &Path, options: &str) -> String {
     format!("{TRACKWAY} air {} --join *=* --seed 1 --json {options}", scenario.display())
 }
 
 /// A node's address.
-pub(super) fn address(node: usize) -> String {
+pub fn address(node: usize) -> String {
     format!("10.128.0.{}", node + 1)
 }
 
 /// What a station counted.
-pub(super) fn count(report: &Value, station: usize, what: &str) -> u64 {
+pub fn count(report: &Value, station: usize, what: &str) -> u64 {
     report["stations"][station][what].as_u64().unwrap()
 }

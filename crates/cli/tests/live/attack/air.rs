@@ -16,14 +16,14 @@ use serde_json::Value;
 
 use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
 
-pub(crate) const SOON: Duration = Duration::from_secs(15);
-pub(crate) const ADDRESSES: [[u8; 4]; 3] = [[10, 9, 0, 1], [10, 9, 0, 2], [10, 9, 0, 3]];
-pub(crate) const PROTOCOL: u8 = 253;
+pub const SOON: Duration = Duration::from_secs(15);
+pub const ADDRESSES: [[u8; 4]; 3] = [[10, 9, 0, 1], [10, 9, 0, 2], [10, 9, 0, 3]];
+pub const PROTOCOL: u8 = 253;
 
 const NODES: [&str; 3] = ["a", "b", "attacker"];
 
 /// Three nodes that hear each other; the attacker has a packet socket.
-pub(crate) struct Air {
+pub struct Air {
     pub(crate) nets: Namespaces,
     pub(crate) nodes: Vec<String>,
     programs: [Option<usize>; 3],
@@ -35,7 +35,7 @@ pub(crate) struct Air {
 }
 
 /// Whom the attacker passes for.
-pub(crate) struct Name {
+pub struct Name {
     station: Mac,
     address: [u8; 4],
     boot: u64,
@@ -45,18 +45,18 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    pub(crate) fn new(station: Mac, address: [u8; 4]) -> Self {
+    pub fn new(station: Mac, address: [u8; 4]) -> Self {
         Self { station, address, boot: 0x0bad, counter: 0, error: 0 }
     }
 
     /// One of many.
-    pub(crate) fn stranger(number: u16) -> Self {
+    pub fn stranger(number: u16) -> Self {
         let [high, low] = number.to_be_bytes();
         let name = Self::new(Mac([2, 0, 0, 9, high, low]), [10, 9, high | 0x80, low]);
         Self { boot: 0x0bad_0000 + u64::from(number), ..name }
     }
 
-    pub(crate) fn hello(&self, counter: u64) -> Hello {
+    pub fn hello(&self, counter: u64) -> Hello {
         Hello {
             profile: Profile::Default,
             boot: self.boot,
@@ -73,7 +73,7 @@ impl Name {
 }
 
 impl Air {
-    pub(crate) fn new(is_keyed: bool) -> Self {
+    pub fn new(is_keyed: bool) -> Self {
         let mut nets = Namespaces::new();
         let air = nets.add("air");
         nets.run(&air, "ip link add air type bridge ageing_time 0 stp_state 0");
@@ -95,17 +95,17 @@ impl Air {
         Self { nets, nodes, programs: [None; 3], port, key, betrayed: None, folder }
     }
 
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
     /// Starts a gateway, with the key if there is one.
-    pub(crate) fn start(&mut self, node: usize, config: &str) {
+    pub fn start(&mut self, node: usize, config: &str) {
         let key = self.key.as_ref().map(|key| format!("group-key = {key:?}\n"));
         self.start_with(node, &(key.unwrap_or_default() + config));
     }
 
-    pub(crate) fn start_with(&mut self, node: usize, config: &str) {
+    pub fn start_with(&mut self, node: usize, config: &str) {
         let file = self.file(&format!("{}.toml", NODES[node]));
         fs::write(&file, format!("[hbh]\ninterfaces = [\"m0\"]\n{config}")).unwrap();
         let command = format!("{TRACKWAY} run {}", file.display());
@@ -113,7 +113,7 @@ impl Air {
         self.programs[node] = Some(self.nets.start(&name, &command, "gateway ready"));
     }
 
-    pub(crate) fn start_both(&mut self, config: &str) {
+    pub fn start_both(&mut self, config: &str) {
         for node in [0, 1] {
             self.start(node, config);
         }
@@ -124,41 +124,41 @@ impl Air {
     }
 
     /// Ends a gateway and returns what it printed.
-    pub(crate) fn stop(&mut self, node: usize) -> String {
+    pub fn stop(&mut self, node: usize) -> String {
         let program = self.programs[node].take().unwrap();
         self.nets.program(program).stop().1
     }
 
-    pub(crate) fn mac(&self, node: usize) -> Mac {
+    pub fn mac(&self, node: usize) -> Mac {
         let mac = self.nets.run(&self.nodes[node], "cat /sys/class/net/m0/address");
         mac.trim().parse().unwrap()
     }
 
     /// Sends a frame unchanged.
-    pub(crate) fn send(&self, frame: &[u8]) {
+    pub fn send(&self, frame: &[u8]) {
         let sent = [&[0; OFFLOAD][..], frame].concat();
         let is_sent = wait_until(SOON, || self.port.send(&sent).is_ok());
         assert!(is_sent);
     }
 
     /// From now on the attacker has the group key.
-    pub(crate) fn betray(&mut self) {
+    pub fn betray(&mut self) {
         let secret: GroupSecret = keys::read(self.key.as_ref().unwrap()).unwrap();
         self.betrayed = Some(GroupKey::new(secret.octets()));
     }
 
     /// Says this to everyone, with the group key if the attacker has it.
-    pub(crate) fn send_hello(&self, hello: &Hello) {
+    pub fn send_hello(&self, hello: &Hello) {
         self.send_changed(hello, self.betrayed.as_ref(), |_| {});
     }
 
     /// Says this to everyone without a key.
-    pub(crate) fn send_unkeyed(&self, hello: &Hello) {
+    pub fn send_unkeyed(&self, hello: &Hello) {
         self.send_changed(hello, None, |_| {});
     }
 
     /// Says this to everyone with the attacker's key, changed behind its tag.
-    pub(crate) fn send_false(&self, hello: &Hello, change: impl FnOnce(&mut [u8])) {
+    pub fn send_false(&self, hello: &Hello, change: impl FnOnce(&mut [u8])) {
         self.send_changed(hello, self.betrayed.as_ref(), |payload| {
             change(payload);
             payload[4..6].fill(0);
@@ -181,7 +181,7 @@ impl Air {
     }
 
     /// Says all of these to everyone, no faster than a takes them.
-    pub(crate) fn send_hellos(&self, hellos: impl Iterator<Item = Hello>) {
+    pub fn send_hellos(&self, hellos: impl Iterator<Item = Hello>) {
         let before = self.count(0, "hellos_received");
         for (sent, hello) in (1..).zip(hellos) {
             self.send_hello(&hello);
@@ -193,7 +193,7 @@ impl Air {
 
     /// Says hello in this name, listens to what a says to that, and repeats the session it is told;
     /// returns whether it was told one.
-    pub(crate) fn answer_in(&self, name: &mut Name) -> bool {
+    pub fn answer_in(&self, name: &mut Name) -> bool {
         let taken = || -> u64 {
             ["hellos_received", "hellos_unauthenticated"].iter().map(|it| self.count(0, it)).sum()
         };
@@ -225,7 +225,7 @@ impl Air {
     }
 
     /// All HBH frames that the attacker has heard since the last call.
-    pub(crate) fn heard(&self) -> Vec<Vec<u8>> {
+    pub fn heard(&self) -> Vec<Vec<u8>> {
         let mut buffer = vec![0; 1 << 17];
         let mut frames = Vec::new();
         while let Some(received) = self.port.receive(&mut buffer).unwrap() {
@@ -241,7 +241,7 @@ impl Air {
     }
 
     /// The next hello that such a station says.
-    pub(crate) fn hello_of(&self, station: Mac) -> Hello {
+    pub fn hello_of(&self, station: Mac) -> Hello {
         let mut found = None;
         wait_until(SOON, || {
             let hellos = self.heard();
@@ -252,27 +252,27 @@ impl Air {
         found.unwrap()
     }
 
-    pub(crate) fn ping(&self, from: usize, to: usize, count: u16) {
+    pub fn ping(&self, from: usize, to: usize, count: u16) {
         let [a, b, c, d] = ADDRESSES[to];
         let to = format!("{a}.{b}.{c}.{d}");
         let unanswered = self.nets.unanswered(&self.nodes[from], &to, count, 56);
         assert!(unanswered.is_empty(), "{unanswered:?}\n{}", self.status(from));
     }
 
-    pub(crate) fn try_ping(&self, from: usize, to: usize, args: &str) -> String {
+    pub fn try_ping(&self, from: usize, to: usize, args: &str) -> String {
         let [a, b, c, d] = ADDRESSES[to];
         let command = format!("ping {args} -i 0.1 -W 2 {a}.{b}.{c}.{d}");
         let output = self.nets.try_run(&self.nodes[from], &command);
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    pub(crate) fn status(&self, node: usize) -> String {
+    pub fn status(&self, node: usize) -> String {
         let command = format!("{TRACKWAY} status --json");
         let output = self.nets.try_run(&self.nodes[node], &command);
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    pub(crate) fn count(&self, node: usize, counter: &str) -> u64 {
+    pub fn count(&self, node: usize, counter: &str) -> u64 {
         let status: Value = serde_json::from_str(&self.status(node)).unwrap_or_default();
         status[counter].as_u64().unwrap_or_default()
     }
@@ -285,7 +285,7 @@ impl Drop for Air {
 }
 
 /// The hello in a frame, as anybody can read it: its tag is cut off.
-pub(crate) fn hello_in(frame: &[u8]) -> Option<Hello> {
+pub fn hello_in(frame: &[u8]) -> Option<Hello> {
     let (_, _, packet) = ethernet::parse(frame)?;
     let header = Header::parse(packet).ok()?;
     let payload = &packet[header.len..header.total_len];

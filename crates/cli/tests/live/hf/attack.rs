@@ -18,7 +18,7 @@ use crate::namespaces::wait_until;
 use crate::transfer::Transfer;
 
 /// Where SLEP is.
-pub(super) const SAP: u8 = 13;
+pub const SAP: u8 = 13;
 
 impl Net {
     fn counter(&self, host: usize, name: &str) -> u64 {
@@ -267,12 +267,12 @@ fn hosts_that_vanish_are_asked_whether_they_are_there() {
 }
 
 /// A stream by a node that does as it likes: its first part.
-pub(super) fn first_part(stream: u8, octets: &[u8]) -> Vec<u8> {
+pub fn first_part(stream: u8, octets: &[u8]) -> Vec<u8> {
     [&[0x18, 0xa1, 0xb2, 0, stream, 0, 0, 1][..], octets].concat()
 }
 
 /// An opening to an IPv4 address and port, in the name of a client's port 9.
-pub(super) fn opening(address: [u8; 4], port: u16, from: [u8; 4]) -> Vec<u8> {
+pub fn opening(address: [u8; 4], port: u16, from: [u8; 4]) -> Vec<u8> {
     let port = port.to_be_bytes();
     [&[0x50, 0, 0, 9][..], &port, &from, &address].concat()
 }

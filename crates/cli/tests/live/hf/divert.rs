@@ -14,7 +14,7 @@ use crate::call::call;
 use crate::namespaces::wait_until;
 
 /// As long as a connection that must not be answered is watched: its SYN is repeated meanwhile.
-pub(super) const MOMENT: Duration = Duration::from_secs(2);
+pub const MOMENT: Duration = Duration::from_secs(2);
 
 const RULES: &str = r#"
 [[rule]]
@@ -44,13 +44,13 @@ to-port = 80
 "#;
 
 /// Two gateways with both services, and a client behind the first.
-pub(super) struct Site {
+pub struct Site {
     pub(super) net: Net,
     pub(super) client: String,
 }
 
 impl Site {
-    pub(super) fn new(seed: u32, rules: &str) -> Self {
+    pub fn new(seed: u32, rules: &str) -> Self {
         let mut net = Net::with_radio(&format!("--speed 240000 --seed {seed}"));
         net.addresses();
         let (client, gateway) = (net.nets.add("c"), net.hosts[0].clone());
@@ -68,12 +68,12 @@ impl Site {
     }
 
     /// Listens on the far host.
-    pub(super) fn listen(&self, at: &str) -> TcpListener {
+    pub fn listen(&self, at: &str) -> TcpListener {
         self.net.nets.within(&self.net.hosts[1], || TcpListener::bind(at).unwrap())
     }
 
     /// Connects from a namespace, with a code point, and says what the client is told.
-    pub(super) fn dial(
+    pub fn dial(
         &self,
         from: &str,
         to: &str,
@@ -84,21 +84,21 @@ impl Site {
         self.net.nets.within(from, || call(None, to, dscp, patience))
     }
 
-    pub(super) fn rule(&self, name: &str) -> [u64; 2] {
+    pub fn rule(&self, name: &str) -> [u64; 2] {
         let status = self.net.status(0);
         let rules = status["rules"].as_array().unwrap();
         let rule = rules.iter().find(|rule| rule["name"] == name).unwrap();
         ["hits", "blocked"].map(|key| rule[key].as_u64().unwrap())
     }
 
-    pub(super) fn ask(&self, command: &str) -> String {
+    pub fn ask(&self, command: &str) -> String {
         // What is blocked has an exit code of its own.
         let said = self.net.nets.try_run(&self.net.hosts[0], &format!("{TRACKWAY} {command}"));
         String::from_utf8_lossy(&said.stdout).into_owned()
     }
 }
 
-pub(super) fn both(host: usize) -> String {
+pub fn both(host: usize) -> String {
     let (own, far) = (host + 1, 2 - host);
     let node = ["0.10.20.31", "0.10.20.30"][host];
     format!(
@@ -108,7 +108,7 @@ pub(super) fn both(host: usize) -> String {
 }
 
 /// Sends something there and back.
-pub(super) fn exchange(client: &mut TcpStream, server: &mut TcpStream) {
+pub fn exchange(client: &mut TcpStream, server: &mut TcpStream) {
     server.set_read_timeout(Some(SOON)).unwrap();
     let mut heard = [0; 5];
     client.write_all(b"hello").unwrap();

@@ -15,12 +15,12 @@ use crate::namespaces::{Program, wait_until};
 use crate::transfer::Transfer;
 
 /// How long a program waits for the radio.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-pub(super) const FAST: &str = "--speed 240000 --seed 12";
+pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const FAST: &str = "--speed 240000 --seed 12";
 
 impl Net {
     /// Gives both hosts addresses and some way to each other, which only HF-PEP makes lead anywhere.
-    pub(super) fn addresses(&self) {
+    pub fn addresses(&self) {
         for (host, own) in [(0, 1), (1, 2)] {
             for command in [
                 "sysctl -qw net.ipv6.conf.all.disable_ipv6=0".to_owned(),
@@ -39,7 +39,7 @@ impl Net {
     }
 
     /// Two hosts, the radio, and HF-PEP on both hosts, `more` in the configuration of the first.
-    pub(super) fn with_peps(options: &str, more: &str) -> Self {
+    pub fn with_peps(options: &str, more: &str) -> Self {
         let mut net = Self::with_radio(options);
         net.addresses();
         net.start_gateway(0, &(pep(0) + more));
@@ -50,14 +50,14 @@ impl Net {
         net
     }
 
-    pub(super) fn listen(&self, host: usize, at: &str) -> TcpListener {
+    pub fn listen(&self, host: usize, at: &str) -> TcpListener {
         let listener = self.nets.within(&self.hosts[host], || TcpListener::bind(at).unwrap());
         let patience = TimeVal::seconds(PATIENCE.as_secs().cast_signed());
         setsockopt(&listener, sockopt::ReceiveTimeout, &patience).unwrap();
         listener
     }
 
-    pub(super) fn dial(&self, host: usize, to: &str) -> TcpStream {
+    pub fn dial(&self, host: usize, to: &str) -> TcpStream {
         let to: SocketAddr = to.parse().unwrap();
         let connect = || TcpStream::connect_timeout(&to, PATIENCE).unwrap();
         let stream = self.nets.within(&self.hosts[host], connect);
@@ -66,7 +66,7 @@ impl Net {
     }
 }
 
-pub(super) fn pep(host: usize) -> String {
+pub fn pep(host: usize) -> String {
     let node = ["0.10.20.31", "0.10.20.30"][host];
     let far = 2 - host;
     format!("[[hfpep.peer]]\nnode = \"{node}\"\nto = [\"10.{far}.0.0/16\", \"fd0{far}::/32\"]\n")

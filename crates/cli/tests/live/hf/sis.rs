@@ -5,28 +5,28 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// Types of primitives.
-pub(super) const BIND_ACCEPTED: u8 = 3;
-pub(super) const BIND_REJECTED: u8 = 4;
-pub(super) const SUBNET_AVAILABILITY: u8 = 14;
-pub(super) const UNIDATA_INDICATION: u8 = 21;
-pub(super) const UNIDATA_CONFIRM: u8 = 22;
+pub const BIND_ACCEPTED: u8 = 3;
+pub const BIND_REJECTED: u8 = 4;
+pub const SUBNET_AVAILABILITY: u8 = 14;
+pub const UNIDATA_INDICATION: u8 = 21;
+pub const UNIDATA_CONFIRM: u8 = 22;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) struct Client {
+pub struct Client {
     pub(super) stream: TcpStream,
     received: Vec<u8>,
 }
 
 /// What came from the node: the type, and the rest.
 #[derive(Debug)]
-pub(super) struct Primitive {
+pub struct Primitive {
     pub(super) kind: u8,
     pub(super) body: Vec<u8>,
 }
 
-pub(super) fn connect(port: u16) -> TcpStream {
+pub fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -34,48 +34,48 @@ pub(super) fn connect(port: u16) -> TcpStream {
 }
 
 /// A primitive in its envelope.
-pub(super) fn envelope(kind: u8, body: &[u8]) -> Vec<u8> {
+pub fn envelope(kind: u8, body: &[u8]) -> Vec<u8> {
     let size = u16::try_from(body.len() + 1).unwrap().to_be_bytes();
     [&[0x90, 0xeb, 0, size[0], size[1], kind][..], body].concat()
 }
 
 /// A request to carry octets with ARQ, confirmed by the node, as they arrive, for 120 s.
-pub(super) fn unidata(priority: u8, to: [u8; 4], sap: u8, octets: &[u8]) -> Vec<u8> {
+pub fn unidata(priority: u8, to: [u8; 4], sap: u8, octets: &[u8]) -> Vec<u8> {
     let size = u16::try_from(octets.len()).unwrap().to_be_bytes();
     let body = [&[priority << 4 | sap][..], &to, &[0x16, 0x00, 0, 60], &size, octets].concat();
     envelope(20, &body)
 }
 
 impl Client {
-    pub(super) fn new(stream: TcpStream) -> Self {
+    pub fn new(stream: TcpStream) -> Self {
         Self { stream, received: Vec::new() }
     }
 
-    pub(super) fn write(&mut self, octets: &[u8]) {
+    pub fn write(&mut self, octets: &[u8]) {
         self.stream.write_all(octets).unwrap();
     }
 
-    pub(super) fn bind(&mut self, sap: u8, rank: u8) {
+    pub fn bind(&mut self, sap: u8, rank: u8) {
         // ARQ, confirmed by the node, as they arrive.
         self.write(&envelope(1, &[sap << 4 | rank, 0x16, 0]));
     }
 
-    pub(super) fn expect_bound(&mut self, sap: u8) {
+    pub fn expect_bound(&mut self, sap: u8) {
         let answer = self.expect(BIND_ACCEPTED);
         assert_eq!(answer.body, [sap << 4, 8, 0]);
     }
 
-    pub(super) fn send(&mut self, to: [u8; 4], sap: u8, octets: &[u8]) {
+    pub fn send(&mut self, to: [u8; 4], sap: u8, octets: &[u8]) {
         self.write(&unidata(0, to, sap, octets));
     }
 
     /// The octets of the next U_PDU that arrives.
-    pub(super) fn receive(&mut self) -> Vec<u8> {
+    pub fn receive(&mut self) -> Vec<u8> {
         self.expect(UNIDATA_INDICATION).body.split_off(12)
     }
 
     /// The next primitive of this type; others before it are forgotten.
-    pub(super) fn expect(&mut self, kind: u8) -> Primitive {
+    pub fn expect(&mut self, kind: u8) -> Primitive {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.next(deadline) {
@@ -87,7 +87,7 @@ impl Client {
     }
 
     /// The next primitive; none at the end of the connection or of patience.
-    pub(super) fn next(&mut self, deadline: Instant) -> Option<Primitive> {
+    pub fn next(&mut self, deadline: Instant) -> Option<Primitive> {
         loop {
             if let Some(primitive) = self.take() {
                 return Some(primitive);
@@ -99,7 +99,7 @@ impl Client {
     }
 
     /// Whether the node closes the connection by then.
-    pub(super) fn is_closed_within(&mut self, patience: Duration) -> bool {
+    pub fn is_closed_within(&mut self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
             if !self.fill() {

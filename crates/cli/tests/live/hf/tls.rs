@@ -26,7 +26,7 @@ def serve(port, pki):
     threading.Thread(target=server.serve_forever).start()
 "#;
 
-pub(super) const NEAR: &str = r#"
+pub const NEAR: &str = r#"
 [[rule]]
 name = "tak"
 to-port = 8089
@@ -50,7 +50,7 @@ key = "near/tak.example.key"
 alpn = ["http/1.1"]
 "#;
 
-pub(super) const FAR: &str = r#"
+pub const FAR: &str = r#"
 [[tls]]
 name = "shore"
 role = "client"
@@ -66,14 +66,14 @@ key = "far/bob@unit.example.key"
 impl Net {
     /// HF-PEP that ends TLS between two hosts. Each side has its own authority; an authority that nobody trusts has
     /// issued the certificate of port 444.
-    pub(super) fn with_tls() -> Self {
+    pub fn with_tls() -> Self {
         let mut net = Self::with_profiles("", NEAR, FAR);
         net.serve("serve(443, \"far\")\nserve(444, \"bad\")\nserve(8089, \"far\")");
         net
     }
 
     /// Starts the server of the page, on ports and with certificates that are lines of its program.
-    pub(super) fn serve(&mut self, ports: &str) {
+    pub fn serve(&mut self, ports: &str) {
         fs::write(self.folder.join("page"), page()).unwrap();
         let program = format!("{SERVER}{ports}\nprint(\"serving\", flush=True)\n");
         fs::write(self.folder.join("serve.py"), program).unwrap();
@@ -83,7 +83,7 @@ impl Net {
     }
 
     /// The same with these profiles, and without the server; `top` stands before all else.
-    pub(super) fn with_profiles(top: &str, near: &str, far: &str) -> Self {
+    pub fn with_profiles(top: &str, near: &str, far: &str) -> Self {
         let mut net = Self::with_radio("--speed 240000 --seed 21");
         net.addresses();
         for pki in ["near", "far", "bad"] {
@@ -101,14 +101,14 @@ impl Net {
         net
     }
 
-    pub(super) fn certify(&self, what: &str, pki: &str, more: &str) {
+    pub fn certify(&self, what: &str, pki: &str, more: &str) {
         let folder = self.folder.join(pki);
         let command = format!("{TRACKWAY} tls {what} {} {more}", folder.display());
         self.nets.run(&self.hosts[0], command.trim_end());
     }
 
     /// Fetches the page from a port of the far host, trusting one authority.
-    pub(super) fn fetch(&self, port: u16, authority: &str, more: &str) -> Output {
+    pub fn fetch(&self, port: u16, authority: &str, more: &str) -> Output {
         let ca = self.folder.join(authority).join("ca.crt");
         self.nets.try_run(
             &self.hosts[0],
@@ -120,7 +120,7 @@ impl Net {
         )
     }
 
-    pub(super) fn expect_counter(&self, host: usize, counter: &str, value: u64) {
+    pub fn expect_counter(&self, host: usize, counter: &str, value: u64) {
         let comes = wait_until(SOON, || self.status(host)[counter].as_u64() == Some(value));
         assert!(comes, "{counter} is not {value}: {}", self.status(host));
     }
@@ -136,7 +136,7 @@ fn expect_page(fetched: &Output) {
 }
 
 /// Words of curl that show the certificate for Bob that an authority has issued.
-pub(super) fn as_bob(folder: &Path, authority: &str) -> String {
+pub fn as_bob(folder: &Path, authority: &str) -> String {
     let own = folder.join(authority).join("bob@unit.example");
     format!("--cert {0}.crt --key {0}.key", own.display())
 }

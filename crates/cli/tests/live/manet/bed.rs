@@ -12,37 +12,37 @@ use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};
 
 /// A protocol, and values of it that are quick enough for a test.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spoken {
+pub struct Spoken {
     pub(crate) name: &'static str,
     pub(crate) values: &'static str,
     /// Whether routes are there before packets want them.
     pub(crate) is_proactive: bool,
 }
 
-pub(crate) const DSDV: Spoken = Spoken {
+pub const DSDV: Spoken = Spoken {
     name: "dsdv",
     values: "update-interval = \"500ms\"\nstart-jitter = \"100ms\"\ntrigger-spacing = \"50ms\"\n\
              settling = \"0s\"\n",
     is_proactive: true,
 };
 
-pub(crate) const OLSR: Spoken = Spoken {
+pub const OLSR: Spoken = Spoken {
     name: "olsr",
     values: "hello-interval = \"200ms\"\nneighbour-hold = \"700ms\"\ntc-interval = \"500ms\"\n\
              topology-hold = \"2s\"\nhna-interval = \"500ms\"\nmax-jitter = \"50ms\"\n",
     is_proactive: true,
 };
 
-pub(crate) const AODV: Spoken = Spoken {
+pub const AODV: Spoken = Spoken {
     name: "aodv",
     values: "manet = \"10.66.0.0/24\"\nwait-after-reboot = false\nhello.interval = \"300ms\"\n",
     is_proactive: false,
 };
 
-pub(crate) const ALL: [Spoken; 3] = [DSDV, OLSR, AODV];
+pub const ALL: [Spoken; 3] = [DSDV, OLSR, AODV];
 
 /// The nodes; all ends with it.
-pub(crate) struct Manet {
+pub struct Manet {
     pub(crate) nets: Namespaces,
     pub(crate) nodes: Vec<Node>,
     pub(crate) spoken: Spoken,
@@ -50,7 +50,7 @@ pub(crate) struct Manet {
     pub(crate) folder: PathBuf,
 }
 
-pub(crate) struct Node {
+pub struct Node {
     /// Its namespace.
     pub(crate) name: String,
     pub(crate) interfaces: Vec<String>,
@@ -59,7 +59,7 @@ pub(crate) struct Node {
 
 impl Manet {
     /// Nodes in a row, with nothing running.
-    pub(crate) fn chain(spoken: Spoken, nodes: usize) -> Self {
+    pub fn chain(spoken: Spoken, nodes: usize) -> Self {
         let mut nets = Namespaces::new();
         let nodes: Vec<_> = (0..nodes)
             .map(|node| Node {
@@ -83,14 +83,14 @@ impl Manet {
     }
 
     /// The same network with all nodes running.
-    pub(crate) fn running(spoken: Spoken, nodes: usize) -> Self {
+    pub fn running(spoken: Spoken, nodes: usize) -> Self {
         let mut manet = Self::chain(spoken, nodes);
         manet.start_all();
         manet
     }
 
     /// Lays a cable between two nodes.
-    pub(crate) fn join(&mut self, a: usize, b: usize) {
+    pub fn join(&mut self, a: usize, b: usize) {
         let ends = [a, b].map(|node| {
             let interface = format!("radio{}", self.nodes[node].interfaces.len());
             self.nodes[node].interfaces.push(interface.clone());
@@ -103,7 +103,7 @@ impl Manet {
     }
 
     /// Writes a node's configuration, with more of the section `[routing]`, and then other sections.
-    pub(crate) fn configure(&self, node: usize, more: &str, sections: &str) {
+    pub fn configure(&self, node: usize, more: &str, sections: &str) {
         let (interfaces, Spoken { name, values, .. }) = (&self.nodes[node].interfaces, self.spoken);
         let text = format!(
             "log = \"debug\"\n[routing]\nprotocol = \"{name}\"\ninterfaces = {interfaces:?}\n{values}{more}\n\
@@ -113,40 +113,40 @@ impl Manet {
     }
 
     /// Starts a node with its configuration.
-    pub(crate) fn start(&mut self, node: usize) {
+    pub fn start(&mut self, node: usize) {
         let command = format!("{TRACKWAY} run {}", self.file(node).display());
         let name = self.nodes[node].name.clone();
         self.nodes[node].program = Some(self.nets.start(&name, &command, "gateway ready"));
     }
 
-    pub(crate) fn start_all(&mut self) {
+    pub fn start_all(&mut self) {
         for node in 0..self.nodes.len() {
             self.configure(node, "", "");
             self.start(node);
         }
     }
 
-    pub(crate) fn program(&mut self, node: usize) -> &mut Program {
+    pub fn program(&mut self, node: usize) -> &mut Program {
         let program = self.nodes[node].program.unwrap();
         self.nets.program(program)
     }
 
     /// Where packets go from a node by routes of ours: the destinations in the kernel.
-    pub(crate) fn routes(&self, node: usize) -> BTreeSet<String> {
+    pub fn routes(&self, node: usize) -> BTreeSet<String> {
         let said = self.run(node, "ip route show proto 116");
         let hosts = said.lines().filter(|line| !line.contains("trackway-"));
         hosts.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
     }
 
     /// Waits until a node has routes to these nodes, and no others.
-    pub(crate) fn expect_routes(&self, node: usize, to: &[usize]) {
+    pub fn expect_routes(&self, node: usize, to: &[usize]) {
         let expected: BTreeSet<_> = to.iter().map(|other| address(*other)).collect();
         let has_come = wait_until(SOON, || self.routes(node) == expected);
         assert!(has_come, "node {node}, not {expected:?}: {}", self.told(node));
     }
 
     /// Waits until a node reaches another.
-    pub(crate) fn expect_reachable(&self, node: usize, to: &str) {
+    pub fn expect_reachable(&self, node: usize, to: &str) {
         let command = format!("ping -c 1 -W 1 {to}");
         let comes = wait_until(SOON, || {
             self.nets.try_run(&self.nodes[node].name, &command).status.success()
@@ -155,7 +155,7 @@ impl Manet {
     }
 
     /// Waits until the whole network has found its routes, if it does so by itself.
-    pub(crate) fn settle(&self) {
+    pub fn settle(&self) {
         if !self.spoken.is_proactive {
             return;
         }
@@ -165,22 +165,22 @@ impl Manet {
         }
     }
 
-    pub(crate) fn run(&self, node: usize, command: &str) -> String {
+    pub fn run(&self, node: usize, command: &str) -> String {
         self.nets.run(&self.nodes[node].name, command)
     }
 
-    pub(crate) fn status(&self, node: usize) -> Value {
+    pub fn status(&self, node: usize) -> Value {
         let command = format!("{TRACKWAY} status --json");
         let said = self.nets.try_run(&self.nodes[node].name, &command).stdout;
         serde_json::from_slice(&said).unwrap_or_default()
     }
 
-    pub(crate) fn count(&self, node: usize, counter: &str) -> u64 {
+    pub fn count(&self, node: usize, counter: &str) -> u64 {
         self.status(node)[counter].as_u64().unwrap_or_default()
     }
 
     /// All that a person would look at.
-    pub(crate) fn told(&self, node: usize) -> String {
+    pub fn told(&self, node: usize) -> String {
         let printed = self.nodes[node].program.map(|program| self.nets.printed(program));
         format!(
             "{}\n{}\n{}",
@@ -190,7 +190,7 @@ impl Manet {
         )
     }
 
-    pub(crate) fn file(&self, node: usize) -> PathBuf {
+    pub fn file(&self, node: usize) -> PathBuf {
         self.folder.join(format!("{node}.toml"))
     }
 }
@@ -202,6 +202,6 @@ impl Drop for Manet {
 }
 
 /// A node's address.
-pub(crate) fn address(node: usize) -> String {
+pub fn address(node: usize) -> String {
     format!("10.66.0.{}", node + 1)
 }

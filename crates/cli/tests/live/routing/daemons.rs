@@ -11,19 +11,19 @@ const BABELD: &str = "/usr/sbin/babeld";
 const FRR: &str = "/usr/lib/frr";
 
 /// Whether babeld is installed; says that the test is skipped if not.
-pub(crate) fn has_babel() -> bool {
+pub fn has_babel() -> bool {
     is_installed(BABELD, "babeld")
 }
 
 /// Whether FRR is installed; says that the test is skipped if not.
-pub(crate) fn has_frr() -> bool {
+pub fn has_frr() -> bool {
     is_installed(format!("{FRR}/ospfd"), "frr")
 }
 
 /// Starts babeld on a node; its cost is said for each interface.
 ///
 /// It announces all addresses of the node, and takes a wire for dead after two lost hellos.
-pub(crate) fn start_babel(network: &mut Network, node: usize, costs: &[u32]) -> usize {
+pub fn start_babel(network: &mut Network, node: usize, costs: &[u32]) -> usize {
     let folder = folder(network, node, "babel");
     let mut config = String::new();
     for (interface, cost) in network.nodes[node].interfaces.iter().zip(costs) {
@@ -42,7 +42,7 @@ pub(crate) fn start_babel(network: &mut Network, node: usize, costs: &[u32]) -> 
 }
 
 /// The FRR daemons on a node.
-pub(crate) struct Frr {
+pub struct Frr {
     folder: PathBuf,
     programs: Vec<usize>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Frr {
 impl Frr {
     /// Starts OSPF on all interfaces, each a broadcast network of this cost, and single-hop BFD with `peers`: address
     /// and outgoing interface of each peer.
-    pub(crate) fn start(
+    pub fn start(
         network: &mut Network,
         node: usize,
         costs: &[u32],
@@ -96,7 +96,7 @@ impl Frr {
     }
 
     /// What `vtysh` says to a command.
-    pub(crate) fn ask(&self, network: &Network, node: usize, command: &str) -> String {
+    pub fn ask(&self, network: &Network, node: usize, command: &str) -> String {
         let folder = self.folder.to_string_lossy();
         let words = ["vtysh", "--vty_socket", &folder, "-c", command];
         let output = network.nets.try_words(&network.nodes[node].name, &words);
@@ -104,7 +104,7 @@ impl Frr {
     }
 
     /// Ends its daemons.
-    pub(crate) fn stop(self, network: &mut Network) {
+    pub fn stop(self, network: &mut Network) {
         for program in self.programs.into_iter().rev() {
             network.nets.program(program).stop();
         }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use super::network::{Network, address};
 
 /// Octets of each, without headers.
-pub(super) const LEN: usize = 1_000;
+pub const LEN: usize = 1_000;
 
 /// Sockets at both ends.
-pub(super) struct Datagrams {
+pub struct Datagrams {
     senders: Vec<UdpSocket>,
     receiver: UdpSocket,
     sent: u32,
@@ -19,7 +19,7 @@ pub(super) struct Datagrams {
 
 impl Datagrams {
     /// From as many ports of a node to another node.
-    pub(super) fn new(network: &Network, from: usize, to: usize, flows: usize) -> Self {
+    pub fn new(network: &Network, from: usize, to: usize, flows: usize) -> Self {
         let receiver = network
             .nets
             .within(&network.nodes[to].name, || UdpSocket::bind((address(to), 0)).unwrap());
@@ -37,7 +37,7 @@ impl Datagrams {
     }
 
     /// Sends so many on each port.
-    pub(super) fn send(&mut self, count: u32) {
+    pub fn send(&mut self, count: u32) {
         for _ in 0..count {
             for sender in &self.senders {
                 let mut datagram = [0; LEN];
@@ -50,7 +50,7 @@ impl Datagrams {
     }
 
     /// How many have arrived, once all have or time is over.
-    pub(super) fn arrived(&mut self, at_most: Duration) -> u32 {
+    pub fn arrived(&mut self, at_most: Duration) -> u32 {
         let deadline = Instant::now() + at_most;
         let mut datagram = [0; LEN];
         while self.arrived.len() < self.sent as usize && Instant::now() < deadline {
@@ -62,7 +62,7 @@ impl Datagrams {
         u32::try_from(self.arrived.len()).unwrap()
     }
 
-    pub(super) fn sent(&self) -> u32 {
+    pub fn sent(&self) -> u32 {
         self.sent
     }
 }

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
 
-pub(crate) const SOON: Duration = Duration::from_secs(15);
+pub const SOON: Duration = Duration::from_secs(15);
 
 /// Nodes and links; all ends with it.
-pub(crate) struct Network {
+pub struct Network {
     pub(crate) nets: Namespaces,
     pub(crate) nodes: Vec<Node>,
     links: Vec<Link>,
@@ -22,7 +22,7 @@ pub(crate) struct Network {
     pub(crate) folder: PathBuf,
 }
 
-pub(crate) struct Node {
+pub struct Node {
     /// Its namespace.
     pub(crate) name: String,
     pub(crate) interfaces: Vec<String>,
@@ -38,7 +38,7 @@ struct Link {
 
 /// One TCP connection for some time.
 #[derive(Clone, Copy)]
-pub(crate) struct Flow<'a> {
+pub struct Flow<'a> {
     pub(crate) from: usize,
     pub(crate) to: usize,
     /// Its congestion control.
@@ -48,7 +48,7 @@ pub(crate) struct Flow<'a> {
 
 impl Network {
     /// Routers that are not joined yet.
-    pub(crate) fn new(nodes: usize) -> Self {
+    pub fn new(nodes: usize) -> Self {
         let mut nets = Namespaces::new();
         let nodes: Vec<_> = (0..nodes)
             .map(|node| {
@@ -75,7 +75,7 @@ impl Network {
     }
 
     /// Nodes in a row, with routes to each other's loopback; `options` are those of each link.
-    pub(crate) fn chain(options: &[&str]) -> Self {
+    pub fn chain(options: &[&str]) -> Self {
         let mut network = Self::new(options.len() + 1);
         for (link, options) in options.iter().enumerate() {
             network.join(link, link + 1, options);
@@ -93,7 +93,7 @@ impl Network {
     }
 
     /// Joins two nodes; the link's number is the next one.
-    pub(crate) fn join(&mut self, a: usize, b: usize, options: &str) {
+    pub fn join(&mut self, a: usize, b: usize, options: &str) {
         let link = self.links.len();
         let air = self.nets.add(&format!("air{link}"));
         for (number, (node, inside)) in (1..).zip([(a, "a"), (b, "b")]) {
@@ -109,38 +109,38 @@ impl Network {
     }
 
     /// Nothing comes through a link any more, and its interfaces do not show it.
-    pub(crate) fn cut_silently(&mut self, link: usize) {
+    pub fn cut_silently(&mut self, link: usize) {
         self.nets.program(self.links[link].emulator).stop();
     }
 
     /// Sends what emulates a link a signal: stopped, it carries nothing.
-    pub(crate) fn signal_link(&mut self, link: usize, signal: Signal) {
+    pub fn signal_link(&mut self, link: usize, signal: Signal) {
         self.nets.program(self.links[link].emulator).signal(signal);
     }
 
     /// The first end of a link loses its carrier.
-    pub(crate) fn cut_carrier(&mut self, link: usize) {
+    pub fn cut_carrier(&mut self, link: usize) {
         self.nets.run(&self.links[link].air, "ip link set dev a down");
     }
 
     /// Adds or replaces a route of a node.
-    pub(crate) fn route(&self, node: usize, route: &str) {
+    pub fn route(&self, node: usize, route: &str) {
         self.run(node, &format!("ip route replace {route}"));
     }
 
-    pub(crate) fn run(&self, node: usize, command: &str) -> String {
+    pub fn run(&self, node: usize, command: &str) -> String {
         self.nets.run(&self.nodes[node].name, command)
     }
 
     /// The output of a command that may fail.
-    pub(crate) fn try_run(&self, node: usize, command: &str) -> String {
+    pub fn try_run(&self, node: usize, command: &str) -> String {
         let output = self.nets.try_run(&self.nodes[node].name, command);
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Starts gateways and waits until they know each other; `options` are further lines of their
     /// configuration.
-    pub(crate) fn start_gateways(&mut self, nodes: &[usize], options: &str) {
+    pub fn start_gateways(&mut self, nodes: &[usize], options: &str) {
         for &node in nodes {
             let Node { name, interfaces, .. } = &self.nodes[node];
             let file = self.folder.join(format!("{node}.toml"));
@@ -161,13 +161,13 @@ impl Network {
     }
 
     /// Sends a node's gateway a signal.
-    pub(crate) fn signal(&mut self, node: usize, signal: Signal) {
+    pub fn signal(&mut self, node: usize, signal: Signal) {
         let gateway = self.nodes[node].gateway.unwrap();
         self.nets.program(gateway).signal(signal);
     }
 
     /// The rate of a TCP connection between two nodes' loopbacks, in Mbit/s.
-    pub(crate) fn rate(&mut self, flow: Flow<'_>) -> f64 {
+    pub fn rate(&mut self, flow: Flow<'_>) -> f64 {
         let Flow { from, to, control, seconds } = flow;
         let name = self.nodes[to].name.clone();
         let server = self.nets.start(&name, "iperf3 -s -1 --forceflush", "listening");
@@ -185,25 +185,25 @@ impl Network {
     }
 
     /// The counters of a node's gateway that are not zero.
-    pub(crate) fn status(&self, node: usize) -> String {
+    pub fn status(&self, node: usize) -> String {
         let status = self.try_run(node, &format!("{TRACKWAY} status"));
         let entries: Vec<_> = status.split_whitespace().collect();
         format!("node {node}: {}\n", entries.join(" "))
     }
 
     /// The counters of all gateways.
-    pub(crate) fn statuses(&self) -> String {
+    pub fn statuses(&self) -> String {
         (0..self.nodes.len()).map(|node| self.status(node)).collect()
     }
 
-    pub(crate) fn count(&self, node: usize, counter: &str) -> u64 {
+    pub fn count(&self, node: usize, counter: &str) -> u64 {
         let said = self.try_run(node, &format!("{TRACKWAY} status --json"));
         let status: Value = serde_json::from_str(&said).unwrap_or_default();
         status[counter].as_u64().unwrap_or_default()
     }
 
     /// Octets that an interface of a node has sent.
-    pub(crate) fn octets_sent(&self, node: usize, interface: &str) -> u64 {
+    pub fn octets_sent(&self, node: usize, interface: &str) -> u64 {
         let file = format!("/sys/class/net/{interface}/statistics/tx_bytes");
         self.run(node, &format!("cat {file}")).trim().parse().unwrap()
     }
@@ -216,6 +216,6 @@ impl Drop for Network {
 }
 
 /// The address on a node's loopback.
-pub(crate) fn address(node: usize) -> String {
+pub fn address(node: usize) -> String {
     format!("10.0.0.{}", node + 1)
 }

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};
 
 /// The port that programs of tests receive by.
-pub(super) const PORT: u16 = 5_000;
+pub const PORT: u16 = 5_000;
 /// Times that suit a cable; whoever is dead is given up soon.
-pub(super) const QUICK: &str =
+pub const QUICK: &str =
     "round-trip = \"300ms\"\nmost-timeout = \"1s\"\nrequests = 4\nspread = \"50ms\"\n";
 
 /// Gateways.
@@ -24,7 +24,7 @@ pub(super) const QUICK: &str =
 ///            eth1 10.9.1.1 ─── 10.9.1.2 eth0  gateway 1
 ///  gateway 0 eth2 10.9.2.1 ─── 10.9.2.2 eth0  gateway 2  ...
 /// ```
-pub(super) struct Net {
+pub struct Net {
     pub(super) nets: Namespaces,
     pub(super) nodes: Vec<String>,
     programs: Vec<Option<usize>>,
@@ -33,7 +33,7 @@ pub(super) struct Net {
 
 impl Net {
     /// Gateway 0 and as many others; the cables are as `trackway link` takes them.
-    pub(super) fn star(others: usize, link: &str) -> Self {
+    pub fn star(others: usize, link: &str) -> Self {
         let mut nets = Namespaces::new();
         let nodes: Vec<String> = (0..=others).map(|node| nets.add(&format!("m{node}"))).collect();
         for (other, name) in nodes.iter().enumerate().skip(1) {
@@ -52,14 +52,14 @@ impl Net {
     }
 
     /// Two gateways that run.
-    pub(super) fn pair(link: &str) -> Self {
+    pub fn pair(link: &str) -> Self {
         let mut net = Self::star(1, link);
         net.start_all();
         net
     }
 
     /// Writes a configuration, with more in the section.
-    pub(super) fn configure(&self, node: usize, more: &str) {
+    pub fn configure(&self, node: usize, more: &str) {
         let (socket, store) = (self.socket(node), self.store(node));
         let is_given = |line: &&str| {
             let key = line.split(' ').next().unwrap();
@@ -71,64 +71,64 @@ impl Net {
         fs::write(self.file(node), config).unwrap();
     }
 
-    pub(super) fn file(&self, node: usize) -> PathBuf {
+    pub fn file(&self, node: usize) -> PathBuf {
         self.folder.join(format!("{node}.toml"))
     }
 
-    pub(super) fn socket(&self, node: usize) -> PathBuf {
+    pub fn socket(&self, node: usize) -> PathBuf {
         self.folder.join(format!("{node}.run/sar.sock"))
     }
 
-    pub(super) fn store(&self, node: usize) -> PathBuf {
+    pub fn store(&self, node: usize) -> PathBuf {
         self.folder.join(format!("{node}.store"))
     }
 
-    pub(super) fn start(&mut self, node: usize) {
+    pub fn start(&mut self, node: usize) {
         let command = format!("{TRACKWAY} run {}", self.file(node).display());
         let name = self.nodes[node].clone();
         self.programs[node] = Some(self.nets.start(&name, &command, "gateway ready"));
     }
 
-    pub(super) fn start_all(&mut self) {
+    pub fn start_all(&mut self) {
         (0..self.nodes.len()).for_each(|node| self.start(node));
     }
 
-    pub(super) fn gateway(&mut self, node: usize) -> &mut Program {
+    pub fn gateway(&mut self, node: usize) -> &mut Program {
         self.nets.program(self.programs[node].unwrap())
     }
 
     /// What a gateway has printed.
-    pub(super) fn printed(&self, node: usize) -> String {
+    pub fn printed(&self, node: usize) -> String {
         self.nets.printed(self.programs[node].unwrap())
     }
 
     /// Ends a gateway as a crash would.
-    pub(super) fn kill(&mut self, node: usize) {
+    pub fn kill(&mut self, node: usize) {
         self.gateway(node).signal(Signal::SIGKILL);
         self.gateway(node).finish(SOON);
     }
 
-    pub(super) fn status(&self, node: usize) -> Value {
+    pub fn status(&self, node: usize) -> Value {
         let said = self.nets.try_run(&self.nodes[node], &format!("{TRACKWAY} status --json"));
         serde_json::from_slice(&said.stdout).unwrap_or_default()
     }
 
-    pub(super) fn count(&self, node: usize, counter: &str) -> u64 {
+    pub fn count(&self, node: usize, counter: &str) -> u64 {
         self.status(node)[format!("sar_{counter}")].as_u64().unwrap_or_default()
     }
 
-    pub(super) fn expect_count(&self, node: usize, counter: &str, expected: u64) {
+    pub fn expect_count(&self, node: usize, counter: &str, expected: u64) {
         let comes = wait_until(SOON, || self.count(node, counter) == expected);
         assert!(comes, "{counter} of {node} is not {expected}: {}", self.status(node));
     }
 
     /// A program of a gateway's host.
-    pub(super) fn program(&self, node: usize) -> Client {
+    pub fn program(&self, node: usize) -> Client {
         Client::connect(&self.socket(node)).unwrap()
     }
 
     /// Runs `trackway` with arguments, for a gateway's socket, to its end.
-    pub(super) fn trackway(&self, node: usize, args: &[&str]) -> Output {
+    pub fn trackway(&self, node: usize, args: &[&str]) -> Output {
         let socket = self.socket(node);
         let end = ["--socket", socket.to_str().unwrap()];
         self.nets.try_words(&self.nodes[node], &[&[TRACKWAY], args, &end[..]].concat())
@@ -142,37 +142,37 @@ impl Drop for Net {
 }
 
 /// The address of a gateway other than the first.
-pub(super) fn address_of(node: usize) -> String {
+pub fn address_of(node: usize) -> String {
     format!("10.9.{node}.2")
 }
 
 /// A program.
-pub(super) struct Client(pub(super) BufReader<UnixStream>);
+pub struct Client(pub(super) BufReader<UnixStream>);
 
 impl Client {
-    pub(super) fn connect(socket: &std::path::Path) -> std::io::Result<Self> {
+    pub fn connect(socket: &std::path::Path) -> std::io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(SOON))?;
         Ok(Self(BufReader::new(stream)))
     }
 
-    pub(super) fn into_stream(self) -> UnixStream {
+    pub fn into_stream(self) -> UnixStream {
         self.0.into_inner()
     }
 
     /// Waits so long for an answer.
-    pub(super) fn give_up_after(&self, patience: Duration) {
+    pub fn give_up_after(&self, patience: Duration) {
         self.0.get_ref().set_read_timeout(Some(patience)).unwrap();
     }
 
-    pub(super) fn ask(&mut self, line: &Value, octets: &[u8]) -> std::io::Result<()> {
+    pub fn ask(&mut self, line: &Value, octets: &[u8]) -> std::io::Result<()> {
         let stream = self.0.get_mut();
         stream.write_all(format!("{line}\n").as_bytes())?;
         stream.write_all(octets)
     }
 
     /// The next answer, and the octets behind it.
-    pub(super) fn answer(&mut self) -> std::io::Result<(Value, Vec<u8>)> {
+    pub fn answer(&mut self) -> std::io::Result<(Value, Vec<u8>)> {
         let mut line = String::new();
         if self.0.read_line(&mut line)? == 0 {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
@@ -184,21 +184,21 @@ impl Client {
     }
 
     /// Asks for a message to be sent.
-    pub(super) fn send(&mut self, to: &[String], name: &str, octets: &[u8]) {
+    pub fn send(&mut self, to: &[String], name: &str, octets: &[u8]) {
         let line =
             json!({"do": "send", "to": to, "port": PORT, "name": name, "octets": octets.len()});
         self.ask(&line, octets).unwrap();
     }
 
     /// The next answer, which is of a kind.
-    pub(super) fn expect(&mut self, is: &str) -> Value {
+    pub fn expect(&mut self, is: &str) -> Value {
         let (answer, _) = self.answer().unwrap();
         assert_eq!(answer["is"], is, "{answer}");
         answer
     }
 
     /// The outcomes of `count` destinations, each with its message and destination.
-    pub(super) fn outcomes(&mut self, count: usize) -> Vec<(u64, String, String)> {
+    pub fn outcomes(&mut self, count: usize) -> Vec<(u64, String, String)> {
         let outcome = |_| {
             let answer = self.expect("outcome");
             let text = |key: &str| answer[key].as_str().unwrap().to_owned();
@@ -207,12 +207,12 @@ impl Client {
         (0..count).map(outcome).collect()
     }
 
-    pub(super) fn want(&mut self, port: u16) {
+    pub fn want(&mut self, port: u16) {
         self.ask(&json!({"do": "receive", "port": port}), &[]).unwrap();
     }
 
     /// The next message, which is taken.
-    pub(super) fn take(&mut self) -> (u64, Vec<u8>) {
+    pub fn take(&mut self) -> (u64, Vec<u8>) {
         let (answer, octets) = self.answer().unwrap();
         assert_eq!(answer["is"], "received", "{answer}");
         let number = answer["number"].as_u64().unwrap();

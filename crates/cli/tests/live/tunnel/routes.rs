@@ -15,7 +15,7 @@ const LEFT: [&str; 2] =
 
 impl Net {
     /// Gateways 0 and 1, of which 0 would send anything to 1 in clear, in both versions.
-    pub(super) fn pair_with_default_routes() -> Self {
+    pub fn pair_with_default_routes() -> Self {
         let net = Self::pair("");
         for (node, interface) in [(0, "eth1"), (1, "eth0")] {
             net.enable_v6(node, interface, &format!("fd09::{}/64", node + 1));
@@ -26,13 +26,13 @@ impl Net {
     }
 
     /// Gives an interface of a node an address of IPv6.
-    pub(super) fn enable_v6(&self, node: usize, interface: &str, address: &str) {
+    pub fn enable_v6(&self, node: usize, interface: &str, address: &str) {
         self.run(node, &format!("sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=0"));
         self.run(node, &format!("ip address add {address} dev {interface} nodad"));
     }
 
     /// Changes the configuration of a node.
-    pub(super) fn edit(&self, node: usize, from: &str, to: &str) {
+    pub fn edit(&self, node: usize, from: &str, to: &str) {
         let file = self.folder.join(format!("{node}.toml"));
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.contains(from), "no {from} in {text}");
@@ -40,13 +40,13 @@ impl Net {
     }
 
     /// All that the tunnel has put into the kernel of a node.
-    pub(super) fn claimed(&self, node: usize) -> String {
+    pub fn claimed(&self, node: usize) -> String {
         self.nets.claimed(&self.nodes[node], 117)
     }
 
     /// Pings these addresses from gateway 0, and returns how many of the echoes came to an interface of
     /// another node in clear.
-    pub(super) fn clear(&self, (node, interface): (usize, &str), addresses: &[&str]) -> usize {
+    pub fn clear(&self, (node, interface): (usize, &str), addresses: &[&str]) -> usize {
         self.nets.clear(&self.nodes[0], (&self.nodes[node], interface), addresses)
     }
 }

@@ -267,13 +267,13 @@ impl Net {
     }
 
     /// Adds to what a gateway knows of its last peer.
-    pub(super) fn append(&self, node: usize, line: &str) {
+    pub fn append(&self, node: usize, line: &str) {
         let file = self.folder.join(format!("{node}.toml"));
         fs::write(&file, fs::read_to_string(&file).unwrap() + line).unwrap();
     }
 
     /// A gateway does not know where its peer is.
-    pub(super) fn only_called(&self, node: usize) {
+    pub fn only_called(&self, node: usize) {
         let file = self.folder.join(format!("{node}.toml"));
         let config = fs::read_to_string(&file).unwrap();
         let lines = config.lines().filter(|line| !line.starts_with("endpoint"));

@@ -24,7 +24,7 @@ pub struct NetSeen {
 
 /// The frames since they were last taken, up to so many, and where packets are captured.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub struct Watch {
     limit: usize,
     seen: Vec<NetSeen>,
     missed: u64,
@@ -51,7 +51,7 @@ impl NetHub {
         self.watch.capture.take().map_or(Ok(()), |mut capture| capture.finish())
     }
 
-    pub(super) fn note(&mut self, now: Time, transmission: Transmission) {
+    pub(crate) fn note(&mut self, now: Time, transmission: Transmission) {
         let carries = transmission.kind == TransmissionKind::Data;
         let frame = if carries { self.frames.held(transmission.token) } else { &[] };
         let packet = frame.get(HEADER..).unwrap_or_default();

@@ -17,7 +17,7 @@ pub struct Seen {
 
 /// The frames since they were last taken, up to so many.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub struct Watch {
     limit: usize,
     seen: Vec<Seen>,
     missed: u64,
@@ -41,7 +41,7 @@ impl RadioHub {
         self.stations[station].queue.len()
     }
 
-    pub(super) fn note(&mut self, transmission: Transmission) {
+    pub(crate) fn note(&mut self, transmission: Transmission) {
         let Watch { limit, seen, missed } = &mut self.watch;
         if seen.len() >= *limit {
             *missed += 1;

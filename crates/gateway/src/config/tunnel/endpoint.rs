@@ -64,10 +64,7 @@ impl fmt::Display for Endpoint {
 }
 
 /// Reads where a peer is called from here.
-pub(super) fn read(
-    entry: &Entry<'_>,
-    listen: Option<&[SocketAddr]>,
-) -> Result<Endpoint, Complaint> {
+pub fn read(entry: &Entry<'_>, listen: Option<&[SocketAddr]>) -> Result<Endpoint, Complaint> {
     let text = entry.text()?;
     if let Some((ip, zone, port)) = zoned(text) {
         if !ip.is_unicast_link_local() || port == 0 || !is_interface(zone) {

@@ -9,12 +9,12 @@ use settings::{Complaint, Entry, each};
 use crate::config::{s5066, some};
 
 /// Addresses at most.
-pub(super) const MAX_LISTEN: usize = 16;
+pub const MAX_LISTEN: usize = 16;
 /// Whether IPv4 and IPv6 are served.
 type Versions = [bool; 2];
 
 /// Reads an address, or a list of some that do not take each other's datagrams.
-pub(super) fn read(entry: &Entry<'_>) -> Result<Vec<SocketAddr>, Complaint> {
+pub fn read(entry: &Entry<'_>) -> Result<Vec<SocketAddr>, Complaint> {
     if !matches!(entry.written(), Written::List(_)) {
         return Ok(vec![one(entry)?]);
     }
@@ -74,7 +74,7 @@ pub(crate) fn versions(at: SocketAddr, all: &[SocketAddr]) -> Versions {
 }
 
 /// The versions of IP served by all sockets together.
-pub(super) fn all_versions(all: &[SocketAddr]) -> Versions {
+pub fn all_versions(all: &[SocketAddr]) -> Versions {
     let has = |version: usize| all.iter().any(|at| versions(*at, all)[version]);
     [has(0), has(1)]
 }

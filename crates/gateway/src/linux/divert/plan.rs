@@ -26,17 +26,17 @@ use rules::{Ports, Refusal, Selector};
 use super::super::firewall::MARK as OWN;
 
 /// Mark of packets that routing leads to this host.
-pub(super) const MARK: Mark = Mark(0x7064);
+pub const MARK: Mark = Mark(0x7064);
 /// Mark of held SYNs that are now let in: routing leads them to this host.
-pub(super) const LET_IN: Mark = Mark(0x7065);
+pub const LET_IN: Mark = Mark(0x7065);
 /// The bits of a mark that routing looks at: [`MARK`] and [`LET_IN`] have the same.
-pub(super) const LED: u32 = !1;
+pub const LED: u32 = !1;
 /// Mark of the resets and errors that refuse held SYNs.
-pub(super) const REFUSED: Mark = Mark(0x7066);
+pub const REFUSED: Mark = Mark(0x7066);
 /// The NFLOG group in which we are told of SYNs that are held.
-pub(super) const GROUP: u16 = 29_810;
+pub const GROUP: u16 = 29_810;
 /// What the names of the rules' counters begin with.
-pub(super) const COUNTER: &str = "rule-";
+pub const COUNTER: &str = "rule-";
 
 /// Ends of borrowed addresses, and connections, that are remembered in each set, each for a day after
 /// its last packet.
@@ -138,7 +138,7 @@ const VERSIONS: [Version; 2] = [
 
 impl Plan {
     /// An address of each version of IP with diverted connections; a machine may have only one version.
-    pub(super) fn families(&self) -> impl Iterator<Item = IpAddr> {
+    pub(crate) fn families(&self) -> impl Iterator<Item = IpAddr> {
         self.versions().map(|version| version.address)
     }
 
@@ -152,7 +152,7 @@ impl Plan {
     }
 
     /// The orders that make the table.
-    pub(super) fn script(&self) -> Vec<String> {
+    pub(crate) fn script(&self) -> Vec<String> {
         let mut orders = vec![format!("add table inet {TABLE} {{ flags owner; }}")];
         for version in &VERSIONS {
             orders.extend(version.sets());
@@ -185,7 +185,7 @@ impl Plan {
 
     /// Orders for an existing table: they bring this host's own ICMP errors about our connections to the sockets. A
     /// router that finds no neighbour sends such errors itself. The orders use a key unknown to `nft` before 1.0.3.
-    pub(super) fn own_errors() -> Vec<String> {
+    pub(crate) fn own_errors() -> Vec<String> {
         let mut orders = Vec::new();
         for version in &VERSIONS {
             let Version { digit, name, errors, header, .. } = version;
@@ -219,7 +219,7 @@ impl Plan {
     }
 
     /// The orders that change a table made for the plan `before` to the rules of this plan.
-    pub(super) fn follow(&self, before: &Self) -> Vec<String> {
+    pub(crate) fn follow(&self, before: &Self) -> Vec<String> {
         let is_in = |rules: &[Rule], rule: &Rule| rules.iter().any(|it| it.name == rule.name);
         let new = self.rules.iter().filter(|rule| !is_in(&before.rules, rule));
         let gone = before.rules.iter().filter(|rule| !is_in(&self.rules, rule));

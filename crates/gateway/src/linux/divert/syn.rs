@@ -55,7 +55,7 @@ impl Syn {
     }
 
     /// The reset that refuses the SYN, in the target's name.
-    pub(super) fn reset(&self) -> Option<Vec<u8>> {
+    pub(crate) fn reset(&self) -> Option<Vec<u8>> {
         let header = Header::parse(&self.packet).ok()?;
         let (_, offset) = FlowKey::of(&header, &self.packet);
         let reset = Segment::parse(&header, &self.packet, offset).ok()?.reset_for()?;
@@ -65,7 +65,7 @@ impl Syn {
     }
 
     /// The ICMP error that refuses the SYN, from an address of this host.
-    pub(super) fn error(&self, error: Error, own: IpAddr) -> Option<Vec<u8>> {
+    pub(crate) fn error(&self, error: Error, own: IpAddr) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         error.emit(own, &self.packet, &mut out).then_some(out)
     }

@@ -3,7 +3,7 @@
 base::counters! {
     /// Counters of the data path; HBH and the neighbours have their own counters.
     #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-    pub(super) struct Counters {
+    pub(crate) struct Counters {
         /// What the kernel handed over.
         pub(super) intercepted: struct Intercepted {
             /// Frames taken from the kernel; one may be a train of many segments.
@@ -97,7 +97,7 @@ base::counters! {
 base::counters! {
     /// What HBH's service has besides.
     #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-    pub(super) struct Levels {
+    pub(crate) struct Levels {
         /// Neighbours that are up.
         pub(super) neighbours: gauge(neighbours) in usize;
         /// Routes that the kernel was asked for.

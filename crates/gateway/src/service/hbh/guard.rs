@@ -7,54 +7,50 @@ use hbh::auth::{Channel, End, GroupKey, TRAILER, Untrusted};
 
 /// The key, and the conversations under it.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub struct Guard {
     key: Option<GroupKey>,
     channels: BTreeMap<Peer, Channel>,
     opened: Vec<u8>,
 }
 
 impl Guard {
-    pub(super) fn new(key: Option<GroupKey>) -> Self {
+    pub fn new(key: Option<GroupKey>) -> Self {
         Self { key, channels: BTreeMap::new(), opened: Vec::new() }
     }
 
     /// Whether packets are authenticated by this key.
-    pub(super) fn has_key(&self, key: Option<&GroupKey>) -> bool {
+    pub fn has_key(&self, key: Option<&GroupKey>) -> bool {
         self.key.as_ref() == key
     }
 
-    pub(super) fn key(&self) -> Option<&GroupKey> {
+    pub fn key(&self) -> Option<&GroupKey> {
         self.key.as_ref()
     }
 
     /// Octets that each packet to a neighbour is longer.
-    pub(super) fn overhead(&self) -> usize {
+    pub fn overhead(&self) -> usize {
         if self.key.is_some() { TRAILER } else { 0 }
     }
 
     /// Begins a conversation with a peer; an existing conversation stays, and its numbers go on.
-    pub(super) fn add_peer(&mut self, peer: Peer, ours: End, theirs: End) {
+    pub fn add_peer(&mut self, peer: Peer, ours: End, theirs: End) {
         if let Some(key) = &self.key {
             self.channels.entry(peer).or_insert_with(|| key.channel(ours, theirs));
         }
     }
 
-    pub(super) fn remove_peer(&mut self, peer: Peer) {
+    pub fn remove_peer(&mut self, peer: Peer) {
         self.channels.remove(&peer);
     }
 
     /// Seals a packet for `peer`; false when the packet cannot be sent to this peer.
-    pub(super) fn seal(&mut self, peer: Peer, packet: &mut Vec<u8>) -> bool {
+    pub fn seal(&mut self, peer: Peer, packet: &mut Vec<u8>) -> bool {
         self.key.is_none()
             || self.channels.get_mut(&peer).is_some_and(|channel| channel.seal(packet).is_ok())
     }
 
     /// The packet that `peer` made ready.
-    pub(super) fn open<'a>(
-        &'a mut self,
-        peer: Peer,
-        packet: &'a [u8],
-    ) -> Result<&'a [u8], Untrusted> {
+    pub fn open<'a>(&'a mut self, peer: Peer, packet: &'a [u8]) -> Result<&'a [u8], Untrusted> {
         if self.key.is_none() {
             return Ok(packet);
         }

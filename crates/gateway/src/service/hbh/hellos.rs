@@ -10,7 +10,7 @@ use crate::service::complaints::Subject;
 
 impl Hbh {
     /// Says why the hello of a station does not count, unless that was said a moment ago.
-    pub(super) fn take_bad_hello(&mut self, now: Time, place: Place, why: Malformed) {
+    pub fn take_bad_hello(&mut self, now: Time, place: Place, why: Malformed) {
         let (subject, what) = match why {
             Malformed::Forged => {
                 self.counters.hellos.hellos_forged += 1;
@@ -45,13 +45,7 @@ impl Hbh {
     }
 
     /// Logs a line provoked by a station, unless a line of the same kind was written a moment ago.
-    pub(super) fn complain_of(
-        &mut self,
-        now: Time,
-        subject: Subject,
-        (position, mac): Place,
-        what: &str,
-    ) {
+    pub fn complain_of(&mut self, now: Time, subject: Subject, (position, mac): Place, what: &str) {
         if let Some(left_out) = self.complaints.admit(now, subject) {
             let interface = self.ports.name(position);
             warn!(%interface, left_out, "{what}");

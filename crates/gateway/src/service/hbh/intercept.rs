@@ -20,12 +20,12 @@ const ANSWERS: usize = 256;
 const ONE_HOP: [u8; 2] = [1, 255];
 
 impl Hbh {
-    pub(super) fn take_intercepted(&mut self, now: Time, position: usize) {
+    pub fn take_intercepted(&mut self, now: Time, position: usize) {
         self.take_trains(now, position, TRAINS);
     }
 
     /// Takes the packets that the kernel forwards as soon as we have given them to it.
-    pub(super) fn take_sent_on(&mut self, now: Time) {
+    pub fn take_sent_on(&mut self, now: Time) {
         for position in self.ports.positions() {
             self.take_trains(now, position, ANSWERS);
         }
@@ -103,7 +103,7 @@ impl Hbh {
     }
 
     /// Lowers the segment size in a SYN to the largest that HBH carries at this port, if configured.
-    pub(super) fn clamp(&mut self, peer: Peer, position: usize, packet: &mut [u8]) {
+    pub fn clamp(&mut self, peer: Peer, position: usize, packet: &mut [u8]) {
         if self.config.intercept.clamp_mss
             && let Some(port) = self.ports.get(position)
         {
@@ -114,7 +114,7 @@ impl Hbh {
     }
 
     /// Gives HBH a packet for `peer`; the MTU when it is too long and may not be cut.
-    pub(super) fn submit(
+    pub fn submit(
         &mut self,
         now: Time,
         peer: Peer,
@@ -143,7 +143,7 @@ impl Hbh {
     }
 
     /// Tells the sender of a packet that the packet is too long.
-    pub(super) fn complain(&mut self, now: Time, position: usize, mtu: usize, offender: &[u8]) {
+    pub fn complain(&mut self, now: Time, position: usize, mtu: usize, offender: &[u8]) {
         let Ok(header) = Header::parse(offender) else { return };
         let port = self.ports.get(position);
         let own = port.and_then(|port| port.address_like(header.source));

@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_secs(2);
 
 impl Hbh {
     /// An interface is there and was opened.
-    pub(super) fn put(&mut self, now: Time, position: usize, port: Port) {
+    pub fn put(&mut self, now: Time, position: usize, port: Port) {
         let (mac, state) = (port.mac, port.state.clone());
         self.ports.put(position, port);
         let takes_datagrams = self.ports.iter().all(|(_, port)| port.tap.takes_datagram_trains());
@@ -32,7 +32,7 @@ impl Hbh {
     ///
     /// # Errors
     /// When `nft` has ended.
-    pub(super) fn lose(&mut self, now: Time, position: usize, why: &str) -> anyhow::Result<()> {
+    pub fn lose(&mut self, now: Time, position: usize, why: &str) -> anyhow::Result<()> {
         warn!(interface = %self.ports.name(position), %why, "interface lost: it is waited for");
         self.let_go(now, position, why)?;
         self.expect_absent(now);
@@ -40,7 +40,7 @@ impl Hbh {
     }
 
     /// Schedules the next look for absent interfaces.
-    pub(super) fn expect_absent(&mut self, now: Time) {
+    pub fn expect_absent(&mut self, now: Time) {
         self.ports.retry_at = (!self.ports.absent().is_empty()).then_some(now + RETRY);
     }
 
@@ -48,7 +48,7 @@ impl Hbh {
     ///
     /// # Errors
     /// When `nft` has ended.
-    pub(super) fn find_absent(&mut self, now: Time) -> anyhow::Result<()> {
+    pub fn find_absent(&mut self, now: Time) -> anyhow::Result<()> {
         for (position, name) in self.ports.absent() {
             match ports::open(&mut self.netlink, &self.config, position, &name) {
                 Ok(port) => {
@@ -72,7 +72,7 @@ impl Hbh {
     ///
     /// # Errors
     /// When the kernel or `nft` cannot be asked any more.
-    pub(super) fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
+    pub fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
         let (mut changes, mut has_links, mut has_own) = (0, false, false);
         let mut concerned = 0_u32;
         let ports = &self.ports;
@@ -110,7 +110,7 @@ impl Hbh {
 
     /// Makes our devices as they were, if somebody has changed them: what the kernel puts into a device that is switched
     /// off is lost without a word. A device that is gone says so when it is read.
-    pub(super) fn keep_devices(&mut self, now: Time) {
+    pub fn keep_devices(&mut self, now: Time) {
         self.keep_at = None;
         for (_, port) in self.ports.iter() {
             let outcome = port.keep_device(&mut self.netlink);
@@ -163,7 +163,7 @@ impl Hbh {
     ///
     /// # Errors
     /// When a new interface is absent.
-    pub(super) fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
+    pub fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
         let config = config.hbh.as_ref().context("no section [hbh]")?;
         let is_new = |name: &&String| self.ports.with_name(name).is_none();
         let come: Vec<_> = config.interfaces.iter().filter(is_new).cloned().collect();

@@ -12,7 +12,7 @@ const GONE: usize = 64;
 
 /// The place of a peer and its addresses.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub struct Known {
     pub(super) place: Place,
     pub(super) addresses: Vec<IpAddr>,
     /// Since when it speaks HBH.
@@ -21,17 +21,17 @@ pub(super) struct Known {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct KnownPeers {
+pub struct KnownPeers {
     up: BTreeMap<Peer, Known>,
     gone: VecDeque<(Peer, Known)>,
 }
 
 impl KnownPeers {
-    pub(super) fn add(&mut self, peer: Peer, known: Known) {
+    pub fn add(&mut self, peer: Peer, known: Known) {
         self.up.insert(peer, known);
     }
 
-    pub(super) fn remove(&mut self, peer: Peer) {
+    pub fn remove(&mut self, peer: Peer) {
         let Some(known) = self.up.remove(&peer) else { return };
         if self.gone.len() == GONE {
             self.gone.pop_front();
@@ -40,12 +40,12 @@ impl KnownPeers {
     }
 
     /// A peer that is up.
-    pub(super) fn up(&self, peer: Peer) -> Option<&Known> {
+    pub fn up(&self, peer: Peer) -> Option<&Known> {
         self.up.get(&peer)
     }
 
     /// A peer that is up, or was.
-    pub(super) fn get(&self, peer: Peer) -> Option<&Known> {
+    pub fn get(&self, peer: Peer) -> Option<&Known> {
         let gone = || self.gone.iter().find(|(gone, _)| *gone == peer).map(|(_, known)| known);
         self.up.get(&peer).or_else(gone)
     }

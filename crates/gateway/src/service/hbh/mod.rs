@@ -69,7 +69,7 @@ const SETTLE: Duration = Duration::from_millis(20);
 /// Neighbours in a status.
 const SHOWN: usize = 256;
 
-pub(super) const KIND: Kind = Kind {
+pub const KIND: Kind = Kind {
     name: "hbh",
     is_wanted: |config| config.hbh.is_some(),
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW],

@@ -17,7 +17,7 @@ use crate::linux::routes::NextHop;
 
 /// Why packets are taken back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Reason {
+pub enum Reason {
     /// Their route changed, or the neighbour says that it stops.
     Known,
     /// The neighbour is not heard any more.
@@ -28,7 +28,7 @@ impl Hbh {
     /// Takes back from neighbours what the kernel would send to others now.
     ///
     /// What would go nowhere stays: a route may come, and the neighbour may still be there.
-    pub(super) fn reroute(&mut self, now: Time) {
+    pub fn reroute(&mut self, now: Time) {
         let peers: Vec<_> = self.neighbours.peers().map(|(peer, _)| peer).collect();
         for peer in peers {
             let mut orphans = Vec::new();
@@ -52,12 +52,7 @@ impl Hbh {
     }
 
     /// Adopts packets taken back from a neighbour, each with the peer that brought the packet.
-    pub(super) fn adopt(
-        &mut self,
-        now: Time,
-        orphans: Vec<(Vec<u8>, Option<Peer>)>,
-        reason: Reason,
-    ) {
+    pub fn adopt(&mut self, now: Time, orphans: Vec<(Vec<u8>, Option<Peer>)>, reason: Reason) {
         if orphans.is_empty() {
             return;
         }
@@ -75,7 +70,7 @@ impl Hbh {
     }
 
     /// Gives back what has a way now, or has waited for too long.
-    pub(super) fn settle_orphans(&mut self, now: Time) {
+    pub fn settle_orphans(&mut self, now: Time) {
         let mut orphans = std::mem::take(&mut self.orphans);
         let unrouted = orphans.settle(now, |orphan| self.has_way(orphan));
         self.counters.released.packets_unrouted += unrouted;
@@ -105,7 +100,7 @@ impl Hbh {
     }
 
     /// Hands all that is ready to the kernel.
-    pub(super) fn give_back(&mut self) {
+    pub fn give_back(&mut self) {
         while let Some(orphan) = self.orphans.poll() {
             self.give_back_one(orphan);
         }

@@ -12,11 +12,7 @@ use crate::service::complaints::Subject;
 
 impl Hbh {
     /// Acts on neighbours that came and went; `reason` is why neighbours went.
-    pub(super) fn take_neighbours(
-        &mut self,
-        now: Time,
-        reason: Option<Reason>,
-    ) -> anyhow::Result<()> {
+    pub fn take_neighbours(&mut self, now: Time, reason: Option<Reason>) -> anyhow::Result<()> {
         while let Some(event) = self.neighbours.poll_event() {
             self.take_neighbour(now, event, reason)?;
         }
@@ -98,7 +94,7 @@ impl Hbh {
         Ok(())
     }
 
-    pub(super) fn peer_config(&self, place @ (position, _): Place) -> Option<PeerConfig> {
+    pub fn peer_config(&self, place @ (position, _): Place) -> Option<PeerConfig> {
         let port = self.ports.get(position)?;
         let theirs = self.neighbours.addresses(place);
         let (local, remote) = port.state.addresses.iter().find_map(|&local| {

@@ -21,7 +21,7 @@ const MANY: usize = 64;
 const CROWD: usize = 256;
 
 /// A MANET interface.
-pub(super) struct Port {
+pub struct Port {
     /// Its name.
     pub(super) name: String,
     /// Its number.
@@ -43,7 +43,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    pub(super) fn new(
+    pub fn new(
         name: String,
         mac: Mac,
         state: LinkState,
@@ -56,7 +56,7 @@ impl Port {
     }
 
     /// Whether our device has this number.
-    pub(super) fn has_device(&self, index: u32) -> bool {
+    pub fn has_device(&self, index: u32) -> bool {
         self.device == index
     }
 
@@ -65,17 +65,17 @@ impl Port {
     ///
     /// # Errors
     /// When the device is gone, or the kernel refuses.
-    pub(super) fn keep_device(&self, netlink: &mut Netlink) -> io::Result<bool> {
+    pub fn keep_device(&self, netlink: &mut Netlink) -> io::Result<bool> {
         links::keep(netlink, self.device, Some(self.mac))
     }
 
     /// Our address of the version of `like`, or any if there is none.
-    pub(super) fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
+    pub fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
         self.state.addresses.iter().copied().find(|own| own.is_ipv4() == like.is_ipv4())
     }
 
     /// Reads frames that wait.
-    pub(super) fn receive(&self, batch: &mut Received) -> io::Result<usize> {
+    pub fn receive(&self, batch: &mut Received) -> io::Result<usize> {
         match self.link.receive(batch) {
             // Told once when the interface goes down; the monitor has said so, too.
             Err(error) if error.kind() == io::ErrorKind::NetworkDown => Ok(0),
@@ -86,7 +86,7 @@ impl Port {
     /// Lets the interface receive a packet, or a train of them, from the station `from`.
     ///
     /// `train` is a packet behind the header of the kernel's offload.
-    pub(super) fn deliver(&self, from: Mac, train: &[u8]) -> io::Result<()> {
+    pub fn deliver(&self, from: Mac, train: &[u8]) -> io::Result<()> {
         let (offload, packet) =
             offload::behind(train, ethernet::HEADER).ok_or(io::ErrorKind::InvalidInput)?;
         let header = ethernet::header(self.mac, from, packet);
@@ -95,27 +95,27 @@ impl Port {
     }
 
     /// Whether more frames may be asked for.
-    pub(super) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.waiting.len() < self.room
     }
 
     /// Whether so many frames wait that packets past HBH find no room.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub fn is_crowded(&self) -> bool {
         self.waiting.len() >= CROWD
     }
 
     /// Whether frames wait for the device.
-    pub(super) fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Adds a packet for the station `to`.
-    pub(super) fn push(&mut self, to: Mac, packet: &[u8]) {
+    pub fn push(&mut self, to: Mac, packet: &[u8]) {
         self.waiting.push(&ethernet::header(to, self.mac, packet), packet);
     }
 
     /// Sends waiting frames as far as the device takes them; true when all are gone.
-    pub(super) fn flush(&mut self, counters: &mut Counters) -> bool {
+    pub fn flush(&mut self, counters: &mut Counters) -> bool {
         while self.sent < self.waiting.len() {
             match self.link.send(&mut self.waiting, self.sent) {
                 Ok(0) => {

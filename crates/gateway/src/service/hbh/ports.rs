@@ -19,7 +19,7 @@ const DEVICE: &str = "trackway";
 
 /// All places for interfaces. An interface keeps its position while it is configured.
 #[derive(Default)]
-pub(super) struct Ports {
+pub struct Ports {
     places: Vec<Option<Place>>,
     /// When to look again for absent interfaces.
     pub(super) retry_at: Option<Time>,
@@ -36,7 +36,7 @@ struct Place {
 
 /// The state of an interface, for an operator.
 #[derive(Debug, Serialize)]
-pub(super) struct Status {
+pub struct Status {
     name: String,
     is_there: bool,
     /// What is waited for.
@@ -45,7 +45,7 @@ pub(super) struct Status {
 
 impl Ports {
     /// Takes an interface that has no place yet, and returns its position.
-    pub(super) fn add(&mut self, name: &str) -> usize {
+    pub fn add(&mut self, name: &str) -> usize {
         let why = "not looked for yet".to_owned();
         let place = Some(Place { name: name.to_owned(), port: Err(why), fault: None });
         match self.places.iter().position(Option::is_none) {
@@ -61,12 +61,12 @@ impl Ports {
     }
 
     /// Frees the place of an interface.
-    pub(super) fn remove(&mut self, position: usize) {
+    pub fn remove(&mut self, position: usize) {
         self.places[position] = None;
     }
 
     /// The interface is there.
-    pub(super) fn put(&mut self, position: usize, port: Port) {
+    pub fn put(&mut self, position: usize, port: Port) {
         if let Some(place) = self.places.get_mut(position).and_then(Option::as_mut) {
             place.port = Ok(port);
             place.fault = None;
@@ -74,7 +74,7 @@ impl Ports {
     }
 
     /// The interface is not there; returns whether that is news.
-    pub(super) fn take_away(&mut self, position: usize, why: &str) -> bool {
+    pub fn take_away(&mut self, position: usize, why: &str) -> bool {
         let Some(place) = self.places.get_mut(position).and_then(Option::as_mut) else {
             return false;
         };
@@ -85,50 +85,50 @@ impl Ports {
     }
 
     /// Notes that an interface cannot be used any more, until [`Self::take_fault`] is asked.
-    pub(super) fn note_fault(&mut self, position: usize, fault: String) {
+    pub fn note_fault(&mut self, position: usize, fault: String) {
         if let Some(place) = self.places.get_mut(position).and_then(Option::as_mut) {
             place.fault = Some(fault);
         }
     }
 
     /// An interface that cannot be used any more, and why.
-    pub(super) fn take_fault(&mut self) -> Option<(usize, String)> {
+    pub fn take_fault(&mut self) -> Option<(usize, String)> {
         let mut places = self.places.iter_mut().enumerate();
         places.find_map(|(position, place)| Some((position, place.as_mut()?.fault.take()?)))
     }
 
-    pub(super) fn get(&self, position: usize) -> Option<&Port> {
+    pub fn get(&self, position: usize) -> Option<&Port> {
         self.places.get(position)?.as_ref()?.port.as_ref().ok()
     }
 
-    pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut Port> {
+    pub fn get_mut(&mut self, position: usize) -> Option<&mut Port> {
         self.places.get_mut(position)?.as_mut()?.port.as_mut().ok()
     }
 
     /// The present interfaces with their positions.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Port)> {
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Port)> {
         (0..)
             .zip(&self.places)
             .filter_map(|(at, place)| Some((at, place.as_ref()?.port.as_ref().ok()?)))
     }
 
     /// The position of the interface with this number.
-    pub(super) fn with_index(&self, index: u32) -> Option<usize> {
+    pub fn with_index(&self, index: u32) -> Option<usize> {
         self.iter().find(|(_, port)| port.index == index).map(|(position, _)| position)
     }
 
     /// The position of the interface with this name, present or absent.
-    pub(super) fn with_name(&self, name: &str) -> Option<usize> {
+    pub fn with_name(&self, name: &str) -> Option<usize> {
         self.places.iter().position(|place| place.as_ref().is_some_and(|place| place.name == name))
     }
 
     /// The range of possible positions.
-    pub(super) fn positions(&self) -> std::ops::Range<usize> {
+    pub fn positions(&self) -> std::ops::Range<usize> {
         0..self.places.len()
     }
 
     /// Names and positions of the absent interfaces.
-    pub(super) fn absent(&self) -> Vec<(usize, String)> {
+    pub fn absent(&self) -> Vec<(usize, String)> {
         let places = (0..).zip(&self.places);
         let places = places.filter_map(|(at, place)| Some((at, place.as_ref()?)));
         let absent = places.filter(|(_, place)| place.port.is_err());
@@ -136,13 +136,13 @@ impl Ports {
     }
 
     /// The name of the interface at a position.
-    pub(super) fn name(&self, position: usize) -> &str {
+    pub fn name(&self, position: usize) -> &str {
         let place = self.places.get(position).and_then(Option::as_ref);
         place.map_or("", |place| &place.name)
     }
 
     /// What is waited for, in words for an operator.
-    pub(super) fn faults(&self) -> Vec<Fault> {
+    pub fn faults(&self) -> Vec<Fault> {
         let absent = |place: &Place| {
             let why = place.port.as_ref().err()?;
             let said = format!("HBH waits for {}: {why}", place.name);
@@ -151,7 +151,7 @@ impl Ports {
         self.places.iter().flatten().filter_map(absent).collect()
     }
 
-    pub(super) fn status(&self) -> Vec<Status> {
+    pub fn status(&self) -> Vec<Status> {
         let status = |place: &Place| Status {
             name: place.name.clone(),
             is_there: place.port.is_ok(),
@@ -162,7 +162,7 @@ impl Ports {
 }
 
 /// Name of our device for the MANET interface at `position`.
-pub(super) fn device(position: usize) -> String {
+pub fn device(position: usize) -> String {
     format!("{DEVICE}{position}")
 }
 
@@ -170,7 +170,7 @@ pub(super) fn device(position: usize) -> String {
 ///
 /// # Errors
 /// When it is not there or cannot be used, with the remedy.
-pub(super) fn open(
+pub fn open(
     netlink: &mut Netlink,
     config: &Hbh,
     position: usize,

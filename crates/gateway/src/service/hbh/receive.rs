@@ -13,7 +13,7 @@ use super::orphans::Reason;
 const BATCHES: usize = 4;
 
 impl Hbh {
-    pub(super) fn take_received(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
+    pub fn take_received(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
         let Some(mut received) = self.buffers.received.take() else { return Ok(()) };
         for _ in 0..BATCHES {
             let Some(port) = self.ports.get(position) else { break };

@@ -13,25 +13,19 @@ use crate::linux::offload::Joiner;
 
 /// Packets on their way into the kernel.
 #[derive(Default)]
-pub(super) struct Release {
+pub struct Release {
     joiner: Joiner,
     /// The neighbour that sent the segments waiting to be joined.
     from: Option<Place>,
 }
 
 impl Release {
-    pub(super) fn new(joins_datagrams: bool) -> Self {
+    pub fn new(joins_datagrams: bool) -> Self {
         Self { joiner: Joiner::new(joins_datagrams), from: None }
     }
 
     /// Takes a packet that the neighbour at `from` sent.
-    pub(super) fn push(
-        &mut self,
-        ports: &Ports,
-        from: Place,
-        packet: &[u8],
-        counters: &mut Counters,
-    ) {
+    pub fn push(&mut self, ports: &Ports, from: Place, packet: &[u8], counters: &mut Counters) {
         if self.from != Some(from) {
             self.flush(ports, counters);
             self.from = Some(from);
@@ -41,7 +35,7 @@ impl Release {
     }
 
     /// Hands all to the kernel.
-    pub(super) fn flush(&mut self, ports: &Ports, counters: &mut Counters) {
+    pub fn flush(&mut self, ports: &Ports, counters: &mut Counters) {
         if let Some(from) = self.from.take() {
             self.joiner.flush(|train| deliver(ports, from, train, counters));
         }
@@ -50,7 +44,7 @@ impl Release {
 
 impl Hbh {
     /// Hands restored packets of neighbours to the kernel, and takes the packets that the kernel forwards at once.
-    pub(super) fn release_restored(&mut self, now: Time) {
+    pub fn release_restored(&mut self, now: Time) {
         let mut packet = std::mem::take(&mut self.buffers.packet);
         let mut is_any = false;
         while let Some(peer) = self.relay.poll_restored(&mut packet) {

@@ -8,7 +8,7 @@ use hbh::hello::Hello;
 use super::Hbh;
 
 impl Hbh {
-    pub(super) fn transmit(&mut self, now: Time) {
+    pub fn transmit(&mut self, now: Time) {
         for position in self.ports.positions() {
             while let Some((to, hello)) = self.neighbours.poll_transmit(now, position) {
                 self.push_hello(position, to, &hello);
@@ -44,7 +44,7 @@ impl Hbh {
     }
 
     /// Queues a hello, even without room: hellos are few.
-    pub(super) fn push_hello(&mut self, position: usize, to: Mac, hello: &Hello) {
+    pub fn push_hello(&mut self, position: usize, to: Mac, hello: &Hello) {
         let Some(port) = self.ports.get_mut(position) else { return };
         let theirs = self.neighbours.addresses((position, to));
         let mut packet = Vec::new();

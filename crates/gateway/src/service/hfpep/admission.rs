@@ -21,7 +21,7 @@ use crate::tls::Profile;
 
 /// Decides on the connections that other ends ask for.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub struct Admission {
     allowed: Option<Vec<Allowed>>,
     /// The peers and their networks.
     peers: Vec<Peer>,
@@ -33,7 +33,7 @@ pub(super) struct Admission {
 
 /// Why a connection is not made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub(super) enum Forbidden {
+pub enum Forbidden {
     #[error("no [[hfpep.allow]] has the target")]
     NotAllowed,
     #[error("its client's address is behind another node or gateway")]
@@ -45,7 +45,7 @@ pub(super) enum Forbidden {
 }
 
 impl Admission {
-    pub(super) fn new(config: &HfPep, profiles: &[Profile]) -> Self {
+    pub fn new(config: &HfPep, profiles: &[Profile]) -> Self {
         let targets = targets(config.tls.as_deref(), profiles).iter();
         Self {
             allowed: config.allowed.clone(),
@@ -60,7 +60,7 @@ impl Admission {
     ///
     /// # Errors
     /// When there is to be no connection.
-    pub(super) fn check(&self, end: End, target: &Target) -> Result<Option<SocketAddr>, Forbidden> {
+    pub fn check(&self, end: End, target: &Target) -> Result<Option<SocketAddr>, Forbidden> {
         let (source, destination) = match target {
             Target::Address { source, destination } => (source, destination),
             Target::AuthId(id) if self.may_use(end, id) => return Ok(None),

@@ -16,7 +16,7 @@ use super::wire::{Parties, Wire};
 use crate::config::hfpep::Far;
 
 /// How the rules want a connection to be carried.
-pub(super) struct Carriage {
+pub struct Carriage {
     pub(super) options: Options,
     /// The profile by which TLS ends here.
     tls: Option<String>,
@@ -26,7 +26,7 @@ pub(super) struct Carriage {
 
 impl Pep {
     /// Takes a connection that a client has made.
-    pub(super) fn take_client(&mut self, now: Time, arrived: Arrived) {
+    pub fn take_client(&mut self, now: Time, arrived: Arrived) {
         let Arrived { stream, client, far, target, origin } = arrived;
         // Its SYN was held, and came again when another rule was in force.
         if let Some(asked) = self.held.withdraw(client, target) {
@@ -59,7 +59,7 @@ impl Pep {
     }
 
     /// Goes on with a client whose handshake is complete.
-    pub(super) fn take_greeted(&mut self, now: Time, greeted: Greeted) {
+    pub fn take_greeted(&mut self, now: Time, greeted: Greeted) {
         let Greeted { wire, call, terms } = greeted;
         self.targets.termination.establish();
         let (target, sni) = match terms.auth_id {
@@ -107,14 +107,14 @@ impl Pep {
         self.connections.watch(session);
     }
 
-    pub(super) fn refuse(&mut self, wire: Wire) {
+    pub fn refuse(&mut self, wire: Wire) {
         debug!("connection refused: a rule, no peer, or too many");
         self.counters.connections_refused += 1;
         wire.abort();
     }
 
     /// How the rules want a connection to be carried; `None` if it is not carried.
-    pub(super) fn decide(
+    pub fn decide(
         &mut self,
         now: Time,
         origin: &Origin,

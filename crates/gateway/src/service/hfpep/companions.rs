@@ -37,7 +37,7 @@ type Nodes = BTreeMap<Address, Option<u16>>;
 
 /// The file and its content.
 #[derive(Debug)]
-pub(super) struct Companions {
+pub struct Companions {
     path: PathBuf,
     /// Once something was written.
     file: Option<File>,
@@ -59,7 +59,7 @@ struct Left {
 
 impl Companions {
     /// Reads the file of the previous process, and the epoch of that process; `None` where nothing goes over HF.
-    pub(super) fn open(config: &HfPep) -> Option<(Self, Option<u16>)> {
+    pub fn open(config: &HfPep) -> Option<(Self, Option<u16>)> {
         let name = format!("{}{}-{}", NOTES[1], config.server?, config.parameters.slep.sap);
         Some(Self::at(folder().join(name)))
     }
@@ -72,7 +72,7 @@ impl Companions {
     }
 
     /// Sets this process's epoch. The file belongs to this process from now on, and passes to its successor.
-    pub(super) fn begin(&mut self, epoch: u16) {
+    pub fn begin(&mut self, epoch: u16) {
         self.epoch = epoch;
         if !self.nodes.is_empty() {
             self.write();
@@ -80,17 +80,17 @@ impl Companions {
     }
 
     /// The processes that were at the nodes to greet.
-    pub(super) fn processes(&self) -> impl Iterator<Item = (Address, u16)> {
+    pub fn processes(&self) -> impl Iterator<Item = (Address, u16)> {
         self.before.iter().filter_map(|(node, process)| Some((*node, (*process)?)))
     }
 
     /// The nodes to greet after a start; empty from the second call on.
-    pub(super) fn take_before(&mut self) -> Vec<Address> {
+    pub fn take_before(&mut self) -> Vec<Address> {
         std::mem::take(&mut self.before).into_keys().collect()
     }
 
     /// There is a stream with a node, or soon will be.
-    pub(super) fn add(&mut self, now: Time, node: Address) {
+    pub fn add(&mut self, now: Time, node: Address) {
         if self.nodes.len() < MOST && !self.nodes.contains_key(&node) {
             self.nodes.insert(node, None);
             self.write();
@@ -102,16 +102,12 @@ impl Companions {
     }
 
     /// When [`Self::follow`] is to be called next.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         earliest(self.tidy_at, self.learn_at)
     }
 
     /// Takes the nodes with streams now, and the processes at these nodes.
-    pub(super) fn follow(
-        &mut self,
-        now: Time,
-        nodes: impl Iterator<Item = (Address, Option<u16>)>,
-    ) {
+    pub fn follow(&mut self, now: Time, nodes: impl Iterator<Item = (Address, Option<u16>)>) {
         let nodes: Nodes = nodes.take(MOST).collect();
         self.learn_at.take_if(|at| *at <= now);
         let mut all = self.nodes.clone();
@@ -135,7 +131,7 @@ impl Companions {
     }
 
     /// Takes all nodes with streams when the process ends by itself.
-    pub(super) fn end(&mut self, now: Time, nodes: impl Iterator<Item = (Address, Option<u16>)>) {
+    pub fn end(&mut self, now: Time, nodes: impl Iterator<Item = (Address, Option<u16>)>) {
         self.tidy_at = None;
         self.follow(now, nodes);
     }

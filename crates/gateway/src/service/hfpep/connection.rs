@@ -16,11 +16,11 @@ use crate::tls::Failure;
 /// How long the target may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
 /// Most octets waiting here for the kernel; further octets stay in the stream, which has its own bound.
-pub(super) const UNSENT: usize = 64 << 10;
+pub const UNSENT: usize = 64 << 10;
 
 /// A connection to a client or a target.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub struct Connection {
     wire: Wire,
     stage: Stage,
     /// Octets from here that the stream has not taken.
@@ -52,7 +52,7 @@ enum End {
 
 /// How far a connection to a target is; one to a client is always open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Stage {
+pub enum Stage {
     /// The target may answer until then.
     Connecting(Time),
     /// The TLS handshake with it may take until then.
@@ -63,12 +63,12 @@ pub(super) enum Stage {
 
 impl Connection {
     /// A connection made by a client.
-    pub(super) fn accepted(wire: Wire) -> Self {
+    pub fn accepted(wire: Wire) -> Self {
         Self::new(wire, Stage::Open)
     }
 
     /// A connection being made to a target.
-    pub(super) fn connecting(now: Time, wire: Wire) -> Self {
+    pub fn connecting(now: Time, wire: Wire) -> Self {
         Self::new(wire, Stage::Connecting(now + ANSWER))
     }
 
@@ -89,12 +89,12 @@ impl Connection {
     }
 
     /// How far it is.
-    pub(super) fn stage(&self) -> Stage {
+    pub fn stage(&self) -> Stage {
         self.stage
     }
 
     /// The deadline of a target that we wait for.
-    pub(super) fn waits_until(&self) -> Option<Time> {
+    pub fn waits_until(&self) -> Option<Time> {
         match self.stage {
             Stage::Connecting(until) | Stage::Greeting(until) => Some(until),
             Stage::Open => None,
@@ -105,7 +105,7 @@ impl Connection {
     ///
     /// # Errors
     /// Why there is no connection.
-    pub(super) fn take_answer(&mut self, now: Time) -> Result<(), Reason> {
+    pub fn take_answer(&mut self, now: Time) -> Result<(), Reason> {
         self.wire.take_answer().map_err(|error| reason_of(&error))?;
         let has_tls = self.wire.has_tls();
         self.stage = if has_tls { Stage::Greeting(now + HANDSHAKE) } else { Stage::Open };
@@ -116,7 +116,7 @@ impl Connection {
     ///
     /// # Errors
     /// When it fails; the target has been told.
-    pub(super) fn greet(&mut self) -> Result<(), Failure> {
+    pub fn greet(&mut self) -> Result<(), Failure> {
         if self.wire.greet()?.is_some() {
             self.stage = Stage::Open;
         }
@@ -124,7 +124,7 @@ impl Connection {
     }
 
     /// What epoll is to look for now.
-    pub(super) fn wanted(&self) -> EpollFlags {
+    pub fn wanted(&self) -> EpollFlags {
         let mut wanted = EpollFlags::empty();
         let is_connecting = matches!(self.stage, Stage::Connecting(_));
         if is_connecting || self.has_unsent() || self.wire.wants_flush() {
@@ -137,84 +137,84 @@ impl Connection {
     }
 
     /// Reads once.
-    pub(super) fn read(&mut self, into: &mut [u8]) -> Heard {
+    pub fn read(&mut self, into: &mut [u8]) -> Heard {
         let heard = self.wire.read(into);
         self.has_heard_end |= matches!(heard, Heard::End | Heard::Failed(Failure::Cut));
         heard
     }
 
     /// Whether there may be octets that the kernel does not report any more.
-    pub(super) fn may_hold_octets(&self) -> bool {
+    pub fn may_hold_octets(&self) -> bool {
         (self.wire.has_tls() || self.is_broken) && self.untaken.is_empty()
     }
 
     /// The kernel has told that it is broken, or writing has.
-    pub(super) fn hear_break(&mut self) {
+    pub fn hear_break(&mut self) {
         self.is_broken = true;
     }
 
     /// Whether it is broken.
-    pub(super) fn is_broken(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         self.is_broken
     }
 
     /// Whether the program's host has acknowledged all that was written, the end too if it was told.
-    pub(super) fn is_acknowledged(&self) -> bool {
+    pub fn is_acknowledged(&self) -> bool {
         !self.has_unsent() && unacknowledged(self).is_ok_and(|octets| octets == 0)
     }
 
     /// Octets that the program's host is not known to have.
-    pub(super) fn undelivered(&self) -> usize {
+    pub fn undelivered(&self) -> usize {
         self.unsent.len() - self.sent + unacknowledged(self).unwrap_or(0)
     }
 
     /// Whether the program here was told that nothing more comes.
-    pub(super) fn has_told_end(&self) -> bool {
+    pub fn has_told_end(&self) -> bool {
         self.end == End::Told
     }
 
     /// Whether the kernel reports an error of the connection; the kernel reports each error once.
-    pub(super) fn takes_error(&self) -> bool {
+    pub fn takes_error(&self) -> bool {
         self.wire.take_answer().is_err()
     }
 
     /// Whether the program here has finished, or was cut off.
-    pub(super) fn has_heard_end(&self) -> bool {
+    pub fn has_heard_end(&self) -> bool {
         self.has_heard_end
     }
 
     /// Whether the program here has ended its direction, though octets before the end may still have to be read.
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.has_heard_end || self.wire.has_ended()
     }
 
     /// Who speaks TLS with whom, as far as is known here.
-    pub(super) fn parties(&self) -> Parties {
+    pub fn parties(&self) -> Parties {
         self.wire.parties()
     }
 
     /// Whether octets of this connection can be moved within the kernel.
-    pub(super) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         !self.wire.has_tls()
     }
 
     /// The program here has finished, as was heard of somewhere else than in [`Self::read`].
-    pub(super) fn hear_end(&mut self) {
+    pub fn hear_end(&mut self) {
         self.has_heard_end = true;
     }
 
     /// Whether writing has failed: the kernel has told of a reset then, and does not tell again.
-    pub(super) fn has_failed(&self) -> bool {
+    pub fn has_failed(&self) -> bool {
         self.has_failed
     }
 
     /// Writing has failed somewhere else than in [`Self::send`].
-    pub(super) fn fail(&mut self) {
+    pub fn fail(&mut self) {
         self.has_failed = true;
     }
 
     /// Whether the kernel has octets of a connection without TLS that nobody has read.
-    pub(super) fn has_unread(&self) -> bool {
+    pub fn has_unread(&self) -> bool {
         self.wire.has_unread()
     }
 
@@ -222,7 +222,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection is broken.
-    pub(super) fn send(&mut self, mut octets: &[u8]) -> Result<(), Reason> {
+    pub fn send(&mut self, mut octets: &[u8]) -> Result<(), Reason> {
         while !self.has_unsent() && !octets.is_empty() {
             match self.wire.write(octets) {
                 Ok(len) => octets = &octets[len..],
@@ -238,17 +238,17 @@ impl Connection {
     }
 
     /// Octets that may be added to [`Self::unsent_mut`].
-    pub(super) fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         UNSENT.saturating_sub(self.unsent.len() - self.sent)
     }
 
     /// Where octets for the program here are added.
-    pub(super) fn unsent_mut(&mut self) -> &mut Vec<u8> {
+    pub fn unsent_mut(&mut self) -> &mut Vec<u8> {
         &mut self.unsent
     }
 
     /// What was added is all.
-    pub(super) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         if self.end == End::NotYet {
             self.end = End::Due;
         }
@@ -258,7 +258,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection is broken.
-    pub(super) fn flush(&mut self) -> Result<(), Reason> {
+    pub fn flush(&mut self) -> Result<(), Reason> {
         match self.give() {
             Err(error) if !is_passing(&error) => {
                 self.has_failed = true;
@@ -286,22 +286,22 @@ impl Connection {
     }
 
     /// Whether both ends have finished and the program here has all.
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.end == End::Told && self.has_heard_end
     }
 
     /// Whether octets wait for the kernel.
-    pub(super) fn has_unsent(&self) -> bool {
+    pub fn has_unsent(&self) -> bool {
         self.sent < self.unsent.len()
     }
 
     /// Closes it in peace: what the kernel has is still delivered, and the end behind it.
-    pub(super) fn close(self) {
+    pub fn close(self) {
         self.wire.close();
     }
 
     /// Breaks it off: the program here gets a reset.
-    pub(super) fn abort(self) {
+    pub fn abort(self) {
         self.wire.abort();
     }
 }
@@ -313,7 +313,7 @@ impl AsFd for Connection {
 }
 
 /// What a failed attempt means to the other end.
-pub(super) fn reason_of(error: &io::Error) -> Reason {
+pub fn reason_of(error: &io::Error) -> Reason {
     if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
         return Reason::NO_ROOM;
     }

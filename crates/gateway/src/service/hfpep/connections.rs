@@ -15,7 +15,7 @@ const EVENTS: usize = 256;
 /// Connections by session. The kernel tells which connections are ready: a look at each one would take time in
 /// proportion to their number.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub struct Connections {
     epoll: Epoll,
     by_session: HashMap<SessionId, Connection>,
     events: Vec<EpollEvent>,
@@ -24,7 +24,7 @@ pub(super) struct Connections {
 impl Connections {
     /// # Errors
     /// When there are no descriptors left.
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub fn new() -> anyhow::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("cannot make an epoll")?;
         let events = vec![EpollEvent::empty(); EVENTS];
         Ok(Self { epoll, by_session: HashMap::new(), events })
@@ -34,7 +34,7 @@ impl Connections {
     ///
     /// # Errors
     /// When the kernel takes no more; the connection is given back.
-    pub(super) fn add(
+    pub fn add(
         &mut self,
         session: SessionId,
         mut connection: Connection,
@@ -48,12 +48,12 @@ impl Connections {
         Ok(())
     }
 
-    pub(super) fn get_mut(&mut self, session: SessionId) -> Option<&mut Connection> {
+    pub fn get_mut(&mut self, session: SessionId) -> Option<&mut Connection> {
         self.by_session.get_mut(&session)
     }
 
     /// Takes a connection out.
-    pub(super) fn remove(&mut self, session: SessionId) -> Option<Connection> {
+    pub fn remove(&mut self, session: SessionId) -> Option<Connection> {
         let connection = self.by_session.remove(&session)?;
         // Closing the connection would do as well, unless somebody else has it open.
         let _ = self.epoll.delete(&connection);
@@ -61,14 +61,14 @@ impl Connections {
     }
 
     /// Tells of a connection no more: there is nothing that the kernel would not tell again and again.
-    pub(super) fn unwatch(&self, session: SessionId) {
+    pub fn unwatch(&self, session: SessionId) {
         if let Some(connection) = self.by_session.get(&session) {
             let _ = self.epoll.delete(connection);
         }
     }
 
     /// Updates the events that the kernel watches for, if they have changed.
-    pub(super) fn watch(&mut self, session: SessionId) {
+    pub fn watch(&mut self, session: SessionId) {
         let Some(connection) = self.by_session.get_mut(&session) else { return };
         let wanted = connection.wanted();
         if wanted != connection.watched {
@@ -78,16 +78,16 @@ impl Connections {
     }
 
     /// The ready connections, each with its events.
-    pub(super) fn ready(&mut self) -> Vec<(SessionId, EpollFlags)> {
+    pub fn ready(&mut self) -> Vec<(SessionId, EpollFlags)> {
         let len = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or(0);
         self.events[..len].iter().map(|it| (SessionId(it.data()), it.events())).collect()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (SessionId, &Connection)> {
+    pub fn iter(&self) -> impl Iterator<Item = (SessionId, &Connection)> {
         self.by_session.iter().map(|(session, connection)| (*session, connection))
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.by_session.len()
     }
 }

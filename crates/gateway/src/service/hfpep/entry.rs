@@ -31,7 +31,7 @@ use crate::reactor::has_input;
 const ACCEPTS: usize = 64;
 
 /// What takes connections in.
-pub(super) struct Entry {
+pub struct Entry {
     observer: Arc<Observer>,
     diversion: Option<Diversion>,
     /// Where SYNs wait, if a rule holds any.
@@ -60,7 +60,7 @@ struct Deciding {
 
 /// Why a connection came to one of our listeners.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Origin {
+pub enum Origin {
     /// It was diverted by the rule of this name, or without a name because no rule matched.
     Diverted(Option<String>),
     /// It was diverted, and its SYN was held until the far end had accepted it.
@@ -71,7 +71,7 @@ pub(super) enum Origin {
 
 /// What has come.
 #[derive(Debug, Default)]
-pub(super) struct Come {
+pub struct Come {
     /// Connections.
     pub(super) arrived: Vec<Arrived>,
     /// Held SYNs, each with the name of its rule, or without a name because no rule matched.
@@ -82,7 +82,7 @@ pub(super) struct Come {
 
 /// A connection that a client has made.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub struct Arrived {
     pub(super) stream: TcpStream,
     /// Who made it.
     pub(super) client: SocketAddr,
@@ -96,7 +96,7 @@ pub(super) struct Arrived {
 impl Entry {
     /// # Errors
     /// When an address is taken or a right or program is missing, with the remedy.
-    pub(super) fn open(
+    pub fn open(
         observer: &Arc<Observer>,
         config: &HfPep,
         rules: &rules::Config,
@@ -119,7 +119,7 @@ impl Entry {
     /// # Errors
     /// When an address is taken, a right or program is missing, there are no descriptors left, or `nft`
     /// refuses: nothing has changed.
-    pub(super) fn follow(
+    pub fn follow(
         &mut self,
         config: &HfPep,
         rules: &rules::Config,
@@ -185,7 +185,7 @@ impl Entry {
     }
 
     /// Counters of traffic blocked by the kernel, by rule; traffic that no rule matched has no name.
-    pub(super) fn blocked(&self) -> Vec<(Option<String>, Counters)> {
+    pub fn blocked(&self) -> Vec<(Option<String>, Counters)> {
         let Some(diversion) = &self.diversion else { return Vec::new() };
         match diversion.blocked() {
             Ok(blocked) => blocked.into_iter().map(|(name, it)| (named(name), it)).collect(),
@@ -268,26 +268,26 @@ impl Entry {
     }
 
     /// When to call [`Self::handle_ready`] at the latest.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.diversion.as_ref().and_then(Diversion::next_timeout)
     }
 
     /// What is not as it should be, in words for an operator.
-    pub(super) fn faults(&self) -> Vec<Fault> {
+    pub fn faults(&self) -> Vec<Fault> {
         let mut faults = self.diversion.as_ref().map(Diversion::faults).unwrap_or_default();
         faults.extend(self.gate.borrow().fault());
         faults
     }
 
     /// How many descriptors [`Self::watch`] appends.
-    pub(super) fn watched(&self) -> usize {
+    pub fn watched(&self) -> usize {
         self.listeners.len()
             + usize::from(self.hold.is_some())
             + usize::from(self.diversion.is_some())
     }
 
     /// Appends what to wait for.
-    pub(super) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+    pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         let listeners = self.listeners.iter().map(|listener| listener.socket.as_fd());
         let hold = self.hold.iter().map(|hold| hold.as_fd());
         let diversion = self.diversion.iter().map(|diversion| diversion.as_fd());
@@ -297,7 +297,7 @@ impl Entry {
     }
 
     /// Connections that could not be taken: no descriptor was left.
-    pub(super) fn turned_away(&self) -> u64 {
+    pub fn turned_away(&self) -> u64 {
         self.gate.borrow().turned_away()
     }
 
@@ -305,7 +305,7 @@ impl Entry {
     ///
     /// # Errors
     /// When the diversion has ended.
-    pub(super) fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<Come> {
+    pub fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<Come> {
         if let (Some(diversion), Some(last)) = (&mut self.diversion, ready.last())
             && (has_input(*last) || diversion.next_timeout().is_some_and(|at| at <= now))
             && let Told::Complaints(said) = diversion.handle_ready(now)?
@@ -332,13 +332,13 @@ impl Entry {
     }
 
     /// Passes a held SYN on to the kernel; false if the kernel does not take the SYN.
-    pub(super) fn let_in(&self, syn: &Syn) -> bool {
+    pub fn let_in(&self, syn: &Syn) -> bool {
         let done = self.hold.as_ref().map(|hold| hold.let_in(syn));
         done.is_some_and(|done| done.inspect_err(|error| debug!(%error, "SYN not let in")).is_ok())
     }
 
     /// Tells the sender of a held SYN that there is no connection.
-    pub(super) fn deny(&self, syn: &Syn, denial: Denial) {
+    pub fn deny(&self, syn: &Syn, denial: Denial) {
         let Some(hold) = &self.hold else { return };
         if let Err(error) = hold.deny(syn, denial) {
             debug!(%error, "SYN not answered");
@@ -366,7 +366,7 @@ impl Entry {
     }
 
     /// Who has a target.
-    pub(super) fn far_of(&self, target: SocketAddr) -> Option<Far> {
+    pub fn far_of(&self, target: SocketAddr) -> Option<Far> {
         self.deciding.peers.iter().find(|peer| peer.to.contains(target.ip())).map(|peer| peer.far)
     }
 }

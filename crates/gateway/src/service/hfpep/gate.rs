@@ -12,7 +12,7 @@ use super::wire::reset_when_closed;
 
 /// Takes connections.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub struct Gate {
     /// Given up to take a connection, and reset it, when there is no other descriptor: a connection
     /// that nobody takes would wake us up for ever.
     spare: Option<File>,
@@ -22,12 +22,12 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self { spare: spare(), turned_away: 0, is_deaf: false }
     }
 
     /// Accepts the next connection of a listener, if there is a connection and a descriptor.
-    pub(super) fn accept(&mut self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
+    pub fn accept(&mut self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
         let error = match listener.accept() {
             Ok(accepted) => {
                 self.is_deaf = false;
@@ -61,7 +61,7 @@ impl Gate {
     }
 
     /// Whether the last connection could not be taken, and the next could not be taken either.
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub fn fault(&self) -> Option<Fault> {
         let is_short = || File::open("/dev/null").is_err();
         (self.is_deaf && is_short()).then(|| {
             let said = "hfpep: connections cannot be taken, and are reset: raise LimitNOFILE, or `ulimit -n`";
@@ -70,7 +70,7 @@ impl Gate {
     }
 
     /// Connections that could not be taken.
-    pub(super) fn turned_away(&self) -> u64 {
+    pub fn turned_away(&self) -> u64 {
         self.turned_away
     }
 }

@@ -18,7 +18,7 @@ use crate::service::complaints::Subject;
 
 impl Pep {
     /// Takes what has come in: connections, and SYNs that are held.
-    pub(super) fn take(&mut self, now: Time, come: Come) {
+    pub fn take(&mut self, now: Time, come: Come) {
         self.held.drop_syns(come.syns_dropped);
         // SYNs before connections: the client of a repeated SYN is still held.
         for (rule, syn) in come.syns {
@@ -74,7 +74,7 @@ impl Pep {
     }
 
     /// Follows what other gateways have answered.
-    pub(super) fn follow_links(&mut self, now: Time) {
+    pub fn follow_links(&mut self, now: Time) {
         for (link, outcome) in self.fast.take_outcomes() {
             match outcome {
                 Ok(()) => self.confirm(now, Asked::Link(link)),
@@ -84,7 +84,7 @@ impl Pep {
     }
 
     /// The far end has a target for a client, which is let in.
-    pub(super) fn confirm(&mut self, now: Time, asked: Asked) {
+    pub fn confirm(&mut self, now: Time, asked: Asked) {
         let Some(syn) = self.held.accept(now, asked) else { return };
         if !self.entry.let_in(&syn) {
             self.held.withdraw(syn.client, syn.target);
@@ -93,7 +93,7 @@ impl Pep {
     }
 
     /// Tells a client that there is no target.
-    pub(super) fn deny(&mut self, now: Time, asked: Asked, reason: Reason) {
+    pub fn deny(&mut self, now: Time, asked: Asked, reason: Reason) {
         let Some((syn, denial)) = self.held.refuse(now, asked, reason) else { return };
         debug!(%reason, "SYN refused");
         if reason == Reason::NO_SERVICE
@@ -135,7 +135,7 @@ impl Pep {
     }
 
     /// Gives up a request to the far end.
-    pub(super) fn withdraw(&mut self, now: Time, asked: Asked, reason: Reason) {
+    pub fn withdraw(&mut self, now: Time, asked: Asked, reason: Reason) {
         match asked {
             Asked::Link(link) => self.fast.withdraw(now, link),
             Asked::Session(session) => self.pep.reset(session, reason),
@@ -143,7 +143,7 @@ impl Pep {
     }
 
     /// Gives up waiting clients whose rule holds no clients any more.
-    pub(super) fn follow_rules(&mut self, now: Time, rules: &Config) {
+    pub fn follow_rules(&mut self, now: Time, rules: &Config) {
         let otherwise = self.config.handshake;
         let gone = self.held.follow(|rule| {
             let position = rule.and_then(|name| rules.rules.iter().position(|it| it.name == name));

@@ -17,7 +17,7 @@ const MAX_HANDSHAKES: usize = 1024;
 
 /// The clients that wait here.
 #[derive(Debug, Default)]
-pub(super) struct Handshakes {
+pub struct Handshakes {
     clients: Vec<Handshaking>,
 }
 
@@ -31,7 +31,7 @@ struct Handshaking {
 
 /// Where a connection goes, and how.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
+pub struct Call {
     pub(super) far: Far,
     pub(super) client: SocketAddr,
     pub(super) target: SocketAddr,
@@ -41,7 +41,7 @@ pub(super) struct Call {
 }
 
 /// A client whose handshake is complete.
-pub(super) struct Greeted {
+pub struct Greeted {
     pub(super) wire: Wire,
     pub(super) call: Call,
     pub(super) terms: Terms,
@@ -52,7 +52,7 @@ impl Handshakes {
     ///
     /// # Errors
     /// When there is no room, or its address has its share; the client is given back.
-    pub(super) fn add(&mut self, now: Time, wire: Wire, call: Call) -> Result<(), Wire> {
+    pub fn add(&mut self, now: Time, wire: Wire, call: Call) -> Result<(), Wire> {
         let its = self.clients.iter().filter(|it| it.call.client.ip() == call.client.ip()).count();
         if !has_share(its, MAX_HANDSHAKES.saturating_sub(self.clients.len())) {
             return Err(wire);
@@ -61,12 +61,12 @@ impl Handshakes {
         Ok(())
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.clients.len()
     }
 
     /// Appends what to wait for: [`Self::len`] descriptors.
-    pub(super) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+    pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.extend(self.clients.iter().map(|client| {
             let write =
                 if client.wire.wants_flush() { PollFlags::POLLOUT } else { PollFlags::empty() };
@@ -76,7 +76,7 @@ impl Handshakes {
 
     /// Clients whose handshake is complete, and why others have none; `ready` answers
     /// [`Self::watch`].
-    pub(super) fn handle_ready(
+    pub fn handle_ready(
         &mut self,
         ready: &[PollFlags],
     ) -> Vec<Result<Greeted, (Failure, Parties)>> {
@@ -105,7 +105,7 @@ impl Handshakes {
     }
 
     /// Sends away clients that have waited too long, and returns who they were.
-    pub(super) fn handle_timeout(&mut self, now: Time) -> Vec<Parties> {
+    pub fn handle_timeout(&mut self, now: Time) -> Vec<Parties> {
         let late = self.clients.extract_if(.., |client| client.until <= now);
         let send_away = |client: Handshaking| {
             let parties = client.wire.parties();
@@ -115,7 +115,7 @@ impl Handshakes {
         late.map(send_away).collect()
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.clients.iter().map(|client| client.until).min()
     }
 }

@@ -31,7 +31,7 @@ type Ends = (SocketAddr, SocketAddr);
 
 /// The clients that wait here.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub struct Held {
     by_ends: BTreeMap<Ends, Client>,
     asked: BTreeMap<Asked, Ends>,
     counters: Counters,
@@ -39,7 +39,7 @@ pub(super) struct Held {
 
 /// How the far end is asked.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Asked {
+pub enum Asked {
     /// By a connection to another gateway.
     Link(LinkId),
     /// Over HF.
@@ -67,7 +67,7 @@ enum Stage {
 
 /// What is to be done with a SYN.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Next {
+pub enum Next {
     /// The far end is to be asked; an earlier request for another attempt of the client is given up.
     Ask(Option<Asked>),
     /// Its sender is to be told no.
@@ -101,7 +101,7 @@ base::counters! {
 
 impl Held {
     /// Looks at a SYN that a rule holds.
-    pub(super) fn hear(&mut self, now: Time, syn: &Syn) -> Next {
+    pub fn hear(&mut self, now: Time, syn: &Syn) -> Next {
         let ends = (syn.client, syn.target);
         if !self.by_ends.contains_key(&ends) && !self.has_room_for(syn.client.ip()) {
             self.counters.syns_dropped += 1;
@@ -129,7 +129,7 @@ impl Held {
     }
 
     /// The far end is asked because of a SYN.
-    pub(super) fn add(&mut self, now: Time, rule: Option<String>, syn: Syn, asked: Asked) {
+    pub fn add(&mut self, now: Time, rule: Option<String>, syn: Syn, asked: Asked) {
         let ends = (syn.client, syn.target);
         self.counters.handshakes_asked += 1;
         self.asked.insert(asked, ends);
@@ -138,12 +138,12 @@ impl Held {
     }
 
     /// Nobody can be asked because of a SYN, or it cannot be read.
-    pub(super) fn drop_syns(&mut self, count: u64) {
+    pub fn drop_syns(&mut self, count: u64) {
         self.counters.syns_dropped += count;
     }
 
     /// The target has accepted: the SYN that the kernel is to have.
-    pub(super) fn accept(&mut self, now: Time, asked: Asked) -> Option<Syn> {
+    pub fn accept(&mut self, now: Time, asked: Asked) -> Option<Syn> {
         let client = self.by_ends.get_mut(self.asked.get(&asked)?)?;
         client.stage = Stage::LetIn(asked);
         client.until = now + SILENCE;
@@ -152,12 +152,7 @@ impl Held {
     }
 
     /// There is no connection: returns the SYN whose sender is to be told.
-    pub(super) fn refuse(
-        &mut self,
-        now: Time,
-        asked: Asked,
-        reason: Reason,
-    ) -> Option<(Syn, Denial)> {
+    pub fn refuse(&mut self, now: Time, asked: Asked, reason: Reason) -> Option<(Syn, Denial)> {
         let ends = self.asked.remove(&asked)?;
         let client = self.by_ends.get_mut(&ends)?;
         if matches!(client.stage, Stage::LetIn(_)) {
@@ -187,7 +182,7 @@ impl Held {
     }
 
     /// Takes a client that was let in and has come; returns the far end's name for its connection.
-    pub(super) fn take(&mut self, client: SocketAddr, target: SocketAddr) -> Option<Asked> {
+    pub fn take(&mut self, client: SocketAddr, target: SocketAddr) -> Option<Asked> {
         let ends = plain(client, target);
         match self.by_ends.get(&ends)?.stage {
             Stage::LetIn(_) => self.withdraw(client, target),
@@ -196,14 +191,14 @@ impl Held {
     }
 
     /// Forgets a client; returns the request to give up.
-    pub(super) fn withdraw(&mut self, client: SocketAddr, target: SocketAddr) -> Option<Asked> {
+    pub fn withdraw(&mut self, client: SocketAddr, target: SocketAddr) -> Option<Asked> {
         let asked = self.by_ends.remove(&plain(client, target))?.stage.asked()?;
         self.asked.remove(&asked);
         Some(asked)
     }
 
     /// Forgets clients that have been silent for too long; returns the requests to give up.
-    pub(super) fn handle_timeout(&mut self, now: Time) -> Vec<Asked> {
+    pub fn handle_timeout(&mut self, now: Time) -> Vec<Asked> {
         let late: Vec<Client> =
             self.by_ends.extract_if(.., |_, client| client.until <= now).map(|it| it.1).collect();
         for client in &late {
@@ -218,7 +213,7 @@ impl Held {
 
     /// Forgets clients waiting for the far end whose rule holds no clients any more; returns the requests to give up
     /// for these clients.
-    pub(super) fn follow(&mut self, holds: impl Fn(Option<&str>) -> bool) -> Vec<Asked> {
+    pub fn follow(&mut self, holds: impl Fn(Option<&str>) -> bool) -> Vec<Asked> {
         let is_gone = |client: &Client| {
             !matches!(client.stage, Stage::LetIn(_)) && !holds(client.rule.as_deref())
         };
@@ -228,7 +223,7 @@ impl Held {
     }
 
     /// Forgets all; what is to be given up.
-    pub(super) fn end(&mut self) -> Vec<Asked> {
+    pub fn end(&mut self) -> Vec<Asked> {
         let all: Vec<Client> = std::mem::take(&mut self.by_ends).into_values().collect();
         self.give_up(&all)
     }
@@ -241,16 +236,16 @@ impl Held {
         asked
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.by_ends.values().map(|client| client.until).min()
     }
 
     /// How many wait for the far end, or for the client.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.asked.len()
     }
 
-    pub(super) fn counters(&self) -> &impl Counted {
+    pub fn counters(&self) -> &impl Counted {
         &self.counters
     }
 }

@@ -70,7 +70,7 @@ use crate::ends::End;
 use crate::reactor::{Driver, has_input};
 use crate::tls::Failure;
 
-pub(super) const KIND: Kind = Kind {
+pub const KIND: Kind = Kind {
     name: "hfpep",
     is_wanted: |config| config.hf_pep.is_some(),
     // For sockets that see packets, in case later rules make clients wait for the far end, and for ports below 1024.
@@ -634,7 +634,7 @@ impl Driver for Pep {
 
 /// The counters of connections, all zero.
 #[cfg(test)]
-pub(super) fn connection_counters() -> Vec<super::Entry> {
+pub fn connection_counters() -> Vec<super::Entry> {
     let mut all = entries("hfpep_", &Counters::default());
     all.extend(entries("hfpep_", &targets::Counters::default()));
     all

@@ -11,13 +11,13 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 /// ... and the data from before the stream broke by itself.
 const LOOSE_WORDS: Duration = Duration::from_secs(2);
 /// Between two looks at whether it has all.
-pub(super) const LOOK: Duration = Duration::from_millis(50);
+pub const LOOK: Duration = Duration::from_millis(50);
 /// Connections that may wait here; if there are more, the oldest is reset at once.
 const MOST: usize = 1_024;
 
 /// The connections that wait here.
 #[derive(Debug, Default)]
-pub(super) struct Partings {
+pub struct Partings {
     all: Vec<Parting>,
     look_at: Option<Time>,
 }
@@ -33,7 +33,7 @@ struct Parting {
 
 impl Partings {
     /// Resets a connection when its program has all.
-    pub(super) fn add(&mut self, now: Time, mut connection: Connection, is_killed: bool) {
+    pub fn add(&mut self, now: Time, mut connection: Connection, is_killed: bool) {
         if connection.is_broken() || connection.flush().is_err() || connection.is_acknowledged() {
             return connection.abort();
         }
@@ -47,7 +47,7 @@ impl Partings {
     }
 
     /// Resets connections whose program has all data or takes none.
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         if self.look_at.take_if(|at| *at <= now).is_none() {
             return;
         }
@@ -68,7 +68,7 @@ impl Partings {
         self.look_at = (!self.all.is_empty()).then(|| now + LOOK);
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.look_at
     }
 }

@@ -24,7 +24,7 @@ use crate::service::{Reload, wall_clock};
 impl Pep {
     /// # Errors
     /// When a part of the configuration cannot be had: nothing has changed.
-    pub(super) fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
+    pub fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
         let new = config.hf_pep.clone().context("no section [hfpep]")?;
         let key = new.core(wall_clock())?.slep.group.map(|group| group.key);
         if new.group != self.config.group || key != self.key {

@@ -17,7 +17,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Pep {
     /// Handles due timers of the connection to the server, and acts on its changes.
-    pub(super) fn follow_server(&mut self, now: Time) {
+    pub fn follow_server(&mut self, now: Time) {
         let (Some(dial), Some(server)) = (&mut self.dial, self.config.server) else { return };
         dial.handle_timeout(now);
         match dial.poll_change() {
@@ -42,7 +42,7 @@ impl Pep {
     }
 
     /// Sends the next octets to the server, if there is room; returns whether there were any.
-    pub(super) fn send_to_server(&mut self, now: Time) -> bool {
+    pub fn send_to_server(&mut self, now: Time) -> bool {
         let Some(dial) = self.dial.as_mut().filter(|dial| dial.has_room()) else { return false };
         self.buffer.clear();
         let has_some = self.pep.poll_octets(now, &mut self.buffer);
@@ -53,7 +53,7 @@ impl Pep {
     }
 
     /// Says the last words and takes leave of the server: it takes a client that goes without a word for lost.
-    pub(super) fn leave_server(&mut self, now: Time) {
+    pub fn leave_server(&mut self, now: Time) {
         let until = Instant::now() + LAST_WORDS;
         self.send_all(now, until);
         self.pep.unbind(now);
@@ -76,7 +76,7 @@ impl Pep {
     }
 
     /// Takes what the server says; `ready` answers what the connection waits for.
-    pub(super) fn hear_server(&mut self, now: Time, ready: &[PollFlags]) {
+    pub fn hear_server(&mut self, now: Time, ready: &[PollFlags]) {
         let Some(dial) = &mut self.dial else { return };
         dial.handle_ready(now, ready);
         if ready.iter().all(|ready| ready.is_empty()) {

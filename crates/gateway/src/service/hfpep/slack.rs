@@ -18,14 +18,14 @@ const CALM: Duration = Duration::from_secs(10);
 
 /// What was kept at most since memory was given back last.
 #[derive(Debug, Default)]
-pub(super) struct Slack {
+pub struct Slack {
     greatest: usize,
     due: Option<Time>,
 }
 
 impl Slack {
     /// Takes the number of streams now and the octets in them; gives memory back if this is due.
-    pub(super) fn follow(&mut self, now: Time, streams: u64, octets: u64) {
+    pub fn follow(&mut self, now: Time, streams: u64, octets: u64) {
         if self.is_due(now, usize::try_from(streams * EACH as u64 + octets).unwrap_or(usize::MAX)) {
             heap::give_back();
         }
@@ -44,7 +44,7 @@ impl Slack {
         true
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.due
     }
 }

@@ -16,7 +16,7 @@ const MOST: usize = 100;
 
 /// What an operator is told.
 #[derive(Serialize)]
-pub(super) struct Status {
+pub struct Status {
     state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<SocketAddr>,
@@ -41,7 +41,7 @@ pub(super) struct Status {
 
 /// A gateway that connections go to.
 #[derive(Serialize)]
-pub(super) struct Gateway {
+pub struct Gateway {
     pub(super) gateway: SocketAddr,
     /// `up` if it has taken the last connection.
     pub(super) state: &'static str,
@@ -51,7 +51,7 @@ pub(super) struct Gateway {
 
 /// A connection.
 #[derive(Serialize)]
-pub(super) struct Session {
+pub struct Session {
     /// The other node, or the other gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<String>,
@@ -94,7 +94,7 @@ struct Flow {
 }
 
 impl Status {
-    pub(super) fn new(now: Time, pep: &Pep) -> Self {
+    pub fn new(now: Time, pep: &Pep) -> Self {
         let state = match (pep.dial.as_ref().map(Dial::is_up), pep.pep.is_bound()) {
             (None, _) => "ready",
             (Some(false), _) => "no connection",
@@ -177,12 +177,12 @@ impl Flow {
     }
 }
 
-pub(super) fn direction(is_initiator: bool) -> &'static str {
+pub fn direction(is_initiator: bool) -> &'static str {
     if is_initiator { "out" } else { "in" }
 }
 
 /// The client and the target that an opening names.
-pub(super) fn ends(opening: Option<&Opening>) -> (Option<String>, Option<String>) {
+pub fn ends(opening: Option<&Opening>) -> (Option<String>, Option<String>) {
     match opening.map(|opening| &opening.target) {
         Some(Target::Address { source, destination }) => {
             (Some(source.to_string()), Some(destination.to_string()))

@@ -19,7 +19,7 @@ use crate::service::complaints::{Complaints, Subject};
 use crate::tls::Failure;
 
 /// Connects to targets, and counts the outcomes.
-pub(super) struct Targets {
+pub struct Targets {
     admission: Admission,
     complaints: Complaints,
     pub(super) termination: Termination,
@@ -29,7 +29,7 @@ pub(super) struct Targets {
 base::counters! {
     /// Counters of connections to targets.
     #[derive(Default)]
-    pub(super) struct Counters {
+    pub(crate) struct Counters {
         /// Connections made to targets.
         connections_made: counter(connections);
         /// Targets that could not be connected to.
@@ -42,13 +42,13 @@ base::counters! {
 }
 
 impl Targets {
-    pub(super) fn new(admission: Admission, termination: Termination) -> Self {
+    pub fn new(admission: Admission, termination: Termination) -> Self {
         let complaints = Complaints::default();
         Self { admission, complaints, termination, counters: Counters::default() }
     }
 
     /// Replaces the rules of admission for connections that begin from now on.
-    pub(super) fn admit_by(&mut self, admission: Admission) {
+    pub fn admit_by(&mut self, admission: Admission) {
         self.admission = admission;
     }
 
@@ -56,7 +56,7 @@ impl Targets {
     ///
     /// # Errors
     /// Why there is no connection.
-    pub(super) fn start(&mut self, now: Time, end: End, opening: &Opening) -> Result<Wire, Reason> {
+    pub fn start(&mut self, now: Time, end: End, opening: &Opening) -> Result<Wire, Reason> {
         self.begin(now, end, opening).inspect_err(|reason| {
             debug!(%reason, ?opening, "no connection to the target");
             self.counters.targets_unknown += u64::from(*reason == Reason::NO_SERVICE);
@@ -88,7 +88,7 @@ impl Targets {
     ///
     /// # Errors
     /// The reason for the other end.
-    pub(super) fn admit(
+    pub fn admit(
         &mut self,
         now: Time,
         end: End,
@@ -104,21 +104,17 @@ impl Targets {
     }
 
     /// A target has taken the connection.
-    pub(super) fn establish(&mut self) {
+    pub fn establish(&mut self) {
         self.counters.connections_made += 1;
     }
 
     /// A target has not.
-    pub(super) fn fail(&mut self) {
+    pub fn fail(&mut self) {
         self.counters.targets_failed += 1;
     }
 
     /// Counts a target that has not answered in time at its stage; returns the reason for the far end.
-    pub(super) fn handle_silence(
-        &mut self,
-        now: Time,
-        (stage, parties): (Stage, Parties),
-    ) -> Reason {
+    pub fn handle_silence(&mut self, now: Time, (stage, parties): (Stage, Parties)) -> Reason {
         match stage {
             Stage::Greeting(_) => self.termination.fail(now, Failure::TimedOut, parties),
             Stage::Connecting(_) | Stage::Open => {
@@ -128,7 +124,7 @@ impl Targets {
         }
     }
 
-    pub(super) fn counters(&self) -> &impl Counted {
+    pub fn counters(&self) -> &impl Counted {
         &self.counters
     }
 }

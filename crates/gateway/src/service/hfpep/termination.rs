@@ -13,7 +13,7 @@ use crate::service::complaints::{Complaints, Subject};
 use crate::tls::{Destination, Failure, Profile, Profiles, Session, Stats};
 
 /// The profiles at work.
-pub(super) struct Termination {
+pub struct Termination {
     /// The profiles as configured.
     said: Vec<Profile>,
     profiles: Profiles,
@@ -26,7 +26,7 @@ pub(super) struct Termination {
 impl Termination {
     /// # Errors
     /// When a file cannot be used.
-    pub(super) fn new(said: &[Profile], client: Option<&str>) -> anyhow::Result<Self> {
+    pub fn new(said: &[Profile], client: Option<&str>) -> anyhow::Result<Self> {
         Ok(Self {
             said: said.to_vec(),
             profiles: Profiles::load(said).context("[[tls]]")?,
@@ -40,7 +40,7 @@ impl Termination {
     ///
     /// # Errors
     /// When a file of a changed profile cannot be used.
-    pub(super) fn load(&self, said: &[Profile]) -> anyhow::Result<Option<Profiles>> {
+    pub fn load(&self, said: &[Profile]) -> anyhow::Result<Option<Profiles>> {
         match Profiles::load(said) {
             Ok(profiles) => Ok(Some(profiles)),
             Err(why) if self.said == said => {
@@ -52,19 +52,14 @@ impl Termination {
     }
 
     /// Uses the [loaded](Self::load) profiles for sessions that begin from now on; `client` is the profile for targets.
-    pub(super) fn follow(
-        &mut self,
-        said: &[Profile],
-        loaded: Option<Profiles>,
-        client: Option<&str>,
-    ) {
+    pub fn follow(&mut self, said: &[Profile], loaded: Option<Profiles>, client: Option<&str>) {
         self.said = said.to_vec();
         self.profiles = loaded.unwrap_or_else(|| std::mem::take(&mut self.profiles));
         self.client = client.map(str::to_owned);
     }
 
     /// The session with a client that has just connected; `None` for an unknown profile.
-    pub(super) fn accept(&mut self, profile: &str) -> Option<Session> {
+    pub fn accept(&mut self, profile: &str) -> Option<Session> {
         let session = Session::accept(self.profiles.server(profile)?);
         self.stats.begun += 1;
         Some(session)
@@ -74,7 +69,7 @@ impl Termination {
     ///
     /// # Errors
     /// Why there can be none.
-    pub(super) fn connect(
+    pub fn connect(
         &mut self,
         now: Time,
         target: &Target,
@@ -110,12 +105,12 @@ impl Termination {
     }
 
     /// A handshake is complete.
-    pub(super) fn establish(&mut self) {
+    pub fn establish(&mut self) {
         self.stats.established += 1;
     }
 
     /// Counts and logs a failure, and returns the reason for the far end.
-    pub(super) fn fail(&mut self, now: Time, failure: Failure, parties: Parties) -> Reason {
+    pub fn fail(&mut self, now: Time, failure: Failure, parties: Parties) -> Reason {
         self.stats.count(failure);
         if let Some(left_out) = self.complaints.admit(now, Subject::TlsFailed) {
             warn!(left_out, "TLS: {failure} ({parties})");
@@ -123,7 +118,7 @@ impl Termination {
         reason_of(failure)
     }
 
-    pub(super) fn stats(&self) -> &Stats {
+    pub fn stats(&self) -> &Stats {
         &self.stats
     }
 }

@@ -37,7 +37,7 @@ const EVENTS: usize = 256;
 
 /// The UDP sockets, and epoll to find the readable ones.
 #[derive(Debug)]
-pub(super) struct Udp {
+pub struct Udp {
     epoll: Epoll,
     /// By number. Flows know their port by its number, so a number is not used twice at the same time.
     ports: BTreeMap<u16, Port>,
@@ -50,7 +50,7 @@ pub(super) struct Udp {
 
 /// A port that stands for a target.
 #[derive(Debug)]
-pub(super) struct Port {
+pub struct Port {
     at: SocketAddr,
     socket: UdpSocket,
     of: Behind,
@@ -98,7 +98,7 @@ enum Ready {
 impl Udp {
     /// # Errors
     /// When an address is taken, or there are no descriptors left.
-    pub(super) fn open(config: &HfPep) -> anyhow::Result<Self> {
+    pub fn open(config: &HfPep) -> anyhow::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("cannot make an epoll")?;
         let mut udp = Self {
             epoll,
@@ -117,7 +117,7 @@ impl Udp {
     ///
     /// # Errors
     /// When an address is taken, or there are no descriptors left; nothing has changed.
-    pub(super) fn open_ports(&self, config: &HfPep) -> anyhow::Result<BTreeMap<u16, Port>> {
+    pub fn open_ports(&self, config: &HfPep) -> anyhow::Result<BTreeMap<u16, Port>> {
         let mut added: BTreeMap<u16, Port> = BTreeMap::new();
         for (at, of) in ports(config) {
             if self.ports.values().any(|port| port.at == at) {
@@ -134,7 +134,7 @@ impl Udp {
     }
 
     /// Follows another configuration, with the ports that were opened for it.
-    pub(super) fn follow(&mut self, config: &HfPep, added: BTreeMap<u16, Port>) {
+    pub fn follow(&mut self, config: &HfPep, added: BTreeMap<u16, Port>) {
         let wanted: BTreeMap<SocketAddr, Behind> = ports(config).collect();
         self.ports.extend(added);
         self.ports.retain(|_, port| match wanted.get(&port.at) {
@@ -146,12 +146,12 @@ impl Udp {
         });
     }
 
-    pub(super) fn counters(&self) -> &impl Counted {
+    pub fn counters(&self) -> &impl Counted {
         &self.counters
     }
 
     /// A flow is no more.
-    pub(super) fn end(&mut self, flow: FlowId) {
+    pub fn end(&mut self, flow: FlowId) {
         if let Some(Socket { borrows: Some(ends), .. }) = self.sockets.remove(&flow) {
             self.borrowed.remove(&ends);
         }
@@ -240,7 +240,7 @@ impl Ready {
 
 impl Pep {
     /// Takes what clients and targets here have sent.
-    pub(super) fn take_datagrams(&mut self, now: Time) {
+    pub fn take_datagrams(&mut self, now: Time) {
         let mut data = std::mem::take(&mut self.received);
         for ready in self.udp.ready() {
             for _ in 0..READS {
@@ -322,7 +322,7 @@ impl Pep {
     }
 
     /// Gives received datagrams to clients and targets here.
-    pub(super) fn give_datagrams(&mut self, now: Time) {
+    pub fn give_datagrams(&mut self, now: Time) {
         while let Some(arrived) = self.pep.poll_datagram(now) {
             match arrived {
                 Arrived::Answer { client, data } => self.udp.give(client, &data),

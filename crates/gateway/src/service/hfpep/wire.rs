@@ -13,7 +13,7 @@ use crate::sys::tcp::has_heard_end;
 use crate::tls::{Failure, Plain, Session, Terms};
 
 /// How long a handshake may take, with a client or a target.
-pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
+pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Seconds for which a connection may be silent until its host is asked whether it is still there,
 /// ...
 const IDLE: u32 = 600;
@@ -26,14 +26,14 @@ const READ: usize = 16 << 10;
 
 /// A socket, and TLS over it if TLS ends here.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub struct Wire {
     stream: TcpStream,
     tls: Option<Box<Tls>>,
 }
 
 /// A client and its target, for the log.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Parties {
+pub struct Parties {
     /// `None` where the far end names an Auth ID instead.
     pub(super) client: Option<SocketAddr>,
     pub(super) target: Option<SocketAddr>,
@@ -60,7 +60,7 @@ impl fmt::Display for Parties {
 
 /// What reading gave.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Heard {
+pub enum Heard {
     /// The program at the other side has finished.
     End,
     /// TLS failed, or was cut off.
@@ -75,7 +75,7 @@ pub(super) enum Heard {
 
 impl Wire {
     /// A socket over which TLS is spoken if there is a session.
-    pub(super) fn new(stream: TcpStream, session: Option<(Session, Parties)>) -> Self {
+    pub fn new(stream: TcpStream, session: Option<(Session, Parties)>) -> Self {
         // Small pieces are sent at once; the radio gathers them.
         let _ = stream.set_nodelay(true);
         // Only `close` ends a connection in order: everything else that closes the socket, even the end of this
@@ -87,7 +87,7 @@ impl Wire {
     }
 
     /// The same to a program, which is asked now and then whether it is still there.
-    pub(super) fn to_program(stream: TcpStream, session: Option<(Session, Parties)>) -> Self {
+    pub fn to_program(stream: TcpStream, session: Option<(Session, Parties)>) -> Self {
         // A host that has vanished without a word is noticed though nothing is sent to it.
         let _ = setsockopt(&stream, sockopt::KeepAlive, &true);
         let _ = setsockopt(&stream, sockopt::TcpKeepIdle, &IDLE);
@@ -97,12 +97,12 @@ impl Wire {
     }
 
     /// Whether TLS is spoken here.
-    pub(super) fn has_tls(&self) -> bool {
+    pub fn has_tls(&self) -> bool {
         self.tls.is_some()
     }
 
     /// Who speaks TLS with whom, as far as is known here.
-    pub(super) fn parties(&self) -> Parties {
+    pub fn parties(&self) -> Parties {
         self.tls.as_ref().map(|tls| tls.parties).unwrap_or_default()
     }
 
@@ -110,7 +110,7 @@ impl Wire {
     ///
     /// # Errors
     /// Why there is no connection.
-    pub(super) fn take_answer(&self) -> io::Result<()> {
+    pub fn take_answer(&self) -> io::Result<()> {
         match getsockopt(&self.stream, sockopt::SocketError).unwrap_or(0) {
             0 => Ok(()),
             error => Err(io::Error::from_raw_os_error(error)),
@@ -121,7 +121,7 @@ impl Wire {
     ///
     /// # Errors
     /// When it fails; the other side has been told.
-    pub(super) fn greet(&mut self) -> Result<Option<&Terms>, Failure> {
+    pub fn greet(&mut self) -> Result<Option<&Terms>, Failure> {
         let Self { stream, tls: Some(tls) } = self else { return Ok(None) };
         while tls.session.terms().is_none() {
             let heard = tls.receive(stream);
@@ -139,17 +139,17 @@ impl Wire {
     }
 
     /// Whether the socket has octets that nobody has read.
-    pub(super) fn has_unread(&self) -> bool {
+    pub fn has_unread(&self) -> bool {
         matches!(self.stream.peek(&mut [0]), Ok(1..))
     }
 
     /// Whether the other side's host has said that nothing more follows.
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         has_heard_end(&self.stream)
     }
 
     /// Reads plain octets.
-    pub(super) fn read(&mut self, into: &mut [u8]) -> Heard {
+    pub fn read(&mut self, into: &mut [u8]) -> Heard {
         let Self { stream, tls } = self;
         let Some(tls) = tls else {
             return match stream.read(into) {
@@ -179,7 +179,7 @@ impl Wire {
     ///
     /// # Errors
     /// Those of the socket; `WouldBlock` when there is no room now.
-    pub(super) fn write(&mut self, plain: &[u8]) -> io::Result<usize> {
+    pub fn write(&mut self, plain: &[u8]) -> io::Result<usize> {
         let Self { stream, tls } = self;
         let Some(tls) = tls else { return stream.write(plain) };
         match tls.session.write(plain) {
@@ -198,7 +198,7 @@ impl Wire {
     ///
     /// # Errors
     /// Those of the socket; `WouldBlock` when it does not take all now.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.tls {
             Some(tls) => tls.transmit(&mut self.stream),
             None => Ok(()),
@@ -209,7 +209,7 @@ impl Wire {
     ///
     /// # Errors
     /// As for [`Self::flush`]: it is to be called again.
-    pub(super) fn end(&mut self) -> io::Result<()> {
+    pub fn end(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             tls.session.end();
         }
@@ -219,24 +219,24 @@ impl Wire {
     }
 
     /// Whether the socket has to take something.
-    pub(super) fn wants_flush(&self) -> bool {
+    pub fn wants_flush(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.session.wants_transmit())
     }
 
     /// Closes it in peace: what the kernel has is still delivered, and the end behind it.
-    pub(super) fn close(self) {
+    pub fn close(self) {
         reset_when_closed(&self.stream, false);
     }
 
     /// Breaks it off: the program at the other side gets a reset.
-    pub(super) fn abort(self) {
+    pub fn abort(self) {
         drop(self);
     }
 }
 
 /// Sets whether closing a connection resets it, even at the end of this process. Without a reset, the end of this
 /// process looks like an orderly close.
-pub(super) fn reset_when_closed(stream: &TcpStream, resets: bool) {
+pub fn reset_when_closed(stream: &TcpStream, resets: bool) {
     let linger = linger { l_onoff: resets.into(), l_linger: 0 };
     let _ = setsockopt(stream, sockopt::Linger, &linger);
 }
@@ -289,6 +289,6 @@ impl AsFd for Wire {
 }
 
 /// Whether an operation is to be tried again.
-pub(super) fn is_passing(error: &io::Error) -> bool {
+pub fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -50,7 +50,7 @@ const LONGEST: usize = 64 << 10;
 const ETHERNET: usize = 1_500;
 
 /// The device, and the packets waiting for routes.
-pub(super) struct Demand {
+pub struct Demand {
     /// First field, so dropped first: passages must go before the device that they name.
     passages: Passages,
     config: OnDemand,
@@ -110,7 +110,7 @@ impl Demand {
     ///
     /// # Errors
     /// When something is missing, with the remedy.
-    pub(super) fn set_up(
+    pub fn set_up(
         config: &config::Routing,
         port: u16,
         settings: &mut Settings,
@@ -148,7 +148,7 @@ impl Demand {
     }
 
     /// The number of the device.
-    pub(super) fn device(&self) -> u32 {
+    pub fn device(&self) -> u32 {
         self.index
     }
 
@@ -156,7 +156,7 @@ impl Demand {
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    pub(super) fn refresh(
+    pub fn refresh(
         &mut self,
         netlink: &mut Netlink,
         config: &config::Routing,
@@ -192,13 +192,7 @@ impl Demand {
     }
 
     /// Sends packets waiting for addresses in this prefix, as there is a route now.
-    pub(super) fn release(
-        &mut self,
-        now: Time,
-        prefix: Prefix,
-        table: &Table,
-        source: Option<Ipv4Addr>,
-    ) {
+    pub fn release(&mut self, now: Time, prefix: Prefix, table: &Table, source: Option<Ipv4Addr>) {
         let concerned = |address: &Ipv4Addr| prefix.contains(IpAddr::V4(*address));
         let found: Vec<_> = self.waiting.destinations().filter(concerned).collect();
         for destination in found {
@@ -246,7 +240,7 @@ impl Demand {
     }
 
     /// Drops packets waiting for an address without a route, and tells the senders.
-    pub(super) fn refuse(&mut self, now: Time, destination: Ipv4Addr, source: Option<Ipv4Addr>) {
+    pub fn refuse(&mut self, now: Time, destination: Ipv4Addr, source: Option<Ipv4Addr>) {
         for packet in self.waiting.take(destination) {
             self.counters.packets_unreachable += 1;
             self.tell(now, &packet, icmp::Error::HostUnreachable, source);
@@ -254,7 +248,7 @@ impl Demand {
     }
 
     /// Drops what has waited too long.
-    pub(super) fn expire(&mut self, now: Time, source: Option<Ipv4Addr>) {
+    pub fn expire(&mut self, now: Time, source: Option<Ipv4Addr>) {
         if self.waiting.next_timeout().is_none_or(|at| at > now) {
             return;
         }
@@ -289,18 +283,18 @@ impl Demand {
         }
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         earliest(self.waiting.next_timeout(), self.poll_at)
     }
 
-    pub(super) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+    pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.passages.as_fd(), PollFlags::POLLIN));
         fds.push(PollFd::new(self.tun.as_fd(), PollFlags::POLLIN));
         fds.extend(self.outlet.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
         fds.extend(self.inlet.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
     }
 
-    pub(super) fn counters(&self) -> Vec<crate::service::Entry> {
+    pub fn counters(&self) -> Vec<crate::service::Entry> {
         let mut counters = entries("routing_", &self.counters);
         counters.extend(self.outlet.iter().flat_map(Outlet::counters));
         counters.extend(self.inlet.iter().flat_map(Inlet::counters));
@@ -317,7 +311,7 @@ impl Routing {
     ///
     /// # Errors
     /// When the device or `nft` is gone.
-    pub(super) fn take_demands(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+    pub fn take_demands(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         let Some(demand) = &mut self.demand else { return Ok(()) };
         if has_input(ready[0])
             && let Told::Complaints(complaints) = demand.passages.handle_ready(now)?
@@ -399,7 +393,7 @@ impl Routing {
     ///
     /// # Errors
     /// When the kernel does not tell.
-    pub(super) fn take_passages(&mut self, now: Time) -> anyhow::Result<()> {
+    pub fn take_passages(&mut self, now: Time) -> anyhow::Result<()> {
         let Some(demand) = &mut self.demand else { return Ok(()) };
         if demand.poll_at.is_none_or(|at| at > now) {
             return Ok(());

@@ -28,7 +28,7 @@ const LONGEST: usize = 2_048;
 
 /// The socket that hears errors.
 #[derive(Debug)]
-pub(super) struct Inlet {
+pub struct Inlet {
     socket: Protocol,
     paths: PathMtus,
     buffer: Box<[u8]>,
@@ -49,7 +49,7 @@ impl Inlet {
     ///
     /// # Errors
     /// When the right to is missing.
-    pub(super) fn set_up(on_demand: &OnDemand) -> anyhow::Result<Option<Self>> {
+    pub fn set_up(on_demand: &OnDemand) -> anyhow::Result<Option<Self>> {
         if !on_demand.has_internet {
             return Ok(None);
         }
@@ -61,7 +61,7 @@ impl Inlet {
     }
 
     /// Takes the errors that have come; `local` are this host's addresses.
-    pub(super) fn take(&mut self, now: Time, local: &BTreeSet<Ipv4Addr>) {
+    pub fn take(&mut self, now: Time, local: &BTreeSet<Ipv4Addr>) {
         for _ in 0..READS {
             let len = match self.socket.receive(&mut self.buffer) {
                 Ok(Some(len)) => len,
@@ -80,11 +80,11 @@ impl Inlet {
     }
 
     /// Octets of the largest packet that fits into the half tunnel to `gateway`, over interfaces with this `mtu`.
-    pub(super) fn room(&self, now: Time, gateway: Ipv4Addr, mtu: usize) -> usize {
+    pub fn room(&self, now: Time, gateway: Ipv4Addr, mtu: usize) -> usize {
         self.paths.mtu(now, gateway, mtu).saturating_sub(minimal::OVERHEAD)
     }
 
-    pub(super) fn counters(&self) -> Vec<Entry> {
+    pub fn counters(&self) -> Vec<Entry> {
         entries("routing_", &self.counters)
     }
 }

@@ -18,17 +18,17 @@ use crate::config;
 use crate::service::Absent;
 
 /// Changes that come together are acted on together.
-pub(super) const SETTLE: Duration = Duration::from_millis(20);
+pub const SETTLE: Duration = Duration::from_millis(20);
 /// Between two looks at the settings of interfaces.
-pub(super) const PREPARE: Duration = Duration::from_millis(500);
+pub const PREPARE: Duration = Duration::from_millis(500);
 /// Between two looks for what is missing.
-pub(super) const RETRY: Duration = Duration::from_secs(2);
+pub const RETRY: Duration = Duration::from_secs(2);
 
 /// Refuses an interface that is not there.
 ///
 /// # Errors
 /// With the remedy.
-pub(super) fn expect(netlink: &mut Netlink, name: &str) -> anyhow::Result<()> {
+pub fn expect(netlink: &mut Netlink, name: &str) -> anyhow::Result<()> {
     if LinkState::read(netlink, name)?.is_none() {
         anyhow::bail!(Absent(format!(
             "there is no interface {name}: `ip link` lists those that exist"
@@ -42,7 +42,7 @@ impl Routing {
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    pub(super) fn look(&mut self, now: Time) -> anyhow::Result<()> {
+    pub fn look(&mut self, now: Time) -> anyhow::Result<()> {
         let port = self.router.carrier().port().context(UDP_ONLY)?;
         let mut has_changed = false;
         let indexes: BTreeMap<_, _> =
@@ -89,7 +89,7 @@ impl Routing {
     }
 
     /// Takes what the kernel says has changed of links, neighbours, addresses and routes.
-    pub(super) fn take_changes(&mut self, now: Time) {
+    pub fn take_changes(&mut self, now: Time) {
         let Self { changes, fib, ports, demand, config, .. } = self;
         let attached = config.protocol.attached();
         let mut has_ways = false;
@@ -135,7 +135,7 @@ impl Routing {
     ///
     /// # Errors
     /// When the kernel cannot be asked.
-    pub(super) fn look_behind(&mut self, now: Time) -> anyhow::Result<()> {
+    pub fn look_behind(&mut self, now: Time) -> anyhow::Result<()> {
         self.reach_at = None;
         let attached = self.config.protocol.attached();
         if attached.is_empty() {
@@ -155,7 +155,7 @@ impl Routing {
     }
 
     /// The attached networks that this host does not reach.
-    pub(super) fn faults_behind(&self) -> impl Iterator<Item = Fault> {
+    pub fn faults_behind(&self) -> impl Iterator<Item = Fault> {
         let is_lost = |network: &Prefix| !self.reached.contains(network);
         let lost = self.config.protocol.attached().into_iter().filter(is_lost);
         lost.map(|network| {
@@ -169,7 +169,7 @@ impl Routing {
 
     /// Gives the interfaces their settings again, if somebody has changed them; whoever does that all the time finds
     /// them changed back now and then.
-    pub(super) fn prepare(&mut self, now: Time) {
+    pub fn prepare(&mut self, now: Time) {
         // The kernel tells of forwarding and reverse path filters alone.
         self.prepare_at = Some(now + PREPARE);
         if !self.preparations.spend(now) {
@@ -185,7 +185,7 @@ impl Routing {
     ///
     /// # Errors
     /// When a new interface is absent.
-    pub(super) fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
+    pub fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
         let Some(wanted) = &config.routing else { return Ok(Reload::Restart) };
         let is_new = |name: &&String| !self.config.interfaces.contains(name);
         let come: Vec<_> = wanted.interfaces.iter().filter(is_new).cloned().collect();
@@ -220,7 +220,7 @@ impl Routing {
 }
 
 /// Makes an interface forward packets of others, as nodes of a MANET do.
-pub(super) fn prepare(settings: &mut Settings, name: &str) {
+pub fn prepare(settings: &mut Settings, name: &str) {
     settings.set(name, "forwarding", "1");
     // Packets may leave by the interface on which they arrived, for nodes that do not hear the sender.
     settings.set(name, "accept_redirects", "0");

@@ -42,7 +42,7 @@ use super::{Kind, Reload, Report, Service, Setup, entries, of_counters};
 use crate::config::{self, Config};
 use crate::reactor::{Driver, has_input};
 
-pub(super) const KIND: Kind = Kind {
+pub const KIND: Kind = Kind {
     name: "routing",
     is_wanted: |config| config.routing.is_some(),
     rights: &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW, Capability::CAP_NET_BIND_SERVICE],

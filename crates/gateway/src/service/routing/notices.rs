@@ -16,7 +16,7 @@ const NAMED: usize = 64;
 
 /// What was said.
 #[derive(Debug, Default)]
-pub(super) struct Notices {
+pub struct Notices {
     /// Our addresses that other nodes have too, and until when.
     disputed: BTreeMap<Ipv4Addr, Time>,
     /// Nodes with messages that cannot be read whole.
@@ -25,7 +25,7 @@ pub(super) struct Notices {
 
 impl Notices {
     /// Takes a notice of the protocol; returns whether the notice was new and therefore logged.
-    pub(super) fn take(&mut self, now: Time, notice: Notice, interface: &str) -> bool {
+    pub fn take(&mut self, now: Time, notice: Notice, interface: &str) -> bool {
         match notice {
             Notice::AddressDisputed { address, from } => {
                 self.disputed.retain(|_, until| *until > now);
@@ -55,7 +55,7 @@ impl Notices {
     }
 
     /// What is wrong now.
-    pub(super) fn faults(&self, now: Time) -> Vec<Fault> {
+    pub fn faults(&self, now: Time) -> Vec<Fault> {
         let disputed = self.disputed.iter().filter(|(_, until)| **until > now);
         let fault = |address| {
             let said = format!(

@@ -26,7 +26,7 @@ const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 
 /// The socket that half tunnels end at.
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub struct Outlet {
     socket: Protocol,
     manet: Option<Prefix>,
     buffer: Box<[u8]>,
@@ -53,10 +53,7 @@ impl Outlet {
     ///
     /// # Errors
     /// When the right to is missing.
-    pub(super) fn set_up(
-        config: &config::Routing,
-        on_demand: &OnDemand,
-    ) -> anyhow::Result<Option<Self>> {
+    pub fn set_up(config: &config::Routing, on_demand: &OnDemand) -> anyhow::Result<Option<Self>> {
         if !on_demand.is_gateway {
             return Ok(None);
         }
@@ -73,7 +70,7 @@ impl Outlet {
     }
 
     /// Gives received packets to the kernel, as if the device had received them; `local` are this host's addresses.
-    pub(super) fn take(&mut self, tun: &Tap, local: &BTreeSet<Ipv4Addr>) {
+    pub fn take(&mut self, tun: &Tap, local: &BTreeSet<Ipv4Addr>) {
         for _ in 0..READS {
             let len = match self.socket.receive(&mut self.buffer) {
                 Ok(Some(len)) => len,
@@ -117,7 +114,7 @@ impl Outlet {
         is_node(header.source) && !is_node(header.destination) && is_host
     }
 
-    pub(super) fn counters(&self) -> Vec<Entry> {
+    pub fn counters(&self) -> Vec<Entry> {
         entries("routing_", &self.counters)
     }
 }

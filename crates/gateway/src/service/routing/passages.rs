@@ -20,7 +20,7 @@ use host::nft::{Owned, TABLE, Told};
 use host::numbers::Mark;
 
 /// How often the set is read.
-pub(super) const INTERVAL: Duration = Duration::from_secs(1);
+pub const INTERVAL: Duration = Duration::from_secs(1);
 /// How long a pair is in the set after its last packet: none is missed between two readings.
 const STAYS: Duration = Duration::from_millis(1_500);
 /// Most pairs; further pairs are noted when others are gone.
@@ -38,7 +38,7 @@ const NFTA_DATA_VALUE: u16 = 1;
 
 /// The table that notes them.
 #[derive(Debug)]
-pub(super) struct Passages {
+pub struct Passages {
     table: Owned,
     orders: Vec<String>,
 }
@@ -48,7 +48,7 @@ impl Passages {
     ///
     /// # Errors
     /// When `nft` is missing or refuses.
-    pub(super) fn set_up(
+    pub fn set_up(
         interfaces: &[String],
         port: u16,
         device: &str,
@@ -62,7 +62,7 @@ impl Passages {
     ///
     /// # Errors
     /// When the kernel does not tell.
-    pub(super) fn poll() -> io::Result<Vec<(Ipv4Addr, Ipv4Addr)>> {
+    pub fn poll() -> io::Result<Vec<(Ipv4Addr, Ipv4Addr)>> {
         let family = u8::try_from(libc::NFPROTO_IPV4).unwrap_or_default();
         let kind = u16::try_from(libc::NFNL_SUBSYS_NFTABLES << 8).unwrap_or_default();
         let fixed = [family, 0, 0, 0];
@@ -82,7 +82,7 @@ impl Passages {
     ///
     /// # Errors
     /// When the table cannot be made again, or `nft` ends again and again.
-    pub(super) fn handle_ready(&mut self, now: Time) -> anyhow::Result<Told> {
+    pub fn handle_ready(&mut self, now: Time) -> anyhow::Result<Told> {
         let Self { table, orders } = self;
         table.handle_ready(now, || orders.clone())
     }

@@ -14,7 +14,7 @@ use crate::linux::manet::Manet;
 
 /// All interfaces that the configuration names, each at a place of its own.
 #[derive(Debug, Default)]
-pub(super) struct Ports {
+pub struct Ports {
     places: Vec<Place>,
 }
 
@@ -32,7 +32,7 @@ struct Place {
 
 /// An interface that can be used.
 #[derive(Debug)]
-pub(super) struct Port {
+pub struct Port {
     /// Its number in the kernel.
     pub(super) index: u32,
     pub(super) interface: Interface,
@@ -44,7 +44,7 @@ pub(super) struct Port {
 
 /// What an operator is told.
 #[derive(Debug, Serialize)]
-pub(super) struct Status {
+pub struct Status {
     name: String,
     address: Option<Ipv4Addr>,
     /// Why it is not used.
@@ -53,7 +53,7 @@ pub(super) struct Status {
 
 impl Ports {
     /// Names an interface; returns its place.
-    pub(super) fn add(&mut self, name: &str) -> usize {
+    pub fn add(&mut self, name: &str) -> usize {
         self.places.push(Place {
             name: name.to_owned(),
             port: None,
@@ -64,7 +64,7 @@ impl Ports {
     }
 
     /// Forgets an interface; its place stays empty.
-    pub(super) fn remove(&mut self, position: usize) {
+    pub fn remove(&mut self, position: usize) {
         if let Some(place) = self.places.get_mut(position) {
             place.name.clear();
             place.port = None;
@@ -72,52 +72,52 @@ impl Ports {
     }
 
     /// The places of the interfaces that are named, and their names.
-    pub(super) fn named(&self) -> Vec<(usize, String)> {
+    pub fn named(&self) -> Vec<(usize, String)> {
         let named = self.places.iter().enumerate().filter(|(_, place)| !place.name.is_empty());
         named.map(|(position, place)| (position, place.name.clone())).collect()
     }
 
     /// Those that can be used.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Port)> {
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Port)> {
         let places = self.places.iter().enumerate();
         places.filter_map(|(position, place)| Some((position, place.port.as_ref()?)))
     }
 
-    pub(super) fn get(&self, position: usize) -> Option<&Port> {
+    pub fn get(&self, position: usize) -> Option<&Port> {
         self.places.get(position)?.port.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, position: usize) -> Option<&mut Port> {
+    pub fn get_mut(&mut self, position: usize) -> Option<&mut Port> {
         self.places.get_mut(position)?.port.as_mut()
     }
 
     /// The place of the interface with this number.
-    pub(super) fn with_index(&self, index: u32) -> Option<usize> {
+    pub fn with_index(&self, index: u32) -> Option<usize> {
         self.iter().find(|(_, port)| port.index == index).map(|(position, _)| position)
     }
 
     /// Whether a neighbour's address is one of ours: then we hear ourselves.
-    pub(super) fn has_address(&self, address: Ipv4Addr) -> bool {
+    pub fn has_address(&self, address: Ipv4Addr) -> bool {
         self.iter().any(|(_, port)| port.interface.address == address)
     }
 
     /// The main address of this node, taken from the first interface with an address.
-    pub(super) fn main_address(&self) -> Option<Ipv4Addr> {
+    pub fn main_address(&self) -> Option<Ipv4Addr> {
         self.iter().next().map(|(_, port)| port.interface.address)
     }
 
     /// Octets of the longest packet that each interface takes.
-    pub(super) fn least_mtu(&self) -> Option<usize> {
+    pub fn least_mtu(&self) -> Option<usize> {
         self.iter().map(|(_, port)| port.mtu).min()
     }
 
     /// The kernel's number of a neighbour's interface.
-    pub(super) fn index_towards(&self, neighbour: Neighbour) -> Option<u32> {
+    pub fn index_towards(&self, neighbour: Neighbour) -> Option<u32> {
         self.get(neighbour.interface).map(|port| port.index)
     }
 
     /// Looks at an interface again; returns whether it is another now, and why it cannot be used.
-    pub(super) fn look(
+    pub fn look(
         &mut self,
         netlink: &mut Netlink,
         position: usize,
@@ -150,35 +150,35 @@ impl Ports {
     }
 
     /// Why a socket was refused, if one was.
-    pub(super) fn refusal(&self) -> Option<&str> {
+    pub fn refusal(&self) -> Option<&str> {
         self.places.iter().find(|place| place.is_refused).map(|place| &place.why[..])
     }
 
     /// The name of the interface at a place; empty when none is.
-    pub(super) fn name(&self, position: usize) -> &str {
+    pub fn name(&self, position: usize) -> &str {
         self.places.get(position).map_or("", |place| &place.name)
     }
 
     /// What is waited for, if anything is.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub fn fault(&self) -> Option<String> {
         let absent = self.places.iter().filter(|it| !it.name.is_empty() && it.port.is_none());
         let names: Vec<_> = absent.map(|place| &place.name[..]).collect();
         (!names.is_empty()).then(|| format!("waits for {}", names.join(", ")))
     }
 
     /// What is waited for, in words for an operator.
-    pub(super) fn faults(&self) -> Vec<Fault> {
+    pub fn faults(&self) -> Vec<Fault> {
         let absent = self.places.iter().filter(|it| !it.name.is_empty() && it.port.is_none());
         let said = |place: &Place| format!("routing waits for {}: {}", place.name, place.why);
         absent.map(|place| Fault::new(&fault::INTERFACE, said(place))).collect()
     }
 
     /// Whether each interface that is named can be used.
-    pub(super) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.places.iter().all(|place| place.name.is_empty() || place.port.is_some())
     }
 
-    pub(super) fn status(&self) -> Vec<Status> {
+    pub fn status(&self) -> Vec<Status> {
         let named = self.places.iter().filter(|place| !place.name.is_empty());
         named
             .map(|Place { name, port, why, .. }| Status {

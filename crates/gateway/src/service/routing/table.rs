@@ -11,11 +11,11 @@ const BITS: u8 = 32;
 
 /// Routes by their prefixes.
 #[derive(Debug, Default)]
-pub(super) struct Table(BTreeMap<(u8, Ipv4Addr), Route>);
+pub struct Table(BTreeMap<(u8, Ipv4Addr), Route>);
 
 impl Table {
     /// Replaces the route to a prefix, or removes it; returns the previous route.
-    pub(super) fn set(&mut self, prefix: Prefix, route: Option<Route>) -> Option<Route> {
+    pub fn set(&mut self, prefix: Prefix, route: Option<Route>) -> Option<Route> {
         let IpAddr::V4(address) = prefix.network().address() else { return None };
         let key = (prefix.bits(), address);
         match route {
@@ -25,7 +25,7 @@ impl Table {
     }
 
     /// The route with the longest prefix that holds an address.
-    pub(super) fn find(&self, destination: Ipv4Addr) -> Option<Route> {
+    pub fn find(&self, destination: Ipv4Addr) -> Option<Route> {
         (0..=BITS).rev().find_map(|bits| {
             let mask = u32::MAX.checked_shl(u32::from(BITS - bits)).unwrap_or(0);
             let network = Ipv4Addr::from_bits(destination.to_bits() & mask);
@@ -34,7 +34,7 @@ impl Table {
     }
 
     /// All routes, in the order of their addresses.
-    pub(super) fn routes(&self) -> Vec<(Prefix, Route)> {
+    pub fn routes(&self) -> Vec<(Prefix, Route)> {
         let mut all: Vec<_> =
             self.0.iter().map(|((bits, address), it)| (*address, *bits, *it)).collect();
         all.sort_by_key(|(address, bits, _)| (*address, *bits));
@@ -44,7 +44,7 @@ impl Table {
             .collect()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.0.len()
     }
 }

@@ -19,13 +19,13 @@ const KEPT: u64 = 60 * SPANS[SPANS.len() - 1] / EVERY.as_secs() + 1;
 
 /// The use of the air, sampled.
 #[derive(Debug)]
-pub(super) struct Air {
+pub struct Air {
     samples: VecDeque<(Time, Airtime)>,
 }
 
 /// The use of the air over a span.
 #[derive(Debug, PartialEq, Serialize)]
-pub(super) struct Span {
+pub struct Span {
     minutes: u64,
     /// Share of the time in which this node transmitted.
     transmitting: f64,
@@ -41,7 +41,7 @@ pub(super) struct Span {
 
 /// Another station.
 #[derive(Debug, Serialize)]
-pub(super) struct Station {
+pub struct Station {
     address: String,
     link: &'static str,
     /// Seconds since it was heard.
@@ -51,17 +51,17 @@ pub(super) struct Station {
 }
 
 impl Air {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self { samples: VecDeque::from([(Time::ZERO, Airtime::default())]) }
     }
 
     /// When the next sample is due.
-    pub(super) fn due(&self) -> Time {
+    pub fn due(&self) -> Time {
         self.samples.back().map_or(Time::ZERO, |(at, _)| *at + EVERY)
     }
 
     /// Takes a sample if it is due.
-    pub(super) fn handle_timeout(&mut self, now: Time, node: &Node) {
+    pub fn handle_timeout(&mut self, now: Time, node: &Node) {
         if self.due() <= now {
             self.samples.push_back((now, node.airtime(now)));
             if self.samples.len() as u64 > KEPT {
@@ -71,7 +71,7 @@ impl Air {
     }
 
     /// The use of the air up to now; a span longer than the time measured so far covers that time only.
-    pub(super) fn spans(&self, now: Time, node: &Node) -> Vec<Span> {
+    pub fn spans(&self, now: Time, node: &Node) -> Vec<Span> {
         let after = node.airtime(now);
         let capacity = f64::from(node.waveform().bits_per_s());
         let span = |minutes: u64| {
@@ -102,7 +102,7 @@ impl Air {
 }
 
 /// The stations that a node knows.
-pub(super) fn stations(now: Time, node: &Node) -> Vec<Station> {
+pub fn stations(now: Time, node: &Node) -> Vec<Station> {
     let stations = node.stations().map(|station| Station {
         address: station.address.to_string(),
         link: match station.link {
@@ -119,6 +119,6 @@ pub(super) fn stations(now: Time, node: &Node) -> Vec<Station> {
 }
 
 /// The queued octets of each priority; empty priorities are left out.
-pub(super) fn queues(node: &Node) -> BTreeMap<usize, usize> {
+pub fn queues(node: &Node) -> BTreeMap<usize, usize> {
     node.queues().into_iter().enumerate().filter(|(_, octets)| *octets > 0).collect()
 }

@@ -32,7 +32,7 @@ use crate::bearer::server::{Client, Server};
 use crate::config::{self, Config};
 use crate::reactor::Driver;
 
-pub(super) const KIND: Kind = Kind {
+pub const KIND: Kind = Kind {
     name: "s5066",
     is_wanted: |config| config.s5066.is_some(),
     // Should its port be below 1024.

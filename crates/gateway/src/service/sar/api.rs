@@ -14,14 +14,14 @@ use sar::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// Octets of a line at most.
-pub(super) const LONGEST_LINE: usize = 16 << 10;
+pub const LONGEST_LINE: usize = 16 << 10;
 /// Octets of a name at most.
-pub(super) const LONGEST_NAME: usize = 64;
+pub const LONGEST_NAME: usize = 64;
 
 /// What a program asks.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Request {
+pub enum Request {
     /// Give a message up.
     Cancel { id: u64 },
     /// Tell me the outcomes of a message, given by its id or name; open outcomes follow once known.
@@ -37,7 +37,7 @@ pub(super) enum Request {
 /// A message to be sent.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Send {
+pub struct Send {
     pub(super) to: Vec<IpAddr>,
     pub(super) port: u16,
     #[serde(default)]
@@ -64,7 +64,7 @@ fn yes() -> bool {
 
 impl Request {
     /// Octets behind the line.
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         match self {
             Self::Send(send) => send.octets,
             Self::Cancel { .. }
@@ -78,7 +78,7 @@ impl Request {
     ///
     /// # Errors
     /// When the line is not a request; the error says what is expected.
-    pub(super) fn parse(line: &[u8]) -> Result<Self, String> {
+    pub fn parse(line: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(line).map_err(|error| error.to_string())
     }
 }
@@ -86,7 +86,7 @@ impl Request {
 /// What a program is told.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "is", rename_all = "kebab-case")]
-pub(super) enum Answer {
+pub enum Answer {
     /// A message is stored, and will be sent.
     Accepted {
         id: u64,
@@ -130,7 +130,7 @@ pub(super) enum Answer {
 /// A message that has come; its octets are behind the line.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Received {
+pub struct Received {
     pub(super) number: u64,
     pub(super) from: IpAddr,
     pub(super) from_port: u16,
@@ -143,14 +143,14 @@ pub(super) struct Received {
 
 /// The outcome of a message for a destination, if known.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Fate {
+pub struct Fate {
     pub(super) to: IpAddr,
     pub(super) outcome: Option<&'static str>,
 }
 
 impl Answer {
     /// Appends the line.
-    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+    pub fn emit(&self, out: &mut Vec<u8>) {
         // Numbers and texts can always be written.
         let _ = serde_json::to_writer(&mut *out, self);
         out.push(b'\n');
@@ -158,7 +158,7 @@ impl Answer {
 }
 
 /// As programs are told.
-pub(super) fn said(outcome: Outcome) -> &'static str {
+pub fn said(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Cancelled => "cancelled",
         Outcome::Delivered => "delivered",

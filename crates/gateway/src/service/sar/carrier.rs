@@ -30,7 +30,7 @@ use crate::linux::udp::{open_capture, receive_captured, send_from};
 use crate::reactor::has_input;
 
 /// The listeners, and the capture that leads datagrams to them.
-pub(super) struct Carrier {
+pub struct Carrier {
     config: Carry,
     listeners: Vec<UdpSocket>,
     capture: Capture,
@@ -43,7 +43,7 @@ pub(super) struct Carrier {
 base::counters! {
     /// Counters of carried datagrams.
     #[derive(Clone, Copy, Debug, Default)]
-    pub(super) struct Counters {
+    pub(crate) struct Counters {
         /// Datagrams taken from programs.
         carried: counter(datagrams);
         /// Datagrams dropped: no gateway has their destination, or too many wait, of all or of their host.
@@ -66,7 +66,7 @@ const PART: usize = 4;
 impl Carrier {
     /// # Errors
     /// When rights, `nft` or something of the kernel is missing.
-    pub(super) fn open(observer: &Arc<Observer>, config: &Carry) -> anyhow::Result<Self> {
+    pub fn open(observer: &Arc<Observer>, config: &Carry) -> anyhow::Result<Self> {
         let mut listeners = Vec::new();
         let mut ports = [0; 2];
         let families: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
@@ -98,23 +98,23 @@ impl Carrier {
         })
     }
 
-    pub(super) fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
+    pub fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.capture.as_fd(), PollFlags::POLLIN));
         let events = if takes { PollFlags::POLLIN } else { PollFlags::empty() };
         fds.extend(self.listeners.iter().map(|it| PollFd::new(it.as_fd(), events)));
     }
 
     /// When to call [`Sar::carry`] at the latest.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.capture.next_timeout()
     }
 
     /// What is not as it should be, in words for an operator.
-    pub(super) fn faults(&self) -> Vec<Fault> {
+    pub fn faults(&self) -> Vec<Fault> {
         self.capture.faults()
     }
 
-    pub(super) fn watched(&self) -> usize {
+    pub fn watched(&self) -> usize {
         1 + self.listeners.len()
     }
 
@@ -125,7 +125,7 @@ impl Carrier {
     }
 
     /// A message has ended: if it carried a datagram, there is room for another datagram of the same host.
-    pub(super) fn conclude(&mut self, id: u64) {
+    pub fn conclude(&mut self, id: u64) {
         if let Some((host, octets)) = self.waiting.remove(&id) {
             self.by_host.remove(host, octets);
         }
@@ -196,7 +196,7 @@ impl Sar {
     ///
     /// # Errors
     /// When nothing is led here any more.
-    pub(super) fn carry(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
+    pub fn carry(&mut self, now: Time, ready: &[PollFlags]) -> anyhow::Result<()> {
         let Some(carrier) = &mut self.carrier else { return Ok(()) };
         let is_due = ready.first().is_some_and(|it| has_input(*it))
             || carrier.capture.next_timeout().is_some_and(|at| at <= now);
@@ -272,7 +272,7 @@ impl Sar {
     }
 
     /// Delivers a stored message to its destination if it carries a datagram; returns whether it does.
-    pub(super) fn deliver_carried(&mut self, number: u64) -> bool {
+    pub fn deliver_carried(&mut self, number: u64) -> bool {
         let Some(carrier) = &mut self.carrier else { return false };
         let Some(arrived) = self.inbox.take_if(number, |it| carrier.is_carried(it)) else {
             return false;

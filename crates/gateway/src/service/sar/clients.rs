@@ -28,11 +28,11 @@ use crate::reactor::has_input;
 
 /// Names a program as long as the service runs.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct ClientId(u64);
+pub struct ClientId(u64);
 
 /// All programs.
 #[derive(Debug)]
-pub(super) struct Clients {
+pub struct Clients {
     listener: Listener,
     udp: Option<UdpSocket>,
     connections: BTreeMap<ClientId, Connection>,
@@ -51,7 +51,7 @@ pub(super) struct Clients {
 base::counters! {
     /// What is counted of programs.
     #[derive(Clone, Copy, Debug, Default)]
-    pub(super) struct Counters {
+    pub(crate) struct Counters {
         /// Connections taken.
         clients_accepted: counter(connections);
         /// Connections closed at once: too many, of all or of their user.
@@ -71,7 +71,7 @@ base::counters! {
 
 /// What programs did.
 #[derive(Debug)]
-pub(super) enum Said {
+pub enum Said {
     /// One asks; the octets are those behind the line.
     Asked(ClientId, Request, Vec<u8>),
     /// One is gone.
@@ -105,7 +105,7 @@ const IN_DATAGRAM: usize = 60_000;
 impl Clients {
     /// # Errors
     /// When the socket or the port is taken.
-    pub(super) fn open(config: &Sar) -> anyhow::Result<Self> {
+    pub fn open(config: &Sar) -> anyhow::Result<Self> {
         let listener = Listener::open(&config.socket)?;
         let bind = |at: SocketAddr| -> anyhow::Result<UdpSocket> {
             let udp = UdpSocket::bind(at)
@@ -130,17 +130,17 @@ impl Clients {
     }
 
     /// When programs are accepted again, if there were no descriptors for them.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.deaf_until
     }
 
     /// How many programs there may be from now on.
-    pub(super) fn limit(&mut self, most: usize) {
+    pub fn limit(&mut self, most: usize) {
         self.most = most;
     }
 
     /// The listeners first, then connections; nothing is asked of programs unless `takes`.
-    pub(super) fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
+    pub fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
         let input = if takes { PollFlags::POLLIN } else { PollFlags::empty() };
         let callers = if self.deaf_until.is_none() { input } else { PollFlags::empty() };
         fds.push(PollFd::new(self.listener.socket.as_fd(), callers));
@@ -154,7 +154,7 @@ impl Clients {
     }
 
     /// Takes what programs say; `ready` answers [`Self::watch`].
-    pub(super) fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> Vec<Said> {
+    pub fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> Vec<Said> {
         let mut said = Vec::new();
         let Some((&listener, ready)) = ready.split_first() else { return said };
         let mut ready = ready.iter();
@@ -298,7 +298,7 @@ impl Clients {
     }
 
     /// Tells a program something, if it is still there.
-    pub(super) fn tell(&mut self, id: ClientId, answer: &Answer, octets: &[u8]) {
+    pub fn tell(&mut self, id: ClientId, answer: &Answer, octets: &[u8]) {
         if let Some(connection) = self.connections.get_mut(&id) {
             answer.emit(&mut connection.output);
             connection.output.extend_from_slice(octets);
@@ -314,7 +314,7 @@ impl Clients {
     }
 
     /// Whether a program can be given so many octets more.
-    pub(super) fn has_room(&self, id: ClientId, octets: usize) -> bool {
+    pub fn has_room(&self, id: ClientId, octets: usize) -> bool {
         match self.connections.get(&id) {
             Some(connection) => connection.waiting() < BUSY,
             None => self.senders.contains_key(&id) && octets <= IN_DATAGRAM,
@@ -322,7 +322,7 @@ impl Clients {
     }
 
     /// Writes answers to programs; returns the programs that are gone, and whether any program can take more again.
-    pub(super) fn flush(&mut self) -> (Vec<Said>, bool) {
+    pub fn flush(&mut self) -> (Vec<Said>, bool) {
         let mut gone = Vec::new();
         let mut has_room = false;
         for (id, connection) in &mut self.connections {
@@ -342,11 +342,11 @@ impl Clients {
         (said, has_room)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.connections.len() + self.addresses.len()
     }
 
-    pub(super) fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &Counters {
         &self.counters
     }
 }
@@ -385,7 +385,7 @@ const READ: usize = 64 << 10;
 
 /// Octets received on a connection and not taken yet.
 #[derive(Debug, Default)]
-pub(super) struct Input {
+pub struct Input {
     octets: Vec<u8>,
     /// Octets at the beginning that were taken.
     taken: usize,
@@ -395,7 +395,7 @@ pub(super) struct Input {
 
 impl Input {
     /// Takes the next octets.
-    pub(super) fn push(&mut self, octets: &[u8]) {
+    pub fn push(&mut self, octets: &[u8]) {
         self.octets.extend_from_slice(octets);
     }
 
@@ -403,7 +403,7 @@ impl Input {
     ///
     /// # Errors
     /// When the input is not a request; nothing behind it can be understood.
-    pub(super) fn take(&mut self, longest: usize) -> Result<Option<(Request, Vec<u8>)>, String> {
+    pub fn take(&mut self, longest: usize) -> Result<Option<(Request, Vec<u8>)>, String> {
         if self.line.is_none() {
             let rest = &self.octets[self.taken..];
             let Some(end) = rest.iter().take(LONGEST_LINE + 1).position(|it| *it == b'\n') else {
@@ -428,7 +428,7 @@ impl Input {
     }
 
     /// Frees the memory of taken requests, once all complete requests have been taken.
-    pub(super) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.octets.drain(..self.taken);
         self.taken = 0;
         if self.octets.is_empty() {
@@ -438,7 +438,7 @@ impl Input {
     }
 
     /// Octets that wait for more.
-    pub(super) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.octets.len() - self.taken
     }
 }
@@ -447,7 +447,7 @@ impl Input {
 ///
 /// # Errors
 /// When the datagram is not a request, or the number of octets behind the line is wrong.
-pub(super) fn datagram(datagram: &[u8]) -> Result<(Request, &[u8]), String> {
+pub fn datagram(datagram: &[u8]) -> Result<(Request, &[u8]), String> {
     let (line, octets) = match datagram.iter().position(|it| *it == b'\n') {
         Some(end) => (&datagram[..end], &datagram[end + 1..]),
         None => (datagram, &[][..]),

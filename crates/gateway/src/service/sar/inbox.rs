@@ -11,7 +11,7 @@ use crate::config::sar::Service;
 
 /// All that have arrived.
 #[derive(Debug, Default)]
-pub(super) struct Inbox {
+pub struct Inbox {
     all: BTreeMap<u64, Item>,
     octets: usize,
     /// Those that no program has, for each port, the most urgent first.
@@ -38,14 +38,14 @@ const UNWANTED: usize = 4;
 
 /// What has arrived and is not inserted yet.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub struct Batch {
     by_source: Holdings,
     of_strangers: Holdings,
     unwanted: Holdings,
 }
 
 impl Batch {
-    pub(super) fn add(&mut self, source: Source, standing: Standing, octets: usize) {
+    pub fn add(&mut self, source: Source, standing: Standing, octets: usize) {
         self.by_source.add(source, octets);
         if standing >= Standing::Strange {
             self.of_strangers.add(source, octets);
@@ -67,7 +67,7 @@ struct Item {
 
 /// How a message stands that arrives.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Standing {
+pub enum Standing {
     /// Its source is known.
     Familiar,
     /// Its source is a stranger.
@@ -78,7 +78,7 @@ pub(super) enum Standing {
 
 impl Inbox {
     /// Takes a message; no program gets the message before it is stored.
-    pub(super) fn insert(&mut self, arrived: Arrived, standing: Standing) {
+    pub fn insert(&mut self, arrived: Arrived, standing: Standing) {
         let (number, source) = (arrived.number, Source::of(arrived.source));
         let octets = arrived.data.len();
         self.octets += octets;
@@ -93,7 +93,7 @@ impl Inbox {
     }
 
     /// How a message for a port stands, whose source `is_known` in another way or is not.
-    pub(super) fn standing(&self, source: Source, port: u16, is_known: bool) -> Standing {
+    pub fn standing(&self, source: Source, port: u16, is_known: bool) -> Standing {
         if is_known || self.familiar.contains(&source) {
             return Standing::Familiar;
         }
@@ -106,7 +106,7 @@ impl Inbox {
     /// Whether a source may have more here beside a batch. Each source leaves as much room to others as it takes; all
     /// strangers together leave half to familiar sources; and messages that nobody receives leave half of the room of
     /// strangers to messages that somebody receives.
-    pub(super) fn admits(
+    pub fn admits(
         &self,
         batch: &Batch,
         source: Source,
@@ -125,14 +125,14 @@ impl Inbox {
     }
 
     /// A source is no stranger.
-    pub(super) fn meet(&mut self, source: Source) {
+    pub fn meet(&mut self, source: Source) {
         if self.familiar.len() < FAMILIAR {
             self.familiar.insert(source);
         }
     }
 
     /// A message is on the disk.
-    pub(super) fn handle_stored(&mut self, number: u64) {
+    pub fn handle_stored(&mut self, number: u64) {
         if let Some(item) = self.all.get_mut(&number) {
             item.is_stored = true;
         }
@@ -148,7 +148,7 @@ impl Inbox {
     }
 
     /// A program wants what comes for a port.
-    pub(super) fn want(&mut self, client: ClientId, port: Option<u16>) {
+    pub fn want(&mut self, client: ClientId, port: Option<u16>) {
         let wanting = self.wanted.entry(port).or_default();
         if !wanting.contains(&client) {
             wanting.push_back(client);
@@ -156,7 +156,7 @@ impl Inbox {
     }
 
     /// The next message that a program gets; `has_room` says whether one can have so many octets more.
-    pub(super) fn next(
+    pub fn next(
         &mut self,
         service: &Service,
         mut has_room: impl FnMut(ClientId, usize) -> bool,
@@ -191,7 +191,7 @@ impl Inbox {
     }
 
     /// Takes a message that no program is to have.
-    pub(super) fn take_if(
+    pub fn take_if(
         &mut self,
         number: u64,
         is_ours: impl FnOnce(&Arrived) -> bool,
@@ -201,7 +201,7 @@ impl Inbox {
     }
 
     /// A program has taken a message; false if the program does not hold this message.
-    pub(super) fn take(&mut self, client: ClientId, number: u64) -> bool {
+    pub fn take(&mut self, client: ClientId, number: u64) -> bool {
         if self.all.get(&number).is_none_or(|item| item.holder != Some(client)) {
             return false;
         }
@@ -229,7 +229,7 @@ impl Inbox {
     }
 
     /// A program is gone: messages that it has not taken are for other programs, or for itself when it comes back.
-    pub(super) fn forget_client(&mut self, client: ClientId) {
+    pub fn forget_client(&mut self, client: ClientId) {
         self.wanted.retain(|_, wanting| {
             wanting.retain(|it| *it != client);
             !wanting.is_empty()
@@ -242,11 +242,11 @@ impl Inbox {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.octets
     }
 }
@@ -255,21 +255,21 @@ impl Inbox {
 
 /// Messages and octets by source.
 #[derive(Debug, Default)]
-pub(super) struct Holdings {
+pub struct Holdings {
     by: BTreeMap<Source, Amount>,
     total: Amount,
 }
 
 /// A number of messages and of their octets.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Amount {
+pub struct Amount {
     pub(super) messages: usize,
     pub(super) octets: usize,
 }
 
 impl Amount {
     /// A part of it.
-    pub(super) fn part(self, divisor: usize) -> Self {
+    pub fn part(self, divisor: usize) -> Self {
         Self { messages: self.messages.div_ceil(divisor), octets: self.octets.div_ceil(divisor) }
     }
 
@@ -293,14 +293,14 @@ impl Amount {
 }
 
 impl Holdings {
-    pub(super) fn add(&mut self, source: Source, octets: usize) {
+    pub fn add(&mut self, source: Source, octets: usize) {
         for amount in [self.by.entry(source).or_default(), &mut self.total] {
             amount.messages += 1;
             amount.octets += octets;
         }
     }
 
-    pub(super) fn remove(&mut self, source: Source, octets: usize) {
+    pub fn remove(&mut self, source: Source, octets: usize) {
         let Some(own) = self.by.get_mut(&source) else { return };
         let one = Amount { messages: 1, octets };
         *own = own.without(one);
@@ -312,7 +312,7 @@ impl Holdings {
 
     /// Whether a source may hold more, of `most` in all: no more than the source leaves to others. The holdings in
     /// `more` count as well.
-    pub(super) fn admits(&self, source: Source, most: Amount, more: &Self) -> bool {
+    pub fn admits(&self, source: Source, most: Amount, more: &Self) -> bool {
         let own = self.of(source).with(more.of(source));
         own.is_below(most.without(self.total).without(more.total))
     }

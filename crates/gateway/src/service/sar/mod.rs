@@ -50,7 +50,7 @@ use crate::config::sar::Damaged;
 use crate::config::{self, Config};
 use crate::reactor::{Driver, has_input};
 
-pub(super) const KIND: Kind = Kind {
+pub const KIND: Kind = Kind {
     name: "sar",
     is_wanted: |config| config.sar.is_some(),
     // For a port below 1024, for buffers as large as bursts of messages, and for taking and sending datagrams of others

@@ -15,7 +15,7 @@ const MOST_WATCHERS: usize = 8;
 
 /// All messages that programs handed in.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub struct Outbox {
     open: BTreeMap<u64, Open>,
     /// The core's names of them.
     cores: BTreeMap<MessageId, u64>,
@@ -41,7 +41,7 @@ struct Open {
 
 /// What is to be told: the outcome of a message for the destination at a position.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Notice {
+pub struct Notice {
     pub(super) id: u64,
     pub(super) to: IpAddr,
     pub(super) outcome: Outcome,
@@ -49,19 +49,19 @@ pub(super) struct Notice {
 }
 
 impl Outbox {
-    pub(super) fn new(next: u64) -> Self {
+    pub fn new(next: u64) -> Self {
         Self { next, ..Self::default() }
     }
 
     /// The number of the next message.
-    pub(super) fn take_id(&mut self) -> u64 {
+    pub fn take_id(&mut self) -> u64 {
         let id = self.next;
         self.next += 1;
         id
     }
 
     /// Takes a message with the known outcomes of its destinations.
-    pub(super) fn insert(
+    pub fn insert(
         &mut self,
         id: u64,
         name: String,
@@ -76,7 +76,7 @@ impl Outbox {
     }
 
     /// Takes a message that ended earlier.
-    pub(super) fn insert_ended(&mut self, ended: Ended) {
+    pub fn insert_ended(&mut self, ended: Ended) {
         if !ended.name.is_empty() {
             self.names.insert(ended.name.clone(), ended.id);
         }
@@ -85,28 +85,28 @@ impl Outbox {
     }
 
     /// The message to which a program has given this name.
-    pub(super) fn find(&self, name: &str) -> Option<u64> {
+    pub fn find(&self, name: &str) -> Option<u64> {
         self.names.get(name).copied()
     }
 
     /// Which message the core means.
-    pub(super) fn of_core(&self, core: MessageId) -> Option<u64> {
+    pub fn of_core(&self, core: MessageId) -> Option<u64> {
         self.cores.get(&core).copied()
     }
 
     /// The core's names of a message that is under way.
-    pub(super) fn cores(&self, id: u64) -> Vec<MessageId> {
+    pub fn cores(&self, id: u64) -> Vec<MessageId> {
         self.open.get(&id).map_or_else(Vec::new, |open| open.cores.clone())
     }
 
     /// Where a destination of a message stands.
-    pub(super) fn position(&self, id: u64, address: IpAddr) -> Option<u16> {
+    pub fn position(&self, id: u64, address: IpAddr) -> Option<u16> {
         let parts = &self.open.get(&id)?.parts;
         u16::try_from(parts.iter().position(|(its, _)| *its == address)?).ok()
     }
 
     /// Notes the outcome of a message for a destination; returns the record to store and the notice to send then.
-    pub(super) fn conclude(
+    pub fn conclude(
         &mut self,
         id: u64,
         to: IpAddr,
@@ -137,7 +137,7 @@ impl Outbox {
     }
 
     /// How a message is.
-    pub(super) fn fates(&self, id: u64) -> Option<Vec<Fate>> {
+    pub fn fates(&self, id: u64) -> Option<Vec<Fate>> {
         let fate =
             |to: &IpAddr, outcome: Option<Outcome>| Fate { to: *to, outcome: outcome.map(said) };
         if let Some(open) = self.open.get(&id) {
@@ -148,7 +148,7 @@ impl Outbox {
     }
 
     /// The known outcomes of a message, as the notices sent when they became known.
-    pub(super) fn notices(&self, id: u64) -> Vec<Notice> {
+    pub fn notices(&self, id: u64) -> Vec<Notice> {
         let known: Vec<_> = match (self.open.get(&id), self.ended.get(&id)) {
             (Some(open), _) => open.parts.clone(),
             (None, Some(ended)) => {
@@ -167,7 +167,7 @@ impl Outbox {
     }
 
     /// Adds a program to be told of the open outcomes of a message.
-    pub(super) fn watch(&mut self, id: u64, client: ClientId) {
+    pub fn watch(&mut self, id: u64, client: ClientId) {
         if self.open.contains_key(&id) {
             let watchers = self.watchers.entry(id).or_default();
             if !watchers.contains(&client) {
@@ -181,7 +181,7 @@ impl Outbox {
     }
 
     /// Whom to tell; nobody afterwards when nothing is left.
-    pub(super) fn watchers(&mut self, notice: &Notice) -> Vec<ClientId> {
+    pub fn watchers(&mut self, notice: &Notice) -> Vec<ClientId> {
         match notice.left {
             0 => self.watchers.remove(&notice.id).unwrap_or_default(),
             _ => self.watchers.get(&notice.id).cloned().unwrap_or_default(),
@@ -189,7 +189,7 @@ impl Outbox {
     }
 
     /// Forgets outcomes that are too old or too many; returns the keys that the store need not keep.
-    pub(super) fn prune(&mut self, now: u64, service: &Service) -> Vec<Key> {
+    pub fn prune(&mut self, now: u64, service: &Service) -> Vec<Key> {
         let kept = u64::try_from(service.outcomes_kept.as_millis()).unwrap_or(u64::MAX);
         let mut gone = Vec::new();
         while let Some(id) = self.ending.front().copied() {
@@ -209,16 +209,16 @@ impl Outbox {
     }
 
     /// Destinations of messages that have ended, the last ones first.
-    pub(super) fn destinations(&self) -> impl Iterator<Item = IpAddr> {
+    pub fn destinations(&self) -> impl Iterator<Item = IpAddr> {
         let ended = self.ending.iter().rev().filter_map(|id| self.ended.get(id));
         ended.flat_map(|ended| ended.outcomes.iter().map(|(to, _)| *to))
     }
 
-    pub(super) fn open_len(&self) -> usize {
+    pub fn open_len(&self) -> usize {
         self.open.len()
     }
 
-    pub(super) fn ended_len(&self) -> usize {
+    pub fn ended_len(&self) -> usize {
         self.ended.len()
     }
 }

@@ -20,7 +20,7 @@ use crate::sys::{Arrivals, Head, Outbox, Udp};
 
 /// The sockets.
 #[derive(Debug)]
-pub(super) struct Port {
+pub struct Port {
     sockets: Vec<Socket>,
     /// Of all nodes.
     number: u16,
@@ -52,7 +52,7 @@ struct Datagram {
 base::counters! {
     /// What is counted of datagrams.
     #[derive(Clone, Copy, Debug, Default)]
-    pub(super) struct Counters {
+    pub(crate) struct Counters {
         /// Datagrams that came.
         datagrams_received: counter(datagrams);
         /// Datagrams with segments dropped: no room for arriving messages, or no room for more of this source.
@@ -76,7 +76,7 @@ const PRECEDENCE: u32 = 5;
 impl Port {
     /// # Errors
     /// When an address is taken, or none of this host's.
-    pub(super) fn open(config: &Sar) -> anyhow::Result<Self> {
+    pub fn open(config: &Sar) -> anyhow::Result<Self> {
         let mut sockets = Vec::new();
         for at in &config.listen {
             let said = || {
@@ -94,7 +94,7 @@ impl Port {
         Ok(Self { sockets, number, held: VecDeque::new(), counters: Counters::default() })
     }
 
-    pub(super) fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
+    pub fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
         fds.extend(self.sockets.iter().map(|socket| {
             let mut events = PollFlags::empty();
             events.set(PollFlags::POLLIN, takes);
@@ -103,7 +103,7 @@ impl Port {
         }));
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.sockets.len()
     }
 
@@ -112,7 +112,7 @@ impl Port {
     ///
     /// # Errors
     /// When a socket is broken.
-    pub(super) fn receive(
+    pub fn receive(
         &mut self,
         ready: &[PollFlags],
         mut take: impl FnMut(Arrival, &[u8], Option<u16>) -> bool,
@@ -141,19 +141,19 @@ impl Port {
     }
 
     /// Whether another datagram may be asked for.
-    pub(super) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.held.len() < HELD && self.sockets.iter().all(|socket| socket.outbox.is_empty())
     }
 
     /// Sends a datagram when what was pushed up to `ticket` is stored.
-    pub(super) fn hold(&mut self, ticket: Ticket, transmit: &Transmit, octets: &[u8]) {
+    pub fn hold(&mut self, ticket: Ticket, transmit: &Transmit, octets: &[u8]) {
         let class = transmit.precedence.level() << PRECEDENCE;
         let datagram = Datagram { to: transmit.to, class, octets: octets.to_vec() };
         self.held.push_back((ticket, datagram));
     }
 
     /// Gives the kernel what may go.
-    pub(super) fn send(&mut self, stored: Ticket) {
+    pub fn send(&mut self, stored: Ticket) {
         let Self { sockets, held, counters, number } = self;
         while held.front().is_some_and(|(ticket, _)| *ticket <= stored)
             && let Some((_, Datagram { to, class, octets })) = held.pop_front()
@@ -194,7 +194,7 @@ fn content(datagram: &[u8]) -> Option<u16> {
 
 /// The known ways to silent nodes.
 #[derive(Debug)]
-pub(super) struct Ways {
+pub struct Ways {
     changes: Subscription,
     routes: Routes,
     /// The next hops to them when something changed last.
@@ -216,7 +216,7 @@ const MOST: usize = 1_024;
 impl Ways {
     /// # Errors
     /// When the kernel does not tell.
-    pub(super) fn open(observer: &Observer) -> anyhow::Result<Self> {
+    pub fn open(observer: &Observer) -> anyhow::Result<Self> {
         Ok(Self {
             changes: observer.subscribe(Interest::Host)?,
             routes: Routes::open().context("cannot ask for routes")?,
@@ -228,7 +228,7 @@ impl Ways {
     }
 
     /// Takes what the kernel tells.
-    pub(super) fn handle_ready(&mut self, now: Time) {
+    pub fn handle_ready(&mut self, now: Time) {
         let Self { changes, down, risen, .. } = self;
         let mut has_changed = false;
         let is_lossy = changes.read(READS, |message| {
@@ -247,12 +247,12 @@ impl Ways {
     }
 
     /// When to ask [`Self::take`].
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.due
     }
 
     /// The silent nodes with a changed route, or with an interface that is up again.
-    pub(super) fn take(&mut self, now: Time, silent: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
+    pub fn take(&mut self, now: Time, silent: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();
         }

@@ -14,7 +14,7 @@ use crate::sys::acl::AccessList;
 
 /// The listening socket; dropping it removes its name.
 #[derive(Debug)]
-pub(super) struct Listener {
+pub struct Listener {
     pub(super) socket: UnixListener,
     path: PathBuf,
     /// Which file it is: another gateway may have taken the name since.
@@ -26,7 +26,7 @@ impl Listener {
     ///
     /// # Errors
     /// When somebody does, or the name or the rights cannot be had.
-    pub(super) fn open(socket: &Socket) -> anyhow::Result<Self> {
+    pub fn open(socket: &Socket) -> anyhow::Result<Self> {
         // Root has made a link from the folder of all gateways to a name in our own.
         let path = &place(&socket.path);
         let said = || format!("cannot listen for programs at {}", path.display());

@@ -7,10 +7,10 @@ use base::ip::BadSource;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
-pub(super) struct Counter(AtomicU64);
+pub struct Counter(AtomicU64);
 
 impl Counter {
-    pub(super) fn add(&self, count: u64) {
+    pub fn add(&self, count: u64) {
         if count > 0 {
             self.0.fetch_add(count, Ordering::Relaxed);
         }
@@ -26,7 +26,7 @@ impl Countable for Counter {
 base::counters! {
     /// Counters of the driver, over all tunnels.
     #[derive(Debug, Default)]
-    pub(super) struct Counters {
+    pub(crate) struct Counters {
         /// Reads from the device; one may be a train of many packets.
         pub(super) device_reads: counter(reads) in Counter;
         /// Reads that cannot be cut or are no IP; dropped.
@@ -72,7 +72,7 @@ base::counters! {
 
 impl Counters {
     /// Counts a released packet whose source cannot be true.
-    pub(super) fn count_bad_source(&self, why: BadSource) {
+    pub fn count_bad_source(&self, why: BadSource) {
         let counter = match why {
             BadSource::NotUnicast => &self.packets_not_unicast,
             BadSource::Own => &self.packets_from_self,

@@ -14,14 +14,14 @@ const DUMMY: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 0, 8));
 
 /// Writes them, and not too many.
 #[derive(Debug)]
-pub(super) struct Errors {
+pub struct Errors {
     addresses: Vec<IpAddr>,
     budget: Budget,
     message: Vec<u8>,
 }
 
 impl Errors {
-    pub(super) fn new(config: &config::Tunnel) -> Self {
+    pub fn new(config: &config::Tunnel) -> Self {
         let addresses = config.addresses.iter().map(|prefix| prefix.address()).collect();
         Self {
             addresses,
@@ -31,7 +31,7 @@ impl Errors {
     }
 
     /// The answer to the sender of a packet.
-    pub(super) fn answer(&mut self, now: Time, error: icmp::Error, offender: &[u8]) -> Answer<'_> {
+    pub fn answer(&mut self, now: Time, error: icmp::Error, offender: &[u8]) -> Answer<'_> {
         let Ok(header) = Header::parse(offender) else { return Answer::None };
         let own = self.addresses.iter().find(|own| own.is_ipv4() == header.is_v4());
         let own = match own {
@@ -50,7 +50,7 @@ impl Errors {
 
 /// What becomes of an error.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Answer<'a> {
+pub enum Answer<'a> {
     /// The error message, in the form that the device takes.
     Message(&'a [u8]),
     /// No error is owed, as for a packet sent to everybody.

@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// The fresh ports, which all peers share.
 #[derive(Debug, Default)]
-pub(super) struct Ports {
+pub struct Ports {
     /// Number of sockets at the addresses of `listen`; the sockets behind them have the fresh ports.
     listening: usize,
     changed_at: Option<Time>,
@@ -22,7 +22,7 @@ pub(super) struct Ports {
 
 /// Where a handshake or keepalive leaves from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum From {
+pub enum From {
     /// By this way, or else a suitable one.
     Usual(Option<Way>),
     /// From a fresh port, and another than before if it is new.
@@ -33,24 +33,24 @@ pub(super) enum From {
 }
 
 impl Ports {
-    pub(super) fn new(listening: usize) -> Self {
+    pub fn new(listening: usize) -> Self {
         Self { listening, ..Self::default() }
     }
 
     /// Whether a way is from a fresh port.
-    pub(super) fn is_fresh(&self, way: Way) -> bool {
+    pub fn is_fresh(&self, way: Way) -> bool {
         way.socket >= self.listening
     }
 
     /// The way of a peer's handshakes and keepalives, except calls that ask for a fresh port: after calls in vain from
     /// a fresh port, the usual port has its turns again.
-    pub(super) fn usual(&self, way: Option<Way>, is_called_afresh: bool) -> Option<Way> {
+    pub fn usual(&self, way: Option<Way>, is_called_afresh: bool) -> Option<Way> {
         way.filter(|way| !is_called_afresh || !self.is_fresh(*way))
     }
 
     /// The usable rest of a way whose address may be unreachable now. A fresh port stays: it is in use because the
     /// other ports do not work.
-    pub(super) fn loosened(&self, way: Option<Way>) -> Option<Way> {
+    pub fn loosened(&self, way: Option<Way>) -> Option<Way> {
         way.filter(|way| self.is_fresh(*way)).map(|way| Way {
             source: None,
             interface: None,
@@ -59,7 +59,7 @@ impl Ports {
     }
 
     /// Changes the fresh ports, unless that was done a moment ago.
-    pub(super) fn change(&mut self, now: Time) -> bool {
+    pub fn change(&mut self, now: Time) -> bool {
         let may = self.changed_at.is_none_or(|at| now.since(at) >= PAUSE);
         if may {
             self.changed_at = Some(now);
@@ -68,12 +68,12 @@ impl Ports {
     }
 
     /// Nobody is called from fresh ports any more, or heard at them.
-    pub(super) fn give_back(&mut self) {
+    pub fn give_back(&mut self) {
         self.is_over |= self.changed_at.take().is_some();
     }
 
     /// Whether the fresh ports are to be given back now.
-    pub(super) fn take_over(&mut self) -> bool {
+    pub fn take_over(&mut self) -> bool {
         std::mem::take(&mut self.is_over)
     }
 }

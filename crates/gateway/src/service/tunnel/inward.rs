@@ -50,7 +50,7 @@ struct Packet {
 }
 
 /// The thread's own part.
-pub(super) struct Inward {
+pub struct Inward {
     opener: Opener,
     arrivals: Arrivals,
     released: Released,
@@ -58,7 +58,7 @@ pub(super) struct Inward {
 }
 
 impl Inward {
-    pub(super) fn new(shared: &Shared) -> Self {
+    pub fn new(shared: &Shared) -> Self {
         let joiner = Joiner::new(shared.tun.takes_datagram_trains());
         Self {
             opener: shared.state().opener(),
@@ -68,7 +68,7 @@ impl Inward {
         }
     }
 
-    pub(super) fn watch<'a>(&'a self, shared: &'a Shared, fds: &mut Vec<PollFd<'a>>) {
+    pub fn watch<'a>(&'a self, shared: &'a Shared, fds: &mut Vec<PollFd<'a>>) {
         fds.extend(self.copies.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         let blocked = shared.sockets.blocked();
         fds.extend(shared.sockets.fds().enumerate().map(|(place, fd)| {
@@ -78,11 +78,7 @@ impl Inward {
         }));
     }
 
-    pub(super) fn handle_ready(
-        &mut self,
-        shared: &Shared,
-        ready: &[PollFlags],
-    ) -> anyhow::Result<()> {
+    pub fn handle_ready(&mut self, shared: &Shared, ready: &[PollFlags]) -> anyhow::Result<()> {
         let (copied, sockets) = ready.split_at(usize::from(self.copies.fd().is_some()));
         if copied.iter().any(|ready| !ready.is_empty()) && self.copies.has_one() {
             let mut state = shared.state();

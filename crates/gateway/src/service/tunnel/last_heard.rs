@@ -12,7 +12,7 @@ use tracing::debug;
 use tunnel::secure::{MAX_PEERS, PublicKey};
 
 /// The name by which a successor finds the pipe.
-pub(super) const NAME: &str = "tunnel-peers";
+pub const NAME: &str = "tunnel-peers";
 /// Octets of a line at most: a key, an address of IPv6 with zone and port, a blank and the line's end.
 const LINE: usize = 128;
 
@@ -21,7 +21,7 @@ const LINE: usize = 128;
 ///
 /// # Errors
 /// When there are no descriptors left.
-pub(super) fn written(heard: &[(PublicKey, SocketAddr)]) -> io::Result<OwnedFd> {
+pub fn written(heard: &[(PublicKey, SocketAddr)]) -> io::Result<OwnedFd> {
     let (read, write) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
     let room = i32::try_from(MAX_PEERS * LINE).map_err(io::Error::other)?;
     // A user that has many pipes may have no larger one.
@@ -38,7 +38,7 @@ pub(super) fn written(heard: &[(PublicKey, SocketAddr)]) -> io::Result<OwnedFd> 
 }
 
 /// What is in the pipe. Lines that cannot be read are left out.
-pub(super) fn read(left: OwnedFd) -> Vec<(PublicKey, SocketAddr)> {
+pub fn read(left: OwnedFd) -> Vec<(PublicKey, SocketAddr)> {
     let limit = u64::try_from(MAX_PEERS * LINE).unwrap_or(u64::MAX);
     let mut octets = Vec::new();
     // The writing end is closed; should another process hold it, there is nothing more to wait for.

@@ -65,7 +65,7 @@ use crate::linux::udp;
 use crate::reactor::{Clock, Driver, Reactor, Waker};
 use crate::sys::{Tap, Udp};
 
-pub(super) const KIND: Kind = Kind {
+pub const KIND: Kind = Kind {
     name: "tunnel",
     is_wanted: |config| config.tunnel.is_some(),
     // For the device's MTU; and should its port be below 1024.

@@ -19,7 +19,7 @@ use tracing::debug;
 const NONE: usize = usize::MAX;
 
 /// The sockets.
-pub(super) struct Sockets {
+pub struct Sockets {
     /// The sockets at the addresses of `listen`, then as many for fresh ports.
     all: Vec<Socket>,
     /// The place of the full socket to wait for.
@@ -35,7 +35,7 @@ struct Socket {
 
 /// Where a datagram came to, and where its answers leave from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Way {
+pub struct Way {
     /// The place of the socket.
     pub(super) socket: usize,
     /// The address of this host, if the kernel tells.
@@ -46,7 +46,7 @@ pub(super) struct Way {
 
 impl Way {
     /// The same by whatever interface routes say.
-    pub(super) fn by_routes(self) -> Self {
+    pub fn by_routes(self) -> Self {
         Self { interface: None, ..self }
     }
 }
@@ -54,7 +54,7 @@ impl Way {
 impl Sockets {
     /// # Errors
     /// When one cannot be had, with the remedy.
-    pub(super) fn open(config: &config::Tunnel) -> anyhow::Result<Self> {
+    pub fn open(config: &config::Tunnel) -> anyhow::Result<Self> {
         let mut all = Vec::with_capacity(2 * config.listen.len());
         let listening = config.listen.iter().map(|at| (*at, true));
         for (at, is_bound) in listening.chain(config.listen.iter().map(|at| (*at, false))) {
@@ -74,17 +74,17 @@ impl Sockets {
         Ok(Self { all, blocked: AtomicUsize::new(NONE) })
     }
 
-    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.all.iter().map(|socket| socket.udp.as_fd())
     }
 
     /// The place of the full socket.
-    pub(super) fn blocked(&self) -> Option<usize> {
+    pub fn blocked(&self) -> Option<usize> {
         Some(self.blocked.load(Ordering::SeqCst)).filter(|place| *place != NONE)
     }
 
     /// The one that is full.
-    pub(super) fn blocked_fd(&self) -> Option<BorrowedFd<'_>> {
+    pub fn blocked_fd(&self) -> Option<BorrowedFd<'_>> {
         self.all.get(self.blocked()?).map(|socket| socket.udp.as_fd())
     }
 
@@ -92,30 +92,30 @@ impl Sockets {
     ///
     /// # Errors
     /// When the socket is broken.
-    pub(super) fn receive(&self, socket: usize, arrivals: &mut Arrivals) -> anyhow::Result<usize> {
+    pub fn receive(&self, socket: usize, arrivals: &mut Arrivals) -> anyhow::Result<usize> {
         let Socket { at, udp, .. } = &self.all[socket];
         udp.receive(arrivals).with_context(|| format!("reading the socket on {at}"))
     }
 
     /// Whether IPv4 and IPv6 can be sent.
-    pub(super) fn versions(&self) -> [bool; 2] {
+    pub fn versions(&self) -> [bool; 2] {
         let has = |version: usize| self.all.iter().any(|socket| socket.udp.versions()[version]);
         [has(0), has(1)]
     }
 
     /// The address and port of a way, as far as known.
-    pub(super) fn local(&self, way: Way) -> SocketAddr {
+    pub fn local(&self, way: Way) -> SocketAddr {
         let Socket { at, port, .. } = &self.all[way.socket];
         SocketAddr::new(way.source.unwrap_or(at.ip()), port.load(Ordering::Relaxed))
     }
 
     /// The number of sockets at the addresses of `listen`; ways by other sockets are from fresh ports.
-    pub(super) fn listening(&self) -> usize {
+    pub fn listening(&self) -> usize {
         self.all.len() / 2
     }
 
     /// The way to an address from a fresh port: from another than before if it `is_new`, or if there is none yet.
-    pub(super) fn fresh_way(&self, to: SocketAddr, is_new: bool) -> Option<Way> {
+    pub fn fresh_way(&self, to: SocketAddr, is_new: bool) -> Option<Way> {
         let way = self.way(to, None)?;
         let way = Way { socket: way.socket + self.listening(), ..way };
         let Socket { at, port, udp } = self.all.get(way.socket)?;
@@ -133,7 +133,7 @@ impl Sockets {
     }
 
     /// Nobody needs a fresh port any more.
-    pub(super) fn forget_fresh(&self) {
+    pub fn forget_fresh(&self) {
         for Socket { at, port, udp } in &self.all[self.listening()..] {
             if port.swap(0, Ordering::Relaxed) != 0
                 && let Err(error) = udp.unbind()
@@ -145,7 +145,7 @@ impl Sockets {
 
     /// The way to an address: the last way if it leads there, else the first suitable socket in this order: the only
     /// socket of its version; the socket at the address that the kernel would choose; the socket at all addresses; any.
-    pub(super) fn way(&self, to: SocketAddr, last: Option<Way>) -> Option<Way> {
+    pub fn way(&self, to: SocketAddr, last: Option<Way>) -> Option<Way> {
         let serves = |socket: &Socket| socket.udp.versions()[usize::from(to.is_ipv6())];
         if let Some(way) = last.filter(|way| serves(&self.all[way.socket])) {
             let source = way.source.filter(|source| source.is_ipv6() == to.is_ipv6());
@@ -167,19 +167,19 @@ impl Sockets {
 
     /// Sends the datagrams in `outbox`; returns whether all are gone. Otherwise the socket has to be waited for, and
     /// datagrams for other sockets wait as well.
-    pub(super) fn send(&self, socket: usize, outbox: &mut Outbox) -> bool {
+    pub fn send(&self, socket: usize, outbox: &mut Outbox) -> bool {
         let is_sent = self.all[socket].udp.send(outbox);
         self.blocked.store(if is_sent { NONE } else { socket }, Ordering::SeqCst);
         is_sent
     }
 
     /// Whether a rule of this host has refused datagrams since this was last asked.
-    pub(super) fn take_forbidden(&self) -> bool {
+    pub fn take_forbidden(&self) -> bool {
         self.all.iter().fold(false, |is_one, socket| socket.udp.take_forbidden() | is_one)
     }
 
     /// Sends a single datagram; returns whether the kernel took the datagram.
-    pub(super) fn send_alone(&self, to: SocketAddr, last: Option<Way>, datagram: &[u8]) -> bool {
+    pub fn send_alone(&self, to: SocketAddr, last: Option<Way>, datagram: &[u8]) -> bool {
         self.way(to, last).is_some_and(|way| {
             let head = Head { class: None, source: way.source, interface: way.interface };
             self.all[way.socket].udp.send_alone(to, head, datagram)

@@ -30,7 +30,7 @@ const GRACE: Duration = Duration::from_secs(3);
 const LEAST_MTU: usize = 1_280;
 
 /// What the lock guards.
-pub(super) struct State {
+pub struct State {
     peers: Peers,
     /// Handshakes and keepalives, and where they leave from.
     control: VecDeque<(Outgoing, From)>,
@@ -55,7 +55,7 @@ pub(super) struct State {
 }
 
 /// A configured peer and its session.
-pub(super) struct Link {
+pub struct Link {
     pub(super) peer: PeerId,
     pub(super) config: config::Peer,
     /// What it proves itself with.
@@ -88,7 +88,7 @@ pub(super) struct Link {
 }
 
 /// A core, and the keys for what it sends.
-pub(super) struct Session {
+pub struct Session {
     pub(super) core: Tunnel,
     sealer: Sealer,
     incarnation: Incarnation,
@@ -102,7 +102,7 @@ pub(super) struct Session {
 
 /// Why a packet from the device was not taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Rejected {
+pub enum Rejected {
     /// Nobody is told: the queue is full, or it is no packet.
     Quietly,
     /// There is no session yet: the peer may yet come.
@@ -116,7 +116,7 @@ pub(super) enum Rejected {
 
 impl State {
     /// The keys belong to nobody yet.
-    pub(super) fn new(max_mtu: Option<u16>, listening: usize, peers: Peers, seed: u64) -> Self {
+    pub fn new(max_mtu: Option<u16>, listening: usize, peers: Peers, seed: u64) -> Self {
         Self {
             peers,
             control: VecDeque::new(),
@@ -138,7 +138,7 @@ impl State {
     ///
     /// # Errors
     /// When its key is ours or another's, or there are too many.
-    pub(super) fn add_peer(
+    pub fn add_peer(
         &mut self,
         now: Time,
         config: &config::Peer,
@@ -171,7 +171,7 @@ impl State {
     }
 
     /// An earlier gateway heard the peer with this key at this address last.
-    pub(super) fn handle_last_heard(&mut self, now: Time, key: &PublicKey, endpoint: SocketAddr) {
+    pub fn handle_last_heard(&mut self, now: Time, key: &PublicKey, endpoint: SocketAddr) {
         let peer = self.links().find(|link| link.keys.public_key == *key).map(|link| link.peer);
         if let Some(peer) = peer {
             self.peers.handle_last_heard(now, peer, endpoint);
@@ -180,13 +180,13 @@ impl State {
     }
 
     /// Where the peers with a session are.
-    pub(super) fn heard(&self) -> impl Iterator<Item = (PublicKey, SocketAddr)> {
+    pub fn heard(&self) -> impl Iterator<Item = (PublicKey, SocketAddr)> {
         let heard = self.links().filter(|link| link.session.is_some());
         heard.filter_map(|link| Some((link.keys.public_key, self.peers.endpoint(link.peer)?)))
     }
 
     /// Forgets a peer, its session and its keys.
-    pub(super) fn remove_peer(&mut self, peer: PeerId) {
+    pub fn remove_peer(&mut self, peer: PeerId) {
         self.peers.remove_peer(peer);
         self.are_endpoints_new = true;
         self.ready.retain(|&position| position != peer.index());
@@ -197,7 +197,7 @@ impl State {
     }
 
     /// A packet for a peer.
-    pub(super) fn handle_packet(
+    pub fn handle_packet(
         &mut self,
         now: Time,
         peer: PeerId,
@@ -218,7 +218,7 @@ impl State {
     }
 
     /// Takes an opened datagram; false if it belongs to another incarnation of the peer.
-    pub(super) fn handle_datagram(
+    pub fn handle_datagram(
         &mut self,
         now: Time,
         (peer, incarnation): (PeerId, Incarnation),
@@ -242,12 +242,12 @@ impl State {
         true
     }
 
-    pub(super) fn handle_heard(&mut self, now: Time, heard: secure::Heard) {
+    pub fn handle_heard(&mut self, now: Time, heard: secure::Heard) {
         self.peers.handle_heard(now, heard);
     }
 
     /// The kernel refused a datagram of a payload of `len` octets.
-    pub(super) fn handle_too_big(&mut self, now: Time, peer: PeerId, len: usize) {
+    pub fn handle_too_big(&mut self, now: Time, peer: PeerId, len: usize) {
         if let Some(session) = self.session_mut(peer) {
             session.core.handle_too_big(now, len);
             self.make_ready(peer.index());
@@ -255,22 +255,22 @@ impl State {
     }
 
     /// What the wall clock says, in time since 1970; whether sessions were ended for that.
-    pub(super) fn handle_wall_clock(&mut self, now: Time, unix: Duration) -> bool {
+    pub fn handle_wall_clock(&mut self, now: Time, unix: Duration) -> bool {
         self.peers.handle_wall_clock(now, unix)
     }
 
     /// The kernel has refused datagrams by a rule; returns how many such lines were left out if this is to be logged.
-    pub(super) fn note_forbidden(&mut self, now: Time) -> Option<u64> {
+    pub fn note_forbidden(&mut self, now: Time) -> Option<u64> {
         self.complaints.admit(now, Subject::OutputForbidden)
     }
 
     /// The hypervisor says that this machine is a copy.
-    pub(super) fn handle_copied(&mut self, now: Time) {
+    pub fn handle_copied(&mut self, now: Time) {
         self.peers.handle_copied(now);
     }
 
     /// Acts on what is due.
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         self.peers.handle_timeout(now);
         self.ask_names(now);
         for position in 0..self.links.len() {
@@ -293,7 +293,7 @@ impl State {
     }
 
     /// Does what the keys and the cores say; to be called after every change.
-    pub(super) fn take_events(&mut self, now: Time) {
+    pub fn take_events(&mut self, now: Time) {
         while let Some(event) = self.peers.poll_event() {
             self.take_secure(now, event);
         }
@@ -311,7 +311,7 @@ impl State {
     }
 
     /// Lets the peers take turns: puts the next peer's ready datagrams into `batch`.
-    pub(super) fn fill(&mut self, now: Time, batch: &mut Batch) -> Option<Sending> {
+    pub fn fill(&mut self, now: Time, batch: &mut Batch) -> Option<Sending> {
         while let Some(position) = self.ready.pop_front() {
             let Some(link) = &mut self.links[position] else { continue };
             link.is_ready = false;
@@ -334,7 +334,7 @@ impl State {
     }
 
     /// Calls `each` with every packet that a peer's core releases.
-    pub(super) fn release(
+    pub fn release(
         &mut self,
         now: Time,
         peer: PeerId,
@@ -348,30 +348,30 @@ impl State {
     }
 
     /// Where all peers are sent to, if that has changed.
-    pub(super) fn take_endpoints(&mut self) -> Option<BTreeSet<IpAddr>> {
+    pub fn take_endpoints(&mut self) -> Option<BTreeSet<IpAddr>> {
         std::mem::take(&mut self.are_endpoints_new).then(|| self.endpoints())
     }
 
     /// Where all peers are sent to, or are called.
-    pub(super) fn endpoints(&self) -> BTreeSet<IpAddr> {
+    pub fn endpoints(&self) -> BTreeSet<IpAddr> {
         let endpoints = self.links().flat_map(|link| self.peers.endpoints(link.peer));
         endpoints.map(|endpoint| endpoint.ip().to_canonical()).collect()
     }
 
     /// When to call [`Self::handle_timeout`] at the latest. Links that are ready are the
     /// transmitter's business.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let due = self.links().filter(|link| !link.is_ready).map(|link| link.due);
         let quiet = self.links().map(|link| quiet_at(&self.peers, link));
         let others = earliest(self.peers.next_timeout(), self.next_question());
         due.chain(quiet).fold(others, earliest)
     }
 
-    pub(super) fn opener(&self) -> secure::Opener {
+    pub fn opener(&self) -> secure::Opener {
         self.peers.opener()
     }
 
-    pub(super) fn links(&self) -> impl Iterator<Item = &Link> {
+    pub fn links(&self) -> impl Iterator<Item = &Link> {
         self.links.iter().flatten()
     }
 
@@ -384,7 +384,7 @@ impl State {
         self.are_endpoints_new = true;
     }
 
-    pub(super) fn peers(&self) -> &Peers {
+    pub fn peers(&self) -> &Peers {
         &self.peers
     }
 
@@ -396,7 +396,7 @@ impl State {
         self.links.get(peer.index())?.as_ref()
     }
 
-    pub(super) fn link_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
+    pub fn link_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
         self.links.get_mut(peer.index())?.as_mut()
     }
 
@@ -610,7 +610,7 @@ impl State {
     }
 
     /// Whether the fresh ports are to be given back now.
-    pub(super) fn take_fresh_over(&mut self) -> bool {
+    pub fn take_fresh_over(&mut self) -> bool {
         self.ports.take_over()
     }
 }
@@ -628,13 +628,7 @@ fn quiet_at(peers: &Peers, link: &Link) -> Option<Time> {
 
 impl State {
     /// A datagram that is no data, or cannot be opened otherwise, and where it came to.
-    pub(super) fn handle_other(
-        &mut self,
-        now: Time,
-        from: SocketAddr,
-        way: Way,
-        datagram: &mut [u8],
-    ) {
+    pub fn handle_other(&mut self, now: Time, from: SocketAddr, way: Way, datagram: &mut [u8]) {
         // The peers count the datagram by kind, and by reason if dropped.
         let incoming = self.peers.handle_datagram(now, from, datagram);
         self.collect(now, Some((from, way)));
@@ -646,7 +640,7 @@ impl State {
     }
 
     /// Notes our address at which a genuine datagram of a peer arrived.
-    pub(super) fn note_way(&mut self, peer: PeerId, from: SocketAddr, way: Way) {
+    pub fn note_way(&mut self, peer: PeerId, from: SocketAddr, way: Way) {
         let is_there = self.peers.endpoint(peer) == Some(from);
         let is_asked = !is_there && self.peers.asked(peer) == Some(from);
         match self.link_mut(peer) {
@@ -659,7 +653,7 @@ impl State {
     }
 
     /// The kernel does not send from that address any more.
-    pub(super) fn lose_way(&mut self, peer: PeerId) {
+    pub fn lose_way(&mut self, peer: PeerId) {
         let way = self.link(peer).and_then(|link| self.ports.loosened(link.way));
         if let Some(link) = self.link_mut(peer) {
             link.way = way;
@@ -667,7 +661,7 @@ impl State {
     }
 
     /// The next handshake or keepalive to send: from where, to where.
-    pub(super) fn poll_control(&mut self, now: Time) -> Option<(From, SocketAddr, Vec<u8>)> {
+    pub fn poll_control(&mut self, now: Time) -> Option<(From, SocketAddr, Vec<u8>)> {
         self.collect(now, None);
         self.control.pop_front().map(|(outgoing, from)| (from, outgoing.to, outgoing.datagram))
     }
@@ -710,7 +704,7 @@ impl State {
 
 impl State {
     /// Notes whose names are to be asked for now.
-    pub(super) fn ask_names(&mut self, now: Time) {
+    pub fn ask_names(&mut self, now: Time) {
         let mut questions = Vec::new();
         for link in self.links_mut() {
             let is_heard = link.is_heard();
@@ -733,7 +727,7 @@ impl State {
     }
 
     /// A name has these addresses, or none. To be told by its peer, who may have another name by now.
-    pub(super) fn handle_resolved(
+    pub fn handle_resolved(
         &mut self,
         now: Time,
         (peer, name): (PeerId, &Name),
@@ -787,12 +781,12 @@ impl Link {
 
 impl State {
     /// The device's wanted MTU, if it has changed.
-    pub(super) fn take_device_mtu(&mut self) -> Option<usize> {
+    pub fn take_device_mtu(&mut self) -> Option<usize> {
         std::mem::take(&mut self.is_mtu_new).then_some(self.device_mtu)
     }
 
     /// The greatest packet for a peer that fits into one datagram; connections should keep to this size.
-    pub(super) fn whole(&self, peer: PeerId) -> Option<usize> {
+    pub fn whole(&self, peer: PeerId) -> Option<usize> {
         Some(self.link(peer)?.session.as_ref()?.core.whole())
     }
 
@@ -819,7 +813,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// The name by which a peer is called, and the known addresses.
 #[derive(Debug)]
-pub(super) struct Naming {
+pub struct Naming {
     name: Name,
     port: u16,
     /// What it had last; none before it was found.
@@ -832,7 +826,7 @@ pub(super) struct Naming {
 }
 
 /// Names to ask name servers for.
-pub(super) type Questions = VecDeque<(PeerId, Name)>;
+pub type Questions = VecDeque<(PeerId, Name)>;
 
 impl Naming {
     /// The naming of a configured peer; `None` for a peer without a name.
@@ -850,12 +844,12 @@ impl Naming {
     }
 
     /// The name and the port.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         format!("{}:{}", self.name, self.port)
     }
 
     /// Why it was not found when it was asked for last.
-    pub(super) fn failure(&self) -> Option<Failure> {
+    pub fn failure(&self) -> Option<Failure> {
         self.failure
     }
 

@@ -84,7 +84,7 @@ struct Left {
 
 impl Shared {
     /// How the tunnels are, together and each.
-    pub(super) fn report(&self) -> Report {
+    pub fn report(&self) -> Report {
         let (mut faults, kept_out) = {
             let reconciler = lock(&self.reconciler);
             (reconciler.faults(), reconciler.kept_out())

@@ -13,7 +13,7 @@ const QUANTUM: usize = 64;
 
 /// Seals and sends; only one thread at a time.
 #[derive(Default)]
-pub(super) struct Transmitter {
+pub struct Transmitter {
     outbox: Outbox,
     /// Whose datagrams are in the outbox.
     peer: Option<PeerId>,
@@ -24,7 +24,7 @@ pub(super) struct Transmitter {
 
 /// Datagrams of one peer, yet to be sealed.
 #[derive(Default)]
-pub(super) struct Batch {
+pub struct Batch {
     /// The datagrams' octets, each datagram with room around it for sealing.
     octets: Vec<u8>,
     datagrams: Vec<(Transmit, usize)>,
@@ -32,7 +32,7 @@ pub(super) struct Batch {
 }
 
 /// Whose datagrams were filled into a batch.
-pub(super) struct Sending {
+pub struct Sending {
     pub(super) peer: PeerId,
     pub(super) sealer: Sealer,
     /// Where they leave from, if the peer is heard.
@@ -45,12 +45,12 @@ impl Batch {
         self.datagrams.clear();
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty()
     }
 
     /// Takes what a core has ready, up to a quantum; whether that was all.
-    pub(super) fn fill(&mut self, mut poll: impl FnMut(&mut Vec<u8>) -> Option<Transmit>) -> bool {
+    pub fn fill(&mut self, mut poll: impl FnMut(&mut Vec<u8>) -> Option<Transmit>) -> bool {
         while self.datagrams.len() < QUANTUM {
             let Some(transmit) = poll(&mut self.scratch) else { return true };
             self.octets.extend_from_slice(&[0; HEADER]);
@@ -64,7 +64,7 @@ impl Batch {
 
 impl Transmitter {
     /// Sends until nothing is ready or the socket is full.
-    pub(super) fn pump(&mut self, shared: &Shared) {
+    pub fn pump(&mut self, shared: &Shared) {
         loop {
             if !self.outbox.is_empty() && !self.flush(shared) {
                 return;

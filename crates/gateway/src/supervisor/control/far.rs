@@ -12,13 +12,13 @@ use nix::unistd::Uid;
 use host::run::namespace;
 
 /// Whether a gateway of this network namespace answers at a socket.
-pub(super) fn is_alive(socket: &Path) -> bool {
+pub fn is_alive(socket: &Path) -> bool {
     UnixStream::connect(socket).is_ok_and(|stream| is_gateway(&stream))
 }
 
 /// Whether the other end may be believed to be the gateway of this network namespace: root or we ourselves made its
 /// socket, or the process that did may change this namespace's network, as every gateway may.
-pub(super) fn is_gateway(stream: &UnixStream) -> bool {
+pub fn is_gateway(stream: &UnixStream) -> bool {
     // The kernel noted these when the socket began to listen: when a gateway was root still.
     let Ok(made_by) = getsockopt(stream, sockopt::PeerCredentials) else { return false };
     [0, Uid::effective().as_raw()].contains(&made_by.uid()) || may_change_network(made_by.pid())

@@ -48,7 +48,7 @@ const LONGEST: usize = 4 << 10;
 /// What can be asked.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Request {
+pub enum Request {
     Explain(Question),
     HandOver,
     /// Lets a service panic: tests see then what becomes of its streams.
@@ -61,7 +61,7 @@ pub(super) enum Request {
 
 /// The gateway's end.
 #[derive(Debug)]
-pub(super) struct Control {
+pub struct Control {
     place: Place,
     /// Whether others than root and our own user may be at the socket: members of its group.
     has_group: bool,
@@ -77,7 +77,7 @@ pub(super) struct Control {
 
 /// Identifies a client, so that the answer goes to the client that asked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct ClientId(u64);
+pub struct ClientId(u64);
 
 #[derive(Debug)]
 struct Client {
@@ -108,7 +108,7 @@ impl Control {
     ///
     /// # Errors
     /// When another gateway runs in this network namespace or has the socket, or it cannot be made.
-    pub(super) fn open(
+    pub fn open(
         at: Option<&Path>,
         account: Option<&Account>,
         group: Option<Gid>,
@@ -122,7 +122,7 @@ impl Control {
     /// # Errors
     /// As [`Self::open`].
     #[cfg(test)]
-    pub(super) fn at(path: &Path) -> anyhow::Result<Self> {
+    pub fn at(path: &Path) -> anyhow::Result<Self> {
         Place::at(path).map(Self::new)
     }
 
@@ -138,7 +138,7 @@ impl Control {
     }
 
     /// Whether others find the socket by its name.
-    pub(super) fn is_there(&self) -> bool {
+    pub fn is_there(&self) -> bool {
         self.place.is_there()
     }
 
@@ -146,12 +146,12 @@ impl Control {
     ///
     /// # Errors
     /// When its folder is missing and this user may not make it, or another gateway has the place by now.
-    pub(super) fn restore(&mut self) -> anyhow::Result<()> {
+    pub fn restore(&mut self) -> anyhow::Result<()> {
         self.place.restore()
     }
 
     /// Appends what to wait for.
-    pub(super) fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+    pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         let has_room = self.clients.len() < CLIENTS && self.deaf_until.is_none();
         let wanted = if has_room { PollFlags::POLLIN } else { PollFlags::empty() };
         fds.push(PollFd::new(self.place.listener.as_fd(), wanted));
@@ -165,16 +165,12 @@ impl Control {
         }));
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.clients.iter().map(|client| Some(client.until)).fold(self.deaf_until, earliest)
     }
 
     /// Takes what has come; returns who asks what.
-    pub(super) fn handle_ready(
-        &mut self,
-        now: Time,
-        ready: &[PollFlags],
-    ) -> Vec<(ClientId, Request)> {
+    pub fn handle_ready(&mut self, now: Time, ready: &[PollFlags]) -> Vec<(ClientId, Request)> {
         let mut requests = Vec::new();
         let mut ready = ready.iter().copied();
         let has_callers = ready.next().is_some_and(has_input);
@@ -202,7 +198,7 @@ impl Control {
     }
 
     /// Answers with a line of JSON.
-    pub(super) fn answer(&mut self, now: Time, to: ClientId, answer: &impl Serialize) {
+    pub fn answer(&mut self, now: Time, to: ClientId, answer: &impl Serialize) {
         let Some(client) = self.clients.iter_mut().find(|client| client.id == to) else { return };
         let mut text = serde_json::to_vec(answer).unwrap_or_default();
         text.push(b'\n');

@@ -37,7 +37,7 @@ use crate::linux::{rights, seccomp};
 
 /// Who may use a control socket besides root.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Access<'a> {
+pub struct Access<'a> {
     /// The gateway's user, if it is not who makes the socket.
     pub(super) account: Option<&'a Account>,
     /// The group of the socket, whose members may ask.
@@ -46,7 +46,7 @@ pub(super) struct Access<'a> {
 
 /// The control socket of this gateway. Dropping the `Place` removes the socket's name.
 #[derive(Debug)]
-pub(super) struct Place {
+pub struct Place {
     pub(super) listener: UnixListener,
     socket: PathBuf,
     /// Device and number of the socket's name.
@@ -70,7 +70,7 @@ impl Place {
     ///
     /// # Errors
     /// When a gateway lives, or nothing can be made there.
-    pub(super) fn open(at: Option<&Path>, access: Access<'_>) -> anyhow::Result<Self> {
+    pub fn open(at: Option<&Path>, access: Access<'_>) -> anyhow::Result<Self> {
         let account = access.account;
         let usual = folder().join(SOCKET);
         let made = Self::take(&usual, account);
@@ -141,7 +141,7 @@ impl Place {
     }
 
     /// Whether the name of the socket still leads to it.
-    pub(super) fn is_there(&self) -> bool {
+    pub fn is_there(&self) -> bool {
         identity(&self.socket).is_ok_and(|is| is == self.is)
     }
 
@@ -149,7 +149,7 @@ impl Place {
     ///
     /// # Errors
     /// When the folder is missing and this user may not make it, or another gateway has the place by now.
-    pub(super) fn restore(&mut self) -> anyhow::Result<()> {
+    pub fn restore(&mut self) -> anyhow::Result<()> {
         let said = || format!("cannot open the control socket {} again", self.socket.display());
         if self.socket == folder().join(SOCKET) {
             let (base, own) = (base(), folder());
@@ -192,7 +192,7 @@ impl Place {
     /// # Errors
     /// As [`Self::open`].
     #[cfg(test)]
-    pub(super) fn at(path: &Path) -> anyhow::Result<Self> {
+    pub fn at(path: &Path) -> anyhow::Result<Self> {
         Self::bind(path, vec![Lock::beside(path, None)?], Access::default())
     }
 }

@@ -13,12 +13,12 @@ const ANY_V6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 /// Control messages, aligned as the kernel wants them.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Control([usize; WORDS]);
+pub struct Control([usize; WORDS]);
 
 impl Control {
     /// Asks the kernel to cut a message into datagrams, to put a class into their IP headers, and to send
     /// them from an address.
-    pub(super) fn say(
+    pub fn say(
         &mut self,
         header: &mut libc::msghdr,
         is_v4: bool,
@@ -96,14 +96,14 @@ pub struct Head {
 
 impl Head {
     /// Whether it is said where the datagram leaves from.
-    pub(super) fn is_bound(self) -> bool {
+    pub(crate) fn is_bound(self) -> bool {
         self.source.is_some() || self.interface.is_some()
     }
 }
 
 /// Control data of a received message.
 #[derive(Default)]
-pub(super) struct Said {
+pub struct Said {
     pub(super) traffic_class: u8,
     pub(super) segment: Option<usize>,
     pub(super) is_group: bool,
@@ -113,7 +113,7 @@ pub(super) struct Said {
     pub(super) interface: Option<u32>,
 }
 
-pub(super) fn said_of(header: &libc::msghdr) -> Said {
+pub fn said_of(header: &libc::msghdr) -> Said {
     let mut said = Said::default();
     // SAFETY: the kernel filled the control buffer up to `msg_controllen`; the macros stay within
     // it, and each message is read only as far as its own length says.

@@ -19,16 +19,16 @@ use super::super::names::AuthRule;
 use super::super::*;
 use crate::keys;
 
-pub(super) const BOTH: [Version; 2] = [Version::Tls12, Version::Tls13];
+pub const BOTH: [Version; 2] = [Version::Tls12, Version::Tls13];
 const DAY: u64 = 86_400;
 
 /// A folder with the authorities `ours` and `theirs`, removed in the end.
-pub(super) struct Rig {
+pub struct Rig {
     folder: PathBuf,
 }
 
 impl Rig {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("trackway-tls-{}-{number}", std::process::id());
@@ -40,21 +40,21 @@ impl Rig {
         rig
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
     /// The file of trust anchors with this authority.
-    pub(super) fn anchors(&self, name: &str) -> PathBuf {
+    pub fn anchors(&self, name: &str) -> PathBuf {
         self.path(&format!("{name}.crt"))
     }
 
     /// Files of a new certificate by the authority `by`, valid for 30 days.
-    pub(super) fn issue(&self, by: &str, usage: Usage, names: &[&str]) -> CredentialFiles {
+    pub fn issue(&self, by: &str, usage: Usage, names: &[&str]) -> CredentialFiles {
         self.issue_for(by, usage, names, Validity::of_days(30))
     }
 
-    pub(super) fn issue_for(
+    pub fn issue_for(
         &self,
         by: &str,
         usage: Usage,
@@ -78,7 +78,7 @@ impl Rig {
     }
 
     /// What a server profile says that shows a certificate for `tak.example` and `*.web.example`.
-    pub(super) fn server_profile(&self) -> ServerProfile {
+    pub fn server_profile(&self) -> ServerProfile {
         ServerProfile {
             credentials: self.issue("ours", Usage::Server, &["tak.example", "*.web.example"]),
             two_way: None,
@@ -88,7 +88,7 @@ impl Rig {
     }
 
     /// The same, for clients of `theirs` with these names and Auth IDs.
-    pub(super) fn two_way_profile(&self, rules: &[(&str, &str)]) -> ServerProfile {
+    pub fn two_way_profile(&self, rules: &[(&str, &str)]) -> ServerProfile {
         let rule = |(san, id): &(&str, &str)| AuthRule {
             san: san.parse().unwrap(),
             id: id.parse().unwrap(),
@@ -99,7 +99,7 @@ impl Rig {
     }
 
     /// What a client profile says that trusts `theirs`.
-    pub(super) fn client_profile(&self) -> ClientProfile {
+    pub fn client_profile(&self) -> ClientProfile {
         ClientProfile {
             trust_anchors: self.anchors("theirs"),
             targets: Vec::new(),
@@ -108,7 +108,7 @@ impl Rig {
     }
 
     /// A client of somebody else, who trusts `ours`.
-    pub(super) fn peer_client(&self, peer: &PeerClient<'_>) -> Connection {
+    pub fn peer_client(&self, peer: &PeerClient<'_>) -> Connection {
         let anchors = files::trust_anchors(&self.anchors(peer.trusts)).unwrap();
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&Version::supported(&peer.versions))
@@ -125,7 +125,7 @@ impl Rig {
     }
 
     /// A server of somebody else, with a certificate by `theirs`.
-    pub(super) fn peer_server(&self, peer: &PeerServer<'_>) -> Connection {
+    pub fn peer_server(&self, peer: &PeerServer<'_>) -> Connection {
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&Version::supported(&peer.versions))
@@ -150,7 +150,7 @@ impl Drop for Rig {
 }
 
 /// A time that is over, and one that has not come.
-pub(super) fn wrong_times() -> [Validity; 2] {
+pub fn wrong_times() -> [Validity; 2] {
     let now = UnixTime::now().as_secs();
     let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
     [
@@ -161,7 +161,7 @@ pub(super) fn wrong_times() -> [Validity; 2] {
 
 /// A client of somebody else.
 #[derive(Clone)]
-pub(super) struct PeerClient<'a> {
+pub struct PeerClient<'a> {
     pub(super) name: &'a str,
     pub(super) has_sni: bool,
     pub(super) trusts: &'a str,
@@ -184,7 +184,7 @@ impl Default for PeerClient<'_> {
 }
 
 /// A server of somebody else.
-pub(super) struct PeerServer<'a> {
+pub struct PeerServer<'a> {
     pub(super) shows: &'a CredentialFiles,
     pub(super) asks: bool,
     pub(super) alpn: &'a [&'a str],
@@ -192,7 +192,7 @@ pub(super) struct PeerServer<'a> {
 }
 
 impl<'a> PeerServer<'a> {
-    pub(super) fn new(shows: &'a CredentialFiles) -> Self {
+    pub fn new(shows: &'a CredentialFiles) -> Self {
         Self { shows, asks: false, alpn: &[], versions: BOTH.to_vec() }
     }
 }
@@ -206,17 +206,17 @@ fn shown(files: &CredentialFiles) -> SingleCertAndKey {
 
 /// How both ends see what happened.
 #[derive(Debug, PartialEq)]
-pub(super) struct Seen {
+pub struct Seen {
     pub(super) failure: Option<Failure>,
     pub(super) peer: Option<Error>,
 }
 
 impl Seen {
-    pub(super) const GOOD: Self = Self { failure: None, peer: None };
+    pub const GOOD: Self = Self { failure: None, peer: None };
 }
 
 /// Carries octets both ways until nobody has any.
-pub(super) fn talk(session: &mut Session, peer: &mut Connection) -> Seen {
+pub fn talk(session: &mut Session, peer: &mut Connection) -> Seen {
     let mut seen = Seen::GOOD;
     loop {
         let mut to_session = Vec::new();
@@ -242,7 +242,7 @@ pub(super) fn talk(session: &mut Session, peer: &mut Connection) -> Seen {
 }
 
 /// What a session has to transmit.
-pub(super) fn transmitted(session: &mut Session) -> Vec<u8> {
+pub fn transmitted(session: &mut Session) -> Vec<u8> {
     let mut octets = Vec::new();
     while session.wants_transmit() {
         session.transmit(&mut octets).unwrap();
@@ -251,7 +251,7 @@ pub(super) fn transmitted(session: &mut Session) -> Vec<u8> {
 }
 
 /// All plain octets, and what comes after them.
-pub(super) fn read_all(session: &mut Session) -> (Vec<u8>, Plain) {
+pub fn read_all(session: &mut Session) -> (Vec<u8>, Plain) {
     let (mut octets, mut buffer) = (Vec::new(), [0; 1_000]);
     loop {
         match session.read(&mut buffer) {

@@ -21,7 +21,7 @@ pub struct Config {
 
 impl Config {
     /// How long a flow is remembered after a datagram that is worth sending for so long.
-    pub(super) fn kept(&self, lifetime: Duration) -> Duration {
+    pub(crate) fn kept(&self, lifetime: Duration) -> Duration {
         self.idle.saturating_add(self.lifetime.max(lifetime))
     }
 }

@@ -16,7 +16,7 @@ const FLOWS: usize = 20;
 above!(HfPep, Config, Event);
 
 /// An opening of the client at a port.
-pub(super) fn opening(port: u16) -> Opening {
+pub(crate) fn opening(port: u16) -> Opening {
     let source = ([10, 1, 0, 9], port).into();
     let destination = ([10, 2, 0, 1], 443).into();
     Opening { target: Target::Address { source, destination }, tls: None }

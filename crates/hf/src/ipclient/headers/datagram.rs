@@ -490,7 +490,7 @@ fn without_ident(header: &Header, mut packet: Vec<u8>) -> Vec<u8> {
 // Numbers of any width, one after the other: written and read by the same description.
 
 /// Writes or reads fields, so that one description of their order serves both directions.
-pub(super) trait Coder {
+pub(crate) trait Coder {
     /// Writes `value` in so many bits, at most 128, and gives it back; or reads it.
     ///
     /// # Errors
@@ -540,7 +540,7 @@ pub(super) trait Coder {
 
 /// The octets end within a field.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Cut;
+pub(crate) struct Cut;
 
 /// Writes.
 #[derive(Debug, Default)]

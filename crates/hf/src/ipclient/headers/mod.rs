@@ -36,7 +36,7 @@ pub use table::Table;
 
 /// Header compression: the peers with compressed headers, and their tables.
 #[derive(Debug)]
-pub(super) struct Headers {
+pub(crate) struct Headers {
     /// The nodes that routes lead to, no groups; none when nothing is compressed.
     peers: BTreeMap<Address, Peer>,
     held: Held,
@@ -45,26 +45,26 @@ pub(super) struct Headers {
 
 impl Headers {
     /// The tables follow from the routes.
-    pub(super) fn new(now: Time, routes: &[Route], is_on: bool) -> Self {
+    pub(crate) fn new(now: Time, routes: &[Route], is_on: bool) -> Self {
         let nodes = routes.iter().map(|route| route.to).filter(|to| is_on && !to.is_group());
         let peers = nodes.map(|node| (node, Peer::new(now, Table::of(routes, node))));
         Self { peers: peers.collect(), held: Held::default(), stats: Stats::default() }
     }
 
     /// What this client told in an earlier binding has to be heard of again.
-    pub(super) fn handle_bound(&mut self, now: Time) {
+    pub(crate) fn handle_bound(&mut self, now: Time) {
         self.peers.values_mut().for_each(|peer| peer.doubt(now));
     }
 
     /// No client takes what is sent to this node.
-    pub(super) fn handle_unreceived(&mut self, now: Time, node: Address) {
+    pub(crate) fn handle_unreceived(&mut self, now: Time, node: Address) {
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.doubt(now);
         }
     }
 
     /// The compressed form of a datagram, if its receiver is known to read it and it is shorter.
-    pub(super) fn wrap(
+    pub(crate) fn wrap(
         &self,
         now: Time,
         to: Address,
@@ -75,7 +75,7 @@ impl Headers {
     }
 
     /// A datagram was handed over, in this compressed form if one is given.
-    pub(super) fn handle_wrapped(&mut self, packet: &[u8], wrapped: Option<&[u8]>) {
+    pub(crate) fn handle_wrapped(&mut self, packet: &[u8], wrapped: Option<&[u8]>) {
         if let Some(wrapped) = wrapped {
             self.stats.compressed += 1;
             self.stats.octets_before += packet.len() as u64;
@@ -84,12 +84,12 @@ impl Headers {
     }
 
     /// The announcement that goes along with a datagram to this node, if one is due.
-    pub(super) fn due(&mut self, now: Time, to: Address, mode: Mode) -> Option<Vec<u8>> {
+    pub(crate) fn due(&mut self, now: Time, to: Address, mode: Mode) -> Option<Vec<u8>> {
         self.tell(to, |peer| peer.due(now, mode))
     }
 
     /// An announcement to be sent by itself, and its destination.
-    pub(super) fn urgent(&mut self, now: Time) -> Option<(Address, Vec<u8>)> {
+    pub(crate) fn urgent(&mut self, now: Time) -> Option<(Address, Vec<u8>)> {
         loop {
             let (&to, _) = self.peers.iter().find(|(_, peer)| peer.is_urgent())?;
             // One that may not be sent now is not urgent any more.
@@ -113,7 +113,7 @@ impl Headers {
 
     /// The datagrams in a U_PDU from a client at our access point: none for an announcement, and none for octets that
     /// can be no datagram, which are counted.
-    pub(super) fn unwrap(&mut self, now: Time, received: Received) -> Vec<Vec<u8>> {
+    pub(crate) fn unwrap(&mut self, now: Time, received: Received) -> Vec<Vec<u8>> {
         let Received { from, to, arrival, u_pdu, .. } = received;
         let first = u_pdu.first().map_or(0, |first| first >> 4);
         let is_arq = matches!(arrival, Arrival::Arq);
@@ -167,13 +167,13 @@ impl Headers {
         None
     }
 
-    pub(super) fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         self.stats
     }
 }
 
 /// Whether a U_PDU is nothing but an announcement.
-pub(super) fn is_announcement(u_pdu: &[u8]) -> bool {
+pub(crate) fn is_announcement(u_pdu: &[u8]) -> bool {
     u_pdu.first().is_some_and(|first| first >> 4 == Announcement::FIRST)
 }
 

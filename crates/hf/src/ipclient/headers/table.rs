@@ -128,7 +128,7 @@ impl Table {
     }
 
     /// Codes an address: by its network, or whole.
-    pub(super) fn code(
+    pub(crate) fn code(
         &self,
         coder: &mut impl Coder,
         is_v4: bool,
@@ -171,7 +171,7 @@ impl Table {
 }
 
 /// What these tables in this order have in common with no others.
-pub(super) fn key(tables: &[&Table]) -> (u64, u64) {
+pub fn key(tables: &[&Table]) -> (u64, u64) {
     let mut hasher = SipHasher24::new();
     let mut octets = Vec::new();
     for table in tables {

@@ -57,7 +57,7 @@ const BUFFER: usize = 4 << 20;
 
 /// One end of a session.
 #[derive(Debug)]
-pub(super) struct Session {
+pub struct Session {
     input: Vec<u8>,
     output: Vec<u8>,
     /// Until when CONNECT, and its acknowledgement, have to be here; `None`: they are.
@@ -71,7 +71,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(now: Time) -> Self {
+    pub fn new(now: Time) -> Self {
         let mut session = Self {
             input: Vec::new(),
             output: Vec::new(),
@@ -88,7 +88,7 @@ impl Session {
     }
 
     /// Takes octets from the other end.
-    pub(super) fn handle_octets(&mut self, octets: &[u8]) {
+    pub fn handle_octets(&mut self, octets: &[u8]) {
         if self.closed.is_some() {
             return;
         }
@@ -99,7 +99,7 @@ impl Session {
         self.input.extend_from_slice(octets);
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         if self.closed.is_some() {
             return;
         }
@@ -112,7 +112,7 @@ impl Session {
         }
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         if self.closed.is_some() {
             return None;
         }
@@ -122,13 +122,13 @@ impl Session {
     }
 
     /// Appends what is to be sent; false if that is nothing.
-    pub(super) fn poll_octets(&mut self, out: &mut Vec<u8>) -> bool {
+    pub fn poll_octets(&mut self, out: &mut Vec<u8>) -> bool {
         let has_any = !self.output.is_empty();
         out.append(&mut self.output);
         has_any
     }
 
-    pub(super) fn send(&mut self, now: Time, packet: &Packet<'_>) {
+    pub fn send(&mut self, now: Time, packet: &Packet<'_>) {
         if self.closed.is_some() {
             return;
         }
@@ -141,7 +141,7 @@ impl Session {
     }
 
     /// Sends octets as transfers, the first in this order and the others as continuations.
-    pub(super) fn transfer(&mut self, now: Time, mut order: Order, octets: &[u8]) {
+    pub fn transfer(&mut self, now: Time, mut order: Order, octets: &[u8]) {
         for octets in octets.chunks(wire::MAX_DATA) {
             let id = self.id();
             self.send(now, &Packet::Transfer { order, id, octets });
@@ -150,7 +150,7 @@ impl Session {
     }
 
     /// A name for a transfer.
-    pub(super) fn id(&mut self) -> Id {
+    pub fn id(&mut self) -> Id {
         self.next_id += 1;
         let mut id = [0; 12];
         id[4..].copy_from_slice(&self.next_id.to_be_bytes());
@@ -158,23 +158,18 @@ impl Session {
     }
 
     /// The octets that wait to be read; to be given back with [`Self::keep`].
-    pub(super) fn take_input(&mut self) -> Vec<u8> {
+    pub fn take_input(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.input)
     }
 
     /// Keeps what stands after the first `read` octets.
-    pub(super) fn keep(&mut self, mut input: Vec<u8>, read: usize) {
+    pub fn keep(&mut self, mut input: Vec<u8>, read: usize) {
         input.drain(..read);
         self.input = input;
     }
 
     /// The next packet for the user of the session, if a whole one follows from `read` on.
-    pub(super) fn read<'a>(
-        &mut self,
-        now: Time,
-        input: &'a [u8],
-        read: &mut usize,
-    ) -> Option<Packet<'a>> {
+    pub fn read<'a>(&mut self, now: Time, input: &'a [u8], read: &mut usize) -> Option<Packet<'a>> {
         while self.closed.is_none() {
             match scan(&input[*read..]) {
                 Found::Nothing => return None,
@@ -203,22 +198,22 @@ impl Session {
     }
 
     /// The other end has made a mistake.
-    pub(super) fn fail(&mut self, now: Time) {
+    pub fn fail(&mut self, now: Time) {
         self.send(now, &Packet::Error);
         self.close(Closed::Protocol);
     }
 
-    pub(super) fn close(&mut self, why: Closed) {
+    pub fn close(&mut self, why: Closed) {
         self.closed.get_or_insert(why);
         self.input = Vec::new();
     }
 
-    pub(super) fn closed(&self) -> Option<Closed> {
+    pub fn closed(&self) -> Option<Closed> {
         self.closed
     }
 
     /// Whether both have said CONNECT and heard it acknowledged.
-    pub(super) fn is_established(&self) -> bool {
+    pub fn is_established(&self) -> bool {
         self.connect_by.is_none() && self.ack_by.is_none()
     }
 

@@ -36,9 +36,9 @@ pub const MAX_PAYLOAD: usize = 4_086;
 /// Octets of the longest data in a transfer.
 pub const MAX_DATA: usize = 4_072;
 
-pub(super) const PREAMBLE: [u8; 3] = [0x49, 0x50, 0x55];
-pub(super) const HEADER: usize = 8;
-pub(super) const CRC: usize = 2;
+pub(crate) const PREAMBLE: [u8; 3] = [0x49, 0x50, 0x55];
+pub(crate) const HEADER: usize = 8;
+pub(crate) const CRC: usize = 2;
 const TYPE_DATA: u8 = 0x00;
 const TYPE_CONNECT: u8 = 0x01;
 const TYPE_CONNECT_ACK: u8 = 0x02;
@@ -199,7 +199,7 @@ pub struct Setup {
 
 impl<'a> Packet<'a> {
     /// Reads a packet from its type and payload.
-    pub(super) fn of(kind: u8, payload: &'a [u8]) -> Option<Self> {
+    pub(crate) fn of(kind: u8, payload: &'a [u8]) -> Option<Self> {
         match (kind, payload) {
             (TYPE_CONNECT, &[version]) => Some(Self::Connect { version }),
             (TYPE_CONNECT_ACK, &[version]) => Some(Self::ConnectAck { version }),

@@ -101,7 +101,7 @@ fn family_of(bits_per_s: u32) -> Family {
 }
 
 /// `a, b or c`.
-pub(super) fn list<T: fmt::Display>(items: &[T]) -> String {
+pub fn list<T: fmt::Display>(items: &[T]) -> String {
     let mut text = String::new();
     for (index, item) in items.iter().enumerate() {
         let separator = match index {

@@ -40,7 +40,7 @@ mod parse;
 mod tests;
 
 pub use ack::{Ack, Coding, LongAck, MAX_BITMAP, Report, Run, Runs};
-pub(super) use ack::{emit_length, length_octets};
+pub(crate) use ack::{emit_length, length_octets};
 pub use eow::{Capabilities, Eow, Extensions, RATES, RateRequest, Response};
 pub use numbers::{Fsn, Numbers};
 pub use parse::Malformed;

@@ -207,7 +207,7 @@ impl Extensions {
     };
 
     /// The extensions with public layouts, as an engineering orderwire message lists them (EP7).
-    pub(super) fn profiles(self) -> Profiles {
+    pub(crate) fn profiles(self) -> Profiles {
         let pairs = [
             (self.pipelined, Profiles::PIPELINING),
             (self.compact, Profiles::COMPACT_CONFIRM),
@@ -218,14 +218,14 @@ impl Extensions {
     }
 
     /// Takes the extensions that a station announces by orderwire, if `own` has them too.
-    pub(super) fn learn_profiles(&mut self, own: Self, profiles: Profiles) {
+    pub(crate) fn learn_profiles(&mut self, own: Self, profiles: Profiles) {
         self.pipelined = own.pipelined && profiles.has(Profiles::PIPELINING);
         self.compact = own.compact && profiles.has(Profiles::COMPACT_CONFIRM);
         self.variable_segments = own.variable_segments && profiles.has(Profiles::VARIABLE_SEGMENTS);
     }
 
     /// Takes a station's announcement of our own layouts; a station without an announcement knows no layout of ours.
-    pub(super) fn learn_ours(&mut self, own: Self, said: Option<Introduction>) {
+    pub(crate) fn learn_ours(&mut self, own: Self, said: Option<Introduction>) {
         self.padding = own.padding && said.is_some_and(|said| said.padding);
         self.long_numbers = own.long_numbers && said.is_some_and(|said| said.long_numbers);
     }
@@ -276,7 +276,7 @@ impl Config {
     }
 
     /// How long a soft link stays up without data: at least until others have had their turn.
-    pub(super) fn idle(&self) -> Duration {
+    pub(crate) fn idle(&self) -> Duration {
         match self.access {
             Access::PointToPoint => self.link.idle,
             Access::Jitter { .. } | Access::Slotted { .. } => {
@@ -286,7 +286,7 @@ impl Config {
     }
 
     /// The durations on the air with this waveform.
-    pub(super) fn times(&self, waveform: Waveform) -> cas::Times {
+    pub(crate) fn times(&self, waveform: Waveform) -> cas::Times {
         // A preamble is recognised after switching, the preamble itself, and the modem's delay.
         let slot = self.switching + waveform.preamble() + RECOGNITION;
         // The far end must decode the last block before it answers, and the end is announced in half

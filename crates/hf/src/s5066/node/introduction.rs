@@ -14,7 +14,7 @@ use super::Extensions;
 
 /// A station's announcement of the layouts that are ours.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Introduction {
+pub(crate) struct Introduction {
     /// The station reads padding.
     pub(super) padding: bool,
     /// The station reads long numbers.
@@ -24,32 +24,32 @@ pub(super) struct Introduction {
 }
 
 /// The extension's type.
-pub(super) const KIND: u8 = 0x54;
+pub const KIND: u8 = 0x54;
 const NAME: [u8; 4] = *b"TRKW";
 const PADDING: u8 = 1;
 const LONG: u8 = 1 << 1;
 const LINK_LONG: u8 = 1 << 2;
 
 /// How often a station introduces itself in a call or in the answer to one.
-pub(super) const fn copies(is_long: bool) -> usize {
+pub const fn copies(is_long: bool) -> usize {
     if is_long { 2 } else { 1 }
 }
 
 /// The extension is another's, or damaged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("not an introduction of ours")]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
 
 impl Introduction {
     /// Introduces a station with these extensions, for a link with long numbers or not; none without any layout of
     /// ours.
-    pub(super) fn new(extensions: Extensions, is_long: bool) -> Option<Self> {
+    pub(crate) fn new(extensions: Extensions, is_long: bool) -> Option<Self> {
         let Extensions { padding, long_numbers, .. } = extensions;
         (padding || long_numbers).then_some(Self { padding, long_numbers, is_long })
     }
 
     /// Parses the octets of an introduction.
-    pub(super) fn parse(octets: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn parse(octets: &[u8]) -> Result<Self, Malformed> {
         let Some((&NAME, &[flags])) = octets.split_first_chunk() else { return Err(Malformed) };
         Ok(Self {
             padding: flags & PADDING != 0,
@@ -59,7 +59,7 @@ impl Introduction {
     }
 
     /// Appends the extension.
-    pub(super) fn emit(self, out: &mut Vec<u8>) {
+    pub(crate) fn emit(self, out: &mut Vec<u8>) {
         let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         out.extend(NAME);
         out.push(

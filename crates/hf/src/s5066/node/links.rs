@@ -18,7 +18,7 @@ use super::{Address, Node};
 
 impl Node {
     /// Carries out the commands of the clients' side.
-    pub(super) fn take_commands(&mut self, now: Time) {
+    pub(crate) fn take_commands(&mut self, now: Time) {
         while let Some(command) = self.sis.poll_command() {
             match command {
                 Command::MakeExclusive { peer: address } => {
@@ -75,7 +75,7 @@ impl Node {
 
     /// Calls for the requested exclusive links once data under way on soft links is finished, and then
     /// also ends soft links beside an exclusive one (Annex B, section 3.2.2).
-    pub(super) fn settle_exclusive(&mut self, now: Time) {
+    pub(crate) fn settle_exclusive(&mut self, now: Time) {
         let wanted = self.peers.iter().filter(|(_, peer)| peer.wants_exclusive);
         for address in wanted.map(|(address, _)| *address).collect::<Vec<_>>() {
             let Some(peer) = self.peers.get_mut(&address) else { continue };
@@ -107,7 +107,7 @@ impl Node {
         self.settle_links(now);
     }
 
-    pub(super) fn call_exclusive(&mut self, now: Time, address: Address) {
+    pub(crate) fn call_exclusive(&mut self, now: Time, address: Address) {
         let (id, numbers) = (self.take_id(), self.numbers());
         let Some(peer) = self.peers.get_mut(&address) else { return };
         peer.wants_exclusive = false;
@@ -117,12 +117,12 @@ impl Node {
     }
 
     /// Whether an exclusive link is established, not only requested.
-    pub(super) fn is_exclusive(&self) -> bool {
+    pub(crate) fn is_exclusive(&self) -> bool {
         self.peers.values().any(|peer| peer.link.is_up() && peer.link.is_exclusive())
     }
 
     /// Acts on the events of links.
-    pub(super) fn settle_links(&mut self, now: Time) {
+    pub(crate) fn settle_links(&mut self, now: Time) {
         let addresses: Vec<Address> = self.peers.keys().copied().collect();
         for address in addresses {
             while let Some(event) = self.peers.get_mut(&address).and_then(|it| it.link.poll_event())
@@ -198,7 +198,7 @@ impl Node {
     }
 
     /// Reports the outcomes of requests to the clients' side.
-    pub(super) fn report(&mut self, now: Time) {
+    pub(crate) fn report(&mut self, now: Time) {
         let addresses: Vec<Address> = self.peers.keys().copied().collect();
         for address in addresses {
             while let Some((id, outcome)) = self.peers.get_mut(&address).and_then(|peer| {
@@ -219,7 +219,7 @@ impl Node {
     }
 
     /// Delivers received C_PDUs to the clients' side.
-    pub(super) fn deliver(&mut self, now: Time) {
+    pub(crate) fn deliver(&mut self, now: Time) {
         let addresses: Vec<Address> = self.peers.keys().copied().collect();
         for from in addresses {
             while let Some(delivered) =
@@ -266,7 +266,7 @@ impl Node {
     }
 
     /// Acts on the missing answer to the last transmission.
-    pub(super) fn handle_silence(&mut self, now: Time) {
+    pub(crate) fn handle_silence(&mut self, now: Time) {
         self.stats.silences += 1;
         let Some(address) = self.asked.take() else { return };
         let limit = self.config.silences;
@@ -281,7 +281,7 @@ impl Node {
     }
 
     /// Repeats what a peer was asked and has not answered, whether or not it was heard.
-    pub(super) fn follow_up(&mut self, address: Address) {
+    pub(crate) fn follow_up(&mut self, address: Address) {
         let turns = self.turns;
         let Some(peer) = self.peers.get_mut(&address) else { return };
         peer.link.handle_silence();
@@ -303,7 +303,7 @@ impl Node {
     }
 
     /// The reason to refuse a request for a link, if there is one.
-    pub(super) fn refusal(&self, from: Address, is_exclusive: bool) -> Option<RejectReason> {
+    pub(crate) fn refusal(&self, from: Address, is_exclusive: bool) -> Option<RejectReason> {
         if self.config.sis.is_broadcast_only {
             return Some(RejectReason::BroadcastOnly);
         }

@@ -17,7 +17,7 @@ use crate::modem::Waveform;
 
 /// A reception under way.
 #[derive(Debug)]
-pub(super) struct Reception {
+pub struct Reception {
     /// When the preamble ended.
     began: Time,
     /// When the modem last gave octets.
@@ -38,19 +38,19 @@ pub(super) struct Reception {
 
 impl Reception {
     /// When the modem last gave octets.
-    pub(super) fn last(&self) -> Time {
+    pub fn last(&self) -> Time {
         self.last
     }
 
     /// How long the reception has lasted.
-    pub(super) fn lasts(&self, now: Time) -> Duration {
+    pub fn lasts(&self, now: Time) -> Duration {
         now.since(self.began)
     }
 }
 
 impl Node {
     /// Begins a reception, and ends an earlier one whose end the modem has not reported.
-    pub(super) fn begin_reception(
+    pub(crate) fn begin_reception(
         &mut self,
         now: Time,
         waveform: Option<Waveform>,
@@ -72,7 +72,7 @@ impl Node {
     }
 
     /// Takes octets that the modem has decoded.
-    pub(super) fn receive(&mut self, now: Time, octets: &[u8]) {
+    pub(crate) fn receive(&mut self, now: Time, octets: &[u8]) {
         // A modem may deliver octets without reporting a carrier before.
         if self.reception.is_none() {
             self.begin_reception(now, None, false);
@@ -89,7 +89,7 @@ impl Node {
     }
 
     /// Ends the reception.
-    pub(super) fn end_reception(&mut self, now: Time) {
+    pub(crate) fn end_reception(&mut self, now: Time) {
         let mut scanner = std::mem::take(&mut self.scanner);
         while let Some(heard) = scanner.flush() {
             self.hear(now, heard);

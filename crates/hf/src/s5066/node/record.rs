@@ -58,13 +58,13 @@ pub enum FrameKind {
 
 /// Records that wait to be fetched.
 #[derive(Debug, Default)]
-pub(super) struct Records(VecDeque<Record>);
+pub struct Records(VecDeque<Record>);
 
 /// The most records that are kept.
 const MAX_RECORDS: usize = 1 << 20;
 
 impl Records {
-    pub(super) fn push(&mut self, stats: &mut Stats, record: Record) {
+    pub fn push(&mut self, stats: &mut Stats, record: Record) {
         if self.0.len() < MAX_RECORDS {
             self.0.push_back(record);
         } else {
@@ -72,7 +72,7 @@ impl Records {
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<Record> {
+    pub fn pop(&mut self) -> Option<Record> {
         self.0.pop_front()
     }
 }

@@ -27,7 +27,7 @@ use crate::modem::{Keying, Waveform};
 
 /// A transmission under way.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub struct Turn {
     number: u64,
     waveform: Waveform,
     /// When the preamble began.
@@ -76,14 +76,14 @@ const FRAME: usize = 16;
 
 impl Turn {
     /// How long the transmission has lasted, its preamble included.
-    pub(super) fn lasts(&self, now: Time) -> Duration {
+    pub fn lasts(&self, now: Time) -> Duration {
         self.end.min(now).max(self.start).since(self.start)
     }
 }
 
 impl Node {
     /// Octets by which a datagram's header exceeds a data frame's.
-    pub(super) const DATAGRAM_EXTRA: usize = 6;
+    pub(crate) const DATAGRAM_EXTRA: usize = 6;
 
     /// The next instruction for the modem. Poll while it transmits for us and has room, and while it
     /// is idle; `room` counts only while it transmits.
@@ -140,7 +140,7 @@ impl Node {
     }
 
     /// Ends the transmission after the modem has sent everything.
-    pub(super) fn end_turn(&mut self, now: Time) {
+    pub(crate) fn end_turn(&mut self, now: Time) {
         let Some(turn) = self.turn.take() else { return };
         self.stats.transmissions += 1;
         let keyed = turn.lasts(now);
@@ -155,7 +155,7 @@ impl Node {
     }
 
     /// When a transmission may start, if there is something to transmit.
-    pub(super) fn next_start(&self, now: Time) -> Option<Time> {
+    pub(crate) fn next_start(&self, now: Time) -> Option<Time> {
         if self.turn.is_some() || !self.has_work() {
             return None;
         }
@@ -337,7 +337,7 @@ impl Node {
     }
 
     /// Octets of a data frame without its segment.
-    pub(super) fn header_len(&self, to: Option<Address>) -> usize {
+    pub(crate) fn header_len(&self, to: Option<Address>) -> usize {
         let to = to.map_or(7, Address::half_octets);
         let addresses = to.max(self.config.address.half_octets());
         FRAME + addresses.max(usize::from(self.config.address_octets)).min(7)
@@ -350,12 +350,12 @@ impl Node {
 
 impl Turn {
     /// When the last block ends.
-    pub(super) fn end(&self) -> Time {
+    pub fn end(&self) -> Time {
         self.end
     }
 
     /// Whether what comes now may go along.
-    pub(super) fn may_grow(&self) -> bool {
+    pub fn may_grow(&self) -> bool {
         self.may_grow
     }
 

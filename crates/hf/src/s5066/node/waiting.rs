@@ -9,7 +9,7 @@ use super::super::service::{MAX_PRIORITY, PRIORITIES, Request, RequestId};
 
 /// A queue of requests; of one priority the oldest goes first, expedited ones before all others.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub struct Waiting {
     requests: BTreeMap<Key, Request>,
     /// Octets of each priority.
     octets: [usize; PRIORITIES],
@@ -22,7 +22,7 @@ pub(super) struct Waiting {
 type Key = (Reverse<bool>, Reverse<u8>, u64);
 
 impl Waiting {
-    pub(super) fn push(&mut self, request: Request) {
+    pub fn push(&mut self, request: Request) {
         self.octets[priority(&request)] += request.s_pdu.len();
         self.next_expiry = earliest(self.next_expiry, request.expires);
         let key = (Reverse(request.is_expedited), Reverse(request.priority), self.pushed);
@@ -31,23 +31,23 @@ impl Waiting {
     }
 
     /// Octets of each priority.
-    pub(super) fn by_priority(&self) -> [usize; PRIORITIES] {
+    pub fn by_priority(&self) -> [usize; PRIORITIES] {
         self.octets
     }
 
     /// The most urgent request.
-    pub(super) fn first(&self) -> Option<&Request> {
+    pub fn first(&self) -> Option<&Request> {
         self.requests.first_key_value().map(|(_, request)| request)
     }
 
-    pub(super) fn pop(&mut self) -> Option<Request> {
+    pub fn pop(&mut self) -> Option<Request> {
         let (_, request) = self.requests.pop_first()?;
         self.octets[priority(&request)] -= request.s_pdu.len();
         Some(request)
     }
 
     /// Removes the most urgent request among expedited or other ones.
-    pub(super) fn pop_if(&mut self, expedited: bool) -> Option<Request> {
+    pub fn pop_if(&mut self, expedited: bool) -> Option<Request> {
         let (&key, _) = self.of(expedited).next()?;
         let request = self.requests.remove(&key)?;
         self.octets[priority(&request)] -= request.s_pdu.len();
@@ -55,17 +55,17 @@ impl Waiting {
     }
 
     /// The most urgent request among expedited or other ones.
-    pub(super) fn first_if(&self, expedited: bool) -> Option<&Request> {
+    pub fn first_if(&self, expedited: bool) -> Option<&Request> {
         self.of(expedited).next().map(|(_, request)| request)
     }
 
     /// The least urgent request among expedited or other ones.
-    pub(super) fn last_if(&self, expedited: bool) -> Option<&Request> {
+    pub fn last_if(&self, expedited: bool) -> Option<&Request> {
         self.of(expedited).next_back().map(|(_, request)| request)
     }
 
     /// All expedited or all other requests, the most urgent first.
-    pub(super) fn iter_if(&self, expedited: bool) -> impl Iterator<Item = &Request> {
+    pub fn iter_if(&self, expedited: bool) -> impl Iterator<Item = &Request> {
         self.of(expedited).map(|(_, request)| request)
     }
 
@@ -76,7 +76,7 @@ impl Waiting {
     }
 
     /// Removes the request with this number.
-    pub(super) fn remove(&mut self, id: RequestId) -> Option<Request> {
+    pub fn remove(&mut self, id: RequestId) -> Option<Request> {
         let (&key, _) = self.requests.iter().find(|(_, request)| request.id == id)?;
         let request = self.requests.remove(&key)?;
         self.octets[priority(&request)] -= request.s_pdu.len();
@@ -84,7 +84,7 @@ impl Waiting {
     }
 
     /// Removes all expired requests.
-    pub(super) fn expire(&mut self, now: Time) -> Vec<Request> {
+    pub fn expire(&mut self, now: Time) -> Vec<Request> {
         if self.next_expiry.is_none_or(|next| next > now) {
             return Vec::new();
         }
@@ -104,7 +104,7 @@ impl Waiting {
     }
 
     /// Removes all requests; with `may_retry`, those that may be retried stay.
-    pub(super) fn give_up(&mut self, may_retry: bool) -> Vec<Request> {
+    pub fn give_up(&mut self, may_retry: bool) -> Vec<Request> {
         let is_given_up = |_: &Key, request: &mut Request| !(may_retry && request.is_retried);
         let given_up: Vec<_> = self.requests.extract_if(.., is_given_up).collect();
         for (_, request) in &given_up {
@@ -115,20 +115,20 @@ impl Waiting {
     }
 
     /// All requests, the most urgent first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Request> {
+    pub fn iter(&self) -> impl Iterator<Item = &Request> {
         self.requests.values()
     }
 
-    pub(super) fn next_expiry(&self) -> Option<Time> {
+    pub fn next_expiry(&self) -> Option<Time> {
         self.next_expiry
     }
 
     /// The octets of requests with at least this priority.
-    pub(super) fn octets(&self, priority: u8) -> usize {
+    pub fn octets(&self, priority: u8) -> usize {
         self.octets.iter().skip(usize::from(priority)).sum()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 }

@@ -11,7 +11,7 @@ const SPACING: Duration = Duration::from_secs(120);
 
 /// One end of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct KeepAlive {
+pub struct KeepAlive {
     /// The other end is asked when nothing came from it for this long.
     idle: Option<Duration>,
     heard: Time,
@@ -23,7 +23,7 @@ pub(super) struct KeepAlive {
 
 /// The next step of keep-alive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Due {
+pub enum Due {
     /// S_KEEP_ALIVE is to be sent.
     Send,
     /// The other end did not answer.
@@ -32,31 +32,31 @@ pub(super) enum Due {
 
 impl KeepAlive {
     /// `idle` is at least [`SPACING`], so that the other end is free to answer when it is asked.
-    pub(super) fn new(now: Time, idle: Option<Duration>) -> Self {
+    pub fn new(now: Time, idle: Option<Duration>) -> Self {
         let idle = idle.map(|idle| idle.max(SPACING));
         Self { idle, heard: now, sent: None, answer_at: None, asked: None }
     }
 
     /// Something came from the other end.
-    pub(super) fn handle_heard(&mut self, now: Time) {
+    pub fn handle_heard(&mut self, now: Time) {
         self.heard = now;
         self.asked = None;
     }
 
     /// Whether the other end is asked, and anything from it is an answer.
-    pub(super) fn is_asked(&self) -> bool {
+    pub fn is_asked(&self) -> bool {
         self.asked.is_some()
     }
 
     /// S_KEEP_ALIVE came from the other end.
-    pub(super) fn handle_keep_alive(&mut self, now: Time) {
+    pub fn handle_keep_alive(&mut self, now: Time) {
         let free_at = self.sent.map_or(now, |sent| sent + SPACING).max(now);
         if free_at <= now + ANSWER_WITHIN && self.answer_at.is_none() {
             self.answer_at = Some(free_at);
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Time) -> Option<Due> {
+    pub fn handle_timeout(&mut self, now: Time) -> Option<Due> {
         if self.answer_at.is_some_and(|at| at <= now) {
             self.answer_at = None;
             self.sent = Some(now);
@@ -75,7 +75,7 @@ impl KeepAlive {
         None
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         earliest(self.answer_at, earliest(self.give_up_at(), self.ask_at()))
     }
 

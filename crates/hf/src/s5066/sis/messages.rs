@@ -16,9 +16,9 @@ use super::{Sap, UnavailableReason};
 use crate::s5066::Address;
 
 /// The kind of these messages.
-pub(super) const KIND: u8 = 0x54;
+pub const KIND: u8 = 0x54;
 /// The reason by which a node announces the messages.
-pub(super) const OURS: UnavailableReason = UnavailableReason(KIND);
+pub const OURS: UnavailableReason = UnavailableReason(KIND);
 const TAKE_BACK: u8 = 1;
 const PEER: u8 = 2;
 const RATE: u8 = 3;
@@ -27,7 +27,7 @@ const GROUP: u32 = 1 << 28;
 
 /// A client's request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Question<'a> {
+pub enum Question<'a> {
     /// If the connection ends, or the node unbinds the client, drop the client's U_PDUs of which nothing was sent. A
     /// client that ends in peace says so with S_UNBIND_REQUEST, and its U_PDUs are sent.
     DropIfLost,
@@ -84,14 +84,14 @@ pub enum PeerState {
 /// The body is none of ours.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("not a management message of ours")]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
 
 const STATES: [PeerState; 4] =
     [PeerState::Down, PeerState::Calling, PeerState::Up, PeerState::Lost];
 
 impl<'a> Question<'a> {
     /// Parses the body of a management message.
-    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
+    pub fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
         match *body {
             [TAKE_BACK, sap, a, b, c, d, ref start @ ..] if !start.is_empty() => {
                 let to = address([a, b, c, d]);
@@ -107,7 +107,7 @@ impl<'a> Question<'a> {
     }
 
     /// Appends the body.
-    pub(super) fn emit(self, out: &mut Vec<u8>) {
+    pub fn emit(self, out: &mut Vec<u8>) {
         match self {
             Self::DropIfLost => out.push(DROP_IF_LOST),
             Self::TakeBack { to, to_sap, start } => {
@@ -130,7 +130,7 @@ impl<'a> Question<'a> {
 
 impl PeerStatus {
     /// Parses the body of an answer.
-    pub(super) fn parse(body: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let Some((&[PEER, a, b, c, d, state], rest)) = body.split_first_chunk() else {
             return Err(Malformed);
         };
@@ -147,7 +147,7 @@ impl PeerStatus {
     }
 
     /// Appends the body.
-    pub(super) fn emit(self, out: &mut Vec<u8>) {
+    pub(crate) fn emit(self, out: &mut Vec<u8>) {
         let state = STATES.iter().position(|state| *state == self.state).unwrap_or_default();
         out.push(PEER);
         out.extend(octets(self.node));

@@ -6,18 +6,18 @@ use super::primitive::Primitive;
 const CHUNK: usize = 16 * 1024;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct OutputBuffer {
+pub struct OutputBuffer {
     octets: Vec<u8>,
     start: usize,
 }
 
 impl OutputBuffer {
-    pub(super) fn push(&mut self, primitive: &Primitive<'_>) {
+    pub fn push(&mut self, primitive: &Primitive<'_>) {
         self.push_with(|out| primitive.emit(out));
     }
 
     /// Takes the primitive that `emit` appends.
-    pub(super) fn push_with(&mut self, emit: impl FnOnce(&mut Vec<u8>)) {
+    pub fn push_with(&mut self, emit: impl FnOnce(&mut Vec<u8>)) {
         if self.start > self.octets.len() / 2 {
             self.octets.drain(..self.start);
             self.start = 0;
@@ -26,7 +26,7 @@ impl OutputBuffer {
     }
 
     /// Appends at most a chunk; whether there was anything.
-    pub(super) fn poll(&mut self, out: &mut Vec<u8>) -> bool {
+    pub fn poll(&mut self, out: &mut Vec<u8>) -> bool {
         let end = self.octets.len().min(self.start + CHUNK);
         let has_any = end > self.start;
         out.extend_from_slice(&self.octets[self.start..end]);
@@ -38,11 +38,11 @@ impl OutputBuffer {
         has_any
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.octets.len() - self.start
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }

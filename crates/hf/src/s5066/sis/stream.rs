@@ -62,7 +62,7 @@ pub enum Unreadable {
 
 impl Unreadable {
     /// The primitive whose type and fields these are.
-    pub(super) fn primitive(octets: &[u8], why: Malformed) -> Self {
+    pub(crate) fn primitive(octets: &[u8], why: Malformed) -> Self {
         Self::Primitive { number: octets.first().copied().unwrap_or_default(), why }
     }
 }

@@ -90,7 +90,7 @@ impl Slep {
     }
 
     /// A datagram is too old, or nothing was heard of it.
-    pub(super) fn check_datagram(&mut self, now: Time, id: DatagramId) {
+    pub(crate) fn check_datagram(&mut self, now: Time, id: DatagramId) {
         let Some(outgoing) = self.datagrams.outgoing.get_mut(&id) else { return };
         outgoing.timer = None;
         let expires = outgoing.expires;
@@ -125,7 +125,7 @@ impl Slep {
     }
 
     /// Sends a datagram if none of a stream goes before it; whether there was one.
-    pub(super) fn post(&mut self, now: Time) -> bool {
+    pub(crate) fn post(&mut self, now: Time) -> bool {
         while let Some((id, priority)) = self.datagrams.first() {
             if !self.ready.is_next(priority) || !self.window.has_room(priority) {
                 return false;
@@ -170,14 +170,14 @@ impl Slep {
     }
 
     /// The node has confirmed a datagram: schedules its retransmission unless acknowledged.
-    pub(super) fn handle_datagram_confirmed(&mut self, now: Time, id: DatagramId) {
+    pub(crate) fn handle_datagram_confirmed(&mut self, now: Time, id: DatagramId) {
         if let Some(outgoing) = self.datagrams.outgoing.get(&id) {
             let wait = self.config.times.ask_after * 2_u32.saturating_pow(outgoing.repeats.min(10));
             self.watch_datagram(id, now + wait);
         }
     }
 
-    pub(super) fn handle_datagram(
+    pub(crate) fn handle_datagram(
         &mut self,
         from: Address,
         name: Option<DatagramName>,
@@ -210,7 +210,7 @@ impl Slep {
         }
     }
 
-    pub(super) fn handle_receipt(&mut self, from: Address, epoch: u16, ids: Ids<'_>) {
+    pub(crate) fn handle_receipt(&mut self, from: Address, epoch: u16, ids: Ids<'_>) {
         if epoch != self.epoch {
             return;
         }

@@ -18,10 +18,10 @@ use crate::slep::timers::Timer;
 use crate::slep::wire::{Credit, Data, First, Hello, Malformed, Name, Open, Part, Pdu, State};
 
 /// Delay before we ask a process, just heard of, about a stream it should know: its own messages come first.
-pub(super) const SOON: Duration = Duration::from_secs(1);
+pub const SOON: Duration = Duration::from_secs(1);
 
 impl Slep {
-    pub(super) fn receive(&mut self, now: Time, received: &Received) {
+    pub(crate) fn receive(&mut self, now: Time, received: &Received) {
         self.stats.received.u_pdus += 1;
         let pdu = Pdu::parse(&received.u_pdu);
         // A client bound for errors would get them; this one is not, but the node may differ.
@@ -60,7 +60,7 @@ impl Slep {
     }
 
     /// Notes a sign of life of a node, a PDU or a confirmation, and resumes sending to this node.
-    pub(super) fn handle_sign(&mut self, now: Time, from: Address) {
+    pub(crate) fn handle_sign(&mut self, now: Time, from: Address) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
         peer.last_word = now;
         peer.failing_since = None;
@@ -452,7 +452,7 @@ impl Slep {
 
     /// Breaks a stream off if the process that had taken it is known to have ended, which counts only once the node
     /// has confirmed the opening.
-    pub(super) fn break_if_outlived(&mut self, now: Time, id: StreamId) {
+    pub(crate) fn break_if_outlived(&mut self, now: Time, id: StreamId) {
         let Some(stream) = self.streams.get(&id).filter(|stream| !stream.is_over()) else { return };
         let process = self.peers.get(&stream.peer).and_then(|peer| peer.process);
         if process.is_some_and(|process| stream.is_outlived_by(process.epoch)) {
@@ -485,7 +485,7 @@ impl Slep {
         self.watch(id);
     }
 
-    pub(super) fn stream_named(&self, address: Address, name: Name) -> Option<StreamId> {
+    pub(crate) fn stream_named(&self, address: Address, name: Name) -> Option<StreamId> {
         self.peers.get(&address)?.streams.get(&name).copied()
     }
 }

@@ -11,7 +11,7 @@ use crate::slep::stream::StreamId;
 use crate::slep::wire::{Data, Open, Pdu};
 
 impl Slep {
-    pub(super) fn handle_confirmed(&mut self, now: Time, id: SendId) {
+    pub(crate) fn handle_confirmed(&mut self, now: Time, id: SendId) {
         let Some(Handed { to, content, share }) = self.handed.remove(&id) else { return };
         self.stats.handed.confirmed += 1;
         self.window.handle_confirmed(now, share);
@@ -39,7 +39,7 @@ impl Slep {
         }
     }
 
-    pub(super) fn handle_rejected(
+    pub(crate) fn handle_rejected(
         &mut self,
         now: Time,
         id: Option<SendId>,
@@ -78,7 +78,7 @@ impl Slep {
     }
 
     /// Asks the node to give back the parts of a stream of which it has sent nothing.
-    pub(super) fn withdraw(&mut self, id: StreamId) {
+    pub(crate) fn withdraw(&mut self, id: StreamId) {
         let is_its = |content: Content| matches!(content, Content::Part(of, _) if of == id);
         let its = self.handed.iter().filter(|(_, handed)| is_its(handed.content));
         for send in its.map(|(send, _)| *send).collect::<Vec<_>>() {
@@ -150,7 +150,7 @@ impl Slep {
     }
 
     /// The binding is over: what the node had is nobody's any more.
-    pub(super) fn forsake(&mut self, now: Time) {
+    pub(crate) fn forsake(&mut self, now: Time) {
         for (_, Handed { to, content, share }) in std::mem::take(&mut self.handed) {
             self.stats.handed.forsaken += 1;
             self.window.handle_gone(share);
@@ -170,7 +170,7 @@ impl Slep {
 
     /// Asks about all streams because the client is bound: data for the previous client is gone, and data sent by it
     /// may be gone too.
-    pub(super) fn ask_all(&mut self, now: Time) {
+    pub(crate) fn ask_all(&mut self, now: Time) {
         let ids: Vec<StreamId> = self.streams.keys().copied().collect();
         for id in ids {
             let Some(stream) = self.streams.get_mut(&id) else { continue };

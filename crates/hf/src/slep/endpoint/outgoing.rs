@@ -28,7 +28,7 @@ const MOST_CODERS: usize = 128;
 
 impl Slep {
     /// Hands to the node what it may have.
-    pub(super) fn pump(&mut self, now: Time) {
+    pub(crate) fn pump(&mut self, now: Time) {
         while self.client.is_ready() {
             if !(self.say(now) || self.post(now) || self.send_part(now) || self.post(now)) {
                 return;
@@ -257,7 +257,7 @@ impl Slep {
 
     /// Streams that have state for compression.
     #[cfg(test)]
-    pub(in crate::slep) fn coders(&self) -> usize {
+    pub(crate) fn coders(&self) -> usize {
         self.streams.values().filter(|stream| stream.sending.is_large()).count()
     }
 

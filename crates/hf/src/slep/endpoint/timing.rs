@@ -22,7 +22,7 @@ const LAST_WORDS: Duration = Duration::from_secs(60);
 const LOOSE_WORDS: Duration = Duration::from_secs(1);
 
 /// How long a user may take nothing of what came before a break.
-pub(super) fn patience(reason: Reason) -> Duration {
+pub fn patience(reason: Reason) -> Duration {
     match reason {
         Reason::RESTARTED | Reason::UNREACHABLE | Reason::STOPPED => LOOSE_WORDS,
         _ => LAST_WORDS,
@@ -31,7 +31,7 @@ pub(super) fn patience(reason: Reason) -> Duration {
 
 impl Slep {
     /// A node that waited is tried again.
-    pub(super) fn wake(&mut self, address: Address) {
+    pub(crate) fn wake(&mut self, address: Address) {
         let Some(peer) = self.peers.get_mut(&address) else { return };
         if peer.waits_until.take().is_none() {
             return;
@@ -48,7 +48,7 @@ impl Slep {
     }
 
     /// Notes when a node is to be looked at.
-    pub(super) fn watch_peer(&mut self, address: Address) {
+    pub(crate) fn watch_peer(&mut self, address: Address) {
         let times = &self.config.times;
         let Some(peer) = self.peers.get_mut(&address) else { return };
         let early = peer.oldest_early().map(|since| since + times.early);
@@ -57,7 +57,7 @@ impl Slep {
         self.timers.set(&mut peer.timer, at, Timer::Peer(address));
     }
 
-    pub(super) fn check_peer(&mut self, now: Time, address: Address) {
+    pub(crate) fn check_peer(&mut self, now: Time, address: Address) {
         let times = self.config.times;
         let Some(peer) = self.peers.get_mut(&address) else { return };
         peer.timer = None;
@@ -89,7 +89,7 @@ impl Slep {
         self.watch_peer(address);
     }
 
-    pub(super) fn check_stream(&mut self, now: Time, id: StreamId) {
+    pub(crate) fn check_stream(&mut self, now: Time, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.check.timer = None;
         match &mut stream.parting {

@@ -43,7 +43,7 @@ impl Slep {
     }
 
     /// Adds a stream.
-    pub(super) fn add(&mut self, mut stream: Stream) -> StreamId {
+    pub(crate) fn add(&mut self, mut stream: Stream) -> StreamId {
         self.counted += 1;
         let id = StreamId(self.counted);
         stream.turn.interactive = self.head_start(id, stream.options.source);
@@ -170,7 +170,7 @@ impl Slep {
 
     /// Goes on with a stream that its user has left: the other end is asked what it has as soon as the
     /// node has all, and told of the break when it has all.
-    pub(super) fn see_off(&mut self, id: StreamId) {
+    pub(crate) fn see_off(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let Some(Parting::Behind { reason, left, until }) = &mut stream.parting else { return };
         if stream.sending.is_settled() {
@@ -301,7 +301,7 @@ impl Slep {
     }
 
     /// Lets the other end know how far a stream has come, if that is of use to it.
-    pub(super) fn tell(&mut self, id: StreamId) {
+    pub(crate) fn tell(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(&id) else { return };
         if !stream.is_over() && stream.receiving.has_news(stream.sending.is_made()) {
             let (address, name) = (stream.peer, stream.name);
@@ -310,7 +310,7 @@ impl Slep {
     }
 
     /// Ends a stream that both ends have finished.
-    pub(super) fn finish_both(&mut self, id: StreamId) {
+    pub(crate) fn finish_both(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(&id) else { return };
         if stream.sending.is_done() && stream.receiving.is_done() && stream.parting.is_none() {
             self.end(id, None, true);

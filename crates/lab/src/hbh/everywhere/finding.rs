@@ -26,7 +26,7 @@ const HEAD: [&str; 10] = [
     "Misses",
 ];
 
-pub(super) fn judge(runs: &Runs<Try>) -> Finding {
+pub fn judge(runs: &Runs<Try>) -> Finding {
     let places = matrix::scenarios().into_iter().enumerate();
     let rows: Vec<Row> =
         places.map(|(number, scenario)| Row::new(runs, number, scenario)).collect();
@@ -51,7 +51,7 @@ pub(super) fn judge(runs: &Runs<Try>) -> Finding {
 }
 
 /// The claim holds where every place reaches its goals.
-pub(super) fn verdict(rows: &[Row]) -> Verdict {
+pub fn verdict(rows: &[Row]) -> Verdict {
     Verdict::of(Answer::all(rows.iter().map(Row::holds)))
 }
 

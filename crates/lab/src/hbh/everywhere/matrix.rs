@@ -33,7 +33,7 @@ fn long(host: Host) -> Scenario {
 }
 
 /// All places of the matrix, each once; the index of a place is its number.
-pub(super) fn scenarios() -> Vec<Scenario> {
+pub fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     all.extend(paths());
     all.extend(sizes());

@@ -18,7 +18,7 @@ use crate::prelude::*;
 use scenario::Scenario;
 
 /// The claim, which is ours and has a group of its own: it takes minutes.
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hbh-everywhere",
         group: "hbh-everywhere",

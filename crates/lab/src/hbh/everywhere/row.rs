@@ -7,19 +7,19 @@ use super::scenario::Scenario;
 use crate::prelude::*;
 
 /// Delay over plain TCP's without loss, and with less loss than [`LOSS`].
-pub(super) const CLEAN_DELAY: f64 = 1.03;
+pub const CLEAN_DELAY: f64 = 1.03;
 /// Delay over plain TCP's with loss.
-pub(super) const LOSSY_DELAY: f64 = 1.0;
+pub const LOSSY_DELAY: f64 = 1.0;
 /// Packets over plain TCP's without loss.
-pub(super) const CLEAN_PACKETS: f64 = 1.15;
+pub const CLEAN_PACKETS: f64 = 1.15;
 /// Seconds from the end of an outage until the receiver gets more.
-pub(super) const RESUME_GOAL: f64 = 1.0;
+pub const RESUME_GOAL: f64 = 1.0;
 /// From this share on the goal for delay is that of loss.
 const LOSS: f64 = 0.01;
 
 /// A place with its numbers.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub struct Row {
     /// Which place.
     pub(super) number: usize,
     pub(super) scenario: Scenario,
@@ -32,7 +32,7 @@ pub(super) struct Row {
 
 /// A value of ours over the same value of plain TCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Ratio {
+pub struct Ratio {
     pub(super) value: Estimate,
     /// Plain TCP did not always end, so the true ratio may be less.
     pub(super) is_at_most: bool,
@@ -40,14 +40,14 @@ pub(super) struct Ratio {
 
 /// What a goal is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Goal {
+pub enum Goal {
     Delay,
     Packets,
     Resume,
 }
 
 impl Goal {
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Delay => "delay",
             Self::Packets => "packets",
@@ -57,7 +57,7 @@ impl Goal {
 }
 
 impl Row {
-    pub(super) fn new(runs: &Runs<Try>, number: usize, scenario: Scenario) -> Self {
+    pub fn new(runs: &Runs<Try>, number: usize, scenario: Scenario) -> Self {
         let of = |metric: Metric| {
             Carrier::ALL.map(|carrier| runs.at(&Try { scenario, way: carrier }, metric))
         };
@@ -70,21 +70,21 @@ impl Row {
         }
     }
 
-    pub(super) fn delay(&self, carrier: Carrier) -> Ratio {
+    pub fn delay(&self, carrier: Carrier) -> Ratio {
         ratio(&self.delays, carrier)
     }
 
-    pub(super) fn packets(&self, carrier: Carrier) -> Ratio {
+    pub fn packets(&self, carrier: Carrier) -> Ratio {
         ratio(&self.packets, carrier)
     }
 
     /// Seconds from the end of the outage until the receiver got more.
-    pub(super) fn resume(&self, carrier: Carrier) -> Option<Estimate> {
+    pub fn resume(&self, carrier: Carrier) -> Option<Estimate> {
         self.resumes.map(|resumes| resumes[carrier as usize])
     }
 
     /// The goals of this place, and whether our profile reaches them.
-    pub(super) fn goals(&self) -> Vec<(Goal, Answer)> {
+    pub fn goals(&self) -> Vec<(Goal, Answer)> {
         let delay = self.delay(Carrier::Default).at_most(self.delay_goal());
         let packets = self.packets(Carrier::Default).at_most(CLEAN_PACKETS);
         let resume = self
@@ -99,29 +99,29 @@ impl Row {
     }
 
     /// Whether all goals are reached.
-    pub(super) fn holds(&self) -> Answer {
+    pub fn holds(&self) -> Answer {
         Answer::all(self.goals().into_iter().map(|(_, answer)| answer))
     }
 
     /// What our profile surely misses here.
-    pub(super) fn misses(&self) -> Vec<Goal> {
+    pub fn misses(&self) -> Vec<Goal> {
         let goals = self.goals().into_iter();
         goals.filter(|(_, answer)| *answer == Answer::No).map(|(goal, _)| goal).collect()
     }
 
     /// Whether no packet is lost but where queues are full.
-    pub(super) fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         self.scenario.losses.is_none() && self.scenario.outage.is_none()
     }
 
     /// The most that our delay may be, in delays of plain TCP.
-    pub(super) fn delay_goal(&self) -> f64 {
+    pub fn delay_goal(&self) -> f64 {
         let loss = self.scenario.losses.map_or(0.0, |losses| losses.mean);
         if loss < LOSS { CLEAN_DELAY } else { LOSSY_DELAY }
     }
 
     /// The table's row: number, name, runs, and both metrics side by side.
-    pub(super) fn cells(&self) -> Vec<String> {
+    pub fn cells(&self) -> Vec<String> {
         let misses = self.misses().into_iter().map(Goal::name).collect::<Vec<_>>();
         vec![
             self.number.to_string(),
@@ -148,7 +148,7 @@ impl Ratio {
         }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         if self.is_at_most && !self.value.is_lower_bound() {
             return format!("at most {}", number(self.value.mean));
         }

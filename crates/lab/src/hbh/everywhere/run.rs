@@ -17,11 +17,11 @@ use crate::scenario::{Built, Flow, Plan, Stream, Transfer};
 use crate::tcp::{as_linux, as_ns3};
 
 /// Seconds from the first SYN until the receiver has the last octet of the last flow.
-pub(super) const DELAY: Metric = "delay";
+pub const DELAY: Metric = "delay";
 /// IP packets put on all links, but for hellos.
-pub(super) const PACKETS: Metric = "packets";
+pub const PACKETS: Metric = "packets";
 /// Seconds from the link's return until the slowest flow goes on.
-pub(super) const RESUME: Metric = "resume";
+pub const RESUME: Metric = "resume";
 
 /// A transfer longer than this counts as endless.
 const TIME_LIMIT: Duration = Duration::from_secs(1_000_000);

@@ -11,7 +11,7 @@ use crate::prelude::*;
 
 /// A scenario, which every carrier is tried in.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Scenario {
+pub struct Scenario {
     /// Links in the chain.
     pub(super) hops: usize,
     /// The properties shared by all links.
@@ -36,12 +36,12 @@ pub(super) struct Scenario {
 
 /// What a link is like.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Link {
+pub struct Link {
     pub(super) kbit_per_s: u32,
     pub(super) millis: u32,
 }
 
-pub(super) const LINKS: [Link; 5] = [
+pub const LINKS: [Link; 5] = [
     Link { kbit_per_s: 300, millis: 50 },
     Link { kbit_per_s: 1_000, millis: 10 },
     Link { kbit_per_s: 2_000, millis: 20 },
@@ -54,7 +54,7 @@ const FAST: u32 = 2_000;
 
 /// Which TCP hosts have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Host {
+pub enum Host {
     /// As current RFCs ask for, with selective acknowledgements.
     Current,
     /// As Linux has it.
@@ -64,12 +64,12 @@ pub(super) enum Host {
 }
 
 impl Host {
-    pub(super) const ALL: [Self; 3] = [Self::Ns3, Self::Current, Self::Linux];
+    pub const ALL: [Self; 3] = [Self::Ns3, Self::Current, Self::Linux];
 }
 
 /// Which packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Losses {
+pub struct Losses {
     /// The share of lost packets, on each lossy link.
     pub(super) mean: f64,
     pub(super) place: Place,
@@ -78,11 +78,11 @@ pub(super) struct Losses {
 }
 
 /// Packets of a mean burst.
-pub(super) const BURST: f64 = 5.0;
+pub const BURST: f64 = 5.0;
 
 /// Where packets are lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Place {
+pub enum Place {
     /// On every link, against the data only.
     Backward,
     /// On every link, both ways.
@@ -95,7 +95,7 @@ pub(super) enum Place {
 
 /// How the delay of every link varies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Jitter {
+pub enum Jitter {
     /// By half of it either way, in order.
     InOrder,
     None,
@@ -105,7 +105,7 @@ pub(super) enum Jitter {
 
 /// A span of time in which the link in the middle loses everything, and nobody is told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Outage {
+pub struct Outage {
     pub(super) seconds: u32,
     /// Whether only packets with the data are lost.
     pub(super) is_one_way: bool,
@@ -113,7 +113,7 @@ pub(super) struct Outage {
 
 impl Scenario {
     /// One flow of 100 kB over clean links with queues of 50 packets.
-    pub(super) fn new(hops: usize, link: Link, host: Host) -> Self {
+    pub fn new(hops: usize, link: Link, host: Host) -> Self {
         Self {
             hops,
             link,
@@ -129,23 +129,23 @@ impl Scenario {
     }
 
     /// The same with losses on all links both ways; 0 is none.
-    pub(super) fn losing(self, mean: f64) -> Self {
+    pub fn losing(self, mean: f64) -> Self {
         self.losing_at(mean, Place::Everywhere, false)
     }
 
-    pub(super) fn losing_at(self, mean: f64, place: Place, in_bursts: bool) -> Self {
+    pub fn losing_at(self, mean: f64, place: Place, in_bursts: bool) -> Self {
         let losses = (mean > 0.0).then_some(Losses { mean, place, in_bursts });
         Self { losses, ..self }
     }
 
     /// The scenario's name, unique in the matrix.
-    pub(super) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         self.to_string()
     }
 
     /// How often to run it at most: once and again where chance decides next to nothing, seldom
     /// where a run is long.
-    pub(super) fn most_runs(&self) -> u32 {
+    pub fn most_runs(&self) -> u32 {
         let is_long = self.octets * u32::from(self.flows) > 500_000;
         match (self.is_steady(), is_long) {
             (true, _) => 2,
@@ -164,17 +164,17 @@ impl Scenario {
     }
 
     /// Octets of data in a full segment; `None` is what the MTU allows.
-    pub(super) fn segment(&self) -> Option<u16> {
+    pub fn segment(&self) -> Option<u16> {
         (self.link.kbit_per_s < FAST).then_some(536)
     }
 
     /// The link in the middle.
-    pub(super) fn middle(&self) -> usize {
+    pub fn middle(&self) -> usize {
         self.hops / 2
     }
 
     /// What link number `link` loses, with the data and against it.
-    pub(super) fn losses_of(&self, link: usize) -> Result<[Loss; 2], BadLoss> {
+    pub fn losses_of(&self, link: usize) -> Result<[Loss; 2], BadLoss> {
         let Some(Losses { mean, place, in_bursts }) = self.losses else {
             return Ok([Loss::None, Loss::None]);
         };
@@ -194,7 +194,7 @@ impl Scenario {
     }
 
     /// How long all transfers take at least without loss: a scale for what happens meanwhile.
-    pub(super) fn least_delay(&self) -> Duration {
+    pub fn least_delay(&self) -> Duration {
         let segment = u32::from(self.segment().unwrap_or(1_448));
         let path = limits::Path {
             rates: vec![f64::from(self.link.kbit_per_s) * 1e3; self.hops],

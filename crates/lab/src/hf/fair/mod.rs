@@ -26,7 +26,7 @@ const JAIN: Metric = "jain";
 const LEAST: Metric = "least";
 const SHARE: Metric = "share";
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hf-fair",
         group: GROUP,

@@ -17,7 +17,7 @@ use super::super::{air, shared, station};
 
 /// Stations on a shared frequency, and the pairs with transfers.
 #[derive(Clone, Debug)]
-pub(super) struct Scene {
+pub struct Scene {
     pub waveform: Waveform,
     pub channel: Channel,
     pub stations: usize,
@@ -29,7 +29,7 @@ const PIECE: usize = 16 << 10;
 
 impl Scene {
     /// Octets of each transfer that programs were given from `skipped` to `time`.
-    pub(super) fn run(&self, skipped: Duration, time: Duration, seed: u64) -> Vec<u64> {
+    pub fn run(&self, skipped: Duration, time: Duration, seed: u64) -> Vec<u64> {
         let mut run = Run::new(self, seed);
         run.until(Time::ZERO + skipped);
         let before = run.given.clone();

@@ -24,7 +24,7 @@ const TIME: Metric = "time";
 /// The share of the time in which the receiver's station sends TCP's acknowledgements.
 const ANSWERS: Metric = "answers";
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hf-headers",
         group: GROUP,

@@ -29,7 +29,7 @@ const BUFFER: usize = 64 << 10;
 
 /// The traffic from one host to the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Load {
+pub enum Load {
     /// Messages that are all there at the beginning, with so much payload.
     Burst(usize),
     /// A message a minute.
@@ -42,7 +42,7 @@ pub(super) enum Load {
 
 /// A load over stations at a speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Scene {
+pub struct Scene {
     pub speed: u32,
     pub load: Load,
     pub is_compressed: bool,
@@ -50,7 +50,7 @@ pub(super) struct Scene {
 
 /// What it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Taken {
+pub struct Taken {
     /// Octets of frames on the air, of both stations and without padding, for each message or transfer.
     pub octets: f64,
     /// Seconds that each message took, or the transfer until it was confirmed; for a burst until the last message
@@ -62,7 +62,7 @@ pub(super) struct Taken {
 
 impl Load {
     /// Messages, or transfers.
-    pub(super) fn count(self) -> u64 {
+    pub fn count(self) -> u64 {
         match self {
             Self::Burst(_) => BURST,
             Self::Asked(_) | Self::Lone(_) => LONE,
@@ -80,7 +80,7 @@ struct Built {
 }
 
 impl Scene {
-    pub(super) fn run(&self, seed: u64) -> Taken {
+    pub fn run(&self, seed: u64) -> Taken {
         let Built { mut world, hf, sender, sink } = self.build(seed);
         world.run_until(BEGIN);
         world.record_hf(hf);

@@ -15,7 +15,7 @@ const OCTETS: u64 = 100_000;
 /// The white paper's table: the bit error rate, and the utilisation of TCP.
 const PUBLISHED: [(f64, f64); 4] = [(0.0, 0.772), (1e-6, 0.771), (1e-5, 0.761), (1e-4, 0.406)];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hf-ber",
         group: GROUP,

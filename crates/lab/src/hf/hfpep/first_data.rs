@@ -12,7 +12,7 @@ use crate::prelude::*;
 /// The speeds for transferring 1 kB, with its confirmation.
 const SPEEDS: [u32; 4] = [240_000, 9_600, 1_200, 300];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hf-first-data",
         group: GROUP,

@@ -11,7 +11,7 @@ use crate::hf::{key_ups, radio};
 use crate::prelude::*;
 
 impl Comparison {
-    pub(super) fn tables(&self, runs: &Runs<Link>) -> Vec<Table> {
+    pub fn tables(&self, runs: &Runs<Link>) -> Vec<Table> {
         let mut tables = vec![self.by_key_up(
             runs,
             &format!("Utilisation with a socket buffer of {}", buffer(BUFFER)),

@@ -6,7 +6,7 @@ use crate::hf::{compare, key_ups, scientific};
 use crate::prelude::*;
 
 /// A share of the time by bit error rate.
-pub(super) fn table(
+pub fn table(
     runs: &Runs<Bulk>,
     title: &str,
     metric: Metric,
@@ -20,7 +20,7 @@ pub(super) fn table(
 }
 
 /// Our utilisation over the key-up, with the published one as level lines.
-pub(super) fn figure(points: &[Point]) -> Figure {
+pub fn figure(points: &[Point]) -> Figure {
     let shown = [
         (0, Ink::Default, Ink::Trace(0)),
         (2, Ink::Other(0), Ink::Trace(3)),

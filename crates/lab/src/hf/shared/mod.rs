@@ -43,13 +43,13 @@ const FIRST: Metric = "first";
 
 /// The goals by speed: seconds of waiting in the same direction and in the other.
 const WAIT_GOALS: [(u32, f64, f64); 2] = [(9_600, 5.0, 25.0), (300, 30.0, 60.0)];
-pub(super) const JAIN_GOAL: f64 = 0.95;
+pub const JAIN_GOAL: f64 = 0.95;
 /// The least share of its goodput that a lone pair keeps when other stations may transmit.
 const PAIR_GOAL: f64 = 0.97;
 /// The goal for the utilisation of bulk data alone at [`SPEED`].
 const BULK_GOAL: f64 = 0.95;
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "hf-shared",
         group: GROUP,
@@ -164,7 +164,7 @@ fn waits(served: &Served, skipped: usize) -> Outcome {
 }
 
 /// The fairness of shares: 1 if all are equal, 1/n if one has all (Jain, Chiu, Hawe, 1984).
-pub(super) fn jain(shares: &[f64]) -> f64 {
+pub fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     sum * sum / (shares.len() as f64 * squares)
@@ -198,7 +198,7 @@ fn places() -> Vec<Shared> {
 }
 
 /// The access to the frequency: two stations alternate, more have slots.
-pub(super) fn access(position: u8, stations: u8) -> Access {
+pub fn access(position: u8, stations: u8) -> Access {
     if stations == 2 { Access::PointToPoint } else { Access::Slotted { position, stations } }
 }
 

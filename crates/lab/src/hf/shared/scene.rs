@@ -15,7 +15,7 @@ use super::super::{air, bulk, station};
 
 /// Stations on a frequency, and the loads between them.
 #[derive(Clone, Debug)]
-pub(super) struct Scene {
+pub struct Scene {
     pub waveform: Waveform,
     pub channel: Channel,
     pub stations: usize,
@@ -24,7 +24,7 @@ pub(super) struct Scene {
 
 /// A sending and a receiving client.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
+pub struct Load {
     pub from: usize,
     /// A station that does not exist is dead.
     pub to: usize,
@@ -34,7 +34,7 @@ pub(super) struct Load {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// As much as the node takes, in U_PDUs of the greatest size.
     Bulk,
     /// Messages at random times after `begin`, with this mean interval.
@@ -43,7 +43,7 @@ pub(super) enum Kind {
 
 /// The outcome of a load.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Served {
+pub struct Served {
     /// The times of arrivals, and their octets.
     pub arrivals: Vec<(Time, usize)>,
     /// The time that each message took; `None` if it did not arrive in time.
@@ -58,11 +58,11 @@ const DRAIN_TIME: Duration = Duration::from_secs(300);
 const NUMBER: usize = 4;
 
 impl Load {
-    pub(super) fn bulk(from: usize, to: usize) -> Self {
+    pub fn bulk(from: usize, to: usize) -> Self {
         Self { from, to, priority: 0, is_expedited: false, kind: Kind::Bulk }
     }
 
-    pub(super) fn urgent(from: usize, to: usize, every: Duration) -> Self {
+    pub fn urgent(from: usize, to: usize, every: Duration) -> Self {
         let kind = Kind::Messages { octets: 100, every, begin: Duration::from_secs(300) };
         Self { from, to, priority: 15, is_expedited: false, kind }
     }
@@ -70,14 +70,14 @@ impl Load {
 
 impl Served {
     /// The number of messages sent before the first had arrived, of which the receiver did not know.
-    pub(super) fn unannounced(&self) -> usize {
+    pub fn unannounced(&self) -> usize {
         let known = self.sent.first().zip(self.waits.first().copied().flatten());
         let known = known.map_or(Time::MAX, |(&sent, wait)| sent + wait);
         self.sent.iter().filter(|sent| **sent < known).count()
     }
 
     /// Octets that arrived in a span.
-    pub(super) fn octets(&self, from: Duration, until: Duration) -> usize {
+    pub fn octets(&self, from: Duration, until: Duration) -> usize {
         let span = Time::ZERO + from..Time::ZERO + until;
         let inside = self.arrivals.iter().filter(|(at, _)| span.contains(at));
         inside.map(|(_, octets)| octets).sum()
@@ -86,7 +86,7 @@ impl Served {
 
 impl Scene {
     /// Runs the loads for `time`, and then waits a while for messages that have not arrived.
-    pub(super) fn run(&self, time: Duration, seed: u64) -> Vec<Served> {
+    pub fn run(&self, time: Duration, seed: u64) -> Vec<Served> {
         let mut run = Run::new(self, seed);
         run.until = Time::ZERO + time;
         run.run(Time::ZERO + time + DRAIN_TIME);

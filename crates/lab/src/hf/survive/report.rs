@@ -8,7 +8,7 @@ use crate::prelude::*;
 /// The longest pause of a node before it calls a lost station again, including the call.
 const LONGEST_PAUSE: f64 = 310.0;
 
-pub(super) fn judge(runs: &Runs<Survival>) -> Finding {
+pub fn judge(runs: &Runs<Survival>) -> Finding {
     let by_pep = runs.places().iter().filter(|it| it.is_pep);
     let at = |place: &Survival, metric| runs.at(place, metric);
     let outages: Vec<Survival> =

@@ -3,9 +3,9 @@
 use sim::app::dialogue::Side;
 
 /// The name of the server.
-pub(super) const NAME: &str = "www.example.org";
+pub const NAME: &str = "www.example.org";
 /// A browser's request for the page.
-pub(super) const REQUEST: &str = "GET /licences/apache-2.0.txt HTTP/1.1\r\n\
+pub const REQUEST: &str = "GET /licences/apache-2.0.txt HTTP/1.1\r\n\
     Host: www.example.org\r\n\
     User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n\
     Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n\
@@ -24,14 +24,14 @@ const PAGE: &str = include_str!("../../../files/LICENSE-APACHE");
 
 /// What one side says without waiting for the other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Flight {
+pub struct Flight {
     pub speaker: Side,
     pub octets: usize,
 }
 
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::hf) enum Version {
+pub enum Version {
     Tls12,
     Tls13,
 }
@@ -60,7 +60,7 @@ const TLS_1_2: [Flight; 6] = [
 
 impl Version {
     /// What is said when the page is fetched.
-    pub(super) fn flights(self) -> &'static [Flight] {
+    pub fn flights(self) -> &'static [Flight] {
         match self {
             Self::Tls12 => &TLS_1_2,
             Self::Tls13 => &TLS_1_3,
@@ -68,14 +68,14 @@ impl Version {
     }
 
     /// Octets of all flights beyond request and answer.
-    pub(super) fn added(self) -> usize {
+    pub fn added(self) -> usize {
         let all: usize = self.flights().iter().map(|flight| flight.octets).sum();
         all.saturating_sub(REQUEST.len() + answer().len())
     }
 }
 
 /// The answer to the request.
-pub(super) fn answer() -> Vec<u8> {
+pub fn answer() -> Vec<u8> {
     [HEAD.as_bytes(), &PAGE.as_bytes()[..10_000]].concat()
 }
 

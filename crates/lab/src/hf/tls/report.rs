@@ -12,7 +12,7 @@ const ABOUT_5_KB: [f64; 2] = [3_500.0, 6_500.0];
 /// What proxies may add to a page without TLS: the name, and the padding of blocks.
 const NEARLY: f64 = 1.02;
 
-pub(super) fn judge(runs: &Runs<Fetch>) -> Finding {
+pub fn judge(runs: &Runs<Fetch>) -> Finding {
     let checks = [handshake(runs), five_kilobytes(runs), removed(runs), compressed(runs)];
     let measured = format!(
         "rustls says {} octets beside request and answer with TLS 1.3, {} with TLS 1.2.",

@@ -13,7 +13,7 @@ const NUMBER: &str = "cell";
 /// Ratios outside this range are drawn at its ends.
 const DRAWN: [f64; 2] = [0.1, 10.0];
 
-pub(super) fn judge(runs: &Runs<Try>) -> Finding {
+pub fn judge(runs: &Runs<Try>) -> Finding {
     let places = matrix::scenarios().into_iter().enumerate();
     let items: Vec<Item> =
         places.flat_map(|(number, scenario)| Item::all(runs, number, scenario)).collect();

@@ -7,20 +7,20 @@ use super::scenario::{Path, Scenario};
 use crate::prelude::*;
 
 /// What the headers and reports of the tunnel may cost in time and in rate.
-pub(super) const HEADERS: f64 = 1.05;
+pub const HEADERS: f64 = 1.05;
 /// What they, and repairs, may cost in octets on the link.
-pub(super) const OCTETS_GOAL: f64 = 1.10;
+pub const OCTETS_GOAL: f64 = 1.10;
 /// The same of short pages and of voice: a tunnel that was quiet repairs in advance.
-pub(super) const SPARSE_OCTETS_GOAL: f64 = 1.5;
+pub const SPARSE_OCTETS_GOAL: f64 = 1.5;
 /// A flow that fills a path keeps a short queue, and voice waits in it: for this many packets, or this long.
 const QUEUE_PACKETS: f64 = 8.0;
 const QUEUE_SECONDS: f64 = 0.010;
 /// How often the rate of a plain flow beside it may fit into ours, or ours into that.
-pub(super) const SHARE: f64 = 1.25;
+pub const SHARE: f64 = 1.25;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Quantity {
+pub enum Quantity {
     Goodput,
     Octets,
     Page,
@@ -32,7 +32,7 @@ pub(super) enum Quantity {
 }
 
 impl Quantity {
-    pub(super) const ALL: [Self; 7] = [
+    pub const ALL: [Self; 7] = [
         Self::Goodput,
         Self::Share,
         Self::Page,
@@ -43,7 +43,7 @@ impl Quantity {
     ];
 
     /// The name in results and tables.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Share => "share",
             Self::Goodput
@@ -55,7 +55,7 @@ impl Quantity {
         }
     }
 
-    pub(super) fn unit(self) -> &'static str {
+    pub fn unit(self) -> &'static str {
         match self {
             Self::Goodput => "Mbit/s",
             Self::Octets => "octets for one",
@@ -89,7 +89,7 @@ impl Quantity {
     }
 
     /// How many times worse ours may be; `None` where it is only shown.
-    pub(super) fn goal(self, scenario: &Scenario) -> Option<f64> {
+    pub fn goal(self, scenario: &Scenario) -> Option<f64> {
         match self {
             Self::Octets if scenario.load.down == 0 => Some(SPARSE_OCTETS_GOAL),
             Self::Octets => Some(OCTETS_GOAL),
@@ -112,7 +112,7 @@ fn queue(path: &Path) -> f64 {
 
 /// A quantity at a place.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
+pub struct Item {
     /// Which place.
     pub(super) number: usize,
     pub(super) scenario: Scenario,
@@ -126,7 +126,7 @@ pub(super) struct Item {
 
 /// How many times one is the other. It may be less, where the other did not always end.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Ratio {
+pub struct Ratio {
     /// The logarithm of the ratio; the interval is the logarithm's.
     log: Estimate,
     is_at_most: bool,
@@ -134,7 +134,7 @@ pub(super) struct Ratio {
 
 impl Item {
     /// The items measured at this place.
-    pub(super) fn all(runs: &Runs<Try>, number: usize, scenario: Scenario) -> Vec<Self> {
+    pub fn all(runs: &Runs<Try>, number: usize, scenario: Scenario) -> Vec<Self> {
         let quantities = Quantity::ALL.into_iter().filter(|quantity| quantity.is_of(&scenario));
         // All ways meet the same chance in a run, and so do a flow and its rival.
         let log = |quantity: Quantity, way| {
@@ -172,7 +172,7 @@ impl Item {
         quantities.map(item).filter(|item| item.value(Way::Ours).runs > 0).collect()
     }
 
-    pub(super) fn value(&self, way: Way) -> &Estimate {
+    pub fn value(&self, way: Way) -> &Estimate {
         &self.values[way as usize]
     }
 
@@ -185,7 +185,7 @@ impl Item {
     }
 
     /// How many times ours is what `way` is; unknown where that did not always end.
-    pub(super) fn ratio(&self, way: Way) -> Estimate {
+    pub fn ratio(&self, way: Way) -> Estimate {
         if self.value(way).is_lower_bound() {
             Estimate::UNKNOWN
         } else {
@@ -194,7 +194,7 @@ impl Item {
     }
 
     /// How many times worse ours is than `way`; at 1 there is no difference.
-    pub(super) fn worse(&self, way: Way) -> Ratio {
+    pub fn worse(&self, way: Way) -> Ratio {
         let log = self.logs[way as usize];
         let log = match self.quantity {
             Quantity::Goodput => log.negated(),
@@ -211,26 +211,26 @@ impl Item {
     }
 
     /// The plain way beside which ours is worst, and how much worse.
-    pub(super) fn worst(&self) -> Option<(Way, Ratio)> {
+    pub fn worst(&self) -> Option<(Way, Ratio)> {
         let all = self.others().into_iter().map(|way| (way, self.worse(way)));
         all.filter(|(_, ratio)| !ratio.log.mean.is_nan())
             .max_by(|a, b| a.1.log.mean.total_cmp(&b.1.log.mean))
     }
 
     /// How many times worse ours is than it may be, for an order.
-    pub(super) fn badness(&self) -> f64 {
+    pub fn badness(&self) -> f64 {
         let goal = self.quantity.goal(&self.scenario).unwrap_or(f64::INFINITY);
         self.worst().map_or(0.0, |(_, ratio)| ratio.value().mean / goal)
     }
 
     /// Whether the goal is reached beside every plain way.
-    pub(super) fn holds(&self) -> Answer {
+    pub fn holds(&self) -> Answer {
         let Some(goal) = self.quantity.goal(&self.scenario) else { return Answer::Yes };
         Answer::all(self.others().into_iter().map(|way| self.worse(way).at_most(goal)))
     }
 
     /// Describes the item, with the way that ours compares worst with.
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let name = self.quantity.name();
         let Some((way, ratio)) = self.worst() else { return format!("{}: {name}", self.scenario) };
         let than = match self.quantity {
@@ -243,7 +243,7 @@ impl Item {
 
 impl Ratio {
     /// The geometric mean over the runs.
-    pub(super) fn value(&self) -> Estimate {
+    pub fn value(&self) -> Estimate {
         self.log.exp()
     }
 
@@ -257,7 +257,7 @@ impl Ratio {
         }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         if self.is_at_most && !self.log.is_lower_bound() {
             return format!("at most {}", number(self.value().mean));
         }

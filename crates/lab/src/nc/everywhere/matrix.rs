@@ -34,7 +34,7 @@ fn small() -> Path {
 }
 
 /// All places of the matrix, each once; the index of a place is its number.
-pub(super) fn scenarios() -> Vec<Scenario> {
+pub fn scenarios() -> Vec<Scenario> {
     let mut all = Vec::new();
     all.extend(varied().into_iter().map(|path| path.loading(Load::ONE)));
     all.extend(corners().into_iter().map(|path| path.loading(Load::ONE)));

@@ -17,7 +17,7 @@ use crate::prelude::*;
 use scenario::Scenario;
 
 /// The claim, which is ours and has a group of its own: it takes minutes.
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "nc-everywhere",
         group: "nc-everywhere",
@@ -30,7 +30,7 @@ pub(super) fn claim() -> Claim {
 
 /// How traffic crosses the path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Way {
+pub enum Way {
     /// Through our tunnel, from hosts with CUBIC.
     Ours,
     /// As plain IP, from hosts with CUBIC.

@@ -28,19 +28,19 @@ use crate::stats::Observation::{self, AtLeast, Exact};
 use crate::tcp::as_linux;
 
 /// Mbit/s that all downloads of both directions get together.
-pub(super) const GOODPUT: Metric = "goodput";
+pub const GOODPUT: Metric = "goodput";
 /// Seconds from the first SYN to the last octet of a page, in the mean.
-pub(super) const PAGE: Metric = "page";
+pub const PAGE: Metric = "page";
 /// The same of the slowest page.
-pub(super) const SLOWEST_PAGE: Metric = "slowest page";
+pub const SLOWEST_PAGE: Metric = "slowest page";
 /// Seconds within which half of the sent voice arrives.
-pub(super) const VOICE_P50: Metric = "voice p50";
+pub const VOICE_P50: Metric = "voice p50";
 /// Seconds within which 99 % of the sent voice arrives.
-pub(super) const VOICE_P99: Metric = "voice p99";
+pub const VOICE_P99: Metric = "voice p99";
 /// Octets on the bottleneck, both ways, for each that an application received.
-pub(super) const OCTETS: Metric = "octets";
+pub const OCTETS: Metric = "octets";
 /// Mbit/s of the download past the tunnel.
-pub(super) const RIVAL: Metric = "rival";
+pub const RIVAL: Metric = "rival";
 
 /// Flows begin within this.
 const START: Duration = Duration::from_millis(100);

@@ -9,14 +9,14 @@ use sim::channel::{BadLoss, Fades, GilbertElliott, Loss};
 
 /// A scenario, which is tried each [`Way`](super::Way).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Scenario {
+pub struct Scenario {
     pub(super) path: Path,
     pub(super) load: Load,
 }
 
 /// The bottleneck, the same both ways.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Path {
+pub struct Path {
     pub(super) kbit_per_s: u32,
     /// Milliseconds there and back, without queues.
     pub(super) round_trip: u32,
@@ -28,7 +28,7 @@ pub(super) struct Path {
 
 /// Which packets are lost, with the data and against it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Losses {
+pub enum Losses {
     /// In bursts of [`BURST`] packets in the mean; the share of packets.
     Bursts(f64),
     /// Losses in spans of this many milliseconds; the share of time.
@@ -40,11 +40,11 @@ pub(super) enum Losses {
 }
 
 /// Packets of a mean burst.
-pub(super) const BURST: f64 = 5.0;
+pub const BURST: f64 = 5.0;
 
 /// How the delay varies, by so many milliseconds either way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Jitter {
+pub enum Jitter {
     InOrder(u32),
     None,
     /// Packets may overtake.
@@ -53,7 +53,7 @@ pub(super) enum Jitter {
 
 /// Who sends what.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Load {
+pub struct Load {
     /// Downloads without end.
     pub(super) down: u16,
     /// The same against them.
@@ -67,22 +67,21 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) const ONE: Self =
-        Self { down: 1, up: 0, page: None, has_voice: false, has_rival: false };
-    pub(super) const TEN: Self = Self { down: 10, ..Self::ONE };
-    pub(super) const BOTH_WAYS: Self = Self { up: 1, has_voice: true, ..Self::ONE };
-    pub(super) const VOICE: Self = Self { down: 0, has_voice: true, ..Self::ONE };
-    pub(super) const BESIDE_VOICE: Self = Self { has_voice: true, ..Self::ONE };
-    pub(super) const BESIDE_CUBIC: Self = Self { has_rival: true, ..Self::ONE };
+    pub const ONE: Self = Self { down: 1, up: 0, page: None, has_voice: false, has_rival: false };
+    pub const TEN: Self = Self { down: 10, ..Self::ONE };
+    pub const BOTH_WAYS: Self = Self { up: 1, has_voice: true, ..Self::ONE };
+    pub const VOICE: Self = Self { down: 0, has_voice: true, ..Self::ONE };
+    pub const BESIDE_VOICE: Self = Self { has_voice: true, ..Self::ONE };
+    pub const BESIDE_CUBIC: Self = Self { has_rival: true, ..Self::ONE };
 
-    pub(super) fn page(octets: u32) -> Self {
+    pub fn page(octets: u32) -> Self {
         Self { down: 0, page: Some(octets), ..Self::ONE }
     }
 }
 
 impl Path {
     /// A clean path whose buffer holds a round trip, but at least 10 packets and at most 400.
-    pub(super) fn new(kbit_per_s: u32, round_trip: u32) -> Self {
+    pub fn new(kbit_per_s: u32, round_trip: u32) -> Self {
         let octets = kbit_per_s * round_trip / 8;
         Self {
             kbit_per_s,
@@ -93,28 +92,28 @@ impl Path {
         }
     }
 
-    pub(super) fn losing(self, losses: Losses) -> Self {
+    pub fn losing(self, losses: Losses) -> Self {
         Self { losses, ..self }
     }
 
-    pub(super) fn with_buffer(self, buffer: u32) -> Self {
+    pub fn with_buffer(self, buffer: u32) -> Self {
         Self { buffer, ..self }
     }
 
-    pub(super) fn with_jitter(self, jitter: Jitter) -> Self {
+    pub fn with_jitter(self, jitter: Jitter) -> Self {
         Self { jitter, ..self }
     }
 
-    pub(super) fn loading(self, load: Load) -> Scenario {
+    pub fn loading(self, load: Load) -> Scenario {
         Scenario { path: self, load }
     }
 
-    pub(super) fn round_trip(&self) -> Duration {
+    pub fn round_trip(&self) -> Duration {
         Duration::from_millis(u64::from(self.round_trip))
     }
 
     /// The loss of the path, in one direction.
-    pub(super) fn loss(&self) -> Result<Loss, BadLoss> {
+    pub fn loss(&self) -> Result<Loss, BadLoss> {
         let share = |share| Probability::new(share).unwrap_or_default();
         Ok(match self.losses {
             Losses::Bursts(mean) => {
@@ -132,7 +131,7 @@ impl Path {
 
 impl Scenario {
     /// How often to run it at most: seldom where a run takes long.
-    pub(super) fn most_runs(&self) -> u32 {
+    pub fn most_runs(&self) -> u32 {
         match (self.load.page, self.path.kbit_per_s) {
             (Some(_), _) => 10,
             (None, ..=10_000) => 6,
@@ -141,7 +140,7 @@ impl Scenario {
     }
 
     /// How long downloads and voice go on.
-    pub(super) fn length(&self) -> Duration {
+    pub fn length(&self) -> Duration {
         let (slow, fast) = if self.load.has_rival { (60, 30) } else { (15, 8) };
         let seconds = match self.path.kbit_per_s {
             ..=1_000 => 2 * slow,
@@ -154,7 +153,7 @@ impl Scenario {
     }
 
     /// What at the beginning does not count.
-    pub(super) fn warm_up(&self) -> Duration {
+    pub fn warm_up(&self) -> Duration {
         // A share is measured once flows have found their rates; otherwise the start is a part of a download.
         if self.load.has_rival { self.length() / 3 } else { Duration::ZERO }
     }

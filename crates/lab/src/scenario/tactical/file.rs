@@ -12,7 +12,7 @@ use super::super::plan::{Media, Plan};
 use super::{BGP, Bgp, MESSAGES, Messages, Over};
 
 /// Reads how many passive opens hosts have.
-pub(in super::super) fn passive_opens(root: &Section<'_>) -> Result<PassiveOpens, Complaint> {
+pub(crate) fn passive_opens(root: &Section<'_>) -> Result<PassiveOpens, Complaint> {
     let Some(entry) = root.get("passive-opens")? else { return Ok(PassiveOpens::default()) };
     match entry.written() {
         Written::Text(_) => entry.word(&[("on-demand", PassiveOpens::OnDemand)]),
@@ -21,7 +21,7 @@ pub(in super::super) fn passive_opens(root: &Section<'_>) -> Result<PassiveOpens
 }
 
 impl Reader<'_> {
-    pub(in super::super) fn bgp(
+    pub(crate) fn bgp(
         &self,
         root: &Section<'_>,
         usual: Option<&Section<'_>>,
@@ -39,7 +39,7 @@ impl Reader<'_> {
         Ok(Some(bgp))
     }
 
-    pub(in super::super) fn messages(
+    pub(crate) fn messages(
         &self,
         root: &Section<'_>,
         usual: Option<&Section<'_>>,
@@ -101,7 +101,7 @@ fn usual_tcp(media: Media<'_>, nodes: &[usize]) -> tcp::Config {
 }
 
 /// Writes the parameters that differ from their defaults.
-pub(in super::super) fn write(
+pub(crate) fn write(
     f: &mut Formatter<'_>,
     plan: &Plan,
     list: impl Fn(&[usize]) -> String,
@@ -153,10 +153,7 @@ pub(in super::super) fn write(
 }
 
 /// Writes how many passive opens hosts have.
-pub(in super::super) fn write_passive_opens(
-    f: &mut Formatter<'_>,
-    opens: PassiveOpens,
-) -> fmt::Result {
+pub(crate) fn write_passive_opens(f: &mut Formatter<'_>, opens: PassiveOpens) -> fmt::Result {
     match opens {
         PassiveOpens::Fixed(count) => writeln!(f, "passive-opens = {count}"),
         PassiveOpens::OnDemand => Ok(()),

@@ -98,7 +98,7 @@ const OVER: [(&str, Over); 3] = [("udp", Over::Udp), ("sar", Over::Sar), ("tcp",
 
 impl Messages {
     /// What brings them.
-    pub(super) fn carrier(&self) -> Carrier {
+    pub(crate) fn carrier(&self) -> Carrier {
         match self.over {
             Over::Sar => Carrier::Sar(Box::new(self.sar)),
             Over::Tcp => Carrier::Tcp { tcp: Box::new(self.tcp), keep: self.keep },

@@ -17,7 +17,7 @@ use base::time::Time;
 use sim::AppId;
 use sim::app::bgp::wire::Sizes;
 
-pub(super) use file::{passive_opens, write, write_passive_opens};
+pub(crate) use file::{passive_opens, write, write_passive_opens};
 pub use messages::{MESSAGES, Messages, Over};
 pub use report::{BgpReport, MessagesReport};
 

@@ -81,7 +81,7 @@ fn percent(value: Option<f64>) -> String {
 }
 
 impl BgpReport {
-    pub(in super::super) const HEAD: [&'static str; 8] = [
+    pub(crate) const HEAD: [&'static str; 8] = [
         "messages",
         "came",
         "delay",
@@ -92,7 +92,7 @@ impl BgpReport {
         "octets of TCP",
     ];
 
-    pub(in super::super) fn row(&self) -> Vec<String> {
+    pub(crate) fn row(&self) -> Vec<String> {
         vec![
             self.messages.to_string(),
             percent(self.completion),
@@ -107,10 +107,10 @@ impl BgpReport {
 }
 
 impl MessagesReport {
-    pub(in super::super) const HEAD: [&'static str; 9] =
+    pub(crate) const HEAD: [&'static str; 9] =
         ["sent", "came", "delay", "longest", "told", "after", "failed", "set-up", "no way"];
 
-    pub(in super::super) fn row(&self) -> Vec<String> {
+    pub(crate) fn row(&self) -> Vec<String> {
         vec![
             self.sent.to_string(),
             percent(self.completion),

@@ -20,7 +20,7 @@ const MOST_FLOWS: usize = 100_000;
 
 impl Built<'_> {
     /// Starts speakers and messengers.
-    pub(in super::super) fn add_tactical(&mut self) -> anyhow::Result<Apps> {
+    pub(crate) fn add_tactical(&mut self) -> anyhow::Result<Apps> {
         let mut apps = Apps::default();
         let plan = self.plan();
         for node in self.nodes.clone() {

@@ -10,7 +10,7 @@ use crate::tactical::GROUP;
 const HOURLY: [u16; 2] = [360, 1_200];
 const CARRIERS: [Carrier; 3] = [Carrier::Seed, Carrier::Ours, Carrier::Tcp];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "tac-sar-assumed",
         group: GROUP,

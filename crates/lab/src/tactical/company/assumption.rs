@@ -5,7 +5,7 @@ use std::time::Duration;
 use sim::cnr::{AccessMethod, Coding, Config, LinkType};
 
 /// A change to one assumption about the net.
-pub(super) struct Assumption {
+pub struct Assumption {
     pub(super) title: &'static str,
     pub(super) set: fn(&mut Config),
 }
@@ -15,7 +15,7 @@ const fn otherwise(title: &'static str, set: fn(&mut Config)) -> Assumption {
 }
 
 /// What docs/protocols/channels.md is unsure of.
-pub(super) static ASSUMED: [Assumption; 17] = [
+pub static ASSUMED: [Assumption; 17] = [
     otherwise("as everywhere else", |_| {}),
     otherwise("access r-nad", |it| it.access = AccessMethod::Random),
     otherwise("access p-nad", |it| it.access = AccessMethod::Prioritised),

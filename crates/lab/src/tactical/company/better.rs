@@ -20,7 +20,7 @@ const EASY: [(Site, u16, &str); 3] = [
 /// From this rate on fixed timers lose messages.
 const LOADED: u16 = 720;
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "tac-sar-better",
         group: GROUP,

@@ -17,7 +17,7 @@ const CARRIERS: [Carrier; 3] = [Carrier::Seed, Carrier::Ours, Carrier::Coded];
 /// Points in per cent that are no loss.
 const NO_LOSS: f64 = 3.0;
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "tac-sar-group",
         group: GROUP,

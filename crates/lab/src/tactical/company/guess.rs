@@ -15,7 +15,7 @@ const FLAT: f64 = 1.3;
 const STEEP: f64 = 3.0;
 const CARRIERS: [Carrier; 3] = [Carrier::Seed, Carrier::Ours, Carrier::Tcp];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "tac-sar-guess",
         group: GROUP,

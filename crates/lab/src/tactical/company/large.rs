@@ -14,7 +14,7 @@ const HOURLY: u16 = 360;
 const CARRIERS: [Carrier; 3] = [Carrier::Seed, Carrier::Ours, Carrier::Tcp];
 const SITES: [(Site, &str); 2] = [(Site::Net(16), "16 stations"), (Site::Net(5), "5 stations")];
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "tac-sar-large",
         group: GROUP,

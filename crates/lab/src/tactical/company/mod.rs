@@ -43,7 +43,7 @@ const SECONDS: &str = "s";
 const PERCENT: &str = "%";
 
 /// The claims about it, in the order of the paper, and then ours.
-pub(super) fn claims() -> Vec<Claim> {
+pub fn claims() -> Vec<Claim> {
     let mut claims = vec![timeouts::claim()];
     claims.extend(rates::claims());
     claims.extend([large::claim(), assumed::claim()]);

@@ -9,7 +9,7 @@ use crate::prelude::*;
 use crate::tactical::{COMPLETION, GROUP};
 
 /// Messages an hour, from light load to overload.
-pub(super) const HOURLY: [u16; 8] = [90, 180, 360, 540, 720, 900, 1_200, 1_800];
+pub const HOURLY: [u16; 8] = [90, 180, 360, 540, 720, 900, 1_200, 1_800];
 /// How many loads, from the first, count as light.
 const LIGHT: usize = 2;
 /// Points in per cent that light load may differ by.
@@ -19,7 +19,7 @@ const COMPARED: [Carrier; 2] = [Carrier::Seed, Carrier::Tcp];
 /// All that are drawn.
 const DRAWN: [Carrier; 4] = [Carrier::Seed, Carrier::Ours, Carrier::Tcp, Carrier::Kept];
 
-pub(super) fn claims() -> [Claim; 2] {
+pub fn claims() -> [Claim; 2] {
     [
         Claim {
             id: "tac-sar-completion",
@@ -40,7 +40,7 @@ pub(super) fn claims() -> [Claim; 2] {
 }
 
 /// All carriers at all rates; the paper's in a platoon's net too.
-pub(super) fn trials() -> Vec<Trial> {
+pub fn trials() -> Vec<Trial> {
     let all = DRAWN.into_iter().flat_map(|it| HOURLY.map(|hourly| Trial::new(it, hourly)));
     let platoon = COMPARED.into_iter().flat_map(|it| HOURLY.map(|hourly| platoon(it, hourly)));
     all.chain(platoon).collect()

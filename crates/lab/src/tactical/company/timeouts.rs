@@ -18,7 +18,7 @@ const SHORT: f64 = 1.5;
 /// The greatest delay, as a ratio to the best delay among these timeouts.
 const LATER: f64 = 1.1;
 
-pub(super) fn claim() -> Claim {
+pub fn claim() -> Claim {
     Claim {
         id: "tac-sar-timeouts",
         group: GROUP,

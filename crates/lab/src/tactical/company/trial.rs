@@ -22,7 +22,7 @@ const END: Duration = Duration::from_secs(4_200);
 
 /// A place of the grids.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Trial {
+pub struct Trial {
     pub(super) carrier: Carrier,
     /// The carrier's first timeout, in tenths of a second.
     pub(super) timeout: u16,
@@ -36,7 +36,7 @@ pub(super) struct Trial {
 
 /// What brings messages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Carrier {
+pub enum Carrier {
     /// S/R as in Liu's description.
     Seed,
     /// S/R, our profile.
@@ -51,7 +51,7 @@ pub(super) enum Carrier {
 
 /// Where stations are, and how they are joined.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Site {
+pub enum Site {
     /// A net with this number of stations.
     Net(u8),
     /// A company's net with one changed assumption: an index into the list of assumptions.
@@ -66,14 +66,14 @@ pub(super) enum Site {
 
 /// The purpose of the runs: each purpose has its own random numbers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Purpose {
+pub enum Purpose {
     Report,
     /// To choose timeouts.
     Choose,
 }
 
 impl Carrier {
-    pub(super) fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         match self {
             Self::Seed => "UDP + S/R, fixed timeout",
             Self::Ours => "UDP + S/R, our profile",
@@ -94,7 +94,7 @@ impl Carrier {
     }
 
     /// The timeout chosen for the carrier and messages of one segment, in tenths of a second.
-    pub(super) fn chosen(self) -> u16 {
+    pub fn chosen(self) -> u16 {
         match self {
             Self::Seed | Self::Ours | Self::Coded => 100,
             Self::Tcp | Self::Kept => 70,
@@ -104,7 +104,7 @@ impl Carrier {
 
 impl Trial {
     /// Messages of 128 octets in a company, at this rate.
-    pub(super) fn new(carrier: Carrier, hourly: u16) -> Self {
+    pub fn new(carrier: Carrier, hourly: u16) -> Self {
         Self {
             carrier,
             timeout: carrier.chosen(),
@@ -116,19 +116,19 @@ impl Trial {
     }
 
     /// Messages for all are answered over a longer time, for which fixed timers have to wait.
-    pub(super) fn at(self, site: Site) -> Self {
+    pub fn at(self, site: Site) -> Self {
         let is_slow = matches!(site, Site::ToAll { .. }) && self.carrier == Carrier::Seed;
         Self { site, timeout: if is_slow { 400 } else { self.timeout }, ..self }
     }
 
     /// Longer ones take longer, for which fixed timers have to wait.
-    pub(super) fn of(self, octets: u16) -> Self {
+    pub fn of(self, octets: u16) -> Self {
         let is_slow = octets > 496 && self.carrier == Carrier::Seed;
         Self { octets, timeout: if is_slow { 300 } else { self.timeout }, ..self }
     }
 
     /// Bits of messages each second.
-    pub(super) fn bits(self) -> f64 {
+    pub fn bits(self) -> f64 {
         f64::from(self.hourly) * 8.0 * f64::from(self.octets) / 3_600.0
     }
 

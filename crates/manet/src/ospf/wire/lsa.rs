@@ -16,7 +16,7 @@ use super::Malformed;
 use super::reader::Reader;
 
 /// Octets of an LSA's header.
-pub(super) const HEADER: usize = 20;
+pub const HEADER: usize = 20;
 /// Octets of a link of a router's LSA.
 const LINK: usize = 12;
 /// Two instances whose ages differ by more than this are different ones (RFC 2328, B).
@@ -98,13 +98,13 @@ pub struct Point {
 }
 
 impl Key {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         // A request has 32 bits for the kind, although only five kinds exist.
         let kind = u8::try_from(reader.u32()?).unwrap_or(u8::MAX);
         Ok(Self { kind, id: reader.address()?, router: reader.address()? })
     }
 
-    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+    pub(crate) fn emit(&self, out: &mut Vec<u8>) {
         out.extend(u32::from(self.kind).to_be_bytes());
         out.extend(self.id.octets());
         out.extend(self.router.octets());
@@ -131,7 +131,7 @@ impl Header {
     /// The number of the last instance.
     pub const LAST: i32 = 0x7fff_ffff;
 
-    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (age, options, kind) = (reader.u16()?, reader.u8()?, reader.u8()?);
         Ok(Self {
             age,
@@ -143,7 +143,7 @@ impl Header {
         })
     }
 
-    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+    pub(crate) fn emit(&self, out: &mut Vec<u8>) {
         out.extend(self.age.to_be_bytes());
         out.extend([self.options, self.key.kind]);
         out.extend(self.key.id.octets());
@@ -185,7 +185,7 @@ impl Lsa {
     }
 
     /// Reads an LSA; `None` when its length is less than that of a header, or exceeds what is left of the packet.
-    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let header = Header::read(reader).ok()?;
         let body = usize::from(header.length).checked_sub(HEADER)?;
         let body = reader.take(body).ok()?;
@@ -193,7 +193,7 @@ impl Lsa {
     }
 
     /// Appends it.
-    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+    pub(crate) fn emit(&self, out: &mut Vec<u8>) {
         self.header.emit(out);
         out.extend(&*self.body);
     }

@@ -6,17 +6,17 @@ use super::Malformed;
 
 /// What is left to be read.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     octets: &'a [u8],
     read: usize,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(octets: &'a [u8]) -> Self {
+    pub(crate) fn new(octets: &'a [u8]) -> Self {
         Self { octets, read: 0 }
     }
 
-    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let end = self.read.checked_add(len);
         let taken = end.and_then(|end| self.octets.get(self.read..end));
         let taken = taken.ok_or(Malformed::Truncated { have: self.octets.len() })?;
@@ -29,23 +29,23 @@ impl<'a> Reader<'a> {
         self.take(N)?.try_into().map_err(|_| Malformed::Truncated { have })
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, Malformed> {
+    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
         self.array().map(u8::from_be_bytes)
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, Malformed> {
+    pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, Malformed> {
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(super) fn i32(&mut self) -> Result<i32, Malformed> {
+    pub(crate) fn i32(&mut self) -> Result<i32, Malformed> {
         self.array().map(i32::from_be_bytes)
     }
 
-    pub(super) fn address(&mut self) -> Result<Ipv4Addr, Malformed> {
+    pub(crate) fn address(&mut self) -> Result<Ipv4Addr, Malformed> {
         self.array().map(|octets: [u8; 4]| Ipv4Addr::from(octets))
     }
 
@@ -54,7 +54,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads entries of `len` octets each, up to a piece that is shorter.
-    pub(super) fn rest<T>(
+    pub(crate) fn rest<T>(
         &mut self,
         len: usize,
         read: impl Fn(&mut Self) -> Result<T, Malformed>,
@@ -67,12 +67,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether everything was read.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.left() == 0
     }
 
     /// Makes sure that nothing is left.
-    pub(super) fn end(&self) -> Result<(), Malformed> {
+    pub(crate) fn end(&self) -> Result<(), Malformed> {
         match self.left() {
             0 => Ok(()),
             extra => Err(Malformed::Trailing { extra }),

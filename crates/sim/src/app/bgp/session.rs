@@ -27,7 +27,7 @@ const MOST_WAITING: usize = 1 << 16;
 
 /// A session.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub struct Session {
     /// Whether the peer has said OPEN.
     pub(super) is_established: bool,
     pub(super) keepalive_at: Option<Time>,
@@ -37,28 +37,28 @@ pub(super) struct Session {
 
 impl Session {
     /// Whether another message may wait for TCP.
-    pub(super) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.outbox.len() < MOST_WAITING
     }
 
     /// Where messages go that are to be sent.
-    pub(super) fn outbox(&mut self) -> &mut Vec<u8> {
+    pub fn outbox(&mut self) -> &mut Vec<u8> {
         &mut self.outbox
     }
 
     /// Writes as many waiting octets as TCP accepts.
-    pub(super) fn write(&mut self, connection: &mut Connection) {
+    pub fn write(&mut self, connection: &mut Connection) {
         let written = connection.write(&self.outbox);
         self.outbox.drain(..written);
     }
 
     /// Takes octets that came.
-    pub(super) fn push(&mut self, octets: &[u8]) {
+    pub fn push(&mut self, octets: &[u8]) {
         self.inbox.extend_from_slice(octets);
     }
 
     /// The next message that came as a whole.
-    pub(super) fn poll(&mut self) -> Result<Option<Kind>, Malformed> {
+    pub fn poll(&mut self) -> Result<Option<Kind>, Malformed> {
         let Some((kind, len)) = wire::split_first(&self.inbox)? else { return Ok(None) };
         self.inbox.drain(..len);
         Ok(Some(kind))

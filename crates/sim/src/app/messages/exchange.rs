@@ -14,7 +14,7 @@ use super::{Config, Submitted, class};
 
 /// A node of S/R.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub struct Exchange {
     sar: Sar,
     /// When a message was made, and how many of its destinations have no outcome yet.
     under_way: BTreeMap<MessageId, (Time, usize)>,
@@ -22,16 +22,16 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(config: &Config, of_sar: sar::Config, rng: Rng) -> Self {
+    pub fn new(config: &Config, of_sar: sar::Config, rng: Rng) -> Self {
         let sar = Sar::new(config.start, of_sar, None, rng);
         Self { sar, under_way: BTreeMap::new(), pdu: Vec::new() }
     }
 
-    pub(super) fn sar(&self) -> &Sar {
+    pub fn sar(&self) -> &Sar {
         &self.sar
     }
 
-    pub(super) fn submit(&mut self, config: &Config, made: Submitted<'_>, tally: &mut Tally) {
+    pub fn submit(&mut self, config: &Config, made: Submitted<'_>, tally: &mut Tally) {
         let ports = Ports { source: config.port, destination: config.port };
         let message = Message { ports, data: made.octets.into() };
         let to: Vec<IpAddr> = made.to.iter().map(|to| IpAddr::V4(*to)).collect();
@@ -48,7 +48,7 @@ impl Exchange {
         self.settle(made.at, tally);
     }
 
-    pub(super) fn handle_datagram(
+    pub fn handle_datagram(
         &mut self,
         now: Time,
         config: &Config,
@@ -66,13 +66,13 @@ impl Exchange {
         self.settle(now, tally);
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Time, tally: &mut Tally) {
+    pub fn handle_timeout(&mut self, now: Time, tally: &mut Tally) {
         self.sar.handle_timeout(now);
         self.settle(now, tally);
     }
 
     /// Writes the next PDU as an IP packet; false when there is none.
-    pub(super) fn poll_transmit(&mut self, now: Time, local: Ipv4Addr, out: &mut Vec<u8>) -> bool {
+    pub fn poll_transmit(&mut self, now: Time, local: Ipv4Addr, out: &mut Vec<u8>) -> bool {
         let Some(transmit) = self.sar.poll_transmit(now, &mut self.pdu) else { return false };
         let Transmit { to, precedence, listed } = transmit;
         let source = SocketAddr::new(local.into(), PORT);
@@ -86,7 +86,7 @@ impl Exchange {
     }
 
     /// Takes what the core has to tell.
-    pub(super) fn settle(&mut self, now: Time, tally: &mut Tally) {
+    pub fn settle(&mut self, now: Time, tally: &mut Tally) {
         while let Some(event) = self.sar.poll_event() {
             match event {
                 Event::Outcome { id, outcome, .. } => self.conclude(now, id, outcome, tally),

@@ -20,7 +20,7 @@ type Ends = (SocketAddr, SocketAddr);
 
 /// The connections of a messenger.
 #[derive(Debug)]
-pub(super) struct Streams {
+pub struct Streams {
     tcp: tcp::Config,
     keep: Duration,
     /// Where it listens, and connects to.
@@ -59,7 +59,7 @@ struct Outgoing {
 const PORTS: (u16, u16) = (20_000, 40_000);
 
 impl Streams {
-    pub(super) fn new(config: &Config, tcp: tcp::Config, keep: Duration) -> Self {
+    pub fn new(config: &Config, tcp: tcp::Config, keep: Duration) -> Self {
         let ip = tcp::IpFields { dscp: config.precedence.level() << 3, ..tcp.ip };
         Self {
             tcp: tcp::Config { ip, ..tcp },
@@ -75,11 +75,11 @@ impl Streams {
         }
     }
 
-    pub(super) fn tcp(&self) -> tcp::Config {
+    pub fn tcp(&self) -> tcp::Config {
         self.tcp
     }
 
-    pub(super) fn submit(&mut self, message: Submitted<'_>) {
+    pub fn submit(&mut self, message: Submitted<'_>) {
         for to in message.to {
             let ends = self.connection_to(*to, message.at);
             let Some(outgoing) = self.outgoing.get_mut(&ends) else { continue };
@@ -106,17 +106,14 @@ impl Streams {
         ends
     }
 
-    pub(super) fn poll_connect(
-        &mut self,
-        now: Time,
-    ) -> Option<(SocketAddr, SocketAddr, tcp::Config)> {
+    pub fn poll_connect(&mut self, now: Time) -> Option<(SocketAddr, SocketAddr, tcp::Config)> {
         let ((local, remote), at) = self.wanted.pop_front()?;
         debug_assert!(at <= now, "it is asked for at once");
         Some((local, remote, self.tcp))
     }
 
     /// Closes what was idle for long enough; the node drives all connections behind this.
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         for (ends, outgoing) in &mut self.outgoing {
             if outgoing.idle_until.take_if(|until| *until <= now).is_some() {
                 outgoing.is_last = true;
@@ -125,11 +122,11 @@ impl Streams {
         }
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         self.outgoing.values().filter_map(|outgoing| outgoing.idle_until).min()
     }
 
-    pub(super) fn drive(&mut self, now: Time, connection: &mut Connection, tally: &mut Tally) {
+    pub fn drive(&mut self, now: Time, connection: &mut Connection, tally: &mut Tally) {
         let ends = (connection.local(), connection.remote());
         if self.outgoing.contains_key(&ends) {
             self.drive_outgoing(now, ends, connection, tally);

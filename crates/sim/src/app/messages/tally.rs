@@ -40,7 +40,7 @@ pub struct Stats {
 
 /// Counts.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub struct Tally {
     stats: Stats,
     delays: Vec<Duration>,
     /// Received messages, by sender and number.
@@ -48,30 +48,30 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn stats(&self) -> &Stats {
+    pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    pub(super) fn delays(&self) -> &[Duration] {
+    pub fn delays(&self) -> &[Duration] {
         &self.delays
     }
 
     /// A message is made for so many destinations.
-    pub(super) fn submit(&mut self, destinations: usize) {
+    pub fn submit(&mut self, destinations: usize) {
         self.stats.sent += 1;
         self.stats.expected += destinations as u64;
     }
 
-    pub(super) fn refuse(&mut self) {
+    pub fn refuse(&mut self) {
         self.stats.refused += 1;
     }
 
-    pub(super) fn count_error(&mut self) {
+    pub fn count_error(&mut self) {
         self.stats.errors += 1;
     }
 
     /// A message arrived.
-    pub(super) fn receive(&mut self, now: Time, from: IpAddr, octets: &[u8]) {
+    pub fn receive(&mut self, now: Time, from: IpAddr, octets: &[u8]) {
         let Some(stamp) = Stamp::parse(octets) else {
             self.stats.malformed += 1;
             return;
@@ -87,18 +87,18 @@ impl Tally {
     }
 
     /// The carrier confirms delivery of a message created at `made`.
-    pub(super) fn tell(&mut self, now: Time, made: Time) {
+    pub fn tell(&mut self, now: Time, made: Time) {
         self.stats.told += 1;
         self.stats.told_after.add(now.since(made));
     }
 
     /// The carrier gives up on so many destinations.
-    pub(super) fn fail(&mut self, destinations: usize) {
+    pub fn fail(&mut self, destinations: usize) {
         self.stats.failed += destinations as u64;
     }
 
     /// A connection was established that was asked for at `asked`.
-    pub(super) fn set_up(&mut self, now: Time, asked: Time) {
+    pub fn set_up(&mut self, now: Time, asked: Time) {
         self.stats.set_up.add(now.since(asked));
     }
 }

@@ -12,7 +12,7 @@ impl Medium {
     /// Has a station wait for its turn, if it has something to send and the net is free.
     ///
     /// A turn that stands already stays, unless a frame of a higher precedence has come.
-    pub(super) fn contend(&mut self, now: u64, station: usize) {
+    pub(crate) fn contend(&mut self, now: u64, station: usize) {
         let stations = self.stations.len();
         let own = &mut self.stations[station];
         let is_answering = own.peers.awaiting.is_some() || own.peers.answer.is_some();
@@ -47,7 +47,7 @@ impl Medium {
     }
 
     /// Ends the wait of a station whose net is no longer free.
-    pub(super) fn stop_waiting(&mut self, station: usize) {
+    pub(crate) fn stop_waiting(&mut self, station: usize) {
         let turn = &mut self.stations[station].turn;
         turn.at = None;
         turn.generation = turn.generation.wrapping_add(1);

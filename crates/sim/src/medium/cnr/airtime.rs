@@ -34,13 +34,13 @@ pub struct AirTime {
 
 /// Octets of the intranet header of a packet that no relay passes on: version and type, length, type of
 /// service.
-pub(super) const INTRANET: u32 = 3;
+pub const INTRANET: u32 = 3;
 /// Octets of the intranet header of a relayed packet: adds message id, hop count and originator.
 const INTRANET_RELAYED: u32 = 6;
 /// Octets for each relay and destination in that: status and address.
 const INTRANET_ENTRY: u32 = 2;
 /// Octets of information that a frame has room for.
-pub(super) const MOST_INFORMATION: u32 = 3_345;
+pub const MOST_INFORMATION: u32 = 3_345;
 /// Octets of a topology update before its entries: length and update id.
 const UPDATE: u32 = 2;
 /// Octets for each station in it: address, predecessor, status.
@@ -56,7 +56,7 @@ const INTERLEAVER: u64 = 384;
 
 impl AirTime {
     /// The longest intranet header.
-    pub(super) const MOST_INTRANET: u32 = INTRANET_RELAYED + INTRANET_ENTRY * MOST_HOPS as u32;
+    pub(crate) const MOST_INTRANET: u32 = INTRANET_RELAYED + INTRANET_ENTRY * MOST_HOPS as u32;
 
     /// Computes the times of a net from its configuration.
     #[must_use]
@@ -87,24 +87,24 @@ impl AirTime {
 
     /// Bits of a frame with so many destinations, its closing flag included, before coding: the expected
     /// number of stuffed zeros, rounded up.
-    pub(super) fn frame_bits(destinations: u64, control: u64, octets: u32) -> u64 {
+    pub(crate) fn frame_bits(destinations: u64, control: u64, octets: u32) -> u64 {
         let body = ADDRESS * (1 + destinations) + control + 8 * u64::from(octets) + CHECK;
         body + body.div_ceil(STUFFED_EVERY) + FLAG
     }
 
     /// Octets that stand before a packet in its frame when `hops` stations in a row send it.
-    pub(super) fn intranet(hops: u8) -> u32 {
+    pub(crate) fn intranet(hops: u8) -> u32 {
         if hops <= 1 { INTRANET } else { INTRANET_RELAYED + INTRANET_ENTRY * u32::from(hops) }
     }
 
     /// Octets of a topology update about so many stations.
-    pub(super) fn update(stations: usize) -> u32 {
+    pub(crate) fn update(stations: usize) -> u32 {
         let stations = u32::try_from(stations).unwrap_or(u32::MAX);
         INTRANET + UPDATE + UPDATE_ENTRY.saturating_mul(stations)
     }
 
     /// Bits of the control field.
-    pub(super) fn control(link_type: LinkType) -> u64 {
+    pub(crate) fn control(link_type: LinkType) -> u64 {
         match link_type {
             LinkType::Coupled | LinkType::Unacknowledged => 8,
             LinkType::Decoupled => 16,
@@ -112,32 +112,32 @@ impl AirTime {
     }
 
     /// A transmission of frames with so many bits together, from its begin to the last bit's arrival.
-    pub(super) fn transmission(&self, frame_bits: u64) -> u64 {
+    pub(crate) fn transmission(&self, frame_bits: u64) -> u64 {
         self.before + self.bits(self.header_bits + self.coded(frame_bits + FLAG)) + self.lag
     }
 
     /// When others notice a transmission, after its begin (NBDT).
-    pub(super) fn busy_detect(&self) -> u64 {
+    pub(crate) fn busy_detect(&self) -> u64 {
         self.busy_detect
     }
 
     /// The timeout period after a transmission that so many stations answer (TP).
-    pub(super) fn timeout_period(&self, answers: u64) -> u64 {
+    pub(crate) fn timeout_period(&self, answers: u64) -> u64 {
         answers * self.answer_slot + self.after
     }
 
     /// When the answer in this place (from 0) begins, after the end of what it answers (RHD).
-    pub(super) fn response_hold(&self, place: u64) -> u64 {
+    pub(crate) fn response_hold(&self, place: u64) -> u64 {
         place * self.answer_slot + self.first_answer
     }
 
     /// The network access delay of so many slots (NAD).
-    pub(super) fn access_delay(&self, slots: u64) -> u64 {
+    pub(crate) fn access_delay(&self, slots: u64) -> u64 {
         slots * self.busy_detect + slots.saturating_sub(1) * self.dte_turn
     }
 
     /// The first slot that does not begin before `after`.
-    pub(super) fn slot_after(&self, after: u64) -> u64 {
+    pub(crate) fn slot_after(&self, after: u64) -> u64 {
         if after == 0 {
             return 0;
         }

@@ -63,7 +63,7 @@ impl Targets {
     }
 
     /// How many addresses stand in the frame.
-    pub(super) fn addresses(&self) -> u64 {
+    pub(crate) fn addresses(&self) -> u64 {
         match self {
             Self::All => 1,
             Self::Some(_, count) => u64::from(*count),
@@ -71,7 +71,7 @@ impl Targets {
     }
 
     /// Takes a station from the list, and says whether it was there.
-    pub(super) fn remove(&mut self, station: u8) -> bool {
+    pub(crate) fn remove(&mut self, station: u8) -> bool {
         let Self::Some(all, count) = self else { return false };
         let used = usize::from(*count);
         let Some(place) = all[..used].iter().position(|other| *other == station) else {

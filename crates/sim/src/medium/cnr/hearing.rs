@@ -39,11 +39,11 @@ impl Hearing {
 }
 
 /// Stations of a net at most: the individual addresses of its link layer are 4 to 95.
-pub(super) const MOST_STATIONS: usize = 92;
+pub const MOST_STATIONS: usize = 92;
 
 /// The stations, and for each pair whether one hears the other.
 #[derive(Debug)]
-pub(super) struct Ground {
+pub struct Ground {
     hearing: Hearing,
     motions: Vec<Motion>,
     /// For pairs: bit `b` of entry `a`.
@@ -54,38 +54,38 @@ pub(super) struct Ground {
 }
 
 /// Hops at most: the hop count of the intranet header has 4 bits.
-pub(super) const MOST_HOPS: u8 = 15;
+pub const MOST_HOPS: u8 = 15;
 
 /// The stations behind the one that sends, up to the last.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Way {
+pub struct Way {
     hops: [u8; Way::MOST],
     len: u8,
     at: u8,
 }
 
 impl Way {
-    pub(super) const MOST: usize = MOST_HOPS as usize;
+    pub const MOST: usize = MOST_HOPS as usize;
 
     /// Who is next.
-    pub(super) fn next(&self) -> Option<u8> {
+    pub fn next(&self) -> Option<u8> {
         self.hops[..usize::from(self.len)].get(usize::from(self.at)).copied()
     }
 
     /// The same for the next station; `None` if that is the last.
-    pub(super) fn onward(self) -> Option<Self> {
+    pub fn onward(self) -> Option<Self> {
         let at = self.at + 1;
         if at < self.len { Some(Self { at, ..self }) } else { None }
     }
 
     /// How many hops it has, those behind included.
-    pub(super) fn hops(&self) -> u8 {
+    pub fn hops(&self) -> u8 {
         self.len
     }
 }
 
 impl Ground {
-    pub(super) fn new(hearing: Hearing, config: &Config) -> Self {
+    pub fn new(hearing: Hearing, config: &Config) -> Self {
         let mut pairs = vec![0_u128; MOST_STATIONS];
         if let Hearing::Pairs(list) = &hearing {
             for [StationId(a), StationId(b)] in list.iter().copied() {
@@ -104,25 +104,25 @@ impl Ground {
         }
     }
 
-    pub(super) fn add(&mut self, motion: Motion) {
+    pub fn add(&mut self, motion: Motion) {
         self.motions.push(motion);
     }
 
-    pub(super) fn motion(&self, station: usize) -> &Motion {
+    pub fn motion(&self, station: usize) -> &Motion {
         &self.motions[station]
     }
 
-    pub(super) fn has_places(&self) -> bool {
+    pub fn has_places(&self) -> bool {
         self.hearing == Hearing::Places
     }
 
     /// Whether hearing between stations may change with time.
-    pub(super) fn changes(&self) -> bool {
+    pub fn changes(&self) -> bool {
         self.has_places() && self.motions.iter().any(|motion| !motion.legs().is_empty())
     }
 
     /// The power with which one station hears another; `None` if out of range.
-    pub(super) fn power(&self, now: u64, from: usize, to: usize) -> Option<f64> {
+    pub fn power(&self, now: u64, from: usize, to: usize) -> Option<f64> {
         if from == to {
             return None;
         }
@@ -143,12 +143,12 @@ impl Ground {
     }
 
     /// Whether a transmission is read although another of this power disturbs it.
-    pub(super) fn survives(&self, power: f64, other: f64) -> bool {
+    pub fn survives(&self, power: f64, other: f64) -> bool {
         power > self.capture * other
     }
 
     /// The stations that one hears, a bit for each.
-    pub(super) fn neighbours(&self, now: u64, station: usize) -> u128 {
+    pub fn neighbours(&self, now: u64, station: usize) -> u128 {
         let others = 0..self.motions.len();
         others
             .filter(|other| self.power(now, station, *other).is_some())
@@ -156,7 +156,7 @@ impl Ground {
     }
 
     /// The way with the fewest hops, over the stations with the least numbers; empty if it is direct.
-    pub(super) fn way(&self, now: u64, from: usize, to: usize, most: u8) -> Option<Way> {
+    pub fn way(&self, now: u64, from: usize, to: usize, most: u8) -> Option<Way> {
         if self.power(now, from, to).is_some() {
             return Some(Way::default());
         }
@@ -189,7 +189,7 @@ impl Ground {
 }
 
 /// The places of the bits that are set.
-pub(super) fn members(mut set: u128) -> impl Iterator<Item = usize> {
+pub fn members(mut set: u128) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let first = (set != 0).then(|| set.trailing_zeros() as usize)?;
         set &= set - 1;

@@ -19,7 +19,7 @@ use super::station::Answer;
 
 impl Medium {
     /// It is a station's turn: what waits goes on the air, as much as shares a transmission.
-    pub(super) fn handle_turn(&mut self, now: u64, station: usize) {
+    pub(crate) fn handle_turn(&mut self, now: u64, station: usize) {
         let slot = self.place();
         let mut items = std::mem::take(&mut self.on_air(slot).items);
         let own = &mut self.stations[station];
@@ -81,7 +81,7 @@ impl Medium {
     }
 
     /// Sends the acknowledgement of type 3 that a station owes.
-    pub(super) fn handle_answer(&mut self, now: u64, station: usize) {
+    pub(crate) fn handle_answer(&mut self, now: u64, station: usize) {
         let own = &mut self.stations[station];
         let Some(Answer { to, number, .. }) = own.peers.answer.take_if(|it| it.at == now) else {
             return;
@@ -100,7 +100,7 @@ impl Medium {
     }
 
     /// Acts when all answers of type 3 have come that come.
-    pub(super) fn handle_deadline(&mut self, now: u64, station: usize) {
+    pub(crate) fn handle_deadline(&mut self, now: u64, station: usize) {
         let peers = &mut self.stations[station].peers;
         let Some((queued, _)) = peers.awaiting.take_if(|(_, until)| *until == now) else { return };
         if queued.pending.named().is_empty() {
@@ -112,7 +112,7 @@ impl Medium {
     }
 
     /// Sends frames of type 4 again that were not acknowledged in time.
-    pub(super) fn handle_overdue(&mut self, now: u64, station: usize) {
+    pub(crate) fn handle_overdue(&mut self, now: u64, station: usize) {
         let flight = &mut self.stations[station].outbox.flight;
         let Some(place) = flight.iter().position(|queued| queued.due <= now) else { return };
         let queued = flight.remove(place);
@@ -121,7 +121,7 @@ impl Medium {
     }
 
     /// Has those read a transmission who can, and its sender go on.
-    pub(super) fn read(&mut self, now: u64, on_air: &OnAir) {
+    pub(crate) fn read(&mut self, now: u64, on_air: &OnAir) {
         for heard in &on_air.heard {
             let stats = &mut self.stations[heard.station].stats;
             match heard.fate {

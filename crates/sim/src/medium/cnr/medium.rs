@@ -38,7 +38,7 @@ pub struct Medium {
 /// Something that will happen. At one instant transmissions end before they are noticed and before
 /// others begin, and stations act in their order, so nothing depends on the order of insertion.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// The last bit of a transmission arrives.
     End { slot: usize },
     /// The stations in range of a transmission notice it.
@@ -57,7 +57,7 @@ pub(super) enum Step {
 
 /// A transmission on the air; its memory stays for the next.
 #[derive(Debug, Default)]
-pub(super) struct OnAir {
+pub(crate) struct OnAir {
     pub(super) from: usize,
     pub(super) start: u64,
     pub(super) end: u64,
@@ -77,7 +77,7 @@ pub(super) struct OnAir {
 
 /// A part of a transmission.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Item {
+pub enum Item {
     /// An acknowledgement.
     Ack(Ack),
     /// A frame with a packet or a topology update.
@@ -86,7 +86,7 @@ pub(super) enum Item {
 
 /// Reception of a transmission at one station.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
+pub struct Heard {
     pub(super) station: usize,
     power: f64,
     /// The fate of the transmission at this station so far.
@@ -95,7 +95,7 @@ pub(super) struct Heard {
 
 /// Fate of a transmission at a station.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Fate {
+pub enum Fate {
     /// The station can read it.
     Clean,
     /// Another destroyed it.
@@ -278,7 +278,7 @@ impl Medium {
     }
 
     /// Puts something into a station's queue and has it wait for its turn; false if there is no room.
-    pub(super) fn enqueue(&mut self, now: u64, station: usize, queued: Queued) -> bool {
+    pub(crate) fn enqueue(&mut self, now: u64, station: usize, queued: Queued) -> bool {
         let own = &mut self.stations[station];
         if !own.outbox.push(queued) {
             own.stats.dropped[queued.frame.precedence.index()] += 1;
@@ -288,12 +288,12 @@ impl Medium {
         true
     }
 
-    pub(super) fn plan(&mut self, at: u64, step: Step) {
+    pub(crate) fn plan(&mut self, at: u64, step: Step) {
         self.agenda.push(Reverse((at, step)));
     }
 
     /// A place for the next transmission, without items.
-    pub(super) fn place(&mut self) -> usize {
+    pub(crate) fn place(&mut self) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.air.push(OnAir::default());
             self.air.len() - 1
@@ -303,16 +303,16 @@ impl Medium {
     }
 
     /// Takes a place back that was not needed.
-    pub(super) fn give_back(&mut self, slot: usize) {
+    pub(crate) fn give_back(&mut self, slot: usize) {
         self.free.push(slot);
     }
 
-    pub(super) fn on_air(&mut self, slot: usize) -> &mut OnAir {
+    pub(crate) fn on_air(&mut self, slot: usize) -> &mut OnAir {
         &mut self.air[slot]
     }
 
     /// Puts what stands in this place on the air.
-    pub(super) fn begin(&mut self, now: u64, station: usize, slot: usize, length: u64) {
+    pub(crate) fn begin(&mut self, now: u64, station: usize, slot: usize, length: u64) {
         let memory = nanos(self.config.scheduling.memory);
         self.stop_waiting(station);
         let own = &mut self.stations[station];

@@ -8,7 +8,7 @@ use super::hearing::Way;
 
 /// A frame that waits, or is on its way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Queued {
+pub(crate) struct Queued {
     pub(super) frame: Frame,
     /// The station that accepted the packet from its driver.
     pub(super) origin: u8,
@@ -28,14 +28,14 @@ pub(super) struct Queued {
 
 impl Queued {
     /// Whether somebody is to acknowledge it.
-    pub(super) fn wants_ack(&self, link_type: LinkType) -> bool {
+    pub(crate) fn wants_ack(&self, link_type: LinkType) -> bool {
         link_type != LinkType::Unacknowledged && self.pending != Targets::All
     }
 }
 
 /// An acknowledgement of type 4.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ack {
+pub struct Ack {
     pub(super) to: u8,
     pub(super) number: u16,
     pub(super) precedence: Precedence,
@@ -43,7 +43,7 @@ pub(super) struct Ack {
 
 /// Frames and acknowledgements waiting in a station.
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub struct Outbox {
     classes: [VecDeque<Queued>; 3],
     pub(super) acks: VecDeque<Ack>,
     /// Frames of type 4 that were sent and are not acknowledged.
@@ -59,7 +59,7 @@ pub(super) struct Outbox {
 const MOST_ACKS: usize = 64;
 
 impl Outbox {
-    pub(super) fn new(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self {
             classes: Default::default(),
             acks: VecDeque::new(),
@@ -73,7 +73,7 @@ impl Outbox {
 
     /// Enqueues a frame behind all others of its precedence; false if the queue is full.
     #[must_use]
-    pub(super) fn push(&mut self, queued: Queued) -> bool {
+    pub fn push(&mut self, queued: Queued) -> bool {
         let class = &mut self.classes[queued.frame.precedence.index()];
         let has_room = class.len() < self.limit;
         if has_room {
@@ -83,13 +83,13 @@ impl Outbox {
     }
 
     /// Takes a frame back that is to be sent again, before all of its precedence.
-    pub(super) fn push_again(&mut self, queued: Queued) {
+    pub fn push_again(&mut self, queued: Queued) {
         self.classes[queued.frame.precedence.index()].push_front(queued);
     }
 
     /// Takes an acknowledgement; false if there are too many.
     #[must_use]
-    pub(super) fn push_ack(&mut self, ack: Ack) -> bool {
+    pub fn push_ack(&mut self, ack: Ack) -> bool {
         let has_room = self.acks.len() < MOST_ACKS;
         if has_room {
             self.acks.push_back(ack);
@@ -98,19 +98,19 @@ impl Outbox {
     }
 
     /// How many frames wait for their turn or for an acknowledgement.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.classes.iter().map(VecDeque::len).sum::<usize>() + self.flight.len()
     }
 
     /// The precedence of what may be sent now.
-    pub(super) fn precedence(&self) -> Option<Precedence> {
+    pub fn precedence(&self) -> Option<Precedence> {
         let frame = self.next().map(|queued| queued.frame.precedence);
         let ack = self.acks.iter().map(|ack| ack.precedence).min();
         frame.into_iter().chain(ack).min()
     }
 
     /// The next frame that may be sent now.
-    pub(super) fn next(&self) -> Option<&Queued> {
+    pub fn next(&self) -> Option<&Queued> {
         let is_full = self.flight.len() >= self.window;
         let may_go = |queued: &&Queued| {
             !(is_full && self.link_type == LinkType::Decoupled && queued.wants_ack(self.link_type))
@@ -119,7 +119,7 @@ impl Outbox {
     }
 
     /// Takes the next frame if it may share a transmission with `before` frames that carry so many octets.
-    pub(super) fn take(&mut self, before: usize, octets: u32) -> Option<Queued> {
+    pub fn take(&mut self, before: usize, octets: u32) -> Option<Queued> {
         let next = self.next()?;
         if before > 0 {
             let alone = self.link_type == LinkType::Coupled && next.wants_ack(self.link_type);
@@ -132,7 +132,7 @@ impl Outbox {
     }
 
     /// Removes the frame with this number from the frames to be sent again, after a late acknowledgement.
-    pub(super) fn take_again(&mut self, number: u16, from: u8) -> Option<Queued> {
+    pub fn take_again(&mut self, number: u16, from: u8) -> Option<Queued> {
         for class in &mut self.classes {
             let found = class.iter_mut().position(|it| it.tries > 0 && it.number == number);
             let Some(place) = found else { continue };

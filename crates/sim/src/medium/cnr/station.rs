@@ -8,7 +8,7 @@ use super::outbox::{Outbox, Queued};
 
 /// A station.
 #[derive(Debug)]
-pub(super) struct Station {
+pub struct Station {
     pub(super) ear: Ear,
     pub(super) turn: Turn,
     pub(super) outbox: Outbox,
@@ -23,7 +23,7 @@ pub(super) struct Station {
 
 /// The receiver of a station.
 #[derive(Debug, Default)]
-pub(super) struct Ear {
+pub struct Ear {
     pub(super) is_sending: bool,
     /// Number of noticed transmissions of other stations.
     pub(super) noticed: u32,
@@ -41,7 +41,7 @@ pub(super) struct Ear {
 
 /// When a station may transmit.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub struct Turn {
     /// Timers that were set before no longer count.
     pub(super) generation: u32,
     /// When the station transmits if the net stays free, and the precedence used to compute the time.
@@ -58,7 +58,7 @@ pub(super) struct Turn {
 
 /// State of frames exchanged with other stations.
 #[derive(Debug)]
-pub(super) struct Peers {
+pub struct Peers {
     /// The acknowledgement to send in the station's answer slot.
     pub(super) answer: Option<Answer>,
     /// The frame of type 3 that others answer now, and until when.
@@ -71,7 +71,7 @@ pub(super) struct Peers {
 
 /// An acknowledgement of type 3.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
+pub struct Answer {
     pub(super) at: u64,
     pub(super) to: u8,
     pub(super) number: u16,
@@ -85,7 +85,7 @@ struct Seen {
 }
 
 impl Station {
-    pub(super) fn new(config: &Config, rng: Rng, noise: Rng) -> Self {
+    pub fn new(config: &Config, rng: Rng, noise: Rng) -> Self {
         let turn = Turn { mode: Precedence::Routine, ..Turn::default() };
         let peers = Peers { answer: None, awaiting: None, number: 0, seen: Vec::new() };
         Self {
@@ -103,7 +103,7 @@ impl Station {
 
 impl Turn {
     /// Draws when RE-NAD lets the station take slots, unless that is known for this precedence.
-    pub(super) fn release(&mut self, precedence: Precedence, draw: impl FnOnce() -> u64) {
+    pub fn release(&mut self, precedence: Precedence, draw: impl FnOnce() -> u64) {
         match self.released {
             None => self.released = Some((draw(), precedence)),
             Some((at, before)) if precedence < before => {
@@ -116,13 +116,13 @@ impl Turn {
 
 impl Ear {
     /// Whether it neither transmits nor has noticed anything.
-    pub(super) fn is_free(&self) -> bool {
+    pub fn is_free(&self) -> bool {
         self.noticed == 0 && !self.is_sending
     }
 
     /// Counts the time up to now, before the net becomes busy or free; the load forgets what is older than
     /// `memory`.
-    pub(super) fn count(&mut self, now: u64, memory: u64) {
+    pub fn count(&mut self, now: u64, memory: u64) {
         let passed = now - self.since;
         let is_busy = !self.is_free();
         if is_busy {
@@ -135,14 +135,14 @@ impl Ear {
     }
 
     /// How long the net was busy up to now.
-    pub(super) fn busy_until(&self, now: u64) -> u64 {
+    pub fn busy_until(&self, now: u64) -> u64 {
         self.busy + if self.is_free() { 0 } else { now.saturating_sub(self.since) }
     }
 }
 
 impl Peers {
     /// Whether a frame is new; it is known from now on.
-    pub(super) fn is_new(&mut self, from: usize, number: u16) -> bool {
+    pub fn is_new(&mut self, from: usize, number: u16) -> bool {
         if self.seen.len() <= from {
             self.seen.resize(from + 1, Seen { numbers: [0; Seen::MOST], count: 0 });
         }
@@ -157,7 +157,7 @@ impl Peers {
     }
 
     /// A number for the next frame.
-    pub(super) fn next_number(&mut self) -> u16 {
+    pub fn next_number(&mut self) -> u16 {
         self.number = self.number.wrapping_add(1);
         self.number
     }

@@ -14,7 +14,7 @@ use super::outbox::Queued;
 
 impl Medium {
     /// Plans the first update of a station, at a time of its own.
-    pub(super) fn plan_first_update(&mut self, station: usize, rng: &mut Rng) {
+    pub(crate) fn plan_first_update(&mut self, station: usize, rng: &mut Rng) {
         if self.config.topology_spacing.is_zero() {
             return;
         }
@@ -23,7 +23,7 @@ impl Medium {
     }
 
     /// Sends a topology update if the neighbours of a station differ from its last update.
-    pub(super) fn handle_update(&mut self, now: u64, station: usize) {
+    pub(crate) fn handle_update(&mut self, now: u64, station: usize) {
         let heard = self.ground.neighbours(now, station);
         let own = &mut self.stations[station];
         let is_news = std::mem::replace(&mut own.told, heard) != heard;

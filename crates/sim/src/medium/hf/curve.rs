@@ -21,7 +21,7 @@ const NEGLIGIBLE: f64 = 1e-10;
 
 /// The SNR that a waveform needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Curve {
+pub struct Curve {
     /// SNR in dB for a BER of 1e-5 without fading.
     pub(super) awgn_db: f64,
     /// The extra SNR in dB that a real receiver needs on a fading channel, beyond an ideal one.
@@ -67,7 +67,7 @@ const WIDE: [(u32, f64, f64); 13] = [
 ];
 
 impl Curve {
-    pub(super) fn of(waveform: Waveform) -> Self {
+    pub fn of(waveform: Waveform) -> Self {
         let table = match waveform.family() {
             Family::Stanag4539 => &NARROW[..],
             Family::Wideband48 => &WIDE[..],
@@ -78,13 +78,13 @@ impl Curve {
     }
 
     /// The bit error rate, 0 to 0.5.
-    pub(super) fn ber(self, snr_db: f64) -> f64 {
+    pub fn ber(self, snr_db: f64) -> f64 {
         let ber = libm::exp10(-5.0 - SLOPE * (snr_db - self.awgn_db));
         if ber < NEGLIGIBLE { 0.0 } else { ber.min(0.5) }
     }
 
     /// The SNR in dB from which a preamble is recognised: a known pattern, more robust than data.
-    pub(super) fn acquisition_db(self) -> f64 {
+    pub fn acquisition_db(self) -> f64 {
         (self.awgn_db - 3.0).min(0.0)
     }
 }

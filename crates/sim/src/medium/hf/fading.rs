@@ -11,27 +11,27 @@ const SINUSOIDS: usize = 24;
 
 /// A complex Gaussian process with mean power 1, as its sinusoids.
 #[derive(Clone, Debug)]
-pub(super) struct Process {
+pub struct Process {
     /// For each sinusoid, radians per second and the phase at time 0.
     sinusoids: [(f64, f64); SINUSOIDS],
 }
 
 /// Values of a process at equal steps of time.
 #[derive(Clone, Debug)]
-pub(super) struct Walk {
+pub struct Walk {
     phasors: [Complex; SINUSOIDS],
     steps: [Complex; SINUSOIDS],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Complex {
+pub struct Complex {
     pub(super) re: f64,
     pub(super) im: f64,
 }
 
 impl Process {
     /// A process whose spectrum has this standard deviation.
-    pub(super) fn new(sigma_hz: f64, rng: &mut Rng) -> Self {
+    pub fn new(sigma_hz: f64, rng: &mut Rng) -> Self {
         let mut band = 0.0;
         let sinusoids = [(); SINUSOIDS].map(|()| {
             let quantile = (band + rng.uniform()) / SINUSOIDS as f64;
@@ -43,7 +43,7 @@ impl Process {
     }
 
     /// The values from `start` on, every `step` seconds.
-    pub(super) fn walk(&self, start: Time, step: f64) -> Walk {
+    pub fn walk(&self, start: Time, step: f64) -> Walk {
         let start = start.as_secs_f64();
         let phasors = self.sinusoids.map(|(rate, phase)| Complex::unit(rate * start + phase));
         let steps = self.sinusoids.map(|(rate, _)| Complex::unit(rate * step));
@@ -53,7 +53,7 @@ impl Process {
 
 impl Walk {
     /// The next value.
-    pub(super) fn next(&mut self) -> Complex {
+    pub fn next(&mut self) -> Complex {
         let mut sum = Complex::default();
         for (phasor, step) in self.phasors.iter_mut().zip(&self.steps) {
             sum.re += phasor.re;
@@ -78,7 +78,7 @@ impl Complex {
         }
     }
 
-    pub(super) fn power(self) -> f64 {
+    pub fn power(self) -> f64 {
         self.re * self.re + self.im * self.im
     }
 }

@@ -32,7 +32,7 @@ pub struct PathStats {
 
 /// A path between two stations: its channel, fading and bit errors.
 #[derive(Clone, Debug)]
-pub(super) struct Path {
+pub struct Path {
     channel: Channel,
     fading: Option<Fading>,
     errors: Rng,
@@ -47,7 +47,7 @@ struct Fading {
 
 impl Path {
     /// A path that draws its fading and errors from `rng`.
-    pub(super) fn new(channel: Channel, mut rng: Rng) -> Self {
+    pub fn new(channel: Channel, mut rng: Rng) -> Self {
         let mut fading = Rng::stream(rng.bits(), "fading");
         let errors = Rng::stream(rng.bits(), "errors");
         let fading = match channel {
@@ -65,12 +65,12 @@ impl Path {
         Self { channel, fading, errors, stats: PathStats::default() }
     }
 
-    pub(super) fn channel(&self) -> Channel {
+    pub fn channel(&self) -> Channel {
         self.channel
     }
 
     /// Whether a preamble that began at `start` is recognised.
-    pub(super) fn is_acquired(&self, waveform: Waveform, start: Time) -> bool {
+    pub fn is_acquired(&self, waveform: Waveform, start: Time) -> bool {
         let curve = Curve::of(waveform);
         match self.channel {
             Channel::Silent => false,
@@ -83,7 +83,7 @@ impl Path {
     }
 
     /// The bit error rate of a block that began at `start`.
-    pub(super) fn ber(&self, waveform: Waveform, start: Time) -> f64 {
+    pub fn ber(&self, waveform: Waveform, start: Time) -> f64 {
         match self.channel {
             Channel::Ber(ber) => ber,
             Channel::Clear => 0.0,
@@ -97,7 +97,7 @@ impl Path {
     }
 
     /// Inverts random bits, each with probability `ber`; returns how many.
-    pub(super) fn corrupt(&mut self, ber: f64, octets: &mut [u8]) -> u64 {
+    pub fn corrupt(&mut self, ber: f64, octets: &mut [u8]) -> u64 {
         if ber <= 0.0 {
             return 0;
         }
@@ -123,7 +123,7 @@ impl Path {
     }
 
     /// Whether the pattern that ends a message is recognised.
-    pub(super) fn is_end_found(&mut self, ber: f64) -> bool {
+    pub fn is_end_found(&mut self, ber: f64) -> bool {
         !self.errors.chance(1.0 - libm::exp(32.0 * libm::log1p(-ber)))
     }
 

@@ -13,7 +13,7 @@ const COMPACT: usize = 1 << 16;
 
 /// A transmission under way.
 #[derive(Debug)]
-pub(super) struct Signal {
+pub struct Signal {
     pub(super) station: usize,
     pub(super) waveform: Waveform,
     /// When the preamble begins.
@@ -32,12 +32,7 @@ pub(super) struct Signal {
 }
 
 impl Signal {
-    pub(super) fn new(
-        station: usize,
-        waveform: Waveform,
-        keyed: Time,
-        mut buffer: Vec<u8>,
-    ) -> Self {
+    pub fn new(station: usize, waveform: Waveform, keyed: Time, mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         Self {
             station,
@@ -53,37 +48,37 @@ impl Signal {
     }
 
     /// When a block begins.
-    pub(super) fn block_start(&self, block: u32) -> Time {
+    pub fn block_start(&self, block: u32) -> Time {
         self.first + self.waveform.block_time() * block
     }
 
     /// Octets that are missing from the requested blocks.
-    pub(super) fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         if self.is_ended { 0 } else { self.wanted() - self.len() }
     }
 
     /// Takes octets; returns how many did not fit.
-    pub(super) fn supply(&mut self, octets: &[u8]) -> usize {
+    pub fn supply(&mut self, octets: &[u8]) -> usize {
         let taken = octets.len().min(self.room());
         self.octets.extend_from_slice(&octets[..taken]);
         octets.len() - taken
     }
 
     /// Fills the requested blocks with zeros where octets are missing; returns how many.
-    pub(super) fn fill(&mut self) -> usize {
+    pub fn fill(&mut self) -> usize {
         let missing = self.room();
         self.octets.resize(self.octets.len() + missing, 0);
         missing
     }
 
     /// Whether this block is the last.
-    pub(super) fn is_last(&self, block: u32) -> bool {
+    pub fn is_last(&self, block: u32) -> bool {
         self.is_ended && block + 1 >= self.waveform.blocks(self.len())
     }
 
     /// Appends the octets that a receiver decodes from a block. The end of message and the fill after
     /// the station's last octet are included only if `with_end` is set.
-    pub(super) fn copy_block(&self, block: u32, with_end: bool, out: &mut Vec<u8>) {
+    pub fn copy_block(&self, block: u32, with_end: bool, out: &mut Vec<u8>) {
         let bits = self.waveform.block_bits() as usize;
         let block = block as usize;
         let (from, until) = (block * bits / 8, (block + 1) * bits / 8);
@@ -100,7 +95,7 @@ impl Signal {
     }
 
     /// Discards the octets of all blocks before `block`.
-    pub(super) fn forget_before(&mut self, block: u32) {
+    pub fn forget_before(&mut self, block: u32) {
         let until = block as usize * self.waveform.block_bits() as usize / 8;
         let unused = until.saturating_sub(self.base).min(self.octets.len());
         if unused >= COMPACT {
@@ -110,7 +105,7 @@ impl Signal {
     }
 
     /// Returns the buffer for reuse.
-    pub(super) fn into_buffer(self) -> Vec<u8> {
+    pub fn into_buffer(self) -> Vec<u8> {
         self.octets
     }
 

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 /// Something that will happen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Step {
+pub enum Step {
     /// A transmission ends.
     End { slot: u32 },
     /// A station begins the answer or the data that it has announced.
@@ -19,10 +19,10 @@ pub(super) enum Step {
 /// At one instant frames end before others begin, and stations act in their order, so nothing depends
 /// on the order of insertion.
 #[derive(Debug, Default)]
-pub(super) struct Agenda(BinaryHeap<Reverse<(u64, u64)>>);
+pub struct Agenda(BinaryHeap<Reverse<(u64, u64)>>);
 
 impl Agenda {
-    pub(super) fn add(&mut self, at: u64, step: Step) {
+    pub fn add(&mut self, at: u64, step: Step) {
         let key = match step {
             Step::End { slot } => u64::from(slot) << 30,
             Step::Answer { station } => ANSWER | u64::from(station) << 30,
@@ -34,7 +34,7 @@ impl Agenda {
     }
 
     /// The next step that is due at `now` or before.
-    pub(super) fn pop(&mut self, now: u64) -> Option<(u64, Step)> {
+    pub fn pop(&mut self, now: u64) -> Option<(u64, Step)> {
         let at = self.next()?;
         if at > now {
             return None;
@@ -52,7 +52,7 @@ impl Agenda {
         Some((at, step))
     }
 
-    pub(super) fn next(&self) -> Option<u64> {
+    pub fn next(&self) -> Option<u64> {
         self.0.peek().map(|Reverse((at, _))| *at)
     }
 }
@@ -62,4 +62,4 @@ const ANSWER: u64 = 1 << 62;
 const TIMER: u64 = 2 << 62;
 const INDICES: u64 = (1 << 32) - 1;
 /// A timer's generation wraps around: nothing stays in the heap for so many.
-pub(super) const GENERATIONS: u32 = (1 << 30) - 1;
+pub const GENERATIONS: u32 = (1 << 30) - 1;

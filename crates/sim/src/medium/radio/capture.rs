@@ -19,7 +19,7 @@ use super::config::{Config, StationId};
 use super::frame::{FrameKind, Transmission};
 
 /// Appends a frame; `packet` is what a data frame carries.
-pub(super) fn write_frame(
+pub fn write_frame(
     frame: &Transmission,
     config: &Config,
     channel: u8,

@@ -55,7 +55,7 @@ impl Medium {
     }
 
     /// The channel has become free for a station that waits for its turn.
-    pub(super) fn resume(&mut self, station: usize) {
+    pub(crate) fn resume(&mut self, station: usize) {
         let (ear, mac) = (&mut self.ears[station], &mut self.macs[station]);
         if std::mem::take(&mut mac.is_immediate) {
             ear.back_off = Some(mac.draw());
@@ -65,7 +65,7 @@ impl Medium {
     }
 
     /// Acts on the end of a station's own frame.
-    pub(super) fn handle_sent(&mut self, now: u64, signal: &Signal) {
+    pub(crate) fn handle_sent(&mut self, now: u64, signal: &Signal) {
         let station = signal.from as usize;
         let wait = now + self.timing.sifs + self.timing.answer + self.timing.patience;
         let phase = match signal.kind {
@@ -79,7 +79,7 @@ impl Medium {
     }
 
     /// Acts on a frame that a station could read.
-    pub(super) fn handle_frame(&mut self, now: u64, station: usize, signal: &Signal) {
+    pub(crate) fn handle_frame(&mut self, now: u64, station: usize, signal: &Signal) {
         let is_for_it = signal.to.is_some_and(|to| to as usize == station);
         if !is_for_it && signal.kind != FrameKind::Broadcast {
             let ear = &mut self.ears[station];
@@ -99,7 +99,7 @@ impl Medium {
     }
 
     /// Sends what was announced a SIFS ago.
-    pub(super) fn handle_answer(&mut self, now: u64, station: usize) {
+    pub(crate) fn handle_answer(&mut self, now: u64, station: usize) {
         let Some(answer) = self.macs[station].answer.take() else { return };
         if self.ears[station].is_transmitting {
             return;
@@ -120,7 +120,7 @@ impl Medium {
     }
 
     /// Acts on a timer, unless it was set anew.
-    pub(super) fn handle_timer(&mut self, now: u64, station: usize, generation: u32) {
+    pub(crate) fn handle_timer(&mut self, now: u64, station: usize, generation: u32) {
         let (ear, mac) = (&self.ears[station], &mut self.macs[station]);
         if generation != mac.generation & GENERATIONS {
             return;
@@ -148,7 +148,7 @@ impl Medium {
     }
 
     /// Resets the MAC of a station being switched off and returns its unsent frame.
-    pub(super) fn reset(&mut self, station: usize) -> Option<Frame> {
+    pub(crate) fn reset(&mut self, station: usize) -> Option<Frame> {
         let mac = &mut self.macs[station];
         mac.phase = Phase::Idle;
         mac.answer = None;
@@ -293,7 +293,7 @@ impl Medium {
     }
 
     /// Is done with a frame; the next waits a back-off in any case.
-    pub(super) fn finish(&mut self, station: usize, is_sent: bool) {
+    pub(crate) fn finish(&mut self, station: usize, is_sent: bool) {
         let (ear, mac) = (&mut self.ears[station], &mut self.macs[station]);
         let Some(frame) = mac.frame.take() else { return };
         mac.phase = Phase::Idle;

@@ -10,7 +10,7 @@ use crate::mobility::{Motion, Position};
 
 /// The places of all stations.
 #[derive(Debug)]
-pub(super) struct Field {
+pub struct Field {
     motions: Vec<Motion>,
     tracks: Vec<Track>,
     reach: f64,
@@ -43,7 +43,7 @@ struct Track {
 
 impl Field {
     /// An empty field where stations up to `reach` metres away matter.
-    pub(super) fn new(reach: f64) -> Self {
+    pub fn new(reach: f64) -> Self {
         Self {
             motions: Vec::new(),
             tracks: Vec::new(),
@@ -58,36 +58,36 @@ impl Field {
         }
     }
 
-    pub(super) fn add(&mut self, motion: Motion) {
+    pub fn add(&mut self, motion: Motion) {
         self.tracks.push(Track::UNKNOWN);
         self.motions.push(motion);
         self.learn(self.motions.len() - 1);
     }
 
     /// Gives a station another motion.
-    pub(super) fn replace(&mut self, station: usize, motion: Motion) {
+    pub fn replace(&mut self, station: usize, motion: Motion) {
         self.motions[station] = motion;
         self.tracks[station] = Track::UNKNOWN;
         self.learn(station);
     }
 
-    pub(super) fn position(&self, station: usize, now: Time) -> Position {
+    pub fn position(&self, station: usize, now: Time) -> Position {
         self.motions[station].position(now)
     }
 
-    pub(super) fn motion(&self, station: usize) -> &Motion {
+    pub fn motion(&self, station: usize) -> &Motion {
         &self.motions[station]
     }
 
     /// Makes the lists anew if they are no longer good; before [`Field::around`].
-    pub(super) fn refresh(&mut self, now: u64) {
+    pub fn refresh(&mut self, now: u64) {
         if now >= self.good_until {
             self.rebuild(now);
         }
     }
 
     /// All that may be within reach of a station, and the square of the distance to each.
-    pub(super) fn around(&mut self, station: usize, now: u64, mut visit: impl FnMut(usize, f64)) {
+    pub fn around(&mut self, station: usize, now: u64, mut visit: impl FnMut(usize, f64)) {
         let Self { motions, tracks, starts, near, .. } = self;
         let here = place(motions, tracks, station, now);
         let list = starts[station] as usize..starts[station + 1] as usize;
@@ -98,7 +98,7 @@ impl Field {
     }
 
     /// The square of the distance between two stations.
-    pub(super) fn distance_squared(&self, a: usize, b: usize, now: Time) -> f64 {
+    pub fn distance_squared(&self, a: usize, b: usize, now: Time) -> f64 {
         self.position(a, now).distance_squared(self.position(b, now))
     }
 

@@ -53,7 +53,7 @@ struct OnAir {
 
 /// A frame being sent by a station.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Signal {
+pub(crate) struct Signal {
     pub(super) kind: FrameKind,
     pub(super) from: u32,
     pub(super) to: Option<u32>,
@@ -217,7 +217,7 @@ impl Medium {
     }
 
     /// Puts a frame on the air.
-    pub(super) fn begin(&mut self, now: u64, length: u64, signal: Signal) {
+    pub(crate) fn begin(&mut self, now: u64, length: u64, signal: Signal) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.air.push(OnAir { signal, start: 0, end: 0, heard: Vec::new(), is_cut: false });
             u32::try_from(self.air.len() - 1).expect("fewer transmissions at once than stations")

@@ -7,7 +7,7 @@ use super::Config;
 /// Only ratios of powers matter here, so power is 1 at a metre if it fell with the fourth power of the
 /// distance from there on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Propagation {
+pub struct Propagation {
     receive: f64,
     sense: f64,
     crossover: f64,
@@ -16,7 +16,7 @@ pub(super) struct Propagation {
 }
 
 impl Propagation {
-    pub(super) fn new(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         let square = |range: f64| range * range;
         Self {
             receive: square(config.receive_range),
@@ -27,7 +27,7 @@ impl Propagation {
     }
 
     /// The power at this square of a distance.
-    pub(super) fn power(&self, squared: f64) -> f64 {
+    pub fn power(&self, squared: f64) -> f64 {
         let squared = squared.max(NEAREST);
         if squared < self.crossover {
             1.0 / (squared * self.crossover)
@@ -37,12 +37,12 @@ impl Propagation {
     }
 
     /// Whether a frame can be read at this square of a distance.
-    pub(super) fn is_readable(&self, squared: f64) -> bool {
+    pub fn is_readable(&self, squared: f64) -> bool {
         squared <= self.receive
     }
 
     /// Whether a frame is sensed at this square of a distance.
-    pub(super) fn is_sensed(&self, squared: f64) -> bool {
+    pub fn is_sensed(&self, squared: f64) -> bool {
         squared <= self.sense
     }
 }

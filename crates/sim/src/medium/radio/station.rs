@@ -8,7 +8,7 @@ use super::propagation::Propagation;
 
 /// The receiver of a station. Every transmission in range updates it.
 #[derive(Debug)]
-pub(super) struct Ear {
+pub struct Ear {
     pub(super) is_on: bool,
     pub(super) is_transmitting: bool,
     /// Whether the MAC waits for its turn to send.
@@ -49,7 +49,7 @@ struct Lock {
 
 /// Reception of a transmission at one station.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heard {
+pub struct Heard {
     pub(super) station: u32,
     /// Whether it is strong enough to be read.
     pub(super) is_strong: bool,
@@ -58,7 +58,7 @@ pub(super) struct Heard {
 
 /// Fate of a frame at a station.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Outcome {
+pub enum Outcome {
     /// The station can read it.
     Read,
     /// Others destroyed it, or it is too weak.
@@ -68,7 +68,7 @@ pub(super) enum Outcome {
 }
 
 impl Ear {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             is_on: true,
             is_transmitting: false,
@@ -88,13 +88,13 @@ impl Ear {
     }
 
     /// Whether it neither transmits nor senses anything.
-    pub(super) fn is_free(&self) -> bool {
+    pub fn is_free(&self) -> bool {
         self.sensed == 0 && !self.is_transmitting
     }
 
     /// Begins to hear a transmission.
     #[expect(clippy::too_many_arguments, reason = "a frame as it is heard, spelt out in the loop")]
-    pub(super) fn hear(
+    pub fn hear(
         &mut self,
         now: u64,
         slot: u32,
@@ -133,14 +133,14 @@ impl Ear {
     }
 
     /// Begins to hear a transmission that is already under way, and cannot be read.
-    pub(super) fn hear_rest(&mut self, now: u64, power: f64) {
+    pub fn hear_rest(&mut self, now: u64, power: f64) {
         self.grow_busy(now, 1);
         self.sensed += 1;
         self.noise += power;
     }
 
     /// No longer hears a transmission that began at `start`.
-    pub(super) fn fade(&mut self, slot: u32, start: u64, power: f64) -> Outcome {
+    pub fn fade(&mut self, slot: u32, start: u64, power: f64) -> Outcome {
         self.sensed -= 1;
         let lock = self.lock.take_if(|lock| lock.slot == slot);
         if lock.is_none() {
@@ -161,14 +161,14 @@ impl Ear {
     }
 
     /// Marks the followed transmission as damaged because its sender was switched off.
-    pub(super) fn spoil(&mut self, slot: u32) {
+    pub fn spoil(&mut self, slot: u32) {
         if let Some(lock) = self.lock.as_mut().filter(|lock| lock.slot == slot) {
             lock.is_clean = false;
         }
     }
 
     /// Begins to transmit, which ends the current reception.
-    pub(super) fn begin(&mut self, now: u64, slot_time: u64) {
+    pub fn begin(&mut self, now: u64, slot_time: u64) {
         self.grow_busy(now, slot_time);
         if let Some(lock) = self.lock.take() {
             self.noise += lock.power;
@@ -179,26 +179,26 @@ impl Ear {
     }
 
     /// Has transmitted.
-    pub(super) fn end(&mut self, now: u64) {
+    pub fn end(&mut self, now: u64) {
         self.is_transmitting = false;
         self.was_spoilt = false;
         self.sent_until = now;
     }
 
     /// The channel has become free: slots are counted after the gap.
-    pub(super) fn calm(&mut self, now: u64, difs: u64, eifs: u64) {
+    pub fn calm(&mut self, now: u64, difs: u64, eifs: u64) {
         let gap = if std::mem::take(&mut self.was_spoilt) { eifs } else { difs };
         self.slots_from = (now + gap).max(self.nav.saturating_add(difs));
         self.busy += now - self.busy_since;
     }
 
     /// When its back-off ends, if the channel stays free.
-    pub(super) fn turn(&self, slot_time: u64) -> u64 {
+    pub fn turn(&self, slot_time: u64) -> u64 {
         self.slots_from + u64::from(self.back_off.unwrap_or(0)) * slot_time
     }
 
     /// Switches off, and forgets all.
-    pub(super) fn switch_off(&mut self) {
+    pub fn switch_off(&mut self) {
         *self = Self { is_on: false, busy: self.busy, ..Self::new() };
     }
 
@@ -220,7 +220,7 @@ impl Ear {
 
 /// The MAC of a station.
 #[derive(Debug)]
-pub(super) struct Mac {
+pub struct Mac {
     pub(super) phase: Phase,
     /// The frame to send.
     pub(super) frame: Option<Frame>,
@@ -248,7 +248,7 @@ pub(super) struct Mac {
 
 /// Phase of a MAC in sending its frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Phase {
+pub enum Phase {
     /// It waits for an ACK.
     AwaitAck,
     /// It waits for a CTS.
@@ -263,7 +263,7 @@ pub(super) enum Phase {
 
 /// An answer to be sent after a SIFS.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
+pub enum Answer {
     Ack {
         to: u32,
     },
@@ -276,7 +276,7 @@ pub(super) enum Answer {
 }
 
 impl Mac {
-    pub(super) fn new(cw: u32, rng: Rng) -> Self {
+    pub fn new(cw: u32, rng: Rng) -> Self {
         Self {
             phase: Phase::Idle,
             frame: None,
@@ -297,7 +297,7 @@ impl Mac {
     }
 
     /// A back-off within the window.
-    pub(super) fn draw(&mut self) -> u32 {
+    pub fn draw(&mut self) -> u32 {
         let slots = self.rng.below(u64::from(self.cw) + 1);
         u32::try_from(slots).expect("it is at most the window")
     }

@@ -9,13 +9,13 @@ use super::Config;
 use super::frame::FrameKind;
 
 /// Octets of an RTS frame, its check sequence included.
-pub(super) const RTS: u32 = 20;
+pub const RTS: u32 = 20;
 /// Octets of a CTS or ACK frame, its check sequence included.
-pub(super) const ANSWER: u32 = 14;
+pub const ANSWER: u32 = 14;
 
 /// Times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timing {
+pub struct Timing {
     pub(super) slot: u64,
     pub(super) sifs: u64,
     pub(super) difs: u64,
@@ -31,7 +31,7 @@ pub(super) struct Timing {
 }
 
 impl Timing {
-    pub(super) fn new(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         let Config { preamble, basic_rate, data_rate, .. } = *config;
         let (slot, sifs) = (nanos(config.slot).max(1), nanos(config.sifs));
         Self {
@@ -50,23 +50,23 @@ impl Timing {
     }
 
     /// A data frame with so many octets inside.
-    pub(super) fn data(&self, octets: u32, is_broadcast: bool) -> u64 {
+    pub fn data(&self, octets: u32, is_broadcast: bool) -> u64 {
         let rate = if is_broadcast { self.basic } else { self.fast };
         air_time(self.preamble, rate, octets.saturating_add(self.header))
     }
 
     /// How long the exchange lasts that an RTS begins, from its end on.
-    pub(super) fn after_rts(&self, octets: u32) -> u64 {
+    pub fn after_rts(&self, octets: u32) -> u64 {
         self.sifs + self.answer + self.after_cts(octets)
     }
 
     /// The same from the end of the CTS on.
-    pub(super) fn after_cts(&self, octets: u32) -> u64 {
+    pub fn after_cts(&self, octets: u32) -> u64 {
         self.sifs + self.data(octets, false) + self.after_data()
     }
 
     /// The same from the end of the data on.
-    pub(super) fn after_data(&self) -> u64 {
+    pub fn after_data(&self) -> u64 {
         self.sifs + self.answer
     }
 }

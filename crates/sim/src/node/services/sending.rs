@@ -16,7 +16,7 @@ const BACKLOG: usize = 2;
 impl Node {
     /// Has a service's next datagram wait for a route where there is none: a protocol that looks for
     /// routes on demand hears of the far end by it. What else the service has stays with the service.
-    pub(super) fn ask_for_route(&mut self, engine: &mut Engine, index: usize) {
+    pub fn ask_for_route(&mut self, engine: &mut Engine, index: usize) {
         let Some(far_end) = self.services.running[index].service.far_end() else { return };
         let has_finder = self.services.running.iter().any(|it| it.service.finds_routes());
         if !has_finder || self.route(engine, far_end).is_some() {
@@ -32,12 +32,12 @@ impl Node {
     }
 
     /// Whether services send over this interface.
-    pub(in crate::node) fn has_service_over(&mut self, engine: &Engine, interface: usize) -> bool {
+    pub fn has_service_over(&mut self, engine: &Engine, interface: usize) -> bool {
         (0..self.services.running.len()).any(|index| self.sends_over(engine, index, interface))
     }
 
     /// The next packet of a service for an idle interface, and whom it is for.
-    pub(in crate::node) fn poll_services(
+    pub fn poll_services(
         &mut self,
         engine: &mut Engine,
         interface: usize,
@@ -46,7 +46,7 @@ impl Node {
     }
 
     /// Moves a few packets ahead of time from services to an interface's queue.
-    pub(in crate::node) fn fill_backlog(&mut self, engine: &mut Engine, index: usize) {
+    pub fn fill_backlog(&mut self, engine: &mut Engine, index: usize) {
         let ahead = self.interfaces[index].config.hop_backlog;
         while self.interfaces[index].queue_len() < ahead && self.interfaces[index].has_room() {
             let Some(frame) = self.poll_frame(engine, index) else { break };
@@ -148,7 +148,7 @@ impl Node {
     }
 
     /// Whether a service sends over an interface.
-    pub(super) fn sends_over(&mut self, engine: &Engine, index: usize, interface: usize) -> bool {
+    pub fn sends_over(&mut self, engine: &Engine, index: usize, interface: usize) -> bool {
         let service = &self.services.running[index].service;
         if service.uses(interface) {
             return true;

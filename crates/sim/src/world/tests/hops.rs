@@ -239,7 +239,7 @@ fn peers(world: &World, node: NodeId) -> usize {
     world.services::<Hbh>(node).map(Hbh::peers).sum()
 }
 
-pub(super) fn enable(world: &mut World, nodes: &[NodeId], profile: Profile) {
+pub fn enable(world: &mut World, nodes: &[NodeId], profile: Profile) {
     for node in nodes {
         world.enable_hbh(*node, Config::new(profile));
     }

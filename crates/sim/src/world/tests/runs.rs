@@ -37,7 +37,7 @@ fn another_node_does_not_change_what_is_lost_elsewhere() {
     assert_eq!(lost(true), lost(false));
 }
 
-pub(super) fn busy(seed: u64) -> World {
+pub fn busy(seed: u64) -> World {
     let mut world = plan(seed);
     world.run_until(secs(60));
     world

@@ -258,7 +258,7 @@ fn end(world: &World, node: NodeId) -> TunnelReport {
 }
 
 /// A source, two gateways with a tunnel over the given link, and a sink.
-pub(super) fn tunnelled(seed: u64, middle: &LinkConfig) -> (World, [NodeId; 4]) {
+pub fn tunnelled(seed: u64, middle: &LinkConfig) -> (World, [NodeId; 4]) {
     let mut world = World::new(seed);
     let nodes = ["source", "near", "far", "sink"].map(|name| world.add_node(name));
     let edge = link(channel::Config::default());

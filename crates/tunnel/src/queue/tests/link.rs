@@ -17,7 +17,7 @@ use crate::queue::Queue;
 const RATE: f64 = 1.25e6;
 
 /// A link and the conversations over it.
-pub(super) struct Bottleneck {
+pub struct Bottleneck {
     now: Time,
     queue: Queue,
     /// One way.
@@ -51,7 +51,7 @@ enum Arrival {
 
 /// What was seen after the start.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub struct Seen {
     /// The share of time in which the link sent.
     pub(super) busy: f64,
     pub(super) mean_wait: Duration,
@@ -65,7 +65,7 @@ pub(super) struct Seen {
 
 impl Bottleneck {
     /// Conversations over a link with `delay` each way.
-    pub(super) fn new(delay: Duration, configs: &[Config]) -> Self {
+    pub fn new(delay: Duration, configs: &[Config]) -> Self {
         let now = Time::from_nanos(1_000_000_000);
         let mut rng = Rng::stream(1, "isn");
         let talk = |(index, config): (usize, &Config)| {
@@ -92,19 +92,19 @@ impl Bottleneck {
     }
 
     /// With a small packet every 100 ms besides.
-    pub(super) fn with_pings(mut self) -> Self {
+    pub fn with_pings(mut self) -> Self {
         (self.pings, self.next_ping) = (Some(Vec::new()), self.now);
         self
     }
 
     /// With one packet in fifty that comes up to `stall` late, and holds up those behind it.
-    pub(super) fn with_stalls(mut self, stall: Duration) -> Self {
+    pub fn with_stalls(mut self, stall: Duration) -> Self {
         self.stall = stall;
         self
     }
 
     /// Runs for `start`, and then for `span`, of which it tells.
-    pub(super) fn run(&mut self, start: Duration, span: Duration) -> Seen {
+    pub fn run(&mut self, start: Duration, span: Duration) -> Seen {
         self.run_until(self.now + start);
         self.busy = Duration::ZERO;
         self.waits.clear();

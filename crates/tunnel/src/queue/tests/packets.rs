@@ -10,19 +10,19 @@ use base::time::Time;
 
 use crate::queue::{Popped, Queue};
 
-pub(super) const ROUND_TRIP: Duration = Duration::from_millis(100);
-pub(super) const NO_LIMIT: usize = usize::MAX / 2;
+pub const ROUND_TRIP: Duration = Duration::from_millis(100);
+pub const NO_LIMIT: usize = usize::MAX / 2;
 
-pub(super) fn queue(limit: usize) -> Queue {
+pub fn queue(limit: usize) -> Queue {
     Queue::new(limit, &mut Rng::stream(1, "queue"))
 }
 
-pub(super) fn at(ms: u64) -> Time {
+pub fn at(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)
 }
 
 /// A UDP packet of a flow; it says in its payload which one it is.
-pub(super) fn udp(flow: u16, number: u32, len: usize, traffic_class: u8) -> Vec<u8> {
+pub fn udp(flow: u16, number: u32, len: usize, traffic_class: u8) -> Vec<u8> {
     let [source, destination]: [IpAddr; 2] =
         [Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into()];
     let mut packet = Vec::new();
@@ -35,15 +35,15 @@ pub(super) fn udp(flow: u16, number: u32, len: usize, traffic_class: u8) -> Vec<
     packet
 }
 
-pub(super) fn flow_of(packet: &[u8]) -> u16 {
+pub fn flow_of(packet: &[u8]) -> u16 {
     u16::from_be_bytes([packet[20], packet[21]])
 }
 
-pub(super) fn number_of(packet: &[u8]) -> u32 {
+pub fn number_of(packet: &[u8]) -> u32 {
     u32::from_be_bytes([packet[28], packet[29], packet[30], packet[31]])
 }
 
-pub(super) fn tcp(flags: Flags, payload: &[u8]) -> Vec<u8> {
+pub fn tcp(flags: Flags, payload: &[u8]) -> Vec<u8> {
     let end = |host: u8, port| SocketAddr::new(Ipv4Addr::new(10, 0, 0, host).into(), port);
     let mut packet = Vec::new();
     Segment {
@@ -65,13 +65,13 @@ pub(super) fn tcp(flags: Flags, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Pops whatever its size.
-pub(super) fn pop(now: Time, queue: &mut Queue) -> Option<(Popped, Vec<u8>)> {
+pub fn pop(now: Time, queue: &mut Queue) -> Option<(Popped, Vec<u8>)> {
     let mut out = Vec::new();
     let popped = queue.pop(now, usize::MAX, None, ROUND_TRIP, &mut out)?;
     Some((popped, out))
 }
 
-pub(super) fn is_marked(packet: &[u8]) -> bool {
+pub fn is_marked(packet: &[u8]) -> bool {
     let header = Header::parse(packet).expect("the header is whole, its checksum right");
     header.traffic_class & ip::ecn::CE == ip::ecn::CE
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::time::Time;
 
 #[derive(Debug)]
-pub(in super::super) struct Cubic {
+pub struct Cubic {
     /// In segments.
     window: f64,
     threshold: f64,
@@ -46,7 +46,7 @@ impl Default for Cubic {
 }
 
 impl Cubic {
-    pub(in super::super) fn send(&mut self, now: Time) -> Option<u64> {
+    pub fn send(&mut self, now: Time) -> Option<u64> {
         if !self.flight.is_empty() && now.since(self.heard) > Duration::from_secs(2) {
             self.flight.clear();
             self.threshold = self.window / 2.0;
@@ -63,7 +63,7 @@ impl Cubic {
         Some(self.next - 1)
     }
 
-    pub(in super::super) fn handle_ack(&mut self, now: Time, number: u64) {
+    pub fn handle_ack(&mut self, now: Time, number: u64) {
         self.heard = now;
         let Some(index) = self.flight.iter().position(|&(n, _)| n == number) else { return };
         let (_, sent) = self.flight.remove(index).expect("just found");

@@ -14,7 +14,7 @@ use crate::Config;
 
 /// What the path is like.
 #[derive(Clone)]
-pub(super) struct Path {
+pub struct Path {
     /// Bit/s from each time on.
     pub(super) rates: Vec<(f64, f64)>,
     /// Octets that wait, at most.
@@ -40,7 +40,7 @@ pub(super) struct Path {
 
 impl Path {
     /// No loss, no jitter, a buffer of `buffer` bandwidth-delay products.
-    pub(super) fn clean(rate: f64, delay: Duration, buffer: f64) -> Self {
+    pub fn clean(rate: f64, delay: Duration, buffer: f64) -> Self {
         Self {
             rates: vec![(0.0, rate)],
             buffer: (buffer * rate / 8.0 * 2.0 * delay.as_secs_f64()).max(3_000.0),
@@ -67,7 +67,7 @@ struct Flow {
     received: Vec<f64>,
 }
 
-pub(super) enum Sender {
+pub enum Sender {
     /// Sends all it may.
     Bulk(Box<Peer>),
     Cubic(Box<Cubic>),
@@ -76,7 +76,7 @@ pub(super) enum Sender {
 }
 
 /// Both ends of a tunnel's direction.
-pub(super) struct Peer {
+pub struct Peer {
     rate: Rate,
     octets: usize,
     next: u64,
@@ -96,7 +96,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn new(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self {
             rate: Rate::new(Time::ZERO, config),
             octets: 1_500,
@@ -145,7 +145,7 @@ enum Event {
 }
 
 /// The run.
-pub(super) struct World {
+pub struct World {
     path: Path,
     flows: Vec<Flow>,
     now: Time,
@@ -163,7 +163,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, path: Path, senders: Vec<(f64, f64, Sender)>) -> Self {
+    pub fn new(seed: u64, path: Path, senders: Vec<(f64, f64, Sender)>) -> Self {
         let flows = senders
             .into_iter()
             .map(|(from, until, sender)| Flow {
@@ -197,7 +197,7 @@ impl World {
     }
 
     /// Runs until `end` seconds.
-    pub(super) fn run(&mut self, end: f64) {
+    pub fn run(&mut self, end: f64) {
         let end = Time::ZERO + Duration::from_secs_f64(end);
         while let Some(Reverse((at, _, event))) = self.events.pop() {
             if at > end {
@@ -211,16 +211,16 @@ impl World {
     }
 
     /// Mean bit/s of `flow` through the bottleneck between two times.
-    pub(super) fn throughput(&self, flow: usize, from: f64, to: f64) -> f64 {
+    pub fn throughput(&self, flow: usize, from: f64, to: f64) -> f64 {
         mean(&self.flows[flow].carried, from, to)
     }
 
-    pub(super) fn goodput(&self, flow: usize, from: f64, to: f64) -> f64 {
+    pub fn goodput(&self, flow: usize, from: f64, to: f64) -> f64 {
         mean(&self.flows[flow].received, from, to)
     }
 
     /// Part of the bottleneck that was used, by all.
-    pub(super) fn utilisation(&self, from: f64, to: f64) -> f64 {
+    pub fn utilisation(&self, from: f64, to: f64) -> f64 {
         let used: f64 = (0..self.flows.len()).map(|flow| self.throughput(flow, from, to)).sum();
         let steps = 1_000;
         let rate: f64 = (0..steps)
@@ -230,7 +230,7 @@ impl World {
     }
 
     /// The queue that this part of the datagrams met at most, in seconds.
-    pub(super) fn queue(&self, part: f64, from: f64, to: f64) -> f64 {
+    pub fn queue(&self, part: f64, from: f64, to: f64) -> f64 {
         let mut met: Vec<f64> = self
             .queues
             .iter()
@@ -244,12 +244,12 @@ impl World {
     }
 
     /// The part of what came to the bottleneck that did not fit.
-    pub(super) fn drop_rate(&self) -> f64 {
+    pub fn drop_rate(&self) -> f64 {
         let drops = self.drops as f64;
         drops / (drops + self.queues.len() as f64)
     }
 
-    pub(super) fn rate(&self, flow: usize) -> &Rate {
+    pub fn rate(&self, flow: usize) -> &Rate {
         match &self.flows[flow].sender {
             Sender::Bulk(peer) => &peer.rate,
             Sender::Constant(..) | Sender::Cubic(_) => panic!("not a tunnel"),

@@ -8,7 +8,7 @@ use crate::service::hfpep::connection::Connection;
 use crate::service::hfpep::wire::Heard;
 
 /// Reads the octets of the answer so far: `None` while the answer is incomplete.
-pub(super) fn read_answer(
+pub fn read_answer(
     bearer: &mut Connection,
     answer: &mut Vec<u8>,
     magic: u8,

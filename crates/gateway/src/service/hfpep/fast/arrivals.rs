@@ -14,7 +14,7 @@ use super::link::LinkId;
 
 /// The connections, by where they come from.
 #[derive(Debug)]
-pub(super) struct Arrivals {
+pub struct Arrivals {
     most: usize,
     len: usize,
     by_source: BTreeMap<IpAddr, BTreeSet<LinkId>>,
@@ -22,13 +22,13 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// Makes room for `most` connections, which is at least one.
-    pub(super) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { most, len: 0, by_source: BTreeMap::new() }
     }
 
     /// Adds a connection, and returns the one that has to give way, if any. Numbers of links grow with time.
     #[must_use]
-    pub(super) fn add(&mut self, from: IpAddr, link: LinkId) -> Option<LinkId> {
+    pub fn add(&mut self, from: IpAddr, link: LinkId) -> Option<LinkId> {
         self.len += usize::from(self.by_source.entry(source(from)).or_default().insert(link));
         if self.len <= self.most {
             return None;
@@ -39,7 +39,7 @@ impl Arrivals {
     }
 
     /// One carries something, or is gone.
-    pub(super) fn remove(&mut self, from: IpAddr, link: LinkId) {
+    pub fn remove(&mut self, from: IpAddr, link: LinkId) {
         let source = source(from);
         let Some(links) = self.by_source.get_mut(&source) else { return };
         self.len -= usize::from(links.remove(&link));
@@ -49,14 +49,14 @@ impl Arrivals {
     }
 
     /// The number of connections of a source.
-    pub(super) fn of(&self, from: IpAddr) -> usize {
+    pub fn of(&self, from: IpAddr) -> usize {
         self.by_source.get(&source(from)).map_or(0, BTreeSet::len)
     }
 }
 
 /// The source that an address counts for: with IPv6 a network of 64 bits, where a host has as many addresses as it
 /// likes.
-pub(super) fn source(from: IpAddr) -> IpAddr {
+pub fn source(from: IpAddr) -> IpAddr {
     match from.to_canonical() {
         IpAddr::V4(v4) => v4.into(),
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),

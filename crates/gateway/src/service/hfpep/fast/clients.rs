@@ -9,21 +9,21 @@ use super::arrivals::source;
 
 /// The clients that have connections, and how many each has.
 #[derive(Debug, Default)]
-pub(super) struct Clients(BTreeMap<IpAddr, usize>);
+pub struct Clients(BTreeMap<IpAddr, usize>);
 
 impl Clients {
     /// Whether a client may have another of the `free` places.
-    pub(super) fn may_add(&self, client: IpAddr, free: usize) -> bool {
+    pub fn may_add(&self, client: IpAddr, free: usize) -> bool {
         has_share(self.0.get(&source(client)).copied().unwrap_or_default(), free)
     }
 
     /// A client has another connection.
-    pub(super) fn add(&mut self, client: IpAddr) {
+    pub fn add(&mut self, client: IpAddr) {
         *self.0.entry(source(client)).or_default() += 1;
     }
 
     /// A connection of a client is over.
-    pub(super) fn remove(&mut self, client: IpAddr) {
+    pub fn remove(&mut self, client: IpAddr) {
         let client = source(client);
         if let Some(its) = self.0.get_mut(&client) {
             *its -= 1;

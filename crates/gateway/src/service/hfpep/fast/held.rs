@@ -21,7 +21,7 @@ impl Fast {
     ///
     /// # Errors
     /// When it cannot be; the client is given back.
-    pub(in crate::service::hfpep) fn carry(
+    pub fn carry(
         &mut self,
         now: Time,
         gateway: SocketAddr,
@@ -43,7 +43,7 @@ impl Fast {
     }
 
     /// Asks a gateway for a connection; [`Self::take_outcomes`] returns the outcome. `None` if there are too many.
-    pub(in crate::service::hfpep) fn ask(
+    pub fn ask(
         &mut self,
         now: Time,
         gateway: SocketAddr,
@@ -61,7 +61,7 @@ impl Fast {
     }
 
     /// Takes the outcomes of requested connections.
-    pub(in crate::service::hfpep) fn take_outcomes(&mut self) -> Vec<(LinkId, Result<(), Reason>)> {
+    pub fn take_outcomes(&mut self) -> Vec<(LinkId, Result<(), Reason>)> {
         std::mem::take(&mut self.outcomes)
     }
 
@@ -69,7 +69,7 @@ impl Fast {
     ///
     /// # Errors
     /// When the connection is no more; the client is given back.
-    pub(in crate::service::hfpep) fn join(
+    pub fn join(
         &mut self,
         now: Time,
         id: LinkId,
@@ -110,7 +110,7 @@ impl Fast {
     }
 
     /// Gives up a connection that was asked for.
-    pub(in crate::service::hfpep) fn withdraw(&mut self, now: Time, id: LinkId) {
+    pub fn withdraw(&mut self, now: Time, id: LinkId) {
         if let Some(link) = self.remove(now, id) {
             self.stats.sessions_reset += 1;
             link.abort();
@@ -125,7 +125,7 @@ impl Link {
     }
 
     /// Reads the answer; what follows waits for the client.
-    pub(super) fn await_answer(&mut self, magic: u8) -> Step {
+    pub fn await_answer(&mut self, magic: u8) -> Step {
         // Without an answer the other gateway knows nothing of the connection any more.
         if self.bearer.flush().is_err() || self.is_bearer_broken {
             return Step::Broken(Reason::RESTARTED);

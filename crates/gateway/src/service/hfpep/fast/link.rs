@@ -28,7 +28,7 @@ use crate::service::hfpep::targets::Targets;
 use crate::service::hfpep::wire::Heard;
 
 /// How long another gateway's connection may be silent, unless it is a spare one.
-pub(super) const SILENCE: Duration = Duration::from_secs(60);
+pub const SILENCE: Duration = Duration::from_secs(60);
 /// How long an opening that has begun may take to be whole.
 const OPENING: Duration = Duration::from_secs(10);
 /// How long the answer may take: longer than a connection to the far end, its own to the target and the
@@ -41,11 +41,11 @@ const FAREWELLS: usize = 64;
 
 /// Names a connection between gateways; never used again.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(in crate::service::hfpep) struct LinkId(pub(super) u64);
+pub struct LinkId(pub(super) u64);
 
 impl LinkId {
     /// The events of a link's end that epoll reports: each change, once.
-    pub(super) fn watch(self, is_bearer: bool) -> EpollEvent {
+    pub fn watch(self, is_bearer: bool) -> EpollEvent {
         let ways = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
         let all = ways | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
         EpollEvent::new(all, self.0 * 2 + u64::from(!is_bearer))
@@ -54,7 +54,7 @@ impl LinkId {
 
 /// A connection between gateways.
 #[derive(Debug)]
-pub(super) struct Link {
+pub struct Link {
     pub(super) bearer: Connection,
     pub(super) stage: Stage,
     /// The other gateway.
@@ -85,7 +85,7 @@ pub(super) struct Link {
 
 /// How far it is.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub enum Stage {
     /// Opened by the other end, whose opening is not whole yet.
     Arriving { head: Vec<u8>, until: Time },
     /// The opening is on its way there, or the answer back.
@@ -106,21 +106,21 @@ pub(super) enum Stage {
 
 /// Which of both connections.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Side {
+pub enum Side {
     Bearer,
     Local,
 }
 
 /// The epoll events of both ends.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ready {
+pub struct Ready {
     pub(super) bearer: EpollFlags,
     pub(super) local: EpollFlags,
 }
 
 /// What to do next with the link.
 #[derive(Debug)]
-pub(super) enum Step {
+pub enum Step {
     /// There is more to do at once.
     Again,
     /// The other end has accepted, and the client may come.
@@ -143,14 +143,14 @@ pub(super) enum Step {
 
 impl Ready {
     /// Nothing is known: all is tried.
-    pub(super) const ALL: Self = Self {
+    pub const ALL: Self = Self {
         bearer: EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT),
         local: EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT),
     };
 }
 
 impl Link {
-    pub(super) fn new(
+    pub fn new(
         now: Time,
         far: SocketAddr,
         bearer: Connection,
@@ -178,7 +178,7 @@ impl Link {
 
     /// A spare connection has a client: it is asked whether there is a target. With `confirms_close` the client is told
     /// the end only when the target's host has all.
-    pub(super) fn ask(
+    pub fn ask(
         &mut self,
         now: Time,
         client: IpAddr,
@@ -193,7 +193,7 @@ impl Link {
     }
 
     /// A spare connection asks whether there is a target, for a client that is not there yet.
-    pub(super) fn hold(
+    pub fn hold(
         &mut self,
         now: Time,
         client: IpAddr,
@@ -218,13 +218,7 @@ impl Link {
     }
 
     /// What was asked for is being connected to; some octets for it have come already.
-    pub(super) fn connect(
-        &mut self,
-        now: Time,
-        mut local: Connection,
-        opening: Opening,
-        octets: Vec<u8>,
-    ) {
+    pub fn connect(&mut self, now: Time, mut local: Connection, opening: Opening, octets: Vec<u8>) {
         self.read = octets.len() as u64;
         *local.unsent_mut() = octets;
         self.client = Some(self.client_of(&opening));
@@ -234,7 +228,7 @@ impl Link {
     }
 
     /// The client that the other gateway opens a connection for; the gateway itself if it does not say.
-    pub(super) fn client_of(&self, opening: &Opening) -> IpAddr {
+    pub fn client_of(&self, opening: &Opening) -> IpAddr {
         match &opening.target {
             Target::Address { source, .. } => source.ip(),
             Target::AuthId(_) => self.far.ip(),
@@ -242,12 +236,12 @@ impl Link {
     }
 
     /// The client that is served now.
-    pub(super) fn client(&self) -> Option<IpAddr> {
+    pub fn client(&self) -> Option<IpAddr> {
         self.client.filter(|_| self.stage.is_session())
     }
 
     /// Tells the other end that there is no connection, and nothing else any more.
-    pub(super) fn refuse(&mut self, now: Time, reason: Reason, magic: u8) {
+    pub fn refuse(&mut self, now: Time, reason: Reason, magic: u8) {
         self.bearer.unsent_mut().extend_from_slice(&Answer::Refused(reason).octets(magic));
         self.bearer.finish();
         // The next read reports a broken connection.
@@ -259,7 +253,7 @@ impl Link {
     }
 
     /// Ends both connections in peace: data held by the kernel is still delivered.
-    pub(super) fn close(self) {
+    pub fn close(self) {
         self.bearer.close();
         if let Some(local) = self.stage.into_local() {
             local.close();
@@ -267,7 +261,7 @@ impl Link {
     }
 
     /// Breaks both connections off.
-    pub(super) fn abort(self) {
+    pub fn abort(self) {
         self.bearer.abort();
         if let Some(local) = self.stage.into_local() {
             local.abort();
@@ -275,7 +269,7 @@ impl Link {
     }
 
     /// When it is to be looked at, whatever comes.
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         match &self.stage {
             Stage::Arriving { until, .. } => Some(*until),
             Stage::Asked { until, .. } => earliest(Some(*until), self.bearer.waits_until()),
@@ -288,27 +282,27 @@ impl Link {
     }
 
     /// Whether the program has taken nothing of what came before a reset for too long.
-    pub(super) fn is_given_up(&self, now: Time) -> bool {
+    pub fn is_given_up(&self, now: Time) -> bool {
         self.waits_until.is_some_and(|until| until <= now)
     }
 
     /// Whether the other gateway is to confirm the close.
-    pub(super) fn wants_confirmation(&self) -> bool {
+    pub fn wants_confirmation(&self) -> bool {
         matches!(self.confirming, Some(Confirming::Awaited(_)))
     }
 
     /// Whether the target's host is known to have all that the client said, to the end.
-    pub(super) fn is_confirmed(&self) -> bool {
+    pub fn is_confirmed(&self) -> bool {
         self.confirming.as_ref().is_some_and(Confirming::is_confirmed)
     }
 
     /// Whether it is still being connected to the other gateway.
-    pub(super) fn is_dialling(&self) -> bool {
+    pub fn is_dialling(&self) -> bool {
         matches!(self.bearer.stage(), connection::Stage::Connecting(_))
     }
 
     /// Moves the link on as far as possible.
-    pub(super) fn advance(
+    pub fn advance(
         &mut self,
         now: Time,
         ready: Ready,
@@ -455,7 +449,7 @@ impl Link {
 
 impl Stage {
     /// The connection of the program, if any.
-    pub(super) fn local(&self) -> Option<&Connection> {
+    pub fn local(&self) -> Option<&Connection> {
         match self {
             Self::Asked { local, .. }
             | Self::Connecting { local }
@@ -466,7 +460,7 @@ impl Stage {
     }
 
     /// Whether the link serves a program.
-    pub(super) fn is_session(&self) -> bool {
+    pub fn is_session(&self) -> bool {
         self.local().is_some() || matches!(self, Self::Held { .. })
     }
 

@@ -45,7 +45,7 @@ use crate::config::HfPep;
 use crate::config::hfpep::Far;
 use crate::ends::End;
 use crate::service::complaints::{Complaints, Subject};
-pub(super) use link::LinkId;
+pub use link::LinkId;
 use link::{Link, Ready, SILENCE, Stage, Step};
 use pool::Pool;
 use relay::Relay;
@@ -62,7 +62,7 @@ const MAX_ARRIVING: usize = 1024;
 const LISTENER: u64 = u64::MAX;
 
 /// The connections to and from other gateways.
-pub(super) struct Fast {
+pub struct Fast {
     sockets: Sockets,
     magic: u8,
     limit: usize,
@@ -92,7 +92,7 @@ pub(super) struct Fast {
 }
 
 /// What another configuration needs.
-pub(super) struct Made {
+pub struct Made {
     sockets: Sockets,
     listener: Option<TcpListener>,
 }
@@ -100,7 +100,7 @@ pub(super) struct Made {
 impl Fast {
     /// # Errors
     /// When an address is taken or there are no descriptors left.
-    pub(super) fn open(config: &HfPep) -> anyhow::Result<Self> {
+    pub fn open(config: &HfPep) -> anyhow::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).context("cannot make an epoll")?;
         let mut fast = Self {
             sockets: Sockets::new(config)?,
@@ -134,7 +134,7 @@ impl Fast {
     ///
     /// # Errors
     /// When an address is taken or there are no descriptors left; nothing has changed.
-    pub(super) fn prepare(&self, config: &HfPep) -> anyhow::Result<Made> {
+    pub fn prepare(&self, config: &HfPep) -> anyhow::Result<Made> {
         let sockets = Sockets::new(config)?;
         let mut listener = None;
         if let Some(at) = config.bearer.listen.filter(|at| Some(*at) != self.listens_at) {
@@ -151,7 +151,7 @@ impl Fast {
 
     /// Follows another configuration: existing connections of programs go on, even with gateways that are no longer
     /// peers.
-    pub(super) fn follow(&mut self, now: Time, config: &HfPep, made: Made) {
+    pub fn follow(&mut self, now: Time, config: &HfPep, made: Made) {
         let bearer = &config.bearer;
         let Made { sockets, listener } = made;
         self.sockets = sockets;
@@ -182,7 +182,7 @@ impl Fast {
     }
 
     /// Does what is due.
-    pub(super) fn act(&mut self, now: Time, targets: &mut Targets) {
+    pub fn act(&mut self, now: Time, targets: &mut Targets) {
         while let Some(&(at, id)) = self.due.first()
             && at <= now
         {
@@ -203,7 +203,7 @@ impl Fast {
         }
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         if !self.again.is_empty() {
             return Some(Time::ZERO);
         }
@@ -212,7 +212,7 @@ impl Fast {
     }
 
     /// Takes what has come.
-    pub(super) fn handle_ready(&mut self, now: Time, targets: &mut Targets) {
+    pub fn handle_ready(&mut self, now: Time, targets: &mut Targets) {
         let len = self.epoll.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or(0);
         for at in 0..len {
             let (what, flags) = (self.events[at].data(), self.events[at].events());
@@ -230,7 +230,7 @@ impl Fast {
     }
 
     /// Breaks all off.
-    pub(super) fn end(&mut self, now: Time) {
+    pub fn end(&mut self, now: Time) {
         for (id, link) in std::mem::take(&mut self.links) {
             self.log_broken(now, id, &link, Reason::STOPPED);
             link.abort();
@@ -258,7 +258,7 @@ impl Fast {
         }
     }
 
-    pub(super) fn stats(&self) -> Stats {
+    pub fn stats(&self) -> Stats {
         let mut stats = self.stats;
         for link in self.links.values() {
             stats.octets_written += link.written;
@@ -268,12 +268,12 @@ impl Fast {
     }
 
     /// Connections of other gateways that were reset because no descriptor was left.
-    pub(super) fn turned_away(&self) -> u64 {
+    pub fn turned_away(&self) -> u64 {
         self.gate.turned_away()
     }
 
     /// The number of connections carried for programs.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.sessions().count()
     }
 
@@ -282,12 +282,12 @@ impl Fast {
     }
 
     /// The oldest connections.
-    pub(super) fn status(&self, now: Time) -> impl Iterator<Item = Session> {
+    pub fn status(&self, now: Time) -> impl Iterator<Item = Session> {
         self.sessions().map(move |link| status::session(now, link))
     }
 
     /// The other gateways.
-    pub(super) fn gateways(&self) -> Vec<Gateway> {
+    pub fn gateways(&self) -> Vec<Gateway> {
         self.pools.iter().map(|(at, pool)| status::gateway(*at, pool)).collect()
     }
 

@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// The spare connections to one gateway.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub struct Pool {
     wanted: usize,
     /// Established connections, and connections being made.
     ready: BTreeSet<LinkId>,
@@ -31,7 +31,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(wanted: usize) -> Self {
+    pub fn new(wanted: usize) -> Self {
         Self {
             wanted,
             ready: BTreeSet::new(),
@@ -43,12 +43,12 @@ impl Pool {
     }
 
     /// Sets the wanted number of spare connections; surplus ones go when used or lost.
-    pub(super) fn want(&mut self, wanted: usize) {
+    pub fn want(&mut self, wanted: usize) {
         self.wanted = wanted;
     }
 
     /// How many connections are to be made now.
-    pub(super) fn lacks(&self, now: Time) -> usize {
+    pub fn lacks(&self, now: Time) -> usize {
         if self.retry_at.is_some_and(|at| at > now) {
             return 0;
         }
@@ -58,17 +58,17 @@ impl Pool {
     }
 
     /// A connection for the pool is being made.
-    pub(super) fn add(&mut self, link: LinkId) {
+    pub fn add(&mut self, link: LinkId) {
         self.dialled.insert(link);
     }
 
     /// Takes a connection for use: the last one established, as its path most likely still works; else one being made.
-    pub(super) fn take(&mut self) -> Option<LinkId> {
+    pub fn take(&mut self) -> Option<LinkId> {
         self.ready.pop_last().or_else(|| self.dialled.pop_first())
     }
 
     /// The gateway has taken a connection, maybe one of the pool.
-    pub(super) fn rise(&mut self, link: LinkId) {
+    pub fn rise(&mut self, link: LinkId) {
         if self.dialled.remove(&link) {
             self.ready.insert(link);
         }
@@ -77,7 +77,7 @@ impl Pool {
     }
 
     /// A connection could not be made, or one of the pool was lost after so long.
-    pub(super) fn fall(&mut self, now: Time, lost: Option<(LinkId, Duration)>) {
+    pub fn fall(&mut self, now: Time, lost: Option<(LinkId, Duration)>) {
         if let Some((link, age)) = lost {
             self.ready.remove(&link);
             self.dialled.remove(&link);
@@ -94,21 +94,21 @@ impl Pool {
     }
 
     /// The far end has taken a connection of a program: it is well.
-    pub(super) fn confirm(&mut self) {
+    pub fn confirm(&mut self) {
         self.patience = SHORTEST;
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let is_empty = self.ready.is_empty() && self.dialled.is_empty();
         self.retry_at.filter(|_| self.wanted > 0 && is_empty)
     }
 
     /// How many are established.
-    pub(super) fn ready(&self) -> usize {
+    pub fn ready(&self) -> usize {
         self.ready.len()
     }
 
-    pub(super) fn is_up(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         self.is_up
     }
 }

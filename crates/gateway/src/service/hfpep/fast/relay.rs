@@ -31,7 +31,7 @@ const TURN: usize = 1 << 20;
 
 /// What octets are moved through.
 #[derive(Debug)]
-pub(super) struct Relay {
+pub struct Relay {
     /// Where they come out and go in.
     pipe: (File, OwnedFd),
     buffer: Box<[u8]>,
@@ -39,7 +39,7 @@ pub(super) struct Relay {
 
 /// The progress of octets in one direction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Carried {
+pub enum Carried {
     /// TLS failed, or was cut off.
     Failed(Failure),
     /// Whoever they are for is gone.
@@ -56,7 +56,7 @@ pub(super) enum Carried {
 
 /// The form that octets get or have.
 #[derive(Debug)]
-pub(super) enum Form<'a> {
+pub enum Form<'a> {
     /// They come in pieces, of which the octets within go on. The end is not told with them.
     FromPieces(&'a mut Pieces),
     /// They stay as they are.
@@ -75,7 +75,7 @@ enum Stopped {
 impl Relay {
     /// # Errors
     /// When there are no descriptors left.
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub fn new() -> anyhow::Result<Self> {
         let (out, into) =
             pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).context("cannot make a pipe")?;
         let size = i32::try_from(PIECE).context("the size of a pipe")?;
@@ -86,7 +86,7 @@ impl Relay {
 
     /// Carries available octets from one connection to another, and the end of the stream behind them; adds their
     /// number to `octets`.
-    pub(super) fn carry(
+    pub fn carry(
         &mut self,
         from: &mut Connection,
         to: &mut Connection,

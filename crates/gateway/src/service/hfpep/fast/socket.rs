@@ -31,7 +31,7 @@ const RESERVED: usize = 512;
 
 /// How these sockets are made.
 #[derive(Debug)]
-pub(super) struct Sockets {
+pub struct Sockets {
     buffer: usize,
     /// What the kernel has; its own choice otherwise.
     congestion_control: Option<OsString>,
@@ -41,7 +41,7 @@ pub(super) struct Sockets {
 impl Sockets {
     /// # Errors
     /// When there are no descriptors left.
-    pub(super) fn new(config: &HfPep) -> anyhow::Result<Self> {
+    pub fn new(config: &HfPep) -> anyhow::Result<Self> {
         let Bearer { buffer, congestion_control: name, .. } = &config.bearer;
         let wanted = OsString::from(name);
         let probe = start_listening(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false)
@@ -65,7 +65,7 @@ impl Sockets {
     ///
     /// # Errors
     /// When it fails at once.
-    pub(super) fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
+    pub fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
         start_connecting_with(to, |socket| self.prepare(socket))
     }
 
@@ -73,7 +73,7 @@ impl Sockets {
     ///
     /// # Errors
     /// When the address is taken.
-    pub(super) fn listen(&self, at: SocketAddr) -> io::Result<TcpListener> {
+    pub fn listen(&self, at: SocketAddr) -> io::Result<TcpListener> {
         start_listening_with(at, |socket| {
             self.prepare(socket)?;
             // The address may belong to a tunnel whose device is not there yet.
@@ -86,7 +86,7 @@ impl Sockets {
     }
 
     /// Lets connections that come to a listener from now on be made so.
-    pub(super) fn adapt(&self, listener: &TcpListener) {
+    pub fn adapt(&self, listener: &TcpListener) {
         let _ = setsockopt(listener, sockopt::SndBufForce, &self.buffer);
         let _ = setsockopt(listener, sockopt::RcvBufForce, &self.buffer);
         if let Some(name) = &self.congestion_control {
@@ -95,7 +95,7 @@ impl Sockets {
     }
 
     /// A program's connection is carried from now on: only a path that is silent for long ends the link.
-    pub(super) fn begin(&self, socket: &impl AsFd) {
+    pub fn begin(&self, socket: &impl AsFd) {
         // Without it the kernel gives up earlier.
         let _ = setsockopt(socket, sockopt::TcpUserTimeout, &self.give_up);
     }
@@ -116,7 +116,7 @@ impl Sockets {
 }
 
 /// The number of sessions possible with two descriptors each, but no more than wanted.
-pub(super) fn sessions(wanted: usize) -> usize {
+pub fn sessions(wanted: usize) -> usize {
     let Ok((limit, _)) = getrlimit(Resource::RLIMIT_NOFILE) else { return wanted };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let most = limit.saturating_sub(RESERVED) / 2;

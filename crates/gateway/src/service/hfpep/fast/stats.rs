@@ -5,7 +5,7 @@ use super::link::Stage;
 base::counters! {
     /// The counters.
     #[derive(Clone, Copy, Debug, Default)]
-    pub(in crate::service::hfpep) struct Stats {
+    pub(crate) struct Stats {
         /// Connections that carry a program's data now.
         pub(super) sessions: gauge(connections);
         /// Connections that are ready and carry no data now.
@@ -55,7 +55,7 @@ base::counters! {
 
 impl Stats {
     /// A link is at this stage no longer.
-    pub(super) fn forget(&mut self, stage: &Stage) {
+    pub fn forget(&mut self, stage: &Stage) {
         match stage {
             Stage::Arriving { .. } => self.arriving -= 1,
             Stage::Asked { .. }

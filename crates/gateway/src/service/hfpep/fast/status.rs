@@ -10,13 +10,13 @@ use crate::service::hfpep::status::{Gateway, Session, direction, ends};
 use crate::sys::tcp::unacknowledged;
 
 /// A gateway that connections go to.
-pub(super) fn gateway(gateway: SocketAddr, pool: &Pool) -> Gateway {
+pub fn gateway(gateway: SocketAddr, pool: &Pool) -> Gateway {
     let state = if pool.is_up() { "up" } else { "down" };
     Gateway { gateway, state, spare: pool.ready() }
 }
 
 /// A connection that is carried.
-pub(super) fn session(now: Time, link: &Link) -> Session {
+pub fn session(now: Time, link: &Link) -> Session {
     let (client, target) = ends(link.opening.as_ref());
     let waits_at_program = link.stage.local().is_some_and(|local| local.has_unsent());
     let (state, waits_for) = match &link.stage {

@@ -20,7 +20,7 @@ use crate::keys::System;
 
 /// Where the log is, and how large it may be.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Options {
+pub struct Options {
     /// The folder of the log; created if missing.
     pub(crate) folder: PathBuf,
     /// Octets of a segment.
@@ -39,7 +39,7 @@ const LOCK: &str = "lock";
 
 /// An open log.
 #[derive(Debug)]
-pub(super) struct Log {
+pub struct Log {
     options: Options,
     salt: u64,
     current: Segment,
@@ -66,7 +66,7 @@ impl Log {
     ///
     /// # Errors
     /// When it is in use or damaged, or there is no room for it.
-    pub(super) fn open(options: Options) -> Result<(Self, Recovered), NotOpened> {
+    pub fn open(options: Options) -> Result<(Self, Recovered), NotOpened> {
         let folder = &options.folder;
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let lock = OpenOptions::new()
@@ -119,7 +119,7 @@ impl Log {
     }
 
     /// Octets of records for which there is room, not counting the reserve.
-    pub(super) fn room(&self) -> u64 {
+    pub fn room(&self) -> u64 {
         let spares = (self.spares.len() as u64).saturating_sub(RESERVED);
         self.room_here() + spares * self.room_of_segment()
     }
@@ -134,18 +134,18 @@ impl Log {
     }
 
     /// Segments, the spare ones too.
-    pub(super) fn segments(&self) -> usize {
+    pub fn segments(&self) -> usize {
         self.closed.len() + 1 + self.spares.len()
     }
 
     /// Octets of the segment that is written to.
     #[cfg(test)]
-    pub(super) fn written(&self) -> u64 {
+    pub fn written(&self) -> u64 {
         self.current.at
     }
 
     /// Octets that live.
-    pub(super) fn live_octets(&self) -> u64 {
+    pub fn live_octets(&self) -> u64 {
         self.live_octets
     }
 
@@ -153,7 +153,7 @@ impl Log {
     ///
     /// # Errors
     /// When the disk fails; nothing can be stored any more.
-    pub(super) fn append(&mut self, mut records: &[u8]) -> io::Result<()> {
+    pub fn append(&mut self, mut records: &[u8]) -> io::Result<()> {
         let mut batch = Vec::with_capacity(records.len());
         while let Some((record, rest)) = Record::split_first(records) {
             let own = &records[..records.len() - rest.len()];
@@ -222,7 +222,7 @@ impl Log {
     ///
     /// # Errors
     /// When the disk fails.
-    pub(super) fn tend(&mut self) -> io::Result<()> {
+    pub fn tend(&mut self) -> io::Result<()> {
         let size = self.options.segment;
         let allowed = usize::try_from(self.options.most / size).unwrap_or(usize::MAX);
         loop {
@@ -311,15 +311,15 @@ const MAGIC: [u8; 8] = *b"TWSAR\0\0\x01";
 /// What a frame begins with.
 const FRAME_MAGIC: [u8; 4] = *b"\xf5Sar";
 /// Bound of the numbers from which counting goes on: no counter reaches its end.
-pub(super) const NUMBERS: u64 = 1 << 63;
+pub const NUMBERS: u64 = 1 << 63;
 /// Octets of a segment's header.
-pub(super) const HEADER: usize = 50;
+pub const HEADER: usize = 50;
 /// Octets of a frame's header.
-pub(super) const FRAME: usize = 20;
+pub const FRAME: usize = 20;
 
 /// Numbers that must not begin anew, although the records with these numbers are gone.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Next {
+pub struct Next {
     /// The next message of a program.
     pub(crate) id: u64,
     /// The next message that arrives.
@@ -372,7 +372,7 @@ impl Segment {
     }
 }
 
-pub(super) fn checksum(salt: u64, number: u64, records: &[u8]) -> u32 {
+pub fn checksum(salt: u64, number: u64, records: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&salt.to_be_bytes());
     hasher.update(&number.to_be_bytes());
@@ -382,14 +382,14 @@ pub(super) fn checksum(salt: u64, number: u64, records: &[u8]) -> u32 {
 }
 
 /// A segment being read.
-pub(super) struct Read {
+pub struct Read {
     octets: Vec<u8>,
     pub(super) salt: u64,
     pub(super) next: Next,
 }
 
 /// A frame being read.
-pub(super) struct Frame<'a> {
+pub struct Frame<'a> {
     pub(super) number: u64,
     pub(super) records: &'a [u8],
     /// Where the next one begins.
@@ -398,12 +398,12 @@ pub(super) struct Frame<'a> {
 
 impl Read {
     /// Reads a file; `None` if its header does not belong to this segment.
-    pub(super) fn open(path: &Path, number: u32) -> io::Result<Option<Self>> {
+    pub fn open(path: &Path, number: u32) -> io::Result<Option<Self>> {
         let octets = fs::read(path)?;
         Ok(Self::parse(octets, number))
     }
 
-    pub(super) fn parse(octets: Vec<u8>, number: u32) -> Option<Self> {
+    pub fn parse(octets: Vec<u8>, number: u32) -> Option<Self> {
         let (fields, checksum) = octets.get(..HEADER)?.split_last_chunk::<4>()?;
         if crc32fast::hash(fields) != u32::from_be_bytes(*checksum) || !fields.starts_with(&MAGIC) {
             return None;
@@ -418,7 +418,7 @@ impl Read {
     }
 
     /// The frame that begins at this position, if any.
-    pub(super) fn frame(&self, at: usize) -> Option<Frame<'_>> {
+    pub fn frame(&self, at: usize) -> Option<Frame<'_>> {
         let octets = self.octets.get(at..)?;
         let (header, rest) = octets.split_first_chunk::<FRAME>()?;
         if header[..4] != FRAME_MAGIC {
@@ -433,7 +433,7 @@ impl Read {
     }
 
     /// Whether a frame with a number above `last` begins anywhere behind `at`.
-    pub(super) fn has_later(&self, at: usize, last: u64) -> bool {
+    pub fn has_later(&self, at: usize, last: u64) -> bool {
         let octets = self.octets.get(at..).unwrap_or_default();
         let starts = octets.windows(FRAME_MAGIC.len()).enumerate();
         let mut starts = starts.filter(|(_, it)| **it == FRAME_MAGIC);
@@ -442,7 +442,7 @@ impl Read {
 }
 
 /// Where a segment is.
-pub(super) fn path(folder: &Path, number: u32) -> PathBuf {
+pub fn path(folder: &Path, number: u32) -> PathBuf {
     folder.join(format!("{number:010}.log"))
 }
 

@@ -15,7 +15,7 @@ mod record;
 mod tests;
 mod writer;
 
-pub(super) use log::Options;
-pub(super) use reader::{NotOpened, Open, Recovered, read_segments};
-pub(super) use record::{Accepted, Arrived, Ended, Key, Known, Record};
-pub(super) use writer::{Store, Ticket};
+pub use log::Options;
+pub use reader::{NotOpened, Open, Recovered, read_segments};
+pub use record::{Accepted, Arrived, Ended, Key, Known, Record};
+pub use writer::{Store, Ticket};

@@ -12,7 +12,7 @@ use super::record::{Accepted, Arrived, Ended, Key, Known, Record};
 
 /// Why a log was not opened.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotOpened {
+pub enum NotOpened {
     #[error("damaged: {0}")]
     Damaged(#[from] Damage),
     #[error("another program has it open")]
@@ -28,7 +28,7 @@ pub(crate) enum NotOpened {
 /// Damage: stored data that cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{what} in {} at octet {at}", .file.display())]
-pub(crate) struct Damage {
+pub struct Damage {
     pub(crate) file: PathBuf,
     pub(crate) at: usize,
     pub(crate) what: &'static str,
@@ -36,7 +36,7 @@ pub(crate) struct Damage {
 
 /// What an earlier process had stored.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Recovered {
+pub struct Recovered {
     pub(crate) open: BTreeMap<u64, Open>,
     pub(crate) ended: BTreeMap<u64, Ended>,
     pub(crate) arrived: BTreeMap<u64, Arrived>,
@@ -46,14 +46,14 @@ pub(crate) struct Recovered {
 
 /// A message that has not an outcome for all destinations.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Open {
+pub struct Open {
     pub(crate) accepted: Accepted,
     pub(crate) started: Vec<(Option<u16>, Resume)>,
     pub(crate) outcomes: Vec<(u16, Outcome)>,
 }
 
 impl Record {
-    pub(super) fn key(&self) -> Option<Key> {
+    pub fn key(&self) -> Option<Key> {
         match self {
             Self::Accepted(it) => Some(Key::Accepted(it.id)),
             Self::Arrived(it) => Some(Key::Arrived(it.number)),
@@ -66,7 +66,7 @@ impl Record {
     }
 }
 /// Notes the data that a record keeps and ends, and marks its numbers as used.
-pub(super) fn note(
+pub fn note(
     live: &mut BTreeMap<Key, (u32, u32)>,
     live_octets: &mut u64,
     next: &mut Next,
@@ -100,7 +100,7 @@ pub(super) fn note(
 ///
 /// # Errors
 /// When a part of the segments cannot be read.
-pub(crate) fn read_segments(
+pub fn read_segments(
     segments: impl IntoIterator<Item = (u32, PathBuf, Vec<u8>)>,
 ) -> Result<Recovered, Damage> {
     let mut reader = Reader::default();
@@ -113,7 +113,7 @@ pub(crate) fn read_segments(
 
 /// Reads a log from its beginning.
 #[derive(Default)]
-pub(super) struct Reader {
+pub struct Reader {
     pub(super) salt: u64,
     pub(super) frame: u64,
     pub(super) live: BTreeMap<Key, (u32, u32)>,
@@ -128,7 +128,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Reads all segments; their numbers, in order.
-    pub(super) fn read_all(&mut self, folder: &Path) -> Result<Vec<u32>, NotOpened> {
+    pub fn read_all(&mut self, folder: &Path) -> Result<Vec<u32>, NotOpened> {
         let mut numbers = Vec::new();
         for entry in fs::read_dir(folder)? {
             let name = entry?.file_name();

@@ -16,7 +16,7 @@ use super::log::NUMBERS;
 
 /// What is stored.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Record {
+pub enum Record {
     /// A program's message was accepted.
     Accepted(Accepted),
     /// A transfer starts: for the destination at this position, or for all.
@@ -43,7 +43,7 @@ pub(crate) enum Record {
 
 /// A message of a program.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Accepted {
+pub struct Accepted {
     pub(crate) id: u64,
     /// The name by which the program finds its message again; empty if the program gave none.
     pub(crate) name: String,
@@ -59,7 +59,7 @@ pub(crate) struct Accepted {
 
 /// What became of a message.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Ended {
+pub struct Ended {
     pub(crate) id: u64,
     /// Milliseconds since 1970.
     pub(crate) at: u64,
@@ -69,7 +69,7 @@ pub(crate) struct Ended {
 
 /// A message that arrived.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Arrived {
+pub struct Arrived {
     pub(crate) number: u64,
     pub(crate) source: IpAddr,
     pub(crate) ports: Ports,
@@ -83,7 +83,7 @@ pub(crate) struct Arrived {
 
 /// A transfer that arrived.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Known {
+pub struct Known {
     pub(crate) number: u64,
     /// Milliseconds since 1970.
     pub(crate) at: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Known {
 
 /// Names data that is kept until another record ends it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Key {
+pub enum Key {
     Accepted(u64),
     Arrived(u64),
     Ended(u64),
@@ -112,7 +112,7 @@ const ALL: u16 = u16::MAX;
 
 impl Record {
     /// Appends its octets.
-    pub(crate) fn emit(&self, out: &mut Vec<u8>) {
+    pub fn emit(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend([0; 4]);
         self.emit_fields(out);
@@ -195,7 +195,7 @@ impl Record {
     }
 
     /// Reads the first record of several and returns the octets of the others; `None` if it is none.
-    pub(crate) fn split_first(octets: &[u8]) -> Option<(Self, &[u8])> {
+    pub fn split_first(octets: &[u8]) -> Option<(Self, &[u8])> {
         let (length, rest) = octets.split_first_chunk()?;
         let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
         let (own, rest) = rest.split_at_checked(length)?;

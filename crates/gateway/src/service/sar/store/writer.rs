@@ -14,11 +14,11 @@ use crate::reactor::Waker;
 
 /// Marks what was pushed; later ones are greater.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Ticket(u64);
+pub struct Ticket(u64);
 
 /// The service's handle of the store. Dropping it stores all flushed records first.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub struct Store {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// Records that were pushed and not flushed.
@@ -74,10 +74,7 @@ impl Store {
     ///
     /// # Errors
     /// When it is in use or damaged, or there is no room for it.
-    pub(crate) fn open(
-        options: Options,
-        waker: &Arc<Waker>,
-    ) -> Result<(Self, Recovered), NotOpened> {
+    pub fn open(options: Options, waker: &Arc<Waker>) -> Result<(Self, Recovered), NotOpened> {
         let (log, recovered) = Log::open(options)?;
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
@@ -102,7 +99,7 @@ impl Store {
     }
 
     /// Takes a record for the next batch.
-    pub(crate) fn push(&mut self, record: &Record) -> Ticket {
+    pub fn push(&mut self, record: &Record) -> Ticket {
         let before = self.batch.len();
         record.emit(&mut self.batch);
         self.pushed += (self.batch.len() - before) as u64;
@@ -110,7 +107,7 @@ impl Store {
     }
 
     /// Lets the batch be written.
-    pub(crate) fn flush(&mut self) {
+    pub fn flush(&mut self) {
         if self.batch.is_empty() {
             return;
         }
@@ -126,33 +123,33 @@ impl Store {
     }
 
     /// All that was pushed.
-    pub(crate) fn latest(&self) -> Ticket {
+    pub fn latest(&self) -> Ticket {
         Ticket(self.pushed)
     }
 
     /// What is stored.
-    pub(crate) fn committed(&self) -> Ticket {
+    pub fn committed(&self) -> Ticket {
         Ticket(self.shared.committed.load(Ordering::Acquire))
     }
 
     /// Octets that were pushed and are not stored.
-    pub(crate) fn backlog(&self) -> u64 {
+    pub fn backlog(&self) -> u64 {
         self.pushed.saturating_sub(self.committed().0)
     }
 
     /// Octets of records that still fit; records that must be stored have room of their own.
-    pub(crate) fn room(&self) -> u64 {
+    pub fn room(&self) -> u64 {
         self.shared.allowed.load(Ordering::Acquire).saturating_sub(self.pushed)
     }
 
     /// Whether there will be no more room by itself: the disk is full, or what is allowed is used.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.shared.is_full.load(Ordering::Acquire)
     }
 
     /// # Errors
     /// When nothing can be stored any more.
-    pub(crate) fn check(&self) -> anyhow::Result<()> {
+    pub fn check(&self) -> anyhow::Result<()> {
         let queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
         match &queue.failure {
             Some(why) => Err(anyhow::anyhow!("{why}")).context("cannot store messages"),
@@ -160,7 +157,7 @@ impl Store {
         }
     }
 
-    pub(crate) fn stats(&self) -> Stats {
+    pub fn stats(&self) -> Stats {
         let of = |it: &AtomicU64| it.load(Ordering::Relaxed);
         Stats {
             store_commits: of(&self.shared.commits),

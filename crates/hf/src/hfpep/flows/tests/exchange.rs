@@ -13,12 +13,12 @@ use crate::hfpep::flows::{
 use crate::s5066::Address;
 use crate::slep::{Delivery, Reason};
 
-pub(super) const NODES: [Address; 2] = [Address::node(1), Address::node(2)];
+pub(crate) const NODES: [Address; 2] = [Address::node(1), Address::node(2)];
 const MOST: usize = 200;
 /// Octets of a message before the datagram that opens a flow of IPv4.
 const OPENING: usize = 16;
 
-pub(super) fn client(port: u16) -> Client {
+pub(crate) fn client(port: u16) -> Client {
     let address = ([10, 1, 0, 9], port).into();
     Client { peer: NODES[1], entrance: 3, address, target: ([10, 2, 0, 1], 53).into() }
 }

@@ -23,7 +23,7 @@ enum List {
 
 impl Acknowledgement {
     /// An acknowledgement that fits a header: `arrived` describes the frames from `lower` on.
-    pub(super) fn bitmap(numbers: Numbers, lower: u64, arrived: &VecDeque<bool>) -> Self {
+    pub(crate) fn bitmap(numbers: Numbers, lower: u64, arrived: &VecDeque<bool>) -> Self {
         let mut octets = Vec::new();
         for (index, has_arrived) in arrived.iter().skip(1).take(8 * MAX_BITMAP).enumerate() {
             octets.resize(index / 8 + 1, 0);
@@ -34,7 +34,7 @@ impl Acknowledgement {
 
     /// Those with long numbers that tell of all frames from `lower` to the newest, in the shorter of
     /// both codings; their lists have at most `limit` octets.
-    pub(super) fn lists(lower: u64, arrived: &VecDeque<bool>, limit: usize) -> Vec<Self> {
+    pub(crate) fn lists(lower: u64, arrived: &VecDeque<bool>, limit: usize) -> Vec<Self> {
         let numbers = Numbers::Long;
         let mut runs: Vec<Run> = Vec::new();
         for &has_arrived in arrived.iter().skip(1) {

@@ -281,7 +281,7 @@ impl Sender {
     }
 
     /// Whether a report can be true of what was sent.
-    pub(in crate::s5066::dts) fn is_possible(&self, report: &Report<'_>) -> bool {
+    pub(crate) fn is_possible(&self, report: &Report<'_>) -> bool {
         self.window.check(report).is_ok()
     }
 

@@ -28,7 +28,7 @@ impl<'a> Ack<'a> {
         Report { numbers, lwe: self.lwe, base, coding, octets, is_last }
     }
 
-    pub(super) fn emit(&self, numbers: Numbers, out: &mut Vec<u8>) {
+    pub(crate) fn emit(&self, numbers: Numbers, out: &mut Vec<u8>) {
         debug_assert!(self.bitmap.len() <= MAX_BITMAP, "it fits a header");
         numbers.emit(self.lwe, out);
         out.extend_from_slice(self.bitmap);
@@ -172,7 +172,7 @@ impl Runs<'_> {
 }
 
 /// Appends a length in the coding of a list of runs.
-pub(in crate::s5066::dts) fn emit_length(len: u32, out: &mut Vec<u8>) {
+pub(crate) fn emit_length(len: u32, out: &mut Vec<u8>) {
     let octets = length_octets(len);
     for index in (0..octets).rev() {
         let [bits, ..] = (len >> (7 * index)).to_le_bytes();
@@ -182,7 +182,7 @@ pub(in crate::s5066::dts) fn emit_length(len: u32, out: &mut Vec<u8>) {
 }
 
 /// Octets of a length.
-pub(in crate::s5066::dts) const fn length_octets(len: u32) -> usize {
+pub(crate) const fn length_octets(len: u32) -> usize {
     match len {
         0..0x80 => 1,
         0x80..0x4000 => 2,

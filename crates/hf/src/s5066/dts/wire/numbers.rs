@@ -31,14 +31,14 @@ impl Numbers {
     }
 
     /// Octets of a number.
-    pub(super) const fn octets(self) -> usize {
+    pub(crate) const fn octets(self) -> usize {
         match self {
             Self::Long => 2,
             Self::Short => 1,
         }
     }
 
-    pub(super) fn emit(self, fsn: Fsn, out: &mut Vec<u8>) {
+    pub(crate) fn emit(self, fsn: Fsn, out: &mut Vec<u8>) {
         out.extend_from_slice(&fsn.0.to_be_bytes()[2 - self.octets()..]);
     }
 

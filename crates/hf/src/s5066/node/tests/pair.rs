@@ -20,7 +20,7 @@ pub(crate) enum Side {
     B,
 }
 
-pub(super) const SAP: Sap = Sap::new(13);
+pub(crate) const SAP: Sap = Sap::new(13);
 /// The time from the end of a block until it is decoded.
 const DECODING: Duration = Duration::from_millis(50);
 
@@ -91,17 +91,17 @@ struct Modem {
 }
 
 impl Pair {
-    pub(super) fn new(waveform: &str, change: impl Fn(&mut Config)) -> Self {
+    pub(crate) fn new(waveform: &str, change: impl Fn(&mut Config)) -> Self {
         Self::of(waveform, change, [SAP, SAP].map(client::Config::new))
     }
 
     /// Sends with acknowledgement, in order.
-    pub(super) fn send(&mut self, side: Side, octets: &[u8]) -> SendId {
+    pub(crate) fn send(&mut self, side: Side, octets: &[u8]) -> SendId {
         self.send_as(side, octets, |_| {})
     }
 
     /// Sends with parameters that `change` modifies.
-    pub(super) fn send_as(
+    pub(crate) fn send_as(
         &mut self,
         side: Side,
         u_pdu: &[u8],
@@ -123,14 +123,14 @@ impl Pair {
     }
 
     /// Restarts a node with a new client; a transmission of its modem ends in noise.
-    pub(super) fn restart(&mut self, side: Side) {
+    pub(crate) fn restart(&mut self, side: Side) {
         self.disconnect(side);
         self.ends[side as usize].client = Client::new(client::Config::new(SAP));
         self.restart_node(side);
         self.connect(side);
     }
 
-    pub(super) fn received(&self, side: Side) -> Vec<Vec<u8>> {
+    pub(crate) fn received(&self, side: Side) -> Vec<Vec<u8>> {
         let received = self.events(side).iter().filter_map(|event| match event {
             client::Event::Received(received) => Some(received.u_pdu.clone()),
             _ => None,
@@ -139,7 +139,7 @@ impl Pair {
     }
 
     /// The confirmed U_PDUs, in the order of their confirmations.
-    pub(super) fn confirmed(&self, side: Side) -> Vec<SendId> {
+    pub(crate) fn confirmed(&self, side: Side) -> Vec<SendId> {
         let confirmed = self.ends[side as usize].events.iter().filter_map(|event| match event {
             client::Event::Confirmed(id) => Some(*id),
             _ => None,
@@ -148,7 +148,7 @@ impl Pair {
     }
 
     /// The rejected U_PDUs, and the reasons.
-    pub(super) fn rejected(&self, side: Side) -> Vec<(Option<SendId>, UnidataReason)> {
+    pub(crate) fn rejected(&self, side: Side) -> Vec<(Option<SendId>, UnidataReason)> {
         let rejected = self.ends[side as usize].events.iter().filter_map(|event| match event {
             client::Event::Rejected { id, reason, .. } => Some((*id, *reason)),
             _ => None,

@@ -138,7 +138,7 @@ fn len16(octets: &[u8]) -> [u8; 2] {
     u16::try_from(octets.len()).unwrap_or(u16::MAX).to_be_bytes()
 }
 
-pub(super) fn cut(octets: &[u8], limit: usize) -> &[u8] {
+pub fn cut(octets: &[u8], limit: usize) -> &[u8] {
     &octets[..octets.len().min(limit)]
 }
 

@@ -42,7 +42,7 @@ mod emit;
 mod parse;
 mod refusal;
 
-pub(super) use refusal::Refusal;
+pub(crate) use refusal::Refusal;
 
 use super::Sap;
 use super::delivery::Delivery;
@@ -72,7 +72,7 @@ const RESULT: usize = 8;
 pub const MAX_TTL: u32 = 648_000;
 
 /// The octets of a primitive of this type, from the type field on, if their number is fixed.
-pub(super) const fn size(number: u8) -> Option<u16> {
+pub(crate) const fn size(number: u8) -> Option<u16> {
     Some(match number {
         2 | 15..=17 => 1,
         4 | 5 => 2,
@@ -86,7 +86,7 @@ pub(super) const fn size(number: u8) -> Option<u16> {
 }
 
 /// Whether the standard defines this type.
-pub(super) const fn is_type(number: u8) -> bool {
+pub(crate) const fn is_type(number: u8) -> bool {
     matches!(number, 1..=27)
 }
 
@@ -381,7 +381,7 @@ impl Primitive<'_> {
 
 impl LinkKind {
     /// The kind with this number, of which only the low two bits count.
-    pub(super) fn from_bits(bits: u8) -> Result<Self, Malformed> {
+    pub(crate) fn from_bits(bits: u8) -> Result<Self, Malformed> {
         match bits & 3 {
             0 => Ok(Self::Shared),
             1 => Ok(Self::Reserved),

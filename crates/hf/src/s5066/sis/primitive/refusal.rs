@@ -7,7 +7,7 @@ use crate::s5066::sis::{BindReason, LinkReason, UnidataReason};
 /// The primitive that refuses an unreadable request, if the standard has one: returns the fields of the request
 /// unchanged, 0 for missing fields, and an address always with a length.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::s5066::sis) struct Refusal<'a> {
+pub(crate) struct Refusal<'a> {
     fields: &'a [u8],
     kind: Kind,
 }
@@ -26,7 +26,7 @@ const BEFORE_SIZE: usize = 9;
 
 impl<'a> Refusal<'a> {
     /// The answer to a primitive, whose type and fields fill `octets`.
-    pub(in crate::s5066::sis) fn of(octets: &'a [u8], why: Malformed) -> Option<Self> {
+    pub(crate) fn of(octets: &'a [u8], why: Malformed) -> Option<Self> {
         let (&number, fields) = octets.split_first()?;
         let kind = match number {
             1 => Kind::Bind,
@@ -45,12 +45,12 @@ impl<'a> Refusal<'a> {
     }
 
     /// Whether it is about a bind.
-    pub(in crate::s5066::sis) fn is_of_bind(&self) -> bool {
+    pub(crate) fn is_of_bind(&self) -> bool {
         matches!(self.kind, Kind::Bind)
     }
 
     /// Appends it in its envelope, with at most `prefix` octets of a U_PDU.
-    pub(in crate::s5066::sis) fn emit(&self, prefix: usize, out: &mut Vec<u8>) {
+    pub(crate) fn emit(&self, prefix: usize, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[PREAMBLE[0], PREAMBLE[1], VERSION, 0, 0]);
         match self.kind {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The backlog of a client above which its flow is off, unless configured: more than the longest transmission of the
 /// fastest waveform. Urgent U_PDUs wait at the client while the flow is off, so it had better never be off.
-pub(in crate::s5066::sis) const OFF: Backlog = Backlog { octets: 5 << 20, u_pdus: 8_192 };
+pub(crate) const OFF: Backlog = Backlog { octets: 5 << 20, u_pdus: 8_192 };
 
 /// The parameters of a node's clients.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +100,7 @@ pub struct Backlog {
 
 impl Backlog {
     /// Half as much of both.
-    pub(in crate::s5066::sis) const fn half(self) -> Self {
+    pub(crate) const fn half(self) -> Self {
         Self { octets: self.octets / 2, u_pdus: self.u_pdus / 2 }
     }
 

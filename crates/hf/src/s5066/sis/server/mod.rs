@@ -34,7 +34,7 @@ use crate::modem::Waveform;
 pub use config::{Backlog, Config, Confirm, FlowControl, Limits};
 pub use stats::Stats;
 
-pub(super) use config::OFF;
+pub(crate) use config::OFF;
 
 /// Nodes of which something is remembered, at most.
 const MAX_NODES: usize = 1_024;

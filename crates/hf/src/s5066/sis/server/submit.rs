@@ -20,7 +20,7 @@ const KEPT: usize = 256;
 
 impl Server {
     /// Takes a U_PDU of a client that is bound.
-    pub(super) fn submit(
+    pub(crate) fn submit(
         &mut self,
         now: Time,
         client: ClientId,
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// Stops a client that has too much waiting, and lets it go on (A.2.1.14, A.2.1.15).
-    pub(super) fn check_bounds(&mut self, now: Time, client: ClientId) {
+    pub(crate) fn check_bounds(&mut self, now: Time, client: ClientId) {
         let Some(binding) = self.connections.get_mut(&client).and_then(|it| it.binding.as_mut())
         else {
             return;
@@ -141,7 +141,7 @@ impl Server {
 
     /// Sends what still waits here of a client that leaves in peace, if its U_PDUs would be dropped otherwise: its last
     /// words may have come together with its leave.
-    pub(super) fn hand_over(&mut self, now: Time, client: ClientId) {
+    pub(crate) fn hand_over(&mut self, now: Time, client: ClientId) {
         if !self.binding(client).is_some_and(|binding| binding.drops_if_lost) {
             return;
         }
@@ -220,7 +220,7 @@ impl Server {
 
     /// Queues an S_PDU of the node's own, with ARQ; returns its number, unless too many wait. An expedited S_PDU has
     /// the highest priority, like expedited ones of clients.
-    pub(super) fn send_own(
+    pub(crate) fn send_own(
         &mut self,
         to: Address,
         is_expedited: bool,

@@ -358,7 +358,7 @@ fn remote(primitive: &Primitive<'_>) -> Option<Address> {
     }
 }
 
-pub(super) fn hex(text: &str) -> Vec<u8> {
+pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: String = text.split_whitespace().collect();
     let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
     pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Without jitter, so that instants are whole; with the values of link-layer feedback.
-pub(super) fn plain() -> Config {
+pub fn plain() -> Config {
     Config { jitter: Duration::ZERO, ..Config::link_layer_feedback() }
 }
 

@@ -196,13 +196,13 @@ fn acks(net: &Net) -> Vec<Header> {
 }
 
 /// What router 1 says of itself, as router 0 knows it.
-pub(super) fn own_lsa(net: &Net) -> crate::ospf::wire::Lsa {
+pub fn own_lsa(net: &Net) -> crate::ospf::wire::Lsa {
     let key = Key::of_router(super::id(1));
     net.nodes[0].ospf.database.get(&key).unwrap().lsa(net.now)
 }
 
 /// Router 1 says something to router 0.
-pub(super) fn say(net: &mut Net, body: Body) {
+pub fn say(net: &mut Net, body: Body) {
     let packet = crate::ospf::wire::Packet { router: super::id(1), area: 0, body };
     let mut octets = Vec::new();
     packet.emit(&mut octets);

@@ -12,7 +12,7 @@ use base::time::{Time, nanos};
 /// The jitter never falls faster than time goes on, so order is kept without holding packets back. The mean
 /// equals the mean of the draws at any spacing of packets.
 #[derive(Clone, Debug)]
-pub(super) struct Jitter {
+pub struct Jitter {
     rng: Rng,
     /// Where the first point lies, drawn with the first packet.
     phase: Option<u64>,
@@ -23,12 +23,12 @@ pub(super) struct Jitter {
 }
 
 impl Jitter {
-    pub(super) fn new(rng: Rng) -> Self {
+    pub fn new(rng: Rng) -> Self {
         Self { rng, phase: None, line: 0, from: 0, to: 0 }
     }
 
     /// The jitter of a packet sent at `sent`. Calls must not go back in time.
-    pub(super) fn next(&mut self, sent: Time, bound: Duration, may_overtake: bool) -> Duration {
+    pub fn next(&mut self, sent: Time, bound: Duration, may_overtake: bool) -> Duration {
         let width = bound.saturating_mul(2);
         let period = nanos(width);
         if may_overtake || period == 0 {

@@ -134,7 +134,7 @@ impl GilbertElliott {
 
 /// The decisions of a [`Loss`], one a packet.
 #[derive(Clone, Debug)]
-pub(super) struct LossProcess {
+pub struct LossProcess {
     rng: Rng,
     bad: bool,
     next: usize,
@@ -143,7 +143,7 @@ pub(super) struct LossProcess {
 }
 
 impl LossProcess {
-    pub(super) fn new(model: &Loss, mut rng: Rng) -> Self {
+    pub fn new(model: &Loss, mut rng: Rng) -> Self {
         // From the stationary distribution, so that short runs have the right mean too.
         let bad = matches!(model, Loss::GilbertElliott(model) if rng.chance(model.share_bad()));
         let fade_end = match model {
@@ -157,12 +157,12 @@ impl LossProcess {
     }
 
     /// Forgets the state of the model, but not the place in the stream of random numbers.
-    pub(super) fn begin_anew(&mut self) {
+    pub fn begin_anew(&mut self) {
         (self.bad, self.next, self.fade_end) = (false, 0, Time::ZERO);
     }
 
     /// Whether the next packet is lost, whose sending begins now; `now` never goes back.
-    pub(super) fn next(&mut self, now: Time, model: &Loss) -> bool {
+    pub fn next(&mut self, now: Time, model: &Loss) -> bool {
         match model {
             Loss::Fades(fades) => {
                 while self.fade_end <= now {

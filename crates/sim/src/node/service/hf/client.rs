@@ -8,7 +8,7 @@ use super::Modem;
 use crate::engine::Engine;
 
 /// A client of a node's subnetwork interface.
-pub(super) trait Client {
+pub trait Client {
     fn handle_connected(&mut self, now: Time);
 
     fn handle_disconnected(&mut self, now: Time);
@@ -49,7 +49,7 @@ impl Client for IpClient {
 }
 
 /// A client and its connection.
-pub(super) struct Attached<C> {
+pub struct Attached<C> {
     pub(super) client: C,
     /// The node's identifier of the connection.
     connection: Option<ClientId>,
@@ -58,19 +58,19 @@ pub(super) struct Attached<C> {
 }
 
 impl<C: Client> Attached<C> {
-    pub(super) fn new(client: C) -> Self {
+    pub fn new(client: C) -> Self {
         Self { client, connection: None, octets: Vec::new() }
     }
 
     /// The node is gone, and the connection with it.
-    pub(super) fn disconnect(&mut self, now: Time) {
+    pub fn disconnect(&mut self, now: Time) {
         if self.connection.take().is_some() {
             self.client.handle_disconnected(now);
         }
     }
 
     /// Carries octets between client and node once; whether there may be more.
-    pub(super) fn exchange(&mut self, engine: &mut Engine, modem: &mut Modem) -> bool {
+    pub fn exchange(&mut self, engine: &mut Engine, modem: &mut Modem) -> bool {
         let now = engine.now;
         let Self { client, connection, octets } = self;
         let Some(id) = *connection else {

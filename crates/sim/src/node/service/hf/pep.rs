@@ -110,7 +110,7 @@ impl Pep {
     }
 
     /// Takes a TCP packet; returns false for any other packet.
-    pub(super) fn handle_packet(&mut self, now: Time, packet: &[u8]) -> bool {
+    pub(crate) fn handle_packet(&mut self, now: Time, packet: &[u8]) -> bool {
         let Ok(header) = Header::parse(packet) else { return false };
         let transport = header.transport;
         if transport.protocol != protocol::TCP || header.fragment.is_some() {
@@ -282,7 +282,7 @@ impl Pep {
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Time) {
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
         let is_due = |carried: &Carried| carried.tcp.next_timeout().is_some_and(|at| at <= now);
         let all = self.connections.iter();
         let due: Vec<Ends> = all.filter(|(_, it)| is_due(it)).map(|(ends, _)| *ends).collect();
@@ -297,7 +297,7 @@ impl Pep {
     }
 
     /// Appends the next packet for a host to `out`. Returns whether there was a packet.
-    pub(super) fn poll_packet(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn poll_packet(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
         if let Some(reset) = self.resets.pop_front() {
             reset.emit(out);
             return true;
@@ -317,7 +317,7 @@ impl Pep {
         false
     }
 
-    pub(super) fn next_timeout(&self) -> Option<Time> {
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
         let tcp = self.connections.values().filter_map(|it| it.tcp.next_timeout()).min();
         earliest(tcp, self.pep.next_timeout())
     }

@@ -6,7 +6,7 @@ use base::ip::{Header, Spec, protocol, udp};
 use manet::Carrier;
 
 /// The message in a packet; `None` where the packet holds none.
-pub(super) fn message<'a>(carrier: Carrier, header: &Header, packet: &'a [u8]) -> Option<&'a [u8]> {
+pub fn message<'a>(carrier: Carrier, header: &Header, packet: &'a [u8]) -> Option<&'a [u8]> {
     match carrier {
         Carrier::Ip(_) => packet.get(header.len..header.total_len),
         Carrier::Udp(_) => {
@@ -16,7 +16,7 @@ pub(super) fn message<'a>(carrier: Carrier, header: &Header, packet: &'a [u8]) -
 }
 
 /// Puts a message into the packet that carries it.
-pub(super) fn emit(
+pub fn emit(
     carrier: Carrier,
     (source, to): (Ipv4Addr, Ipv4Addr),
     message: &[u8],
@@ -37,7 +37,7 @@ pub(super) fn emit(
 }
 
 /// Whether the payload of an IP packet is a message that is carried so.
-pub(super) fn is_carried_by(carrier: Carrier, protocol: u8, payload: &[u8]) -> bool {
+pub fn is_carried_by(carrier: Carrier, protocol: u8, payload: &[u8]) -> bool {
     match carrier {
         Carrier::Ip(own) => protocol == own,
         Carrier::Udp(port) => {
@@ -49,7 +49,7 @@ pub(super) fn is_carried_by(carrier: Carrier, protocol: u8, payload: &[u8]) -> b
 }
 
 /// Sets the hops of an IPv4 packet.
-pub(super) fn set_ttl(packet: &mut [u8], ttl: u8) {
+pub fn set_ttl(packet: &mut [u8], ttl: u8) {
     packet[8] = ttl;
     base::ip::rewrite_v4_checksum(&mut packet[..base::ip::V4_HEADER]);
 }

@@ -23,7 +23,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 
 impl Link {
     /// Carries octets; back only when the answer has come.
-    pub(super) fn carry(
+    pub fn carry(
         &mut self,
         now: Time,
         ready: Ready,
@@ -130,7 +130,7 @@ impl Link {
     }
 
     /// Looks whether the remaining side has all data from before.
-    pub(super) fn look(&mut self, now: Time) -> Step {
+    pub fn look(&mut self, now: Time) -> Step {
         let Stage::Cut { local, left, until, last } = &mut self.stage else { return Step::Wait };
         let (waits_for, is_broken) = match left {
             Side::Bearer => (&mut self.bearer, self.is_bearer_broken),

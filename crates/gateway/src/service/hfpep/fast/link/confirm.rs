@@ -15,7 +15,7 @@ use crate::service::hfpep::partings::LOOK;
 
 /// How far such a close is.
 #[derive(Debug)]
-pub(super) enum Confirming {
+pub enum Confirming {
     /// The other gateway is to say when the target's host has all: its octets come in pieces.
     Awaited(Pieces),
     /// The other gateway waits for our word.
@@ -24,17 +24,17 @@ pub(super) enum Confirming {
 
 impl Confirming {
     /// A close that we want to know of.
-    pub(super) fn awaited() -> Self {
+    pub fn awaited() -> Self {
         Self::Awaited(Pieces::default())
     }
 
     /// A close that the other gateway wants to know of.
-    pub(super) fn owed() -> Self {
+    pub fn owed() -> Self {
         Self::Owed { is_said: false }
     }
 
     /// Whether the target's host has all, as far as is known.
-    pub(super) fn is_confirmed(&self) -> bool {
+    pub fn is_confirmed(&self) -> bool {
         match self {
             Self::Awaited(pieces) => pieces.has_all(),
             Self::Owed { is_said } => *is_said,
@@ -45,7 +45,7 @@ impl Confirming {
     ///
     /// # Errors
     /// The side that is broken.
-    pub(super) fn follow(
+    pub fn follow(
         &mut self,
         now: Time,
         local: &mut Connection,

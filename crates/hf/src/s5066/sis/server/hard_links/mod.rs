@@ -29,7 +29,7 @@ use crate::s5066::Address;
 use crate::s5066::service::{ClientId, Command, LinkEvent, MAX_PRIORITY, Outcome, RequestId};
 
 #[derive(Default)]
-pub(super) struct HardLinks {
+pub struct HardLinks {
     /// The current link, up or about to be.
     current: Option<Claim>,
     /// The request that waits for the current link to end.
@@ -77,7 +77,7 @@ struct Wanted {
 
 impl HardLinks {
     /// Whether a client's U_PDU ends the hard link, because that keeps it out and is of lower rank.
-    pub(super) fn gives_way_to(&self, rank: u8, from: Sap, item: &Item) -> bool {
+    pub fn gives_way_to(&self, rank: u8, from: Sap, item: &Item) -> bool {
         let is_arq = item.service.mode.is_arq();
         self.is_below(rank) && !self.permits(from, item.to_sap, item.to, is_arq)
     }
@@ -88,7 +88,7 @@ impl HardLinks {
     }
 
     /// Whether a U_PDU may go now: a hard link keeps others out, by its type (A.1.1.2).
-    pub(super) fn permits(&self, from: Sap, to_sap: Sap, to: Address, is_arq: bool) -> bool {
+    pub fn permits(&self, from: Sap, to_sap: Sap, to: Address, is_arq: bool) -> bool {
         let Some(current) = self.current.as_ref().filter(|current| current.state == State::Up)
         else {
             return true;
@@ -135,12 +135,7 @@ fn compare(one: (u8, HardLink), other: (u8, HardLink)) -> Ordering {
 
 impl Server {
     /// A client wants a hard link (A.3.2.2.1).
-    pub(in crate::s5066::sis::server) fn establish(
-        &mut self,
-        now: Time,
-        client: ClientId,
-        link: HardLink,
-    ) {
+    pub(crate) fn establish(&mut self, now: Time, client: ClientId, link: HardLink) {
         let Some(binding) = self.binding(client) else { return };
         let (rank, sap) = (binding.rank, binding.sap);
         if link.remote.is_group() || link.remote == self.address || self.config.is_broadcast_only {
@@ -181,12 +176,7 @@ impl Server {
     }
 
     /// A client wants no hard link any more (A.3.2.2.2): the requesting client, or the other one for type 2.
-    pub(in crate::s5066::sis::server) fn terminate(
-        &mut self,
-        now: Time,
-        client: ClientId,
-        remote: Address,
-    ) {
+    pub(crate) fn terminate(&mut self, now: Time, client: ClientId, remote: Address) {
         let is_it = |next: &mut Wanted| next.client == client && next.link.remote == remote;
         if self.links.next.take_if(is_it).is_some() {
             return;
@@ -198,7 +188,7 @@ impl Server {
     }
 
     /// A client takes a hard link of type 2, or does not.
-    pub(in crate::s5066::sis::server) fn answer(
+    pub(crate) fn answer(
         &mut self,
         now: Time,
         client: ClientId,
@@ -226,11 +216,7 @@ impl Server {
     }
 
     /// The client is bound no more, and so are its hard links.
-    pub(in crate::s5066::sis::server) fn handle_unbound_link(
-        &mut self,
-        now: Time,
-        client: ClientId,
-    ) {
+    pub(crate) fn handle_unbound_link(&mut self, now: Time, client: ClientId) {
         self.links.next.take_if(|next| next.client == client);
         let Some(current) = self.links.current.as_mut() else { return };
         if current.client.take_if(|one| *one == client).is_none() {
@@ -285,7 +271,7 @@ impl Server {
     }
 
     /// Asks the other node to end the hard link (A.3.2.2.2).
-    pub(in crate::s5066::sis::server) fn end(&mut self, now: Time, reason: EndReason) {
+    pub(crate) fn end(&mut self, now: Time, reason: EndReason) {
         let Some(current) = self.links.current.as_ref() else { return };
         let remote = current.link.remote;
         match current.state {
@@ -369,25 +355,20 @@ impl Server {
         self.start_next(now, None);
     }
 
-    pub(in crate::s5066::sis::server) fn handle_link_outcome(
-        &mut self,
-        now: Time,
-        id: RequestId,
-        outcome: Outcome,
-    ) {
+    pub(crate) fn handle_link_outcome(&mut self, now: Time, id: RequestId, outcome: Outcome) {
         let Some(current) = self.links.current.as_ref() else { return };
         if current.asked == Some(id) && outcome != Outcome::Done {
             self.handle_silence(now);
         }
     }
 
-    pub(in crate::s5066::sis::server) fn handle_link_timeout(&mut self, now: Time) {
+    pub(crate) fn handle_link_timeout(&mut self, now: Time) {
         if self.next_link_timeout().is_some_and(|until| until <= now) {
             self.handle_silence(now);
         }
     }
 
-    pub(in crate::s5066::sis::server) fn next_link_timeout(&self) -> Option<Time> {
+    pub(crate) fn next_link_timeout(&self) -> Option<Time> {
         match self.links.current.as_ref()?.state {
             State::Asking { until } | State::Ending { until } | State::Indicated { until } => {
                 Some(until)
@@ -478,12 +459,7 @@ impl Server {
     }
 
     /// The other node says something about hard links.
-    pub(in crate::s5066::sis::server) fn handle_link_pdu(
-        &mut self,
-        now: Time,
-        peer: Address,
-        s_pdu: SPdu<'_>,
-    ) {
+    pub(crate) fn handle_link_pdu(&mut self, now: Time, peer: Address, s_pdu: SPdu<'_>) {
         let state = self
             .links
             .current
