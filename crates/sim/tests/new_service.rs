@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use base::ip::protocol;
 use base::ip::udp::Datagram;
@@ -11,10 +10,11 @@ use sim::app::{ping, stream};
 use sim::service::{Hook, Service, Verdict, Way};
 use sim::{Engine, LinkConfig, PacketId, World};
 
+const PORT: u16 = 7;
+
 /// Returns each datagram for its port to the sender.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Echo {
-    port: u16,
     replies: VecDeque<PacketId>,
     answered: u64,
 }
@@ -22,23 +22,16 @@ struct Echo {
 impl Service for Echo {
     fn claims(&self, hook: &Hook<'_>, _octets: &[u8]) -> bool {
         matches!(hook, Hook::Input { flow, .. }
-            if flow.protocol == protocol::UDP && flow.destination_port == self.port)
+            if flow.protocol == protocol::UDP && flow.destination_port == PORT)
     }
 
     fn handle(&mut self, engine: &mut Engine, hook: &Hook<'_>, packet: PacketId) -> Verdict {
-        let Hook::Input { header, offset, .. } = hook else { return Verdict::Malformed };
-        let request = engine.octets(packet).to_vec();
-        let Ok(Datagram { source, destination, payload }) =
-            Datagram::parse(header, &request, *offset)
-        else {
-            return Verdict::Malformed;
-        };
+        let octets = engine.octets(packet).to_vec();
+        let Some(request) = hook.datagram(&octets) else { return Verdict::Malformed };
         engine.remove(packet);
-        let reply = Datagram { source: destination, destination: source, payload };
-        self.replies.extend(engine.make(|out| {
-            reply.emit(out);
-            true
-        }));
+        let (source, destination) = (request.destination, request.source);
+        let reply = Datagram { source, destination, ..request };
+        self.replies.push_back(engine.add(|out| reply.emit(out)));
         self.answered += 1;
         Verdict::Taken
     }
@@ -56,18 +49,10 @@ fn a_service_plugs_into_a_node() {
         world.connect(pair[0], pair[1], &LinkConfig::default());
     }
     world.auto_routes();
-    world.add_service(nodes[2], Echo { port: 7, replies: VecDeque::new(), answered: 0 });
-    let server = SocketAddr::new(world.address(nodes[2]).expect("it has a link"), 7);
-    let requests = stream::SenderConfig {
-        port: 5_000,
-        destination: server,
-        payload: 100,
-        interval: Duration::from_millis(10),
-        start: Time::ZERO,
-        stop: None,
-        count: Some(20),
-        dscp: 0,
-    };
+    world.add_service(nodes[2], Echo::default());
+    let server = SocketAddr::new(world.address(nodes[2]).expect("it has a link"), PORT);
+    let requests =
+        stream::SenderConfig { count: Some(20), ..stream::SenderConfig::new(server, 100) };
     let ping = world.add_app(nodes[0], ping::Ping::new(requests));
 
     world.run(Time::MAX, |_| false);

@@ -32,6 +32,23 @@ pub struct SenderConfig {
     pub dscp: u8,
 }
 
+impl SenderConfig {
+    /// Ten datagrams a second from port 5,000, at once and without an end.
+    #[must_use]
+    pub fn new(destination: SocketAddr, payload: usize) -> Self {
+        Self {
+            port: 5_000,
+            destination,
+            payload,
+            interval: Duration::from_millis(100),
+            start: Time::ZERO,
+            stop: None,
+            count: None,
+            dscp: 0,
+        }
+    }
+}
+
 /// Sends datagrams at a constant rate.
 #[derive(Debug)]
 pub struct Sender {

@@ -131,6 +131,13 @@ impl Engine {
         self.packets.get(packet)
     }
 
+    /// A new packet with what `write` writes.
+    pub fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> PacketId {
+        let packet = self.packets.add();
+        write(self.packets.get_mut(packet));
+        packet
+    }
+
     /// A new packet, unless `write` has none.
     pub fn make(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> Option<PacketId> {
         let mut octets = std::mem::take(&mut self.spare);

@@ -33,8 +33,8 @@ pub struct Services {
     prefixes: Vec<(Prefix, usize)>,
     /// Which is asked first for a datagram.
     turn: usize,
-    /// Whether any wants to know what leaves.
-    has_passages: bool,
+    /// Whether any finds routes.
+    has_finder: bool,
 }
 
 #[derive(Debug)]
@@ -45,12 +45,24 @@ struct Running {
     is_touched: bool,
 }
 
+impl Running {
+    /// Whether it sends its own frames over an interface.
+    fn uses(&mut self, interface: usize) -> bool {
+        self.service.as_frames().is_some_and(|frames| frames.uses(interface))
+    }
+
+    /// Where its datagrams go.
+    fn far_end(&mut self) -> Option<IpAddr> {
+        self.service.as_datagrams().map(|datagrams| datagrams.far_end())
+    }
+}
+
 impl Node {
     /// Starts a service and returns its index.
-    pub fn add_service(&mut self, engine: &mut Engine, service: Box<dyn Service>) -> usize {
+    pub fn add_service(&mut self, engine: &mut Engine, mut service: Box<dyn Service>) -> usize {
         let index = self.services.running.len();
         let deadline = self.deadlines.add(Owner::Service(index));
-        self.services.has_passages |= service.wants_passages();
+        self.services.has_finder |= service.as_route_finder().is_some();
         self.services.running.push(Running { service, deadline, is_touched: true });
         for interface in 0..self.interfaces.len() {
             self.tell_interface(engine, interface);
@@ -68,7 +80,9 @@ impl Node {
         let attachment =
             Attachment { port, addresses, mtu, is_up, has_neighbours, is_acknowledged };
         for running in &mut self.services.running {
-            running.service.handle_interface(engine.now, index, &attachment);
+            if let Some(service) = running.service.as_link_feedback() {
+                service.handle_interface(engine.now, index, &attachment);
+            }
             running.is_touched = true;
         }
     }
@@ -142,7 +156,7 @@ impl Node {
         packet: PacketId,
     ) -> bool {
         for index in 0..self.services.running.len() {
-            let far_end = self.services.running[index].service.far_end();
+            let far_end = self.services.running[index].far_end();
             let is_towards = far_end.is_some_and(|far| self.route(engine, far) == Some(next));
             let hook = Hook::Forward { is_towards };
             let service = &self.services.running[index].service;
@@ -204,33 +218,35 @@ impl Node {
     ) -> bool {
         let now = engine.now;
         let octets = engine.packets.get(packet);
-        let mut services = self.services.running.iter();
-        let is_break = !services.any(|it| it.service.vouches(interface, to, octets));
-        for running in &mut self.services.running {
+        let running = &mut self.services.running;
+        let mut listeners = running.iter_mut().filter_map(|it| it.service.as_link_feedback());
+        let is_break = !listeners.any(|it| it.vouches(interface, to, octets));
+        for running in &mut *running {
             running.is_touched = true;
-            if is_break {
-                running.service.handle_break(now, interface, to);
+            if is_break && let Some(service) = running.service.as_link_feedback() {
+                service.handle_break(now, interface, to);
             }
         }
         [true, false].into_iter().any(|has_frames| {
-            let running = self.services.running.iter_mut();
-            let mut asked = running.filter(|it| it.service.uses(interface) == has_frames);
-            asked.any(|it| it.service.handle_unsent(engine, interface, to, packet))
+            running.iter_mut().any(|running| {
+                let is_asked = running.uses(interface) == has_frames;
+                let listener = running.service.as_link_feedback().filter(|_| is_asked);
+                listener.is_some_and(|it| it.handle_unsent(engine, interface, to, packet))
+            })
         })
     }
 
-    /// Whether any service wants to know what leaves.
-    pub fn has_passages(&self) -> bool {
-        self.services.has_passages
+    /// Whether any service finds routes.
+    pub fn has_finder(&self) -> bool {
+        self.services.has_finder
     }
 
-    /// Tells services that a packet is about to leave.
+    /// Tells the services that find routes that a packet is about to leave.
     pub fn tell_passage(&mut self, now: Time, passage: &Passage<'_>) {
-        for running in &mut self.services.running {
-            if running.service.wants_passages() {
-                // It keeps routes for longer: nothing comes of it now.
-                running.service.handle_passage(now, passage);
-            }
+        let running = self.services.running.iter_mut();
+        for finder in running.filter_map(|it| it.service.as_route_finder()) {
+            // It keeps routes for longer: nothing comes of it now.
+            finder.handle_passage(now, passage);
         }
     }
 
@@ -244,18 +260,19 @@ impl Node {
 
     fn tell_routes_to(&mut self, engine: &Engine, service: usize) {
         let Self { table, interfaces, services, .. } = self;
+        let Services { running, has_finder, .. } = services;
+        let Some(watcher) = running[service].service.as_route_watcher() else { return };
         let route = |destination| {
             table.search(destination, |index, via| interfaces[index].resolve(engine, via))
         };
-        let has_finder = services.running.iter().any(|running| running.service.finds_routes());
-        services.running[service].service.handle_routes(engine.now, &route, has_finder);
+        watcher.handle_routes(engine.now, &route, *has_finder);
     }
 
     /// Marks the services that send datagrams over an interface for settling: a service waiting for the
     /// interface may have another deadline now.
     pub fn touch_senders(&mut self, engine: &Engine, interface: usize) {
         for index in 0..self.services.running.len() {
-            let far_end = self.services.running[index].service.far_end();
+            let far_end = self.services.running[index].far_end();
             let next = far_end.and_then(|far_end| self.route(engine, far_end));
             let is_over = next.is_some_and(|next| next.interface == interface);
             self.services.running[index].is_touched |= is_over;
@@ -265,7 +282,7 @@ impl Node {
     /// Has services settled that use an interface.
     pub fn touch_users(&mut self, interface: usize) {
         for running in &mut self.services.running {
-            running.is_touched |= running.service.uses(interface);
+            running.is_touched |= running.uses(interface);
         }
     }
 
@@ -280,25 +297,13 @@ impl Node {
         let touched = self.services.running.iter().position(|running| running.is_touched);
         let Some(index) = touched else { return false };
         self.services.running[index].is_touched = false;
-        self.services.running[index].service.settle(engine);
-        if self.services.running[index].service.needs_routes() {
+        let service = &mut self.services.running[index].service;
+        service.settle(engine);
+        if service.as_route_watcher().is_some_and(|it| it.needs_routes()) {
             self.tell_routes_to(engine, index);
         }
-        let mut has_changed = false;
-        while let Some(change) = self.services.running[index].service.poll_route() {
-            self.change_route(engine, change);
-            has_changed = true;
-        }
-        if has_changed {
-            self.tell_routes(engine);
-        }
-        while let Some((interface, to)) = self.services.running[index].service.poll_recall() {
-            for waiting in self.interfaces[interface].recall(to) {
-                if !self.offer_unsent(engine, interface, to, waiting.packet) {
-                    engine.lose(self.interfaces[interface].port, waiting.packet);
-                }
-            }
-        }
+        self.take_routes(engine, index);
+        self.take_recalls(engine, index);
         while let Some((packet, way)) = self.services.running[index].service.poll_packet(engine) {
             self.enter(engine, packet, way);
         }
@@ -312,6 +317,33 @@ impl Node {
         let (deadline, next) = (*deadline, service.next_timeout());
         self.set_deadline(engine, deadline, next);
         true
+    }
+
+    /// Takes the routes that a service has found and lost.
+    fn take_routes(&mut self, engine: &mut Engine, index: usize) {
+        let mut has_changed = false;
+        while let Some(finder) = self.services.running[index].service.as_route_finder()
+            && let Some(change) = finder.poll_route()
+        {
+            self.change_route(engine, change);
+            has_changed = true;
+        }
+        if has_changed {
+            self.tell_routes(engine);
+        }
+    }
+
+    /// Takes queued packets back for a service.
+    fn take_recalls(&mut self, engine: &mut Engine, index: usize) {
+        while let Some(service) = self.services.running[index].service.as_link_feedback()
+            && let Some((interface, to)) = service.poll_recall()
+        {
+            for waiting in self.interfaces[interface].recall(to) {
+                if !self.offer_unsent(engine, interface, to, waiting.packet) {
+                    engine.lose(self.interfaces[interface].port, waiting.packet);
+                }
+            }
+        }
     }
 
     /// The traffic class of a packet.

@@ -163,7 +163,7 @@ impl Node {
         packet: PacketId,
         origin: Origin,
     ) {
-        if self.has_passages()
+        if self.has_finder()
             && let Ok(header) = &Header::parse(engine.packets.get(packet))
         {
             self.tell_passage(engine.now, &Passage { header, origin, next });

@@ -21,7 +21,10 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 use serde::Serialize;
 
-use super::{Attachment, Hook, Origin, Service, ServiceReport, Verdict, Way};
+use super::{
+    Attachment, Frames, Hook, LinkFeedback, Origin, RouteWatcher, Service, ServiceReport, Verdict,
+    Way,
+};
 use crate::counters::Class;
 use crate::engine::{Engine, PacketId};
 use crate::ids::PortId;
@@ -267,6 +270,87 @@ impl Service for Hbh {
         }
     }
 
+    fn handle_timeout(&mut self, now: Time) {
+        self.core.handle_timeout(now);
+        self.neighbours.handle_timeout(now);
+        self.needs_routes |= self.orphans.next_timeout().is_some_and(|at| at <= now);
+    }
+
+    fn settle(&mut self, engine: &mut Engine) {
+        while let Some(event) = self.core.poll_event() {
+            match event {
+                hbh::Event::GaveUp { packets, .. } => self.counters.gave_up += u64::from(packets),
+            }
+        }
+        self.take_neighbours(engine.now);
+        self.say_hello(engine);
+    }
+
+    fn poll_packet(&mut self, engine: &mut Engine) -> Option<(PacketId, Way)> {
+        if let Some(Orphan { packet, from, .. }) = self.orphans.poll() {
+            let origin = Origin::Link(from.and_then(|from| self.port_of(from)));
+            return Some((engine.packets.add_copy(&packet), Way::Rerouted(origin)));
+        }
+        // Packets that go plain may fill the queue for as long as nobody is known to speak HBH.
+        self.hellos.pop_front().or_else(|| {
+            let mut from = None;
+            let restored = engine.make(|octets| {
+                from = self.core.poll_restored(octets);
+                from.is_some()
+            })?;
+            let known = |peer| self.peers.iter().find(|known| known.peer == peer);
+            if let Some(Known { peer, mtu, .. }) = from.and_then(known) {
+                let octets = engine.packets.get_mut(restored);
+                mss::clamp(octets, mtu.saturating_sub(self.core.overhead(*peer)));
+            }
+            Some((restored, Way::Released(from.and_then(|from| self.port_of(from)))))
+        })
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let rest = earliest(self.neighbours.next_timeout(), self.orphans.next_timeout());
+        earliest(self.core.next_timeout(), rest)
+    }
+
+    fn report(&self) -> Option<ServiceReport> {
+        #[derive(Serialize)]
+        struct State {
+            #[serde(flatten)]
+            stats: hbh::Stats,
+            #[serde(flatten)]
+            hellos: neighbours::Stats,
+            #[serde(flatten)]
+            counters: Counters,
+        }
+        let Self { counters, .. } = *self;
+        let state = State { stats: self.stats(), hellos: self.hellos(), counters };
+        Some(ServiceReport::new("hbh", state))
+    }
+
+    fn under_way(&self) -> usize {
+        let held = usize::try_from(self.stats().packets_held).unwrap_or(usize::MAX);
+        held.saturating_add(self.orphans.waiting())
+    }
+
+    fn class_of(&self, protocol: u8, messages: &[u8]) -> Option<Class> {
+        let config = self.core.config();
+        (protocol == config.protocol).then(|| class_of(config.profile.layout(), messages))
+    }
+
+    fn as_link_feedback(&mut self) -> Option<&mut dyn LinkFeedback> {
+        Some(self)
+    }
+
+    fn as_frames(&mut self) -> Option<&mut dyn Frames> {
+        Some(self)
+    }
+
+    fn as_route_watcher(&mut self) -> Option<&mut dyn RouteWatcher> {
+        Some(self)
+    }
+}
+
+impl LinkFeedback for Hbh {
     /// On a busy channel 802.11 gives up packets to neighbours still in range. A routing protocol would look for
     /// another route after each reported loss.
     fn vouches(&self, interface: usize, to: LinkAddress, packet: &[u8]) -> bool {
@@ -308,7 +392,33 @@ impl Service for Hbh {
         let is_running = is_up && has_neighbours;
         self.neighbours.handle_interface(now, index, station(port), addresses, is_running);
     }
+}
 
+impl Frames for Hbh {
+    fn poll_frame(
+        &mut self,
+        engine: &mut Engine,
+        interface: usize,
+    ) -> Option<(PacketId, LinkAddress)> {
+        let (now, mut to) = (engine.now, None);
+        let frame = engine.make(|octets| {
+            to = self.core.poll_transmit(now, link_of(interface), octets);
+            to.is_some()
+        })?;
+        let Some(place) = to.and_then(|peer| self.place_of(peer)) else {
+            engine.remove(frame);
+            return None;
+        };
+        self.neighbours.handle_sent(now, place);
+        Some((frame, address_of(place.1)))
+    }
+
+    fn uses(&self, interface: usize) -> bool {
+        self.interfaces.get(interface).is_some_and(Option::is_some)
+    }
+}
+
+impl RouteWatcher for Hbh {
     fn needs_routes(&self) -> bool {
         self.needs_routes
     }
@@ -341,95 +451,6 @@ impl Service for Hbh {
             })
         };
         counters.unrouted += orphans.settle(now, has_way);
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.core.handle_timeout(now);
-        self.neighbours.handle_timeout(now);
-        self.needs_routes |= self.orphans.next_timeout().is_some_and(|at| at <= now);
-    }
-
-    fn settle(&mut self, engine: &mut Engine) {
-        while let Some(event) = self.core.poll_event() {
-            match event {
-                hbh::Event::GaveUp { packets, .. } => self.counters.gave_up += u64::from(packets),
-            }
-        }
-        self.take_neighbours(engine.now);
-        self.say_hello(engine);
-    }
-
-    fn poll_packet(&mut self, engine: &mut Engine) -> Option<(PacketId, Way)> {
-        if let Some(Orphan { packet, from, .. }) = self.orphans.poll() {
-            let origin = Origin::Link(from.and_then(|from| self.port_of(from)));
-            return Some((engine.packets.add_copy(&packet), Way::Rerouted(origin)));
-        }
-        // Packets that go plain may fill the queue for as long as nobody is known to speak HBH.
-        self.hellos.pop_front().or_else(|| {
-            let mut from = None;
-            let restored = engine.make(|octets| {
-                from = self.core.poll_restored(octets);
-                from.is_some()
-            })?;
-            let known = |peer| self.peers.iter().find(|known| known.peer == peer);
-            if let Some(Known { peer, mtu, .. }) = from.and_then(known) {
-                let octets = engine.packets.get_mut(restored);
-                mss::clamp(octets, mtu.saturating_sub(self.core.overhead(*peer)));
-            }
-            Some((restored, Way::Released(from.and_then(|from| self.port_of(from)))))
-        })
-    }
-
-    fn poll_frame(
-        &mut self,
-        engine: &mut Engine,
-        interface: usize,
-    ) -> Option<(PacketId, LinkAddress)> {
-        let (now, mut to) = (engine.now, None);
-        let frame = engine.make(|octets| {
-            to = self.core.poll_transmit(now, link_of(interface), octets);
-            to.is_some()
-        })?;
-        let Some(place) = to.and_then(|peer| self.place_of(peer)) else {
-            engine.remove(frame);
-            return None;
-        };
-        self.neighbours.handle_sent(now, place);
-        Some((frame, address_of(place.1)))
-    }
-
-    fn next_timeout(&self) -> Option<Time> {
-        let rest = earliest(self.neighbours.next_timeout(), self.orphans.next_timeout());
-        earliest(self.core.next_timeout(), rest)
-    }
-
-    fn uses(&self, interface: usize) -> bool {
-        self.interfaces.get(interface).is_some_and(Option::is_some)
-    }
-
-    fn report(&self) -> Option<ServiceReport> {
-        #[derive(Serialize)]
-        struct State {
-            #[serde(flatten)]
-            stats: hbh::Stats,
-            #[serde(flatten)]
-            hellos: neighbours::Stats,
-            #[serde(flatten)]
-            counters: Counters,
-        }
-        let Self { counters, .. } = *self;
-        let state = State { stats: self.stats(), hellos: self.hellos(), counters };
-        Some(ServiceReport::new("hbh", state))
-    }
-
-    fn under_way(&self) -> usize {
-        let held = usize::try_from(self.stats().packets_held).unwrap_or(usize::MAX);
-        held.saturating_add(self.orphans.waiting())
-    }
-
-    fn class_of(&self, protocol: u8, messages: &[u8]) -> Option<Class> {
-        let config = self.core.config();
-        (protocol == config.protocol).then(|| class_of(config.profile.layout(), messages))
     }
 }
 

@@ -20,7 +20,7 @@ use hf::s5066::sis::ClientId;
 use pep::Pep;
 use serde_json::json;
 
-use super::{Service, ServiceReport, Way};
+use super::{Frames, Service, ServiceReport, Way};
 use crate::capture::Direction;
 use crate::engine::{Engine, PacketId};
 use crate::hf::{Air, StationId};
@@ -238,10 +238,6 @@ impl Service for Station {
         earliest(clients, self.modem.node.next_timeout())
     }
 
-    fn uses(&self, interface: usize) -> bool {
-        self.interface == interface
-    }
-
     fn report(&self) -> Option<ServiceReport> {
         let (client, node) = (self.client().stats(), self.node().stats());
         let mut state = json!({ "client": client, "node": node });
@@ -257,5 +253,15 @@ impl Service for Station {
         let stats = self.client().stats();
         let sessions = self.pep().map_or(0, |pep| pep.core().stats().sessions);
         usize::from(stats.queued + stats.unconfirmed > 0 || sessions > 0)
+    }
+
+    fn as_frames(&mut self) -> Option<&mut dyn Frames> {
+        Some(self)
+    }
+}
+
+impl Frames for Station {
+    fn uses(&self, interface: usize) -> bool {
+        self.interface == interface
     }
 }

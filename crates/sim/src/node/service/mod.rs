@@ -24,6 +24,7 @@ use std::fmt::Debug;
 use std::net::IpAddr;
 
 use base::ip::icmp::Error;
+use base::ip::udp::Datagram;
 use base::ip::{FlowKey, Header, Prefix};
 use base::time::Time;
 use manet::Route;
@@ -38,10 +39,13 @@ use crate::medium::LinkAddress;
 
 /// A protocol that runs in a node beside its IP stack.
 ///
-/// The node calls, for each packet at a hook, `claims` of one service after the other, and `handle`
-/// of the first that claims it. After any of the `handle` methods it settles the service: `settle`,
-/// `handle_routes` if it needs routes, `poll_route`, `poll_recall`, then `poll_packet` until `None`, then `poll_frame` and `poll_datagram` while the interfaces that
-/// the service sends over have room, then `next_timeout`.
+/// The node calls, for each packet at a hook, `claims` of one service after the other, and `handle` of the first
+/// that claims it. After any of the `handle` methods it settles the service: `settle`, `handle_routes` if a
+/// [`RouteWatcher`] needs routes, `poll_route`, `poll_recall`, then `poll_packet` until `None`, then `poll_frame`
+/// and `poll_datagram` while the interfaces that the service sends over have room, then `next_timeout`.
+///
+/// What only some services do stands in traits of its own; a service returns itself from the `as_` method of
+/// each that it implements.
 pub trait Service: Any + Debug + Send {
     /// Whether the service takes a packet with these octets at this hook.
     fn claims(&self, _hook: &Hook<'_>, _octets: &[u8]) -> bool {
@@ -51,8 +55,7 @@ pub trait Service: Any + Debug + Send {
     /// Takes a packet claimed by the service, or with a destination prefix routed into the service.
     ///
     /// The service owns a taken packet and removes it from the engine later.
-    fn handle(&mut self, engine: &mut Engine, hook: &Hook<'_>, packet: PacketId) -> Verdict {
-        let _ = hook;
+    fn handle(&mut self, engine: &mut Engine, _hook: &Hook<'_>, packet: PacketId) -> Verdict {
         engine.remove(packet);
         Verdict::Taken
     }
@@ -69,111 +72,19 @@ pub trait Service: Any + Debug + Send {
         false
     }
 
-    /// Learns that an interface's medium could not bring a packet to a neighbour (link-layer feedback).
-    /// All services do, whichever takes the packet afterwards, unless one [vouches](Self::vouches) for the
-    /// neighbour.
-    fn handle_break(&mut self, _now: Time, _interface: usize, _to: LinkAddress) {}
-
-    /// Whether a packet of its own that a medium could not bring to a neighbour says little about this one: it
-    /// was heard lately, and the service will try again before the neighbour counts as gone.
-    fn vouches(&self, _interface: usize, _to: LinkAddress, _packet: &[u8]) -> bool {
-        false
-    }
-
-    /// Takes back a packet that an interface's medium could not bring to a neighbour. If the service returns
-    /// false, the node drops the packet; otherwise the service owns it. Services that [use](Self::uses) the
-    /// interface are asked first, as the packet may be one of their frames.
-    fn handle_unsent(
-        &mut self,
-        _engine: &mut Engine,
-        _interface: usize,
-        _to: LinkAddress,
-        _packet: PacketId,
-    ) -> bool {
-        false
-    }
-
-    /// Whether `handle_passage` is to be called; asked once, when the service starts.
-    fn wants_passages(&self) -> bool {
-        false
-    }
-
-    /// Learns that a packet is about to leave.
-    fn handle_passage(&mut self, _now: Time, _passage: &Passage<'_>) {}
-
-    /// Takes what is now known of an interface of the node: when the service starts, and when
-    /// something of it changes.
-    fn handle_interface(&mut self, _now: Time, _index: usize, _attachment: &Attachment<'_>) {}
-
-    /// Whether `handle_routes` is to be called though no route has changed.
-    fn needs_routes(&self) -> bool {
-        false
-    }
-
-    /// Reconsiders held packets: `route` gives the current next hop for a destination, `has_finder`
-    /// whether a service of the node [finds routes](Self::finds_routes).
-    fn handle_routes(
-        &mut self,
-        _now: Time,
-        _route: &dyn Fn(IpAddr) -> Option<NextHop>,
-        _has_finder: bool,
-    ) {
-    }
-
     /// Acts on what is due.
     fn handle_timeout(&mut self, _now: Time) {}
 
     /// Collects events of the service's cores, and passes data between the cores.
     fn settle(&mut self, _engine: &mut Engine) {}
 
-    /// The next route of the node that changes; asked for before `poll_packet`, until `None`.
-    fn poll_route(&mut self) -> Option<RouteChange> {
-        None
-    }
-
-    /// The next interface and neighbour whose queued packets are to be taken back: they count as
-    /// unsent. Asked for after `poll_route`, until `None`.
-    fn poll_recall(&mut self) -> Option<(usize, LinkAddress)> {
-        None
-    }
-
     /// The next packet that goes on its way from here.
     fn poll_packet(&mut self, _engine: &mut Engine) -> Option<(PacketId, Way)> {
         None
     }
 
-    /// The next packet for an idle interface that it [uses](Self::uses), past all hooks.
-    fn poll_frame(
-        &mut self,
-        _engine: &mut Engine,
-        _interface: usize,
-    ) -> Option<(PacketId, LinkAddress)> {
-        None
-    }
-
-    /// The next packet of at most `mtu` octets for its [far end](Self::far_end), as late as can be:
-    /// it is asked for when the interface towards there has room.
-    fn poll_datagram(&mut self, _engine: &mut Engine, _mtu: usize) -> Option<PacketId> {
-        None
-    }
-
     /// When to call `handle_timeout` at the latest.
     fn next_timeout(&self) -> Option<Time> {
-        None
-    }
-
-    /// Whether the service sends its own frames over this interface.
-    fn uses(&self, _interface: usize) -> bool {
-        false
-    }
-
-    /// Whether packets without a route may be left to it until there is one.
-    fn finds_routes(&self) -> bool {
-        false
-    }
-
-    /// Where its datagrams go, if it sends them when an interface has room.
-    fn far_end(&self) -> Option<IpAddr> {
         None
     }
 
@@ -191,6 +102,118 @@ pub trait Service: Any + Debug + Send {
     fn under_way(&self) -> usize {
         0
     }
+
+    /// Itself, if it follows the node's interfaces and failed transmissions.
+    fn as_link_feedback(&mut self) -> Option<&mut dyn LinkFeedback> {
+        None
+    }
+
+    /// Itself, if it sends frames of its own.
+    fn as_frames(&mut self) -> Option<&mut dyn Frames> {
+        None
+    }
+
+    /// Itself, if it sends datagrams to a far end.
+    fn as_datagrams(&mut self) -> Option<&mut dyn Datagrams> {
+        None
+    }
+
+    /// Itself, if it finds routes; a service does so always or never.
+    fn as_route_finder(&mut self) -> Option<&mut dyn RouteFinder> {
+        None
+    }
+
+    /// Itself, if packets that it holds depend on the node's routes.
+    fn as_route_watcher(&mut self) -> Option<&mut dyn RouteWatcher> {
+        None
+    }
+}
+
+/// A service that follows the node's interfaces, and the packets that their media could not deliver.
+pub trait LinkFeedback {
+    /// Takes what is now known of an interface of the node: when the service starts, and when
+    /// something of it changes.
+    fn handle_interface(&mut self, _now: Time, _index: usize, _attachment: &Attachment<'_>) {}
+
+    /// Learns that an interface's medium could not bring a packet to a neighbour, whichever service takes the
+    /// packet afterwards; not called if one [vouches](Self::vouches) for the neighbour.
+    fn handle_break(&mut self, _now: Time, _interface: usize, _to: LinkAddress) {}
+
+    /// Whether a packet of its own that a medium could not bring to a neighbour says little about this one: it
+    /// was heard lately, and the service will try again before the neighbour counts as gone.
+    fn vouches(&self, _interface: usize, _to: LinkAddress, _packet: &[u8]) -> bool {
+        false
+    }
+
+    /// Takes back a packet that an interface's medium could not bring to a neighbour. If the service returns
+    /// false, the node drops the packet; otherwise the service owns it. Services that [use](Frames::uses) the
+    /// interface are asked first, as the packet may be one of their frames.
+    fn handle_unsent(
+        &mut self,
+        _engine: &mut Engine,
+        _interface: usize,
+        _to: LinkAddress,
+        _packet: PacketId,
+    ) -> bool {
+        false
+    }
+
+    /// The next interface and neighbour whose queued packets are to be taken back: they count as unsent.
+    fn poll_recall(&mut self) -> Option<(usize, LinkAddress)> {
+        None
+    }
+}
+
+/// A service that sends its own frames over some interfaces, past all hooks.
+pub trait Frames {
+    /// Whether it sends over this interface.
+    fn uses(&self, interface: usize) -> bool;
+
+    /// The next packet for an idle interface that it uses; services that hand packets to their medium
+    /// themselves have none.
+    fn poll_frame(
+        &mut self,
+        _engine: &mut Engine,
+        _interface: usize,
+    ) -> Option<(PacketId, LinkAddress)> {
+        None
+    }
+}
+
+/// A service that sends datagrams to another node.
+pub trait Datagrams {
+    /// Where they go.
+    fn far_end(&self) -> IpAddr;
+
+    /// The next one of at most `mtu` octets, as late as can be: it is asked for when the interface towards the
+    /// far end has room. Services that send through [`Service::poll_packet`] have none.
+    fn poll_datagram(&mut self, _engine: &mut Engine, _mtu: usize) -> Option<PacketId> {
+        None
+    }
+}
+
+/// A routing protocol; packets without a route may be left to it until there is one.
+pub trait RouteFinder {
+    /// The next route of the node that changes; asked for before `poll_packet`, until `None`.
+    fn poll_route(&mut self) -> Option<RouteChange>;
+
+    /// Learns that a packet is about to leave.
+    fn handle_passage(&mut self, now: Time, passage: &Passage<'_>);
+}
+
+/// A service that holds packets which may have to take another way when routes change.
+pub trait RouteWatcher {
+    /// Whether `handle_routes` is to be called though no route has changed.
+    fn needs_routes(&self) -> bool;
+
+    /// Reconsiders held packets: `route` gives the current next hop for a destination, `has_finder` whether the
+    /// node runs a [`RouteFinder`].
+    fn handle_routes(
+        &mut self,
+        now: Time,
+        route: &dyn Fn(IpAddr) -> Option<NextHop>,
+        has_finder: bool,
+    );
 }
 
 /// State of a node's interface, passed to services.
@@ -270,6 +293,15 @@ pub enum Hook<'a> {
         /// How it came to be sent.
         origin: Origin,
     },
+}
+
+impl<'a> Hook<'a> {
+    /// The UDP datagram for this node in a packet with these octets.
+    #[must_use]
+    pub fn datagram(&self, octets: &'a [u8]) -> Option<Datagram<'a>> {
+        let Hook::Input { header, offset, .. } = self else { return None };
+        Datagram::parse(header, octets, *offset).ok()
+    }
 }
 
 /// How a packet came to be sent.

@@ -23,7 +23,10 @@ use manet::{Arrival, Demand, Event, Interface, Neighbour, Router, Sending};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Attachment, Hook, Origin, Passage, RouteChange, Service, ServiceReport, Verdict, Way};
+use super::{
+    Attachment, Hook, LinkFeedback, Origin, Passage, RouteChange, RouteFinder, Service,
+    ServiceReport, Verdict, Way,
+};
 use crate::counters::Class;
 use crate::engine::{Engine, PacketId, is_for_all};
 use crate::ids::PortId;
@@ -237,13 +240,11 @@ impl Routing {
                 here.and_then(|port| engine.resolve(*port, to.into()))
             };
             let Some(reached) = reached else { continue };
-            let packet = engine.make(|out| {
+            let packet = engine.add(|out| {
                 emit(carrier, (source, to), &payload, out);
                 set_ttl(out, ttl);
-                true
             });
-            let way = Way::Sent { interface, to: reached };
-            self.outgoing.extend(packet.map(|packet| (packet, way)));
+            self.outgoing.push_back((packet, Way::Sent { interface, to: reached }));
         }
     }
 
@@ -321,10 +322,81 @@ impl Service for Routing {
         }
     }
 
-    fn finds_routes(&self) -> bool {
+    fn handle_error(
+        &mut self,
+        now: Time,
+        flow: &FlowKey,
+        octets: usize,
+        error: Option<Error>,
+    ) -> bool {
+        let IpAddr::V4(gateway) = flow.destination else { return false };
+        if flow.protocol != protocol::MINIMAL || !self.is_local(flow.source) {
+            return false;
+        }
+        if let Some(Error::TooBig { mtu }) = error {
+            self.path_mtus.handle_too_big(now, gateway, octets, mtu.into());
+        }
         true
     }
 
+    fn handle_timeout(&mut self, now: Time) {
+        self.router.handle_timeout(now);
+    }
+
+    fn settle(&mut self, engine: &mut Engine) {
+        self.router.handle_timeout(engine.now);
+        let expired = self.waiting.expire(engine.now);
+        self.counters.expired += expired.len() as u64;
+        self.refuse(expired.into_iter().map(|(_, packet)| packet).collect());
+        while let Some(event) = self.router.poll_event() {
+            self.take_event(event);
+        }
+        let interfaces: Vec<_> = self.interfaces.iter().map(|(at, it)| (*at, it.0)).collect();
+        for (interface, source) in interfaces {
+            self.say(engine, interface, source);
+        }
+    }
+
+    fn poll_packet(&mut self, _engine: &mut Engine) -> Option<(PacketId, Way)> {
+        self.outgoing.pop_front()
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        earliest(self.router.next_timeout(), self.waiting.next_timeout())
+    }
+
+    fn class_of(&self, protocol: u8, payload: &[u8]) -> Option<Class> {
+        is_carried_by(self.router.carrier(), protocol, payload).then_some(Class::Routing)
+    }
+
+    fn report(&self) -> Option<ServiceReport> {
+        #[derive(Serialize)]
+        struct State {
+            counters: RoutingCounters,
+            waiting: usize,
+            routes: usize,
+            protocol: Map<String, Value>,
+        }
+        let counted = self.router.counters().into_iter();
+        let state = State {
+            counters: self.counters,
+            waiting: self.waiting.len(),
+            routes: self.router.routes().len(),
+            protocol: counted.map(|(it, count)| (it.name.to_owned(), count.into())).collect(),
+        };
+        Some(ServiceReport::new("routing", state))
+    }
+
+    fn as_link_feedback(&mut self) -> Option<&mut dyn LinkFeedback> {
+        Some(self)
+    }
+
+    fn as_route_finder(&mut self) -> Option<&mut dyn RouteFinder> {
+        Some(self)
+    }
+}
+
+impl LinkFeedback for Routing {
     fn handle_break(&mut self, now: Time, interface: usize, to: LinkAddress) {
         let neighbour = self.neighbour(to).filter(|it| it.interface == interface);
         let Some(neighbour) = neighbour else { return };
@@ -360,48 +432,6 @@ impl Service for Routing {
         true
     }
 
-    fn handle_error(
-        &mut self,
-        now: Time,
-        flow: &FlowKey,
-        octets: usize,
-        error: Option<Error>,
-    ) -> bool {
-        let IpAddr::V4(gateway) = flow.destination else { return false };
-        if flow.protocol != protocol::MINIMAL || !self.is_local(flow.source) {
-            return false;
-        }
-        if let Some(Error::TooBig { mtu }) = error {
-            self.path_mtus.handle_too_big(now, gateway, octets, mtu.into());
-        }
-        true
-    }
-
-    fn wants_passages(&self) -> bool {
-        true
-    }
-
-    fn handle_passage(&mut self, now: Time, passage: &Passage<'_>) {
-        let Passage { header, origin, next } = *passage;
-        let (IpAddr::V4(source), IpAddr::V4(destination)) = (header.source, header.destination)
-        else {
-            return;
-        };
-        let Some(next) = self.neighbour(next.neighbour).filter(|it| it.interface == next.interface)
-        else {
-            return;
-        };
-        let from = match origin {
-            Origin::Link(Some(port)) => self.names.get(&port).copied(),
-            Origin::Link(None) | Origin::Local => None,
-        };
-        if from.is_none() && !self.is_own(header, origin) {
-            return;
-        }
-        let passage = manet::Passage { source, destination, from, next };
-        self.router.handle_passage(now, &passage);
-    }
-
     fn handle_interface(&mut self, now: Time, index: usize, attachment: &Attachment<'_>) {
         let Attachment { port, addresses, mtu, is_up, .. } = *attachment;
         self.addresses.insert(index, addresses.to_vec());
@@ -426,59 +456,34 @@ impl Service for Routing {
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        self.router.handle_timeout(now);
+    fn poll_recall(&mut self) -> Option<(usize, LinkAddress)> {
+        self.recalls.pop_front()
     }
+}
 
-    fn settle(&mut self, engine: &mut Engine) {
-        self.router.handle_timeout(engine.now);
-        let expired = self.waiting.expire(engine.now);
-        self.counters.expired += expired.len() as u64;
-        self.refuse(expired.into_iter().map(|(_, packet)| packet).collect());
-        while let Some(event) = self.router.poll_event() {
-            self.take_event(event);
+impl RouteFinder for Routing {
+    fn handle_passage(&mut self, now: Time, passage: &Passage<'_>) {
+        let Passage { header, origin, next } = *passage;
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (header.source, header.destination)
+        else {
+            return;
+        };
+        let Some(next) = self.neighbour(next.neighbour).filter(|it| it.interface == next.interface)
+        else {
+            return;
+        };
+        let from = match origin {
+            Origin::Link(Some(port)) => self.names.get(&port).copied(),
+            Origin::Link(None) | Origin::Local => None,
+        };
+        if from.is_none() && !self.is_own(header, origin) {
+            return;
         }
-        let interfaces: Vec<_> = self.interfaces.iter().map(|(at, it)| (*at, it.0)).collect();
-        for (interface, source) in interfaces {
-            self.say(engine, interface, source);
-        }
+        let passage = manet::Passage { source, destination, from, next };
+        self.router.handle_passage(now, &passage);
     }
 
     fn poll_route(&mut self) -> Option<RouteChange> {
         self.changes.pop_front()
-    }
-
-    fn poll_recall(&mut self) -> Option<(usize, LinkAddress)> {
-        self.recalls.pop_front()
-    }
-
-    fn poll_packet(&mut self, _engine: &mut Engine) -> Option<(PacketId, Way)> {
-        self.outgoing.pop_front()
-    }
-
-    fn next_timeout(&self) -> Option<Time> {
-        earliest(self.router.next_timeout(), self.waiting.next_timeout())
-    }
-
-    fn class_of(&self, protocol: u8, payload: &[u8]) -> Option<Class> {
-        is_carried_by(self.router.carrier(), protocol, payload).then_some(Class::Routing)
-    }
-
-    fn report(&self) -> Option<ServiceReport> {
-        #[derive(Serialize)]
-        struct State {
-            counters: RoutingCounters,
-            waiting: usize,
-            routes: usize,
-            protocol: Map<String, Value>,
-        }
-        let counted = self.router.counters().into_iter();
-        let state = State {
-            counters: self.counters,
-            waiting: self.waiting.len(),
-            routes: self.router.routes().len(),
-            protocol: counted.map(|(it, count)| (it.name.to_owned(), count.into())).collect(),
-        };
-        Some(ServiceReport::new("routing", state))
     }
 }

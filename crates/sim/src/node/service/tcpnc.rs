@@ -17,7 +17,7 @@ use tcp::tcpnc::framing::{self, Deframer};
 use tcp::tcpnc::{self, wire};
 use tcp::{Connection, Event, State};
 
-use super::{Hook, Service, ServiceReport, Verdict, Way};
+use super::{Datagrams, Hook, Service, ServiceReport, Verdict, Way};
 use crate::engine::{Engine, PacketId};
 use crate::node::endpoint::{CodingReport, Endpoint};
 use crate::series::Series;
@@ -287,10 +287,6 @@ impl Service for Entry {
         self.next_at.or_else(|| endpoint.and_then(Endpoint::next_timeout))
     }
 
-    fn far_end(&self) -> Option<IpAddr> {
-        Some(self.end.remote.ip())
-    }
-
     fn under_way(&self) -> usize {
         usize::from(self.held() > 0)
     }
@@ -304,6 +300,16 @@ impl Service for Entry {
             "unconnected": unconnected,
         });
         Some(ServiceReport::new("tcpnc-entry", state))
+    }
+
+    fn as_datagrams(&mut self) -> Option<&mut dyn Datagrams> {
+        Some(self)
+    }
+}
+
+impl Datagrams for Entry {
+    fn far_end(&self) -> IpAddr {
+        self.end.remote.ip()
     }
 }
 

@@ -25,7 +25,7 @@ use tunnel::secure::{
     PublicKey, TAG, Unusable,
 };
 
-use super::{Hook, Service, ServiceReport, Verdict, Way};
+use super::{Datagrams, Hook, Service, ServiceReport, Verdict, Way};
 use crate::engine::{Engine, PacketId};
 use crate::ids::{NodeId, TunnelId};
 use crate::node::stack::too_big;
@@ -339,9 +339,8 @@ impl Service for Tunnel {
     }
 
     fn handle(&mut self, engine: &mut Engine, hook: &Hook<'_>, packet: PacketId) -> Verdict {
-        let Hook::Input { header, offset, .. } = hook else { return self.send(engine, packet) };
-        let octets = engine.packets.get(packet);
-        let Ok(datagram) = udp::Datagram::parse(header, octets, *offset) else {
+        let Hook::Input { header, .. } = hook else { return self.send(engine, packet) };
+        let Some(datagram) = hook.datagram(engine.packets.get(packet)) else {
             return Verdict::Malformed;
         };
         self.receive(engine.now, header, &datagram);
@@ -390,17 +389,6 @@ impl Service for Tunnel {
         Some((packet, Way::Released(None)))
     }
 
-    fn poll_datagram(&mut self, engine: &mut Engine, mtu: usize) -> Option<PacketId> {
-        let dscp = self.next_datagram(engine.now, mtu)?;
-        let End { local, remote, .. } = self.end;
-        let outer = udp::Datagram { source: local, destination: remote, payload: &self.datagram };
-        engine.make(|octets| {
-            outer.emit(octets);
-            set_class(octets, dscp << 2 | ecn::ECT_0);
-            true
-        })
-    }
-
     fn next_timeout(&self) -> Option<Time> {
         let session = self.session.as_ref().filter(|session| session.has_keys);
         let of_core = session.and_then(|session| session.core.next_timeout());
@@ -411,13 +399,29 @@ impl Service for Tunnel {
         Some(ServiceReport::new("tunnel", Self::report(self)))
     }
 
-    fn far_end(&self) -> Option<IpAddr> {
-        Some(self.end.remote.ip())
-    }
-
     fn under_way(&self) -> usize {
         let session = self.session.as_ref().filter(|session| session.has_keys);
         usize::from(session.is_some_and(|session| !session.core.is_idle()))
+    }
+
+    fn as_datagrams(&mut self) -> Option<&mut dyn Datagrams> {
+        Some(self)
+    }
+}
+
+impl Datagrams for Tunnel {
+    fn poll_datagram(&mut self, engine: &mut Engine, mtu: usize) -> Option<PacketId> {
+        let dscp = self.next_datagram(engine.now, mtu)?;
+        let End { local, remote, .. } = self.end;
+        let outer = udp::Datagram { source: local, destination: remote, payload: &self.datagram };
+        Some(engine.add(|octets| {
+            outer.emit(octets);
+            set_class(octets, dscp << 2 | ecn::ECT_0);
+        }))
+    }
+
+    fn far_end(&self) -> IpAddr {
+        self.end.remote.ip()
     }
 }
 

@@ -17,15 +17,13 @@ impl Node {
     /// Has a service's next datagram wait for a route where there is none: a protocol that looks for
     /// routes on demand hears of the far end by it. What else the service has stays with the service.
     pub fn ask_for_route(&mut self, engine: &mut Engine, index: usize) {
-        let Some(far_end) = self.services.running[index].service.far_end() else { return };
-        let has_finder = self.services.running.iter().any(|it| it.service.finds_routes());
-        if !has_finder || self.route(engine, far_end).is_some() {
+        let Some(far_end) = self.services.running[index].far_end() else { return };
+        if !self.has_finder() || self.route(engine, far_end).is_some() {
             return;
         }
         let Some(mtu) = self.interfaces.iter().map(|it| it.config.mtu).min() else { return };
-        let Some(packet) = self.services.running[index].service.poll_datagram(engine, mtu) else {
-            return;
-        };
+        let datagrams = self.services.running[index].service.as_datagrams();
+        let Some(packet) = datagrams.and_then(|it| it.poll_datagram(engine, mtu)) else { return };
         self.counters.originated += 1;
         let Some(header) = self.parse(engine, packet) else { return };
         _ = self.route_packet(engine, &header, packet, Origin::Local);
@@ -67,8 +65,8 @@ impl Node {
         }
     }
 
-    fn has_frames_over(&self, interface: usize) -> bool {
-        self.services.running.iter().any(|running| running.service.uses(interface))
+    fn has_frames_over(&mut self, interface: usize) -> bool {
+        self.services.running.iter_mut().any(|running| running.uses(interface))
     }
 
     fn poll_frame(
@@ -78,10 +76,8 @@ impl Node {
     ) -> Option<(PacketId, LinkAddress)> {
         for index in 0..self.services.running.len() {
             let Running { service, deadline, .. } = &mut self.services.running[index];
-            if !service.uses(interface) {
-                continue;
-            }
-            if let Some(frame) = service.poll_frame(engine, interface) {
+            let frames = service.as_frames().filter(|frames| frames.uses(interface));
+            if let Some(frame) = frames.and_then(|it| it.poll_frame(engine, interface)) {
                 // Sending may change the deadline of the service.
                 let (deadline, next) = (*deadline, service.next_timeout());
                 self.set_deadline(engine, deadline, next);
@@ -116,14 +112,15 @@ impl Node {
         let all = self.services.running.len();
         for step in 0..all {
             let index = (self.services.turn + step) % all;
-            let Some(far_end) = self.services.running[index].service.far_end() else { continue };
+            let Some(far_end) = self.services.running[index].far_end() else { continue };
             let Some(next) = self.route(engine, far_end) else { continue };
             if next.interface != interface {
                 continue;
             }
             let mtu = self.interfaces[interface].config.mtu;
             let running = &mut self.services.running[index];
-            if let Some(packet) = running.service.poll_datagram(engine, mtu) {
+            let datagrams = running.service.as_datagrams();
+            if let Some(packet) = datagrams.and_then(|it| it.poll_datagram(engine, mtu)) {
                 running.is_touched = true;
                 self.services.turn = index + 1;
                 return Some((packet, next));
@@ -149,11 +146,11 @@ impl Node {
 
     /// Whether a service sends over an interface.
     pub fn sends_over(&mut self, engine: &Engine, index: usize, interface: usize) -> bool {
-        let service = &self.services.running[index].service;
-        if service.uses(interface) {
+        let running = &mut self.services.running[index];
+        if running.uses(interface) {
             return true;
         }
-        let far_end = service.far_end();
+        let far_end = running.far_end();
         let next = far_end.and_then(|far_end| self.route(engine, far_end));
         next.is_some_and(|next| next.interface == interface)
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::engine::{Engine, PacketId};
 use crate::medium::LinkAddress;
 use crate::mobility::{Motion, Position};
-use crate::node::Service;
+use crate::service::{LinkFeedback, Service};
 use crate::{RadioId, radio};
 
 #[test]
@@ -53,6 +53,12 @@ fn a_packet_that_no_neighbour_acknowledges_is_given_back_to_the_services() {
     #[derive(Debug, Default)]
     struct Feedback(Vec<(usize, LinkAddress)>, bool);
     impl Service for Feedback {
+        fn as_link_feedback(&mut self) -> Option<&mut dyn LinkFeedback> {
+            Some(self)
+        }
+    }
+
+    impl LinkFeedback for Feedback {
         fn handle_unsent(
             &mut self,
             engine: &mut Engine,
