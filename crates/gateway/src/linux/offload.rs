@@ -9,6 +9,9 @@
 //!  +-------+------+--------+----------+------------+-------------+--------- - -
 //! ```
 //! The header is `struct virtio_net_hdr` in the machine's order of octets.
+//!
+//! Ours and not tun-rs: cutting a TCP flow and joining it again costs 0.64 ns of CPU an octet, with tun-rs 3.8
+//! (`cargo bench -p trackway-gateway --bench libraries`).
 
 mod join;
 

@@ -5,6 +5,9 @@
 //!   Outbox   | datagram | datagram | last |   one run: same size, same destination, one message
 //!   Arrivals | datagram | datagram | last |   one message that the kernel joined
 //! ```
+//!
+//! Ours and not quinn-udp: equal for trains to one peer (317 and 320 ns of CPU a datagram), 1.2 times as fast for
+//! datagrams to eight peers in turn, which go in one system call (`cargo bench -p trackway-gateway --bench libraries`).
 
 mod control;
 mod route;
