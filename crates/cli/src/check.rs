@@ -17,7 +17,7 @@ use crate::terminal;
 /// (`trackway doctor`). The exit code is about the file alone: 0 if it can be used, 2 if not.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  trackway check examples/hbh.toml\n  trackway check --offline /dev/stdin < node.toml"
+    after_help = "Examples:\n  trackway check examples/hbh/hbh.toml\n  trackway check --offline /dev/stdin < node.toml"
 )]
 pub struct Args {
     /// The configuration, a TOML file.

@@ -15,7 +15,7 @@ use crate::terminal;
 /// Nothing is changed. Exit code 1 if a service cannot carry traffic, 0 otherwise.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  trackway doctor examples/tunnel-a.toml\n  trackway doctor --json /etc/trackway/gateway.toml"
+    after_help = "Examples:\n  trackway doctor examples/tunnel/tunnel-a.toml\n  trackway doctor --json /etc/trackway/gateway.toml"
 )]
 pub struct Args {
     /// The configuration, a TOML file.

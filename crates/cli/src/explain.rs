@@ -20,7 +20,7 @@ use crate::terminal;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   trackway explain tcp 10.1.2.3:5000 10.9.0.1:443
-  trackway explain icmp 10.1.2.3 10.9.0.1 --config examples/rules.toml")]
+  trackway explain icmp 10.1.2.3 10.9.0.1 --config examples/hf/rules.toml")]
 pub struct Args {
     /// The protocol: tcp, udp, icmp, or a number.
     protocol: String,

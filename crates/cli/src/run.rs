@@ -15,7 +15,7 @@ use crate::log::{Format, Lines};
 
 /// Carry this machine's traffic by the services that a configuration names.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  trackway run examples/hbh.toml")]
+#[command(after_help = "Example:\n  trackway run examples/hbh/hbh.toml")]
 pub struct Args {
     /// The configuration, a TOML file.
     file: PathBuf,

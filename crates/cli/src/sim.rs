@@ -15,7 +15,7 @@ use crate::terminal;
 
 /// Simulate a network described in a file.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  trackway sim run examples/chain.toml")]
+#[command(after_help = "Example:\n  trackway sim run examples/scenarios/chain.toml")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -25,9 +25,9 @@ pub struct Args {
 enum Command {
     /// Run a scenario and print what happened to its flows, links and nodes.
     #[command(
-        after_help = "Examples:\n  trackway sim run examples/chain.toml --seed 7 --pcap captures\n  \
-                      trackway sim run examples/chain.toml --json | jq .flows\n  \
-                      trackway sim run examples/chain.toml --animate run.html"
+        after_help = "Examples:\n  trackway sim run examples/scenarios/chain.toml --seed 7 --pcap captures\n  \
+                      trackway sim run examples/scenarios/chain.toml --json | jq .flows\n  \
+                      trackway sim run examples/scenarios/chain.toml --animate run.html"
     )]
     Run {
         /// The scenario, a TOML file; docs/guide/scenario.md says what may stand in it.

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn example(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scenarios").join(name)
 }
 
 fn run(scenario: &Path, args: &[&str]) -> Output {

@@ -157,7 +157,8 @@ fn complaints_of_tactical_traffic_name_line_and_key() {
 
 #[test]
 fn the_brigade_has_seven_needlines_between_its_corners() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tactical-brigade.toml");
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scenarios/tactical-brigade.toml");
     let mut plan = Plan::read(Path::new(path)).expect("a scenario");
     plan.bgp = None;
     plan.messages = None;
@@ -177,7 +178,8 @@ fn the_brigade_has_seven_needlines_between_its_corners() {
 
 #[test]
 fn the_brigade_talks_for_an_hour() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tactical-brigade.toml");
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scenarios/tactical-brigade.toml");
     let plan = Plan::read(Path::new(path)).expect("a scenario");
 
     let report = plan.run(None, None).expect("a report");

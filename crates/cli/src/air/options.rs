@@ -18,11 +18,11 @@ use crate::failure::misuse;
 /// interfaces changes for good. Stations without an interface keep silent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  trackway air examples/manet-chain5.toml --join n0=veth0 --join n1=radio:veth1
-  trackway air examples/manet-chain5.toml --join '*=air:*'   # in the namespace air, interfaces n0, n1 ...
-  trackway air examples/manet-chain5.toml --join '*=*:wlan0' # in namespaces n0, n1 ..., each its wlan0
-  trackway air examples/manet-chain5.toml --join '*=*' --animate run.html    # a picture of it at the end
-  trackway air examples/tactical-squad.toml --join '*=*:cnr0' --timeline net.svg    # a combat net")]
+  trackway air examples/scenarios/manet-chain5.toml --join n0=veth0 --join n1=radio:veth1
+  trackway air examples/scenarios/manet-chain5.toml --join '*=air:*'   # in the namespace air, interfaces n0, n1 ...
+  trackway air examples/scenarios/manet-chain5.toml --join '*=*:wlan0' # in namespaces n0, n1 ..., each its wlan0
+  trackway air examples/scenarios/manet-chain5.toml --join '*=*' --animate run.html    # a picture of it at the end
+  trackway air examples/scenarios/tactical-squad.toml --join '*=*:cnr0' --timeline net.svg    # a combat net")]
 pub struct Args {
     /// The scenario, a TOML file with a radio or a net; docs/guide/scenario.md says what may stand in it.
     pub(super) scenario: PathBuf,

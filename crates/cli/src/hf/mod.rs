@@ -47,7 +47,7 @@ pub use file::schema;
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
   trackway hf --speed 9600 --ber 1e-5 --timeline exchange.svg
-  trackway hf --config examples/hf.toml --duration 60s
+  trackway hf --config examples/hf/hf.toml --duration 60s
   trackway hf disable web
 
 The first runs until Ctrl-C; SIS clients connect to 127.0.0.1:5066 and 127.0.0.1:5067."

@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_example_is_valid() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hf.toml");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hf/hf.toml");
 
         let plan = file::read(path.as_ref()).unwrap().check().unwrap();
 

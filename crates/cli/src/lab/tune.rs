@@ -27,8 +27,8 @@ use crate::terminal;
 /// between settings. All settings are run with the same seeds, and what was found is measured again with others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  trackway lab tune examples/chain.toml --metric goodput --parameters rto.min=200ms..10s:log
-  trackway lab tune examples/tactical-company.toml --flow overlay --metric 'c/(d*t)' \\
+  trackway lab tune examples/scenarios/chain.toml --metric goodput --parameters rto.min=200ms..10s:log
+  trackway lab tune examples/scenarios/tactical-company.toml --flow overlay --metric 'c/(d*t)' \\
       --parameters rto.initial=1s..120s,delayed-ack.delay=0s..400ms:5
 
 Values are a range, 1s..120s, 1s..120s:log or 1s..120s:12 for 12 steps, or a list, 20s|40s|80s. Keys with + between

@@ -83,7 +83,7 @@ fn a_browser_shows_nodes_where_they_are() {
 fn page_of(example: &str) -> String {
     let name = format!("trackway-animation-{example}-{}.html", std::process::id());
     let path = std::env::temp_dir().join(name);
-    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scenarios");
     let made = Command::new(env!("CARGO_BIN_EXE_trackway"))
         .args(["sim", "run", &format!("{examples}/{example}.toml"), "--animate"])
         .arg(&path)

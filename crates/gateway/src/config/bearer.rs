@@ -129,7 +129,8 @@ mod tests {
     #[test]
     fn the_examples_are_valid_and_a_pair() {
         let read = |name: &str| {
-            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+            let folder =
+                std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/satellite");
             Config::read(&folder.join(name)).unwrap().hf_pep.unwrap()
         };
 

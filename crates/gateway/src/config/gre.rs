@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_example_is_valid() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gre.toml");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hf/gre.toml");
 
         let config = Config::read(path.as_ref()).unwrap();
 

@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn the_examples_are_valid_and_a_pair() {
         let read = |name: &str| {
-            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hf");
             // Without its key, which each network makes for itself.
             let config =
                 Config::parse(name, &fs::read_to_string(folder.join(name)).unwrap()).unwrap();

@@ -506,7 +506,7 @@ mod tests {
     #[test]
     fn the_examples_with_tls_are_valid_and_a_pair() {
         let read = |name: &str| {
-            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hf");
             let text = std::fs::read_to_string(folder.join(name)).unwrap();
             Config::parse(name, &text).unwrap()
         };

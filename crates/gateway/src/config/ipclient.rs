@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn the_examples_are_valid_and_a_pair() {
         let read = |name: &str| {
-            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hf");
             Config::read(&folder.join(name)).unwrap().ip_client.unwrap()
         };
 

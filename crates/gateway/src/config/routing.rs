@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_examples_are_valid_and_show_the_defaults() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/manet");
         for name in ["aodv", "dsdv", "olsr"] {
             let file = folder.join(format!("manet-{name}.toml"));
             let routing = Config::read(&file).unwrap().routing.unwrap();

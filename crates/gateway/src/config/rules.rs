@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_example_is_valid_and_every_rule_decides_on_something() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/rules.toml");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hf/rules.toml");
 
         let config = Config::read(path.as_ref()).unwrap();
 

@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_example_is_valid_and_says_the_defaults() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/s5066.toml");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hf/s5066.toml");
 
         let example = Config::read(path.as_ref()).unwrap().s5066.unwrap();
 

@@ -22,7 +22,7 @@ fn interfaces_alone_are_enough() {
 
 #[test]
 fn the_example_is_valid() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hbh.toml");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hbh/hbh.toml");
 
     let config = Config::read(Path::new(path)).unwrap();
 
@@ -209,14 +209,11 @@ fn has_part_of(text: &str, secret: &str) -> bool {
 
 #[test]
 fn a_secret_in_place_of_any_value_is_refused_and_not_repeated() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
     let elsewhere = std::env::temp_dir().join(format!("trackway-secret-{}", std::process::id()));
     std::fs::create_dir_all(&elsewhere).unwrap();
     let mut fed = BTreeSet::new();
     let is_key = |key: &str| key.chars().all(|it| it.is_ascii_lowercase() || ".-_".contains(it));
-    let examples = std::fs::read_dir(folder).unwrap();
-    let examples = examples.map(|it| std::fs::read_to_string(it.unwrap().path()).unwrap());
-    for text in examples.chain([IN_NO_EXAMPLE.to_owned()]) {
+    for text in examples().into_iter().chain([IN_NO_EXAMPLE.to_owned()]) {
         if Config::parse("a.toml", &text).is_err() {
             continue;
         }
@@ -310,10 +307,8 @@ fn told(text: &str, broken: &[usize]) -> BTreeSet<usize> {
 
 #[test]
 fn all_that_is_wrong_is_told_and_nothing_else() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
     let mut pairs = 0;
-    for example in std::fs::read_dir(folder).unwrap() {
-        let Ok(text) = std::fs::read_to_string(example.unwrap().path()) else { continue };
+    for text in examples() {
         if Config::parse("a.toml", &text).is_err() {
             continue;
         }
@@ -393,8 +388,8 @@ fn many_mistakes_are_told_up_to_a_bound_and_in_short_time() {
 fn other_files_are_told_by_what_they_are() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
     for (name, expected) in [
-        ("chain.toml", "this is a scenario: `trackway sim run "),
-        ("hf.toml", "these are options of"),
+        ("scenarios/chain.toml", "this is a scenario: `trackway sim run "),
+        ("hf/hf.toml", "these are options of"),
     ] {
         let said = Config::read(&folder.join(name)).unwrap_err().to_string();
         assert!(said.contains(expected) && !said.contains('\n'), "{said}");
@@ -418,21 +413,18 @@ const MORE_SECTIONS: &[&str] = &[
      [[ipclient.class]]\ndscp = [46]\npriority = 3\n[host]\ntables = 7000\n",
 ];
 
+/// The texts of all examples, of which some are scenarios.
+fn examples() -> Vec<String> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let kinds = std::fs::read_dir(folder).unwrap();
+    let files = kinds.flat_map(|kind| std::fs::read_dir(kind.unwrap().path()).unwrap());
+    files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect()
+}
+
 #[test]
 fn the_schema_has_the_keys_that_the_reader_asks_for_and_no_others() {
     let mut texts: Vec<String> = MORE_SECTIONS.iter().map(|&text| text.to_owned()).collect();
-    let mut folders =
-        vec![Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples")).to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                texts.extend(std::fs::read_to_string(path));
-            }
-        }
-    }
+    texts.extend(examples());
     let mut asked = BTreeSet::new();
     for text in texts {
         let source = Source::new("a.toml", text);

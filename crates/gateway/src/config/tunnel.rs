@@ -448,7 +448,7 @@ mod tests {
     #[test]
     fn the_examples_are_valid_and_a_pair() {
         let read = |name: &str| {
-            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tunnel");
             let text = std::fs::read_to_string(folder.join(name)).unwrap();
             Config::parse(name, &text).unwrap().tunnel.unwrap()
         };

@@ -11,8 +11,8 @@ use super::sis::{BIND_ACCEPTED, Client};
 use super::{B, Net, SOON, ip_client};
 use crate::namespaces::{TRACKWAY, wait_until};
 
-const EXAMPLE_A: &str = include_str!("../../../../../examples/hf-group-a.toml");
-const EXAMPLE_B: &str = include_str!("../../../../../examples/hf-group-b.toml");
+const EXAMPLE_A: &str = include_str!("../../../../../examples/hf/hf-group-a.toml");
+const EXAMPLE_B: &str = include_str!("../../../../../examples/hf/hf-group-b.toml");
 /// Where the IP client and SLEP are.
 const IP: u8 = 9;
 const SLEP: u8 = 13;

@@ -142,7 +142,8 @@ fn choices_for_a_frequency_are_checked() {
 
 #[test]
 fn an_urgent_stream_beside_a_transfer_waits_for_less() {
-    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hf-shared.toml"));
+    let path =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scenarios/hf-shared.toml"));
     let urgent = std::fs::read_to_string(path).expect("the example");
     assert!(urgent.contains("\ndscp = 46"), "{urgent}");
     let delay = |text: &str| {

@@ -6,7 +6,8 @@ use super::Plan;
 
 #[test]
 fn a_transfer_each_way_leaves_the_link_with_a_short_queue() {
-    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/both-ways.toml"));
+    let path =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/scenarios/both-ways.toml"));
     let report = Plan::read(path).expect("the example").run(None, None).expect("a report");
 
     let [up, down, beside] = &report.flows[..] else { panic!("{report}") };
