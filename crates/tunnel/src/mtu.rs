@@ -103,18 +103,16 @@ struct Probing {
 
 impl Search {
     pub fn new(now: Time, base: usize, ceiling: usize) -> Self {
-        let (believed, replies_from) = (base, now);
-        let (former, confirmed, failed, raise_at, state) = (0, 0, 0, None, State::Done);
         let mut search = Self {
-            believed,
+            believed: base,
             base,
             ceiling,
-            confirmed,
-            former,
-            replies_from,
-            failed,
-            raise_at,
-            state,
+            confirmed: 0,
+            former: 0,
+            replies_from: now,
+            failed: 0,
+            raise_at: None,
+            state: State::Done,
         };
         search.handle_path_changed(now, ceiling, Duration::ZERO);
         search

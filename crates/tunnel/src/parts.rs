@@ -9,7 +9,7 @@
 //!
 //! Part `i` is in source `n + i`, so source and index say which packet it belongs to, and at most one
 //! packet begins in a source. Each part waits for the one before as the packets of a flow do
-//! ([`super::order`]), so they come in order; one that does not ends the packet.
+//! ([`super::recorder`]), so they come in order; one that does not ends the packet.
 
 use std::collections::BTreeMap;
 

@@ -119,13 +119,13 @@ enum State {
 /// The part of a report about sources.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Holes {
-    pub(super) first_missing: u64,
+    pub first_missing: u64,
     /// One past the newest known source.
-    pub(super) end: u64,
-    pub(super) missing: usize,
-    pub(super) rank: usize,
+    pub end: u64,
+    pub missing: usize,
+    pub rank: usize,
     /// (skip, length), from the first missing one on.
-    pub(super) runs: Vec<(u16, u16)>,
+    pub runs: Vec<(u16, u16)>,
 }
 
 impl Receiver {

@@ -44,12 +44,12 @@ pub struct Records<'a> {
 /// An inner packet in a symbol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Record {
-    pub(super) form: Form,
+    pub form: Form,
     /// Sources back to the one that has to be released first; 0 for none.
-    pub(super) wait: u16,
+    pub wait: u16,
     /// Where the packet, compressed or not, lies in the symbol.
-    pub(super) start: usize,
-    pub(super) end: usize,
+    pub start: usize,
+    pub end: usize,
 }
 
 /// What is in a record.
@@ -69,8 +69,8 @@ pub enum Form {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Part {
     /// 0 to 127.
-    pub(super) index: u8,
-    pub(super) is_last: bool,
+    pub index: u8,
+    pub is_last: bool,
 }
 
 impl<'a> Records<'a> {
@@ -84,7 +84,7 @@ impl Iterator for Records<'_> {
 
     /// Ends at the padding, at what is cut off, and at a form that is not known.
     fn next(&mut self) -> Option<Record> {
-        let mut reader = Reader(self.symbol.get(self.at..)?);
+        let mut reader = Reader::of(self.symbol.get(self.at..)?);
         let head = reader.u16().ok()?;
         let len = usize::from(head & LENGTH);
         let (wait, form) = match head >> FORM {
@@ -94,10 +94,11 @@ impl Iterator for Records<'_> {
             ANNOUNCING => (reader.varint().ok()?, Form::Announcing(reader.u8().ok()?)),
             _ => return None,
         };
-        if len == 0 || len > reader.0.len() {
+        let left = reader.rest().len();
+        if len == 0 || len > left {
             return None;
         }
-        let start = self.symbol.len() - reader.0.len();
+        let start = self.symbol.len() - left;
         self.at = start + len;
         Some(Record { form, wait, start, end: self.at })
     }

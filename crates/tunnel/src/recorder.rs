@@ -1,11 +1,10 @@
-//! Makes records of the packets that go into a symbol.
+//! Makes records of the packets that go into a symbol, and says which source each of them waits for.
 
 use std::time::Duration;
 
 use base::time::Time;
 
 use super::headers::{Compressor, Packing, Place};
-use super::order::FlowOrder;
 use super::parts::{Cut, LEAST_PART};
 use super::queue::Popped;
 use super::record::{
@@ -14,15 +13,18 @@ use super::record::{
 use super::stats::Sent;
 use super::wire::{MAX_VARINT, push_varint};
 
+/// Flows by bucket of the queue.
+const BUCKETS: usize = 1_024;
+
 /// The source that is being filled, and the state of earlier sources.
 #[derive(Clone, Copy, Debug)]
 pub struct Filling {
-    pub(super) number: u64,
+    pub number: u64,
     /// Sources before this one are acknowledged or given up.
-    pub(super) floor: u64,
+    pub floor: u64,
     /// The peer has reported all sources before this one as received or given up.
-    pub(super) reported: u64,
-    pub(super) rtt: Duration,
+    pub reported: u64,
+    pub rtt: Duration,
 }
 
 /// Makes records of packets.
@@ -126,6 +128,35 @@ impl Recorder {
     }
 }
 
+/// Keeps each flow in order at the other end: for each flow the source with its last packet, plus one, and the wait of the packet.
+#[derive(Debug)]
+struct FlowOrder(Vec<(u64, u16)>);
+
+impl Default for FlowOrder {
+    fn default() -> Self {
+        Self(vec![(0, 0); BUCKETS])
+    }
+}
+
+impl FlowOrder {
+    /// Puts a packet of `flow` into source `number`. Returns how many sources back the flow's previous
+    /// packet is; 0 when there is none, or when its source is before `floor`, for which nobody waits.
+    /// Behind a packet in the same source, the new packet has the same wait.
+    fn push(&mut self, flow: u32, number: u64, floor: u64) -> u16 {
+        let bucket = usize::try_from(flow).unwrap_or(0) % BUCKETS;
+        let (last, awaited) = self.0[bucket];
+        let wait = if last == number + 1 {
+            awaited
+        } else if last == 0 || last > number || last - 1 < floor {
+            0
+        } else {
+            u16::try_from(number - (last - 1)).unwrap_or(0)
+        };
+        self.0[bucket] = (number + 1, wait);
+        wait
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
@@ -165,5 +196,16 @@ mod tests {
         assert_eq!(finish(10, 20, 5, 8), 9, "those of the sources before 5 may go");
         assert_eq!(finish(11, 21, 0, 9), 9);
         assert_eq!(finish(12, 22, 20, 10), 10);
+    }
+
+    #[test]
+    fn packets_in_one_source_wait_for_the_same() {
+        let mut order = FlowOrder::default();
+
+        let waits = [(7, 10), (7, 12), (8, 12), (7, 12), (7, 13)];
+        let waits = waits.map(|(flow, number)| order.push(flow, number, 10));
+
+        assert_eq!(waits, [0, 2, 0, 2, 1]);
+        assert_eq!(order.push(7, 20, 14), 0, "nobody waits for what is acknowledged");
     }
 }

@@ -71,9 +71,9 @@ struct Source {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tail {
     /// When that source was sent.
-    pub(super) since: Time,
+    pub since: Time,
     /// Equations since then.
-    pub(super) equations: usize,
+    pub equations: usize,
 }
 
 /// Octets sent lately, in which older ones weigh less.
@@ -108,13 +108,13 @@ struct View {
 #[derive(Clone, Copy, Debug)]
 pub struct PeerView<'a> {
     /// One past the greatest datagram number received.
-    pub(super) horizon: u64,
-    pub(super) first_missing: u64,
-    pub(super) end: u64,
-    pub(super) missing: u16,
-    pub(super) rank: u16,
+    pub horizon: u64,
+    pub first_missing: u64,
+    pub end: u64,
+    pub missing: u16,
+    pub rank: u16,
     /// (skip, length), from the first missing one on.
-    pub(super) runs: &'a [(u16, u16)],
+    pub runs: &'a [(u16, u16)],
 }
 
 /// Why a report is not believed.

@@ -60,15 +60,15 @@ const RESERVED: u8 = 0b1000_0000;
 /// What a datagram says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Message<'a> {
-    pub(super) report: Option<Report>,
+    pub report: Option<Report>,
     /// Low 24 bits.
-    pub(super) floor: Option<u32>,
-    pub(super) wants_report: bool,
+    pub floor: Option<u32>,
+    pub wants_report: bool,
     /// Known header contexts, and the low 24 bits of the sources that announced them.
-    pub(super) contexts: Vec<(u8, u32)>,
+    pub contexts: Vec<(u8, u32)>,
     /// What the sender understands; only with an empty body.
-    pub(super) understands: Option<u8>,
-    pub(super) body: Body<'a>,
+    pub understands: Option<u8>,
+    pub body: Body<'a>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -97,19 +97,19 @@ pub enum Body<'a> {
 /// A report: tells the other end which datagrams and sources were received.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Report {
-    pub(super) newest: u32,
-    pub(super) received_at: u32,
-    pub(super) delay: u16,
-    pub(super) received: u32,
-    pub(super) marked: u16,
-    pub(super) runs: u16,
+    pub newest: u32,
+    pub received_at: u32,
+    pub delay: u16,
+    pub received: u32,
+    pub marked: u16,
+    pub runs: u16,
     /// Low 24 bits.
-    pub(super) first_missing: u32,
-    pub(super) extent: u16,
-    pub(super) missing: u16,
-    pub(super) rank: u16,
+    pub first_missing: u32,
+    pub extent: u16,
+    pub missing: u16,
+    pub rank: u16,
     /// (skip, length), from the first missing on.
-    pub(super) holes: Vec<(u16, u16)>,
+    pub holes: Vec<(u16, u16)>,
 }
 
 /// Why a payload is not a message.
@@ -130,7 +130,7 @@ pub enum Malformed {
 impl<'a> Message<'a> {
     /// Reads the message that fills `octets`.
     pub fn parse(octets: &'a [u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader(octets);
+        let mut reader = Reader::of(octets);
         let flags = reader.u8()?;
         if flags & RESERVED != 0 {
             return Err(Malformed::Flags(flags));
@@ -142,18 +142,18 @@ impl<'a> Message<'a> {
         let mut understands = None;
         let body = match flags & KIND {
             0 => {
-                understands = reader.0.first().copied();
+                understands = reader.rest().first().copied();
                 Body::Empty
             }
-            1 => Body::Source { number: reader.u24()?, symbol: reader.0 },
+            1 => Body::Source { number: reader.u24()?, symbol: reader.rest() },
             2 => {
                 let (first, count) = (reader.u24()?, reader.u16()?);
                 if count == 0 {
                     return Err(Malformed::NoWindow);
                 }
-                Body::Repair { first, count, symbol: reader.0 }
+                Body::Repair { first, count, symbol: reader.rest() }
             }
-            3 => Body::Probe { padding: reader.0.len() },
+            3 => Body::Probe { padding: reader.rest().len() },
             4 => Body::ProbeReply { size: reader.u16()? },
             _ => return Err(Malformed::Flags(flags)),
         };
@@ -281,14 +281,31 @@ pub fn push_varint(out: &mut Vec<u8>, value: u16) {
     }
 }
 
-/// Octets that are still to be read.
-pub struct Reader<'a>(pub(super) &'a [u8]);
+/// Reads octets from the front.
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
 
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed::Truncated)?;
-        self.0 = rest;
+impl<'a> Reader<'a> {
+    pub fn of(octets: &'a [u8]) -> Self {
+        Self { rest: octets }
+    }
+
+    /// Octets that are still to be read.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed::Truncated)?;
+        self.rest = rest;
         Ok(*taken)
+    }
+
+    pub fn many(&mut self, octets: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.rest.split_at_checked(octets).ok_or(Malformed::Truncated)?;
+        self.rest = rest;
+        Ok(taken)
     }
 
     pub fn u8(&mut self) -> Result<u8, Malformed> {

@@ -1,10 +1,18 @@
-//! How headers differ from those of a context, in octets.
+//! Recognizes the headers of a packet, and codes how they differ from the headers of a context.
 
-use base::ip::{V4_HEADER, ecn};
-use base::tcp::{HEADER as TCP_HEADER, MAX_OPTIONS};
+use base::ip::{Checksum, V4_HEADER, V6_HEADER, ecn, protocol};
+use base::tcp::{self, HEADER as TCP_HEADER, MAX_OPTIONS};
 
 use super::LONGEST;
-use super::shape::{MAX_HEADERS, Shape, Transport, v4_checksum};
+use crate::wire::{Malformed, Reader};
+
+/// Octets of headers at most: IPv6, and TCP with all options.
+const MAX_HEADERS: usize = V6_HEADER + TCP_HEADER + MAX_OPTIONS;
+
+const UDP_HEADER: usize = 8;
+const V4_WITHOUT_OPTIONS: u8 = 0x45;
+/// All but the bit that forbids fragments, and the reserved one.
+const V4_FRAGMENT: u16 = 0x3fff;
 
 const HAS_IDENT: u8 = 0b0000_0100;
 const HAS_CHECKSUM: u8 = 0b0000_1000;
@@ -25,10 +33,73 @@ const OPTION_END: u8 = 0;
 const OPTION_NOTHING: u8 = 1;
 const OPTION_TIME_STAMPS: u8 = 8;
 
+/// SYN, RST and FIN among TCP's flags: such segments do not look like the segments that follow.
+const UNLIKE_OTHERS: u8 = 0b0000_0111;
+
 /// A quarter of the distances that fit three octets for sequence numbers, and two for time stamps: from
 /// there on a new context is announced, so that the peer has it before distances no longer fit.
 const FAR_SEQUENCE: u32 = 1 << 22;
 const FAR_TIME_STAMP: u32 = 1 << 14;
+
+/// The headers of a packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Shape {
+    is_v4: bool,
+    transport: Transport,
+    /// Octets of all headers.
+    len: usize,
+}
+
+/// What follows the IP header.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Transport {
+    /// A protocol that is not understood: payload.
+    Other,
+    Tcp,
+    Udp,
+}
+
+impl Shape {
+    /// Reads the headers of a packet; `None` unless its lengths and the checksum of an IPv4 header follow
+    /// from the rest.
+    pub fn of(packet: &[u8]) -> Option<Self> {
+        let is_v4 = packet.first()? >> 4 == 4;
+        let (protocol, start) = if is_v4 {
+            (v4_protocol(packet)?, V4_HEADER)
+        } else {
+            (v6_protocol(packet)?, V6_HEADER)
+        };
+        let rest = &packet[start..];
+        let (transport, len) = match protocol {
+            protocol::TCP => (Transport::Tcp, tcp_header(rest)?),
+            protocol::UDP if is_whole_datagram(rest) => (Transport::Udp, UDP_HEADER),
+            _ => (Transport::Other, 0),
+        };
+        Some(Self { is_v4, transport, len: start + len })
+    }
+
+    /// Whether the packets that follow in its flow are likely to look like this one.
+    pub fn is_like_others(self, packet: &[u8]) -> bool {
+        match self.transport {
+            Transport::Other | Transport::Udp => true,
+            Transport::Tcp => packet[self.ip_len() + 13] & UNLIKE_OTHERS == 0,
+        }
+    }
+
+    /// Where the checksum of the transport is, if it has one.
+    fn checksum_at(self) -> Option<usize> {
+        match self.transport {
+            Transport::Other => None,
+            Transport::Tcp => Some(self.ip_len() + 16),
+            Transport::Udp => Some(self.ip_len() + 6),
+        }
+    }
+
+    /// Octets of the IP header.
+    fn ip_len(self) -> usize {
+        if self.is_v4 { V4_HEADER } else { V6_HEADER }
+    }
+}
 
 /// The headers that a context keeps.
 #[derive(Clone, Debug)]
@@ -39,20 +110,19 @@ pub struct Base {
     time_stamps: Option<usize>,
 }
 
-/// What is sent in place of headers.
+/// A packet was compressed beside a context that is not here, or not as it should be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("no such context, or headers that are not of it")]
+pub struct NoContext;
+
+/// Compressed headers: what is sent in place of headers.
 #[derive(Clone, Copy, Debug)]
-pub struct Coded {
+pub struct Headers {
     octets: [u8; LONGEST],
     len: usize,
-    /// Octets of the headers replaced.
-    pub(super) replaces: usize,
-    /// Whether a number is so far from the context's number that another context is wanted.
-    pub(super) is_far: bool,
+    replaces: usize,
+    is_far: bool,
 }
-
-/// Octets are not the headers of a packet of this context.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Malformed;
 
 impl Base {
     /// Keeps the headers of `packet`, whose shape is `shape`.
@@ -87,39 +157,34 @@ impl Base {
 
     /// Writes how the headers of `packet`, of the same flow, differ; `None` when they do in something
     /// that never does.
-    pub fn code(&self, packet: &[u8], shape: Shape) -> Option<Coded> {
+    pub fn code(&self, packet: &[u8], shape: Shape) -> Option<Headers> {
         if !self.has_ip_header(packet) {
             return None;
         }
-        let mut coded = Coded { octets: [0; LONGEST], len: 0, replaces: shape.len, is_far: false };
-        let ip_len = shape.ip_len();
+        let mut coded =
+            Headers { octets: [0; LONGEST], len: 0, replaces: shape.len, is_far: false };
+        coded.len = if shape.transport == Transport::Tcp { 2 } else { 1 };
         let mut first = ecn_of(packet);
-        match shape.transport {
-            Transport::Other => {
-                coded.skip(1);
-                first |= self.code_ident(packet, &mut coded);
-            }
-            Transport::Udp => {
-                coded.skip(1);
-                first |= self.code_ident(packet, &mut coded);
-                first |= self.code_checksum(packet, ip_len + 6, &mut coded);
-            }
-            Transport::Tcp => {
-                coded.skip(2);
-                first |= self.code_ident(packet, &mut coded);
-                first |= self.code_checksum(packet, ip_len + 16, &mut coded);
-                let (more, second) = self.code_segment(packet, shape, &mut coded)?;
-                first |= more;
-                coded.octets[1] = second;
-            }
+        if self.shape.is_v4 && coded.push_changed(&self.octets, packet, 4) {
+            first |= HAS_IDENT;
+        }
+        if let Some(at) = shape.checksum_at()
+            && coded.push_changed(&self.octets, packet, at)
+        {
+            first |= HAS_CHECKSUM;
+        }
+        if shape.transport == Transport::Tcp {
+            let (more, second) = self.code_segment(packet, shape, &mut coded)?;
+            first |= more;
+            coded.octets[1] = second;
         }
         coded.octets[0] = first;
         Some(coded)
     }
 
     /// Appends the packet to `out` that these octets, compressed headers and payload, stand for.
-    pub fn restore(&self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-        let mut reader = Reader(octets);
+    pub fn restore(&self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), NoContext> {
+        let mut reader = Reader::of(octets);
         let mut headers = self.octets;
         let ip_len = self.shape.ip_len();
         let mut len = self.shape.len;
@@ -127,38 +192,34 @@ impl Base {
         let is_tcp = self.shape.transport == Transport::Tcp;
         let second = if is_tcp { reader.u8()? } else { 0 };
         if !is_tcp && first >> SEQUENCE != 0 {
-            return Err(Malformed);
+            return Err(NoContext);
         }
         set_ecn(&mut headers, first);
         if first & HAS_IDENT != 0 {
             if !self.shape.is_v4 {
-                return Err(Malformed);
+                return Err(NoContext);
             }
             headers[4..6].copy_from_slice(&reader.take::<2>()?);
         }
         if first & HAS_CHECKSUM != 0 {
-            let at = match self.shape.transport {
-                Transport::Other => return Err(Malformed),
-                Transport::Tcp => ip_len + 16,
-                Transport::Udp => ip_len + 6,
-            };
+            let at = self.shape.checksum_at().ok_or(NoContext)?;
             headers[at..at + 2].copy_from_slice(&reader.take::<2>()?);
         }
         if is_tcp {
             self.restore_segment((first, second), &mut reader, &mut headers, &mut len)?;
         }
-        let payload = reader.0;
-        let total = u16::try_from(len + payload.len()).map_err(|_| Malformed)?;
+        let payload = reader.rest();
+        let total = u16::try_from(len + payload.len()).map_err(|_| NoContext)?;
         if self.shape.is_v4 {
             headers[2..4].copy_from_slice(&total.to_be_bytes());
-            let fixed = headers.first_chunk::<V4_HEADER>().ok_or(Malformed)?;
+            let fixed = headers.first_chunk::<V4_HEADER>().ok_or(NoContext)?;
             let checksum = v4_checksum(fixed);
             headers[10..12].copy_from_slice(&checksum.to_be_bytes());
         } else {
             headers[4..6].copy_from_slice(&(total - 40).to_be_bytes());
         }
         if self.shape.transport == Transport::Udp {
-            let datagram = u16::try_from(8 + payload.len()).map_err(|_| Malformed)?;
+            let datagram = u16::try_from(8 + payload.len()).map_err(|_| NoContext)?;
             headers[ip_len + 4..ip_len + 6].copy_from_slice(&datagram.to_be_bytes());
         }
         out.extend_from_slice(&headers[..len]);
@@ -180,25 +241,9 @@ impl Base {
         }
     }
 
-    fn code_ident(&self, packet: &[u8], coded: &mut Coded) -> u8 {
-        if !self.shape.is_v4 || self.octets[4..6] == packet[4..6] {
-            return 0;
-        }
-        coded.push(&packet[4..6]);
-        HAS_IDENT
-    }
-
-    fn code_checksum(&self, packet: &[u8], at: usize, coded: &mut Coded) -> u8 {
-        if self.octets[at..at + 2] == packet[at..at + 2] {
-            return 0;
-        }
-        coded.push(&packet[at..at + 2]);
-        HAS_CHECKSUM
-    }
-
     /// Writes a segment's numbers, window, flags and options; returns bits for the first octet, and the
     /// second one.
-    fn code_segment(&self, packet: &[u8], shape: Shape, coded: &mut Coded) -> Option<(u8, u8)> {
+    fn code_segment(&self, packet: &[u8], shape: Shape, coded: &mut Headers) -> Option<(u8, u8)> {
         let tcp = shape.ip_len();
         let own = &self.octets;
         let is_alike = own[tcp + 12] & 0x0f == packet[tcp + 12] & 0x0f
@@ -216,8 +261,7 @@ impl Base {
             second |= self.code_number::<2>(packet, at, FAR_TIME_STAMP, coded) << TIME_STAMP;
             second |= self.code_number::<2>(packet, at + 4, FAR_TIME_STAMP, coded) << ECHOED;
         }
-        if own[tcp + 14..tcp + 16] != packet[tcp + 14..tcp + 16] {
-            coded.push(&packet[tcp + 14..tcp + 16]);
+        if coded.push_changed(own, packet, tcp + 14) {
             second |= HAS_WINDOW;
         }
         let flags = packet[tcp + 13];
@@ -242,7 +286,7 @@ impl Base {
         packet: &[u8],
         at: usize,
         far: u32,
-        coded: &mut Coded,
+        coded: &mut Headers,
     ) -> u8 {
         let (own, octets) = (number(&self.octets, at), number(packet, at));
         let distance = octets.wrapping_sub(own);
@@ -276,7 +320,7 @@ impl Base {
         reader: &mut Reader<'_>,
         headers: &mut [u8; MAX_HEADERS],
         len: &mut usize,
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), NoContext> {
         let tcp = self.shape.ip_len();
         restore_number::<3>(first >> SEQUENCE, reader, headers, tcp + 4)?;
         restore_number::<3>(first >> ACKNOWLEDGEMENT, reader, headers, tcp + 8)?;
@@ -285,7 +329,7 @@ impl Base {
                 restore_number::<2>(second >> TIME_STAMP, reader, headers, at)?;
                 restore_number::<2>(second >> ECHOED, reader, headers, at + 4)?;
             }
-            _ if second & 0x0f != 0 => return Err(Malformed),
+            _ if second & 0x0f != 0 => return Err(NoContext),
             _ => {}
         }
         if second & HAS_WINDOW != 0 {
@@ -293,7 +337,7 @@ impl Base {
         }
         if second & HAS_FLAGS != 0 {
             if second & PUSH != 0 {
-                return Err(Malformed);
+                return Err(NoContext);
             }
             headers[tcp + 13] = reader.u8()?;
         } else {
@@ -303,23 +347,40 @@ impl Base {
         if second & HAS_OPTIONS != 0 {
             let words = reader.u8()?;
             if usize::from(words) > MAX_OPTIONS / 4 {
-                return Err(Malformed);
+                return Err(NoContext);
             }
             let (start, octets) = (tcp + TCP_HEADER, 4 * usize::from(words));
-            let (options, rest) = reader.0.split_at_checked(octets).ok_or(Malformed)?;
-            headers[start..start + octets].copy_from_slice(options);
+            headers[start..start + octets].copy_from_slice(reader.many(octets)?);
             // Twenty octets come before the options.
             headers[tcp + 12] = (5 + words) << 4 | headers[tcp + 12] & 0x0f;
-            reader.0 = rest;
             *len = start + octets;
         }
         Ok(())
     }
 }
 
-impl Coded {
+impl From<Malformed> for NoContext {
+    fn from(_: Malformed) -> Self {
+        Self
+    }
+}
+
+impl Headers {
+    /// They, before the payload.
+    #[must_use]
     pub fn octets(&self) -> &[u8] {
         &self.octets[..self.len]
+    }
+
+    /// Octets at the start of the packet that they stand for.
+    #[must_use]
+    pub fn replaces(&self) -> usize {
+        self.replaces
+    }
+
+    /// Whether a number is so far from the context's number that another context is wanted.
+    pub(crate) fn is_far(&self) -> bool {
+        self.is_far
     }
 
     fn push(&mut self, octets: &[u8]) {
@@ -327,8 +388,13 @@ impl Coded {
         self.len += octets.len();
     }
 
-    fn skip(&mut self, octets: usize) {
-        self.len += octets;
+    /// Writes the two octets at `at` if they differ from the context's `own`, and says whether they do.
+    fn push_changed(&mut self, own: &[u8], packet: &[u8], at: usize) -> bool {
+        let is_changed = own[at..at + 2] != packet[at..at + 2];
+        if is_changed {
+            self.push(&packet[at..at + 2]);
+        }
+        is_changed
     }
 }
 
@@ -337,7 +403,7 @@ fn restore_number<const SHORT: usize>(
     reader: &mut Reader<'_>,
     headers: &mut [u8; MAX_HEADERS],
     at: usize,
-) -> Result<(), Malformed> {
+) -> Result<(), NoContext> {
     let octets = match how & 0b11 {
         0 => return Ok(()),
         1 => {
@@ -346,7 +412,7 @@ fn restore_number<const SHORT: usize>(
             number(headers, at).wrapping_add(u32::from_be_bytes(distance)).to_be_bytes()
         }
         2 => reader.take::<4>()?,
-        _ => return Err(Malformed),
+        _ => return Err(NoContext),
     };
     headers[at..at + 4].copy_from_slice(&octets);
     Ok(())
@@ -382,16 +448,38 @@ fn time_stamps(options: &[u8]) -> Option<usize> {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+fn v4_protocol(packet: &[u8]) -> Option<u8> {
+    let fixed = packet.first_chunk::<V4_HEADER>()?;
+    let total = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    let fragment = u16::from_be_bytes([fixed[6], fixed[7]]) & V4_FRAGMENT;
+    let checksum = u16::from_be_bytes([fixed[10], fixed[11]]);
+    let is_plain = fixed[0] == V4_WITHOUT_OPTIONS
+        && total == packet.len()
+        && fragment == 0
+        && checksum == v4_checksum(fixed);
+    is_plain.then_some(fixed[9])
+}
 
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (taken, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(*taken)
-    }
+fn v6_protocol(packet: &[u8]) -> Option<u8> {
+    let fixed = packet.first_chunk::<V6_HEADER>()?;
+    let payload = usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
+    (fixed[0] >> 4 == 6 && V6_HEADER + payload == packet.len()).then_some(fixed[6])
+}
 
-    fn u8(&mut self) -> Result<u8, Malformed> {
-        self.take::<1>().map(|[octet]| octet)
-    }
+/// The checksum that an IPv4 header should have, whatever it has.
+fn v4_checksum(fixed: &[u8; V4_HEADER]) -> u16 {
+    let mut header = *fixed;
+    header[10..12].fill(0);
+    Checksum::default().with(&header).finish()
+}
+
+fn tcp_header(segment: &[u8]) -> Option<usize> {
+    let len = tcp::header_len(segment.first_chunk()?);
+    (len >= TCP_HEADER && len <= segment.len()).then_some(len)
+}
+
+fn is_whole_datagram(rest: &[u8]) -> bool {
+    rest.first_chunk::<UDP_HEADER>().is_some_and(|&[_, _, _, _, high, low, ..]| {
+        usize::from(u16::from_be_bytes([high, low])) == rest.len()
+    })
 }

@@ -1,4 +1,4 @@
-//! The sending side: which context a packet is told beside, and when one is announced.
+//! The sending side: chooses the context that a packet is compressed beside, and when one is announced.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use base::serial::low24;
 use base::time::Time;
 
 use super::CONTEXTS;
-use super::coding::{Base, Coded};
-use super::shape::{Shape, Transport};
+use super::coding::{Base, Headers, Shape};
 
 /// The number of contexts searched for a flow's contexts.
 const WAYS: usize = 8;
@@ -17,8 +16,6 @@ const WAYS: usize = 8;
 const PAUSE: Duration = Duration::from_secs(1);
 /// A context is announced anew after this time, so that no fault lasts.
 const LIFE: Duration = Duration::from_secs(60);
-/// SYN, RST and FIN among TCP's flags: such segments do not look like the segments that follow.
-const UNLIKE_OTHERS: u8 = 0b0000_0111;
 
 /// The contexts of one direction, where packets are compressed.
 #[derive(Debug, Default)]
@@ -50,24 +47,6 @@ pub enum Packing {
     Whole,
 }
 
-/// Compressed headers.
-#[derive(Clone, Copy, Debug)]
-pub struct Headers(Coded);
-
-impl Headers {
-    /// They, before the payload.
-    #[must_use]
-    pub fn octets(&self) -> &[u8] {
-        self.0.octets()
-    }
-
-    /// Octets at the start of the packet that they stand for.
-    #[must_use]
-    pub fn replaces(&self) -> usize {
-        self.0.replaces
-    }
-}
-
 /// The place of a packet in what is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
@@ -95,7 +74,7 @@ impl Compressor {
         let coded = own.acknowledged.and_then(|way| {
             let context = self.contexts[first + way].as_ref()?;
             let coded = context.base.code(packet, shape)?;
-            Some((way, coded, coded.is_far || context.announced_at + LIFE <= now))
+            Some((way, coded, coded.is_far() || context.announced_at + LIFE <= now))
         });
         let (is_wanted, compressed) = match coded {
             Some((way, coded, is_worn)) => (is_worn, Some((way, coded))),
@@ -103,7 +82,7 @@ impl Compressor {
         };
         if is_wanted
             && place.has_room
-            && may_announce(packet, shape)
+            && shape.is_like_others(packet)
             && own.newest.is_none_or(|at| at + PAUSE.max(2 * place.rtt) <= now)
             && let Some(way) = self.spare(first, own.acknowledged, place.floor, now)
         {
@@ -122,7 +101,7 @@ impl Compressor {
             context.used_in = place.source;
             context.used_at = now;
         }
-        Packing::Compressed(number(first + way), Headers(coded))
+        Packing::Compressed(number(first + way), coded)
     }
 
     /// The peer has context `id` as the source that ends in these 24 bits announced it.
@@ -173,14 +152,6 @@ impl Own {
             }
         }
         own
-    }
-}
-
-/// Whether the packets that follow are likely to look like this one.
-fn may_announce(packet: &[u8], shape: Shape) -> bool {
-    match shape.transport {
-        Transport::Other | Transport::Udp => true,
-        Transport::Tcp => packet[shape.ip_len() + 13] & UNLIKE_OTHERS == 0,
     }
 }
 

@@ -1,10 +1,9 @@
-//! The receiving side: the contexts that the peer has announced.
+//! The receiving side: keeps the contexts that the peer has announced, and restores headers.
 
 use std::collections::VecDeque;
 
 use super::CONTEXTS;
-use super::coding::Base;
-use super::shape::Shape;
+use super::coding::{Base, NoContext, Shape};
 
 /// In how many reports the peer is told that a context is here: any one may be lost.
 const TELLINGS: u8 = 3;
@@ -24,11 +23,6 @@ struct Context {
     /// The source that announced it.
     source: u64,
 }
-
-/// A packet was compressed beside a context that is not here, or not as it should be.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("no such context, or headers that are not of it")]
-pub struct NoContext;
 
 impl Decompressor {
     /// Takes the whole packet in this source that announces context `id`.
@@ -61,7 +55,7 @@ impl Decompressor {
     ) -> Result<(), NoContext> {
         let context = self.contexts.get(usize::from(id)).and_then(Option::as_ref);
         let context = context.filter(|known| known.source < source).ok_or(NoContext)?;
-        context.base.restore(octets, out).map_err(|_| NoContext)
+        context.base.restore(octets, out)
     }
 
     /// At most `count` contexts to tell the peer of, each with the source that announced it.

@@ -33,12 +33,12 @@
 mod coding;
 mod compressor;
 mod decompressor;
-mod shape;
 #[cfg(test)]
 mod tests;
 
-pub use compressor::{Compressor, Headers, Packing, Place};
-pub use decompressor::{Decompressor, NoContext};
+pub use coding::{Headers, NoContext};
+pub use compressor::{Compressor, Packing, Place};
+pub use decompressor::Decompressor;
 
 /// Contexts in each direction.
 pub const CONTEXTS: usize = 256;

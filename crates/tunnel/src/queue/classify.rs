@@ -7,7 +7,8 @@ use base::rng::Rng;
 use base::serial::is_after;
 use base::tcp::Peek;
 
-use super::FLOWS;
+/// Buckets of flows (RFC 8290, 5.2).
+pub const FLOWS: usize = 1_024;
 
 /// What a packet is to a queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

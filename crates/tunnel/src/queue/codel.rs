@@ -12,9 +12,11 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_ROUND_TRIP: Duration = Duration::from_secs(5);
 /// Longer waits make no difference.
 const MAX_WAIT: Duration = Duration::from_secs(3_600);
+/// Octets of a packet of full size.
+pub const FULL_SIZE: usize = 1_500;
 /// A flow may always have so many octets queued behind the packet that leaves: with fewer packets in
 /// flight its losses would cost timeouts, and its acknowledgements would be delayed.
-const ENOUGH: usize = 3 * super::QUANTUM;
+const ENOUGH: usize = 3 * FULL_SIZE;
 /// For how many intervals a flow's last episode of signals is remembered (RFC 8289, 5.6).
 const MEMORY: u32 = 16;
 
@@ -32,13 +34,13 @@ pub struct Law {
 /// A packet that leaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
-    pub(super) wait: Duration,
+    pub wait: Duration,
     /// Octets of the packet's flow queued when the packet arrived, and queued behind the packet
     /// now.
-    pub(super) ahead: usize,
-    pub(super) behind: usize,
+    pub ahead: usize,
+    pub behind: usize,
     /// Whether this packet may carry a signal.
-    pub(super) may_be_told: bool,
+    pub may_be_told: bool,
 }
 
 /// The state of a flow.

@@ -22,23 +22,27 @@ use base::ip::{self, FlowKey, Header};
 use base::rng::Rng;
 use base::tcp::Peek;
 use base::time::Time;
-use classify::{Hash, Kind, TcpProgress};
-use codel::{Codel, Law, Leaving};
+use classify::{FLOWS, Hash, Kind, TcpProgress};
+use codel::{Codel, FULL_SIZE, Law, Leaving};
 
-/// Buckets of flows (RFC 8290, 5.2).
-const FLOWS: usize = 1_024;
+use super::pool::Pool;
+
 /// Octets that a flow may send in its turn: a packet of full size (RFC 8290, 5.2).
-const QUANTUM: usize = 1_500;
+const QUANTUM: usize = FULL_SIZE;
 /// Octets that each packet counts in addition to its own: the memory of its bookkeeping.
 const BOOKKEEPING: usize = 64;
+/// Buffers that are kept for further packets.
+const KEPT: usize = 1_024;
+/// Places for packets that a flow keeps when it has none.
+const KEPT_PLACES: usize = 64;
 
 /// Inner packets on their way into the tunnel.
 #[derive(Debug)]
 pub struct Queue {
     limit: usize,
     hash: Hash,
-    store: Store,
     flows: Vec<Flow>,
+    pool: Pool,
     /// Octets that wait, with their bookkeeping, by flow.
     backlogs: Vec<usize>,
     /// One of the longest flows, and an upper bound of all backlogs.
@@ -56,40 +60,50 @@ pub struct Queue {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Popped {
     /// Its flow, 0 to 1,023: the same for all packets of a flow, and seldom for those of another.
-    pub(super) flow: u32,
+    pub flow: u32,
     /// When it was pushed.
-    pub(super) arrived: Time,
+    pub arrived: Time,
     /// Whether its flow had nothing waiting shortly before.
-    pub(super) is_sparse: bool,
+    pub is_sparse: bool,
     /// Whether it is a TCP segment without payload, SYN, FIN and RST.
-    pub(super) is_pure_ack: bool,
+    pub is_pure_ack: bool,
     /// Its six DSCP bits.
-    pub(super) dscp: u8,
+    pub dscp: u8,
 }
 
 /// What the queue counts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
     /// Packets marked with congestion experienced.
-    pub(super) marked: u64,
+    pub marked: u64,
     /// Packets dropped because their flow queued for too long.
-    pub(super) dropped_by_codel: u64,
+    pub dropped_by_codel: u64,
     /// Packets dropped because there was no more room.
-    pub(super) dropped_at_limit: u64,
+    pub dropped_at_limit: u64,
     /// Packets thrown away by `clear`.
-    pub(super) cleared: u64,
+    pub cleared: u64,
     /// Flows that wait now.
     flows: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Flow {
-    packets: Option<Chain>,
+    packets: VecDeque<Packet>,
     is_listed: bool,
     /// The rest of the flow's turn.
     credit: isize,
     codel: Codel,
     progress: TcpProgress,
+}
+
+/// A packet that waits.
+#[derive(Clone, Debug)]
+struct Packet {
+    octets: Vec<u8>,
+    arrived: Time,
+    kind: Kind,
+    /// Octets of its flow queued when it arrived.
+    ahead: usize,
 }
 
 impl Queue {
@@ -98,8 +112,8 @@ impl Queue {
         Self {
             limit,
             hash: Hash::new(rng),
-            store: Store::default(),
             flows: vec![Flow::default(); FLOWS],
+            pool: Pool::new(KEPT, limit),
             backlogs: vec![0; FLOWS],
             longest: (0, 0),
             law: (Duration::ZERO, Law::new(Duration::ZERO)),
@@ -117,24 +131,26 @@ impl Queue {
     pub fn push(&mut self, now: Time, packet: &[u8]) -> Result<(), Refused> {
         let header = Header::parse(packet).map_err(|_| Refused::Malformed)?;
         let (key, offset) = FlowKey::of(&header, packet);
-        let octets = &packet[..header.total_len];
+        let len = header.total_len;
         let tag = self.hash.tag(&key);
         let index = tag.bucket();
 
         let flow = &mut self.flows[index];
         let segment = Peek::of(&key, &header, packet, offset);
         let kind = Kind::of(segment, tag, &mut flow.progress);
-        self.stats.flows += usize::from(flow.packets.is_none());
-        let note = Note { arrived: now, kind, ahead: self.backlogs[index] };
-        self.store.append(&mut flow.packets, octets, note);
+        self.stats.flows += usize::from(flow.packets.is_empty());
+        let mut octets = self.pool.take();
+        octets.extend_from_slice(&packet[..len]);
+        let ahead = self.backlogs[index];
+        flow.packets.push_back(Packet { octets, arrived: now, kind, ahead });
         if !flow.is_listed {
             flow.is_listed = true;
             flow.credit = QUANTUM.cast_signed();
             self.new.push_back(index);
         }
         self.packets += 1;
-        self.octets += octets.len();
-        self.backlogs[index] += octets.len() + BOOKKEEPING;
+        self.octets += len;
+        self.backlogs[index] += len + BOOKKEEPING;
         if self.backlogs[index] >= self.backlogs[self.longest.0] {
             self.longest = (index, self.backlogs[index].max(self.longest.1));
         }
@@ -165,14 +181,13 @@ impl Queue {
         loop {
             let (index, is_sparse) = self.turn()?;
             let flow = &mut self.flows[index];
-            let packet = self.store.first(flow.packets?);
-            let len = packet.octets.len();
-            let its = ip::dscp(&packet.octets);
+            let Packet { octets, arrived, kind, ahead } = flow.packets.front_mut()?;
+            let (arrived, kind, ahead) = (*arrived, *kind, *ahead);
+            let len = octets.len();
+            let its = ip::dscp(octets);
             if len > room || dscp.is_some_and(|dscp| dscp != its) {
                 return None;
             }
-
-            let Note { arrived, kind, ahead } = packet.note;
             let behind = self.backlogs[index] - len - BOOKKEEPING;
             let may_be_told = match kind {
                 Kind::Opening | Kind::PureAck => !is_sparse,
@@ -183,14 +198,14 @@ impl Queue {
             let wait = now.since(arrived);
             let leaving = Leaving { wait, ahead, behind, may_be_told };
             if flow.codel.is_due(now, &leaving, &self.law.1) {
-                if !ip::mark_congestion(&mut packet.octets) {
+                if !ip::mark_congestion(octets) {
                     self.remove(index);
                     self.stats.dropped_by_codel += 1;
                     continue;
                 }
                 self.stats.marked += 1;
             }
-            out.extend_from_slice(&packet.octets);
+            out.extend_from_slice(octets);
             flow.credit -= len.cast_signed();
             self.remove(index);
             let flow = u32::try_from(index).expect("below the number of flows");
@@ -203,8 +218,8 @@ impl Queue {
     pub fn clear(&mut self) {
         self.stats.cleared += self.packets as u64;
         self.stats.flows = 0;
-        self.store = Store::default();
-        self.flows.fill(Flow::default());
+        self.pool = Pool::new(KEPT, self.limit);
+        self.flows.fill_with(Flow::default);
         self.backlogs.fill(0);
         self.longest = (0, 0);
         self.new.clear();
@@ -215,16 +230,14 @@ impl Queue {
     /// Octets of the packet that `pop` would give, unless it is to be dropped.
     pub fn next_size(&mut self) -> Option<usize> {
         let (index, _) = self.turn()?;
-        let chain = self.flows[index].packets?;
-        Some(self.store.first(chain).octets.len())
+        self.flows[index].packets.front().map(|packet| packet.octets.len())
     }
 
     /// Drops what would come next while it is longer than `room` octets; returns how many packets.
     pub fn drop_longer(&mut self, room: usize) -> u64 {
         let mut dropped = 0;
         while let Some((index, _)) = self.turn()
-            && let Some(chain) = self.flows[index].packets
-            && self.store.first(chain).octets.len() > room
+            && self.flows[index].packets.front().is_some_and(|packet| packet.octets.len() > room)
         {
             self.remove(index);
             dropped += 1;
@@ -254,12 +267,12 @@ impl Queue {
             let list = if is_new { &mut self.new } else { &mut self.old };
             let index = *list.front()?;
             let flow = &mut self.flows[index];
-            if flow.packets.is_some() && flow.credit > 0 {
+            if !flow.packets.is_empty() && flow.credit > 0 {
                 return Some((index, is_new));
             }
 
             list.pop_front();
-            if flow.packets.is_some() {
+            if !flow.packets.is_empty() {
                 flow.credit += QUANTUM.cast_signed();
                 self.old.push_back(index);
             } else if is_new && !self.old.is_empty() {
@@ -274,10 +287,13 @@ impl Queue {
     /// Takes the first packet off a flow.
     fn remove(&mut self, index: usize) {
         let flow = &mut self.flows[index];
-        let Some(chain) = flow.packets else { return };
-        let len = self.store.first(chain).octets.len();
-        self.store.remove_first(&mut flow.packets);
-        self.stats.flows -= usize::from(flow.packets.is_none());
+        let Some(packet) = flow.packets.pop_front() else { return };
+        let len = packet.octets.len();
+        self.pool.give(packet.octets);
+        if flow.packets.is_empty() {
+            flow.packets.shrink_to(KEPT_PLACES);
+            self.stats.flows -= 1;
+        }
         self.backlogs[index] -= len + BOOKKEEPING;
         self.packets -= 1;
         self.octets -= len;
@@ -292,81 +308,5 @@ impl Queue {
             self.longest = (index, longest);
         }
         self.longest.0
-    }
-}
-
-// Packets in linked lists, in buffers that are reused: a steady flow allocates nothing.
-
-/// How many buffers are kept; more are freed.
-const KEPT: usize = 1_024;
-
-/// The packets of all flows.
-#[derive(Debug, Default)]
-struct Store {
-    slots: Vec<Slot>,
-    free: Vec<usize>,
-}
-
-/// A packet that waits.
-#[derive(Debug)]
-struct Slot {
-    octets: Vec<u8>,
-    note: Note,
-    next: Option<usize>,
-}
-
-/// What is known about a packet.
-#[derive(Clone, Copy, Debug)]
-struct Note {
-    arrived: Time,
-    kind: Kind,
-    /// Octets of the packet's flow queued when the packet arrived.
-    ahead: usize,
-}
-
-/// Where a chain of packets starts and ends.
-#[derive(Clone, Copy, Debug)]
-struct Chain {
-    first: usize,
-    last: usize,
-}
-
-impl Store {
-    /// Puts a packet at the end of a chain.
-    fn append(&mut self, chain: &mut Option<Chain>, octets: &[u8], note: Note) {
-        let index = match self.free.pop() {
-            Some(index) => index,
-            None => {
-                self.slots.push(Slot { octets: Vec::new(), note, next: None });
-                self.slots.len() - 1
-            }
-        };
-        let slot = &mut self.slots[index];
-        slot.octets.clear();
-        slot.octets.extend_from_slice(octets);
-        (slot.note, slot.next) = (note, None);
-        match chain {
-            Some(chain) => {
-                self.slots[chain.last].next = Some(index);
-                chain.last = index;
-            }
-            None => *chain = Some(Chain { first: index, last: index }),
-        }
-    }
-
-    /// The first packet of a chain.
-    fn first(&mut self, chain: Chain) -> &mut Slot {
-        &mut self.slots[chain.first]
-    }
-
-    /// Takes the first packet off a chain.
-    fn remove_first(&mut self, chain: &mut Option<Chain>) {
-        let Some(Chain { first, last }) = *chain else { return };
-        let slot = &mut self.slots[first];
-        *chain = slot.next.take().map(|first| Chain { first, last });
-        if self.free.len() >= KEPT {
-            slot.octets = Vec::new();
-        }
-        self.free.push(first);
     }
 }

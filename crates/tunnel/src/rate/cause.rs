@@ -5,6 +5,8 @@
 //! the queue around losses is compared with the queue at all times. The comparison costs nothing
 //! and shows small losses too, but takes many losses, and a queue that varies.
 
+use super::round::LossCount;
+
 /// How many reports count, about.
 const MEMORY: f64 = 1_024.0;
 /// The fewest reports with losses that tell.
@@ -36,29 +38,6 @@ pub struct Cause {
     /// Reports with losses, and the sum of the queue around them.
     events: f64,
     around: f64,
-}
-
-/// Datagrams, and how many of them were lost.
-#[derive(Clone, Copy, Debug, Default)]
-struct LossCount {
-    sent: f64,
-    lost: f64,
-}
-
-impl LossCount {
-    fn add(&mut self, sent: f64, lost: f64) {
-        self.sent += sent;
-        self.lost += lost;
-    }
-
-    fn fade(&mut self, part: f64) {
-        self.sent *= part;
-        self.lost *= part;
-    }
-
-    fn rate(&self) -> f64 {
-        (self.lost / self.sent.max(1.0)).clamp(0.0, 1.0)
-    }
 }
 
 impl Cause {

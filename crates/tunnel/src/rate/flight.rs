@@ -24,11 +24,11 @@ pub struct Flight {
 /// A sent datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sent {
-    pub(super) at: Time,
+    pub at: Time,
     /// Octets sent since the start, including this one.
-    pub(super) total: u64,
+    pub total: u64,
     /// Whether the window was full.
-    pub(super) is_full: bool,
+    pub is_full: bool,
 }
 
 impl Flight {

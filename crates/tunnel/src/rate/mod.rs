@@ -12,12 +12,9 @@
 mod bias;
 mod cause;
 mod compete;
-mod delay;
-mod delivered;
 mod delivery;
 mod flight;
 mod path;
-mod ramp;
 mod round;
 mod step;
 #[cfg(test)]
@@ -30,12 +27,10 @@ use base::time::Time;
 use bias::RAISE;
 use cause::Cause;
 use compete::Compete;
-use delivered::{Arrival, Delivered};
-use delivery::Delivery;
+use delivery::{Arrival, Delivered, Delivery};
 use flight::Flight;
 use path::Path;
-use ramp::{Full, Ramp};
-use round::{Ambient, Ended, Round};
+use round::{Ambient, Ended, Full, Ramp, Round};
 use step::{Progress, Purpose, Step};
 use trial::{Blame, SMALL};
 
@@ -122,15 +117,29 @@ enum Phase {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Feedback {
     /// The greatest datagram number received.
-    pub(super) newest: u64,
+    pub newest: u64,
     /// When that datagram came, by the clock of the peer.
-    pub(super) newest_at: Duration,
+    pub newest_at: Duration,
     /// How long the report waited after that.
-    pub(super) delay: Duration,
+    pub delay: Duration,
     /// The total number of datagrams received.
-    pub(super) received: u64,
+    pub received: u64,
     /// The total number of datagrams received with congestion experienced.
-    pub(super) marked: u64,
+    pub marked: u64,
+}
+
+/// What a report says to the phase that the control is in.
+#[derive(Clone, Copy, Debug)]
+struct News {
+    newest: u64,
+    /// Octets that are no longer in flight.
+    acked: f64,
+    /// Whether the user, not the window, limits the rate.
+    is_limited: bool,
+    /// Whether at least half of the window was in flight.
+    is_using: bool,
+    /// Whether a round trip ends.
+    is_round: bool,
 }
 
 /// The credit of pacing.
@@ -227,7 +236,7 @@ impl Rate {
         }
         let (queue, late) = self.path.handle_report(now, rtt, sent.at, at);
         // While the report waited on its way, the datagrams that followed arrived.
-        let rate = self.delivery.rate().unwrap_or(self.nominal());
+        let rate = self.measured();
         self.flight.pass(sent.at + late, rate * late.as_secs_f64());
         let acked = self.flight.left().saturating_sub(left) as f64;
         // Samples around a pause of the user show no capacity, unless the path has a queue anyway or
@@ -255,18 +264,15 @@ impl Rate {
                 self.round.clear();
             }
             self.path.bias_mut().end_round(report.newest);
-            if let Some(ended) = self.round.end(report) {
+            if let Some(ended) = self.round.end(report.newest, report.received) {
                 self.end_round(now, &ended);
             }
         }
+        let news = News { newest: report.newest, acked, is_limited, is_using, is_round };
         match self.phase {
             _ if self.losses.blame.is_testing() => self.test(now, report),
-            Phase::Compete(compete) => {
-                self.compete(now, compete, acked, is_limited, is_round, report.newest);
-            }
-            Phase::Cruise => {
-                self.cruise(now, acked, is_limited, is_using, is_round, report.newest);
-            }
+            Phase::Compete(compete) => self.compete(now, compete, news),
+            Phase::Cruise => self.cruise(now, news),
             Phase::Startup => {
                 let lead = if is_paused { LEAD } else { 1.0 };
                 self.start(lead * acked, is_limited);
@@ -401,6 +407,11 @@ impl Rate {
         (self.window / turn.max(1e-5)).min(self.max_rate)
     }
 
+    /// The rate of delivery that was measured, in octets per second; the nominal one before that.
+    fn measured(&self) -> f64 {
+        self.delivery.rate().unwrap_or(self.nominal())
+    }
+
     /// The present pacing rate, in octets per second.
     fn pace(&self) -> f64 {
         let full = self.in_flight() / self.window;
@@ -520,9 +531,7 @@ impl Standing {
 impl Rate {
     /// Acts on the results of a round trip.
     fn end_round(&mut self, now: Time, ended: &Ended) {
-        let nominal = self.nominal();
-        let rate = self.delivery.rate().unwrap_or(nominal);
-        let target = self.target(rate);
+        let target = self.target(self.measured());
         self.peak = (self.peak * (1.0 - (self.path.rtt() / 20.0).min(0.5))).max(self.window);
         self.standing.marked *= 1.02;
         if matches!(self.phase, Phase::Startup)
@@ -616,7 +625,7 @@ impl Rate {
         };
         self.end_test(now);
         let queue = self.round.queue().max(self.path.queue().unwrap_or(0.0));
-        let target = self.target(self.delivery.rate().unwrap_or(self.nominal()));
+        let target = self.target(self.measured());
         self.mark_at = now + self.rtt();
         self.round_end = self.flight.next();
         self.round.clear();
@@ -688,30 +697,14 @@ impl Rate {
     }
 
     /// Competes for a share with flows that fill the buffer.
-    fn compete(
-        &mut self,
-        now: Time,
-        mut compete: Compete,
-        acked: f64,
-        is_limited: bool,
-        is_round: bool,
-        newest: u64,
-    ) {
+    fn compete(&mut self, now: Time, mut compete: Compete, news: News) {
+        let News { newest, acked, is_limited, is_round, .. } = news;
         let Some(queue) = self.path.queue() else { return };
-        let rate = self.delivery.rate().unwrap_or(self.nominal());
+        let rate = self.measured();
         let target = self.target(rate);
-        if let Some(mut step) = self.step {
-            match step.advance(self.in_flight(), newest, self.flight.next(), queue) {
-                Progress::Wait => self.step = Some(step),
-                Progress::Restore(window) => {
-                    self.window = window;
-                    self.step = Some(step);
-                }
-                Progress::Done => {
-                    self.step = None;
-                    let is_own = step.share().is_some_and(|share| share > OWN);
-                    compete.note_check(is_own);
-                }
+        if self.step.is_some() {
+            if let Some(step) = self.advance_step(newest, queue) {
+                compete.note_check(step.share().is_some_and(|share| share > OWN));
             }
         } else if !is_limited {
             let rtt = self.rtt();
@@ -769,46 +762,30 @@ impl Rate {
         self.losses.ambient.set(full.loss);
         self.round.clear();
         self.round_end = self.flight.next();
-        let rate = self.delivery.rate().unwrap_or(self.nominal());
+        let rate = self.measured();
         let queue = self.path.queue().unwrap_or(0.0);
         self.begin(Purpose::Settle, self.window, self.window, rate, queue);
     }
 
     /// Holds the queue at its target.
-    fn cruise(
-        &mut self,
-        now: Time,
-        acked: f64,
-        is_limited: bool,
-        is_using: bool,
-        is_round: bool,
-        newest: u64,
-    ) {
+    fn cruise(&mut self, now: Time, news: News) {
+        let News { newest, acked, is_limited, is_using, is_round } = news;
         let Some(queue) = self.path.queue() else { return };
-        let nominal = self.nominal();
-        let rate = self.delivery.rate().unwrap_or(nominal);
+        let rate = self.measured();
         let target = self.target(rate);
         if queue < target / 4.0 {
             self.standing.empty_at = now;
         }
-        if let Some(mut step) = self.step {
-            match step.advance(self.in_flight(), newest, self.flight.next(), queue) {
-                Progress::Done => {
-                    self.step = None;
-                    if step.purpose() == Purpose::Settle {
-                        self.losses.cause.clear();
-                    }
-                    if matches!(step.purpose(), Purpose::Excess | Purpose::Look)
-                        && let Some(share) = step.share()
-                    {
+        if self.step.is_some() {
+            let Some(step) = self.advance_step(newest, queue) else { return };
+            match step.purpose() {
+                Purpose::Drain => {}
+                Purpose::Excess | Purpose::Look => {
+                    if let Some(share) = step.share() {
                         self.note_share(now, share, step.before());
                     }
                 }
-                Progress::Restore(window) => {
-                    self.window = window;
-                    self.step = Some(step);
-                }
-                Progress::Wait => self.step = Some(step),
+                Purpose::Settle => self.losses.cause.clear(),
             }
             return;
         }
@@ -834,7 +811,7 @@ impl Rate {
             let window = (self.window - rate * (queue - target)).max(self.window / 2.0);
             self.begin(Purpose::Excess, window, window, rate, queue);
         } else if queue > target && is_using || !is_limited {
-            let error = (target - queue) * rate.min(2.0 * nominal);
+            let error = (target - queue) * rate.min(2.0 * self.nominal());
             self.window += (GAIN * error * part).max(-self.window / 2.0);
             if queue >= target / 2.0 || is_limited {
                 self.growth = 0.0;
@@ -882,6 +859,17 @@ impl Rate {
             self.phase = Phase::Compete(Compete::new(now, most, self.window));
             self.standing.foreign = None;
         }
+    }
+
+    /// Takes a report in the present step; returns the step when it is over.
+    fn advance_step(&mut self, newest: u64, queue: f64) -> Option<Step> {
+        let (in_flight, next) = (self.in_flight(), self.flight.next());
+        match self.step.as_mut()?.advance(in_flight, newest, next, queue) {
+            Progress::Done => return self.step.take(),
+            Progress::Restore(window) => self.window = window,
+            Progress::Wait => {}
+        }
+        None
     }
 
     /// Cuts the window to `low` until the effect is measured, then sets it to `after`.

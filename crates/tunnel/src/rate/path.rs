@@ -1,11 +1,14 @@
-//! Measurements of the path by reports: round-trip time, one-way delay and delivery rate.
+//! Measures the path by reports: round-trip time, one-way delay and the queue before the bottleneck.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use base::time::{Time, nanos};
 
 use super::bias::Bias;
-use super::delay::{Least, Recent};
+
+/// The most samples that [`Recent`] keeps.
+const SAMPLES: usize = 64;
 
 /// The measurements of the path.
 #[derive(Clone, Debug, Default)]
@@ -135,5 +138,59 @@ impl Rtt {
         }
         self.variation += ((self.smoothed - sample).abs() - self.variation) / 4.0;
         self.smoothed += (sample - self.smoothed) / 8.0;
+    }
+}
+
+/// The minimum delay of the last one to two `half` periods, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Least {
+    halves: Option<Halves>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Halves {
+    previous: i64,
+    current: i64,
+    /// When `current` becomes `previous`.
+    turn: Time,
+}
+
+impl Least {
+    fn handle_sample(&mut self, now: Time, delay: i64, half: Duration) {
+        let turn = now + half;
+        let halves = self.halves.get_or_insert(Halves { previous: delay, current: delay, turn });
+        if now >= halves.turn {
+            *halves = Halves { previous: halves.current, current: delay, turn };
+        }
+        halves.current = halves.current.min(delay);
+    }
+
+    fn get(&self) -> Option<i64> {
+        self.halves.map(|halves| halves.previous.min(halves.current))
+    }
+}
+
+/// The minimum delay of a short recent time, in nanoseconds.
+#[derive(Clone, Debug, Default)]
+struct Recent {
+    /// The samples without a later smaller one, in ascending order.
+    samples: VecDeque<(Time, i64)>,
+}
+
+impl Recent {
+    fn handle_sample(&mut self, now: Time, delay: i64, span: Duration) {
+        while self.samples.back().is_some_and(|&(_, later)| later >= delay) {
+            self.samples.pop_back();
+        }
+        if self.samples.len() < SAMPLES {
+            self.samples.push_back((now, delay));
+        }
+        while self.samples.front().is_some_and(|&(at, _)| now.since(at) > span) {
+            self.samples.pop_front();
+        }
+    }
+
+    fn get(&self) -> Option<i64> {
+        self.samples.front().map(|&(_, delay)| delay)
     }
 }

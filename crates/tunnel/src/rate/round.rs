@@ -1,6 +1,5 @@
-//! Datagrams sent, received and lost in each round trip, and the usual loss of the path.
-
-use super::Feedback;
+//! Counts the datagrams sent and lost in each round trip; learns the usual loss of the path, and whether startup has
+//! filled it.
 
 /// A loss is unusual if it exceeds the usual one by this many deviations.
 const DEVIATIONS: f64 = 4.0;
@@ -16,6 +15,13 @@ const SURE: f64 = 2.3;
 const RARE: f64 = 0.000_5;
 /// The loss of so many datagrams in succession is at least that of the path.
 const BLOCK: f64 = 50.0;
+/// A path that carries more lets the datagrams received in a round trip grow by this factor.
+const GROWING: f64 = 1.25;
+/// The path is full if it does not, and this part of the datagrams is lost beyond what was lost while it
+/// did.
+const EXCESS: f64 = 0.1;
+/// The fewest datagrams of a round trip that tell.
+const FEWEST: f64 = 16.0;
 
 /// Counts from the beginning of a round trip.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,16 +34,16 @@ pub struct Round {
 /// A round trip that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    pub(super) sent: f64,
-    pub(super) lost: f64,
-    pub(super) queue: f64,
+    pub sent: f64,
+    pub lost: f64,
+    pub queue: f64,
 }
 
-/// Datagrams sent and lost in succession.
+/// Datagrams, and how many of them were lost.
 #[derive(Clone, Copy, Debug, Default)]
-struct Block {
-    sent: f64,
-    lost: f64,
+pub struct LossCount {
+    pub sent: f64,
+    pub lost: f64,
 }
 
 /// The usual loss, which is no sign of congestion.
@@ -53,7 +59,7 @@ pub struct Ambient {
     /// The evidence that losses have become more.
     suspicion: f64,
     /// Successive datagrams in that phase.
-    block: Block,
+    block: LossCount,
 }
 
 impl Round {
@@ -67,20 +73,38 @@ impl Round {
         self.queue
     }
 
-    /// The round trip ends with `report`, and the next one begins.
-    pub fn end(&mut self, report: &Feedback) -> Option<Ended> {
+    /// The round trip ends with the report of `newest`, when the peer has `received` datagrams; the next one begins.
+    pub fn end(&mut self, newest: u64, received: u64) -> Option<Ended> {
         let queue = self.queue;
-        let from = self.from.replace((report.newest, report.received));
+        let from = self.from.replace((newest, received));
         self.queue = 0.0;
-        let (newest, received) = from?;
-        let sent = report.newest.saturating_sub(newest) as f64;
-        let received = report.received.saturating_sub(received) as f64;
+        let (first, before) = from?;
+        let sent = newest.saturating_sub(first) as f64;
+        let received = received.saturating_sub(before) as f64;
         Some(Ended { sent, lost: (sent - received).max(0.0), queue })
     }
 
     /// Forgets all counts.
     pub fn clear(&mut self) {
         *self = Self::default();
+    }
+}
+
+impl LossCount {
+    pub fn add(&mut self, sent: f64, lost: f64) {
+        self.sent += sent;
+        self.lost += lost;
+    }
+
+    /// Lets what was counted so far count less.
+    pub fn fade(&mut self, part: f64) {
+        self.sent *= part;
+        self.lost *= part;
+    }
+
+    /// The part that was lost.
+    pub fn rate(&self) -> f64 {
+        (self.lost / self.sent.max(1.0)).clamp(0.0, 1.0)
     }
 }
 
@@ -130,8 +154,7 @@ impl Ambient {
     /// Takes a round trip in a phase in which congestion shows by loss alone; whether losses have become
     /// more (Page's cumulative sum of the logarithm of likelihoods, 1954).
     pub fn is_rising(&mut self, round: &Ended) -> bool {
-        self.block.sent += round.sent;
-        self.block.lost += round.lost;
+        self.block.add(round.sent, round.lost);
         if self.block.sent >= BLOCK {
             let block = std::mem::take(&mut self.block);
             self.mean = self.mean.min((block.lost + 1.0) / block.sent);
@@ -171,5 +194,38 @@ impl Ambient {
         let expected = self.mean * round.sent;
         let usual = (expected * (1.0 - self.mean)).sqrt() * self.spread();
         round.lost > expected + DEVIATIONS * usual
+    }
+}
+
+/// Decides when startup has filled a path without a visible queue: more is sent, but no more arrives.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ramp {
+    /// The most datagrams received in a round trip.
+    most: f64,
+    /// The round trips in which more arrived than ever before.
+    growing: LossCount,
+}
+
+/// What the path carries.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Full {
+    /// Datagrams that may be in flight.
+    pub datagrams: f64,
+    /// The loss rate before it was full.
+    pub loss: f64,
+}
+
+impl Ramp {
+    /// Takes a round trip in which the window limited the sender.
+    pub fn handle_round(&mut self, ended: &Ended) -> Option<Full> {
+        let received = ended.sent - ended.lost;
+        let loss = self.growing.rate();
+        if received >= GROWING * self.most {
+            self.most = received;
+            self.growing.add(ended.sent, ended.lost);
+            return None;
+        }
+        let is_full = ended.sent >= FEWEST && ended.lost > (loss + EXCESS) * ended.sent;
+        is_full.then(|| Full { datagrams: received.max(self.most) / (1.0 - loss), loss })
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::time::Time;
 
-use super::round::Ended;
+use super::round::{Ended, LossCount};
 
 /// Loss is tested if it exceeds the path's loss by this amount, by this part of the path's loss, and
 /// by this many deviations of a mean over this many datagrams.
@@ -73,18 +73,17 @@ struct Trial {
 struct Ours {
     loss_before: f64,
     datagrams: f64,
-    sent: f64,
-    lost: f64,
+    since: LossCount,
 }
 
 /// The verdict of a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Verdict {
-    pub(super) is_ours: bool,
+    pub is_ours: bool,
     /// The loss rate that now counts as the path's own.
-    pub(super) loss: f64,
+    pub loss: f64,
     /// The window before it, in octets.
-    pub(super) window: f64,
+    pub window: f64,
 }
 
 impl Blame {
@@ -92,14 +91,13 @@ impl Blame {
     /// if they have not become fewer, because then they are the path's after all.
     pub fn refuted(&mut self, ended: &Ended) -> Option<f64> {
         let ours = self.ours.as_mut()?;
-        ours.sent += ended.sent;
-        ours.lost += ended.lost;
-        if ours.sent < ours.datagrams {
+        ours.since.add(ended.sent, ended.lost);
+        if ours.since.sent < ours.datagrams {
             return None;
         }
-        let loss = ours.lost / ours.sent;
+        let loss = ours.since.rate();
         if loss < STAYING * ours.loss_before {
-            (ours.sent, ours.lost) = (0.0, 0.0);
+            ours.since = LossCount::default();
             return None;
         }
         self.path = loss.min(ours.loss_before);
@@ -190,15 +188,12 @@ impl Blame {
         }
         let loss = lost / sent.max(1.0);
         let is_ours = !is_paths && loss < OURS * trial.loss_before;
-        let (window, before) = (trial.window_before, trial.loss_before);
-        self.ours = is_ours.then_some(Ours {
-            loss_before: before,
-            datagrams: trial.datagrams,
-            sent: 0.0,
-            lost: 0.0,
-        });
+        let (window, datagrams, loss_before) =
+            (trial.window_before, trial.datagrams, trial.loss_before);
+        let since = LossCount::default();
+        self.ours = is_ours.then_some(Ours { loss_before, datagrams, since });
         self.trial = None;
-        self.path = if is_ours { loss } else { before };
+        self.path = if is_ours { loss } else { loss_before };
         self.pause = if is_ours { PAUSE } else { (2 * self.pause).clamp(PAUSE, LONGEST_PAUSE) };
         self.after = now + rtt * self.pause;
         Some(Verdict { is_ours, loss: self.path, window })

@@ -7,7 +7,7 @@ use base::time::Time;
 
 /// When a peer was last spoken to and heard, in nanoseconds; 0 is never.
 #[derive(Debug, Default)]
-pub(crate) struct Activity {
+pub struct Activity {
     sent: AtomicU64,
     heard: AtomicU64,
     heard_data: AtomicU64,
@@ -16,7 +16,7 @@ pub(crate) struct Activity {
 
 impl Activity {
     /// Data went out.
-    pub(crate) fn sent(&self, now: Time) {
+    pub fn sent(&self, now: Time) {
         let now = now.as_nanos().max(1);
         self.sent.store(now, Relaxed);
         if self.unanswered.load(Relaxed) == 0 {
@@ -25,12 +25,12 @@ impl Activity {
     }
 
     /// A keepalive went out: it asks for no answer.
-    pub(crate) fn sent_keepalive(&self, now: Time) {
+    pub fn sent_keepalive(&self, now: Time) {
         self.sent.store(now.as_nanos().max(1), Relaxed);
     }
 
     /// Something came.
-    pub(crate) fn heard(&self, now: Time, is_data: bool) {
+    pub fn heard(&self, now: Time, is_data: bool) {
         let nanos = now.as_nanos().max(1);
         self.heard.store(nanos, Relaxed);
         if is_data {
@@ -42,29 +42,29 @@ impl Activity {
     }
 
     /// Since when the peer has not answered, though it was sent something.
-    pub(crate) fn unanswered_since(&self) -> Option<Time> {
+    pub fn unanswered_since(&self) -> Option<Time> {
         match self.unanswered.load(Relaxed) {
             0 => None,
             nanos => Some(Time::from_nanos(nanos)),
         }
     }
 
-    pub(crate) fn forget_unanswered(&self) {
+    pub fn forget_unanswered(&self) {
         self.unanswered.store(0, Relaxed);
     }
 
     /// When the peer was heard last.
-    pub(crate) fn last_heard(&self) -> Option<Time> {
+    pub fn last_heard(&self) -> Option<Time> {
         let nanos = self.heard.load(Relaxed);
         (nanos != 0).then(|| Time::from_nanos(nanos))
     }
 
-    pub(crate) fn last_sent(&self) -> Time {
+    pub fn last_sent(&self) -> Time {
         Time::from_nanos(self.sent.load(Relaxed))
     }
 
     /// Whether data came after the last that was sent.
-    pub(crate) fn has_unanswered_data(&self) -> bool {
+    pub fn has_unanswered_data(&self) -> bool {
         self.heard_data.load(Relaxed) > self.sent.load(Relaxed)
     }
 }

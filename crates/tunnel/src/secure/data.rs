@@ -10,6 +10,7 @@
 //! still the newest. A number is sealed once: they have to increase, and an `Outbound` belongs to
 //! one life of the peer, so that a core made anew never meets the keys of the one before.
 
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use ring::aead::Nonce;
@@ -49,5 +50,11 @@ impl SessionKey {
     /// The session has ended.
     pub fn end(&self) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionKey(secret)")
     }
 }

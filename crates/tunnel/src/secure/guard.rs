@@ -19,13 +19,11 @@ use std::time::Duration;
 use base::budget::Budget;
 use base::entropy::{Entropy, NoRandomness, draw};
 use base::time::Time;
-use blake2::Blake2s256;
-use blake2::digest::{Digest as _, KeyInit as _};
-use chacha20poly1305::aead::{AeadInPlace as _, Tag};
+use chacha20poly1305::aead::{AeadInPlace as _, KeyInit as _, Tag};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
 use super::keys::PublicKey;
-use super::mac::{is_mac, mac};
+use super::mac::{is_mac, key_of, mac};
 use super::shares::{RANKS, Shares};
 use super::wire::{Call, Cookie, Index, MAC, NONCE};
 
@@ -39,35 +37,16 @@ const PROVEN_AT_ONCE: u32 = 2_048;
 /// Calls that have to be left in this budget to admit a caller, for each rank of the caller's
 /// network.
 const LEFT_FOR_RANK: u32 = PROVEN_AT_ONCE / RANKS;
+/// What the key that seals cookies is derived with.
+const COOKIE: &[u8; 8] = b"cookie--";
 /// How long a cookie is good.
 pub const COOKIE_LIFE: Duration = Duration::from_secs(120);
-
-/// The key of `mac1` for messages to the owner of a public key.
-pub fn mac_key(of: &PublicKey) -> [u8; 32] {
-    Blake2s256::new().chain_update(b"mac1----").chain_update(of.octets()).finalize().into()
-}
-
-fn cookie_key(of: &PublicKey) -> [u8; 32] {
-    Blake2s256::new().chain_update(b"cookie--").chain_update(of.octets()).finalize().into()
-}
-
-/// Appends `mac1`.
-pub fn append_mac1(key: &[u8; 32], message: &mut Vec<u8>) {
-    let mac = mac(key, message);
-    message.extend_from_slice(&mac);
-}
-
-/// Appends `mac2`: zeros without a cookie.
-pub fn append_mac2(cookie: Option<&[u8; MAC]>, message: &mut Vec<u8>) {
-    let mac = cookie.map_or([0; MAC], |cookie| mac(cookie, message));
-    message.extend_from_slice(&mac);
-}
 
 /// Opens a cookie that the owner of `of` sent for our call with this `mac1`.
 pub fn open_cookie(of: &PublicKey, mac1: &[u8; MAC], cookie: &Cookie<'_>) -> Option<[u8; MAC]> {
     let (sealed, tag) = cookie.sealed.split_first_chunk::<MAC>()?;
     let mut opened = *sealed;
-    let cipher = XChaCha20Poly1305::new(&cookie_key(of).into());
+    let cipher = XChaCha20Poly1305::new(&key_of(COOKIE, of).into());
     let tag = Tag::<XChaCha20Poly1305>::from_slice(tag);
     let nonce = XNonce::from_slice(cookie.nonce);
     cipher.decrypt_in_place_detached(nonce, mac1, &mut opened, tag).ok()?;
@@ -102,7 +81,7 @@ impl Guard {
     ) -> Result<Self, NoRandomness> {
         let secret = draw(entropy)?;
         Ok(Self {
-            cipher: XChaCha20Poly1305::new(&cookie_key(local).into()),
+            cipher: XChaCha20Poly1305::new(&key_of(COOKIE, local).into()),
             secret,
             previous_secret: secret,
             secret_since: now,

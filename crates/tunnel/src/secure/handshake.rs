@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::rng::Rng;
 use base::time::Time;
 
-use super::guard;
+use super::mac::{append_mac1, append_mac2};
 use super::noise::{INITIATION, Initiation, Keys, PAYLOAD, RESPONSE};
 use super::wire::{Call, Index, MAC};
 
@@ -152,9 +152,9 @@ impl Handshake {
 
     fn datagram(&mut self, mac_key: &[u8; 32], cookie: Option<&[u8; MAC]>) -> Vec<u8> {
         let mut datagram = Call::begin(self.index, &self.noise);
-        guard::append_mac1(mac_key, &mut datagram);
+        append_mac1(mac_key, &mut datagram);
         self.mac1 = *datagram.last_chunk().expect("the mac was just appended");
-        guard::append_mac2(cookie, &mut datagram);
+        append_mac2(cookie, &mut datagram);
         datagram
     }
 }

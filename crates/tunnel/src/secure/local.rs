@@ -9,8 +9,8 @@ use base::entropy::Entropy;
 use base::rng::Rng;
 use base::time::Time;
 
-use super::guard;
 use super::keys::{PrivateKey, PublicKey};
+use super::mac::mac_key;
 use super::open::Table;
 use super::{Incarnation, PeerId};
 
@@ -153,7 +153,7 @@ impl Local {
     ) -> Self {
         Self {
             private_key: private_key.clone(),
-            mac_key: guard::mac_key(&private_key.public_key()),
+            mac_key: mac_key(&private_key.public_key()),
             table: Table::new(),
             rng,
             entropy,

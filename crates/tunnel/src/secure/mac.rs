@@ -1,9 +1,10 @@
-//! Keyed hashes of 16 octets, by BLAKE2s, of calls and of what else nobody may foresee.
+//! Makes and checks macs, keyed hashes of 16 octets by BLAKE2s: of calls, and of what else nobody may foresee.
 
-use blake2::Blake2sMac;
 use blake2::digest::consts::U16;
-use blake2::digest::{FixedOutput as _, Mac as _};
+use blake2::digest::{Digest as _, FixedOutput as _, Mac as _};
+use blake2::{Blake2s256, Blake2sMac};
 
+use super::keys::PublicKey;
 use super::wire::MAC;
 
 type Mac = Blake2sMac<U16>;
@@ -20,4 +21,26 @@ pub fn is_mac(key: &[u8], message: &[u8], given: &[u8; MAC]) -> bool {
     let mut mac = <Mac as blake2::digest::KeyInit>::new_from_slice(key).expect("at most 32 octets");
     blake2::digest::Update::update(&mut mac, message);
     mac.verify_slice(given).is_ok()
+}
+
+/// A key that everybody can derive who knows this public key.
+pub fn key_of(label: &[u8; 8], of: &PublicKey) -> [u8; 32] {
+    Blake2s256::new().chain_update(label).chain_update(of.octets()).finalize().into()
+}
+
+/// The key of `mac1` for messages to the owner of a public key.
+pub fn mac_key(of: &PublicKey) -> [u8; 32] {
+    key_of(b"mac1----", of)
+}
+
+/// Appends `mac1`.
+pub fn append_mac1(key: &[u8; 32], message: &mut Vec<u8>) {
+    let mac = mac(key, message);
+    message.extend_from_slice(&mac);
+}
+
+/// Appends `mac2`: zeros without a cookie.
+pub fn append_mac2(cookie: Option<&[u8; MAC]>, message: &mut Vec<u8>) {
+    let mac = cookie.map_or([0; MAC], |cookie| mac(cookie, message));
+    message.extend_from_slice(&mac);
 }

@@ -49,8 +49,9 @@ pub use peer::Peer;
 pub use peers::{Incoming, Peers, Unusable};
 pub use routes::{Routes, Twice};
 pub use seal::{Sealer, Unsealed};
+pub use secret::TAG;
 pub use stats::{Dropped, Stats, Totals};
-pub use wire::{HEADER, OUTER_V4, OUTER_V6, OVERHEAD, TAG};
+pub use wire::{HEADER, OUTER_V4, OUTER_V6, OVERHEAD};
 
 /// The UDP port of gateways that are given no other.
 pub const PORT: u16 = 51_900;

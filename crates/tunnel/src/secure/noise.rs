@@ -17,10 +17,9 @@ use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::TAG;
 use super::data::nonce;
 use super::keys::{PresharedKey, PrivateKey, PublicKey};
-use super::secret::{Aead, X25519, sweep};
+use super::secret::{Aead, TAG, X25519, swept};
 
 /// Octets that each side says in the handshake.
 pub const PAYLOAD: usize = 24;
@@ -39,8 +38,8 @@ const PSK_PLACE: u8 = 2;
 
 /// The two keys of a session.
 pub struct Keys {
-    pub(super) seal: Aead,
-    pub(super) open: Aead,
+    pub seal: Aead,
+    pub open: Aead,
 }
 
 /// A handshake that waits for its answer.
@@ -49,8 +48,8 @@ pub struct Initiation(State);
 /// An initiator's message that could be read.
 pub struct Call {
     state: State,
-    pub(super) from: PublicKey,
-    pub(super) payload: [u8; PAYLOAD],
+    from: PublicKey,
+    payload: [u8; PAYLOAD],
 }
 
 /// Begins a handshake; `None` when there is no randomness, or the peer's key has a low order.
@@ -61,10 +60,7 @@ pub fn call(
     payload: &[u8; PAYLOAD],
     entropy: &mut dyn Entropy,
 ) -> Option<(Initiation, [u8; INITIATION])> {
-    let mut message = [0; INITIATION];
-    let state = make_call(local, remote, psk, payload, entropy, PROLOGUE, &mut message);
-    sweep();
-    Some((Initiation(state?), message))
+    swept(|| make_call(local, remote, psk, payload, entropy, PROLOGUE))
 }
 
 /// The call of a program with another version of the handshake.
@@ -77,10 +73,8 @@ pub fn call_of_version(
     entropy: &mut dyn Entropy,
 ) -> [u8; INITIATION] {
     let prologue = format!("trackway tunnel {version}");
-    let (none, mut message) = (PresharedKey::none(), [0; INITIATION]);
-    let prologue = prologue.as_bytes();
-    make_call(local, remote, &none, payload, entropy, prologue, &mut message).expect("a key");
-    message
+    let (none, prologue) = (PresharedKey::none(), prologue.as_bytes());
+    make_call(local, remote, &none, payload, entropy, prologue).expect("a key").1
 }
 
 /// Reads an initiator's message; `None` when it was not made for us, or there is no randomness.
@@ -89,64 +83,60 @@ pub fn hear(
     message: &[u8; INITIATION],
     entropy: &mut dyn Entropy,
 ) -> Option<Call> {
-    let call = hear_call(local, message, entropy);
-    sweep();
-    call
+    swept(|| {
+        let mut state = State::new(
+            builder(local, entropy, PROLOGUE)?.build_responder().expect("a key of 32 octets"),
+        );
+        let mut payload = [0; PAYLOAD];
+        state.0.read_message(message, &mut payload).ok()?;
+        let from = state.0.get_remote_static()?.try_into().ok()?;
+        Some(Call { state, from: PublicKey::from_octets(from), payload })
+    })
 }
 
 impl Call {
+    /// Whose it is.
+    pub fn from(&self) -> PublicKey {
+        self.from
+    }
+
+    /// What the caller says.
+    pub fn payload(&self) -> [u8; PAYLOAD] {
+        self.payload
+    }
+
     /// Answers it; `None` when snow refuses.
     pub fn answer(
-        mut self,
+        self,
         psk: &PresharedKey,
         payload: &[u8; PAYLOAD],
     ) -> Option<(Keys, [u8; RESPONSE])> {
-        let mut message = [0; RESPONSE];
-        let keys = self.make_answer(psk, payload, &mut message);
-        drop(self);
-        sweep();
-        Some((keys?, message))
-    }
-
-    #[inline(never)]
-    fn make_answer(
-        &mut self,
-        psk: &PresharedKey,
-        payload: &[u8; PAYLOAD],
-        message: &mut [u8; RESPONSE],
-    ) -> Option<Keys> {
-        let Self { state: State(state), .. } = self;
-        state.set_psk(usize::from(PSK_PLACE), psk.octets()).ok()?;
-        let len = state.write_message(payload, message).ok()?;
-        debug_assert_eq!(len, RESPONSE, "the pattern has a fixed length");
-        let (open, seal) = split(state);
-        Some(Keys { seal, open })
+        swept(|| {
+            let Self { state: mut noise, .. } = self;
+            let State(state) = &mut noise;
+            state.set_psk(usize::from(PSK_PLACE), psk.octets()).ok()?;
+            let mut message = [0; RESPONSE];
+            let len = state.write_message(payload, &mut message).ok()?;
+            debug_assert_eq!(len, RESPONSE, "the pattern has a fixed length");
+            let (open, seal) = split(state);
+            Some((Keys { seal, open }, message))
+        })
     }
 }
 
 impl Initiation {
     /// Reads the answer; `None` when it is not the peer's, and another may still come.
     pub fn hear(&mut self, message: &[u8; RESPONSE]) -> Option<(Keys, [u8; PAYLOAD])> {
-        let mut payload = [0; PAYLOAD];
-        let keys = self.hear_answer(message, &mut payload);
-        sweep();
-        Some((keys?, payload))
-    }
-
-    #[inline(never)]
-    fn hear_answer(
-        &mut self,
-        message: &[u8; RESPONSE],
-        payload: &mut [u8; PAYLOAD],
-    ) -> Option<Keys> {
-        let Self(State(state)) = self;
-        state.read_message(message, payload).ok()?;
-        let (seal, open) = split(state);
-        Some(Keys { seal, open })
+        swept(|| {
+            let Self(State(state)) = self;
+            let mut payload = [0; PAYLOAD];
+            state.read_message(message, &mut payload).ok()?;
+            let (seal, open) = split(state);
+            Some((Keys { seal, open }, payload))
+        })
     }
 }
 
-#[inline(never)]
 fn make_call(
     local: &PrivateKey,
     remote: &PublicKey,
@@ -154,31 +144,16 @@ fn make_call(
     payload: &[u8; PAYLOAD],
     entropy: &mut dyn Entropy,
     prologue: &[u8],
-    message: &mut [u8; INITIATION],
-) -> Option<State> {
+) -> Option<(Initiation, [u8; INITIATION])> {
     let state = builder(local, entropy, prologue)?
         .remote_public_key(remote.octets())
         .and_then(|builder| builder.psk(PSK_PLACE, psk.octets()))
         .and_then(Builder::build_initiator)
         .expect("keys of 32 octets, each given once");
-    let mut state = State(Box::new(state));
-    let len = state.0.write_message(payload, message).ok()?;
+    let (mut state, mut message) = (State::new(state), [0; INITIATION]);
+    let len = state.0.write_message(payload, &mut message).ok()?;
     debug_assert_eq!(len, INITIATION, "the pattern has a fixed length");
-    Some(state)
-}
-
-#[inline(never)]
-fn hear_call(
-    local: &PrivateKey,
-    message: &[u8; INITIATION],
-    entropy: &mut dyn Entropy,
-) -> Option<Call> {
-    let state = builder(local, entropy, PROLOGUE)?.build_responder().expect("a key of 32 octets");
-    let mut state = State(Box::new(state));
-    let mut payload = [0; PAYLOAD];
-    state.0.read_message(message, &mut payload).ok()?;
-    let from = state.0.get_remote_static()?.try_into().ok()?;
-    Some(Call { state, from: PublicKey::from_octets(from), payload })
+    Some((Initiation(state), message))
 }
 
 /// The sending keys of the initiator and of the responder.
@@ -190,6 +165,12 @@ fn split(state: &mut HandshakeState) -> (Aead, Aead) {
 
 /// A handshake's state, which is overwritten when it ends. It stands in one place.
 struct State(Box<HandshakeState>);
+
+impl State {
+    fn new(state: HandshakeState) -> Self {
+        Self(Box::new(state))
+    }
+}
 
 impl Drop for State {
     fn drop(&mut self) {

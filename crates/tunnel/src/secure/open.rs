@@ -58,9 +58,9 @@ pub enum Opened {
 /// News of a peer that came with a datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Heard {
-    pub(super) index: Index,
-    pub(super) from: SocketAddr,
-    pub(super) has_moved: bool,
+    pub(crate) index: Index,
+    pub(crate) from: SocketAddr,
+    pub(crate) has_moved: bool,
 }
 
 impl Opener {
@@ -158,14 +158,14 @@ impl Opener {
     }
 
     fn drop(&self, dropped: Dropped) -> Opened {
-        lock(&self.table.totals).count(dropped);
+        self.table.note(|totals| totals.count(dropped));
         Opened::Dropped(dropped)
     }
 }
 
 /// All sessions of a gateway, by index.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     generation: AtomicU64,
     slots: Mutex<Vec<Option<Arc<ReceiveKey>>>>,
     totals: Mutex<Totals>,
@@ -189,13 +189,13 @@ pub fn peer_of(index: Index) -> usize {
 
 impl Table {
     /// A table without a place for any peer.
-    pub(crate) fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         let (slots, totals) = (Mutex::default(), Mutex::default());
         Arc::new(Self { generation: AtomicU64::new(0), slots, totals })
     }
 
     /// Makes places for one more peer.
-    pub(crate) fn grow(&self) {
+    pub fn grow(&self) {
         let mut slots = lock(&self.slots);
         let len = slots.len() + SLOTS_PER_PEER as usize;
         slots.resize(len, None);
@@ -203,27 +203,33 @@ impl Table {
         self.generation.fetch_add(1, Release);
     }
 
-    pub(crate) fn put(&self, key: &Arc<ReceiveKey>) {
+    pub fn put(&self, key: &Arc<ReceiveKey>) {
         if let Some(slot) = lock(&self.slots).get_mut(slot(key.index)) {
             *slot = Some(Arc::clone(key));
         }
         self.generation.fetch_add(1, Release);
     }
 
-    pub(crate) fn remove(&self, index: Index) {
+    pub fn remove(&self, index: Index) {
         if let Some(slot) = lock(&self.slots).get_mut(slot(index)) {
             *slot = None;
         }
         self.generation.fetch_add(1, Release);
     }
 
-    pub(crate) fn totals(&self) -> Totals {
+    /// Counts something that belongs to no peer.
+    pub fn note(&self, count: impl FnOnce(&mut Totals)) {
+        count(&mut lock(&self.totals));
+    }
+
+    pub fn totals(&self) -> Totals {
         *lock(&self.totals)
     }
 }
 
 /// One session's key for what we receive.
-pub(crate) struct ReceiveKey {
+#[derive(Debug)]
+pub struct ReceiveKey {
     key: SessionKey,
     index: Index,
     peer: PeerId,
@@ -235,7 +241,7 @@ pub(crate) struct ReceiveKey {
 
 impl ReceiveKey {
     /// A key; `is_confirmed` if the peer is known to have its counterpart.
-    pub(crate) fn new(
+    pub fn new(
         key: Aead,
         index: Index,
         peer: PeerId,
@@ -254,12 +260,12 @@ impl ReceiveKey {
         })
     }
 
-    pub(crate) fn index(&self) -> Index {
+    pub fn index(&self) -> Index {
         self.index
     }
 
     /// The session has ended: nothing is opened any more, and the key is overwritten.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.key.end();
     }
 
@@ -276,15 +282,9 @@ impl ReceiveKey {
     }
 }
 
-impl std::fmt::Debug for ReceiveKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ReceiveKey({:06x}, until {:?})", self.index.bits(), self.expires)
-    }
-}
-
 /// The state of reception from one life of a peer, under any keys.
 #[derive(Debug)]
-pub(crate) struct Inbound {
+pub struct Inbound {
     incarnation: Incarnation,
     heard: Mutex<HeardOf>,
     activity: Arc<Activity>,
@@ -302,26 +302,26 @@ struct HeardOf {
 }
 
 impl Inbound {
-    pub(crate) fn new(incarnation: Incarnation, activity: Arc<Activity>) -> Arc<Self> {
+    pub fn new(incarnation: Incarnation, activity: Arc<Activity>) -> Arc<Self> {
         let heard = HeardOf { window: Window::new(), hint: 0, endpoint: None, data_at: None };
         let heard = Mutex::new(heard);
         Arc::new(Self { incarnation, heard, activity })
     }
 
     /// The life of the peer that it is about.
-    pub(crate) fn incarnation(&self) -> Incarnation {
+    pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
     /// The peer says that its datagrams go on with this number.
-    pub(crate) fn expect(&self, number: u64) {
+    pub fn expect(&self, number: u64) {
         let mut heard = lock(&self.heard);
         heard.hint = heard.hint.max(number);
     }
 
     /// Notes that the peer is known to be at this address, so that datagrams from there are no
     /// news.
-    pub(crate) fn set_endpoint(&self, endpoint: SocketAddr) {
+    pub fn set_endpoint(&self, endpoint: SocketAddr) {
         lock(&self.heard).endpoint = Some(endpoint);
     }
 }

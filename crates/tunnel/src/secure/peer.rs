@@ -19,16 +19,17 @@ use base::entropy::draw;
 use base::time::{Time, earliest};
 
 use super::activity::Activity;
-use super::guard::{self, COOKIE_LIFE};
+use super::guard::{COOKIE_LIFE, open_cookie};
 use super::handshake::Handshake;
 use super::keys::{PresharedKey, PublicKey};
 use super::local::{Event, Fresh, Local, Trouble};
+use super::mac::{append_mac1, is_mac, mac_key};
 use super::noise::{self, Keys};
 use super::open::{Heard, Inbound, ReceiveKey, SLOT_BITS, SLOTS_PER_PEER};
 use super::seal::{Outbound, Sealer, SendKey};
 use super::stats::{Dropped, Stats};
 use super::wire::{Answer, Call, Cookie, Hello, Index, MAC, Reply};
-use super::{Incarnation, PeerId, mac};
+use super::{Incarnation, PeerId};
 
 /// Jitter added to the age at which a session is replaced, so that both sides do not ask at once.
 const REKEY_JITTER: Duration = Duration::from_secs(5);
@@ -110,7 +111,7 @@ impl Remote {
             id,
             public_key: peer.public_key,
             preshared_key: peer.preshared_key.clone().unwrap_or_else(PresharedKey::none),
-            mac_key: guard::mac_key(&peer.public_key),
+            mac_key: mac_key(&peer.public_key),
             configured: peer.endpoint.into_iter().collect(),
             keepalive: peer.keepalive,
             endpoint: peer.endpoint,
@@ -376,6 +377,13 @@ impl Calling {
         (self.handshake, self.check) = (None, None);
     }
 
+    /// The call that waits for its answer under this index; and where it went, if it went nowhere else.
+    fn waiting(&mut self, index: Index) -> Option<(&mut Handshake, Option<SocketAddr>)> {
+        let check = self.check.as_mut().map(|check| (&mut check.handshake, Some(check.endpoint)));
+        let call = self.handshake.as_mut().map(|call| (call, None));
+        check.into_iter().chain(call).find(|(call, _)| call.index() == index)
+    }
+
     /// The indexes of calls that wait for answers.
     fn indexes(&self) -> impl Iterator<Item = Index> {
         let check = self.check.as_ref().map(|check| &check.handshake);
@@ -392,24 +400,16 @@ impl Remote {
         answer: &Answer<'_>,
         local: &mut Local,
     ) -> Result<(), Dropped> {
-        // Where the call went that this answers, if it went nowhere else.
-        let mut asked = None;
-        let mut handshake = self.calling.handshake.as_mut();
-        if let Some(check) = &mut self.calling.check
-            && check.handshake.index() == answer.index
-        {
-            asked = Some(check.endpoint);
-            handshake = Some(&mut check.handshake);
-        }
-        let Some(handshake) = handshake.filter(|call| call.index() == answer.index) else {
+        if !self.calling.indexes().any(|index| index == answer.index) {
             return Err(Dropped::Unknown);
-        };
-        if !mac::is_mac(local.mac_key(), answer.before_mac1, answer.mac1) {
+        }
+        if !is_mac(local.mac_key(), answer.before_mac1, answer.mac1) {
             return Err(Dropped::NotForUs);
         }
         if !self.calling.answers.spend(now) {
             return Err(Dropped::Busy);
         }
+        let (handshake, asked) = self.calling.waiting(answer.index).ok_or(Dropped::Unknown)?;
         let Some((keys, payload)) = handshake.hear(answer.noise) else {
             self.stats.bad_answers += 1;
             self.trouble(from, Trouble::Unreadable, local);
@@ -465,15 +465,12 @@ impl Remote {
         cookie: &Cookie<'_>,
         local: &mut Local,
     ) -> Result<(), Dropped> {
-        let check = self.calling.check.as_mut().map(|check| &mut check.handshake);
-        let mut calls = self.calling.handshake.as_mut().into_iter().chain(check);
-        let Some(handshake) = calls.find(|call| call.index() == cookie.index) else {
-            return Err(Dropped::Unknown);
-        };
-        let opened = guard::open_cookie(&self.public_key, handshake.mac1(), cookie);
-        self.calling.cookie = Some((opened.ok_or(Dropped::Forged)?, now));
-        self.stats.cookies_received += 1;
+        let (handshake, _) = self.calling.waiting(cookie.index).ok_or(Dropped::Unknown)?;
+        let opened = open_cookie(&self.public_key, handshake.mac1(), cookie);
+        let opened = opened.ok_or(Dropped::Forged)?;
         handshake.handle_cookie(now, local.rng());
+        self.calling.cookie = Some((opened, now));
+        self.stats.cookies_received += 1;
         Ok(())
     }
 
@@ -847,7 +844,7 @@ impl Remote {
         local: &mut Local,
     ) -> Vec<u8> {
         let mut answer = Answer::begin(caller, index, noise);
-        guard::append_mac1(&self.mac_key, &mut answer);
+        append_mac1(&self.mac_key, &mut answer);
         local.send(to, answer.clone());
         answer
     }

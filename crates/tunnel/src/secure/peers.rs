@@ -14,7 +14,7 @@ use base::time::{Time, earliest};
 use super::guard::{Guard, Verdict};
 use super::keys::{PrivateKey, PublicKey};
 use super::local::{Event, Local, Outgoing};
-use super::mac;
+use super::mac::is_mac;
 use super::noise;
 use super::open::{Heard, Opened, Opener, peer_of};
 use super::peer::{Peer, Remote};
@@ -72,7 +72,6 @@ pub struct Peers {
     answered: BTreeMap<[u8; MAC], PeerId>,
     opener: Opener,
     sealers: Vec<Option<Sealer>>,
-    totals: Totals,
     strangers: Strangers,
     next_timeout: Option<Time>,
 }
@@ -105,7 +104,6 @@ impl Peers {
             answered: BTreeMap::new(),
             opener,
             sealers: Vec::new(),
-            totals: Totals::default(),
             strangers: Strangers::new(now),
             next_timeout: None,
         };
@@ -175,7 +173,7 @@ impl Peers {
                     Incoming::Nothing
                 }
                 Err(dropped) => {
-                    self.totals.count(dropped);
+                    self.local.table().note(|totals| totals.count(dropped));
                     Incoming::Dropped(dropped)
                 }
             },
@@ -192,28 +190,19 @@ impl Peers {
 
     /// The peer is silent, says its core: it is called at once, unless it is already.
     pub fn handle_silence(&mut self, now: Time, peer: PeerId) {
-        if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
-            remote.call_urgently(now, &mut self.local);
-            self.note_timeout();
-        }
+        self.let_act(peer, |remote, local| remote.call_urgently(now, local));
     }
 
     /// Sets the addresses that the peer's name has now, where the peer may be called: 16 at most. The address where
     /// the peer is heard counts for more as long as the peer is heard there.
     pub fn handle_endpoints(&mut self, now: Time, peer: PeerId, endpoints: &[SocketAddr]) {
-        if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
-            remote.handle_endpoints(now, endpoints, &mut self.local);
-            self.note_timeout();
-        }
+        self.let_act(peer, |remote, local| remote.handle_endpoints(now, endpoints, local));
     }
 
     /// Tells where an earlier process of this gateway heard the peer last. The peer is called there at once, unless there
     /// is a session with it.
     pub fn handle_last_heard(&mut self, now: Time, peer: PeerId, endpoint: SocketAddr) {
-        if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
-            remote.handle_last_heard(now, endpoint, &mut self.local);
-            self.note_timeout();
-        }
+        self.let_act(peer, |remote, local| remote.handle_last_heard(now, endpoint, local));
     }
 
     /// Takes the time since 1970, `unix`, from the wall clock. To be called before anything is
@@ -232,7 +221,7 @@ impl Peers {
     /// sessions end, and peers are called as by a gateway that has just started: a number that is
     /// used twice under a key would open what was sealed with it, and let others forge.
     pub fn handle_copied(&mut self, now: Time) {
-        self.totals.copies += 1;
+        self.local.table().note(|totals| totals.copies += 1);
         self.answered.clear();
         for remote in self.remotes.iter_mut().flatten() {
             remote.begin_life(now, &mut self.local);
@@ -348,10 +337,7 @@ impl Peers {
     /// The counters of what belongs to no peer.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        let mut totals = self.totals;
-        totals.add(&self.local.table().totals());
-        totals.overflow += self.local.overflow();
-        totals
+        Totals { overflow: self.local.overflow(), ..self.local.table().totals() }
     }
 
     fn handle_control(
@@ -376,7 +362,7 @@ impl Peers {
     }
 
     fn handle_call(&mut self, now: Time, from: SocketAddr, call: &Call<'_>) -> Result<(), Dropped> {
-        if !mac::is_mac(self.local.mac_key(), call.before_mac1, call.mac1) {
+        if !is_mac(self.local.mac_key(), call.before_mac1, call.mac1) {
             self.strangers.tell(now, from, None, &mut self.local);
             return Err(Dropped::NotForUs);
         }
@@ -388,7 +374,7 @@ impl Peers {
             Verdict::Admit => {}
             Verdict::Refuse => return Err(Dropped::Busy),
             Verdict::SendCookie(cookie) => {
-                self.totals.cookies += 1;
+                self.local.table().note(|totals| totals.cookies += 1);
                 self.local.send(from, cookie);
                 return Err(Dropped::Busy);
             }
@@ -398,11 +384,11 @@ impl Peers {
             self.strangers.tell_unreadable(now, from, &mut self.local);
             return Err(Dropped::Forged);
         };
-        let Some(peer) = self.by_key.get(&heard.from) else {
-            self.strangers.tell(now, from, Some(heard.from), &mut self.local);
+        let Some(peer) = self.by_key.get(&heard.from()) else {
+            self.strangers.tell(now, from, Some(heard.from()), &mut self.local);
             return Err(Dropped::UnknownKey);
         };
-        let hello = Hello::parse(heard.payload).ok_or(Dropped::Malformed)?;
+        let hello = Hello::parse(heard.payload()).ok_or(Dropped::Malformed)?;
         let remote = self.remotes[peer.index()].as_mut().ok_or(Dropped::UnknownKey)?;
         let before = remote.answered().copied();
         let outcome = remote.handle_call(now, from, call, heard, hello, &mut self.local);
@@ -432,6 +418,14 @@ impl Peers {
 
     fn remote(&self, peer: PeerId) -> Option<&Remote> {
         self.remotes.get(peer.index())?.as_ref()
+    }
+
+    /// Lets a peer act, which may change when something is due.
+    fn let_act(&mut self, peer: PeerId, act: impl FnOnce(&mut Remote, &mut Local)) {
+        if let Some(Some(remote)) = self.remotes.get_mut(peer.index()) {
+            act(remote, &mut self.local);
+            self.note_timeout();
+        }
     }
 
     fn note_timeout(&mut self) {

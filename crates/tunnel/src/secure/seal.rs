@@ -87,7 +87,7 @@ impl Sealer {
 
 /// Where sealed datagrams go, while one life of a peer lasts.
 #[derive(Debug)]
-pub(crate) struct Outbound {
+pub struct Outbound {
     generation: AtomicU64,
     route: Mutex<Route>,
     next_number: AtomicU64,
@@ -102,7 +102,7 @@ struct Route {
 }
 
 impl Outbound {
-    pub(crate) fn new(activity: Arc<Activity>) -> Arc<Self> {
+    pub fn new(activity: Arc<Activity>) -> Arc<Self> {
         Arc::new(Self {
             generation: AtomicU64::new(1),
             route: Mutex::default(),
@@ -111,29 +111,30 @@ impl Outbound {
         })
     }
 
-    pub(crate) fn set_key(&self, key: Option<Arc<SendKey>>) {
+    pub fn set_key(&self, key: Option<Arc<SendKey>>) {
         lock(&self.route).key = key;
         self.generation.fetch_add(1, Release);
     }
 
-    pub(crate) fn set_endpoint(&self, endpoint: SocketAddr) {
+    pub fn set_endpoint(&self, endpoint: SocketAddr) {
         lock(&self.route).endpoint = Some(endpoint);
         self.generation.fetch_add(1, Release);
     }
 
     /// Nothing is sealed by this any more.
-    pub(crate) fn supersede(&self) {
+    pub fn supersede(&self) {
         *lock(&self.route) = Route { is_superseded: true, ..Route::default() };
         self.generation.fetch_add(1, Release);
     }
 
-    pub(crate) fn next_number(&self) -> u64 {
+    pub fn next_number(&self) -> u64 {
         self.next_number.load(Relaxed)
     }
 }
 
 /// One session's key for what we send.
-pub(crate) struct SendKey {
+#[derive(Debug)]
+pub struct SendKey {
     key: SessionKey,
     receiver: Index,
     keepalives: AtomicU32,
@@ -141,18 +142,18 @@ pub(crate) struct SendKey {
 }
 
 impl SendKey {
-    pub(crate) fn new(key: Aead, receiver: Index, expires: Time) -> Arc<Self> {
+    pub fn new(key: Aead, receiver: Index, expires: Time) -> Arc<Self> {
         let key = SessionKey::new(key);
         Arc::new(Self { key, receiver, keepalives: AtomicU32::new(0), expires })
     }
 
     /// The session has ended: nothing is sealed any more, and the key is overwritten.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.key.end();
     }
 
     /// A sealed nothing; `None` when there were too many.
-    pub(crate) fn keepalive(&self) -> Option<Vec<u8>> {
+    pub fn keepalive(&self) -> Option<Vec<u8>> {
         let key = self.key.get();
         let low =
             self.keepalives.fetch_update(Relaxed, Relaxed, |count| count.checked_add(1)).ok()?;
@@ -168,10 +169,4 @@ fn seal(key: &Aead, header: [u8; HEADER], number: u64, datagram: &mut [u8]) {
     let tag = key.seal(nonce(number), &[], &mut datagram[HEADER..end]);
     datagram[..HEADER].copy_from_slice(&header);
     datagram[end..].copy_from_slice(tag.as_ref());
-}
-
-impl std::fmt::Debug for SendKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SendKey({:06x}, until {:?})", self.receiver.bits(), self.expires)
-    }
 }

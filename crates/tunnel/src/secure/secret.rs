@@ -15,47 +15,59 @@ use curve25519_dalek::montgomery::MontgomeryPoint;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, Tag, UnboundKey};
 use zeroize::Zeroizing;
 
-/// Octets of the stack below the caller that [`sweep`] overwrites: more than a handshake takes.
+/// Octets behind a sealed payload.
+pub const TAG: usize = 16;
+
+/// Octets of the stack below the caller that [`swept`] overwrites: more than a handshake takes.
 const SWEPT: usize = 64 << 10;
 
-/// Overwrites the remains of returned functions on the stack. The caller holds no secrets in its
-/// own variables but in boxes, and makes secrets in a function that is not inlined.
+/// Makes something with secrets in a function of its own, and overwrites what that leaves on the stack. What it returns
+/// holds secrets in boxes alone.
+pub fn swept<T>(make: impl FnOnce() -> T) -> T {
+    let made = apart(make);
+    sweep();
+    made
+}
+
 #[inline(never)]
-pub fn sweep() {
+fn apart<T>(make: impl FnOnce() -> T) -> T {
+    make()
+}
+
+#[inline(never)]
+fn sweep() {
     let mut stack = [0_u8; SWEPT];
     black_box(&mut stack);
 }
 
 /// AES-256-GCM with a key.
-pub(crate) struct Aead(Box<LessSafeKey>);
+pub struct Aead(Box<LessSafeKey>);
 
 impl Aead {
     /// The cipher of `key`, which is the caller's to overwrite.
-    pub(crate) fn new(key: &[u8; 32]) -> Self {
-        let cipher = expand(key);
-        sweep();
-        Self(cipher)
+    pub fn new(key: &[u8; 32]) -> Self {
+        Self(swept(|| Box::new(cipher(key))))
     }
 
     /// A key of zeros, which protects nothing.
-    pub(crate) fn blank() -> Self {
-        Self(expand(&[0; 32]))
+    pub fn blank() -> Self {
+        Self(Box::new(cipher(&[0; 32])))
     }
 
     /// Takes another key in place of the one before.
-    pub(crate) fn replace_key(&mut self, key: &[u8; 32]) {
+    pub fn replace_key(&mut self, key: &[u8; 32]) {
         replace(&mut self.0, key);
     }
 
     /// Seals in place.
-    pub(crate) fn seal(&self, nonce: Nonce, said: &[u8], content: &mut [u8]) -> Tag {
+    pub fn seal(&self, nonce: Nonce, said: &[u8], content: &mut [u8]) -> Tag {
         self.0
             .seal_in_place_separate_tag(nonce, Aad::from(said), content)
             .expect("a datagram is shorter than what AES-GCM can seal")
     }
 
     /// Opens in place and says how long the content is; `None` when this key did not seal it.
-    pub(crate) fn open(&self, nonce: Nonce, said: &[u8], sealed: &mut [u8]) -> Option<usize> {
+    pub fn open(&self, nonce: Nonce, said: &[u8], sealed: &mut [u8]) -> Option<usize> {
         self.0.open_in_place(nonce, Aad::from(said), sealed).ok().map(|content| content.len())
     }
 }
@@ -64,11 +76,6 @@ impl Drop for Aead {
     fn drop(&mut self) {
         replace(&mut self.0, &[0; 32]);
     }
-}
-
-#[inline(never)]
-fn expand(key: &[u8; 32]) -> Box<LessSafeKey> {
-    Box::new(cipher(key))
 }
 
 /// Overwrites a key and its round keys by those of another, where they stand.

@@ -1,4 +1,4 @@
-//! What is counted.
+//! Counters of the secure channel, and why datagrams are dropped.
 
 /// Why a datagram was dropped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -73,22 +73,6 @@ impl Totals {
             Dropped::UnknownKey => &mut self.unknown_key,
         };
         *counter += 1;
-    }
-
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.busy += other.busy;
-        self.expired += other.expired;
-        self.forged += other.forged;
-        self.malformed += other.malformed;
-        self.not_for_us += other.not_for_us;
-        self.replayed += other.replayed;
-        self.stale += other.stale;
-        self.too_old += other.too_old;
-        self.unknown += other.unknown;
-        self.unknown_key += other.unknown_key;
-        self.cookies += other.cookies;
-        self.copies += other.copies;
-        self.overflow += other.overflow;
     }
 }
 

@@ -27,11 +27,10 @@ use base::ip::{V4_HEADER, V6_HEADER, udp};
 
 use super::Incarnation;
 use super::noise::{INITIATION, PAYLOAD, RESPONSE};
+use super::secret::TAG;
 
 /// Octets in front of a sealed payload.
 pub const HEADER: usize = 8;
-/// Octets behind a sealed payload.
-pub const TAG: usize = 16;
 /// Octets that sealing adds.
 pub const OVERHEAD: usize = HEADER + TAG;
 /// Octets around a payload in an outer packet of IPv4: IP, UDP, our header, the tag.
@@ -289,10 +288,10 @@ impl<'a> Cookie<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Hello {
     /// Greater in each call of this caller, in nanoseconds since 1970 where its clock is right.
-    pub(super) timestamp: u64,
-    pub(super) incarnation: Incarnation,
+    pub timestamp: u64,
+    pub incarnation: Incarnation,
     /// Its datagrams go on with this number.
-    pub(super) next_number: u64,
+    pub next_number: u64,
 }
 
 /// What the called one says.

@@ -53,14 +53,14 @@ enum Arrival {
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// The share of time in which the link sent.
-    pub(super) busy: f64,
-    pub(super) mean_wait: Duration,
-    pub(super) max_wait: Duration,
-    pub(super) max_ping: Duration,
+    pub busy: f64,
+    pub mean_wait: Duration,
+    pub max_wait: Duration,
+    pub max_ping: Duration,
     /// Octets of the flow with least and with most.
-    pub(super) received: (usize, usize),
+    pub received: (usize, usize),
     /// Packets marked or dropped, the start included.
-    pub(super) signals: u64,
+    pub signals: u64,
 }
 
 impl Bottleneck {

@@ -23,7 +23,7 @@ pub struct Cubic {
     rtt: f64,
     heard: Time,
     /// The segment that the receiver has not acknowledged yet, for it waits for another.
-    pub(in super::super) unacknowledged: Option<u64>,
+    pub unacknowledged: Option<u64>,
 }
 
 impl Default for Cubic {

@@ -16,26 +16,26 @@ use crate::Config;
 #[derive(Clone)]
 pub struct Path {
     /// Bit/s from each time on.
-    pub(super) rates: Vec<(f64, f64)>,
+    pub rates: Vec<(f64, f64)>,
     /// Octets that wait, at most.
-    pub(super) buffer: f64,
+    pub buffer: f64,
     /// One way, each way.
-    pub(super) delay: Duration,
+    pub delay: Duration,
     /// Uniform on top of it, forward, without reordering.
-    pub(super) jitter: Duration,
+    pub jitter: Duration,
     /// Behind the bottleneck.
-    pub(super) loss: f64,
+    pub loss: f64,
     /// Mean run of losses, in datagrams; 1 for independent ones.
-    pub(super) burst: f64,
+    pub burst: f64,
     /// Of reports.
-    pub(super) report_loss: f64,
+    pub report_loss: f64,
     /// How long reports wait at most before a bottleneck of their own, whose queue comes and goes every
     /// three seconds.
-    pub(super) report_queue: Duration,
+    pub report_queue: Duration,
     /// How much faster the clock of the peer runs.
-    pub(super) drift: f64,
+    pub drift: f64,
     /// Queue, in seconds, from which datagrams are marked.
-    pub(super) mark: f64,
+    pub mark: f64,
 }
 
 impl Path {
@@ -83,10 +83,10 @@ pub struct Peer {
     wake: Time,
     heard: Time,
     /// On and off, in seconds, if it is not always on.
-    pub(super) duty: Option<(f64, f64)>,
+    pub duty: Option<(f64, f64)>,
     /// Octets in flight that the flow inside has at most, if it is not always ahead; it begins with
     /// 8 datagrams, and has twice as many each tenth of a second.
-    pub(super) inner_window: Option<f64>,
+    pub inner_window: Option<f64>,
     newest: Option<(u64, Time)>,
     count: u64,
     marked: u64,
@@ -159,7 +159,7 @@ pub struct World {
     last_arrival: Time,
     /// Seconds of queue that each datagram met, and when.
     queues: Vec<(f64, f64)>,
-    pub(super) drops: u64,
+    pub drops: u64,
 }
 
 impl World {

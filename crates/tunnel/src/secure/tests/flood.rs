@@ -2,7 +2,8 @@
 
 use std::net::Ipv6Addr;
 
-use super::super::guard::{append_mac1, append_mac2, mac_key, open_cookie};
+use super::super::guard::open_cookie;
+use super::super::mac::{append_mac1, append_mac2, mac_key};
 use super::super::noise::INITIATION;
 use super::super::wire::{Call, Datagram, Index, MAC};
 use super::*;

@@ -1,8 +1,7 @@
 //! Cookies: what they are bound to, and how long they are good.
 
-use super::super::guard::{
-    COOKIE_LIFE, Guard, Verdict, append_mac1, append_mac2, mac_key, open_cookie,
-};
+use super::super::guard::{COOKIE_LIFE, Guard, Verdict, open_cookie};
+use super::super::mac::{append_mac1, append_mac2, mac_key};
 use super::super::noise::INITIATION;
 use super::super::wire::{Call, Datagram, Index, MAC};
 use super::*;

@@ -1,6 +1,6 @@
 //! What a peer may do at most, also one whose keys somebody has stolen.
 
-use super::super::guard::append_mac1;
+use super::super::mac::append_mac1;
 use super::super::noise;
 use super::super::wire::{Answer, CALL, Call, Datagram, Index, MAC, Reply};
 use super::*;
@@ -62,7 +62,7 @@ fn of_wrong_answers_some_are_looked_at_and_the_right_one_still_counts() {
         let mut forged = answer.clone();
         forged.datagram.truncate(forged.datagram.len() - MAC);
         forged.datagram[40 + at] ^= 1;
-        append_mac1(&super::super::guard::mac_key(&key(1).public_key()), &mut forged.datagram);
+        append_mac1(&super::super::mac::mac_key(&key(1).public_key()), &mut forged.datagram);
         forged
     };
     let mut of_nobody = answer.clone();
@@ -91,7 +91,7 @@ fn a_peer_that_finds_every_call_stale_is_not_called_without_end() {
         let reply = Reply::Stale { timestamp: 1 << 62 | round };
         let (_, noise) = heard.answer(&PresharedKey::none(), &reply.emit()).unwrap();
         let mut datagram = Answer::begin(call.sender, Index::new(0), &noise);
-        append_mac1(&super::super::guard::mac_key(&key(1).public_key()), &mut datagram);
+        append_mac1(&super::super::mac::mac_key(&key(1).public_key()), &mut datagram);
         net.deliver(
             net.ends[1].address,
             Outgoing { to: net.ends[0].address, datagram, fresh: None },

@@ -1,6 +1,6 @@
 //! Gateways whose programs speak different versions of the handshake.
 
-use super::super::guard::{append_mac1, append_mac2, mac_key};
+use super::super::mac::{append_mac1, append_mac2, mac_key};
 use super::super::noise;
 use super::super::wire::{Call, Hello, Index};
 use super::*;
