@@ -21,10 +21,18 @@ pub struct Outlet {
     parts: Parts,
     released: VecDeque<Vec<u8>>,
     pool: Pool,
-    /// Packets whose headers were restored.
-    restored: u64,
-    /// Packets dropped because their context was not there.
-    unrestored: u64,
+    restored: Restored,
+}
+
+/// What became of packets that did not come as they were.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Restored {
+    /// Packets joined from their parts, and packets of which a part did not come.
+    pub joined: u64,
+    pub broken: u64,
+    /// Packets whose headers were restored, and packets dropped because their context was not there.
+    pub headers: u64,
+    pub unknown: u64,
 }
 
 impl Default for Outlet {
@@ -34,8 +42,7 @@ impl Default for Outlet {
             parts: Parts::default(),
             released: VecDeque::new(),
             pool: Pool::new(KEPT, KEPT_OCTETS),
-            restored: 0,
-            unrestored: 0,
+            restored: Restored::default(),
         }
     }
 }
@@ -65,11 +72,11 @@ impl Outlet {
             }
             Form::Compressed(id) => {
                 if self.contexts.restore(source, id, octets, &mut packet).is_err() {
-                    self.unrestored += 1;
+                    self.restored.unknown += 1;
                     self.give(packet);
                     return;
                 }
-                self.restored += 1;
+                self.restored.headers += 1;
             }
         }
         self.released.push_back(packet);
@@ -80,9 +87,9 @@ impl Outlet {
         self.parts.forget_before(number);
     }
 
-    /// How many packets were joined from their parts, and how many of which one did not come.
-    pub fn joined_and_broken(&self) -> (u64, u64) {
-        self.parts.joined_and_broken()
+    pub fn restored(&self) -> Restored {
+        let (joined, broken) = self.parts.joined_and_broken();
+        Restored { joined, broken, ..self.restored }
     }
 
     /// The next packet to release, in place of what `out` holds.
@@ -99,11 +106,6 @@ impl Outlet {
     /// At most `count` contexts to tell the peer of, each with the source that announced it.
     pub fn poll_told(&mut self, count: usize) -> Vec<(u8, u64)> {
         self.contexts.poll_told(count)
-    }
-
-    /// How many headers were restored, and how many packets dropped because theirs could not be.
-    pub fn counts(&self) -> (u64, u64) {
-        (self.restored, self.unrestored)
     }
 
     /// An empty buffer.

@@ -7,11 +7,10 @@ use base::time::{Time, earliest, nanos};
 use gf::coefficients::Coefficients;
 use gf::equations::{Equations, Outcome};
 
-use super::outlet::Outlet;
+use super::outlet::{Outlet, Restored};
 use super::record::{Record, Records};
-use super::sender::MAX_REPAIR_WINDOW;
 use super::stats::Received;
-use super::wire::MAX_HOLES;
+use super::wire::{MAX_HOLES, MAX_REPAIR_WINDOW};
 
 /// The number of sources that are kept before the first missing one: a repair in flight may cover
 /// them.
@@ -304,14 +303,9 @@ impl Receiver {
         self.outlet.poll_told(most)
     }
 
-    /// How many packets were joined from their parts, and how many of which one did not come.
-    pub fn joined_and_broken(&self) -> (u64, u64) {
-        self.outlet.joined_and_broken()
-    }
-
-    /// How many compressed headers were restored, and how many had an unknown context.
-    pub fn headers_restored_and_unknown(&self) -> (u64, u64) {
-        self.outlet.counts()
+    /// What became of parts and of compressed headers.
+    pub fn restored(&self) -> Restored {
+        self.outlet.restored()
     }
 
     /// Gives up what has been missing for too long.

@@ -7,7 +7,6 @@ use base::serial::expand;
 use base::time::Time;
 
 use super::rate;
-use super::reporter;
 use super::wire::Report;
 
 /// Without progress for this long, or four round trips, the path MTU is in doubt.
@@ -87,7 +86,7 @@ impl Reported {
         rate::Feedback {
             newest,
             newest_at: Duration::from_micros(self.clock),
-            delay: reporter::delay_of(report),
+            delay: report.delay(),
             received: self.counted.0,
             marked: self.marked,
         }

@@ -18,8 +18,6 @@ const MIN_DELAY: Duration = Duration::from_millis(1);
 const MAX_DELAY: Duration = Duration::from_millis(25);
 /// The delay of a report while the round trip is unknown.
 const UNKNOWN_DELAY: Duration = Duration::from_millis(5);
-/// One unit of a report's delay.
-const DELAY_UNIT: u128 = 32;
 
 /// Counts received datagrams and schedules reports.
 #[derive(Debug, Default)]
@@ -115,7 +113,7 @@ impl Reporter {
         self.loss.handle_counts(now, self.end, self.received, self.runs);
         // Late datagrams stay counted as lost, so that the count never goes back.
         self.missed = self.missed.max(self.end.saturating_sub(self.received));
-        let delay = now.since(self.newest_at).as_micros() / DELAY_UNIT;
+        let delay = now.since(self.newest_at).as_micros() / Report::DELAY_UNIT.as_micros();
         let small = |value: usize| u16::try_from(value).unwrap_or(u16::MAX);
         Report {
             newest: low32(self.end.wrapping_sub(1)),
@@ -141,9 +139,4 @@ pub fn longest_wait(rtt: Duration) -> Duration {
 /// A share of the round trip, within the bounds.
 fn delay(rtt: Option<Duration>, share: u32) -> Duration {
     rtt.map_or(UNKNOWN_DELAY, |rtt| (rtt / share).clamp(MIN_DELAY, MAX_DELAY))
-}
-
-/// The delay of a report at the peer.
-pub fn delay_of(report: &Report) -> Duration {
-    Duration::from_micros(u64::from(report.delay) * 32)
 }

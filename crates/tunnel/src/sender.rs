@@ -21,9 +21,8 @@ use gf::coefficients::Coefficients;
 
 use super::loss::Loss;
 use super::pool::Pool;
+use super::wire::MAX_REPAIR_WINDOW;
 
-/// The most sources that a repair covers: more would not stay in a second-level cache.
-pub const MAX_REPAIR_WINDOW: u64 = 1_024;
 /// Octets of memory for each source of the window, at most on their mean: on paths with longer datagrams fewer
 /// sources are kept.
 const SOURCE: usize = 1_536;

@@ -12,6 +12,7 @@ use super::Config;
 use super::liveness::Liveness;
 use super::loss::Loss;
 use super::mtu::Search;
+use super::outlet::Restored;
 use super::parts::{Cut, LEAST_PART};
 use super::queue::{Popped, Queue};
 use super::rate::Rate;
@@ -240,13 +241,13 @@ impl Tunnel {
     /// and `overhead` are what they are in [`Config`].
     pub fn handle_path_changed(&mut self, now: Time, max_mtu: usize, overhead: usize) {
         self.seen = now;
-        let before = self.longest_symbols();
         let min_rtt = self.rate.min_rtt();
         self.rate.reset(now);
         self.loss.restart();
-        (self.config.max_mtu, self.config.overhead) = (max_mtu, overhead);
-        self.mtu.handle_path_changed(now, max_mtu.min(LONGEST_OUTER), min_rtt);
-        self.note_mtu(before);
+        self.change_mtu(|it| {
+            (it.config.max_mtu, it.config.overhead) = (max_mtu, overhead);
+            it.mtu.handle_path_changed(now, max_mtu.min(LONGEST_OUTER), min_rtt);
+        });
     }
 
     /// The peer has said nothing for a while, nor was it asked to: it is asked for a sign of life, which is
@@ -260,9 +261,7 @@ impl Tunnel {
     pub fn handle_timeout(&mut self, now: Time) {
         self.seen = now;
         self.receiver.handle_timeout(now, &mut self.stats.received);
-        let before = self.longest_symbols();
-        self.mtu.handle_timeout(now);
-        self.note_mtu(before);
+        self.change_mtu(|it| it.mtu.handle_timeout(now));
         if self.oldest_expires_at().is_some_and(|at| at <= now) {
             let oldest = now - self.config.deadline + Duration::from_nanos(1);
             let count = self.sender.give_up_before(oldest);
@@ -349,20 +348,22 @@ impl Tunnel {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let queue = self.queue.stats();
-        let (packets_joined, packets_broken) = self.receiver.joined_and_broken();
+        let Restored { joined, broken, headers, unknown } = self.receiver.restored();
         let inner = Inner {
-            packets_joined,
-            packets_broken,
+            packets_joined: joined,
+            packets_broken: broken,
             queue_marked: queue.marked,
             queue_dropped: queue.dropped_by_codel,
             queue_overflowed: queue.dropped_at_limit,
             refused_down: self.stats.inner.refused_down + queue.cleared,
             ..self.stats.inner
         };
-        let (headers_restored, headers_unknown) = self.receiver.headers_restored_and_unknown();
-        let datagrams_missed = self.reporter.missed();
-        let received =
-            Received { datagrams_missed, headers_restored, headers_unknown, ..self.stats.received };
+        let received = Received {
+            datagrams_missed: self.reporter.missed(),
+            headers_restored: headers,
+            headers_unknown: unknown,
+            ..self.stats.received
+        };
         Stats { inner, received, ..self.stats }
     }
 
@@ -940,19 +941,15 @@ impl Tunnel {
     /// The system refused a datagram of this payload because the packet would be too big.
     pub fn handle_too_big(&mut self, now: Time, payload: usize) {
         self.seen = now;
-        let before = self.longest_symbols();
-        self.mtu.handle_too_big(now, payload + self.config.overhead);
-        self.note_mtu(before);
+        self.change_mtu(|it| it.mtu.handle_too_big(now, payload + it.config.overhead));
     }
 
     /// The first link towards the peer, which is where it was, takes outer packets of `max_mtu` octets now. Cheap if
     /// nothing has changed.
     pub fn handle_first_link(&mut self, now: Time, max_mtu: usize) {
         self.seen = now;
-        let before = self.longest_symbols();
         self.config.max_mtu = max_mtu;
-        self.mtu.handle_first_link(now, max_mtu.min(LONGEST_OUTER));
-        self.note_mtu(before);
+        self.change_mtu(|it| it.mtu.handle_first_link(now, max_mtu.min(LONGEST_OUTER)));
     }
 
     /// Octets of the longest inner packet, at least 1,280 unless the peer is an older one that joins no
@@ -973,16 +970,15 @@ impl Tunnel {
     }
 
     fn handle_probe_reply(&mut self, now: Time, payload: usize) {
-        let before = self.longest_symbols();
         let outer = payload + self.config.overhead;
-        self.mtu.handle_reply(now, outer);
         self.reported.handle_probe_reply(outer);
-        self.note_mtu(before);
+        self.change_mtu(|it| it.mtu.handle_reply(now, outer));
     }
 
-    /// Tells the driver when the path's MTU has changed, and gives up what is too long; `before` are the
-    /// longest symbols as they were.
-    fn note_mtu(&mut self, before: [usize; 2]) {
+    /// Does something by which the path's MTU may change; then the driver is told, and what is too long given up.
+    fn change_mtu(&mut self, change: impl FnOnce(&mut Self)) {
+        let before = self.longest_symbols();
+        change(self);
         let after = self.longest_symbols();
         if after == before {
             return;

@@ -29,12 +29,16 @@
 //! ([`gf::coefficients`]); its datagram's number seeds them. Symbols are padded with zeros to the
 //! longest (RFC 8681 calls them source and repair symbols of a sliding window).
 
+use std::time::Duration;
+
 /// Octets before the body, with neither report nor floor.
 pub const FLAGS: usize = 1;
 /// Octets of a source's number.
 pub const SOURCE_HEADER: usize = 3;
 /// Octets of a repair's window.
 pub const REPAIR_HEADER: usize = 5;
+/// The most sources that a repair covers: more would not stay in a second-level cache.
+pub const MAX_REPAIR_WINDOW: u64 = 1_024;
 /// Octets of a floor.
 pub const FLOOR: usize = 3;
 /// Octets of a report without its holes.
@@ -209,6 +213,14 @@ impl<'a> Message<'a> {
 }
 
 impl Report {
+    /// One unit of `delay`.
+    pub const DELAY_UNIT: Duration = Duration::from_micros(32);
+
+    /// How long the report waited at the peer.
+    pub fn delay(&self) -> Duration {
+        Self::DELAY_UNIT * u32::from(self.delay)
+    }
+
     fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let mut report = Self {
             newest: reader.u32()?,

@@ -34,6 +34,7 @@ mod peers;
 mod routes;
 mod seal;
 mod secret;
+mod sessions;
 mod shares;
 mod stats;
 #[cfg(test)]

@@ -1,13 +1,4 @@
-//! One peer: manages sessions, handshake and timers.
-//!
-//! ```text
-//!                 call, answer               first datagram under the new keys
-//!   no session ───────────────▶ unconfirmed ──────────────────────────────────▶ current
-//!        ▲                                                                        │ 120 s: call
-//!        └──────────── 180 s after its birth, any session ends ◀──────────────────┘
-//! ```
-//! A session that we asked for is current at once: our next datagram confirms its keys to the other
-//! side. Older sessions are opened until they end, so that nothing in flight is lost.
+//! One peer: calls it and answers its calls, follows it to other addresses, and looks after its [`Sessions`].
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -24,23 +15,20 @@ use super::handshake::Handshake;
 use super::keys::{PresharedKey, PublicKey};
 use super::local::{Event, Fresh, Local, Trouble};
 use super::mac::{append_mac1, is_mac, mac_key};
-use super::noise::{self, Keys};
-use super::open::{Heard, Inbound, ReceiveKey, SLOT_BITS, SLOTS_PER_PEER};
-use super::seal::{Outbound, Sealer, SendKey};
+use super::noise;
+use super::open::{Heard, SLOT_BITS, SLOTS_PER_PEER};
+use super::seal::Sealer;
+use super::sessions::{Agreed, Sessions};
 use super::stats::{Dropped, Stats};
 use super::wire::{Answer, Call, Cookie, Hello, Index, MAC, Reply};
 use super::{Incarnation, PeerId};
 
 /// Jitter added to the age at which a session is replaced, so that both sides do not ask at once.
 const REKEY_JITTER: Duration = Duration::from_secs(5);
-/// A session's age at which it ends.
-const REJECT_AFTER: Duration = Duration::from_secs(180);
 /// Between looks at what was sent and heard.
 const CHECK: Duration = Duration::from_secs(5);
 /// Data unanswered for so long are a reason to call: the peer may have lost its keys.
 const SILENCE: Duration = Duration::from_secs(15);
-/// Sessions of a peer at most: the current session, earlier sessions, and an unconfirmed session.
-const MAX_SESSIONS: usize = 4;
 /// Addresses at most where a peer may be called.
 const MAX_ENDPOINTS: usize = 16;
 
@@ -70,9 +58,7 @@ pub struct Remote {
     activity: Arc<Activity>,
     /// The incarnation by which the peer knows our present life; drawn when it is first told.
     own_incarnation: Option<Incarnation>,
-    life: Option<Life>,
-    sessions: Vec<Session>,
-    current: Option<Index>,
+    sessions: Sessions,
     calling: Calling,
     called: Called,
     check_at: Time,
@@ -81,32 +67,9 @@ pub struct Remote {
     stats: Stats,
 }
 
-/// One life of the peer.
-struct Life {
-    inbound: Arc<Inbound>,
-    outbound: Arc<Outbound>,
-}
-
-struct Session {
-    send: Arc<SendKey>,
-    receive: Arc<ReceiveKey>,
-    inbound: Arc<Inbound>,
-    is_confirmed: bool,
-    rekey_at: Option<Time>,
-    expires: Time,
-}
-
-impl Drop for Session {
-    /// Sealers, openers and the table may still refer to the keys. All these holders find the keys
-    /// ended.
-    fn drop(&mut self) {
-        self.send.end();
-        self.receive.end();
-    }
-}
-
 impl Remote {
     pub fn new(now: Time, id: PeerId, peer: &Peer) -> Self {
+        let activity = Arc::<Activity>::default();
         Self {
             id,
             public_key: peer.public_key,
@@ -115,11 +78,9 @@ impl Remote {
             configured: peer.endpoint.into_iter().collect(),
             keepalive: peer.keepalive,
             endpoint: peer.endpoint,
-            activity: Arc::default(),
+            sessions: Sessions::new(id, Arc::clone(&activity)),
+            activity,
             own_incarnation: None,
-            life: None,
-            sessions: Vec::new(),
-            current: None,
             calling: Calling::new(now),
             called: Called::new(now),
             check_at: now,
@@ -130,14 +91,8 @@ impl Remote {
 
     /// Takes news of a session that came with a datagram, and says whether timers may have changed.
     pub fn handle_heard(&mut self, now: Time, heard: Heard, local: &mut Local) -> bool {
-        let Some(session) =
-            self.sessions.iter_mut().find(|session| session.receive.index() == heard.index)
-        else {
-            return false;
-        };
-        if !session.is_confirmed {
-            session.is_confirmed = true;
-            let inbound = Arc::clone(&session.inbound);
+        let Some((is_first, inbound)) = self.sessions.confirm(heard.index) else { return false };
+        if is_first {
             let endpoint = self.confirm_answer().unwrap_or(heard.from);
             inbound.set_endpoint(endpoint);
             self.establish(now, heard.index, endpoint, local);
@@ -159,10 +114,10 @@ impl Remote {
         }
         let was_heard = self.endpoint.is_some_and(|it| !self.configured.contains(&it));
         self.configured = endpoints.to_vec();
-        if self.current.is_none() && !was_heard {
+        if !self.sessions.has_current() && !was_heard {
             self.endpoint = endpoints.first().copied();
         }
-        if self.current.is_none() || self.calling.handshake.is_some() {
+        if !self.sessions.has_current() || self.calling.handshake.is_some() {
             self.calling.is_configured_new = true;
             self.calling.handshake = None;
             self.calling.turn = 0;
@@ -172,7 +127,7 @@ impl Remote {
 
     /// An earlier process of this gateway heard the peer at this address last: it is called there, until it is heard.
     pub fn handle_last_heard(&mut self, now: Time, endpoint: SocketAddr, local: &mut Local) {
-        if self.current.is_none() && self.endpoint != Some(endpoint) {
+        if !self.sessions.has_current() && self.endpoint != Some(endpoint) {
             self.endpoint = Some(endpoint);
             self.calling.handshake = None;
             self.call(now, local);
@@ -188,15 +143,10 @@ impl Remote {
         if self.check_due().is_some_and(|due| due <= now) {
             self.check_again(now, local);
         }
-        let current = self.current;
-        let current =
-            self.sessions.iter_mut().find(|session| Some(session.receive.index()) == current);
-        let Some(current) = current else { return };
-        if current.rekey_at.is_some_and(|due| due <= now) {
-            current.rekey_at = None;
+        if self.sessions.poll_rekey(now) {
             self.call(now, local);
         }
-        if self.check_at <= now {
+        if self.sessions.has_current() && self.check_at <= now {
             self.check(now, local);
         }
     }
@@ -204,18 +154,14 @@ impl Remote {
     /// When something is due.
     pub fn next_timeout(&self) -> Option<Time> {
         let handshake = self.calling.handshake.as_ref().map(Handshake::resend_at);
-        let mut next = earliest(handshake, self.check_due());
-        for session in &self.sessions {
-            next = earliest(next, Some(session.expires));
-            if Some(session.receive.index()) == self.current {
-                next = earliest(next, earliest(session.rekey_at, Some(self.check_at)));
-            }
-        }
-        next
+        let check_at = self.sessions.has_current().then_some(self.check_at);
+        [handshake, self.check_due(), check_at]
+            .into_iter()
+            .fold(self.sessions.next_timeout(), earliest)
     }
 
     pub fn sealer(&self) -> Option<Sealer> {
-        self.life.as_ref().map(|life| Sealer::new(Arc::clone(&life.outbound)))
+        self.sessions.sealer()
     }
 
     pub fn endpoint(&self) -> Option<SocketAddr> {
@@ -228,7 +174,7 @@ impl Remote {
     }
 
     pub fn has_session(&self, now: Time) -> bool {
-        self.current_session().is_some_and(|session| now < session.expires)
+        self.sessions.is_usable(now)
     }
 
     pub fn last_heard(&self) -> Option<Time> {
@@ -264,10 +210,7 @@ impl Remote {
     }
 
     fn send_keepalive(&mut self, now: Time, local: &mut Local) {
-        let Some(datagram) = self.current_session().and_then(|session| session.send.keepalive())
-        else {
-            return;
-        };
+        let Some(datagram) = self.sessions.keepalive() else { return };
         if let Some(endpoint) = self.endpoint {
             local.send(endpoint, datagram);
             self.activity.sent_keepalive(now);
@@ -442,12 +385,14 @@ impl Remote {
                 let is_known = self.endpoints().any(|it| it == from);
                 let endpoint =
                     asked.or(is_known.then_some(from)).or(self.calling.called).unwrap_or(from);
-                let inbound = self.inbound(incarnation);
+                let inbound = self.sessions.inbound(incarnation);
                 inbound.expect(next_number);
                 inbound.set_endpoint(endpoint);
                 let rekey_at = now + REKEY_AFTER + local.rng().within(REKEY_JITTER);
-                let indexes = (index, answer.sender);
-                self.add_session(now, indexes, keys, inbound, true, rekey_at, local);
+                let remote_index = answer.sender;
+                let agreed =
+                    Agreed { index, remote_index, keys, inbound, is_confirmed: true, rekey_at };
+                self.sessions.add(now, agreed, local.table());
                 self.establish(now, index, endpoint, local);
                 self.send_keepalive(now, local);
                 if asked.is_none() {
@@ -488,7 +433,7 @@ impl Remote {
             self.calling.urgent_at = Some(now);
             self.make_call(now, local);
         }
-        if self.current.is_some()
+        if self.sessions.has_current()
             && let Some(handshake) = &mut self.calling.handshake
         {
             handshake.hurry(now, local.rng());
@@ -549,8 +494,8 @@ impl Remote {
     /// Nobody is asked any more whether the peer has moved; if it is heard from elsewhere again, that is news.
     fn end_check(&mut self) {
         self.calling.check = None;
-        if let (Some(session), Some(endpoint)) = (self.current_session(), self.endpoint) {
-            session.inbound.set_endpoint(endpoint);
+        if let Some(endpoint) = self.endpoint {
+            self.sessions.set_endpoint(endpoint);
         }
     }
 
@@ -581,7 +526,7 @@ impl Remote {
     /// A call like no other, and the datagram to send; `None` without randomness.
     fn new_call(&mut self, now: Time, local: &mut Local) -> Option<(Handshake, Vec<u8>)> {
         let timestamp = local.timestamp(now).max(self.calling.said_timestamp.saturating_add(1));
-        let next_number = self.life.as_ref().map_or(0, |life| life.outbound.next_number());
+        let next_number = self.sessions.next_number();
         let incarnation = self.own_incarnation(local)?;
         let hello = Hello { timestamp, incarnation, next_number };
         let (private_key, entropy) = local.private_key_and_entropy();
@@ -663,7 +608,7 @@ impl Remote {
         match (self.endpoint, place) {
             // A call that is lost is no reason to leave an address that works.
             (Some(endpoint), Some(_))
-                if self.current.is_some() && !is_configured_new && turn < STEADY =>
+                if self.sessions.has_current() && !is_configured_new && turn < STEADY =>
             {
                 Some(endpoint)
             }
@@ -763,13 +708,9 @@ impl Remote {
             self.stats.answers_unconfirmed += 1;
         }
         self.note_unconfirmed(now, from, local);
-        let inbound = self.inbound(hello.incarnation);
-        let next_number = match &self.life {
-            Some(life) if life.inbound.incarnation() == hello.incarnation => {
-                life.outbound.next_number()
-            }
-            Some(_) | None => 0,
-        };
+        let inbound = self.sessions.inbound(hello.incarnation);
+        let is_present = self.sessions.is_present(hello.incarnation);
+        let next_number = if is_present { self.sessions.next_number() } else { 0 };
         let incarnation = self.own_incarnation(local).ok_or(Dropped::Busy)?;
         let reply = Reply::Taken { incarnation, next_number };
         let Some((keys, noise)) = heard.answer(&self.preshared_key, &reply.emit()) else {
@@ -778,10 +719,12 @@ impl Remote {
         self.called.heard_timestamp = hello.timestamp;
         inbound.expect(hello.next_number);
         // Only one session waits to be confirmed, so that calls alone never push out others.
-        self.remove_sessions(local, |session| !session.is_confirmed);
+        self.sessions.end_unconfirmed(local.table());
         let index = self.free_index(local);
         let rekey_at = now + OTHERS_REKEY_AFTER + local.rng().within(REKEY_JITTER);
-        self.add_session(now, (index, call.sender), keys, inbound, false, rekey_at, local);
+        let remote_index = call.sender;
+        let agreed = Agreed { index, remote_index, keys, inbound, is_confirmed: false, rekey_at };
+        self.sessions.add(now, agreed, local.table());
         let answer = self.send_answer(from, call.sender, index, &noise, local);
         self.called.answered =
             Some(Answered { mac1: *call.mac1, answer: Some(answer), to: vec![from] });
@@ -850,66 +793,16 @@ impl Remote {
     }
 }
 
-// A peer's sessions: begun, current, ended.
+// What begins and ends with the sessions.
 
 impl Remote {
-    /// The state of reception from this life of the peer, which may be new.
-    fn inbound(&self, incarnation: Incarnation) -> Arc<Inbound> {
-        let of_sessions = self.sessions.iter().map(|session| &session.inbound);
-        let known = of_sessions.chain(self.life.as_ref().map(|life| &life.inbound));
-        known
-            .into_iter()
-            .find(|inbound| inbound.incarnation() == incarnation)
-            .map_or_else(|| Inbound::new(incarnation, Arc::clone(&self.activity)), Arc::clone)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "it is what a session is made of")]
-    fn add_session(
-        &mut self,
-        now: Time,
-        (index, remote_index): (Index, Index),
-        keys: Keys,
-        inbound: Arc<Inbound>,
-        is_confirmed: bool,
-        rekey_at: Time,
-        local: &Local,
-    ) {
-        let expires = now + REJECT_AFTER;
-        while self.sessions.len() >= MAX_SESSIONS {
-            let current = self.current;
-            let oldest =
-                self.sessions.iter().position(|session| Some(session.receive.index()) != current);
-            let removed = self.sessions.remove(oldest.unwrap_or(0));
-            local.table().remove(removed.receive.index());
-        }
-        let receive =
-            ReceiveKey::new(keys.open, index, self.id, Arc::clone(&inbound), is_confirmed, expires);
-        local.table().put(&receive);
-        let send = SendKey::new(keys.seal, remote_index, expires);
-        let rekey_at = Some(rekey_at);
-        self.sessions.push(Session { send, receive, inbound, is_confirmed, rekey_at, expires });
-    }
-
     /// The session is the one to use from now on. The peer is known to be at `from`.
     fn establish(&mut self, now: Time, index: Index, from: SocketAddr, local: &mut Local) {
-        let Some(session) = self.sessions.iter().find(|session| session.receive.index() == index)
+        let Some((incarnation, is_new)) = self.sessions.establish(index, from, local.table())
         else {
             return;
         };
-        let (send, inbound) = (Arc::clone(&session.send), Arc::clone(&session.inbound));
-        let incarnation = inbound.incarnation();
-        let is_new =
-            self.life.as_ref().is_none_or(|life| life.inbound.incarnation() != incarnation);
-        if is_new {
-            self.remove_sessions(local, |session| session.inbound.incarnation() != incarnation);
-            if let Some(life) = &self.life {
-                life.outbound.supersede();
-            }
-            let outbound = Outbound::new(Arc::clone(&self.activity));
-            self.life = Some(Life { inbound, outbound });
-            self.stats.incarnations += 1;
-        }
-        self.current = Some(index);
+        self.stats.incarnations += u64::from(is_new);
         self.calling.handshake = None;
         self.calling.has_found(from);
         self.calling.failing = None;
@@ -921,10 +814,6 @@ impl Remote {
         self.activity.forget_unanswered();
         self.check_at = now + self.check_interval();
         self.stats.sessions += 1;
-        if let Some(life) = &self.life {
-            life.outbound.set_key(Some(send));
-            life.outbound.set_endpoint(from);
-        }
         let has_moved = self.endpoint.replace(from) != Some(from);
         local.tell(Event::Established { peer: self.id, incarnation, is_new });
         if has_moved {
@@ -935,14 +824,8 @@ impl Remote {
 
     /// Ends the sessions that are too old.
     fn end_sessions(&mut self, now: Time, local: &mut Local) {
-        self.remove_sessions(local, |session| session.expires <= now);
-        let Some(current) = self.current else { return };
-        if self.sessions.iter().any(|session| session.receive.index() == current) {
+        if !self.sessions.end_old(now, local.table()) {
             return;
-        }
-        self.current = None;
-        if let Some(life) = &self.life {
-            life.outbound.set_key(None);
         }
         self.stats.expired += 1;
         if let Some(handshake) = &mut self.calling.handshake {
@@ -956,12 +839,11 @@ impl Remote {
 
     /// Ends all that was agreed on: another life of this program begins.
     pub fn begin_life(&mut self, now: Time, local: &mut Local) {
-        self.end(local);
-        self.life = None;
+        let had_session = self.sessions.end(local.table());
         self.own_incarnation = None;
         self.calling.forget();
         self.called.answered = None;
-        if self.current.take().is_some() {
+        if had_session {
             local.tell(Event::Expired { peer: self.id });
         }
         self.call(now, local);
@@ -978,27 +860,9 @@ impl Remote {
         self.own_incarnation
     }
 
-    /// The session that seals.
-    fn current_session(&self) -> Option<&Session> {
-        self.sessions.iter().find(|session| Some(session.receive.index()) == self.current)
-    }
-
     /// Ends all that there is with the peer.
     pub fn end(&mut self, local: &Local) {
-        self.remove_sessions(local, |_| true);
-        if let Some(life) = &self.life {
-            life.outbound.supersede();
-        }
-    }
-
-    fn remove_sessions(&mut self, local: &Local, is_gone: impl Fn(&Session) -> bool) {
-        self.sessions.retain(|session| {
-            let is_gone = is_gone(session);
-            if is_gone {
-                local.table().remove(session.receive.index());
-            }
-            !is_gone
-        });
+        self.sessions.end(local.table());
     }
 
     /// An index that no session and no handshake of the peer has: its place in the table, and
@@ -1007,8 +871,10 @@ impl Remote {
         let base = u32::from(self.id.0) * SLOTS_PER_PEER;
         let mask = (1 << SLOT_BITS) - 1;
         let taken = |place: u32| {
-            let sessions = self.sessions.iter().map(|session| session.receive.index());
-            sessions.chain(self.calling.indexes()).any(|index| index.bits() & mask == place)
+            self.sessions
+                .indexes()
+                .chain(self.calling.indexes())
+                .any(|index| index.bits() & mask == place)
         };
         let place = (base..base + SLOTS_PER_PEER).find(|place| !taken(*place));
         let random = u32::try_from(local.rng().below(1 << (24 - SLOT_BITS))).expect("11 bits");
@@ -1018,6 +884,9 @@ impl Remote {
 
 #[cfg(test)]
 mod tests {
+    use super::super::open::{Inbound, ReceiveKey};
+    use super::super::seal::{Outbound, SendKey};
+    use super::super::sessions::{MAX_SESSIONS, Session};
     use super::*;
 
     /// Snow's handshake has boxes besides: three ciphers, a hash and two key pairs.
