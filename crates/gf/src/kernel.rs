@@ -106,7 +106,7 @@ impl Kernel {
         self.run(Combine { outs, terms, is_added: false });
     }
 
-    /// [`accumulate_many`](crate::accumulate_many) by this kernel.
+    /// Adds to each of `outs` a sum of all `sources`; as [`Self::combine_many`] otherwise.
     ///
     /// # Panics
     /// As that does.

@@ -61,14 +61,6 @@ pub fn combine_many(outs: &mut [&mut [u8]], coefficients: &[u8], sources: &[&[u8
     Kernel::best().combine_many(outs, coefficients, sources);
 }
 
-/// Adds to each of `outs` a sum of all `sources`; as [`combine_many`] otherwise.
-///
-/// # Panics
-/// As [`combine_many`].
-pub fn accumulate_many(outs: &mut [&mut [u8]], coefficients: &[u8], sources: &[&[u8]]) {
-    Kernel::best().accumulate_many(outs, coefficients, sources);
-}
-
 /// Multiplies all of `octets` by `coefficient`.
 pub fn scale(octets: &mut [u8], coefficient: u8) {
     Kernel::best().scale(octets, coefficient);

@@ -10,7 +10,22 @@
 //!
 //! One [`Tunnel`] is one peer. It knows nothing of keys and addresses: the driver seals what
 //! [`Tunnel::poll_transmit`] gives, with the datagram's number as nonce, and hands in only what it
-//! could open.
+//! could open; [`secure`] does that. Inside, a part calls only parts that stand below or right of it, and none calls back:
+//!
+//! ```text
+//!                                 Tunnel   takes calls and messages, chooses the next datagram
+//!       sending                   the peer and the path                     receiving
+//!   queue     FQ-CoDel         liveness       is the peer there?        receiver   recovers sources
+//!   recorder  packets into     mtu            the path's longest         └ outlet  packets in order
+//!    │         records          │              datagram                  reporter  what was received,
+//!    ├ headers                 understanding  what an older peer                   and when to say so
+//!    └ parts   long packets                    cannot read
+//!   sender    sources, repairs                                          (outlet: headers, parts)
+//!   rate      when to send
+//!   loss, reported, silence    what reports say, and what it means when none comes
+//!
+//!   below all: wire, record (octets), pool (buffers), stats, config
+//! ```
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 

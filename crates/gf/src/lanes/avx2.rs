@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "instructions that are not in every processor, and pointers")]
 
 use std::arch::x86_64::*;
-use std::ptr;
 
 use super::Lanes;
 use crate::field::{NIBBLES, Nibbles};
@@ -36,11 +35,6 @@ impl Lanes for Avx2 {
     fn xor(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: `self` proves AVX2.
         unsafe { _mm256_xor_si256(a, b) }
-    }
-
-    #[inline(always)]
-    fn xor3(self, a: __m256i, b: __m256i, c: __m256i) -> __m256i {
-        self.xor(self.xor(a, b), c)
     }
 
     #[inline(always)]
@@ -79,36 +73,8 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn load_up_to(self, from: *const u8, len: usize) -> __m256i {
-        if len >= Self::WIDTH {
-            // SAFETY: the caller's.
-            return unsafe { self.load(from) };
-        }
-        let mut octets = [0_u8; Self::WIDTH];
-        // SAFETY: the caller proves that `len` octets can be read, and they fit.
-        unsafe {
-            ptr::copy_nonoverlapping(from, octets.as_mut_ptr(), len);
-            self.load(octets.as_ptr())
-        }
-    }
-
-    #[inline(always)]
     unsafe fn store(self, to: *mut u8, vector: __m256i) {
         // SAFETY: `self` proves AVX; the caller, that 32 octets can be written.
         unsafe { _mm256_storeu_si256(to.cast(), vector) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_up_to(self, to: *mut u8, len: usize, vector: __m256i) {
-        if len >= Self::WIDTH {
-            // SAFETY: the caller's.
-            return unsafe { self.store(to, vector) };
-        }
-        let mut octets = [0_u8; Self::WIDTH];
-        // SAFETY: the caller proves that `len` octets can be written, and there are as many.
-        unsafe {
-            self.store(octets.as_mut_ptr(), vector);
-            ptr::copy_nonoverlapping(octets.as_ptr(), to, len);
-        }
     }
 }

@@ -3,8 +3,8 @@
 
 use std::arch::x86_64::*;
 
-use super::Lanes;
 use super::avx2::Avx2;
+use super::{Lanes, vectors_of};
 use crate::field::MATRICES;
 
 /// GFNI on 64 octets at a time; the ends of packets by masks.
@@ -110,26 +110,9 @@ impl Avx2Gfni {
 }
 
 impl Lanes for Avx2Gfni {
-    const WIDTH: usize = 32;
-    const HAS_32_REGISTERS: bool = false;
-    type Vector = __m256i;
+    vectors_of!(Avx2);
     type Split = __m256i;
     type Factor = __m256i;
-
-    #[inline(always)]
-    fn zero(self) -> __m256i {
-        self.0.zero()
-    }
-
-    #[inline(always)]
-    fn xor(self, a: __m256i, b: __m256i) -> __m256i {
-        self.0.xor(a, b)
-    }
-
-    #[inline(always)]
-    fn xor3(self, a: __m256i, b: __m256i, c: __m256i) -> __m256i {
-        self.0.xor3(a, b, c)
-    }
 
     #[inline(always)]
     fn split(self, vector: __m256i) -> __m256i {
@@ -147,29 +130,5 @@ impl Lanes for Avx2Gfni {
     fn product(self, split: __m256i, factor: __m256i) -> __m256i {
         // SAFETY: `self` proves AVX and GFNI.
         unsafe { _mm256_gf2p8affine_epi64_epi8::<0>(split, factor) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(self, from: *const u8) -> __m256i {
-        // SAFETY: the caller's.
-        unsafe { self.0.load(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn load_up_to(self, from: *const u8, len: usize) -> __m256i {
-        // SAFETY: the caller's.
-        unsafe { self.0.load_up_to(from, len) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut u8, vector: __m256i) {
-        // SAFETY: the caller's.
-        unsafe { self.0.store(to, vector) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_up_to(self, to: *mut u8, len: usize, vector: __m256i) {
-        // SAFETY: the caller's.
-        unsafe { self.0.store_up_to(to, len, vector) }
     }
 }

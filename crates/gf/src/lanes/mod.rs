@@ -12,6 +12,10 @@ pub(crate) mod neon;
 pub mod ssse3;
 pub mod xor;
 
+use std::ptr;
+
+use crate::buffer::LINE;
+
 /// Vectors of octets. A value of an implementing type is the proof that the processor has the
 /// instructions: it is made only by a `detect` that asked. So all but the pointers is safe.
 ///
@@ -31,7 +35,12 @@ pub(crate) trait Lanes: Copy {
 
     fn zero(self) -> Self::Vector;
     fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    fn xor3(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+
+    #[inline(always)]
+    fn xor3(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
+        self.xor(self.xor(a, b), c)
+    }
+
     fn split(self, vector: Self::Vector) -> Self::Split;
     fn factor(self, factor: u8) -> Self::Factor;
     fn product(self, split: Self::Split, factor: Self::Factor) -> Self::Vector;
@@ -46,7 +55,20 @@ pub(crate) trait Lanes: Copy {
     ///
     /// # Safety
     /// `len` octets, or a vector if that is less, can be read there.
-    unsafe fn load_up_to(self, from: *const u8, len: usize) -> Self::Vector;
+    #[inline(always)]
+    unsafe fn load_up_to(self, from: *const u8, len: usize) -> Self::Vector {
+        const { assert!(Self::WIDTH <= LINE) };
+        if len >= Self::WIDTH {
+            // SAFETY: the caller's.
+            return unsafe { self.load(from) };
+        }
+        let mut octets = [0_u8; LINE];
+        // SAFETY: the caller proves that `len` octets can be read, and they fit, as a vector does.
+        unsafe {
+            ptr::copy_nonoverlapping(from, octets.as_mut_ptr(), len);
+            self.load(octets.as_ptr())
+        }
+    }
 
     /// # Safety
     /// So many octets can be written there.
@@ -56,5 +78,67 @@ pub(crate) trait Lanes: Copy {
     ///
     /// # Safety
     /// `len` octets, or a vector if that is less, can be written there.
-    unsafe fn store_up_to(self, to: *mut u8, len: usize, vector: Self::Vector);
+    #[inline(always)]
+    unsafe fn store_up_to(self, to: *mut u8, len: usize, vector: Self::Vector) {
+        const { assert!(Self::WIDTH <= LINE) };
+        if len >= Self::WIDTH {
+            // SAFETY: the caller's.
+            return unsafe { self.store(to, vector) };
+        }
+        let mut octets = [0_u8; LINE];
+        // SAFETY: the caller proves that `len` octets can be written, and there are as many.
+        unsafe {
+            self.store(octets.as_mut_ptr(), vector);
+            ptr::copy_nonoverlapping(octets.as_ptr(), to, len);
+        }
+    }
 }
+
+/// The vectors of the lanes in field 0, of type `$within`.
+macro_rules! vectors_of {
+    ($within:ty) => {
+        const WIDTH: usize = <$within as Lanes>::WIDTH;
+        const HAS_32_REGISTERS: bool = <$within as Lanes>::HAS_32_REGISTERS;
+        type Vector = <$within as Lanes>::Vector;
+
+        #[inline(always)]
+        fn zero(self) -> Self::Vector {
+            self.0.zero()
+        }
+
+        #[inline(always)]
+        fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector {
+            self.0.xor(a, b)
+        }
+
+        #[inline(always)]
+        fn xor3(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector {
+            self.0.xor3(a, b, c)
+        }
+
+        #[inline(always)]
+        unsafe fn load(self, from: *const u8) -> Self::Vector {
+            // SAFETY: the caller's.
+            unsafe { self.0.load(from) }
+        }
+
+        #[inline(always)]
+        unsafe fn load_up_to(self, from: *const u8, len: usize) -> Self::Vector {
+            // SAFETY: the caller's.
+            unsafe { self.0.load_up_to(from, len) }
+        }
+
+        #[inline(always)]
+        unsafe fn store(self, to: *mut u8, vector: Self::Vector) {
+            // SAFETY: the caller's.
+            unsafe { self.0.store(to, vector) }
+        }
+
+        #[inline(always)]
+        unsafe fn store_up_to(self, to: *mut u8, len: usize, vector: Self::Vector) {
+            // SAFETY: the caller's.
+            unsafe { self.0.store_up_to(to, len, vector) }
+        }
+    };
+}
+pub(crate) use vectors_of;

@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "pointers")]
 
 use std::arch::aarch64::*;
-use std::ptr;
 
 use super::Lanes;
 use crate::field::{NIBBLES, Nibbles};
@@ -39,11 +38,6 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
-    fn xor3(self, a: uint8x16_t, b: uint8x16_t, c: uint8x16_t) -> uint8x16_t {
-        self.xor(self.xor(a, b), c)
-    }
-
-    #[inline(always)]
     fn split(self, vector: uint8x16_t) -> [uint8x16_t; 2] {
         // SAFETY: `self` proves NEON.
         unsafe { [vandq_u8(vector, vdupq_n_u8(0x0f)), vshrq_n_u8::<4>(vector)] }
@@ -69,36 +63,8 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
-    unsafe fn load_up_to(self, from: *const u8, len: usize) -> uint8x16_t {
-        if len >= Self::WIDTH {
-            // SAFETY: the caller's.
-            return unsafe { self.load(from) };
-        }
-        let mut octets = [0_u8; Self::WIDTH];
-        // SAFETY: the caller proves that `len` octets can be read, and they fit.
-        unsafe {
-            ptr::copy_nonoverlapping(from, octets.as_mut_ptr(), len);
-            self.load(octets.as_ptr())
-        }
-    }
-
-    #[inline(always)]
     unsafe fn store(self, to: *mut u8, vector: uint8x16_t) {
         // SAFETY: `self` proves NEON; the caller, that 16 octets can be written.
         unsafe { vst1q_u8(to, vector) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_up_to(self, to: *mut u8, len: usize, vector: uint8x16_t) {
-        if len >= Self::WIDTH {
-            // SAFETY: the caller's.
-            return unsafe { self.store(to, vector) };
-        }
-        let mut octets = [0_u8; Self::WIDTH];
-        // SAFETY: the caller proves that `len` octets can be written, and there are as many.
-        unsafe {
-            self.store(octets.as_mut_ptr(), vector);
-            ptr::copy_nonoverlapping(octets.as_ptr(), to, len);
-        }
     }
 }

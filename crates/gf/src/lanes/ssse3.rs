@@ -2,7 +2,6 @@
 #![expect(unsafe_code, reason = "instructions that are not in every processor, and pointers")]
 
 use std::arch::x86_64::*;
-use std::ptr;
 
 use super::Lanes;
 use crate::field::{NIBBLES, Nibbles};
@@ -39,11 +38,6 @@ impl Lanes for Ssse3 {
     }
 
     #[inline(always)]
-    fn xor3(self, a: __m128i, b: __m128i, c: __m128i) -> __m128i {
-        self.xor(self.xor(a, b), c)
-    }
-
-    #[inline(always)]
     fn split(self, vector: __m128i) -> [__m128i; 2] {
         // SAFETY: `self` proves SSE2, which SSSE3 includes.
         unsafe {
@@ -72,36 +66,8 @@ impl Lanes for Ssse3 {
     }
 
     #[inline(always)]
-    unsafe fn load_up_to(self, from: *const u8, len: usize) -> __m128i {
-        if len >= Self::WIDTH {
-            // SAFETY: the caller's.
-            return unsafe { self.load(from) };
-        }
-        let mut octets = [0_u8; Self::WIDTH];
-        // SAFETY: the caller proves that `len` octets can be read, and they fit.
-        unsafe {
-            ptr::copy_nonoverlapping(from, octets.as_mut_ptr(), len);
-            self.load(octets.as_ptr())
-        }
-    }
-
-    #[inline(always)]
     unsafe fn store(self, to: *mut u8, vector: __m128i) {
         // SAFETY: the caller proves that 16 octets can be written.
         unsafe { _mm_storeu_si128(to.cast(), vector) }
-    }
-
-    #[inline(always)]
-    unsafe fn store_up_to(self, to: *mut u8, len: usize, vector: __m128i) {
-        if len >= Self::WIDTH {
-            // SAFETY: the caller's.
-            return unsafe { self.store(to, vector) };
-        }
-        let mut octets = [0_u8; Self::WIDTH];
-        // SAFETY: the caller proves that `len` octets can be written, and there are as many.
-        unsafe {
-            self.store(octets.as_mut_ptr(), vector);
-            ptr::copy_nonoverlapping(octets.as_ptr(), to, len);
-        }
     }
 }

@@ -28,6 +28,10 @@
 //! Lengths follow from the record's length, the checksum of an IPv4 header from the header. The checksums
 //! of TCP and UDP are carried unchanged: a packet that was wrong before the tunnel is as wrong after it.
 //!
+//! ```text
+//!   Compressor ──▶ coding ◀── Decompressor      coding recognizes headers, and codes and restores them
+//! ```
+//!
 //! The names come from RFC 5795. `docs/protocols/nc.md` has the reasons and an example.
 
 mod coding;

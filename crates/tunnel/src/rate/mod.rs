@@ -8,6 +8,19 @@
 //!
 //! A congestion window determines the rate, and pacing spreads the datagrams. The path's usual loss
 //! is no sign of congestion; `docs/protocols/nc.md` has the reasons.
+//!
+//! [`Rate`] decides, and asks its parts; none of them knows it, and only those indented call another:
+//!
+//! ```text
+//!   Rate ─▶ flight      datagrams without a report, octets in flight
+//!        ─▶ path        round trip, delay, queue
+//!             └▶ bias     delay that only looks like a queue
+//!        ─▶ delivery    what arrives in a second
+//!        ─▶ cause       whether losses come with a queue ─┐
+//!        ─▶ trial       whether losses are ours ──────────┴▶ round   losses of a round trip, usual losses
+//!        ─▶ step        a cut of the window, and its effect on the queue
+//!        ─▶ compete     CUBIC, beside flows that fill the buffer
+//! ```
 
 mod bias;
 mod cause;

@@ -18,7 +18,17 @@
 //! secrets come from an [`Entropy`](base::entropy::Entropy) that
 //! is handed in, the operating system's in a gateway. `docs/guide/tunnel.md` has the reasons.
 //!
-//! [`Peers`] belongs to one thread. A [`Sealer`] and an [`Opener`] may live on others.
+//! [`Peers`] belongs to one thread. A [`Sealer`] and an [`Opener`] may live on others. Who calls whom, from left to right:
+//!
+//! ```text
+//!   peers ─┬▶ guard ──▶ shares ─▶ mac           refuses calls cheaply
+//!          ├▶ peer ─┬▶ handshake ─▶ noise       a call, repeated until it is answered
+//!          │        ├▶ sessions ─┬▶ seal ─┐
+//!          │        │            └▶ open ─┴▶ data, activity ─▶ secret     keys, numbers, the replay window
+//!          └────────┴▶ local                    clock, randomness, and what waits to be sent or told
+//!
+//!   below all: wire (octets), keys, stats;  beside them: routes, which finds the peer of an inner address
+//! ```
 
 mod activity;
 mod data;
