@@ -24,7 +24,7 @@ pub struct Outlet {
     restored: Restored,
 }
 
-/// What became of packets that did not come as they were.
+/// Counters of packets joined from parts and of compressed headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Restored {
     /// Packets joined from their parts, and packets of which a part did not come.

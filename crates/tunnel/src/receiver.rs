@@ -25,13 +25,13 @@ const SOURCE: usize = 1_536;
 /// Octets of memory for a packet that waits for another source: when the packet is released, it has its
 /// headers.
 const WAITER: usize = 256;
-/// Steps of work that the peer's datagrams of one moment may make, of octets multiplied and added: about a millisecond.
-/// The driver hands in at one moment what it takes under one lock, 64 datagrams at most.
+/// The budget of work for the peer's datagrams, in steps; a step is an octet multiplied and added. All of it is about a
+/// millisecond. The driver hands in 64 datagrams at one moment at most.
 pub const MOST_STEPS: u64 = 32 << 20;
-/// So many more for each nanosecond that has passed, up to that: some percent of what a core does.
+/// The budget grows by this with each nanosecond: some percent of a core.
 pub const STEPS_A_NANOSECOND: u64 = 2;
-/// So many more for each octet of a new source, up to that: each source may be in one repair with 1,023 others. Who
-/// delivers much may ask for much.
+/// The budget grows by this with each octet of a new source, which may be in one repair with 1,023 others: a peer that
+/// delivers much may cause much work.
 const STEPS_AN_OCTET: u64 = 1_024;
 /// Steps for each source that becomes known of: its slot is made, looked through and given up.
 pub const SLOT: u64 = 4_096;
@@ -303,7 +303,7 @@ impl Receiver {
         self.outlet.poll_told(most)
     }
 
-    /// What became of parts and of compressed headers.
+    /// How many packets were joined from parts, and how many headers restored.
     pub fn restored(&self) -> Restored {
         self.outlet.restored()
     }

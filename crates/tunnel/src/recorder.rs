@@ -1,4 +1,4 @@
-//! Makes records of the packets that go into a symbol, and says which source each of them waits for.
+//! Makes records of packets for a symbol, and keeps each flow in order by the source that a packet waits for.
 
 use std::time::Duration;
 

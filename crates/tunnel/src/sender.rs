@@ -364,8 +364,8 @@ impl Sender {
         Some((number, symbol))
     }
 
-    /// Drops holes from the front that are acknowledged or whose source is in flight again, so that the first hole is
-    /// always the oldest one that counts. A hole that is dropped comes back with the next report at the earliest.
+    /// Drops holes at the front if their source is acknowledged or in flight again: the first hole is always the oldest
+    /// source to retransmit. A hole that is dropped comes back with the next report at the earliest.
     fn skip_carried(&mut self) {
         while let Some((start, end)) = self.view.holes.front_mut() {
             *start = (*start).max(self.first);

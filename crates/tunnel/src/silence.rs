@@ -6,8 +6,8 @@ use base::time::Time;
 
 /// The most doublings of the timeout.
 const MAX_BACKOFF: u32 = 6;
-/// The number of datagrams that may be sent after each of the first timeouts, whose reports may just have
-/// been lost: enough for the next packet and its repairs; and after each further one.
+/// Datagrams allowed after each of the first timeouts, when perhaps only a report was lost: enough for the next packet
+/// and its repairs; and after each further timeout.
 const ALLOWANCE: u8 = 8;
 const LEAST_ALLOWANCE: u8 = 2;
 /// The number of first timeouts.

@@ -299,7 +299,7 @@ impl Tunnel {
         &self.understanding
     }
 
-    /// Begins anew with what the ends know of each other, `own` being what this end understands.
+    /// Forgets the features that the peer has shown; this end understands `own`.
     #[cfg(test)]
     pub(crate) fn forget_understanding(&mut self, now: Time, own: u8) {
         self.understanding = Understanding::new(now, own);

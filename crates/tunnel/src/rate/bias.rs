@@ -13,7 +13,7 @@ const LITTLE: f64 = 0.35;
 const NOTABLE: f64 = 0.5;
 /// The delay that is no queue is at most this multiple of the jitter.
 const MOST: f64 = 6.0;
-/// The part of the delay that remains after each round trip, so that trials find the delay anew.
+/// The estimate fades to this part with each round trip, so that trials measure the delay again.
 const FADE: f64 = 0.98;
 /// A trial takes this many round trips after the round trip in which its first datagram was
 /// reported.

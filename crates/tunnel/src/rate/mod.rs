@@ -9,7 +9,7 @@
 //! A congestion window determines the rate, and pacing spreads the datagrams. The path's usual loss
 //! is no sign of congestion; `docs/protocols/nc.md` has the reasons.
 //!
-//! [`Rate`] decides, and asks its parts; none of them knows it, and only those indented call another:
+//! [`Rate`] decides and asks its parts. No part calls back; arrows show the calls between parts:
 //!
 //! ```text
 //!   Rate ─▶ flight      datagrams without a report, octets in flight

@@ -29,7 +29,7 @@ use super::wire::{Call, Cookie, Index, MAC, NONCE};
 
 /// Calls a second for which keys are computed, whoever calls: some percent of a core.
 const CALLS: u32 = 100;
-/// The same for callers who proved that they receive at their address.
+/// Calls a second with a valid cookie for which keys are computed.
 const PROVEN_CALLS: u32 = 400;
 /// The most such calls in a row; each network that calls for the first time has one call: some tenths of a second of a
 /// core.
@@ -37,7 +37,7 @@ const PROVEN_AT_ONCE: u32 = 2_048;
 /// Calls that have to be left in this budget to admit a caller, for each rank of the caller's
 /// network.
 const LEFT_FOR_RANK: u32 = PROVEN_AT_ONCE / RANKS;
-/// What the key that seals cookies is derived with.
+/// The label of the key that seals cookies.
 const COOKIE: &[u8; 8] = b"cookie--";
 /// How long a cookie is good.
 pub const COOKIE_LIFE: Duration = Duration::from_secs(120);

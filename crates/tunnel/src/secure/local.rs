@@ -228,7 +228,7 @@ impl Local {
 
     /// The timestamp of a call, in nanoseconds since 1970: the clock at the start, plus the time
     /// passed since. So it never goes back, whatever happens to the clock. A clock beyond the year
-    /// 2100 is not believed: those who heard it could not be told anything later.
+    /// 2100 is not believed: peers that heard such a time would refuse all calls afterwards.
     pub fn timestamp(&self, now: Time) -> u64 {
         const LATEST: Duration = Duration::from_secs(4_102_444_800);
         let unix = if self.unix < LATEST { self.unix } else { Duration::ZERO };

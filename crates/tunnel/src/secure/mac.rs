@@ -1,4 +1,4 @@
-//! Makes and checks macs, keyed hashes of 16 octets by BLAKE2s: of calls, and of what else nobody may foresee.
+//! Makes and checks MACs of 16 octets by BLAKE2s.
 
 use blake2::digest::consts::U16;
 use blake2::digest::{Digest as _, FixedOutput as _, Mac as _};
@@ -23,7 +23,7 @@ pub fn is_mac(key: &[u8], message: &[u8], given: &[u8; MAC]) -> bool {
     mac.verify_slice(given).is_ok()
 }
 
-/// A key that everybody can derive who knows this public key.
+/// A key derived from a label and a public key.
 pub fn key_of(label: &[u8; 8], of: &PublicKey) -> [u8; 32] {
     Blake2s256::new().chain_update(label).chain_update(of.octets()).finalize().into()
 }

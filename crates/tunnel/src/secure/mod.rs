@@ -18,7 +18,7 @@
 //! secrets come from an [`Entropy`](base::entropy::Entropy) that
 //! is handed in, the operating system's in a gateway. `docs/guide/tunnel.md` has the reasons.
 //!
-//! [`Peers`] belongs to one thread. A [`Sealer`] and an [`Opener`] may live on others. Who calls whom, from left to right:
+//! [`Peers`] belongs to one thread. A [`Sealer`] and an [`Opener`] may live on others. Calls go from left to right:
 //!
 //! ```text
 //!   peers ─┬▶ guard ──▶ shares ─▶ mac           refuses calls cheaply
@@ -69,8 +69,7 @@ pub const PORT: u16 = 51_900;
 /// The most peers of a gateway.
 pub const MAX_PEERS: usize = 1_024;
 
-/// A peer: its place, which is the position in the list that [`Peers::new`] was given, or what
-/// [`Peers::add_peer`] says.
+/// Identifies a peer: its position in the list given to [`Peers::new`], or the number from [`Peers::add_peer`].
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct PeerId(u16);
 

@@ -319,8 +319,7 @@ impl Inbound {
         heard.hint = heard.hint.max(number);
     }
 
-    /// Notes that the peer is known to be at this address, so that datagrams from there are no
-    /// news.
+    /// The peer is known to be at this address: datagrams from there are no news.
     pub fn set_endpoint(&self, endpoint: SocketAddr) {
         lock(&self.heard).endpoint = Some(endpoint);
     }

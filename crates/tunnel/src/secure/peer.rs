@@ -125,7 +125,7 @@ impl Remote {
         }
     }
 
-    /// An earlier process of this gateway heard the peer at this address last: it is called there, until it is heard.
+    /// An earlier process of this gateway heard the peer at this address last: we call there until the peer is heard.
     pub fn handle_last_heard(&mut self, now: Time, endpoint: SocketAddr, local: &mut Local) {
         if !self.sessions.has_current() && self.endpoint != Some(endpoint) {
             self.endpoint = Some(endpoint);

@@ -8,11 +8,10 @@ use base::ip::Prefix;
 
 use super::PeerId;
 
-/// Which peer may send from, and is sent to at, which inner addresses: the longest route that holds an
-/// address decides.
+/// Inner addresses of each peer, as sources and as destinations: the longest route to an address decides.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Routes {
-    /// Ranges of one family, which do not overlap, in order.
+    /// Ranges of one family in ascending order, without overlaps.
     v4: Vec<Range>,
     v6: Vec<Range>,
 }

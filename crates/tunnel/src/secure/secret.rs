@@ -21,8 +21,8 @@ pub const TAG: usize = 16;
 /// Octets of the stack below the caller that [`swept`] overwrites: more than a handshake takes.
 const SWEPT: usize = 64 << 10;
 
-/// Makes something with secrets in a function of its own, and overwrites what that leaves on the stack. What it returns
-/// holds secrets in boxes alone.
+/// Calls `make`, which handles secrets, and overwrites their remains on the stack. In the returned value, secrets may
+/// stand only in boxes.
 pub fn swept<T>(make: impl FnOnce() -> T) -> T {
     let made = apart(make);
     sweep();
