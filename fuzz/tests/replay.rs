@@ -22,10 +22,16 @@ fn every_input_of_the_corpora_is_survived() {
 fn every_example_is_survived() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
 
-    for entry in fs::read_dir(examples).expect("the examples") {
-        let text = fs::read(entry.expect("an entry").path()).expect("a file");
+    let kinds = fs::read_dir(examples).expect("the examples");
+    let files =
+        kinds.flat_map(|kind| fs::read_dir(kind.expect("a kind").path()).expect("a folder"));
+    let mut survived = 0;
+    for file in files {
+        let text = fs::read(file.expect("an entry").path()).expect("a file");
         for target in ["gateway_config", "scenario_file"] {
             trackway_fuzz::run(target, &text);
         }
+        survived += 1;
     }
+    assert!(survived > 0, "no examples");
 }
