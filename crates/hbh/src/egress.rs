@@ -33,10 +33,10 @@ pub struct Egress {
 /// A TCP segment that leaves HBH here.
 #[derive(Clone, Copy, Debug)]
 pub struct LeavingSegment {
-    pub(super) key: FlowKey,
-    pub(super) tcp: Peek,
+    pub key: FlowKey,
+    pub tcp: Peek,
     /// Whether something before it will not come.
-    pub(super) has_hole: bool,
+    pub has_hole: bool,
 }
 
 #[derive(Debug)]

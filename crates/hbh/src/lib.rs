@@ -11,6 +11,9 @@
 //! Every node of the network runs one [`Relay`]. The driver decides where a packet goes: it hands a
 //! packet whose next hop speaks HBH to [`Relay::handle_packet`], and an HBH packet that a neighbour
 //! sent to [`Relay::handle_message`]; the driver routes packets from [`Relay::poll_restored`].
+//!
+//! A [`host::Host`] is the relay with what every node needs around it: neighbours found by hellos, authentication, and
+//! other ways for packets whose route has changed. The gateway and the nodes of the simulator run one.
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 
@@ -19,9 +22,9 @@ mod budget;
 mod config;
 mod egress;
 pub mod hello;
+pub mod host;
 mod link;
 pub mod neighbours;
-pub mod orphans;
 mod pacer;
 mod packet;
 mod peer;

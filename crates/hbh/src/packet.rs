@@ -13,13 +13,13 @@ pub const TCP_LIFETIME: Duration = Duration::from_secs(924);
 /// A packet in HBH's hands, as IP will see it again at the next hop.
 #[derive(Debug)]
 pub struct Packet {
-    pub(super) octets: Vec<u8>,
-    pub(super) header_len: usize,
-    pub(super) protocol: u8,
-    pub(super) taken_at: Time,
-    pub(super) tcp: Option<Peek>,
+    pub octets: Vec<u8>,
+    pub header_len: usize,
+    pub protocol: u8,
+    pub taken_at: Time,
+    pub tcp: Option<Peek>,
     /// Whether something before it will not come.
-    pub(super) has_hole: bool,
+    pub has_hole: bool,
 }
 
 impl Packet {

@@ -52,15 +52,15 @@ struct Loss {
 /// What an acknowledgement told about the path to the peer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Learned {
-    pub(super) delivered: u32,
-    pub(super) lost: u32,
+    pub delivered: u32,
+    pub lost: u32,
     /// Runs of losses, one after the other.
-    pub(super) runs: u32,
-    pub(super) recovered: u32,
-    pub(super) abandoned: u32,
-    pub(super) superseded: u32,
+    pub runs: u32,
+    pub recovered: u32,
+    pub abandoned: u32,
+    pub superseded: u32,
     /// Acknowledgements of what was never sent.
-    pub(super) absurd: u32,
+    pub absurd: u32,
     /// Packets lost and delivered that were sent beyond the capacity of the path, and the others.
     beyond: (u32, u32),
     within: (u32, u32),

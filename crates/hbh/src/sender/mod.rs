@@ -160,8 +160,8 @@ struct SentRepeat {
 /// Packets at the entrance that were dropped, and marked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Thinned {
-    pub(super) dropped: u64,
-    pub(super) marked: u64,
+    pub dropped: u64,
+    pub marked: u64,
 }
 
 /// Flows that together fill a link, whichever of them slows down. Fewer flows have longer queues: a single one would

@@ -30,8 +30,8 @@ pub const C: usize = 2;
 /// What becomes of a transmission.
 #[derive(Clone, Copy, Debug)]
 pub struct Fate {
-    pub(super) copies: u8,
-    pub(super) late: Duration,
+    pub copies: u8,
+    pub late: Duration,
 }
 
 impl Fate {
@@ -48,35 +48,35 @@ impl Fate {
 #[derive(Clone, Debug)]
 pub struct Sent {
     /// Which one, counted over all nodes.
-    pub(super) number: usize,
-    pub(super) from: usize,
+    pub number: usize,
+    pub from: usize,
     to: usize,
-    pub(super) at: Time,
+    pub at: Time,
     /// Packets that waited at `from` when it was sent.
-    pub(super) backlog: usize,
-    pub(super) octets: Vec<u8>,
+    pub backlog: usize,
+    pub octets: Vec<u8>,
     layout: Layout,
 }
 
 /// Nodes, and links that carry one packet a slot each way.
 pub struct Line {
-    pub(super) now: Time,
-    pub(super) relays: Vec<Relay>,
+    pub now: Time,
+    pub relays: Vec<Relay>,
     /// How long a packet occupies each link.
-    pub(super) slots: Vec<Duration>,
+    pub slots: Vec<Duration>,
     /// Transmissions so far.
-    pub(super) sent: usize,
+    pub sent: usize,
     /// All of them.
-    pub(super) log: Vec<Sent>,
+    pub log: Vec<Sent>,
     /// Where `run` stops at the latest.
-    pub(super) until: Option<Time>,
+    pub until: Option<Time>,
     /// What arrived at the last node.
-    pub(super) delivered: Vec<Vec<u8>>,
-    pub(super) delivered_at: Vec<Duration>,
+    pub delivered: Vec<Vec<u8>>,
+    pub delivered_at: Vec<Duration>,
     /// Packets that each node restored.
     restored: Vec<u64>,
     /// Packets that a node in the middle could not send on.
-    pub(super) refused: u64,
+    pub refused: u64,
     restarts: u64,
     /// Until when each link is busy, there and back.
     busy_until: Vec<[Time; 2]>,

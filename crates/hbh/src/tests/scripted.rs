@@ -19,8 +19,8 @@ const FLOW: FlowId = FlowId(7);
 
 /// A node to which a neighbour brings packets, and what it restores.
 pub struct Arrivals {
-    pub(super) now: Time,
-    pub(super) relay: Relay,
+    pub now: Time,
+    pub relay: Relay,
     seq: Seq,
 }
 
@@ -108,12 +108,12 @@ impl Arrivals {
 /// What an acknowledgement says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Answer {
-    pub(super) is_congested: bool,
-    pub(super) is_unknown: bool,
+    pub is_congested: bool,
+    pub is_unknown: bool,
     /// The lowest number that has not arrived and may still come.
-    pub(super) next: Seq,
+    pub next: Seq,
     /// The transmission that arrived last.
-    pub(super) last: Option<Transmission>,
+    pub last: Option<Transmission>,
 }
 
 /// The HDM of a packet, with nothing else in it.
@@ -123,10 +123,10 @@ pub fn data(packet: &[u8]) -> Data<'_> {
 
 /// A node whose neighbour acknowledges what the test wants, as the test wants.
 pub struct Answered {
-    pub(super) now: Time,
-    pub(super) relay: Relay,
+    pub now: Time,
+    pub relay: Relay,
     /// When packets were sent.
-    pub(super) sent_at: Vec<Time>,
+    pub sent_at: Vec<Time>,
     acks: BTreeMap<Time, Vec<u8>>,
     free_at: Time,
 }

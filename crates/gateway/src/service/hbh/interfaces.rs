@@ -20,35 +20,28 @@ const RETRY: Duration = Duration::from_secs(2);
 impl Hbh {
     /// An interface is there and was opened.
     pub fn put(&mut self, now: Time, position: usize, port: Port) {
-        let (mac, state) = (port.mac, port.state.clone());
+        let interface = port.interface();
         self.ports.put(position, port);
-        let takes_datagrams = self.ports.iter().all(|(_, port)| port.tap.takes_datagram_trains());
+        let takes_datagrams = self.ports.iter().all(|(_, port)| port.tap().takes_datagram_trains());
         self.release.flush(&self.ports, &mut self.counters);
         self.release = Release::new(takes_datagrams);
-        self.neighbours.handle_interface(now, position, mac, &state.addresses, state.is_running);
+        self.host.handle_interface(now, position, Some(interface));
     }
 
     /// Lets go of an interface, to look for it again.
-    ///
-    /// # Errors
-    /// When `nft` has ended.
-    pub fn lose(&mut self, now: Time, position: usize, why: &str) -> anyhow::Result<()> {
+    pub fn lose(&mut self, now: Time, position: usize, why: &str) {
         warn!(interface = %self.ports.name(position), %why, "interface lost: it is waited for");
-        self.let_go(now, position, why)?;
+        self.let_go(now, position, why);
         self.expect_absent(now);
-        Ok(())
     }
 
     /// Schedules the next look for absent interfaces.
     pub fn expect_absent(&mut self, now: Time) {
-        self.ports.retry_at = (!self.ports.absent().is_empty()).then_some(now + RETRY);
+        self.retry_at = (!self.ports.absent().is_empty()).then_some(now + RETRY);
     }
 
     /// Opens the absent interfaces that have appeared.
-    ///
-    /// # Errors
-    /// When `nft` has ended.
-    pub fn find_absent(&mut self, now: Time) -> anyhow::Result<()> {
+    pub fn find_absent(&mut self, now: Time) {
         for (position, name) in self.ports.absent() {
             match ports::open(&mut self.netlink, &self.config, position, &name) {
                 Ok(port) => {
@@ -65,13 +58,12 @@ impl Hbh {
             }
         }
         self.expect_absent(now);
-        Ok(())
     }
 
     /// Takes what the kernel says has changed of links, addresses and routes.
     ///
     /// # Errors
-    /// When the kernel or `nft` cannot be asked any more.
+    /// When the kernel cannot be asked any more.
     pub fn take_changes(&mut self, now: Time) -> anyhow::Result<()> {
         let (mut changes, mut has_links, mut has_own) = (0, false, false);
         let mut concerned = 0_u32;
@@ -89,8 +81,7 @@ impl Hbh {
             (concerned, has_links, has_own) = (u32::MAX, true, true);
         }
         self.counters.route_changes += changes;
-        self.reroute_at = earliest(self.reroute_at, Some(now + SETTLE));
-
+        self.host.handle_route_change(now);
         if has_own {
             self.keep_at = earliest(self.keep_at, Some(now + SETTLE));
         }
@@ -100,10 +91,10 @@ impl Hbh {
             }
         }
         if has_links {
-            self.own = self.observer.addresses();
+            self.host.handle_addresses(self.observer.addresses());
         }
-        if has_links && self.ports.retry_at.is_some() {
-            self.find_absent(now)?;
+        if has_links && self.retry_at.is_some() {
+            self.find_absent(now);
         }
         Ok(())
     }
@@ -118,7 +109,8 @@ impl Hbh {
                 continue;
             }
             if let Some(left_out) = self.complaints.admit(now, Subject::Device) {
-                let (interface, error) = (&port.name, outcome.err().map(|error| error.to_string()));
+                let (interface, error) =
+                    (port.name(), outcome.err().map(|error| error.to_string()));
                 warn!(%interface, error, left_out, "somebody has changed our device: it is made as it was");
             }
         }
@@ -127,36 +119,25 @@ impl Hbh {
     /// Checks the state of an interface.
     fn look_at(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
         let Some(port) = self.ports.get_mut(position) else { return Ok(()) };
-        let state = LinkState::read(&mut self.netlink, &port.name)?;
-        let Some(state) = state.filter(|state| state.index == port.index) else {
-            return self.lose(now, position, "it is gone");
-        };
-        if state.mac != Some(port.mac) {
-            return self.lose(now, position, "its hardware address has changed");
-        }
-        let (addresses, is_running) = (state.addresses.clone(), state.is_running);
-        port.state = state;
-        let mac = port.mac;
-        self.neighbours.handle_interface(now, position, mac, &addresses, is_running);
-        let peers: Vec<_> = self.neighbours.peers().filter(|(_, at)| at.0 == position).collect();
-        for (peer, place) in peers {
-            if let Some(config) = self.peer_config(place) {
-                self.relay.add_peer(peer, config);
+        let state = LinkState::read(&mut self.netlink, port.name())?;
+        match port.set_state(state) {
+            Ok(()) => {
+                let interface = port.interface();
+                self.host.handle_interface(now, position, Some(interface));
             }
+            Err(why) => self.lose(now, position, why),
         }
         Ok(())
     }
 
     /// Forgets an interface: its neighbours, rules and device.
-    fn let_go(&mut self, now: Time, position: usize, why: &str) -> anyhow::Result<()> {
-        if let Some(port) = self.ports.get(position) {
-            let mac = port.mac;
-            self.neighbours.handle_interface(now, position, mac, &[], false);
-            self.take_neighbours(now, None)?;
+    fn let_go(&mut self, now: Time, position: usize, why: &str) {
+        if self.ports.get(position).is_some() {
+            self.host.handle_interface(now, position, None);
+            self.settle(now);
             self.firewall.detach(position);
         }
         self.ports.take_away(position, why);
-        Ok(())
     }
 
     /// Takes another configuration: interfaces come and go, all else begins anew.
@@ -175,7 +156,7 @@ impl Hbh {
             }
         }
         let key = config.read_group_key().context("group-key")?;
-        if !self.config.is_same_elsewhere(config) || !self.guard.has_key(key.as_ref()) {
+        if !self.config.is_same_elsewhere(config) || !self.host.has_key(key.as_ref()) {
             return Ok(Reload::Restart);
         }
 
@@ -183,7 +164,7 @@ impl Hbh {
         for position in self.ports.positions() {
             let name = self.ports.name(position).to_owned();
             if !name.is_empty() && !config.interfaces.contains(&name) {
-                self.let_go(now, position, "it is not asked for")?;
+                self.let_go(now, position, "it is not asked for");
                 self.ports.remove(position);
                 changes.push(format!("interface {name} left"));
             }
@@ -193,7 +174,7 @@ impl Hbh {
             changes.push(format!("interface {name} added"));
         }
         self.config = config.clone();
-        self.find_absent(now)?;
+        self.find_absent(now);
         Ok(Reload::Taken(changes))
     }
 }

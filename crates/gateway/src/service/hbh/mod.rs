@@ -14,25 +14,22 @@
 //! An interface may go and come: it is waited for, and the others go on.
 
 mod counters;
-mod guard;
-mod hellos;
+mod frames;
 mod intercept;
 mod interfaces;
-mod known;
-mod orphans;
-mod peers;
+mod neighbours;
 mod port;
 mod ports;
-mod receive;
 mod release;
-mod transmit;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::host::netlink::Netlink;
+use ::host::nft::Told;
+use ::host::{Interest, Observer, Subscription};
 use anyhow::Context as _;
 use base::budget::Budget;
 use base::ethernet::Mac;
@@ -42,19 +39,13 @@ use base::rng::Rng;
 use base::time::{Time, earliest};
 use caps::Capability;
 use counters::{Counters, Levels};
-use guard::Guard;
-use hbh::Profile;
-use hbh::neighbours::{self, Neighbours};
-use hbh::orphans::Orphans;
-use host::netlink::Netlink;
-use host::nft::Told;
-use host::{Interest, Observer, Subscription};
-use known::KnownPeers;
+use hbh::host::{self, Host, Known};
+use hbh::{Peer, Profile};
 use nix::poll::{PollFd, PollFlags};
 use ports::Ports;
 use release::Release;
 use serde::Serialize;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::complaints::{Complaints, Subject};
 use super::{Kind, Reload, Report, Service, Setup, entries, rounded};
@@ -82,9 +73,7 @@ struct Hbh {
     /// First field, so dropped first: rules must go before the devices they point at.
     firewall: Firewall,
     config: config::Hbh,
-    relay: hbh::Relay,
-    neighbours: Neighbours,
-    guard: Guard,
+    host: Host,
     complaints: Complaints,
     routes: Routes,
     netlink: Netlink,
@@ -93,12 +82,11 @@ struct Hbh {
     ports: Ports,
     release: Release,
     raw: Raw,
-    known: KnownPeers,
-    /// All addresses of this host: no neighbour sends from there.
-    own: BTreeSet<IpAddr>,
-    orphans: Orphans,
     counters: Counters,
-    reroute_at: Option<Time>,
+    /// Frames that are no IP at all, beside those that HBH counts.
+    frames_not_ip: u64,
+    /// When to look again for absent interfaces.
+    retry_at: Option<Time>,
     /// When to look whether our devices are as they were.
     keep_at: Option<Time>,
     errors: Budget,
@@ -173,19 +161,31 @@ impl Hbh {
             plain_udp: config.intercept.plain_udp.clone(),
             limit: config.limits.neighbours,
         };
-        let devices = opened.iter().map(|(at, port)| (*at, &port.name[..], ports::device(*at)));
+        let devices = opened.iter().map(|(at, port)| (*at, port.name(), ports::device(*at)));
         let firewall = Firewall::set_up(plan, &devices.collect::<Vec<_>>())?;
-        let neighbours = neighbours::Config {
-            profile: config.core.profile,
-            interval: config.hello.interval,
-            hold: config.hello.hold,
-            limit: config.limits.neighbours,
-            only: config.neighbours.clone(),
+        if group_key.is_none() {
+            warn!(
+                "no group-key: anybody in radio range can pass for a neighbour, take its traffic and \
+                 end its conversations; `trackway keygen --group --out group.key` makes one"
+            );
+        }
+        let of_host = host::Config {
+            core: config.core,
+            neighbours: hbh::neighbours::Config {
+                profile: config.core.profile,
+                interval: config.hello.interval,
+                hold: config.hello.hold,
+                limit: config.limits.neighbours,
+                only: config.neighbours.clone(),
+            },
+            key: group_key,
+            clamps_mss: config.intercept.clamp_mss,
+            settle: SETTLE,
         };
+        let rngs = ["hbh", "neighbours"].map(|name| Rng::stream(seed, name));
+        let [rng, hellos] = rngs;
         let mut hbh = Self {
-            relay: hbh::Relay::new(config.core, Rng::stream(seed, "hbh")),
-            neighbours: Neighbours::new(neighbours, Rng::stream(seed, "neighbours")),
-            guard: Guard::new(group_key),
+            host: Host::new(of_host, rng, hellos),
             complaints: Complaints::default(),
             routes: Routes::open().context("cannot ask for routes")?,
             netlink,
@@ -194,12 +194,10 @@ impl Hbh {
             release: Release::default(),
             ports,
             raw,
-            known: KnownPeers::default(),
-            own: observer.addresses(),
-            orphans: Orphans::default(),
             firewall,
             counters: Counters::default(),
-            reroute_at: None,
+            frames_not_ip: 0,
+            retry_at: None,
             keep_at: None,
             errors: Budget::per_second(Time::ZERO, icmp::ERRORS_PER_SECOND),
             buffers: Buffers {
@@ -210,12 +208,7 @@ impl Hbh {
             },
             config: config.clone(),
         };
-        if hbh.guard.key().is_none() {
-            warn!(
-                "no group-key: anybody in radio range can pass for a neighbour, take its traffic and \
-                 end its conversations; `trackway keygen --group --out group.key` makes one"
-            );
-        }
+        hbh.host.handle_addresses(observer.addresses());
         for (position, port) in opened {
             hbh.put(clock.now(), position, port);
         }
@@ -227,24 +220,23 @@ impl Hbh {
 }
 
 impl Hbh {
-    fn peer_status(&self, now: Time, peer: hbh::Peer) -> Option<PeerStatus> {
-        let known = self.known.up(peer)?;
+    fn peer_status(&self, now: Time, peer: Peer, known: &Known) -> PeerStatus {
         let (position, mac) = known.place;
-        let estimates = self.relay.estimates(peer).unwrap_or_default();
+        let estimates = self.host.relay().estimates(peer).unwrap_or_default();
         let age = |at: Time| rounded(now.since(at).as_secs_f64(), 1);
         let mut addresses = known.addresses.iter().copied();
-        Some(PeerStatus {
+        PeerStatus {
             address: addresses.next(),
             others: addresses.collect(),
             station: mac.to_string(),
             interface: self.ports.name(position).to_owned(),
             state: if estimates.is_silent { "silent" } else { "up" },
             state_age_s: age(known.since),
-            heard_age_s: self.neighbours.last_heard(known.place).map(age),
+            heard_age_s: self.host.neighbours().last_heard(known.place).map(age),
             loss: estimates.loss.map(|loss| rounded(loss, 4)),
             rtt_ms: estimates.round_trip.map(|it| rounded(it.as_secs_f64() * 1e3, 1)),
             packets_waiting: estimates.waiting,
-        })
+        }
     }
 }
 
@@ -252,30 +244,15 @@ impl Driver for Hbh {
     /// Handles due timers, and hands waiting packets to the kernel and the links.
     fn act(&mut self, now: Time) -> anyhow::Result<()> {
         while let Some((position, fault)) = self.ports.take_fault() {
-            self.lose(now, position, &fault)?;
+            self.lose(now, position, &fault);
         }
-        if self.ports.retry_at.is_some_and(|at| at <= now) {
-            self.find_absent(now)?;
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.find_absent(now);
         }
-        if self.relay.next_timeout().is_some_and(|at| at <= now) {
-            self.relay.handle_timeout(now);
-        }
-        while let Some(event) = self.relay.poll_event() {
-            let hbh::Event::GaveUp { peer, packets } = event;
-            debug!(?peer, packets, "gave up");
-        }
-        self.neighbours.handle_timeout(now);
-        self.take_neighbours(now, None)?;
-        if self.reroute_at.is_some_and(|at| at <= now) {
-            self.reroute_at = None;
-            self.reroute(now);
-            self.settle_orphans(now);
-        }
+        self.host.handle_timeout(now);
+        self.settle(now);
         if self.keep_at.is_some_and(|at| at <= now) {
             self.keep_devices(now);
-        }
-        if self.orphans.next_timeout().is_some_and(|at| at <= now) {
-            self.settle_orphans(now);
         }
         self.release_restored(now);
         self.transmit(now);
@@ -283,10 +260,7 @@ impl Driver for Hbh {
     }
 
     fn next_timeout(&mut self) -> Option<Time> {
-        let orphans = self.orphans.next_timeout();
-        let own = [self.reroute_at, self.keep_at, self.ports.retry_at, orphans];
-        let others = earliest(self.neighbours.next_timeout(), self.relay.next_timeout());
-        own.into_iter().fold(others, earliest)
+        earliest(self.host.next_timeout(), earliest(self.keep_at, self.retry_at))
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -295,7 +269,7 @@ impl Driver for Hbh {
         for (_, port) in self.ports.iter() {
             let output = if port.is_busy() { PollFlags::POLLOUT } else { PollFlags::empty() };
             fds.push(PollFd::new(port.as_fd(), PollFlags::POLLIN | output));
-            fds.push(PollFd::new(port.tap.as_fd(), PollFlags::POLLIN));
+            fds.push(PollFd::new(port.tap().as_fd(), PollFlags::POLLIN));
         }
     }
 
@@ -315,7 +289,7 @@ impl Driver for Hbh {
         }
         for (position, ready) in ports {
             if has_input(ready[0]) {
-                self.take_received(now, position)?;
+                self.take_received(now, position);
             }
             if has_input(ready[1]) {
                 self.take_intercepted(now, position);
@@ -328,13 +302,16 @@ impl Driver for Hbh {
 impl Service for Hbh {
     fn report(&self, now: Time) -> Report {
         let mut counters = entries("", &self.counters);
-        counters.extend(entries("", &self.neighbours.stats()));
-        counters.extend(entries("hbh_", &self.relay.stats()));
+        let mut of_host = self.host.stats();
+        of_host.received.frames_not_hbh += self.frames_not_ip;
+        counters.extend(entries("", &of_host));
+        counters.extend(entries("", &self.host.neighbours().stats()));
+        counters.extend(entries("hbh_", &self.host.relay().stats()));
         let levels = Levels {
-            neighbours: self.neighbours.peers().count(),
+            neighbours: self.host.neighbours().peers().count(),
             routes_asked: self.routes.asked,
-            packets_waiting: self.orphans.waiting(),
-            segments_kept: self.orphans.kept(),
+            packets_waiting: self.host.waiting(),
+            segments_kept: self.host.kept(),
         };
         counters.extend(entries("", &levels));
         let absent: Vec<_> = self.ports.absent().into_iter().map(|(_, name)| name).collect();
@@ -342,8 +319,8 @@ impl Service for Hbh {
             [] => "ready".to_owned(),
             names => format!("waits for {}", names.join(", ")),
         };
-        let peers = self.neighbours.peers().take(SHOWN);
-        let peers = peers.filter_map(|(peer, _)| self.peer_status(now, peer)).collect();
+        let peers = self.host.peers().take(SHOWN);
+        let peers = peers.map(|(peer, known)| self.peer_status(now, peer, known)).collect();
         let status = Status { state, interfaces: self.ports.status(), peers };
         Report { faults: self.ports.faults(), ..Report::new(counters, "hbh", &status) }
     }
@@ -355,12 +332,11 @@ impl Service for Hbh {
     /// Tells the neighbours.
     fn end(&mut self, now: Time) {
         for position in self.ports.positions() {
-            for hello in self.neighbours.goodbyes(now, position) {
-                self.push_hello(position, Mac::EVERYONE, &hello);
+            let Some(port) = self.ports.get_mut(position) else { continue };
+            for hello in self.host.goodbyes(now, position) {
+                port.push(Mac::EVERYONE, &hello);
             }
-            if let Some(port) = self.ports.get_mut(position) {
-                port.flush(&mut self.counters);
-            }
+            port.flush(&mut self.counters);
         }
         info!(left_out = self.complaints.untold(), "HBH ends");
     }

@@ -4,8 +4,10 @@
 use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 
 use base::ethernet::{self, Mac};
+use hbh::host::Interface;
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
 
@@ -23,16 +25,18 @@ const CROWD: usize = 256;
 /// A MANET interface.
 pub struct Port {
     /// Its name.
-    pub(super) name: String,
+    name: String,
     /// Its number.
-    pub(super) index: u32,
+    index: u32,
     /// Its hardware address.
-    pub(super) mac: Mac,
+    mac: Mac,
     /// Further state of the interface.
-    pub(super) state: LinkState,
+    state: LinkState,
+    /// Whether it is 802.11, which repeats a frame to one station until the station acknowledges it.
+    is_wireless: bool,
     /// Our device: packets leaving by the interface for a neighbour with HBH come out of the device, and packets
     /// written to the device are received by the interface.
-    pub(super) tap: Tap,
+    tap: Tap,
     /// The number of our device.
     device: u32,
     link: Link,
@@ -52,7 +56,60 @@ impl Port {
     ) -> Self {
         let index = state.index;
         let waiting = FrameBatch::default();
-        Self { name, index, mac, state, tap, device, link, waiting, sent: 0, room: MANY }
+        let is_wireless = Path::new("/sys/class/net").join(&name).join("phy80211").exists();
+        Self {
+            name,
+            index,
+            mac,
+            state,
+            is_wireless,
+            tap,
+            device,
+            link,
+            waiting,
+            sent: 0,
+            room: MANY,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    pub fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    pub fn tap(&self) -> &Tap {
+        &self.tap
+    }
+
+    /// Takes the present state of the interface.
+    ///
+    /// # Errors
+    /// When it is another interface, in words for an operator.
+    pub fn set_state(&mut self, state: Option<LinkState>) -> Result<(), &'static str> {
+        let state = state.filter(|state| state.index == self.index).ok_or("it is gone")?;
+        if state.mac != Some(self.mac) {
+            return Err("its hardware address has changed");
+        }
+        self.state = state;
+        Ok(())
+    }
+
+    /// What HBH is to know of the interface.
+    pub fn interface(&self) -> Interface {
+        Interface {
+            station: self.mac,
+            addresses: self.state.addresses.clone(),
+            mtu: self.state.mtu,
+            is_running: self.state.is_running,
+            is_acknowledged: self.is_wireless,
+        }
     }
 
     /// Whether our device has this number.

@@ -1,7 +1,6 @@
 //! The MANET interfaces by position; HBH waits for absent interfaces.
 
 use anyhow::{Context as _, bail};
-use base::time::Time;
 use host::fault::{self, Fault};
 use host::links::LinkState;
 use host::netlink::Netlink;
@@ -21,8 +20,6 @@ const DEVICE: &str = "trackway";
 #[derive(Default)]
 pub struct Ports {
     places: Vec<Option<Place>>,
-    /// When to look again for absent interfaces.
-    pub(super) retry_at: Option<Time>,
 }
 
 /// A configured interface.
@@ -114,7 +111,7 @@ impl Ports {
 
     /// The position of the interface with this number.
     pub fn with_index(&self, index: u32) -> Option<usize> {
-        self.iter().find(|(_, port)| port.index == index).map(|(position, _)| position)
+        self.iter().find(|(_, port)| port.index() == index).map(|(position, _)| position)
     }
 
     /// The position of the interface with this name, present or absent.

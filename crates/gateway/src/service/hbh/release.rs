@@ -1,15 +1,19 @@
 //! Releases packets from HBH into the kernel, as if received by their MANET interface.
 //!
-//! Consecutive segments enter the kernel as one train, as a network card would join them.
+//! Consecutive segments enter the kernel as one train, as a network card would join them. Packets that were taken back
+//! from a neighbour enter as well, where a neighbour brought them, or as this node's own by a raw socket: all rules are
+//! asked again, and the packet comes back by the egress hook if its new next hop speaks HBH.
 
-use base::ip::{BadSource, Header, check_source};
+use base::ip::{self, Header};
 use base::time::Time;
+use hbh::host::NextHop;
 use hbh::neighbours::Place;
 
 use super::Hbh;
 use super::counters::Counters;
 use super::ports::Ports;
 use crate::linux::offload::Joiner;
+use crate::linux::routes;
 
 /// Packets on their way into the kernel.
 #[derive(Default)]
@@ -25,7 +29,7 @@ impl Release {
     }
 
     /// Takes a packet that the neighbour at `from` sent.
-    pub fn push(&mut self, ports: &Ports, from: Place, packet: &[u8], counters: &mut Counters) {
+    fn push(&mut self, ports: &Ports, from: Place, packet: &[u8], counters: &mut Counters) {
         if self.from != Some(from) {
             self.flush(ports, counters);
             self.from = Some(from);
@@ -47,41 +51,56 @@ impl Hbh {
     pub fn release_restored(&mut self, now: Time) {
         let mut packet = std::mem::take(&mut self.buffers.packet);
         let mut is_any = false;
-        while let Some(peer) = self.relay.poll_restored(&mut packet) {
+        while let Some(origin) = self.host.poll_restored(&mut packet) {
             is_any = true;
-            let Some(place) = self.known.get(peer).map(|known| known.place) else {
-                self.counters.released.packets_release_failed += 1;
-                continue;
-            };
-            // Any neighbour may forward for any host but this one. The kernel alone would let pass an IPv6 packet with
-            // an address of this host as its source, and an IPv4 packet where `accept_local` is set.
-            match check_source(&packet, &self.own, |_| true) {
-                Ok(()) => {}
-                Err(BadSource::Own) => {
-                    self.counters.released.packets_from_self += 1;
-                    continue;
-                }
-                Err(BadSource::NotUnicast | BadSource::NotTheirs) => {
-                    self.counters.released.packets_not_unicast += 1;
-                    continue;
-                }
+            match origin.neighbour {
+                Some(from) => self.release.push(&self.ports, from, &packet, &mut self.counters),
+                None => self.counters.released.packets_release_failed += 1,
             }
-            // HBH in HBH: the packet socket would take it for what a neighbour sends.
-            if Header::parse(&packet)
-                .is_ok_and(|header| header.protocol == self.config.core.protocol)
-            {
-                self.counters.intercepted.packets_malformed += 1;
-                continue;
-            }
-            // The segment size in a SYN limits segments in the opposite direction.
-            self.clamp(peer, place.0, &mut packet);
-            self.release.push(&self.ports, place, &packet, &mut self.counters);
         }
         self.release.flush(&self.ports, &mut self.counters);
         self.buffers.packet = packet;
         if is_any {
             self.take_sent_on(now);
         }
+    }
+
+    /// Acts on neighbours and routes that have changed, and hands packets that were taken back to the kernel.
+    pub fn settle(&mut self, now: Time) {
+        self.take_events(now);
+        if self.host.needs_routes() {
+            let Self { host, routes, ports, .. } = self;
+            host.handle_routes(now, |flow, from| {
+                let came_by = from.and_then(|place| ports.get(place.0)).map(|port| port.index());
+                match routes.next_hop(flow, came_by) {
+                    routes::NextHop::Here => NextHop::Here,
+                    routes::NextHop::Nowhere => NextHop::Nowhere,
+                    routes::NextHop::Neighbour { interface, address } => {
+                        let position = ports.with_index(interface);
+                        position.map_or(NextHop::Elsewhere, |at| NextHop::Address(at, address))
+                    }
+                }
+            });
+        }
+        self.give_back();
+    }
+
+    fn give_back(&mut self) {
+        let mut packet = std::mem::take(&mut self.buffers.packet);
+        while let Some(origin) = self.host.poll_returned(&mut packet) {
+            let released = &mut self.counters.released;
+            if let Some(from) = origin.neighbour {
+                // The kernel has counted this hop, and will again.
+                ip::increment_ttl(&mut packet);
+                self.release.push(&self.ports, from, &packet, &mut self.counters);
+            } else if Header::parse(&packet).is_ok_and(|it| self.raw.send(&it, &packet).is_ok()) {
+                released.packets_returned += 1;
+            } else {
+                released.packets_release_failed += 1;
+            }
+        }
+        self.release.flush(&self.ports, &mut self.counters);
+        self.buffers.packet = packet;
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hbh::Peer;
-use hbh::auth::{Channel, End, GroupKey, TRAILER, Untrusted};
+use crate::Peer;
+use crate::auth::{Channel, End, GroupKey, TRAILER, Untrusted};
 
 /// The key, and the conversations under it.
 #[derive(Debug)]
@@ -16,11 +16,6 @@ pub struct Guard {
 impl Guard {
     pub fn new(key: Option<GroupKey>) -> Self {
         Self { key, channels: BTreeMap::new(), opened: Vec::new() }
-    }
-
-    /// Whether packets are authenticated by this key.
-    pub fn has_key(&self, key: Option<&GroupKey>) -> bool {
-        self.key.as_ref() == key
     }
 
     pub fn key(&self) -> Option<&GroupKey> {

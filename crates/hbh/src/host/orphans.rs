@@ -17,8 +17,8 @@ use base::contract::Refused;
 use base::ip::{FlowKey, Header, protocol};
 use base::time::Time;
 
-use super::neighbours::Place;
-use super::{Peer, TCP_LIFETIME};
+use crate::neighbours::Place;
+use crate::{Peer, TCP_LIFETIME};
 
 /// How long a packet waits for a way; routing daemons need a second or a few.
 const HELD_FOR: Duration = Duration::from_secs(5);

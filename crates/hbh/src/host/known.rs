@@ -4,19 +4,24 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 use base::time::Time;
-use hbh::Peer;
-use hbh::neighbours::Place;
+
+use crate::neighbours::Place;
+use crate::{Peer, PeerConfig};
 
 /// Peers remembered that are gone: packets of theirs may still wait for their turn.
 const GONE: usize = 64;
 
-/// The place of a peer and its addresses.
-#[derive(Clone, Debug)]
+/// A neighbour that speaks HBH with us.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Known {
-    pub(super) place: Place,
-    pub(super) addresses: Vec<IpAddr>,
+    /// Where it is.
+    pub place: Place,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
     /// Since when it speaks HBH.
-    pub(super) since: Time,
+    pub since: Time,
+    /// What the relay was told of it.
+    pub config: PeerConfig,
 }
 
 /// All of them.
@@ -31,17 +36,29 @@ impl KnownPeers {
         self.up.insert(peer, known);
     }
 
-    pub fn remove(&mut self, peer: Peer) {
-        let Some(known) = self.up.remove(&peer) else { return };
+    /// Moves a peer to those that are gone.
+    pub fn remove(&mut self, peer: Peer) -> Option<&Known> {
+        let known = self.up.remove(&peer)?;
         if self.gone.len() == GONE {
             self.gone.pop_front();
         }
         self.gone.push_back((peer, known));
+        self.gone.back().map(|(_, known)| known)
+    }
+
+    /// The peers that are up, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Peer, &Known)> {
+        self.up.iter().map(|(&peer, known)| (peer, known))
     }
 
     /// A peer that is up.
     pub fn up(&self, peer: Peer) -> Option<&Known> {
         self.up.get(&peer)
+    }
+
+    /// A peer that is up, to be changed.
+    pub fn up_mut(&mut self, peer: Peer) -> Option<&mut Known> {
+        self.up.get_mut(&peer)
     }
 
     /// A peer that is up, or was.

@@ -1,0 +1,109 @@
+//! Acts on neighbours that come and go: rules of the firewall, and lines for an operator.
+
+use base::time::Time;
+use hbh::hello::Malformed;
+use hbh::host::{Event, Reason};
+use hbh::neighbours::Place;
+use tracing::{debug, info, warn};
+
+use super::Hbh;
+use crate::service::complaints::Subject;
+
+impl Hbh {
+    /// Does what HBH says.
+    pub fn take_events(&mut self, now: Time) {
+        while let Some(event) = self.host.poll_event() {
+            match event {
+                Event::Up { place: (position, mac), address } => {
+                    self.firewall.add_neighbour(position, mac);
+                    if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourUp) {
+                        let interface = self.ports.name(position);
+                        info!(%address, station = %mac, %interface, left_out, "neighbour speaks HBH");
+                    }
+                    debug!(%mac, %address, "neighbour");
+                }
+                Event::Down { place: (position, mac), address, is_goodbye } => {
+                    self.firewall.remove_neighbour(position, mac);
+                    if let Some(left_out) = self.complaints.admit(now, Subject::NeighbourDown) {
+                        let interface = self.ports.name(position);
+                        let address = address.map(tracing::field::display);
+                        let why = if is_goodbye {
+                            "it has said goodbye"
+                        } else {
+                            "it is not heard any more, or its interface is gone"
+                        };
+                        info!(
+                            address,
+                            station = %mac,
+                            %interface,
+                            left_out,
+                            "neighbour gone, {why}; what waits for it takes other ways, or goes as plain IP"
+                        );
+                    }
+                }
+                Event::GaveUp { peer, packets } => debug!(?peer, packets, "gave up"),
+                Event::Plain(place, reason) => {
+                    let (subject, what) = match reason {
+                        Reason::Disputed => (
+                            Subject::AddressDisputed,
+                            "a station claims an address of a neighbour and is reached by plain IP",
+                        ),
+                        Reason::Incompatible => (
+                            Subject::ProfileDiffers,
+                            "a neighbour runs another profile of HBH and is reached by plain IP",
+                        ),
+                        Reason::Misplaced => (
+                            Subject::AddressMisplaced,
+                            "a station claims an address that `neighbours` gives to another",
+                        ),
+                        Reason::NoAddress => (
+                            Subject::NoAddress,
+                            "neighbour without an address of a version that we have",
+                        ),
+                    };
+                    self.complain_of(now, subject, place, what);
+                }
+            }
+        }
+    }
+
+    /// Says why the hello of a station does not count, unless that was said a moment ago.
+    pub fn take_bad_hello(&mut self, now: Time, place: Place, why: Malformed) {
+        let (subject, what) = match why {
+            Malformed::Forged => {
+                (Subject::HelloForged, "a station without the group key forges hellos")
+            }
+            Malformed::Keyed => {
+                (Subject::KeyDiffers, "a neighbour uses a group key, and we have none")
+            }
+            Malformed::Keyless | Malformed::OtherKey => (
+                Subject::KeyDiffers,
+                "a neighbour uses another group key or none, and is reached by plain IP",
+            ),
+            Malformed::Version(_) => (
+                Subject::VersionDiffers,
+                "a neighbour speaks another version of HBH and is reached by plain IP",
+            ),
+            Malformed::Family(_)
+            | Malformed::Checksum
+            | Malformed::Kind
+            | Malformed::Profile(_)
+            | Malformed::TooMany
+            | Malformed::Trailing { .. }
+            | Malformed::Truncated { .. } => {
+                debug!(station = %place.1, %why, "hello");
+                return;
+            }
+        };
+        self.complain_of(now, subject, place, what);
+    }
+
+    /// Logs a line provoked by a station, unless a line of the same kind was written a moment ago.
+    fn complain_of(&mut self, now: Time, subject: Subject, (position, mac): Place, what: &str) {
+        if let Some(left_out) = self.complaints.admit(now, subject) {
+            let interface = self.ports.name(position);
+            warn!(%interface, left_out, "{what}");
+            debug!(%mac, "{what}");
+        }
+    }
+}
