@@ -399,28 +399,20 @@ pub fn rewrite_v4_checksum(header: &mut [u8]) {
 /// Returns whether it may still travel; at 0 or 1 nothing changes.
 #[must_use]
 pub fn decrement_ttl(packet: &mut [u8]) -> bool {
-    let is_v4 = packet[0] >> 4 == 4;
-    let field = if is_v4 { 8 } else { 7 };
-    if packet[field] <= 1 {
+    let ttl = ttl(packet);
+    if *ttl <= 1 {
         return false;
     }
-    packet[field] -= 1;
-    if is_v4 {
-        let len = header_len(packet[0]);
-        rewrite_v4_checksum(&mut packet[..len]);
-    }
+    *ttl -= 1;
+    rewrite_checksum(packet);
     true
 }
 
 /// Increments the hops left in a packet that `Header::parse` accepts, up to the maximum.
 pub fn increment_ttl(packet: &mut [u8]) {
-    let is_v4 = packet[0] >> 4 == 4;
-    let field = if is_v4 { 8 } else { 7 };
-    packet[field] = packet[field].saturating_add(1);
-    if is_v4 {
-        let len = header_len(packet[0]);
-        rewrite_v4_checksum(&mut packet[..len]);
-    }
+    let ttl = ttl(packet);
+    *ttl = ttl.saturating_add(1);
+    rewrite_checksum(packet);
 }
 
 /// Sets congestion experienced on a packet that `Header::parse` accepts.
@@ -428,19 +420,12 @@ pub fn increment_ttl(packet: &mut [u8]) {
 /// Returns whether its transport speaks ECN; if not, nothing changes (RFC 3168, 5).
 #[must_use]
 pub fn mark_congestion(packet: &mut [u8]) -> bool {
-    if packet[0] >> 4 == 4 {
-        if packet[1] & ecn::CE == ecn::NOT_ECT {
-            return false;
-        }
-        packet[1] |= ecn::CE;
-        let len = header_len(packet[0]);
-        rewrite_v4_checksum(&mut packet[..len]);
-    } else {
-        if packet[1] >> 4 & ecn::CE == ecn::NOT_ECT {
-            return false;
-        }
-        packet[1] |= ecn::CE << 4;
+    let shift = if packet[0] >> 4 == 4 { 0 } else { 4 };
+    if packet[1] >> shift & ecn::CE == ecn::NOT_ECT {
+        return false;
     }
+    packet[1] |= ecn::CE << shift;
+    rewrite_checksum(packet);
     true
 }
 
@@ -453,8 +438,18 @@ pub fn dscp(packet: &[u8]) -> u8 {
     }
 }
 
-fn header_len(first: u8) -> usize {
-    usize::from(first & 0x0f) * 4
+/// The TTL or hop limit of a packet.
+fn ttl(packet: &mut [u8]) -> &mut u8 {
+    let field = if packet[0] >> 4 == 4 { 8 } else { 7 };
+    &mut packet[field]
+}
+
+/// Renews the header checksum of an IPv4 packet; IPv6 has none.
+fn rewrite_checksum(packet: &mut [u8]) {
+    if packet[0] >> 4 == 4 {
+        let len = usize::from(packet[0] & 0x0f) * 4;
+        rewrite_v4_checksum(&mut packet[..len]);
+    }
 }
 
 fn v4_address(octets: &[u8]) -> IpAddr {

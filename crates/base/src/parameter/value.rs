@@ -250,7 +250,7 @@ impl fmt::Display for Value {
 }
 
 /// A time in the greatest unit that leaves a whole number, from minutes down.
-pub struct Readable(pub(super) Duration);
+pub struct Readable(pub Duration);
 
 impl fmt::Display for Readable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -196,6 +196,25 @@ pub enum Malformed {
 }
 
 impl<'a> Segment<'a> {
+    /// A segment without flags, options and payload, in a packet that may not be fragmented.
+    #[must_use]
+    pub fn bare(source: SocketAddr, destination: SocketAddr) -> Self {
+        Self {
+            source,
+            destination,
+            seq: 0,
+            ack: 0,
+            flags: Flags::default(),
+            window: 0,
+            urgent: 0,
+            options: Options::default(),
+            payload: &[],
+            ttl: 64,
+            traffic_class: 0,
+            dont_fragment: true,
+        }
+    }
+
     /// Reads the segment that starts at `offset` of an IP packet and ends with it.
     ///
     /// # Errors
@@ -291,20 +310,7 @@ impl<'a> Segment<'a> {
         } else {
             (0, self.seq.wrapping_add(self.len()), Flags::RST | Flags::ACK)
         };
-        Some(Segment {
-            source: self.destination,
-            destination: self.source,
-            seq,
-            ack,
-            flags,
-            window: 0,
-            urgent: 0,
-            options: Options::default(),
-            payload: &[],
-            ttl: 64,
-            traffic_class: 0,
-            dont_fragment: true,
-        })
+        Some(Segment { seq, ack, flags, ..Segment::bare(self.destination, self.source) })
     }
 
     /// The length in sequence space: payload, SYN and FIN.
