@@ -8,17 +8,26 @@ use base::budget::Budget;
 use base::rng::Rng;
 use base::time::Time;
 
-use super::config::Config;
+use super::config::{Config, Limits};
 use super::message::Precedence;
 use super::shares::{EntryId, Shares, Source};
 use super::wire::Ports;
 
+/// Names the transfer of an arrived PDU: the other node, serial number and ports. A forger must guess the ports to
+/// interfere.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Key {
+    pub peer: IpAddr,
+    pub serial: u16,
+    pub ports: Ports,
+}
+
 /// A transfer: of the other node to us, or ours to it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct About {
-    pub(super) peer: IpAddr,
-    pub(super) serial: u16,
-    pub(super) is_ours: bool,
+    pub peer: IpAddr,
+    pub serial: u16,
+    pub is_ours: bool,
 }
 
 /// What is said.
@@ -34,15 +43,49 @@ pub enum Say {
 /// An answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Answer {
-    pub(super) say: Say,
-    pub(super) ports: Ports,
-    pub(super) is_final: bool,
-    pub(super) precedence: Precedence,
+    pub say: Say,
+    pub ports: Ports,
+    pub is_final: bool,
+    pub precedence: Precedence,
+}
+
+/// An arrived PDU, and where answers to it go.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    pub answers: &'a mut Answers,
+    pub now: Time,
+    pub key: Key,
+    pub precedence: Precedence,
+    /// Whether the PDU was sent to a group, so that others answer too.
+    pub is_group: bool,
+}
+
+impl Reply<'_> {
+    pub fn schedule(&mut self, say: Say, is_final: bool) {
+        let (about, answer) = self.answer(say, is_final);
+        self.answers.schedule(self.now, about, answer, self.is_group);
+    }
+
+    /// Schedules an answer about an unknown transfer; `is_known` tells whether its node is known.
+    pub fn schedule_stray(&mut self, say: Say, is_final: bool, is_known: bool) {
+        let (about, answer) = self.answer(say, is_final);
+        self.answers.schedule_stray(self.now, about, answer, is_known, self.is_group);
+    }
+
+    fn answer(&self, say: Say, is_final: bool) -> (About, Answer) {
+        let Key { peer, serial, ports } = self.key;
+        let about = About { peer, serial, is_ours: false };
+        (about, Answer { say, ports: ports.swapped(), is_final, precedence: self.precedence })
+    }
 }
 
 /// All answers that wait for their time or for the bearer.
 #[derive(Debug)]
 pub struct Answers {
+    most: usize,
+    spread: Duration,
+    /// Answers a second about transfers that are not known.
+    strange_answers: u32,
     all: BTreeMap<About, Scheduled>,
     due: BTreeSet<(Time, About)>,
     shares: Shares<About>,
@@ -74,12 +117,15 @@ const FAIR: u64 = 8;
 
 impl Answers {
     pub fn new(now: Time, config: &Config, rng: Rng) -> Self {
-        let strange = Budget::per_second(now, config.limits.strange_answers);
+        let Limits { answers: most, strange_answers, .. } = config.limits;
         Self {
+            most,
+            spread: config.times.spread,
+            strange_answers,
             all: BTreeMap::new(),
             due: BTreeSet::new(),
             shares: Shares::default(),
-            strange,
+            strange: Budget::per_second(now, strange_answers),
             own: BTreeMap::new(),
             owners: VecDeque::new(),
             rng,
@@ -91,14 +137,7 @@ impl Answers {
 
     /// Schedules an answer; with a random delay if many other nodes answer too. An answer about the same transfer is
     /// replaced if it says less, and keeps its time.
-    pub fn schedule(
-        &mut self,
-        now: Time,
-        config: &Config,
-        about: About,
-        answer: Answer,
-        is_group: bool,
-    ) {
+    pub fn schedule(&mut self, now: Time, about: About, answer: Answer, is_group: bool) {
         if let Some(Scheduled { answer: waiting, .. }) = self.all.get_mut(&about) {
             let is_final = waiting.is_final || answer.is_final;
             if waiting.say <= answer.say {
@@ -107,22 +146,21 @@ impl Answers {
             waiting.is_final = is_final;
             return;
         }
-        let at = if is_group { now + self.rng.within(config.times.spread) } else { now };
-        self.insert(config, at, about, answer);
+        let at = if is_group { now + self.rng.within(self.spread) } else { now };
+        self.insert(at, about, answer);
     }
 
     /// Schedules an answer for this time, unless an answer about the same transfer is waiting already.
-    pub fn schedule_at(&mut self, config: &Config, at: Time, about: About, answer: Answer) {
+    pub fn schedule_at(&mut self, at: Time, about: About, answer: Answer) {
         if !self.all.contains_key(&about) {
-            self.insert(config, at, about, answer);
+            self.insert(at, about, answer);
         }
     }
 
     /// Where there is no room, an answer of whoever has most gives way.
-    fn insert(&mut self, config: &Config, at: Time, about: About, answer: Answer) {
-        let most = config.limits.answers;
-        while self.all.len() >= most
-            && let Some(first) = self.shares.first(most as u64 / FAIR)
+    fn insert(&mut self, at: Time, about: About, answer: Answer) {
+        while self.all.len() >= self.most
+            && let Some(first) = self.shares.first(self.most as u64 / FAIR)
         {
             self.full += 1;
             self.take(first);
@@ -144,19 +182,19 @@ impl Answers {
     pub fn schedule_stray(
         &mut self,
         now: Time,
-        config: &Config,
         about: About,
         answer: Answer,
-        (is_known, is_group): (bool, bool),
+        is_known: bool,
+        is_group: bool,
     ) {
-        if self.all.contains_key(&about) || self.spends(now, config, about.peer, is_known) {
-            self.schedule(now, config, about, answer, is_group);
+        if self.all.contains_key(&about) || self.spends(now, about.peer, is_known) {
+            self.schedule(now, about, answer, is_group);
         } else {
             self.limited += 1;
         }
     }
 
-    fn spends(&mut self, now: Time, config: &Config, peer: IpAddr, is_known: bool) -> bool {
+    fn spends(&mut self, now: Time, peer: IpAddr, is_known: bool) -> bool {
         if !is_known {
             return self.strange.spend(now);
         }
@@ -168,7 +206,7 @@ impl Answers {
             }
             self.owners.push_back(peer);
         }
-        let budget = || Budget::per_second(now, config.limits.strange_answers);
+        let budget = || Budget::per_second(now, self.strange_answers);
         self.own.entry(peer).or_insert_with(budget).spend(now)
     }
 

@@ -7,12 +7,12 @@ use base::rng::Rng;
 use base::serial::low16;
 use base::time::{Time, earliest};
 
-use super::answers::{About, Answer, Answers, Say};
+use super::answers::{About, Answer, Answers, Key, Reply, Say};
 use super::config::Config;
 use super::finished::{Ending, Remembered};
 use super::message::{Arrival, Event, Message, MessageId, NotTaken, Options, Precedence, Transmit};
 use super::receiver::{Receiver, Segment};
-use super::sender::{AnswerFrom, Sender};
+use super::sender::Sender;
 use super::stats::{Levels, Stats};
 use super::wire::{Body, Malformed, Pdu, Ports};
 
@@ -58,7 +58,7 @@ impl Sar {
         destinations: &[IpAddr],
         options: Options,
     ) -> Result<MessageId, NotTaken> {
-        self.sender.submit(now, &self.config, message, destinations, options)
+        self.sender.submit(now, message, destinations, options)
     }
 
     /// Gives up a message for all destinations without an outcome; each gets [`Outcome::Cancelled`]. Destinations that
@@ -66,7 +66,9 @@ impl Sar {
     ///
     /// [`Outcome::Cancelled`]: super::Outcome::Cancelled
     pub fn cancel(&mut self, now: Time, id: MessageId) -> usize {
-        self.sender.cancel(now, &self.config, &mut self.answers, id)
+        let cancelled = self.sender.cancel(now, id);
+        self.schedule_aborts(now);
+        cancelled
     }
 
     /// Takes over the transfers received by an earlier process, so that none is received again.
@@ -89,7 +91,7 @@ impl Sar {
             let about = About { peer, serial, is_ours: false };
             let (ports, precedence) = (ports.swapped(), Precedence::ROUTINE);
             let answer = Answer { say: Say::Complete, ports, is_final: false, precedence };
-            self.answers.schedule_at(&self.config, at, about, answer);
+            self.answers.schedule_at(at, about, answer);
         }
     }
 
@@ -101,7 +103,7 @@ impl Sar {
     /// A change below may make a destination reachable again, such as a new interface or route: a silent destination is
     /// tried at once.
     pub fn handle_way(&mut self, now: Time, to: IpAddr) {
-        self.sender.handle_heard(now, &self.config, to);
+        self.sender.handle_heard(now, to);
     }
 
     /// Whether this address has ever acknowledged anything.
@@ -127,61 +129,70 @@ impl Sar {
     ) -> Result<(), Malformed> {
         let pdu = Pdu::parse(octets).inspect_err(|_| self.malformed += 1)?;
         let Pdu { ports, serial, body } = pdu;
-        let Self { config, sender, receiver, answers, .. } = self;
-        let answered = AnswerFrom { arrival, ports, serial };
+        let Self { sender, receiver, answers, .. } = self;
+        let Arrival { from: peer, is_group, precedence } = arrival;
+        let key = Key { peer, serial, ports };
+        let mut reply = Reply { answers, now, key, precedence, is_group };
         match body {
             Body::AbortConfirm { .. } => {}
-            Body::AbortRequest { polls } => self.handle_abort(now, answered, polls),
-            Body::AckRequest { .. } => {
-                receiver.handle_request(now, config, answers, arrival, (ports, serial));
-            }
-            Body::Complete { .. } => sender.handle_complete(now, config, answers, answered),
+            Body::AbortRequest { polls } => self.handle_abort(now, key, precedence, polls),
+            Body::AckRequest { .. } => receiver.handle_request(&mut reply),
+            Body::Complete { .. } => sender.handle_complete(now, key),
             Body::Data { is_acknowledged, polls, place, data } => {
-                let segment = Segment { ports, serial, is_acknowledged, polls, place, data };
-                receiver.handle_segment(now, config, answers, arrival, segment);
+                let segment = Segment { is_acknowledged, polls, place, data };
+                receiver.handle_segment(&mut reply, segment);
             }
             Body::Partial { is_final, mask } => {
-                sender.handle_partial(now, config, answers, answered, (&mask, is_final));
+                if !sender.handle_partial(now, key, &mask, is_final) {
+                    // Whoever still waits for more of a transfer that is over should not.
+                    let about = About { peer, serial, is_ours: true };
+                    let (say, ports) = (Say::AbortRequest, ports.swapped());
+                    let answer = Answer { say, ports, is_final: false, precedence };
+                    let is_known = sender.has_answered(peer);
+                    answers.schedule_stray(now, about, answer, is_known, false);
+                }
             }
             Body::Repair { polls, cover, symbol } => {
-                let repair = (ports, serial, polls, cover, symbol);
-                receiver.handle_repair(now, config, answers, arrival, repair);
+                receiver.handle_repair(&mut reply, polls, &cover, symbol);
             }
         }
-        self.sender.handle_heard(now, &self.config, arrival.from);
+        self.schedule_aborts(now);
+        self.sender.handle_heard(now, peer);
         Ok(())
     }
 
     /// An abort comes from a destination of ours with its ports first, or from an originator with its.
-    fn handle_abort(&mut self, now: Time, from: AnswerFrom, polls: bool) {
-        let Self { config, sender, receiver, answers, .. } = self;
-        let AnswerFrom { arrival, ports, serial } = from;
-        let key = (arrival.from, serial, ports);
-        let is_meant = sender.is_answer(&from) && sender.handle_abort(now, config, answers, from)
-            || receiver.handle_abort(now, config, key)
-            || sender.handle_abort(now, config, answers, from);
+    fn handle_abort(&mut self, now: Time, key: Key, precedence: Precedence, polls: bool) {
+        let Self { sender, receiver, answers, .. } = self;
+        let is_meant = sender.is_answer(key) && sender.handle_abort(now, key)
+            || receiver.handle_abort(now, key)
+            || sender.handle_abort(now, key);
         if !polls {
             return;
         }
-        let about = About { peer: arrival.from, serial, is_ours: false };
-        let (say, ports) = (Say::AbortConfirm, ports.swapped());
-        let answer = Answer { say, ports, is_final: true, precedence: arrival.precedence };
-        match is_meant {
-            true => answers.schedule(now, config, about, answer, false),
-            false => {
-                let is_known = receiver.finished().has_source(arrival.from)
-                    || sender.has_answered(arrival.from);
-                answers.schedule_stray(now, config, about, answer, (is_known, false));
-            }
+        let mut reply = Reply { answers, now, key, precedence, is_group: false };
+        if is_meant {
+            reply.schedule(Say::AbortConfirm, true);
+        } else {
+            let is_known =
+                receiver.finished().has_source(key.peer) || sender.has_answered(key.peer);
+            reply.schedule_stray(Say::AbortConfirm, true, is_known);
+        }
+    }
+
+    /// Tells destinations of ended transfers to forget them.
+    fn schedule_aborts(&mut self, now: Time) {
+        while let Some((about, answer)) = self.sender.poll_abort() {
+            self.answers.schedule(now, about, answer, false);
         }
     }
 
     /// Acts on what is due. Early and repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
-        let Self { config, sender, receiver, answers, .. } = self;
-        sender.handle_timeout(now, config, answers);
-        receiver.handle_timeout(now, config, answers);
-        answers.handle_timeout(now);
+        self.sender.handle_timeout(now);
+        self.schedule_aborts(now);
+        self.receiver.handle_timeout(now, &mut self.answers);
+        self.answers.handle_timeout(now);
     }
 
     /// What the driver should know.
@@ -192,9 +203,10 @@ impl Sar {
     /// Writes the next PDU to `out`, replacing its content, and returns its destination. Answers go first.
     pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         let Some((about, answer)) = self.answers.pop(now) else {
-            return self.sender.poll_transmit(now, &self.config, out);
+            return self.sender.poll_transmit(now, out);
         };
-        let Answer { say, ports, is_final, precedence } = answer;
+        let (About { peer, serial, .. }, Answer { say, ports, is_final, precedence }) =
+            (about, answer);
         let buffer;
         let body = match say {
             Say::AbortConfirm => Body::AbortConfirm { is_final },
@@ -202,15 +214,15 @@ impl Sar {
             Say::Complete => Body::Complete { is_final },
             Say::Partial => {
                 // Answers have the ports changed over.
-                buffer = self.receiver.mask((about.peer, about.serial, ports.swapped()));
+                buffer = self.receiver.mask(Key { peer, serial, ports: ports.swapped() });
                 Body::Partial { is_final, mask: buffer.mask() }
             }
         };
         out.clear();
-        Pdu { ports, serial: about.serial, body }.emit(out);
+        Pdu { ports, serial, body }.emit(out);
         self.answers_sent.0 += 1;
         self.answers_sent.1 += out.len() as u64;
-        Some(Transmit { to: about.peer, precedence, listed: None })
+        Some(Transmit { to: peer, precedence, listed: None })
     }
 
     /// When to call [`Self::handle_timeout`] at the latest.

@@ -64,9 +64,9 @@ impl Smoothed {
 /// A round trip that was measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Trip {
-    pub(super) took: Duration,
+    pub took: Duration,
     /// The shortest to the same destination.
-    pub(super) shortest: Duration,
+    pub shortest: Duration,
 }
 
 /// The shortest round trip of the last five to ten minutes: routes change.

@@ -51,7 +51,8 @@ pub struct Outgoing {
     asks: bool,
     /// Whom the question is for, if not for all.
     alone: Alone,
-    polls: Polls,
+    /// Questions without an answer, the oldest first.
+    polls: VecDeque<Poll>,
     timing: Timing,
     /// Whether all that are left do not answer, or do not take it: it has nothing under way then, but for a
     /// question now and then.
@@ -188,7 +189,7 @@ impl Outgoing {
             outstanding: 0,
             asks: false,
             alone: Alone::default(),
-            polls: Polls::default(),
+            polls: VecDeque::new(),
             timing: Timing { expires, ..Timing::default() },
             is_quiet: false,
             fruitless: 0,
@@ -346,22 +347,26 @@ impl Outgoing {
 
     /// The oldest question without an answer.
     pub fn oldest_poll(&self) -> Option<Poll> {
-        self.polls.first().copied()
+        self.polls.front().copied()
     }
 
     /// When the oldest question without an answer was asked.
     pub fn polled_at(&self) -> Option<Time> {
-        self.polls.first().map(|poll| poll.at)
+        self.polls.front().map(|poll| poll.at)
     }
 
     /// The latest question without an answer.
     pub fn latest_poll(&self) -> Option<Poll> {
-        self.polls.last().copied()
+        self.polls.back().copied()
     }
 
-    /// Whether a mask answers a question, and drops the questions before it.
+    /// Handles a mask: the last question answered by it becomes the first; false if no question is answered.
     pub fn settle(&mut self, mask: &Mask<'_>) -> bool {
-        self.polls.settle(mask)
+        match self.polls.iter().rposition(|poll| poll.is_answered_by(mask)) {
+            Some(index) => _ = self.polls.drain(..index),
+            None => return self.polls.is_empty(),
+        }
+        true
     }
 
     /// Whether the question in flight is for all destinations.
@@ -615,7 +620,7 @@ impl Outgoing {
     /// Whether one more question may be under way: by profile `default`, to a single destination.
     fn may_ask(&self, config: &Config) -> bool {
         let is_single = config.profile == Profile::Default && self.active().nth(1).is_none();
-        self.polls.is_empty() || is_single && !self.polls.is_full()
+        self.polls.is_empty() || is_single && self.polls.len() < MOST_POLLS
     }
 
     /// What is sent next, if anything; repeats first.
@@ -695,7 +700,7 @@ impl Outgoing {
         if self.fruitless > 0 {
             return true;
         }
-        if let Some(last) = self.polls.last() {
+        if let Some(last) = self.polls.back() {
             let step = u32::from(config.flow.ask_at.max(window / 4));
             let since = self.transmissions.saturating_sub(last.transmission);
             return since >= step || is_repeat || self.has_sent_all();
@@ -778,7 +783,7 @@ impl Outgoing {
     /// destinations that lack a segment sent as often as allowed.
     pub fn plan(&mut self, config: &Config) -> Vec<usize> {
         self.alone.clear();
-        let until = self.polls.pop().map_or(self.transmissions, |poll| poll.transmission);
+        let until = self.polls.pop_front().map_or(self.transmissions, |poll| poll.transmission);
         if !self.polls.is_empty() {
             self.expect_answers();
         }
@@ -885,7 +890,7 @@ impl Outgoing {
         let lacked = (destination.low..=self.last_sent()).filter(|number| {
             let is_asked = self
                 .polls
-                .first()
+                .front()
                 .is_none_or(|poll| self.sent[usize::from(*number) - 1].at <= poll.transmission);
             is_asked && destination.lacks(*number)
         });
@@ -912,7 +917,7 @@ impl Outgoing {
         }
         let is_first = self.polls.is_empty();
         let transmission = self.transmissions;
-        self.polls.push(Poll { transmission, number, at: now, load, is_clean });
+        self.polls.push_back(Poll { transmission, number, at: now, load, is_clean });
         if is_first {
             self.expect_answers();
         }
@@ -945,7 +950,10 @@ impl Outgoing {
         // The group was asked once, and now it.
         destination.asked_alone = (destination.requests == 1).then_some(now);
         destination.requests = destination.requests.saturating_add(1);
-        self.polls.blur();
+        // The question was put again in other words.
+        if let Some(poll) = self.polls.front_mut() {
+            (poll.is_clean, poll.number) = (false, None);
+        }
     }
 }
 
@@ -954,12 +962,6 @@ impl Outgoing {
 // An answer does not name its question. But a segment that asked has arrived before its answer is written, so an
 // answer without this segment belongs to an earlier question. Several questions may therefore be in flight to a single
 // destination, and the window moves on while answers come.
-
-/// Questions, the oldest first.
-#[derive(Debug, Default)]
-struct Polls {
-    all: VecDeque<Poll>,
-}
 
 /// A question.
 #[derive(Clone, Copy, Debug)]
@@ -976,54 +978,7 @@ pub struct Poll {
 }
 
 /// Questions to a single destination at a time.
-const MOST: usize = 8;
-
-impl Polls {
-    fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    fn is_full(&self) -> bool {
-        self.all.len() >= MOST
-    }
-
-    fn first(&self) -> Option<&Poll> {
-        self.all.front()
-    }
-
-    fn last(&self) -> Option<&Poll> {
-        self.all.back()
-    }
-
-    fn push(&mut self, poll: Poll) {
-        self.all.push_back(poll);
-    }
-
-    fn pop(&mut self) -> Option<Poll> {
-        self.all.pop_front()
-    }
-
-    fn clear(&mut self) {
-        self.all.clear();
-    }
-
-    /// The question was put again in other words.
-    fn blur(&mut self) {
-        if let Some(poll) = self.all.front_mut() {
-            (poll.is_clean, poll.number) = (false, None);
-        }
-    }
-
-    /// Handles a partial acknowledgement. The last question answered by it becomes the first in the list; false if no
-    /// question is answered.
-    fn settle(&mut self, mask: &Mask<'_>) -> bool {
-        match self.all.iter().rposition(|poll| poll.is_answered_by(mask)) {
-            Some(index) => _ = self.all.drain(..index),
-            None => return self.all.is_empty(),
-        }
-        true
-    }
-}
+const MOST_POLLS: usize = 8;
 
 impl Poll {
     fn is_answered_by(&self, mask: &Mask<'_>) -> bool {

@@ -31,8 +31,7 @@ pub struct Peers {
     idle: BTreeSet<(Time, IpAddr)>,
     /// The mean of all destinations: the first guess for a new one.
     net: Option<Smoothed>,
-    most: usize,
-    cache: Duration,
+    config: Config,
 }
 
 /// A destination.
@@ -74,9 +73,7 @@ const MOST_REST_OF_SIGNS: Duration = Duration::from_secs(64);
 
 impl Peers {
     pub fn new(config: &Config) -> Self {
-        let Config { limits, times, .. } = config;
-        let (all, idle) = (BTreeMap::new(), BTreeSet::new());
-        Self { all, idle, net: None, most: limits.peers, cache: times.cache }
+        Self { all: BTreeMap::new(), idle: BTreeSet::new(), net: None, config: *config }
     }
 
     pub fn get(&self, address: IpAddr) -> Option<&Peer> {
@@ -92,8 +89,8 @@ impl Peers {
     }
 
     /// Whether another transfer to `address` may start.
-    pub fn has_room(&self, config: &Config, address: IpAddr) -> bool {
-        self.all.get(&address).is_none_or(|peer| peer.transfers < peer.most_transfers(config))
+    pub fn has_room(&self, address: IpAddr) -> bool {
+        self.all.get(&address).is_none_or(|peer| peer.transfers < peer.most_transfers(&self.config))
     }
 
     /// A message waits until there are fewer transfers to `address`.
@@ -104,9 +101,9 @@ impl Peers {
     }
 
     /// A transfer starts.
-    pub fn begin(&mut self, now: Time, config: &Config, address: IpAddr) {
-        let (cache, credit) = (self.cache, f64::from(config.flow.credit));
-        let rest = self.timeout(config, address, 0, false) * REST;
+    pub fn begin(&mut self, now: Time, address: IpAddr) {
+        let credit = f64::from(self.config.flow.credit);
+        let rest = self.timeout(address, 0, false) * REST;
         let peer = self.all.entry(address).or_insert_with(|| Peer::new(now, credit));
         if let Some(since) = peer.idle_since.take() {
             self.idle.remove(&(since, address));
@@ -116,11 +113,11 @@ impl Peers {
             peer.backoff = 0;
         }
         peer.transfers += 1;
-        if now.since(peer.measured_at) > cache {
+        if now.since(peer.measured_at) > self.config.times.cache {
             (peer.smoothed, peer.filter, peer.backoff) = (None, None, 0);
             (peer.credit, peer.has_lost) = (credit, false);
         }
-        while self.all.len() > self.most
+        while self.all.len() > self.config.limits.peers
             && let Some((_, forgotten)) = self.idle.pop_first()
         {
             self.all.remove(&forgotten);
@@ -135,9 +132,9 @@ impl Peers {
     }
 
     /// Takes the messages that may start now, among all waiting for `address`.
-    pub fn take_parked(&mut self, now: Time, config: &Config, address: IpAddr) -> Vec<Turn> {
+    pub fn take_parked(&mut self, now: Time, address: IpAddr) -> Vec<Turn> {
         let Some(peer) = self.all.get_mut(&address) else { return Vec::new() };
-        let room = peer.most_transfers(config).saturating_sub(peer.transfers);
+        let room = peer.most_transfers(&self.config).saturating_sub(peer.transfers);
         let taken = (0..room).map_while(|_| peer.parked.pop_first()).collect();
         self.rest(now, address);
         taken
@@ -216,7 +213,6 @@ impl Peers {
     pub fn measure(
         &mut self,
         now: Time,
-        config: &Config,
         address: IpAddr,
         (trip, load): (Duration, u64),
     ) -> Option<Trip> {
@@ -229,7 +225,7 @@ impl Peers {
             Some(smoothed) => smoothed.add(trip),
             None => peer.smoothed = Some(Smoothed::new(trip)),
         }
-        peer.filter.get_or_insert(Filter::new(config.times.round_trip)).add(trip);
+        peer.filter.get_or_insert(Filter::new(self.config.times.round_trip)).add(trip);
         peer.measured_at = now;
         peer.backoff = 0;
         peer.load = load;
@@ -237,30 +233,18 @@ impl Peers {
     }
 
     /// An answer came to a question that was asked more than once, so long after the first time.
-    pub fn measure_repeated(
-        &mut self,
-        now: Time,
-        config: &Config,
-        address: IpAddr,
-        (most, load): (Duration, u64),
-    ) {
+    pub fn measure_repeated(&mut self, now: Time, address: IpAddr, (most, load): (Duration, u64)) {
         // Without any measurement, an upper bound of the round trip is better than a guess that was too short.
-        if config.profile == Profile::Default && self.net.is_none() {
-            _ = self.measure(now, config, address, (most, load));
+        if self.config.profile == Profile::Default && self.net.is_none() {
+            _ = self.measure(now, address, (most, load));
         }
     }
 
     /// How long to wait for an answer of `address` with so many segments under way.
-    pub fn timeout(
-        &self,
-        config: &Config,
-        address: IpAddr,
-        outstanding: u16,
-        is_retry: bool,
-    ) -> Duration {
-        let times = &config.times;
+    pub fn timeout(&self, address: IpAddr, outstanding: u16, is_retry: bool) -> Duration {
+        let times = &self.config.times;
         let peer = self.all.get(&address);
-        match config.profile {
+        match self.config.profile {
             Profile::Early | Profile::Seed => times.round_trip,
             // The transfer itself knows its phases.
             Profile::Basic => times.round_trip.mul_f64(2.2).min(times.most_timeout),

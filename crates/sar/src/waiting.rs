@@ -29,13 +29,13 @@ impl Turn {
 /// A message for a destination, or for several that a group reaches at once.
 #[derive(Debug)]
 pub struct Waiting {
-    pub(super) id: MessageId,
-    pub(super) message: Message,
-    pub(super) to: To,
-    pub(super) options: Options,
-    pub(super) expires: Option<Time>,
+    pub id: MessageId,
+    pub message: Message,
+    pub to: To,
+    pub options: Options,
+    pub expires: Option<Time>,
     /// The silent destination that keeps the message waiting.
-    pub(super) parked: Option<IpAddr>,
+    pub parked: Option<IpAddr>,
 }
 
 /// For whom.

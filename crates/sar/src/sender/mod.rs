@@ -9,23 +9,23 @@ use std::time::Duration;
 use base::time::{Time, earliest};
 use room::Room;
 
-use super::answers::{About, Answer, Answers, Say};
+use super::answers::{About, Answer, Key, Say};
 use super::config::{Config, Profile};
 use super::deadlines::Deadlines;
 use super::message::{
-    Arrival, Event, Failure, Message, MessageId, NotTaken, Options, Outcome, Precedence, Resume,
-    Transmit,
+    Event, Failure, Message, MessageId, NotTaken, Options, Outcome, Precedence, Resume, Transmit,
 };
 use super::outgoing::{Destination, Next, Outgoing, Poll, Ready, Timed, Worth};
 use super::peers::Peers;
 use super::serials::Serials;
 use super::stats::{self, Messages, Sent};
 use super::waiting::{Queue, To, Turn, Waiting};
-use super::wire::{Mask, Ports};
+use super::wire::Mask;
 
 /// All messages to others.
 #[derive(Debug)]
 pub struct Sender {
+    config: Config,
     queue: Queue,
     peers: Peers,
     serials: Serials,
@@ -52,6 +52,8 @@ pub struct Sender {
     start_at: Option<Time>,
     next_id: u64,
     events: VecDeque<Event>,
+    /// Aborts that destinations are still to be told.
+    aborts: VecDeque<(About, Answer)>,
     messages: Messages,
     sent: Sent,
     answered: stats::Answered,
@@ -67,6 +69,7 @@ const MOST_QUIET: usize = 1 << 15;
 impl Sender {
     pub fn new(config: &Config, serial: u16) -> Self {
         Self {
+            config: *config,
             queue: Queue::default(),
             peers: Peers::new(config),
             serials: Serials::new(serial),
@@ -84,22 +87,23 @@ impl Sender {
             start_at: None,
             next_id: 0,
             events: VecDeque::new(),
+            aborts: VecDeque::new(),
             messages: Messages::default(),
             sent: Sent::default(),
             answered: stats::Answered::default(),
         }
     }
 
-    pub fn handle_timeout(&mut self, now: Time, config: &Config, answers: &mut Answers) {
+    pub fn handle_timeout(&mut self, now: Time) {
         self.paced_until = self.paced_until.filter(|until| *until > now);
         while let Some((turn, waiting)) = self.queue.take_expired(now) {
-            self.drop_waiting(now, config, turn, &waiting, Outcome::Expired);
+            self.drop_waiting(now, turn, &waiting, Outcome::Expired);
         }
         while let Some((at, address)) = self.signs.first().copied()
             && at <= now
         {
             self.signs.pop_first();
-            self.handle_sign(now, config, address);
+            self.handle_sign(now, address);
         }
         while let Some(serial) = self.deadlines.take(now) {
             let Some(transfer) = self.transfers.get_mut(&serial) else { continue };
@@ -109,52 +113,39 @@ impl Sender {
             }
             let Some(transfer) = self.transfers.get(&serial) else { continue };
             if transfer.has_expired(now) {
-                self.abandon_all(now, config, answers, serial, Outcome::Expired);
+                self.abandon_all(now, serial, Outcome::Expired);
             } else if transfer.is_answer_late(now) {
-                self.handle_silence(now, config, answers, serial);
+                self.handle_silence(now, serial);
             } else {
-                self.refresh(config, serial);
+                self.refresh(serial);
             }
         }
-        self.start(now, config);
+        self.start(now);
     }
 
     /// Gives up a message; returns for how many destinations.
-    pub fn cancel(
-        &mut self,
-        now: Time,
-        config: &Config,
-        answers: &mut Answers,
-        id: MessageId,
-    ) -> usize {
+    pub fn cancel(&mut self, now: Time, id: MessageId) -> usize {
         let before = self.messages.cancelled;
         for turn in self.queue.of(id) {
             if let Some(waiting) = self.queue.remove(turn) {
-                self.drop_waiting(now, config, turn, &waiting, Outcome::Cancelled);
+                self.drop_waiting(now, turn, &waiting, Outcome::Cancelled);
             }
         }
         let under_way = self.transfers.iter().filter(|(_, transfer)| transfer.id() == id);
         for serial in under_way.map(|(serial, _)| *serial).collect::<Vec<_>>() {
-            self.abandon_all(now, config, answers, serial, Outcome::Cancelled);
+            self.abandon_all(now, serial, Outcome::Cancelled);
         }
-        self.start(now, config);
+        self.start(now);
         usize::try_from(self.messages.cancelled - before).unwrap_or(usize::MAX)
     }
 
     /// Reports the outcome of a message that had not started.
-    fn drop_waiting(
-        &mut self,
-        now: Time,
-        config: &Config,
-        turn: Turn,
-        waiting: &Waiting,
-        outcome: Outcome,
-    ) {
+    fn drop_waiting(&mut self, now: Time, turn: Turn, waiting: &Waiting, outcome: Outcome) {
         if let Some(address) = waiting.parked {
             self.peers.unpark(now, address, turn);
         }
         if let Some(resume) = waiting.options.resume {
-            self.serials.release(now, resume.serial, config.times.serial_rest);
+            self.serials.release(now, resume.serial, self.config.times.serial_rest);
         }
         for destination in waiting.to.addresses() {
             self.tell(waiting.id, *destination, outcome);
@@ -176,9 +167,9 @@ impl Sender {
     }
 
     /// Handles a sign of life of a destination: a silent one may answer now.
-    pub fn handle_heard(&mut self, now: Time, config: &Config, address: IpAddr) {
+    pub fn handle_heard(&mut self, now: Time, address: IpAddr) {
         if self.peers.is_silent(address) || self.missing.contains(&address) {
-            self.handle_sign(now, config, address);
+            self.handle_sign(now, address);
         }
         self.peers.hear(now, address);
     }
@@ -193,28 +184,30 @@ impl Sender {
     }
 
     /// A silent destination is tried now, unless that was tried just before.
-    fn handle_sign(&mut self, now: Time, config: &Config, address: IpAddr) {
+    fn handle_sign(&mut self, now: Time, address: IpAddr) {
         match self.peers.wake(now, address) {
             // Signs of more peers than may be known are passed over: their time comes without.
-            Some(at) if at > now && self.signs.len() >= config.limits.peers => {}
+            Some(at) if at > now && self.signs.len() >= self.config.limits.peers => {}
             Some(at) if at > now => {
                 self.signs.insert((at, address));
             }
             Some(_) => {
                 self.sent.tried += 1;
-                self.rouse(now, config, address);
+                self.rouse(now, address);
             }
             None => {}
         }
     }
 
     /// Resumes questions of the quiet transfers to a destination.
-    fn rouse(&mut self, now: Time, config: &Config, address: IpAddr) {
+    fn rouse(&mut self, now: Time, address: IpAddr) {
         let of_it = self.quiet.range((address, 0)..=(address, u16::MAX));
         let mut of_it: Vec<u16> = of_it.map(|(_, serial)| *serial).collect();
         if self.missing.remove(&address) {
             let late = self.transfers.iter().filter(|(_, transfer)| {
-                !transfer.is_quiet() && transfer.persists(config) && transfer.is_late_at(address)
+                !transfer.is_quiet()
+                    && transfer.persists(&self.config)
+                    && transfer.is_late_at(address)
             });
             of_it.extend(late.map(|(serial, _)| *serial));
         }
@@ -222,22 +215,27 @@ impl Sender {
             self.set_quiet(serial, false);
             let Some(transfer) = self.transfers.get_mut(&serial) else { continue };
             transfer.rouse(address);
-            self.refresh(config, serial);
+            self.refresh(serial);
         }
-        self.start(now, config);
+        self.start(now);
     }
 
     /// A destination has answered: whatever waited for that goes on.
-    fn revive(&mut self, now: Time, config: &Config, address: IpAddr) {
+    fn revive(&mut self, now: Time, address: IpAddr) {
         let was_silent = self.peers.revive(address);
         self.missing.remove(&address);
         if !was_silent {
             return;
         }
-        for turn in self.peers.take_parked(now, config, address) {
+        self.release_parked(now, address);
+        self.rouse(now, address);
+    }
+
+    /// Messages that wait for transfers to a destination to end may start, as far as there is room.
+    fn release_parked(&mut self, now: Time, address: IpAddr) {
+        for turn in self.peers.take_parked(now, address) {
             self.queue.unpark(turn);
         }
-        self.rouse(now, config, address);
     }
 
     /// A transfer has nothing under way while its destinations do not answer.
@@ -259,49 +257,47 @@ impl Sender {
 
     /// All remaining destinations of a transfer are silent. One transfer to each asks now and then; the others wait in
     /// the queue, with their numbers, and cost no air time.
-    fn wait_for(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+    fn wait_for(&mut self, now: Time, serial: u16) {
         if self.quiet.len() + self.queue.begun() > MOST_QUIET {
-            self.abandon_all(now, config, answers, serial, Outcome::Failed(Failure::Silent));
+            self.abandon_all(now, serial, Outcome::Failed(Failure::Silent));
             return;
         }
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         let is_crowded = |address: &IpAddr| self.peers.transfers(*address) > 1;
         let crowded = transfer.open().map(Destination::address).find(is_crowded);
         if let Some(address) = crowded {
-            self.suspend(now, config, serial, address);
+            self.suspend(now, serial, address);
             return;
         }
-        transfer.ask_quietly(config);
+        transfer.ask_quietly(&self.config);
         self.set_quiet(serial, true);
-        self.refresh(config, serial);
+        self.refresh(serial);
     }
 
     /// A destination has fallen silent: only this transfer goes on, and other transfers to the same destination wait.
-    fn leave_to(&mut self, now: Time, config: &Config, serial: u16, address: IpAddr) {
+    fn leave_to(&mut self, now: Time, serial: u16, address: IpAddr) {
         let others = self.transfers.iter().filter(|(other, transfer)| {
-            **other != serial && transfer.persists(config) && transfer.is_for(address)
+            **other != serial && transfer.persists(&self.config) && transfer.is_for(address)
         });
         for other in others.map(|(other, _)| *other).collect::<Vec<_>>() {
-            self.suspend(now, config, other, address);
+            self.suspend(now, other, address);
         }
     }
 
     /// A transfer waits in the queue until there are fewer to a destination.
-    fn suspend(&mut self, now: Time, config: &Config, serial: u16, address: IpAddr) {
+    fn suspend(&mut self, now: Time, serial: u16, address: IpAddr) {
         let Some(transfer) = self.take_out(serial) else { return };
         let turn = transfer.turn();
         for other in transfer.open().map(Destination::address) {
             self.peers.end(now, other);
             if other != address {
-                for turn in self.peers.take_parked(now, config, other) {
-                    self.queue.unpark(turn);
-                }
+                self.release_parked(now, other);
             }
         }
         self.queue.push(turn, transfer.into_waiting(serial));
         self.queue.park(turn, address);
         self.peers.park(address, turn);
-        self.start(now, config);
+        self.start(now);
     }
 
     /// Removes a transfer and all notes about it.
@@ -336,6 +332,11 @@ impl Sender {
         self.events.pop_front()
     }
 
+    /// The next abort to schedule; asked for after each `handle_*` and `cancel`.
+    pub fn poll_abort(&mut self) -> Option<(About, Answer)> {
+        self.aborts.pop_front()
+    }
+
     /// Counters: of messages, of transmissions, and of answers.
     pub fn stats(&self) -> (Messages, Sent, stats::Answered) {
         (self.messages, self.sent, self.answered)
@@ -357,14 +358,7 @@ impl Sender {
     }
 
     /// A destination of a transfer is done with.
-    fn conclude(
-        &mut self,
-        now: Time,
-        config: &Config,
-        serial: u16,
-        index: usize,
-        outcome: Outcome,
-    ) {
+    fn conclude(&mut self, now: Time, serial: u16, index: usize, outcome: Outcome) {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         transfer.close(index);
         let (id, address) = (transfer.id(), transfer.address(index));
@@ -372,33 +366,24 @@ impl Sender {
         self.quiet.remove(&(address, serial));
         self.tell(id, address, outcome);
         self.peers.end(now, address);
-        for turn in self.peers.take_parked(now, config, address) {
-            self.queue.unpark(turn);
-        }
+        self.release_parked(now, address);
     }
 
     /// The same, and the destination is told to forget it.
-    fn abandon(
-        &mut self,
-        now: Time,
-        config: &Config,
-        answers: &mut Answers,
-        (serial, index): (u16, usize),
-        outcome: Outcome,
-    ) {
+    fn abandon(&mut self, now: Time, (serial, index): (u16, usize), outcome: Outcome) {
         let Some(transfer) = self.transfers.get(&serial) else { return };
         let peer = transfer.address(index);
         if transfer.last_sent() > 0 {
             let about = About { peer, serial, is_ours: true };
             let (ports, precedence) = (transfer.ports(), transfer.precedence());
             let answer = Answer { say: Say::AbortRequest, ports, is_final: false, precedence };
-            answers.schedule(now, config, about, answer, false);
+            self.aborts.push_back((about, answer));
         }
-        self.conclude(now, config, serial, index, outcome);
+        self.conclude(now, serial, index, outcome);
     }
 
     /// Ends a transfer whose destinations are all done with; false if there are others.
-    fn finish(&mut self, now: Time, config: &Config, serial: u16) -> bool {
+    fn finish(&mut self, now: Time, serial: u16) -> bool {
         let is_over = self.transfers.get(&serial).is_some_and(Outgoing::is_over);
         if !is_over {
             return false;
@@ -407,9 +392,9 @@ impl Sender {
         let timeouts = transfer
             .destinations()
             .iter()
-            .map(|destination| self.peers.timeout(config, destination.address(), 0, false));
+            .map(|destination| self.peers.timeout(destination.address(), 0, false));
         let longest = timeouts.max().unwrap_or_default();
-        let most = config.times.serial_rest;
+        let most = self.config.times.serial_rest;
         let rest = (longest * REST).max(LEAST_REST).min(most);
         // A message that was not acknowledged tells nothing of how long its segments are under way.
         let rest = if transfer.is_acknowledged() { rest } else { rest.max(LEAST_REST) };
@@ -418,26 +403,26 @@ impl Sender {
     }
 
     /// Most segments of a transfer outstanding.
-    fn window(&self, config: &Config, transfer: &Outgoing) -> u16 {
-        if config.profile != Profile::Default {
-            return config.flow.credit;
+    fn window(&self, transfer: &Outgoing) -> u16 {
+        if self.config.profile != Profile::Default {
+            return self.config.flow.credit;
         }
         let credits = transfer.active().filter_map(|it| self.peers.get(it.address()));
         if transfer.active().any(|it| self.peers.is_silent(it.address())) {
             // One segment suffices to test whether the destination is back.
             return 1;
         }
-        let least = credits.map(|peer| peer.credit()).min().unwrap_or(config.flow.credit);
+        let least = credits.map(|peer| peer.credit()).min().unwrap_or(self.config.flow.credit);
         // A question to several has as many answers.
         let count = u16::try_from(transfer.active().count().max(1)).unwrap_or(u16::MAX);
-        least.saturating_mul(count).min(config.flow.most_credit.max(least))
+        least.saturating_mul(count).min(self.config.flow.most_credit.max(least))
     }
 
     /// Updates the notes about a transfer: its next transmission, octets in flight and deadline.
-    fn refresh(&mut self, config: &Config, serial: u16) {
+    fn refresh(&mut self, serial: u16) {
         let Some(mut transfer) = self.transfers.remove(&serial) else { return };
-        let window = self.window(config, &transfer);
-        let mut next = transfer.next(config, window);
+        let window = self.window(&transfer);
+        let mut next = transfer.next(&self.config, window);
         if next.is_none() && transfer.is_stuck() {
             transfer.ask_all();
             next = Some(Next::Ask);
@@ -484,12 +469,11 @@ impl Sender {
     pub fn submit(
         &mut self,
         now: Time,
-        config: &Config,
         message: &Message,
         destinations: &[IpAddr],
         options: Options,
     ) -> Result<MessageId, NotTaken> {
-        let admitted = self.admit(config, message, destinations, options);
+        let admitted = self.admit(message, destinations, options);
         let parts = match admitted {
             Ok(parts) => parts,
             Err(why) => {
@@ -510,20 +494,19 @@ impl Sender {
             let waiting = Waiting { id, message, to, options, expires, parked: None };
             self.queue.push(turn, waiting);
         }
-        self.start(now, config);
+        self.start(now);
         Ok(id)
     }
 
     /// The transfers that a message becomes.
     fn admit(
         &mut self,
-        config: &Config,
         message: &Message,
         destinations: &[IpAddr],
         options: Options,
     ) -> Result<Vec<To>, NotTaken> {
-        let limits = &config.limits;
-        let segment = options.resume.map_or(config.segment, |resume| resume.segment).max(1);
+        let limits = &self.config.limits;
+        let segment = options.resume.map_or(self.config.segment, |resume| resume.segment).max(1);
         let most = (limits.message as usize).min(usize::from(u16::MAX) * usize::from(segment));
         let have = message.data.len();
         if have == 0 {
@@ -561,15 +544,15 @@ impl Sender {
     }
 
     /// Starts messages in turn, as long as room lasts.
-    fn start(&mut self, now: Time, config: &Config) {
+    fn start(&mut self, now: Time) {
         self.start_at = None;
         while let Some((turn, waiting)) = self.queue.first() {
             let ready = self.new.range(..(turn, 0)).take(READY).count();
-            if ready == READY || !self.has_room(config, turn.precedence()) {
+            if ready == READY || !self.has_room(turn.precedence()) {
                 return;
             }
             let addresses = waiting.to.addresses();
-            let is_full = |it: &&IpAddr| !self.peers.has_room(config, **it);
+            let is_full = |it: &&IpAddr| !self.peers.has_room(**it);
             // Responsive members of a group do not wait for the others.
             let busy = addresses.iter().filter(is_full).find(|it| !self.peers.is_silent(**it));
             let silent = addresses.first().filter(|_| addresses.iter().all(|it| is_full(&it)));
@@ -581,39 +564,39 @@ impl Sender {
             let resume = match waiting.options.resume {
                 Some(resume) => resume,
                 None => match self.serials.take(now) {
-                    Some(serial) => Resume { serial, segment: config.segment },
+                    Some(serial) => Resume { serial, segment: self.config.segment },
                     None => return,
                 },
             };
             let Some(waiting) = self.queue.remove(turn) else { return };
-            self.begin(now, config, turn, waiting, resume);
+            self.begin(now, turn, waiting, resume);
         }
     }
 
     /// Whether one more transfer of a precedence may be under way.
-    fn has_room(&self, config: &Config, precedence: Precedence) -> bool {
+    fn has_room(&self, precedence: Precedence) -> bool {
         let at_least = &self.counts[usize::from(precedence.level())..];
-        at_least.iter().sum::<u32>() < u32::from(config.flow.transfers)
+        at_least.iter().sum::<u32>() < u32::from(self.config.flow.transfers)
     }
 
-    fn begin(&mut self, now: Time, config: &Config, turn: Turn, waiting: Waiting, resume: Resume) {
+    fn begin(&mut self, now: Time, turn: Turn, waiting: Waiting, resume: Resume) {
         let destination = match &waiting.to {
             To::Several(_) => None,
             To::Single(address) => Some(*address),
         };
         self.counts[usize::from(turn.precedence().level())] += 1;
         for address in waiting.to.addresses() {
-            self.peers.begin(now, config, *address);
+            self.peers.begin(now, *address);
         }
         if waiting.options.resume.is_none() {
             self.events.push_back(Event::Started { id: waiting.id, destination, resume });
         }
         let mut transfer = Outgoing::new(turn, waiting, resume.segment);
-        if transfer.persists(config) {
+        if transfer.persists(&self.config) {
             transfer.set_apart(|address| self.peers.is_silent(address));
         }
         self.transfers.insert(resume.serial, transfer);
-        self.refresh(config, resume.serial);
+        self.refresh(resume.serial);
     }
 }
 
@@ -627,25 +610,20 @@ const SOON: Duration = Duration::from_nanos(1);
 
 impl Sender {
     /// Puts the next PDU into `out`.
-    pub fn poll_transmit(
-        &mut self,
-        now: Time,
-        config: &Config,
-        out: &mut Vec<u8>,
-    ) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, now: Time, out: &mut Vec<u8>) -> Option<Transmit> {
         if self.paced_until.is_some_and(|until| until > now) {
             return None;
         }
         let (_, serial) = self.choose()?;
         let is_held = !self.has_queue(serial, 2);
         let mut transfer = self.transfers.remove(&serial)?;
-        let window = self.window(config, &transfer);
-        let Some(next) = transfer.next(config, window) else {
+        let window = self.window(&transfer);
+        let Some(next) = transfer.next(&self.config, window) else {
             self.transfers.insert(serial, transfer);
             return None;
         };
-        let asks = transfer.handle_sent(config, (window, is_held), next);
-        let polls = asks && config.profile.polls();
+        let asks = transfer.handle_sent(&self.config, (window, is_held), next);
+        let polls = asks && self.config.profile.polls();
         out.clear();
         transfer.emit(serial, next, polls, out);
         match next {
@@ -657,14 +635,14 @@ impl Sender {
         self.sent.octets += out.len() as u64;
         if asks {
             transfer.handle_asked(now, next, self.in_flight);
-            transfer.expect_answers_by(now + self.answer_timeout(config, &transfer));
+            transfer.expect_answers_by(now + self.answer_timeout(&transfer));
         }
         if let Next::AskOne(index) = next {
             transfer.handle_asked_one(now, index);
-            transfer.expect_answers_by(now + self.answer_timeout(config, &transfer));
+            transfer.expect_answers_by(now + self.answer_timeout(&transfer));
         }
-        if config.flow.spacing > Duration::ZERO {
-            self.paced_until = Some(now + config.flow.spacing);
+        if self.config.flow.spacing > Duration::ZERO {
+            self.paced_until = Some(now + self.config.flow.spacing);
         }
         let transmit = transfer.addressed(next);
         let is_done = !transfer.is_acknowledged() && transfer.has_sent_all();
@@ -672,12 +650,12 @@ impl Sender {
         self.transfers.insert(serial, transfer);
         if is_done {
             for index in 0..count {
-                self.conclude(now, config, serial, index, Outcome::Sent);
+                self.conclude(now, serial, index, Outcome::Sent);
             }
-            self.finish(now, config, serial);
+            self.finish(now, serial);
             self.start_at = self.queue.first().map(|_| now + SOON);
         } else {
-            self.refresh(config, serial);
+            self.refresh(serial);
             if self.new.len() == READY / 2 {
                 self.start_at = self.queue.first().map(|_| now + SOON);
             }
@@ -706,24 +684,24 @@ impl Sender {
     }
 
     /// How long to wait for answers to a question that is sent now.
-    fn answer_timeout(&self, config: &Config, transfer: &Outgoing) -> Duration {
-        let times = &config.times;
-        if config.profile == Profile::Basic {
-            let trip = transfer.basic_round_trip(config);
+    fn answer_timeout(&self, transfer: &Outgoing) -> Duration {
+        let times = &self.config.times;
+        if self.config.profile == Profile::Basic {
+            let trip = transfer.basic_round_trip(&self.config);
             return trip.mul_f64(BASIC_TIMEOUT_FACTOR).min(times.most_timeout);
         }
         let is_retry = transfer.is_retry();
         let timeouts = transfer.asked().map(|destination| {
             let address = destination.address();
-            let timeout = self.peers.timeout(config, address, transfer.outstanding(), is_retry);
+            let timeout = self.peers.timeout(address, transfer.outstanding(), is_retry);
             let factor = self.peers.get(address).map_or(1.0, |it| it.burden(self.in_flight));
-            match config.profile {
+            match self.config.profile {
                 Profile::Default => timeout.mul_f64(factor).min(times.most_timeout),
                 _ => timeout,
             }
         });
         let is_spread =
-            config.profile.slides() && transfer.is_shared() && transfer.is_asked_together();
+            self.config.profile.slides() && transfer.is_shared() && transfer.is_asked_together();
         let spread = if is_spread { times.spread } else { Duration::ZERO };
         timeouts.max().unwrap_or_default() + spread
     }
@@ -734,45 +712,29 @@ impl Sender {
 /// Doublings of the pause before what is not taken is tried again, at most.
 const MOST_PAUSE: u8 = 16;
 
-/// An answer as it arrived.
-#[derive(Clone, Copy, Debug)]
-pub struct AnswerFrom {
-    pub(crate) arrival: Arrival,
-    pub(crate) ports: Ports,
-    pub(crate) serial: u16,
-}
-
 impl Sender {
-    /// A partial acknowledgement arrived.
-    pub fn handle_partial(
-        &mut self,
-        now: Time,
-        config: &Config,
-        answers: &mut Answers,
-        from: AnswerFrom,
-        (mask, is_final): (&Mask<'_>, bool),
-    ) {
+    /// A partial acknowledgement arrived; false if the transfer is unknown.
+    pub fn handle_partial(&mut self, now: Time, key: Key, mask: &Mask<'_>, is_final: bool) -> bool {
         self.answered.partial += 1;
-        let serial = from.serial;
-        let Some(index) = self.destination(&from) else {
-            if self.transfers.contains_key(&serial) {
-                self.answered.forged += 1;
-                return;
-            }
-            self.answered.unknown += 1;
-            // Whoever still waits for more of a transfer that is over should not.
-            let Arrival { from: peer, precedence, .. } = from.arrival;
-            let about = About { peer, serial, is_ours: true };
-            let ports = from.ports.swapped();
-            let answer = Answer { say: Say::AbortRequest, ports, is_final: false, precedence };
-            let is_known = self.has_answered(peer);
-            answers.schedule_stray(now, config, about, answer, (is_known, false));
+        let serial = key.serial;
+        if self.transfers.contains_key(&serial) {
+            self.take_partial(now, key, mask, is_final);
+            return true;
+        }
+        self.answered.unknown += 1;
+        false
+    }
+
+    fn take_partial(&mut self, now: Time, key: Key, mask: &Mask<'_>, is_final: bool) {
+        let serial = key.serial;
+        let Some(index) = self.destination(key) else {
+            self.answered.forged += 1;
             return;
         };
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         let had_answered = transfer.destinations()[index].has_answered();
         // A receiver's unsolicited report may be older than the question.
-        let is_answer = !config.profile.polls() || is_final && transfer.settle(mask);
+        let is_answer = !self.config.profile.polls() || is_final && transfer.settle(mask);
         match transfer.handle_mask(index, mask, is_answer) {
             Worth::Forged => {
                 self.answered.forged += 1;
@@ -784,28 +746,24 @@ impl Sender {
         }
         let poll = transfer.oldest_poll();
         self.set_quiet(serial, false);
-        self.revive(now, config, from.arrival.from);
-        if let Some(transfer) = self.transfers.get_mut(&serial).filter(|it| it.persists(config)) {
+        self.revive(now, key.peer);
+        if let Some(transfer) =
+            self.transfers.get_mut(&serial).filter(|it| it.persists(&self.config))
+        {
             // Those that are known not to answer are not waited for.
             transfer.set_apart(|address| self.peers.is_silent(address));
         }
         if is_answer && !had_answered {
-            self.measure(now, config, from, poll);
+            self.measure(now, key, poll);
         }
-        self.advance(now, config, answers, serial);
+        self.advance(now, serial);
     }
 
     /// A complete acknowledgement arrived.
-    pub fn handle_complete(
-        &mut self,
-        now: Time,
-        config: &Config,
-        answers: &mut Answers,
-        from: AnswerFrom,
-    ) {
+    pub fn handle_complete(&mut self, now: Time, key: Key) {
         self.answered.complete += 1;
-        let serial = from.serial;
-        let Some(index) = self.destination(&from) else {
+        let serial = key.serial;
+        let Some(index) = self.destination(key) else {
             match self.transfers.contains_key(&serial) {
                 true => self.answered.forged += 1,
                 false => self.answered.unknown += 1,
@@ -818,121 +776,107 @@ impl Sender {
             return;
         };
         let poll = transfer.latest_poll();
-        self.measure(now, config, from, poll);
+        self.measure(now, key, poll);
         self.set_quiet(serial, false);
-        self.revive(now, config, from.arrival.from);
-        if let Some(peer) = self.peers.get_mut(from.arrival.from) {
-            peer.reward(1, (1, config.flow.most_credit), false);
+        self.revive(now, key.peer);
+        if let Some(peer) = self.peers.get_mut(key.peer) {
+            peer.reward(1, (1, self.config.flow.most_credit), false);
         }
-        self.conclude(now, config, serial, index, Outcome::Delivered);
-        self.advance(now, config, answers, serial);
+        self.conclude(now, serial, index, Outcome::Delivered);
+        self.advance(now, serial);
     }
 
     /// Handles a destination that gives up; false if the transfer is unknown.
-    pub fn handle_abort(
-        &mut self,
-        now: Time,
-        config: &Config,
-        answers: &mut Answers,
-        from: AnswerFrom,
-    ) -> bool {
-        let Some(index) = self.destination(&from) else { return false };
+    pub fn handle_abort(&mut self, now: Time, key: Key) -> bool {
+        let Some(index) = self.destination(key) else { return false };
         self.answered.aborts += 1;
-        self.set_quiet(from.serial, false);
-        self.revive(now, config, from.arrival.from);
+        self.set_quiet(key.serial, false);
+        self.revive(now, key.peer);
         let outcome = Outcome::Failed(Failure::Aborted);
-        self.conclude(now, config, from.serial, index, outcome);
-        self.advance(now, config, answers, from.serial);
+        self.conclude(now, key.serial, index, outcome);
+        self.advance(now, key.serial);
         true
     }
 
     /// Whether ports have changed places, as in an answer of ours.
-    pub fn is_answer(&self, from: &AnswerFrom) -> bool {
-        self.transfers.get(&from.serial).is_some_and(|it| it.ports() == from.ports.swapped())
+    pub fn is_answer(&self, key: Key) -> bool {
+        self.transfers.get(&key.serial).is_some_and(|it| it.ports() == key.ports.swapped())
     }
 
     /// Finds the transfer and destination of an answer, if any matches. The standard does not say whether ports change
     /// places in an answer; both orders are accepted.
-    fn destination(&self, from: &AnswerFrom) -> Option<usize> {
-        let transfer = self.transfers.get(&from.serial)?;
-        let has_ports = [from.ports, from.ports.swapped()].contains(&transfer.ports());
+    fn destination(&self, key: Key) -> Option<usize> {
+        let transfer = self.transfers.get(&key.serial)?;
+        let has_ports = [key.ports, key.ports.swapped()].contains(&transfer.ports());
         let is_known = has_ports && transfer.is_acknowledged() && transfer.last_sent() > 0;
-        transfer.find(from.arrival.from).filter(|_| is_known)
+        transfer.find(key.peer).filter(|_| is_known)
     }
 
     /// The answer to a question that was asked once tells the round trip.
-    fn measure(&mut self, now: Time, config: &Config, from: AnswerFrom, poll: Option<Poll>) {
-        let AnswerFrom { arrival: Arrival { from: address, .. }, serial, .. } = from;
-        let Some(transfer) = self.transfers.get_mut(&serial) else { return };
+    fn measure(&mut self, now: Time, key: Key, poll: Option<Poll>) {
+        let address = key.peer;
+        let Some(transfer) = self.transfers.get_mut(&key.serial) else { return };
         match transfer.time_answer(now, address, poll) {
             Timed::Alone { trip, load } => {
-                _ = self.peers.measure(now, config, address, (trip, load));
+                _ = self.peers.measure(now, address, (trip, load));
                 return;
             }
             Timed::Nothing => return,
             Timed::Repeated { most, load } => {
-                self.peers.measure_repeated(now, config, address, (most, load));
+                self.peers.measure_repeated(now, address, (most, load));
                 return;
             }
             Timed::Clean { trip, load, octets } => {
-                if let Some(trip) = self.peers.measure(now, config, address, (trip, load)) {
-                    self.room.handle_trip(now, config, trip, (load, octets));
+                if let Some(trip) = self.peers.measure(now, address, (trip, load)) {
+                    self.room.handle_trip(now, trip, load, octets);
                 }
             }
         }
-        for turn in self.peers.take_parked(now, config, address) {
-            self.queue.unpark(turn);
-        }
+        self.release_parked(now, address);
     }
 
     /// Goes on after an answer.
-    fn advance(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+    fn advance(&mut self, now: Time, serial: u16) {
         let arrived = self.transfers.get_mut(&serial).and_then(Outgoing::handle_answered);
         if let Some(arrived) = arrived {
-            self.complete_round(now, config, answers, (serial, arrived));
+            self.complete_round(now, (serial, arrived));
         }
         if self.transfers.get(&serial).is_some_and(Outgoing::has_only_parked) {
-            self.wait_for(now, config, answers, serial);
-        } else if !self.finish(now, config, serial) {
-            self.refresh(config, serial);
+            self.wait_for(now, serial);
+        } else if !self.finish(now, serial) {
+            self.refresh(serial);
         }
-        self.start(now, config);
+        self.start(now);
     }
 
     /// Ends a round: all destinations have answered, the last with so many segments arrived, and missing segments are
     /// sent again.
-    fn complete_round(
-        &mut self,
-        now: Time,
-        config: &Config,
-        answers: &mut Answers,
-        (serial, arrived): (u16, u16),
-    ) {
+    fn complete_round(&mut self, now: Time, (serial, arrived): (u16, u16)) {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         transfer.finish_round();
         for destination in transfer.active() {
             let Some(peer) = self.peers.get_mut(destination.address()) else { continue };
-            let flow = &config.flow;
+            let flow = &self.config.flow;
             let lacked = transfer.lacked(destination);
             match u32::from(lacked) * 3 > u32::from(peer.credit()) {
                 true => peer.punish(flow.credit),
                 false => peer.reward(arrived, (flow.ask_at, flow.most_credit), lacked > 0),
             }
         }
-        self.repeat(now, config, answers, serial);
+        self.repeat(now, serial);
     }
 
     /// Schedules retransmissions of missing segments, and gives up on destinations that lack one too often.
-    fn repeat(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+    fn repeat(&mut self, now: Time, serial: u16) {
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
-        let hopeless = transfer.plan(config);
-        if !hopeless.is_empty() && transfer.persists(config) {
+        let hopeless = transfer.plan(&self.config);
+        if !hopeless.is_empty() && transfer.persists(&self.config) {
             let times = transfer.stall();
             let waits = transfer.active().map(|it| {
-                let timeout = self.peers.timeout(config, it.address(), 0, false);
+                let timeout = self.peers.timeout(it.address(), 0, false);
                 timeout.saturating_mul(1 << times.min(MOST_PAUSE))
             });
-            let pause = waits.max().unwrap_or_default().min(config.times.most_timeout);
+            let pause = waits.max().unwrap_or_default().min(self.config.times.most_timeout);
             transfer.pause_until(now + pause);
             transfer.count_outstanding();
             self.set_quiet(serial, true);
@@ -940,50 +884,50 @@ impl Sender {
         }
         for index in hopeless {
             let outcome = Outcome::Failed(Failure::Lost);
-            self.abandon(now, config, answers, (serial, index), outcome);
+            self.abandon(now, (serial, index), outcome);
         }
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         transfer.count_outstanding();
         transfer.prune();
-        transfer.plan_repairs(config);
+        transfer.plan_repairs(&self.config);
     }
 
     /// Not all destinations have answered in time.
-    fn handle_silence(&mut self, now: Time, config: &Config, answers: &mut Answers, serial: u16) {
+    fn handle_silence(&mut self, now: Time, serial: u16) {
         self.sent.timeouts += 1;
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         if !transfer.is_quiet() {
             // Whoever has been dead for long tells nothing of the way to others.
-            self.room.handle_silence(config);
+            self.room.handle_silence();
         }
         transfer.handle_silence();
         // Group members that have the whole message have answered too.
-        let is_any_done = config.profile == Profile::Default
+        let is_any_done = self.config.profile == Profile::Default
             && transfer.is_shared()
             && transfer.destinations().iter().any(|destination| !destination.is_open());
         let is_any_answered = is_any_done || transfer.active().any(Destination::has_answered);
-        let most = config.retries.requests;
+        let most = self.config.retries.requests;
         // Answers of many destinations collide, so silence of one destination proves nothing.
         let is_telling =
             !transfer.is_shared() || !transfer.is_asked_together() || transfer.is_quiet();
         let mut silent = Vec::new();
         for (index, destination) in transfer.unanswered() {
             if let Some(peer) = self.peers.get_mut(destination.address())
-                && (is_telling || config.profile != Profile::Default)
+                && (is_telling || self.config.profile != Profile::Default)
             {
-                peer.back_off(now, config.flow.credit);
+                peer.back_off(now, self.config.flow.credit);
             }
             if destination.requests() >= most {
                 silent.push(index);
             }
             let asked_at = transfer.polled_at();
-            if transfer.persists(config)
+            if transfer.persists(&self.config)
                 && asked_at.is_some_and(|at| self.peers.is_unheard(destination.address(), at))
             {
                 self.missing.insert(destination.address());
             }
         }
-        if !silent.is_empty() && transfer.persists(config) {
+        if !silent.is_empty() && transfer.persists(&self.config) {
             let mut fallen = Vec::new();
             for index in silent {
                 let address = transfer.address(index);
@@ -994,61 +938,54 @@ impl Sender {
             }
             let is_waiting = transfer.has_only_parked();
             for address in fallen {
-                self.leave_to(now, config, serial, address);
+                self.leave_to(now, serial, address);
             }
             if is_waiting {
-                self.wait_for(now, config, answers, serial);
+                self.wait_for(now, serial);
                 return;
             }
         } else {
             for index in silent {
                 let outcome = Outcome::Failed(Failure::Silent);
-                self.abandon(now, config, answers, (serial, index), outcome);
+                self.abandon(now, (serial, index), outcome);
             }
         }
-        if self.finish(now, config, serial) {
+        if self.finish(now, serial) {
             return;
         }
         let Some(transfer) = self.transfers.get_mut(&serial) else { return };
         transfer.count_outstanding();
         if transfer.is_answered() {
-            self.complete_round(now, config, answers, (serial, 0));
-        } else if is_any_answered && config.profile == Profile::Default {
+            self.complete_round(now, (serial, 0));
+        } else if is_any_answered && self.config.profile == Profile::Default {
             // A short question finds the missing segments, instead of sending everything again.
             transfer.ask_alone();
         } else if is_any_answered {
-            self.repeat(now, config, answers, serial);
+            self.repeat(now, serial);
         } else {
             // Resending a message of one segment is as quick as asking for an answer.
-            let is_quick = config.profile == Profile::Default && transfer.is_single();
-            match config.profile == Profile::Seed || is_quick {
+            let is_quick = self.config.profile == Profile::Default && transfer.is_single();
+            match self.config.profile == Profile::Seed || is_quick {
                 true => transfer.plan_all(),
                 false => transfer.ask_all(),
             }
         }
         // Those that were left may have been given up just now.
-        if !self.finish(now, config, serial) {
-            self.refresh(config, serial);
+        if !self.finish(now, serial) {
+            self.refresh(serial);
         }
     }
 
     /// Gives up on all destinations that are left.
-    fn abandon_all(
-        &mut self,
-        now: Time,
-        config: &Config,
-        answers: &mut Answers,
-        serial: u16,
-        outcome: Outcome,
-    ) {
+    fn abandon_all(&mut self, now: Time, serial: u16, outcome: Outcome) {
         let count = self.transfers.get(&serial).map_or(0, |it| it.destinations().len());
         for index in 0..count {
             let is_open =
                 self.transfers.get(&serial).is_some_and(|it| it.destinations()[index].is_open());
             if is_open {
-                self.abandon(now, config, answers, (serial, index), outcome);
+                self.abandon(now, (serial, index), outcome);
             }
         }
-        self.finish(now, config, serial);
+        self.finish(now, serial);
     }
 }

@@ -21,6 +21,8 @@ use crate::estimate::Trip;
 #[derive(Debug)]
 pub struct Room {
     octets: u32,
+    least: u32,
+    most: u32,
     /// It has shrunk, and does not again before.
     shrunk_until: Time,
 }
@@ -30,7 +32,9 @@ const LITTLE: Duration = Duration::from_millis(25);
 
 impl Room {
     pub fn new(config: &Config) -> Self {
-        Self { octets: config.flow.queue, shrunk_until: Time::ZERO }
+        let least = config.flow.queue;
+        let most = if config.profile == Profile::Default { config.flow.most_queue } else { least };
+        Self { octets: least, least, most, shrunk_until: Time::ZERO }
     }
 
     pub fn octets(&self) -> u32 {
@@ -38,33 +42,23 @@ impl Room {
     }
 
     /// An answer tells that `arrived` octets are acknowledged; `load` were under way when it was asked for.
-    pub fn handle_trip(
-        &mut self,
-        now: Time,
-        config: &Config,
-        trip: Trip,
-        (load, arrived): (u64, u32),
-    ) {
-        if config.profile != Profile::Default {
-            return;
-        }
-        let (least, most) = (config.flow.queue, config.flow.most_queue);
+    pub fn handle_trip(&mut self, now: Time, trip: Trip, load: u64, arrived: u32) {
         let Trip { took, shortest } = trip;
         let waited = took.saturating_sub(shortest);
         // An unused allowance says nothing about the available room.
         let is_used = load * 2 >= u64::from(self.octets);
         if waited <= LITTLE.max(shortest / 4) {
             if is_used {
-                self.octets = self.octets.saturating_add(arrived).min(most).max(least);
+                self.octets = self.octets.saturating_add(arrived).min(self.most).max(self.least);
             }
         } else if waited > (LITTLE * 2).max(shortest / 2) && now >= self.shrunk_until {
-            self.octets = (self.octets - self.octets / 8).max(least);
+            self.octets = (self.octets - self.octets / 8).max(self.least);
             self.shrunk_until = now + took;
         }
     }
 
     /// A destination did not answer in time.
-    pub fn handle_silence(&mut self, config: &Config) {
-        self.octets = (self.octets / 2).max(config.flow.queue);
+    pub fn handle_silence(&mut self) {
+        self.octets = (self.octets / 2).max(self.least);
     }
 }

@@ -44,8 +44,8 @@ pub enum Fate {
 type Air = Box<dyn FnMut(usize, usize, &Pdu<'_>) -> Fate>;
 
 pub struct Net {
-    pub(super) now: Time,
-    pub(super) nodes: Vec<Sar>,
+    pub now: Time,
+    pub nodes: Vec<Sar>,
     air: Air,
     delay: Duration,
     /// What a link that all datagrams of node 0 cross sends in a second, and when it is free.
@@ -53,10 +53,10 @@ pub struct Net {
     under_way: BTreeMap<(Time, u64), (usize, Arrival, Vec<u8>)>,
     count: u64,
     /// What was sent, such as `0s 0>1 data 1/9 P`.
-    pub(super) story: Vec<String>,
-    pub(super) outcomes: Vec<(usize, MessageId, IpAddr, Outcome)>,
-    pub(super) started: Vec<(usize, MessageId, Option<IpAddr>, Resume)>,
-    pub(super) delivered: Vec<(usize, Delivered)>,
+    pub story: Vec<String>,
+    pub outcomes: Vec<(usize, MessageId, IpAddr, Outcome)>,
+    pub started: Vec<(usize, MessageId, Option<IpAddr>, Resume)>,
+    pub delivered: Vec<(usize, Delivered)>,
 }
 
 impl Net {
