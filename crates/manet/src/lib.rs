@@ -15,7 +15,7 @@
 
 pub mod aodv;
 pub mod dsdv;
-mod notices;
+mod events;
 pub mod olsr;
 pub mod ospf;
 pub mod path_mtu;
@@ -206,4 +206,12 @@ pub struct Route {
     /// The gateway through which the destination is reached in a half tunnel: the source sends
     /// packets to the gateway in minimal encapsulation (RFC 2004).
     pub gateway: Option<Ipv4Addr>,
+}
+
+/// Whether the address can belong to one host.
+fn is_host(address: Ipv4Addr) -> bool {
+    !(address.is_unspecified()
+        || address.is_broadcast()
+        || address.is_multicast()
+        || address.is_loopback())
 }

@@ -24,9 +24,10 @@ use super::requests::{OwnRequests, SeenRequests, Sight};
 use super::stats::Stats;
 use super::table::{self, Entry, Offer, Table, Taken};
 use super::wire::{ERROR_HEADER, Errors, Message, Reply, Request, UNREACHABLE_LEN};
-use crate::notices::Notices;
+use crate::events::Events;
 use crate::{
     Arrival, Carrier, Demand, Event, Interface, Neighbour, Notice, Passage, Route, Router, Sending,
+    is_host,
 };
 
 /// AODV on a node. See [`Router`] for how it is driven.
@@ -58,7 +59,7 @@ pub struct Aodv {
     given: BTreeMap<Ipv4Addr, Route>,
     /// Destinations not found, to report to the driver.
     unreachable: BTreeSet<Ipv4Addr>,
-    notices: Notices,
+    events: Events,
     /// Whether there has been an interface.
     is_started: bool,
     /// Until when the node waits after it has started.
@@ -100,7 +101,7 @@ impl Aodv {
             outbox: Outbox::new(config.bounds.messages),
             given: BTreeMap::new(),
             unreachable: BTreeSet::new(),
-            notices: Notices::default(),
+            events: Events::default(),
             is_started: false,
             waits_until: None,
             active_until: Time::ZERO,
@@ -226,10 +227,24 @@ impl Aodv {
         }
     }
 
+    /// Whether a neighbour may send one more message of a kind. Whoever floods is no way to others.
+    fn may_take(
+        &mut self,
+        now: Time,
+        from: Neighbour,
+        kind: MessageKind,
+        is_relayed: bool,
+    ) -> bool {
+        let may = self.neighbours.may_send(now, from, kind)
+            && !(is_relayed && self.neighbours.floods(now, from, kind));
+        self.stats.dropped.flooded += u64::from(!may);
+        may
+    }
+
     /// Reports that another node writes messages with this address of ours.
     fn dispute(&mut self, address: Ipv4Addr, from: Neighbour) {
         self.stats.dropped.disputed += 1;
-        self.notices.add(Notice::AddressDisputed { address, from });
+        self.events.add_notice(Notice::AddressDisputed { address, from });
     }
 
     /// Writes a message to a neighbour; whether it will be sent.
@@ -336,7 +351,7 @@ impl Aodv {
             return;
         }
         let is_internet = self.is_internet(destination);
-        if is_internet && self.config.internet.gateway || !is_usable(destination) {
+        if is_internet && self.config.internet.gateway || !is_host(destination) {
             self.tell_unreachable(destination);
             return;
         }
@@ -408,7 +423,7 @@ impl Router for Aodv {
 
     fn handle_message(&mut self, now: Time, arrival: &Arrival, payload: &[u8]) {
         let from = arrival.from;
-        if !self.ports.contains_key(&from.interface) || !is_usable(from.address) {
+        if !self.ports.contains_key(&from.interface) || !is_host(from.address) {
             self.stats.dropped.forged += 1;
             return;
         }
@@ -422,7 +437,7 @@ impl Router for Aodv {
         };
         if skipped > 0 {
             self.stats.dropped.parts += skipped;
-            self.notices.add(Notice::Unreadable { from, originator: from.address });
+            self.events.add_notice(Notice::Unreadable { from, originator: from.address });
         }
         match self.neighbours.hear(now, from, &self.config) {
             Room::Enough => {}
@@ -438,18 +453,13 @@ impl Router for Aodv {
                 self.handle_hello(now, from, &reply);
             }
             Message::Reply(reply) => {
-                // Whoever floods is no way to others.
-                if !self.neighbours.may_send(now, from, MessageKind::Reply)
-                    || reply.hops > 0 && self.neighbours.floods(now, from, MessageKind::Reply)
-                {
-                    self.stats.dropped.flooded += 1;
+                if !self.may_take(now, from, MessageKind::Reply, reply.hops > 0) {
                     return;
                 }
                 self.handle_reply(now, arrival, reply);
             }
             Message::Error(errors) => {
-                if !self.neighbours.may_send(now, from, MessageKind::Error) {
-                    self.stats.dropped.flooded += 1;
+                if !self.may_take(now, from, MessageKind::Error, false) {
                     return;
                 }
                 self.handle_errors(now, from, &errors);
@@ -527,7 +537,7 @@ impl Router for Aodv {
             }
         }
         let unreachable = self.unreachable.pop_first().map(Event::Unreachable);
-        unreachable.or_else(|| self.notices.poll().map(Event::Notice))
+        unreachable.or_else(|| self.events.poll())
     }
 
     fn poll_transmit(
@@ -561,12 +571,6 @@ impl Router for Aodv {
     fn counters(&self) -> Vec<(&'static Counted, u64)> {
         named(&self.stats)
     }
-}
-
-/// Whether a node can have this address.
-fn is_usable(address: Ipv4Addr) -> bool {
-    let is_none = address.is_unspecified() || address.is_loopback();
-    !is_none && !address.is_multicast() && !address.is_broadcast()
 }
 
 // Sends route requests, and relays requests of others (RFC 3561, 6.3 and 6.5).
@@ -614,8 +618,8 @@ impl Aodv {
         }
         // Who has come no hop is the neighbour itself.
         let is_first = request.hops == 0;
-        if !is_usable(originator)
-            || !is_usable(destination)
+        if !is_host(originator)
+            || !is_host(destination)
             || originator == destination
             || is_first != (originator == from.address)
         {
@@ -626,11 +630,7 @@ impl Aodv {
             self.stats.dropped.blacklisted += 1;
             return;
         }
-        // Whoever floods is no way to others.
-        if !self.neighbours.may_send(now, from, MessageKind::Request)
-            || !is_first && self.neighbours.floods(now, from, MessageKind::Request)
-        {
-            self.stats.dropped.flooded += 1;
+        if !self.may_take(now, from, MessageKind::Request, !is_first) {
             return;
         }
         self.offer_neighbour(now, from);
@@ -817,18 +817,7 @@ impl Aodv {
     }
 
     fn reply_to(&self, request: &Request, destination: Ipv4Addr, sequence: u32) -> Reply {
-        Reply {
-            repair: false,
-            acknowledge: false,
-            prefix: 0,
-            hops: 0,
-            destination,
-            sequence,
-            originator: request.originator,
-            lifetime: self.config.my_route_timeout,
-            hello_interval: None,
-            internet: None,
-        }
+        Reply::new(destination, sequence, request.originator, self.config.my_route_timeout)
     }
 
     /// Sends a reply towards its receiver.
@@ -874,8 +863,8 @@ impl Aodv {
             return;
         }
         if !arrival.is_unicast
-            || !is_usable(reply.destination)
-            || !is_usable(reply.originator)
+            || !is_host(reply.destination)
+            || !is_host(reply.originator)
             || (reply.hops == 0) != (reply.destination == from.address)
         {
             self.stats.dropped.forged += 1;
@@ -964,7 +953,7 @@ impl Aodv {
 
     /// A gateway answered for an Internet host. A gateway already in use gives way to a nearer one.
     fn accept_gateway(&mut self, now: Time, host: Ipv4Addr, reply: &Reply) {
-        if !self.is_internet(host) || !is_usable(host) || self.is_internet(reply.destination) {
+        if !self.is_internet(host) || !is_host(host) || self.is_internet(reply.destination) {
             self.stats.dropped.forged += 1;
             return;
         }
@@ -1015,18 +1004,9 @@ impl Aodv {
         // ns-2's AODV-UU, whose values the other profile has, sends none.
         let hello_interval = (self.config.profile == Profile::Hello).then_some(interval);
         for (interface, address) in silent {
-            let hello = Reply {
-                repair: false,
-                acknowledge: false,
-                prefix: 0,
-                hops: 0,
-                destination: address,
-                sequence: self.sequence,
-                originator: address,
-                lifetime: interval * u32::from(self.config.hello.allowed_loss),
-                hello_interval,
-                internet: None,
-            };
+            let lifetime = interval * u32::from(self.config.hello.allowed_loss);
+            let hello = Reply::new(address, self.sequence, address, lifetime);
+            let hello = Reply { hello_interval, ..hello };
             let is_sent = self.broadcast(now, interface, 1, &Message::Reply(hello));
             self.stats.sent.hellos += u64::from(is_sent);
         }

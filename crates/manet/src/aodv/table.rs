@@ -28,29 +28,29 @@ pub struct Table {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
     /// The destination's sequence number, if any is known.
-    pub(super) sequence: Option<u32>,
-    pub(super) hops: u8,
-    pub(super) next: Neighbour,
+    pub sequence: Option<u32>,
+    pub hops: u8,
+    pub next: Neighbour,
     /// Whether packets may take the route. If not, the sequence number is still good.
-    pub(super) is_valid: bool,
+    pub is_valid: bool,
     /// When a valid route ends, and when one that ended is forgotten.
-    pub(super) until: Time,
+    pub until: Time,
     /// Since when the route leads by its next hop.
-    pub(super) since: Time,
+    pub since: Time,
     /// Whether the route was used or heard again since its last turn for eviction.
     is_used: bool,
     /// Neighbours that use the route and are told when it ends.
-    pub(super) precursors: BTreeSet<Neighbour>,
+    pub precursors: BTreeSet<Neighbour>,
 }
 
 /// A route offered by a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
     /// `None` for a neighbour that was heard: the route is direct, so it is good whatever is known.
-    pub(super) sequence: Option<u32>,
-    pub(super) hops: u8,
-    pub(super) next: Neighbour,
-    pub(super) until: Time,
+    pub sequence: Option<u32>,
+    pub hops: u8,
+    pub next: Neighbour,
+    pub until: Time,
 }
 
 /// What became of an offer.

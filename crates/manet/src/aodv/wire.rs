@@ -126,6 +126,30 @@ pub struct Errors {
     pub unreachable: Vec<(Ipv4Addr, u32)>,
 }
 
+impl Reply {
+    /// A reply of the destination itself, without flags and extensions.
+    #[must_use]
+    pub fn new(
+        destination: Ipv4Addr,
+        sequence: u32,
+        originator: Ipv4Addr,
+        lifetime: Duration,
+    ) -> Self {
+        Self {
+            repair: false,
+            acknowledge: false,
+            prefix: 0,
+            hops: 0,
+            destination,
+            sequence,
+            originator,
+            lifetime,
+            hello_interval: None,
+            internet: None,
+        }
+    }
+}
+
 /// Why octets are not a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Malformed {
@@ -222,17 +246,14 @@ impl Reply {
         let Some((fixed, rest)) = octets.split_first_chunk::<REPLY_LEN>() else {
             return Err(Malformed::Truncated { have: octets.len() });
         };
+        let lifetime = Duration::from_millis(word(fixed, 4).into());
+        let (destination, originator) = (word(fixed, 1).into(), word(fixed, 3).into());
         let mut reply = Self {
             repair: fixed[1] & 0x80 != 0,
             acknowledge: fixed[1] & 0x40 != 0,
             prefix: fixed[2] & 0x1f,
             hops: fixed[3],
-            destination: word(fixed, 1).into(),
-            sequence: word(fixed, 2),
-            originator: word(fixed, 3).into(),
-            lifetime: Duration::from_millis(word(fixed, 4).into()),
-            hello_interval: None,
-            internet: None,
+            ..Self::new(destination, word(fixed, 2), originator, lifetime)
         };
         let skipped = extensions(rest, |kind, value| {
             let number = value.try_into().map(u32::from_be_bytes);

@@ -13,8 +13,10 @@ use super::config::Config;
 use super::stats::Stats;
 use super::table::{News, Outcome, Table, Way, is_leap};
 use super::wire::{ENTRY, Entry, INFINITE};
-use crate::notices::Notices;
-use crate::{Arrival, Carrier, Event, Interface, Neighbour, Notice, Route, Router, Sending};
+use crate::events::Events;
+use crate::{
+    Arrival, Carrier, Event, Interface, Neighbour, Notice, Route, Router, Sending, is_host,
+};
 
 /// DSDV on a node.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ pub struct Dsdv {
     lag: std::time::Duration,
     /// When all have heard of our number, or given up what they knew from before we started.
     is_known_by: Option<Time>,
-    notices: Notices,
+    events: Events,
     stats: Stats,
 }
 
@@ -78,7 +80,7 @@ impl Dsdv {
             correct_at: None,
             lag,
             is_known_by: None,
-            notices: Notices::default(),
+            events: Events::default(),
             stats: Stats::default(),
         }
     }
@@ -159,7 +161,7 @@ impl Dsdv {
         // Nobody but us gives even numbers for us; numbers from before a restart are forgotten by now.
         if is_alive && self.is_known_by.is_some_and(|at| at <= now) {
             self.stats.disputed += 1;
-            self.notices.add(Notice::AddressDisputed { address: destination, from });
+            self.events.add_notice(Notice::AddressDisputed { address: destination, from });
         }
         self.number = (number & !1).wrapping_add(2);
         self.stats.raised += 1;
@@ -316,7 +318,7 @@ impl Router for Dsdv {
             self.handle_entry(now, from, entry);
         }
         if self.stats.bad_entries > bad {
-            self.notices.add(Notice::Unreadable { from, originator: from.address });
+            self.events.add_notice(Notice::Unreadable { from, originator: from.address });
         }
     }
 
@@ -342,7 +344,7 @@ impl Router for Dsdv {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.table.poll_event().or_else(|| self.notices.poll().map(Event::Notice))
+        self.table.poll_event().or_else(|| self.events.poll())
     }
 
     fn poll_transmit(
@@ -397,12 +399,4 @@ impl Router for Dsdv {
     fn counters(&self) -> Vec<(&'static Counted, u64)> {
         named(&self.stats)
     }
-}
-
-/// Whether the address can belong to one host.
-fn is_host(address: Ipv4Addr) -> bool {
-    !(address.is_unspecified()
-        || address.is_broadcast()
-        || address.is_multicast()
-        || address.is_loopback())
 }

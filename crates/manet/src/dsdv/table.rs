@@ -39,17 +39,17 @@ struct Known {
 /// A way to a destination.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Way {
-    pub(super) next: Neighbour,
-    pub(super) hops: u8,
+    pub next: Neighbour,
+    pub hops: u8,
 }
 
 /// An entry of a message, as relevant for the table.
 #[derive(Clone, Copy, Debug)]
 pub struct News {
-    pub(super) number: u32,
+    pub number: u32,
     /// The route through the neighbour; `None` when the neighbour has no route.
-    pub(super) way: Option<Way>,
-    pub(super) from: Neighbour,
+    pub way: Option<Way>,
+    pub from: Neighbour,
 }
 
 /// What became of news.

@@ -7,9 +7,9 @@ use std::net::Ipv4Addr;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Candidate {
     /// How willing it is, 1 to 7.
-    pub(super) willingness: u8,
+    pub willingness: u8,
     /// Strict two-hop neighbours reachable through this neighbour.
-    pub(super) reaches: BTreeSet<Ipv4Addr>,
+    pub reaches: BTreeSet<Ipv4Addr>,
 }
 
 /// The neighbour relays for everyone, useful or not.

@@ -34,32 +34,32 @@ pub struct Neighbourhood {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Known {
     /// How willing it is to carry for others.
-    pub(super) willingness: u8,
+    pub willingness: u8,
     /// The link to use.
-    pub(super) via: Neighbour,
+    pub via: Neighbour,
 }
 
 /// Changes since the last query.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Changes {
     /// Neighbours, links to them, or their neighbours: relays and routes are.
-    pub(super) is_reach: bool,
+    pub is_reach: bool,
     /// Who chose this node.
-    pub(super) is_selectors: bool,
+    pub is_selectors: bool,
 }
 
 /// A HELLO, and how it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Greeting<'a> {
-    pub(super) from: Neighbour,
+    pub from: Neighbour,
     /// The number of the packet.
-    pub(super) seq: Seq,
-    pub(super) header: &'a wire::Header,
-    pub(super) hello: &'a Hello<'a>,
+    pub seq: Seq,
+    pub header: &'a wire::Header,
+    pub hello: &'a Hello<'a>,
     /// The address of the receiving interface.
-    pub(super) here: Ipv4Addr,
+    pub here: Ipv4Addr,
     /// All addresses of this node.
-    pub(super) own: &'a BTreeSet<Ipv4Addr>,
+    pub own: &'a BTreeSet<Ipv4Addr>,
 }
 
 impl Neighbourhood {
@@ -130,15 +130,8 @@ impl Neighbourhood {
                 if greeting.own.contains(&address) || !is_node(address) {
                     continue;
                 }
-                let has_room = count < self.two_hop.share() || self.two_hop.contains(&key);
-                match if has_room { self.two_hop.renew(key, until, ()) } else { Renewed::Full } {
-                    Renewed::Full => stats.count(Counter::TwoHopFull),
-                    Renewed::Known => {}
-                    Renewed::New => {
-                        count += 1;
-                        self.changes.is_reach = true;
-                    }
-                }
+                let renewed = self.two_hop.renew_of(&mut count, key, until, ());
+                self.changes.is_reach |= renewed.is_new(stats, Counter::TwoHopFull);
             }
         }
     }

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use super::wire::{
     MESSAGE_HEADER, Malformed, Message, PACKET_HEADER, Packet, Seq, TC_HEADER, Tc,
 };
 use super::{PORT, is_node};
-use crate::notices::Notices;
+use crate::events::Events;
 use crate::{Arrival, Carrier, Event, Interface, Neighbour, Notice, Route, Router, Sending};
 
 /// Octets of the longest UDP payload over IPv4.
@@ -44,14 +44,12 @@ pub struct Olsr {
     topology: Topology,
     advert: Advert,
     numbers: Numbers,
-    notices: Notices,
     /// When to announce the other addresses, and the networks.
     mid_at: Option<Time>,
     hna_at: Option<Time>,
     /// Whether the routes may be others than the last that were calculated.
     are_routes_stale: bool,
-    routes: BTreeMap<Prefix, Route>,
-    events: VecDeque<Event>,
+    events: Events,
     stats: Stats,
 }
 
@@ -93,12 +91,10 @@ impl Olsr {
             topology: Topology::new(&config.bounds),
             advert: Advert::new(ansn),
             numbers: Numbers::new(Seq(low16(rng.bits())), config.duplicate_hold),
-            notices: Notices::default(),
             mid_at: None,
             hna_at: None,
             are_routes_stale: false,
-            routes: BTreeMap::new(),
-            events: VecDeque::new(),
+            events: Events::default(),
             stats: Stats::default(),
             config,
             rng,
@@ -170,13 +166,7 @@ impl Olsr {
         }
         self.stats.count(Counter::Calculations);
         let own = Own { addresses: &self.own.addresses, attached: &self.config.attached };
-        let routes = routes::calculate(own, &self.hood, &self.topology);
-        let gone = self.routes.keys().filter(|prefix| !routes.contains_key(prefix));
-        self.events.extend(gone.map(|prefix| Event::Route(*prefix, None)));
-        let is_new = |(prefix, route): &(&Prefix, &Route)| self.routes.get(prefix) != Some(route);
-        let new = routes.iter().filter(is_new);
-        self.events.extend(new.map(|(prefix, route)| Event::Route(*prefix, Some(*route))));
-        self.routes = routes;
+        self.events.set_routes(routes::calculate(own, &self.hood, &self.topology));
     }
 }
 
@@ -246,7 +236,7 @@ impl Router for Olsr {
 
     fn poll_event(&mut self) -> Option<Event> {
         self.calculate();
-        self.events.pop_front().or_else(|| self.notices.poll().map(Event::Notice))
+        self.events.poll()
     }
 
     fn poll_transmit(&mut self, now: Time, interface: usize, out: &mut Vec<u8>) -> Option<Sending> {
@@ -273,7 +263,7 @@ impl Router for Olsr {
     }
 
     fn routes(&self) -> Vec<(Prefix, Route)> {
-        self.routes.iter().map(|(prefix, route)| (*prefix, *route)).collect()
+        self.events.routes()
     }
 
     fn counters(&self) -> Vec<(&'static Counted, u64)> {
@@ -310,7 +300,7 @@ impl Olsr {
                 self.stats.count(Counter::PacketsMalformed);
             }
             if taken.is_err() || self.stats.of(Counter::EntriesStrange) > strange {
-                self.notices.add(Notice::Unreadable { from, originator });
+                self.events.add_notice(Notice::Unreadable { from, originator });
             }
         }
     }
@@ -361,7 +351,7 @@ impl Olsr {
             return;
         }
         self.stats.count(Counter::MessagesDisputed);
-        self.notices.add(Notice::AddressDisputed { address: header.originator, from });
+        self.events.add_notice(Notice::AddressDisputed { address: header.originator, from });
         self.numbers.overtake(header.seq);
         if header.kind == Kind::TC
             && let Ok(tc) = Tc::parse(message.body)

@@ -13,9 +13,9 @@ use crate::{Neighbour, Route};
 #[derive(Clone, Copy, Debug)]
 pub struct Own<'a> {
     /// Its addresses.
-    pub(super) addresses: &'a BTreeSet<Ipv4Addr>,
+    pub addresses: &'a BTreeSet<Ipv4Addr>,
     /// The networks behind it.
-    pub(super) attached: &'a [Prefix],
+    pub attached: &'a [Prefix],
 }
 
 /// The next hop on the way to a node, and how many hops there are.

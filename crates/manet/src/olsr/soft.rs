@@ -5,6 +5,8 @@ use std::ops::RangeBounds;
 
 use base::time::Time;
 
+use super::stats::{Counter, Stats};
+
 /// A bounded table with expiring entries.
 #[derive(Clone, Debug)]
 pub struct Soft<K, V> {
@@ -23,6 +25,14 @@ pub enum Renewed {
     Known,
     /// It is new.
     New,
+}
+
+impl Renewed {
+    /// Whether the entry is new; a refusal is counted as `full`.
+    pub fn is_new(self, stats: &mut Stats, full: Counter) -> bool {
+        stats.add(full, u64::from(self == Self::Full));
+        self == Self::New
+    }
 }
 
 impl<K: Copy + Ord, V> Soft<K, V> {
@@ -47,6 +57,16 @@ impl<K: Copy + Ord, V> Soft<K, V> {
             }
         };
         self.ends.insert((until, key));
+        renewed
+    }
+
+    /// Renews an entry of a node that has `count` entries; a new one needs room in the node's share of the table.
+    pub fn renew_of(&mut self, count: &mut usize, key: K, until: Time, value: V) -> Renewed {
+        if *count >= self.share() && !self.contains(&key) {
+            return Renewed::Full;
+        }
+        let renewed = self.renew(key, until, value);
+        *count += usize::from(renewed == Renewed::New);
         renewed
     }
 
@@ -123,7 +143,7 @@ impl<K: Copy + Ord, V> Soft<K, V> {
     }
 
     /// The most entries of one node: an eighth of the table, so that no node fills it alone.
-    pub fn share(&self) -> usize {
+    fn share(&self) -> usize {
         (self.most / 8).max(1)
     }
 }

@@ -10,7 +10,7 @@ use base::time::Time;
 use super::config::Bounds;
 use super::is_node;
 use super::neighbourhood::all_of;
-use super::soft::{Renewed, Soft};
+use super::soft::Soft;
 use super::stats::{Counter, Stats};
 use super::wire::{Addresses, Hna, Seq, Tc};
 
@@ -98,19 +98,8 @@ impl Topology {
         let mut is_changed = self.links.remove_if(all_of(originator), is_older);
         let mut count = self.links.range(all_of(originator)).count();
         for address in tc.neighbours.iter().filter(is_told) {
-            let key = (originator, address);
-            if self.links.contains(&key) {
-                continue;
-            }
-            let has_room = count < self.links.share();
-            match if has_room { self.links.renew(key, until, tc.ansn) } else { Renewed::Full } {
-                Renewed::Full => stats.count(Counter::TopologyFull),
-                Renewed::Known => {}
-                Renewed::New => {
-                    count += 1;
-                    is_changed = true;
-                }
-            }
+            let renewed = self.links.renew_of(&mut count, (originator, address), until, tc.ansn);
+            is_changed |= renewed.is_new(stats, Counter::TopologyFull);
         }
         is_changed
     }
@@ -137,20 +126,8 @@ impl Topology {
                 stats.count(Counter::AliasesTaken);
                 continue;
             }
-            let has_room = known.is_some() || count < self.aliases.share();
-            let renewed = if has_room {
-                self.aliases.renew(address, until, originator)
-            } else {
-                Renewed::Full
-            };
-            match renewed {
-                Renewed::Full => stats.count(Counter::AliasesFull),
-                Renewed::Known => {}
-                Renewed::New => {
-                    count += 1;
-                    is_changed = true;
-                }
-            }
+            let renewed = self.aliases.renew_of(&mut count, address, until, originator);
+            is_changed |= renewed.is_new(stats, Counter::AliasesFull);
         }
         is_changed
     }
@@ -168,16 +145,8 @@ impl Topology {
         let is_told = |network: &Option<Prefix>| network.as_ref().is_some_and(is_network);
         stats.add_strange(hna.iter().filter(|it| !is_told(it)).count(), hna.is_cut());
         for network in hna.iter().flatten().filter(is_network) {
-            let key = (gateway, network);
-            let has_room = count < self.networks.share() || self.networks.contains(&key);
-            match if has_room { self.networks.renew(key, until, ()) } else { Renewed::Full } {
-                Renewed::Full => stats.count(Counter::NetworksFull),
-                Renewed::Known => {}
-                Renewed::New => {
-                    count += 1;
-                    is_changed = true;
-                }
-            }
+            let renewed = self.networks.renew_of(&mut count, (gateway, network), until, ());
+            is_changed |= renewed.is_new(stats, Counter::NetworksFull);
         }
         is_changed
     }

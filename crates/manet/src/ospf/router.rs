@@ -22,7 +22,7 @@ use super::wire::{
     self, Body, Description, Header, Hello, Key, Lsa, Malformed, Packet, Point, RouterLsa, kind,
     link, mask, options,
 };
-use crate::notices::Notices;
+use crate::events::Events;
 use crate::{Arrival, Carrier, Event, Interface, Neighbour, Notice, Route, Router, Sending};
 
 /// OSPF on a node.
@@ -37,9 +37,7 @@ pub struct Ospf {
     origination: Origination,
     /// Whether the routes may differ from what the database says.
     is_outdated: bool,
-    routes: BTreeMap<Prefix, Route>,
-    events: VecDeque<Event>,
-    notices: Notices,
+    events: Events,
     stats: Stats,
 }
 
@@ -79,9 +77,7 @@ impl Ospf {
             database: Database::default(),
             origination: Origination::default(),
             is_outdated: false,
-            routes: BTreeMap::new(),
-            events: VecDeque::new(),
-            notices: Notices::default(),
+            events: Events::default(),
             stats: Stats::default(),
         }
     }
@@ -189,7 +185,7 @@ impl Ospf {
     /// A packet of a neighbour ends with something that could not be read.
     fn note_cut(&mut self, from: Neighbour, router: Ipv4Addr) {
         self.stats.count(Counter::PartsUnreadable);
-        self.notices.add(Notice::Unreadable { from, originator: router });
+        self.events.add_notice(Notice::Unreadable { from, originator: router });
     }
 
     /// Does what is due now; what an event brought about, too.
@@ -286,7 +282,7 @@ impl Router for Ospf {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front().or_else(|| self.notices.poll().map(Event::Notice))
+        self.events.poll()
     }
 
     fn poll_transmit(&mut self, now: Time, interface: usize, out: &mut Vec<u8>) -> Option<Sending> {
@@ -306,7 +302,7 @@ impl Router for Ospf {
     }
 
     fn routes(&self) -> Vec<(Prefix, Route)> {
-        self.routes.iter().map(|(prefix, route)| (*prefix, *route)).collect()
+        self.events.routes()
     }
 
     fn counters(&self) -> Vec<(&'static Counted, u64)> {
@@ -558,7 +554,7 @@ impl Ospf {
         hello: &Hello,
     ) -> bool {
         let Neighbour { interface, address } = from;
-        let ours = (seconds(self.config.hello_interval), seconds(self.config.dead_interval));
+        let ours = (self.config.hello_interval.as_secs(), self.config.dead_interval.as_secs());
         if (u64::from(hello.interval), u64::from(hello.dead)) != ours {
             self.stats.count(Counter::IntervalMismatches);
             return false;
@@ -603,24 +599,17 @@ impl Ospf {
         let heard = port.neighbour.as_ref().map(|peer| peer.id);
         Some(Body::Hello(Hello {
             mask: mask(self.config.link_bits),
-            interval: u16::try_from(seconds(self.config.hello_interval)).unwrap_or(u16::MAX),
+            interval: u16::try_from(self.config.hello_interval.as_secs()).unwrap_or(u16::MAX),
             options: options::EXTERNAL,
             priority: 1,
-            dead: u32::try_from(seconds(self.config.dead_interval)).unwrap_or(u32::MAX),
+            dead: u32::try_from(self.config.dead_interval.as_secs()).unwrap_or(u32::MAX),
             elected: [Ipv4Addr::UNSPECIFIED; 2],
             neighbours: heard.into_iter().collect(),
         }))
     }
 }
 
-fn seconds(period: std::time::Duration) -> u64 {
-    period.as_secs()
-}
-
 // Database exchange: two neighbours describe their databases, and request missing LSAs (RFC 2328, 10.6 to 10.9).
-
-/// Octets of an LSA's header.
-const EACH: usize = super::router::HEADERS.1;
 
 impl Ospf {
     /// Begins an exchange: each claims to lead it.
@@ -746,7 +735,7 @@ impl Ospf {
         let most = self.config.bounds.lsas + 1;
         let mtu = self.mtu(interface);
         let Some(port) = self.ports.get_mut(&interface) else { return };
-        let room = port.entries(wire::DESCRIPTION, EACH);
+        let room = port.entries(wire::DESCRIPTION, HEADERS.1);
         let Some(peer) = &mut port.neighbour else { return };
         for header in lacking {
             if peer.requests.lsas.len() < most || peer.requests.lsas.contains_key(&header.key) {
@@ -813,11 +802,6 @@ impl Ospf {
             peer.retransmissions.answers.extend(keys);
         }
     }
-
-    /// The neighbour's word of an LSA that we asked for turned out to be wrong.
-    fn refuse_answer(&mut self, interface: usize) {
-        self.restart_exchange(interface);
-    }
 }
 
 impl Peer {
@@ -844,7 +828,8 @@ impl Ospf {
         if !lsa.header.key.is_known() || !is_intact {
             self.stats.count(Counter::LsasDamaged);
             if !is_intact {
-                self.notices.add(Notice::Unreadable { from, originator: lsa.header.key.router });
+                self.events
+                    .add_notice(Notice::Unreadable { from, originator: lsa.header.key.router });
             }
             return;
         }
@@ -858,7 +843,8 @@ impl Ospf {
         match known.map_or(Ordering::Greater, |known| header.newness(&known)) {
             Ordering::Greater => self.handle_newer(now, from, lsa),
             Ordering::Equal | Ordering::Less if self.is_wanted(interface, &key) => {
-                self.refuse_answer(interface);
+                // The neighbour said before that it has a newer one.
+                self.restart_exchange(interface);
             }
             Ordering::Equal => {
                 self.stats.count(Counter::LsasDuplicate);
@@ -903,7 +889,7 @@ impl Ospf {
         // A relay does not judge what it passes on.
         if key.kind == kind::ROUTER && RouterLsa::parse(&lsa.body).is_err() {
             self.stats.count(Counter::LsasUnreadable);
-            self.notices.add(Notice::Unreadable { from, originator: key.router });
+            self.events.add_notice(Notice::Unreadable { from, originator: key.router });
         }
         self.install(now, lsa, Some(now));
         self.flood(now, key, Some(interface));
@@ -1176,16 +1162,8 @@ impl Ospf {
             return;
         }
         self.stats.count(Counter::Calculations);
-        let after = self.best_routes(now);
-        let before = std::mem::replace(&mut self.routes, after);
-        for prefix in before.keys().filter(|it| !self.routes.contains_key(it)) {
-            self.events.push_back(Event::Route(*prefix, None));
-        }
-        for (prefix, route) in &self.routes {
-            if before.get(prefix) != Some(route) {
-                self.events.push_back(Event::Route(*prefix, Some(*route)));
-            }
-        }
+        let routes = self.best_routes(now);
+        self.events.set_routes(routes);
     }
 
     /// The best routes according to the database.

@@ -14,9 +14,9 @@ use crate::{Neighbour, Route};
 /// A way to a router; the less, the better.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Way {
-    pub(super) cost: u32,
-    pub(super) hops: u8,
-    pub(super) next: Neighbour,
+    pub cost: u32,
+    pub hops: u8,
+    pub next: Neighbour,
 }
 
 /// The best routes to the networks that routers announce, for the router `own` with these first hops. `here` are the
