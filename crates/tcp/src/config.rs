@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use base::parameter::{Kind, Rule, Value, names};
 
-use super::adaptive_pacing::{self, parameters as tcp_ap};
+use super::adaptive_pacing::{self, config as tcp_ap};
 use super::algorithm::Algorithm;
 use super::spelling::{
     GROWTH, INITIAL_WINDOW, LIMIT, LIMIT_AFTER_R1, algorithm, set_growth, shown_growth,
 };
-use super::vegas::{self, parameters as of_vegas};
+use super::vegas::{self, config as of_vegas};
 
 base::parameters! {
     /// The settings of TCP.

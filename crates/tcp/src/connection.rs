@@ -9,7 +9,7 @@ use base::serial;
 use base::tcp::{Flags, HEADER, MAX_SACK_BLOCKS, Options, SackBlocks, Segment, Timestamps};
 use base::time::{Time, earliest};
 
-use super::config::{Config, KeepAlive, Limit};
+use super::config::{Config, IpFields, KeepAlive, Limit};
 #[cfg(test)]
 use super::congestion::Window;
 use super::event::{Event, State, TimedOut};
@@ -92,35 +92,6 @@ impl Connection {
         remote: SocketAddr,
         rng: &mut Rng,
     ) -> Self {
-        Self::new(now, config, local, remote, rng)
-    }
-
-    /// Opens passively, on `syn`: the first `poll_transmit` gives the SYN-ACK.
-    ///
-    /// What SYN carries is ignored, to be sent again.
-    #[must_use]
-    pub fn accept(
-        now: Time,
-        config: Config,
-        local: SocketAddr,
-        remote: SocketAddr,
-        syn: &Segment<'_>,
-        rng: &mut Rng,
-    ) -> Self {
-        let mut connection = Self::new(now, config, local, remote, rng);
-        connection.stats.received.segments = 1;
-        connection.take_syn(now, syn);
-        connection.state = State::SynReceived;
-        connection
-    }
-
-    fn new(
-        now: Time,
-        config: Config,
-        local: SocketAddr,
-        remote: SocketAddr,
-        rng: &mut Rng,
-    ) -> Self {
         let random = rng.bits().to_be_bytes();
         let [a, b, c, d, e, f, g, h] = random;
         Self {
@@ -144,6 +115,25 @@ impl Connection {
             is_write_blocked: false,
             challenges: Challenges { since: now, count: 0 },
         }
+    }
+
+    /// Opens passively, on `syn`: the first `poll_transmit` gives the SYN-ACK.
+    ///
+    /// What SYN carries is ignored, to be sent again.
+    #[must_use]
+    pub fn accept(
+        now: Time,
+        config: Config,
+        local: SocketAddr,
+        remote: SocketAddr,
+        syn: &Segment<'_>,
+        rng: &mut Rng,
+    ) -> Self {
+        let mut connection = Self::connect(now, config, local, remote, rng);
+        connection.stats.received.segments = 1;
+        connection.take_syn(now, syn);
+        connection.state = State::SynReceived;
+        connection
     }
 
     /// The path takes packets of at most `mtu` octets, headers included (RFC 1191; RFC 8201).
@@ -386,7 +376,7 @@ impl Connection {
         self.stats.finding = self.sender.finding();
         match progress {
             Progress::Acked { restarts_timer } => {
-                self.timers.retries.reset(now);
+                self.timers.retries = Retries::new(now);
                 if !self.sender.is_outstanding() {
                     self.timers.rto = None;
                 } else if restarts_timer {
@@ -454,11 +444,6 @@ impl Connection {
     /// Whether a limit is reached after so many retransmissions.
     fn is_reached(limit: Limit, retransmissions: u32) -> bool {
         matches!(limit, Limit::Retransmissions(most) if retransmissions >= most)
-    }
-
-    /// Whether our FIN and all before it are acknowledged.
-    fn is_finished(&self) -> bool {
-        self.sender.is_fin_acked()
     }
 
     /// The sequence number of a received segment, as a full number.
@@ -620,7 +605,7 @@ impl Connection {
             self.challenge(now);
         } else {
             // All of it was there: report it (RFC 2883).
-            self.receiver.take(now, &self.config, seq, segment.payload, &mut self.stats.received);
+            self.receiver.take(now, seq, segment.payload, &mut self.stats.received);
         }
         false
     }
@@ -670,7 +655,7 @@ impl Connection {
             self.take_segment_ack(now, segment, ack, is_bare);
             if self.sender.is_probing() || self.sender.peer_window() == 0 {
                 // The peer lives, its window is closed: no reason to give up (RFC 1122, 4.2.2.17).
-                self.timers.retries.reset(now);
+                self.timers.retries = Retries::new(now);
             }
         }
         if segment.flags.has(Flags::ECE) && self.agreed.ecn && self.sender.handle_echo(now) {
@@ -704,7 +689,7 @@ impl Connection {
 
     /// Changes the state after the acknowledgement of our FIN.
     fn step_by_fin_ack(&mut self, now: Time) {
-        if !self.is_finished() {
+        if !self.sender.is_fin_acked() {
             return;
         }
         match self.state {
@@ -729,8 +714,7 @@ impl Connection {
             self.stats.received.ecn_marks += u64::from(is_marked);
             self.receiver.take_ecn(flags.has(Flags::CWR), is_marked);
         }
-        let is_open = matches!(self.state, State::Established | State::FinWait1 | State::FinWait2);
-        if !is_open {
+        if !self.takes_data() {
             if flags.has(Flags::FIN) {
                 self.receiver.schedule_ack();
                 if self.state == State::TimeWait {
@@ -741,13 +725,7 @@ impl Connection {
         }
         let is_closed = self.receiver.window() == 0;
         if !segment.payload.is_empty() && !is_closed {
-            let octets = self.receiver.take(
-                now,
-                &self.config,
-                seq,
-                segment.payload,
-                &mut self.stats.received,
-            );
+            let octets = self.receiver.take(now, seq, segment.payload, &mut self.stats.received);
             self.events.readable |= octets > 0;
         }
         if flags.has(Flags::FIN) && !is_closed {
@@ -1013,20 +991,9 @@ impl Connection {
     }
 
     fn blank(&self) -> Segment<'static> {
-        Segment {
-            source: self.local,
-            destination: self.remote,
-            seq: 0,
-            ack: 0,
-            flags: Flags::default(),
-            window: 0,
-            urgent: 0,
-            options: Options::default(),
-            payload: &[],
-            ttl: self.config.ip.ttl,
-            traffic_class: self.config.ip.dscp << 2,
-            dont_fragment: self.config.ip.dont_fragment,
-        }
+        let IpFields { ttl, dscp, dont_fragment } = self.config.ip;
+        let bare = Segment::bare(self.local, self.remote);
+        Segment { ttl, traffic_class: dscp << 2, dont_fragment, ..bare }
     }
 }
 
@@ -1270,9 +1237,9 @@ struct Retries {
 }
 
 impl Retries {
-    /// The peer answered.
-    fn reset(&mut self, now: Time) {
-        *self = Self { retransmissions: 0, progress_at: now, give_up_at: None, is_warned: false };
+    /// The peer answered at `now`.
+    fn new(now: Time) -> Self {
+        Self { retransmissions: 0, progress_at: now, give_up_at: None, is_warned: false }
     }
 }
 
@@ -1286,12 +1253,7 @@ impl Timers {
             time_wait: None,
             keep_alive: None,
             keep_alive_probes: 0,
-            retries: Retries {
-                retransmissions: 0,
-                progress_at: now,
-                give_up_at: None,
-                is_warned: false,
-            },
+            retries: Retries::new(now),
         }
     }
 

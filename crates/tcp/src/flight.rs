@@ -23,16 +23,16 @@ struct Sent {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Landed {
     /// When the oldest segment covered was sent.
-    pub(super) oldest: Option<Time>,
+    pub oldest: Option<Time>,
     /// When the newest segment covered was sent.
-    pub(super) newest: Option<Time>,
+    pub newest: Option<Time>,
     /// The send time of the oldest segment that `is_echoed`; if any such segment was sent more than once, of a
     /// retransmitted one.
-    pub(super) echoed: Option<Time>,
+    pub echoed: Option<Time>,
     /// Whether any covered segment was sent more than once.
-    pub(super) is_ambiguous: bool,
+    pub is_ambiguous: bool,
     /// Whether the newest was.
-    pub(super) is_newest_again: bool,
+    pub is_newest_again: bool,
 }
 
 impl Flight {

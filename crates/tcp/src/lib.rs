@@ -23,7 +23,6 @@ pub mod bbr;
 mod config;
 mod congestion;
 mod connection;
-mod controller;
 mod cubic;
 mod event;
 mod flight;

@@ -3,7 +3,7 @@
 use base::tcp::SackBlocks;
 use base::time::Time;
 
-use super::config::Config;
+use super::config::{Config, DelayedAck};
 use super::reassembly::{Arrival, Reassembly};
 use super::seq::Seq;
 use super::stats::Received;
@@ -18,6 +18,7 @@ const TIMESTAMP_LIFE: std::time::Duration = std::time::Duration::from_secs(24 * 
 /// The receive side of a connection.
 #[derive(Clone, Debug)]
 pub struct Receiver {
+    delayed_ack: DelayedAck,
     reassembly: Reassembly,
     buffer: u64,
     mss: u64,
@@ -57,6 +58,7 @@ impl Receiver {
         let next = Seq::initial(irs) + 1;
         let buffer = buffer(config);
         Self {
+            delayed_ack: config.delayed_ack,
             reassembly: Reassembly::new(next, config.max_holes),
             buffer,
             mss,
@@ -126,44 +128,28 @@ impl Receiver {
     }
 
     /// Takes the payload at `seq`, cut to the window; returns the octets that became readable.
-    pub fn take(
-        &mut self,
-        now: Time,
-        config: &Config,
-        seq: Seq,
-        payload: &[u8],
-        stats: &mut Received,
-    ) -> u64 {
+    pub fn take(&mut self, now: Time, seq: Seq, payload: &[u8], stats: &mut Received) -> u64 {
         let limit = self.fin.map_or(self.edge, |fin| fin.min(self.edge));
         let len = payload.len().min(limit.offset_from(seq));
-        match self.reassembly.insert(seq, &payload[..len]) {
-            Arrival::Duplicate => {
-                stats.duplicates += 1;
-                self.schedule_duplicate();
-                0
-            }
+        let counter = match self.reassembly.insert(seq, &payload[..len]) {
             Arrival::InOrder { octets, filled } => {
                 stats.octets += octets;
                 self.unacked += 1;
-                let is_enough = self.unacked >= config.delayed_ack.segments.max(1);
-                if filled || is_enough || config.delayed_ack.delay.is_zero() {
+                let DelayedAck { segments, delay } = self.delayed_ack;
+                if filled || self.unacked >= segments.max(1) || delay.is_zero() {
                     self.due = Due::Now;
                 } else if self.due == Due::Never {
-                    self.due = Due::Later(now + config.delayed_ack.delay);
+                    self.due = Due::Later(now + delay);
                 }
-                octets
+                return octets;
             }
-            Arrival::OutOfOrder => {
-                stats.out_of_order += 1;
-                self.schedule_duplicate();
-                0
-            }
-            Arrival::Refused => {
-                stats.too_many_holes += 1;
-                self.schedule_duplicate();
-                0
-            }
-        }
+            Arrival::Duplicate => &mut stats.duplicates,
+            Arrival::OutOfOrder => &mut stats.out_of_order,
+            Arrival::Refused => &mut stats.too_many_holes,
+        };
+        *counter += 1;
+        self.schedule_duplicate();
+        0
     }
 
     /// Moves octets in order out; returns how many.

@@ -12,10 +12,9 @@ use std::time::Duration;
 use base::tcp::SackBlocks;
 use base::time::Time;
 
-use super::algorithm::Finding;
+use super::algorithm::{Controller, Finding};
 use super::config::{Config, FullAck};
 use super::congestion::{Ack, Delivery, Duplicate, Verdict, Window};
-use super::controller::Controller;
 use super::flight::Flight;
 use super::queue::Queue;
 use super::resent::Resent;
@@ -57,11 +56,11 @@ pub struct Sender {
 /// A segment to send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Plan {
-    pub(super) seq: Seq,
+    pub seq: Seq,
     /// Octets of payload.
-    pub(super) len: usize,
-    pub(super) fin: bool,
-    pub(super) kind: Kind,
+    pub len: usize,
+    pub fin: bool,
+    pub kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -523,15 +522,15 @@ impl Plan {
 #[derive(Clone, Copy, Debug)]
 pub struct Acknowledgement {
     /// The acknowledgement number.
-    pub(super) ack: Seq,
+    pub ack: Seq,
     /// Whether it carries no data, no SYN, no FIN and no new window.
-    pub(super) is_bare: bool,
+    pub is_bare: bool,
     /// The blocks, if the connection uses SACK.
-    pub(super) sack: SackBlocks,
+    pub sack: SackBlocks,
     /// Hops left in its packet.
-    pub(super) ttl: u8,
+    pub ttl: u8,
     /// How long ago a segment was sent whose timestamp it echoes.
-    pub(super) echo_age: Option<Duration>,
+    pub echo_age: Option<Duration>,
 }
 
 /// What an acknowledgement changed.

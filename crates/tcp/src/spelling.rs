@@ -33,18 +33,39 @@ pub const LIMIT_AFTER_R1: Kind = Kind::Text {
     examples: &["15", "100s", "80s after r1", "never"],
 };
 
-fn read<T>(text: &str, read: fn(&str) -> Option<T>, allowed: &str) -> Result<(), String> {
+pub fn read<T>(text: &str, read: fn(&str) -> Option<T>, allowed: &str) -> Result<(), String> {
     match read(text) {
         Some(_) => Ok(()),
         None => Err(format!("{text:?} is not allowed: {allowed}")),
     }
 }
 
-pub fn set_parsed<T>(to: &mut T, read: Option<T>) {
-    if let Some(read) = read {
-        *to = read;
-    }
+/// Makes rows of the connection's table from the table of a congestion control, in the order of that table. They are
+/// of use with this congestion control alone.
+macro_rules! rows {
+    ($algorithm:ident, $text:literal, $table:ident: $($row:ident = $at:literal),+ $(,)?) => {$(
+        pub const $row: base::parameter::Parameter<crate::Config> =
+            base::parameter::Parameter::<crate::Config>::new(
+                $table.parameters[$at].name,
+                $table.parameters[$at].kind,
+                $table.parameters[$at].meaning,
+                |it| match &it.congestion.algorithm {
+                    crate::Algorithm::$algorithm(config) => ($table.parameters[$at].get)(config),
+                    _ => base::parameter::Value::Absent,
+                },
+                |it, to| {
+                    if let crate::Algorithm::$algorithm(config) = &mut it.congestion.algorithm {
+                        ($table.parameters[$at].set)(config, to);
+                    }
+                },
+            )
+            .only_with($text, |it| {
+                matches!(it.congestion.algorithm, crate::Algorithm::$algorithm(_))
+            });
+    )+};
 }
+
+pub(crate) use rows;
 
 pub fn algorithm(algorithm: Algorithm) -> Value {
     let name = match algorithm {

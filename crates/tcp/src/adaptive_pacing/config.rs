@@ -1,37 +1,102 @@
-//! Configuration of TCP-AP, and how it counts the hops of a path.
+//! The parameters of TCP-AP, and how it counts the hops of a path.
 
 use std::time::Duration;
 
-use crate::congestion::Growth;
+use base::parameter::{Kind, Settable, Value, named, names};
+use base::quantity::BitRate;
 
-/// The settings of TCP-AP.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// The description to follow where the paper and the ns-2 agent differ.
-    pub variant: Variant,
-    /// How acknowledgements open NewReno's window.
-    pub growth: Growth,
-    /// How hops are counted.
-    pub hops: Hops,
-    /// Hops over which a segment disturbs later ones, at least 1 (4: radios that are heard 2.2 times as far as they are
-    /// understood).
-    pub reach: u8,
-    /// The rule for a path shorter than the reach.
-    pub short_path: ShortPath,
-    /// Between segments before anything is measured.
-    pub initial_interval: Duration,
-    /// The weight of the old value in the mean of the delay, 0 to 1.
-    pub alpha: f64,
-    /// Delays whose variation counts, 1 to [`MOST_HISTORY`].
-    pub history: u16,
-    /// How variation is measured.
-    pub variation: Variation,
-    /// Delays that are longer are not believed.
-    pub delay_bound: Duration,
-    /// Bits a second of a link, at least 1.
-    pub link_bits_per_s: u64,
-    /// Octets that a frame has besides payload, headers of all layers and preambles.
-    pub overhead: u16,
+use crate::congestion::Growth;
+use crate::spelling::{read, rows};
+
+base::parameters! {
+    /// The table of TCP-AP.
+    static TABLE = "tcp-ap";
+
+    /// The settings of TCP-AP. The defaults are for links of 2 Mbit/s.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Config from of(variant: Variant) {
+        /// Which TCP-AP: that of the paper, or the agent for ns-2, whose short-path is one-hop unless given.
+        #[allowed(Kind::Word(&names(&VARIANTS)))]
+        #[set(|it, to| {
+            if let Some(variant) = named(&VARIANTS, to.text()) {
+                *it = Config { growth: it.growth, ..Config::of(variant) };
+            }
+        })]
+        pub variant as "tcp-ap.variant": Variant = variant;
+
+        /// How acknowledgements open NewReno's window.
+        pub growth: Growth = Growth::Octets { limit: 2 };
+
+        /// How hops are counted.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub hops: flat struct Hops {
+            /// The hops of the path: from the TTL of acknowledgements, which starts at 32, 64, 128 or 255, or a number.
+            #[allowed(Kind::Text {
+                allowed: SOURCES,
+                check: |text| read(text, source, SOURCES),
+                examples: &["ttl", "1", "255"],
+            })]
+            pub source as "tcp-ap.hops": HopSource = HopSource::Ttl;
+
+            /// Which hops count: all, or all but those at the end that are wired.
+            #[allowed(Kind::Word(&names(&MODES)))]
+            pub mode as "tcp-ap.hop-count-mode": HopCountMode = HopCountMode::WirelessOnly;
+
+            /// Hops at the end of the path that are no radio's.
+            #[allowed(Kind::count(0..=255))]
+            pub wired as "tcp-ap.wired-hops": u8 = 0;
+        }
+
+        /// Hops over which a segment disturbs those behind it.
+        // By default of radios that are heard 2.2 times as far as they are understood.
+        #[allowed(Kind::count(1..=255))]
+        pub reach as "tcp-ap.reach": u8 = 4;
+
+        /// How many hops' delay there is between segments on a path shorter than that.
+        #[allowed(Kind::Word(&names(&SHORT_PATHS)))]
+        pub short_path as "tcp-ap.short-path": ShortPath = ShortPath::All, Ns2: ShortPath::OneHop;
+
+        /// The time between segments before anything is measured.
+        #[allowed(Kind::period(Duration::ZERO..=MINUTE))]
+        pub initial_interval as "tcp-ap.initial-interval": Duration = Duration::from_millis(50);
+
+        /// The weight of the old value in the mean of the delay.
+        #[allowed(Kind::share(0.0..=1.0))]
+        pub alpha as "tcp-ap.alpha": f64 = 0.7;
+
+        /// Delays whose variation counts.
+        #[allowed(Kind::count(1..=MOST_HISTORY as u64).of("delays"))]
+        pub history as "tcp-ap.history": u16 = 50;
+
+        /// How their variation is measured: by their standard deviation, or by their mean absolute one.
+        #[allowed(Kind::Word(&names(&VARIATIONS)))]
+        pub variation as "tcp-ap.variation": Variation = Variation::Stddev;
+
+        /// Delays that are longer are not believed.
+        #[allowed(Kind::period(Duration::from_millis(1)..=MINUTE))]
+        pub delay_bound as "tcp-ap.delay-bound": Duration = Duration::from_millis(500);
+
+        /// The bit rate of a link.
+        #[allowed(Kind::Rate { may_be_unlimited: false })]
+        #[get(|it| BitRate::from_bits_per_s(it.link_bits_per_s).into())]
+        #[set(|it, to| {
+            if let BitRate::PerSecond(bits) = to.rate() {
+                it.link_bits_per_s = bits.get();
+            }
+        })]
+        pub link_bits_per_s as "tcp-ap.link-rate": u64 = 2_000_000;
+
+        /// What a frame has besides payload: headers of all layers, preambles as octets.
+        #[allowed(Kind::count(0..=65_535).of("octets"))]
+        pub overhead as "tcp-ap.overhead": u16 = 112;
+    }
+}
+
+rows! {
+    TcpAp, "algorithm = \"tcp-ap\"", TABLE:
+    VARIANT = 0, HOPS = 1, HOP_COUNT_MODE = 2, WIRED_HOPS = 3, REACH = 4, SHORT_PATH = 5,
+    INITIAL_INTERVAL = 6, ALPHA = 7, HISTORY = 8, VARIATION = 9, DELAY_BOUND = 10,
+    LINK_RATE = 11, OVERHEAD = 12,
 }
 
 /// Most delays that are kept.
@@ -45,17 +110,6 @@ pub enum Variant {
     Ns2,
     /// The formulas as published.
     Published,
-}
-
-/// How the hops of a path are known.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Hops {
-    /// Where the number comes from.
-    pub source: HopSource,
-    /// Which of them count.
-    pub mode: HopCountMode,
-    /// Hops at the end of the path that are no radio's.
-    pub wired: u8,
 }
 
 /// Where the number of hops comes from.
@@ -94,30 +148,6 @@ pub enum Variation {
     Stddev,
 }
 
-impl Config {
-    /// What a variant has unless told otherwise, at 2 Mbit/s.
-    #[must_use]
-    pub const fn of(variant: Variant) -> Self {
-        Self {
-            variant,
-            growth: Growth::Octets { limit: 2 },
-            hops: Hops { source: HopSource::Ttl, mode: HopCountMode::WirelessOnly, wired: 0 },
-            reach: 4,
-            short_path: match variant {
-                Variant::Ns2 => ShortPath::OneHop,
-                Variant::Published => ShortPath::All,
-            },
-            initial_interval: Duration::from_millis(50),
-            alpha: 0.7,
-            history: 50,
-            variation: Variation::Stddev,
-            delay_bound: Duration::from_millis(500),
-            link_bits_per_s: 2_000_000,
-            overhead: 112,
-        }
-    }
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self::of(Variant::Published)
@@ -139,5 +169,39 @@ impl Hops {
             HopCountMode::IncludeWired => all,
             HopCountMode::WirelessOnly => all.saturating_sub(self.wired),
         }
+    }
+}
+
+const VARIANTS: [(&str, Variant); 2] = [("ns-2", Variant::Ns2), ("published", Variant::Published)];
+const MODES: [(&str, HopCountMode); 2] =
+    [("include-wired", HopCountMode::IncludeWired), ("wireless-only", HopCountMode::WirelessOnly)];
+const SHORT_PATHS: [(&str, ShortPath); 2] =
+    [("all-hops", ShortPath::All), ("one-hop", ShortPath::OneHop)];
+const VARIATIONS: [(&str, Variation); 2] = [("mad", Variation::Mad), ("stddev", Variation::Stddev)];
+const SOURCES: &str = "\"ttl\", or a number of hops from 1 to 255";
+const MINUTE: Duration = Duration::from_secs(60);
+
+base::words! {
+    Variant: VARIANTS, HopCountMode: MODES, ShortPath: SHORT_PATHS, Variation: VARIATIONS,
+}
+
+impl Settable for HopSource {
+    fn to_value(&self, _: &Kind) -> Value {
+        Value::Text(match self {
+            Self::Fixed(hops) => hops.to_string(),
+            Self::Ttl => "ttl".to_owned(),
+        })
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        source(value.text())
+    }
+}
+
+fn source(text: &str) -> Option<HopSource> {
+    match (text, text.parse()) {
+        ("ttl", _) => Some(HopSource::Ttl),
+        (_, Ok(hops @ 1..)) => Some(HopSource::Fixed(hops)),
+        _ => None,
     }
 }

@@ -14,8 +14,7 @@
 //! link. S. M. ElRakabawy, A. Klemm and C. Lindemann, "TCP with Adaptive Pacing for Multihop Wireless Networks",
 //! MobiHoc 2005; and the authors' agent for ns-2.
 
-mod config;
-pub(crate) mod parameters;
+pub(crate) mod config;
 
 use std::collections::VecDeque;
 use std::time::Duration;

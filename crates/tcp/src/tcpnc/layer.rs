@@ -264,19 +264,8 @@ impl Layer {
 
     /// A segment for TCP that carries nothing.
     fn segment(&self, flags: Flags) -> Segment<'static> {
-        Segment {
-            source: self.remote,
-            destination: self.local,
-            seq: self.receiver.tcp_next().unwrap_or(0),
-            ack: self.acked,
-            flags,
-            window: self.peer_window,
-            urgent: 0,
-            options: Options::default(),
-            payload: &[],
-            ttl: 64,
-            traffic_class: 0,
-            dont_fragment: true,
-        }
+        let seq = self.receiver.tcp_next().unwrap_or(0);
+        let (ack, window) = (self.acked, self.peer_window);
+        Segment { seq, ack, flags, window, ..Segment::bare(self.remote, self.local) }
     }
 }

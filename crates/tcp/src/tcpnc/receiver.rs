@@ -42,8 +42,8 @@ pub enum Own {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Delivery {
     number: u64,
-    pub(super) seq: u32,
-    pub(super) len: usize,
+    pub seq: u32,
+    pub len: usize,
 }
 
 impl Receiver {

@@ -14,23 +14,28 @@ use crate::{
     InitialWindow, Offer, Window,
 };
 
-const NS2: Config = Config::of(Variant::Ns2);
-const PUBLISHED: Config = Config::of(Variant::Published);
+fn ns2() -> Config {
+    Config::of(Variant::Ns2)
+}
+
+fn published() -> Config {
+    Config::of(Variant::Published)
+}
 
 /// A data frame of 1,572 octets takes 6.288 ms at 2 Mbit/s, an acknowledgement's 0.448 ms.
 #[test]
 fn the_delay_over_four_hops_is_that_of_the_formulas() {
-    assert_eq!(delay(over(4, PUBLISHED), 50), 36.68, "t_q is 2.882 ms");
-    assert_eq!(delay(over(5, PUBLISHED), 50), 31.68, "a longer path counts four hops too");
-    assert_eq!(delay(over(4, Config { reach: 2, ..PUBLISHED }), 50), 18.34);
-    assert_eq!(delay(over(4, Config { link_bits_per_s: 1_000_000, ..PUBLISHED }), 60), 53.36);
+    assert_eq!(delay(over(4, published()), 50), 36.68, "t_q is 2.882 ms");
+    assert_eq!(delay(over(5, published()), 50), 31.68, "a longer path counts four hops too");
+    assert_eq!(delay(over(4, Config { reach: 2, ..published() }), 50), 18.34);
+    assert_eq!(delay(over(4, Config { link_bits_per_s: 1_000_000, ..published() }), 60), 53.36);
 }
 
 #[test]
 fn a_short_path_counts_one_hop_or_all_it_has() {
-    assert_eq!(delay(over(3, NS2), 60), 12.92);
-    assert_eq!(delay(over(3, PUBLISHED), 60), 38.76);
-    assert_eq!(delay(over(3, Config { short_path: ShortPath::All, ..NS2 }), 60), 38.76);
+    assert_eq!(delay(over(3, ns2()), 60), 12.92);
+    assert_eq!(delay(over(3, published()), 60), 38.76);
+    assert_eq!(delay(over(3, Config { short_path: ShortPath::All, ..ns2() }), 60), 38.76);
 }
 
 #[test]
@@ -38,7 +43,7 @@ fn a_wired_link_behind_the_last_radio_slows_the_pace() {
     // 66 ms of a slow backhaul on round trips without queueing of 3 and 1 radio hops.
     let per_hop = |hops: u8, backhaul| {
         let idle = 6.736 * f64::from(hops);
-        (delay_of(over(hops, NS2), idle + backhaul) - 6.288) / f64::from(hops).recip()
+        (delay_of(over(hops, ns2()), idle + backhaul) - 6.288) / f64::from(hops).recip()
     };
 
     assert!((per_hop(3, 66.0) / 3.0 - 11.0).abs() < 0.01, "11 ms of queueing at three hops");
@@ -47,7 +52,7 @@ fn a_wired_link_behind_the_last_radio_slows_the_pace() {
 
 #[test]
 fn a_queueing_delay_is_never_below_nothing_and_the_pace_is_then_464_kbit_a_second() {
-    let finding = measured(over(4, PUBLISHED), &[10.0]);
+    let finding = measured(over(4, published()), &[10.0]);
 
     assert_eq!((millis(finding.delay), finding.negative), (25.152, 1));
     let rate = 1_460.0 * 8.0 / finding.interval.as_secs_f64();
@@ -58,7 +63,7 @@ fn a_queueing_delay_is_never_below_nothing_and_the_pace_is_then_464_kbit_a_secon
 fn variation_stretches_the_interval() {
     // Delays of 41.68, 41.68 and 56.68 ms: their mean 46.68, smoothed 46.18.
     let interval = |variation| {
-        let config = over(4, Config { variation, ..PUBLISHED });
+        let config = over(4, Config { variation, ..published() });
         millis(measured(config, &[60.0, 60.0, 90.0]).interval)
     };
 
@@ -69,25 +74,25 @@ fn variation_stretches_the_interval() {
 #[test]
 fn alpha_is_the_weight_of_the_old_delay_and_old_variation_is_forgotten() {
     let smoothed = |alpha| {
-        let config = over(4, Config { alpha, ..PUBLISHED });
+        let config = over(4, Config { alpha, ..published() });
         millis(measured(config, &[60.0, 90.0]).delay)
     };
     assert_eq!(smoothed(0.7), 46.18);
     assert_eq!(smoothed(0.0), 56.68);
 
-    let config = over(4, Config { history: 5, ..PUBLISHED });
+    let config = over(4, Config { history: 5, ..published() });
     let finding = measured(config, &[90.0, 60.0, 60.0, 60.0, 60.0, 60.0]);
     assert_eq!(finding.interval, finding.delay, "the last five are the same");
 }
 
 #[test]
 fn a_delay_beyond_the_bound_is_replaced_in_ns2_and_not_used_by_the_formulas() {
-    let replaced = measured(over(4, NS2), &[50.0, 5_000.0]);
+    let replaced = measured(over(4, ns2()), &[50.0, 5_000.0]);
     assert_eq!((millis(replaced.delay), replaced.samples, replaced.beyond_bound), (36.68, 2, 1));
 
-    let ignored = measured(over(4, PUBLISHED), &[50.0, 5_000.0]);
+    let ignored = measured(over(4, published()), &[50.0, 5_000.0]);
     assert_eq!((millis(ignored.delay), ignored.samples, ignored.beyond_bound), (36.68, 1, 1));
-    let alone = measured(over(4, NS2), &[5_000.0]);
+    let alone = measured(over(4, ns2()), &[5_000.0]);
     assert_eq!((alone.samples, alone.beyond_bound), (0, 1), "there is no mean yet");
     assert_eq!(alone.interval, Duration::from_millis(50), "the initial interval");
 }
@@ -96,7 +101,7 @@ fn a_delay_beyond_the_bound_is_replaced_in_ns2_and_not_used_by_the_formulas() {
 fn hops_are_counted_from_the_ttl_and_wired_ones_only_if_told() {
     let hops = |ttl, mode, wired| {
         let hops = Hops { source: HopSource::Ttl, mode, wired };
-        let mut pacing = AdaptivePacing::new(Config { hops, ..PUBLISHED });
+        let mut pacing = AdaptivePacing::new(Config { hops, ..published() });
         ack(&mut pacing, 50.0, ttl);
         (pacing.finding().hops, pacing.finding().no_hops)
     };
@@ -122,15 +127,15 @@ fn the_clock_of_ns2_ticks_on_while_nothing_waits() {
         window.next_send.map(|at| at.as_nanos() / 1_000_000)
     };
 
-    assert_eq!(next(NS2, 20), Some(50), "it has not ticked yet");
-    assert_eq!(next(NS2, 120), Some(150));
-    assert_eq!(next(NS2, 150), Some(150));
-    assert_eq!(next(PUBLISHED, 120), Some(50), "at once");
+    assert_eq!(next(ns2(), 20), Some(50), "it has not ticked yet");
+    assert_eq!(next(ns2(), 120), Some(150));
+    assert_eq!(next(ns2(), 150), Some(150));
+    assert_eq!(next(published(), 120), Some(50), "at once");
 }
 
 #[test]
 fn segments_leave_an_interval_apart_and_a_repair_at_once() {
-    let mut script = paced(over(4, NS2), 5);
+    let mut script = paced(over(4, ns2()), 5);
     assert_eq!(script.write(6_000), [". 1+1000 ack 1"]);
     let sent = script.wait(200);
     assert_eq!(
@@ -150,7 +155,7 @@ fn segments_leave_an_interval_apart_and_a_repair_at_once() {
 
 #[test]
 fn after_a_timeout_segments_are_not_paced_until_an_acknowledgement() {
-    let mut pacing = AdaptivePacing::new(NS2);
+    let mut pacing = AdaptivePacing::new(ns2());
     let mut window = window();
     let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
     pacing.on_sent(at(0), &mut window, 1_460);
@@ -168,7 +173,7 @@ fn after_a_timeout_segments_are_not_paced_until_an_acknowledgement() {
 
 #[test]
 fn a_loss_takes_the_pace_away_until_the_next_acknowledgement() {
-    let mut pacing = AdaptivePacing::new(NS2);
+    let mut pacing = AdaptivePacing::new(ns2());
     let mut window = window();
     let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
     pacing.on_sent(at(0), &mut window, 1_460);
@@ -198,7 +203,7 @@ fn a_flow_without_queueing_holds_the_rate_of_the_formula() {
         offer: Offer { timestamps: false, ..Offer::default() },
         delayed_ack: DelayedAck { segments: 1, delay: Duration::ZERO },
         congestion: Congestion {
-            algorithm: Algorithm::TcpAp(over(4, PUBLISHED)),
+            algorithm: Algorithm::TcpAp(over(4, published())),
             ..Congestion::default()
         },
         ..tcp::Config::default()

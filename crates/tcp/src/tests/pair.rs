@@ -19,16 +19,16 @@ type Decide = dyn FnMut(Side, u64, &Segment<'_>) -> Fate;
 
 /// The client end, the server end, and what is on the way.
 pub struct Pair {
-    pub(super) now: Time,
-    pub(super) client: End,
-    pub(super) server: End,
+    pub now: Time,
+    pub client: End,
+    pub server: End,
     listens: Option<Config>,
     rng: Rng,
     on_the_way: BTreeMap<(Time, u64), (Side, Vec<u8>)>,
     packets: u64,
     fate: Box<Decide>,
     /// One line for each packet sent: time, side, what, fate.
-    pub(super) trace: Vec<String>,
+    pub trace: Vec<String>,
 }
 
 /// Which end.
@@ -42,14 +42,14 @@ pub enum Side {
 #[derive(Default)]
 pub struct End {
     tcp: Option<Connection>,
-    pub(super) to_write: Vec<u8>,
+    pub to_write: Vec<u8>,
     written: usize,
-    pub(super) received: Vec<u8>,
-    pub(super) events: Vec<Event>,
+    pub received: Vec<u8>,
+    pub events: Vec<Event>,
     /// Close when all is written.
-    pub(super) closes: bool,
+    pub closes: bool,
     /// Do not read.
-    pub(super) is_lazy: bool,
+    pub is_lazy: bool,
     sent: u64,
 }
 

@@ -21,16 +21,16 @@ pub const SYN_ACK: Flags = Flags(0x12);
 
 /// A connection and its scripted peer; numbers are relative to the initial ones.
 pub struct Script {
-    pub(super) now: Time,
-    pub(super) tcp: Connection,
+    pub now: Time,
+    pub tcp: Connection,
     start: Time,
     iss: u32,
     /// What the peer's segments carry unless told otherwise.
-    pub(super) options: Options,
-    pub(super) window: u16,
-    pub(super) traffic_class: u8,
+    pub options: Options,
+    pub window: u16,
+    pub traffic_class: u8,
     /// Show the window field, and ECN.
-    pub(super) is_verbose: bool,
+    pub is_verbose: bool,
 }
 
 /// Plain TCP with segments of 1,000 octets.

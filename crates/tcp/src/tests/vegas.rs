@@ -12,14 +12,19 @@ use crate::{
 };
 
 const MSS: u64 = 1_000;
-const NS2: Config = Config::of(Variant::Ns2);
-const PUBLISHED: Config = Config::of(Variant::Published);
+fn ns2() -> Config {
+    Config::of(Variant::Ns2)
+}
+
+fn published() -> Config {
+    Config::of(Variant::Published)
+}
 
 #[test]
 fn ns2_rounds_diff_and_holds_at_its_bounds() {
     // Ten segments in flight at 100 ms without queues: Diff is 10 (1 - 100 ms / RTT).
     let step = |rtt| {
-        let mut path = Path::avoiding(NS2, 10);
+        let mut path = Path::avoiding(ns2(), 10);
         path.round(10, 100);
         path.round(10, rtt);
         path.window.cwnd = 10 * MSS;
@@ -37,7 +42,7 @@ fn ns2_rounds_diff_and_holds_at_its_bounds() {
 #[test]
 fn the_published_window_moves_by_a_segment_each_round_trip() {
     let step = |rtt| {
-        let mut path = Path::avoiding(PUBLISHED, 10);
+        let mut path = Path::avoiding(published(), 10);
         path.round(10, 100);
         path.window.cwnd = 10 * MSS;
         path.round(10, rtt);
@@ -63,8 +68,8 @@ fn ns2_expects_what_is_in_flight_and_the_paper_what_the_window_allows() {
         path.diff()
     };
 
-    assert_eq!(diff(NS2), 0);
-    assert_eq!(diff(PUBLISHED), 10_000);
+    assert_eq!(diff(ns2()), 0);
+    assert_eq!(diff(published()), 10_000);
 }
 
 #[test]
@@ -77,15 +82,15 @@ fn ns2_takes_a_round_trip_of_one_segment_for_the_base() {
         path.finding().base_rtt.as_millis()
     };
 
-    assert_eq!(base(NS2, 1), 300);
-    assert_eq!(base(NS2, 2), 100);
-    assert_eq!(base(PUBLISHED, 1), 100);
+    assert_eq!(base(ns2(), 1), 300);
+    assert_eq!(base(ns2(), 2), 100);
+    assert_eq!(base(published(), 1), 100);
 }
 
 #[test]
 fn slow_start_grows_every_other_round_trip_and_ends_an_eighth_lower() {
     let up_to_the_fifth = |rtt| {
-        let mut path = Path::starting(NS2, 8);
+        let mut path = Path::starting(ns2(), 8);
         let mut windows = Vec::new();
         for rtt in [100, 100, 100, 100, rtt] {
             path.full_round(rtt);
@@ -103,7 +108,7 @@ fn slow_start_grows_every_other_round_trip_and_ends_an_eighth_lower() {
 #[test]
 fn ns2_grows_no_window_that_is_not_used() {
     let growth = |flight| {
-        let mut path = Path::avoiding(NS2, 10);
+        let mut path = Path::avoiding(ns2(), 10);
         path.round(flight, 100);
         path.round(flight, 100);
         path.window.cwnd > 10 * MSS
@@ -115,7 +120,7 @@ fn ns2_grows_no_window_that_is_not_used() {
 
 #[test]
 fn the_window_never_shrinks_below_two_segments() {
-    for config in [NS2, PUBLISHED] {
+    for config in [ns2(), published()] {
         let mut path = Path::avoiding(Config { alpha: 0.0, beta: 1.0, ..config }, 3);
         path.round(3, 10);
         for _ in 0..6 {
@@ -128,7 +133,7 @@ fn the_window_never_shrinks_below_two_segments() {
 #[test]
 fn a_duplicate_repairs_once_the_fine_timer_has_expired() {
     // By one sample of 100 ms: ns-2 has (100 + 2 * 25) * 17 / 16 = 159.4 ms, RFC 6298's 300 ms.
-    for (config, early, late) in [(NS2, 159, 160), (PUBLISHED, 299, 301)] {
+    for (config, early, late) in [(ns2(), 159, 160), (published(), 299, 301)] {
         let verdict = |age| Path::avoiding(config, 10).after(100).duplicate(1, age, false);
         assert_eq!(verdict(early), Verdict::Continue);
         assert_eq!(verdict(late), Verdict::Retransmit);
@@ -139,7 +144,7 @@ fn a_duplicate_repairs_once_the_fine_timer_has_expired() {
 
 #[test]
 fn ns2_is_more_patient_after_each_repair() {
-    let mut path = Path::avoiding(NS2, 10).after(100);
+    let mut path = Path::avoiding(ns2(), 10).after(100);
     let _ = path.duplicate(1, 160, false);
     assert_eq!(path.duplicate(2, 179, false), Verdict::Continue, "159.4 * 9 / 8 = 179.3");
     assert_eq!(path.duplicate(2, 180, true), Verdict::Retransmit);
@@ -150,7 +155,7 @@ fn ns2_is_more_patient_after_each_repair() {
 #[test]
 fn a_loss_costs_a_quarter_and_one_of_a_repeat_half() {
     let after = |segments: u64, is_again| {
-        let mut path = Path::avoiding(NS2, segments).after(100);
+        let mut path = Path::avoiding(ns2(), segments).after(100);
         let _ = path.duplicate(3, 50, is_again);
         let inflated = path.window.cwnd / MSS;
         let _ = path.duplicate(4, 60, is_again);
@@ -166,7 +171,7 @@ fn a_loss_costs_a_quarter_and_one_of_a_repeat_half() {
 
 #[test]
 fn only_what_was_sent_after_the_last_cut_costs_again() {
-    let mut path = Path::avoiding(NS2, 20).after(100);
+    let mut path = Path::avoiding(ns2(), 20).after(100);
     let _ = path.duplicate(3, 50, false);
     path.ack(20, 100);
     assert_eq!(path.window.cwnd / MSS, 15);
@@ -184,7 +189,7 @@ fn only_what_was_sent_after_the_last_cut_costs_again() {
 
 #[test]
 fn two_acknowledgements_after_a_repair_look_at_the_next_segment() {
-    let mut path = Path::avoiding(NS2, 10).after(100);
+    let mut path = Path::avoiding(ns2(), 10).after(100);
     let _ = path.duplicate(3, 50, false);
 
     assert_eq!(path.ack_with_head(10, 500), Verdict::Retransmit);
@@ -213,15 +218,15 @@ fn a_coarse_timeout_leaves_two_segments_and_half_the_window() {
         (cwnd, ssthresh, path.window.cwnd)
     };
 
-    assert_eq!(after(NS2), (2_000, 5_000, 2_180), "its round trip goes on as it grew");
-    assert_eq!(after(PUBLISHED), (1_000, 3_500, 3_000), "RFC 5681, and slow start at once");
+    assert_eq!(after(ns2()), (2_000, 5_000, 2_180), "its round trip goes on as it grew");
+    assert_eq!(after(published()), (1_000, 3_500, 3_000), "RFC 5681, and slow start at once");
 }
 
 #[test]
 fn a_longer_path_is_taken_for_a_queue_until_the_base_is_forgotten() {
     // 100 segments a second over 100 ms, then over 200 ms: the path then holds 20.
     let rates = |rebase, ttl| {
-        let mut path = Path::avoiding(Config { rebase, ..PUBLISHED }, 10);
+        let mut path = Path::avoiding(Config { rebase, ..published() }, 10);
         path.rate_through(100.0, 100.0);
         let before = path.rate_through(100.0, 100.0);
         path.ttl = ttl;
@@ -243,7 +248,7 @@ fn a_longer_path_is_taken_for_a_queue_until_the_base_is_forgotten() {
 #[test]
 fn our_own_queue_is_not_taken_for_a_longer_path() {
     for rounds in [1, 8] {
-        let config = Config { rebase: Rebase::Rounds(rounds), ..PUBLISHED };
+        let config = Config { rebase: Rebase::Rounds(rounds), ..published() };
         let mut path = Path::avoiding(config, 10);
         for _ in 0..20 {
             path.rate_through(100.0, 100.0);
@@ -274,7 +279,7 @@ fn in_flight(config: Config) -> Script {
 
 #[test]
 fn the_first_duplicate_after_the_fine_timeout_sends_the_oldest_segment_again() {
-    let mut script = in_flight(NS2);
+    let mut script = in_flight(ns2());
     script.skip(60);
 
     assert_eq!(script.peer(1, 1_001, ACK, 0), [". 1001+1000 ack 1"]);
@@ -297,7 +302,7 @@ fn the_first_duplicate_after_the_fine_timeout_sends_the_oldest_segment_again() {
 
 #[test]
 fn what_duplicates_inflate_lets_new_segments_go_and_no_more() {
-    let mut script = in_flight(NS2);
+    let mut script = in_flight(ns2());
     script.skip(60);
     let _ = script.peer(1, 1_001, ACK, 0);
     assert_eq!(script.write(10_000), NOTHING, "nine are in flight, and nine may be");
@@ -309,7 +314,7 @@ fn what_duplicates_inflate_lets_new_segments_go_and_no_more() {
 
 #[test]
 fn the_first_acknowledgement_after_a_repair_sends_a_late_segment_again() {
-    let mut script = in_flight(NS2);
+    let mut script = in_flight(ns2());
     script.skip(60);
     let _ = script.peer(1, 1_001, ACK, 0);
     script.skip(150);
@@ -321,7 +326,7 @@ fn the_first_acknowledgement_after_a_repair_sends_a_late_segment_again() {
 
 #[test]
 fn duplicates_after_a_coarse_timeout_repair_nothing() {
-    let mut script = in_flight(NS2);
+    let mut script = in_flight(ns2());
     assert_eq!(script.wait(1_000).len(), 2, "a window of two segments");
 
     for _ in 0..5 {
@@ -336,7 +341,7 @@ fn duplicates_after_a_coarse_timeout_repair_nothing() {
 fn with_sack_the_recovery_is_that_of_rfc_6675_and_costs_a_quarter() {
     let mut script = Script::open(tcp::Config {
         congestion: Congestion {
-            algorithm: Algorithm::Vegas(PUBLISHED),
+            algorithm: Algorithm::Vegas(published()),
             initial_window: InitialWindow::Segments(12),
             ..Congestion::default()
         },
@@ -355,7 +360,7 @@ fn with_sack_the_recovery_is_that_of_rfc_6675_and_costs_a_quarter() {
 
     // Whether three duplicates start a recovery is not Vegas' to say; its fine timer is.
     for (age, verdict, cwnd) in [(50, Verdict::Continue, 10), (400, Verdict::Retransmit, 8)] {
-        let mut path = Path::avoiding(PUBLISHED, 10).after(100);
+        let mut path = Path::avoiding(published(), 10).after(100);
         let head = Some(path.head(age, false));
         let duplicate = Duplicate {
             count: 3,

@@ -13,74 +13,15 @@
 //! 1995; and the implementation in the simulator ns-2.35, which differs in many points.
 
 mod base_rtt;
-mod fine;
-pub(crate) mod parameters;
-mod rounds;
+pub(crate) mod config;
 
 use std::time::Duration;
 
 use base::time::Time;
 
 use self::base_rtt::Base;
-use self::fine::FineTimer;
-use self::rounds::{Round, Rounds};
+pub use self::config::{Config, Rebase, Variant};
 use super::congestion::{Ack, CongestionControl, Duplicate, Head, Verdict, Window};
-
-/// The settings of Vegas.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// Which description is followed.
-    pub variant: Variant,
-    /// The window grows while fewer segments than this wait, at least 0.
-    pub alpha: f64,
-    /// The window shrinks while more segments than this wait, at least `alpha`.
-    pub beta: f64,
-    /// Slow start ends when more segments than this wait, at least 0.
-    pub gamma: f64,
-    /// What makes the least round-trip time too old to count.
-    pub rebase: Rebase,
-}
-
-/// Which Vegas.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Variant {
-    /// That of ns-2.35: whole segments, `Expected` from what is in flight, growth by 1 / cwnd an
-    /// acknowledgement, BaseRTT overwritten after a round trip of one segment.
-    Ns2,
-    /// That of the paper: `Expected` from the window, one segment more or less a round trip.
-    Published,
-}
-
-/// When to forget BaseRTT: a longer path must not look like a queue.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Rebase {
-    /// When acknowledgements come over another number of hops, by their TTL.
-    Hops,
-    /// Never, as published.
-    Never,
-    /// When that many round trips in a row, at least 1, had none within an eighth of it: the window
-    /// is then at its floor for two round trips, so that our own queue is not taken for the path.
-    Rounds(u32),
-}
-
-impl Config {
-    /// What a variant has unless told otherwise: 2, 4 and 1 segments in the paper's later
-    /// versions, 1, 3 and 1 in ns-2.
-    #[must_use]
-    pub const fn of(variant: Variant) -> Self {
-        let (alpha, beta) = match variant {
-            Variant::Ns2 => (1.0, 3.0),
-            Variant::Published => (2.0, 4.0),
-        };
-        Self { variant, alpha, beta, gamma: 1.0, rebase: Rebase::Never }
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self::of(Variant::Published)
-    }
-}
 
 /// What Vegas has measured.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -402,4 +343,112 @@ fn after_loss(window: &Window, is_again: bool) -> u64 {
 )]
 fn milli(segments: f64) -> i64 {
     (segments * 1_000.0).round() as i64
+}
+
+/// The round trip in progress. Places are octets since the connection began.
+#[derive(Clone, Debug, Default)]
+struct Rounds {
+    /// Octets acknowledged so far.
+    acked: u64,
+    /// The place of the segment whose acknowledgement ends the round trip.
+    start: u64,
+    started_at: Option<Time>,
+    sum: Duration,
+    count: u32,
+}
+
+/// A round trip that is over.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// The mean over the segments of the round, or the duration of the round.
+    rtt: Duration,
+    /// Octets sent during the round.
+    sent: u64,
+}
+
+impl Rounds {
+    /// Something was sent: the first round trip begins with the first.
+    fn begin(&mut self, now: Time) {
+        self.started_at.get_or_insert(now);
+    }
+
+    /// Adds the round-trip time of one segment.
+    fn sample(&mut self, rtt: Duration) {
+        self.sum += rtt;
+        self.count += 1;
+    }
+
+    /// Counts acknowledged octets, given the octets in flight; returns the round trip if this acknowledgement ends one.
+    fn advance(&mut self, now: Time, octets: u64, in_flight: u64) -> Option<Round> {
+        self.acked += octets;
+        if self.acked <= self.start {
+            return None;
+        }
+        let next = self.acked + in_flight;
+        let elapsed = self.started_at.map_or(Duration::ZERO, |at| now.since(at));
+        let rtt = if self.count > 0 { self.sum / self.count } else { elapsed };
+        let round = Round { rtt, sent: next - self.start };
+        *self = Self { start: next, started_at: Some(now), acked: self.acked, ..Self::default() };
+        Some(round)
+    }
+}
+
+/// How long a segment may go unacknowledged.
+#[derive(Clone, Debug)]
+struct FineTimer {
+    variant: Variant,
+    estimate: Option<Estimate>,
+    timeout: Option<f64>,
+}
+
+/// In seconds, as integrators with gains of 1/8 and 1/4: eight times the mean, four times its
+/// deviation.
+#[derive(Clone, Copy, Debug)]
+struct Estimate {
+    mean: f64,
+    deviation: f64,
+}
+
+impl FineTimer {
+    fn new(variant: Variant) -> Self {
+        Self { variant, estimate: None, timeout: None }
+    }
+
+    /// Takes the round-trip time of a segment sent once.
+    fn sample(&mut self, rtt: Duration) {
+        let rtt = rtt.as_secs_f64();
+        let Estimate { mean, deviation } = match (self.estimate, self.variant) {
+            (None, Variant::Ns2) => Estimate { mean: 8.0 * rtt, deviation: rtt },
+            (None, Variant::Published) => Estimate { mean: 8.0 * rtt, deviation: 2.0 * rtt },
+            (Some(Estimate { mean, deviation }), _) => {
+                let error = rtt - mean / 8.0;
+                Estimate {
+                    mean: mean + error,
+                    deviation: deviation + error.abs() - deviation / 4.0,
+                }
+            }
+        };
+        self.estimate = Some(Estimate { mean, deviation });
+        self.timeout = Some(match self.variant {
+            // The mean and twice its deviation, and a sixteenth.
+            Variant::Ns2 => (mean / 4.0 + deviation) / 2.0 * (17.0 / 16.0),
+            // The formula of the coarse timer, on a fine clock.
+            Variant::Published => mean / 8.0 + deviation,
+        });
+    }
+
+    /// A segment was sent again, which `is_again` if not for the first time; ns-2 is then more
+    /// patient until the next sample.
+    fn back_off(&mut self, is_again: bool) {
+        if self.variant == Variant::Ns2
+            && let Some(timeout) = &mut self.timeout
+        {
+            *timeout *= if is_again { 2.0 } else { 9.0 / 8.0 };
+        }
+    }
+
+    /// Whether a segment of this age should have been acknowledged.
+    fn is_expired(&self, age: Duration) -> bool {
+        self.timeout.is_some_and(|timeout| age.as_secs_f64() >= timeout)
+    }
 }
