@@ -31,11 +31,11 @@ struct Packet {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Decided {
     /// The place of the rule.
-    pub(super) rule: Option<usize>,
+    pub rule: Option<usize>,
     /// Whether a peer splits it.
-    pub(super) is_split: bool,
+    pub is_split: bool,
     /// Octets of the packet that no other fragment may have.
-    pub(super) headers: usize,
+    pub headers: usize,
 }
 
 impl Packet {

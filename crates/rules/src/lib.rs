@@ -12,7 +12,6 @@
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 
-mod flow;
 mod fragments;
 mod ports;
 mod rule;
@@ -21,8 +20,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use flow::Flow;
 pub use ports::{NoPorts, PortRange, Ports};
 pub use rule::{Action, Handshake, NAME, Options, PARAMETERS, Refusal, Rule, Service, is_name};
-pub use selector::{Field, Impossible, NoProtocol, Protocol, Selector};
+pub use selector::{Field, Flow, Impossible, NoProtocol, Protocol, Selector};
 pub use table::{Cause, Config, Counters, Decision, Explanation, Stats, Table, Verdict};

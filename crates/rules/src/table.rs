@@ -4,10 +4,9 @@ use std::ops::AddAssign;
 
 use base::ip::{Fragment, Header, Prefix, protocol};
 
-use super::flow::Flow;
 use super::fragments::{Decided, Fragments};
 use super::rule::{Action, Options, Refusal, Rule, Service};
-use super::selector::{Certainty, Field};
+use super::selector::{Certainty, Field, Flow};
 
 /// What a table is made from.
 #[derive(Clone, Debug, Eq, PartialEq)]
