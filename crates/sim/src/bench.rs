@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use base::quantity::{BitRate, Probability};
-use base::time::Time;
 
 use crate::app::{stream, transfer};
 use crate::channel::{self, Loss};
@@ -144,14 +143,11 @@ fn datagrams(seed: u64) -> World {
     world.add_app(
         nodes[0],
         stream::Sender::new(stream::SenderConfig {
-            port: 5_000,
-            destination: SocketAddr::new(world.address(nodes[4]).expect("it has links"), 9),
-            payload: 500,
             interval: Duration::from_millis(15),
-            start: Time::ZERO,
-            stop: None,
-            count: None,
-            dscp: 0,
+            ..stream::SenderConfig::new(
+                SocketAddr::new(world.address(nodes[4]).expect("it has links"), 9),
+                500,
+            )
         }),
     );
     world.add_app(nodes[4], stream::Sink::new(9));

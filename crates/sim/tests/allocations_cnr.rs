@@ -30,14 +30,8 @@ fn transmissions_allocate_nothing_in_steady_state() {
             world.add_app(
                 *from,
                 stream::Sender::new(stream::SenderConfig {
-                    port: 5_000,
-                    destination,
-                    payload: 100,
                     interval: Duration::from_secs(10),
-                    start: Time::ZERO,
-                    stop: None,
-                    count: None,
-                    dscp: 0,
+                    ..stream::SenderConfig::new(destination, 100)
                 }),
             );
             world.add_app(*to, stream::Sink::new(9));

@@ -38,14 +38,11 @@ fn tshark_reads_every_packet_with_its_time_and_right_checksums() {
         world.add_app(
             nodes[0],
             ping::Ping::new(stream::SenderConfig {
-                dscp: 0,
                 port,
-                destination: to,
-                payload: 101,
                 interval: Duration::from_millis(10),
                 start: Time::from_nanos(1),
-                stop: None,
                 count: Some(40),
+                ..stream::SenderConfig::new(to, 101)
             }),
         );
     }
@@ -130,14 +127,10 @@ fn tshark_reads_the_frames_of_a_radio_channel() {
         world.add_app(
             nodes[0],
             stream::Sender::new(stream::SenderConfig {
-                dscp: 0,
                 port,
-                destination,
-                payload: 100,
                 interval: Duration::from_millis(10),
-                start: Time::ZERO,
-                stop: None,
                 count: Some(5),
+                ..stream::SenderConfig::new(destination, 100)
             }),
         );
     }
@@ -189,13 +182,11 @@ fn tshark_reads_the_packets_of_a_combat_net_on_every_hop() {
             stream::Sender::new(stream::SenderConfig {
                 dscp: 24,
                 port,
-                destination: SocketAddr::new(to, 9),
-                payload: 100,
                 interval: Duration::from_secs(60),
                 // When all topology updates have been sent.
                 start: Time::ZERO + Duration::from_secs(150),
-                stop: None,
                 count: Some(5),
+                ..stream::SenderConfig::new(SocketAddr::new(to, 9), 100)
             }),
         );
     }

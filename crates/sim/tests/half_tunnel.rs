@@ -145,14 +145,10 @@ fn network(answer: Option<Route>, payload: usize, may_wait: bool) -> Network {
     }
     let sink = world.add_app(nodes[2], stream::Sink::new(9));
     let config = stream::SenderConfig {
-        port: 5_000,
-        destination: SocketAddr::new(HOST.into(), 9),
-        payload,
         interval: SECOND,
         start: Time::ZERO + SECOND / 2,
-        stop: None,
         count: Some(10),
-        dscp: 0,
+        ..stream::SenderConfig::new(SocketAddr::new(HOST.into(), 9), payload)
     };
     world.add_app(nodes[0], stream::Sender::new(config));
     Network { world, nodes, links, sink, notes }

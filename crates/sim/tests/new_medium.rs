@@ -112,14 +112,9 @@ fn ports_take_turns_when_the_bus_falls_silent() {
             let to = nodes[(from + 1) % 3];
             let destination = SocketAddr::new(world.address(to).expect("it has one"), 9);
             let config = stream::SenderConfig {
-                port: 5_000,
-                destination,
-                payload: 100,
                 interval: Duration::from_micros(10),
-                start: Time::ZERO,
-                stop: None,
                 count: Some(20),
-                dscp: 0,
+                ..stream::SenderConfig::new(destination, 100)
             };
             world.add_app(nodes[from], stream::Sender::new(config));
             world.add_app(to, stream::Sink::new(9))

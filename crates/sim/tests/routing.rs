@@ -285,13 +285,10 @@ impl Field {
     ) {
         let config = stream::SenderConfig {
             port: 5_000 + port,
-            destination,
-            payload: 100,
             interval,
             start,
-            stop: None,
             count: Some(count),
-            dscp: 0,
+            ..stream::SenderConfig::new(destination, 100)
         };
         self.world.add_app(self.nodes[from], stream::Sender::new(config));
     }

@@ -324,13 +324,11 @@ mod tests {
     fn a_sender_keeps_its_interval_its_count_and_its_code_point() {
         let mut sender = Sender::new(SenderConfig {
             port: 1,
-            destination: "10.0.0.2:9".parse().unwrap(),
-            payload: 100,
             interval: Duration::from_millis(20),
             start: Time::from_nanos(5),
-            stop: None,
             count: Some(3),
             dscp: 46,
+            ..SenderConfig::new("10.0.0.2:9".parse().unwrap(), 100)
         });
         sender.bind("10.0.0.1".parse().unwrap());
         let mut at = Vec::new();

@@ -256,13 +256,9 @@ fn add_stream(
         Time::ZERO + Duration::from_secs(1) + Duration::from_millis(100) * (u32::from(port) - 9);
     let config = stream::SenderConfig {
         port,
-        destination,
-        payload: 1_460,
         interval,
         start,
-        stop: None,
-        count: None,
-        dscp: 0,
+        ..stream::SenderConfig::new(destination, 1_460)
     };
     world.add_app(from, stream::Sender::new(config));
     world.add_app(to, stream::Sink::new(port))

@@ -12,17 +12,17 @@ use super::trace::{Invalid, Problem};
 #[derive(Debug)]
 pub struct Command {
     /// The line on which the command begins.
-    pub(super) line: usize,
+    pub line: usize,
     /// Never empty.
-    pub(super) words: Vec<Word>,
+    pub words: Vec<Word>,
 }
 
 /// A word of a command, without the quotes or braces around it.
 #[derive(Debug)]
 pub struct Word {
     /// The line on which the word begins.
-    pub(super) line: usize,
-    pub(super) text: String,
+    pub line: usize,
+    pub text: String,
 }
 
 /// Reads the commands of a script one after the other.

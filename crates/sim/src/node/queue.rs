@@ -36,9 +36,9 @@ pub enum QueueDiscipline {
 /// Configuration of a queue: discipline, room, and thinning of acknowledgements.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    pub(super) discipline: QueueDiscipline,
-    pub(super) room: Room,
-    pub(super) thins_acks: bool,
+    pub discipline: QueueDiscipline,
+    pub room: Room,
+    pub thins_acks: bool,
 }
 
 /// A packet in a queue.

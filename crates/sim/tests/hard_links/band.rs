@@ -29,15 +29,15 @@ pub const RANKS: [u8; 3] = [0, 9, 0];
 
 /// Stations with clients of several ranks.
 pub struct Band {
-    pub(super) net: Net,
-    pub(super) now: Time,
-    pub(super) clients: Vec<Vec<(ClientId, Client)>>,
+    pub net: Net,
+    pub now: Time,
+    pub clients: Vec<Vec<(ClientId, Client)>>,
     /// All reports about hard links: time, station, client and report.
-    pub(super) story: Vec<(Time, usize, usize, String)>,
-    pub(super) arrivals: Vec<(usize, Time)>,
-    pub(super) received: Vec<usize>,
-    pub(super) confirmed: Vec<usize>,
-    pub(super) rejected: Vec<usize>,
+    pub story: Vec<(Time, usize, usize, String)>,
+    pub arrivals: Vec<(usize, Time)>,
+    pub received: Vec<usize>,
+    pub confirmed: Vec<usize>,
+    pub rejected: Vec<usize>,
     waveform: Waveform,
 }
 

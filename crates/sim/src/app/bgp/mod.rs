@@ -174,9 +174,8 @@ impl Speaker {
                 Err(_) => return false,
             };
             self.received.push(Record { ends, kind, at: now });
-            if kind == Kind::Open && !session.is_established {
-                session.is_established = true;
-                session.keepalive_at = Some(now + self.config.keepalive_interval);
+            if kind == Kind::Open && !session.is_established() {
+                session.establish(now + self.config.keepalive_interval);
                 self.stats.established += 1;
                 self.say(now, ends, Kind::Keepalive);
             }
@@ -219,11 +218,10 @@ impl Speaker {
 impl App for Speaker {
     fn handle_timeout(&mut self, now: Time) {
         let is_over = self.is_over(now);
-        let interval = self.config.keepalive_interval;
+        let next = (!is_over).then(|| now + self.config.keepalive_interval);
         let mut due = Vec::new();
         for (ends, session) in &mut self.sessions {
-            if session.keepalive_at.take_if(|at| *at <= now).is_some() && !is_over {
-                session.keepalive_at = Some(now + interval);
+            if session.take_keepalive(now, next) {
                 due.push(*ends);
             }
         }
@@ -234,7 +232,7 @@ impl App for Speaker {
             let sessions: Vec<Option<Ends>> = self.peers.values().map(|it| it.session).collect();
             for ends in sessions {
                 let is_up =
-                    |ends: &Ends| self.sessions.get(ends).is_some_and(|it| it.is_established);
+                    |ends: &Ends| self.sessions.get(ends).is_some_and(Session::is_established);
                 match ends.filter(is_up) {
                     Some(ends) => self.say(now, ends, Kind::Update),
                     None => self.stats.unsent += 1,
@@ -307,7 +305,7 @@ impl App for Speaker {
 
     fn next_timeout(&self) -> Option<Time> {
         let connects = self.peers.values().filter_map(|peer| peer.connect_at);
-        let keepalives = self.sessions.values().filter_map(|session| session.keepalive_at);
+        let keepalives = self.sessions.values().filter_map(Session::keepalive_at);
         let planned = connects.chain(keepalives).chain(self.update_at);
         // Nothing is said from the stop on.
         planned.filter(|at| !self.is_over(*at)).min()

@@ -29,13 +29,37 @@ const MOST_WAITING: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub struct Session {
     /// Whether the peer has said OPEN.
-    pub(super) is_established: bool,
-    pub(super) keepalive_at: Option<Time>,
+    is_established: bool,
+    keepalive_at: Option<Time>,
     outbox: Vec<u8>,
     inbox: Vec<u8>,
 }
 
 impl Session {
+    /// Whether the peer has said OPEN.
+    pub fn is_established(&self) -> bool {
+        self.is_established
+    }
+
+    /// The peer has said OPEN: a keepalive is due then.
+    pub fn establish(&mut self, keepalive_at: Time) {
+        (self.is_established, self.keepalive_at) = (true, Some(keepalive_at));
+    }
+
+    /// When the next keepalive is due.
+    pub fn keepalive_at(&self) -> Option<Time> {
+        self.keepalive_at
+    }
+
+    /// Whether a keepalive is due; the next is due at `next`, if at all.
+    pub fn take_keepalive(&mut self, now: Time, next: Option<Time>) -> bool {
+        let is_due = self.keepalive_at.is_some_and(|at| at <= now);
+        if is_due {
+            self.keepalive_at = next;
+        }
+        is_due && next.is_some()
+    }
+
     /// Whether another message may wait for TCP.
     pub fn has_room(&self) -> bool {
         self.outbox.len() < MOST_WAITING

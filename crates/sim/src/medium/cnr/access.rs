@@ -5,64 +5,17 @@ use base::rng::Rng;
 use super::airtime::AirTime;
 use super::config::{AccessMethod, Config};
 use super::frame::Precedence;
-use super::medium::{Medium, Step};
 use super::station::Turn;
 
-impl Medium {
-    /// Has a station wait for its turn, if it has something to send and the net is free.
-    ///
-    /// A turn that stands already stays, unless a frame of a higher precedence has come.
-    pub(crate) fn contend(&mut self, now: u64, station: usize) {
-        let stations = self.stations.len();
-        let own = &mut self.stations[station];
-        let is_answering = own.peers.awaiting.is_some() || own.peers.answer.is_some();
-        let Some(precedence) = own.outbox.precedence() else { return };
-        if self.config.access == AccessMethod::RadioEmbedded {
-            let octets = own.outbox.next().map_or(0, |queued| queued.frame.octets);
-            let long = self.times.transmission(AirTime::frame_bits(1, 8, octets));
-            let most = schedule(&self.config, stations, long, own.ear.load, precedence);
-            own.turn.release(precedence, || now.saturating_add(share(most, own.rng.uniform())));
-        }
-        if !own.ear.is_free() || is_answering {
-            return;
-        }
-        let is_better = own.turn.at.is_none_or(|(_, before)| precedence < before);
-        if !is_better {
-            return;
-        }
-        let from = own.ear.slots_from;
-        let released = own.turn.released.map_or(0, |(at, _)| at);
-        let after = now.max(released).saturating_sub(from);
-        let access = Access { config: &self.config, times: &self.times, stations };
-        let found = match access.slots(station, precedence, &own.turn, after, &mut own.rng) {
-            // These slots stand behind the last transmission, wherever the frame came from.
-            Slot::OfGrid(slots) => from + self.times.access_delay(slots),
-            Slot::FromNow(slots) => from.max(now) + self.times.access_delay(slots),
-        };
-        let at = own.turn.at.map_or(found, |(before, _)| found.min(before));
-        own.turn.at = Some((at, precedence));
-        own.turn.generation = own.turn.generation.wrapping_add(1);
-        let step = Step::Access { station, generation: own.turn.generation };
-        self.plan(at, step);
-    }
-
-    /// Ends the wait of a station whose net is no longer free.
-    pub(crate) fn stop_waiting(&mut self, station: usize) {
-        let turn = &mut self.stations[station].turn;
-        turn.at = None;
-        turn.generation = turn.generation.wrapping_add(1);
-    }
-}
-
 /// Inputs for computing the slots of a net.
-struct Access<'a> {
-    config: &'a Config,
-    times: &'a AirTime,
-    stations: usize,
+pub struct Access<'a> {
+    pub config: &'a Config,
+    pub times: &'a AirTime,
+    pub stations: usize,
 }
 
 /// The slot of a station.
-enum Slot {
+pub enum Slot {
     /// Counted from now on, or from when the net allows it.
     FromNow(u64),
     /// Counted from the end of the timeout period, and not yet over.
@@ -71,7 +24,7 @@ enum Slot {
 
 impl Access<'_> {
     /// Computes a station's slot (F), available `after` the end of its timeout period.
-    fn slots(
+    pub fn slots(
         &self,
         station: usize,
         precedence: Precedence,
@@ -83,8 +36,8 @@ impl Access<'_> {
         let blocks = precedence.index() as u64;
         match self.config.access {
             AccessMethod::DeterministicAdaptive => {
-                let place = (station + self.stations - turn.first) % self.stations;
-                let late = blocks.saturating_sub(turn.mode.index() as u64);
+                let place = (station + self.stations - turn.first()) % self.stations;
+                let late = blocks.saturating_sub(turn.mode().index() as u64);
                 let first = late * stations + place as u64;
                 let next = self.times.slot_after(after).saturating_sub(first);
                 Slot::OfGrid(first + next.div_ceil(stations) * stations)
@@ -95,7 +48,7 @@ impl Access<'_> {
             }
             AccessMethod::Prioritised => {
                 let rank = station as u64 + 1;
-                let last = if turn.was_last { stations } else { 0 };
+                let last = if turn.was_last() { stations } else { 0 };
                 Slot::FromNow(rank + blocks * (stations + 1) + last)
             }
             AccessMethod::RadioEmbedded => Slot::OfGrid(self.persistent(after, rng)),
@@ -134,7 +87,7 @@ impl Access<'_> {
 }
 
 /// The longest RE-NAD interval for a precedence: full for routine frames, a fraction for higher ones.
-fn schedule(
+pub fn schedule(
     config: &Config,
     stations: usize,
     transmission: u64,
@@ -146,7 +99,7 @@ fn schedule(
     share(transmission, turns)
 }
 
-fn share(time: u64, factor: f64) -> u64 {
+pub fn share(time: u64, factor: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -12,7 +12,7 @@ use base::quantity::BitRate;
 use base::time::nanos;
 
 use super::config::{Coding, Config, LinkType};
-use super::hearing::MOST_HOPS;
+use super::layout::INTRANET;
 
 /// How long everything takes, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -32,20 +32,6 @@ pub struct AirTime {
     dte_turn: u64,
 }
 
-/// Octets of the intranet header of a packet that no relay passes on: version and type, length, type of
-/// service.
-pub const INTRANET: u32 = 3;
-/// Octets of the intranet header of a relayed packet: adds message id, hop count and originator.
-const INTRANET_RELAYED: u32 = 6;
-/// Octets for each relay and destination in that: status and address.
-const INTRANET_ENTRY: u32 = 2;
-/// Octets of information that a frame has room for.
-pub const MOST_INFORMATION: u32 = 3_345;
-/// Octets of a topology update before its entries: length and update id.
-const UPDATE: u32 = 2;
-/// Octets for each station in it: address, predecessor, status.
-const UPDATE_ENTRY: u32 = 3;
-
 const ADDRESS: u64 = 8;
 const FLAG: u64 = 8;
 const CHECK: u64 = 32;
@@ -55,9 +41,6 @@ const STUFFED_EVERY: u64 = 62;
 const INTERLEAVER: u64 = 384;
 
 impl AirTime {
-    /// The longest intranet header.
-    pub(crate) const MOST_INTRANET: u32 = INTRANET_RELAYED + INTRANET_ENTRY * MOST_HOPS as u32;
-
     /// Computes the times of a net from its configuration.
     #[must_use]
     pub fn new(config: &Config) -> Self {
@@ -90,17 +73,6 @@ impl AirTime {
     pub(crate) fn frame_bits(destinations: u64, control: u64, octets: u32) -> u64 {
         let body = ADDRESS * (1 + destinations) + control + 8 * u64::from(octets) + CHECK;
         body + body.div_ceil(STUFFED_EVERY) + FLAG
-    }
-
-    /// Octets that stand before a packet in its frame when `hops` stations in a row send it.
-    pub(crate) fn intranet(hops: u8) -> u32 {
-        if hops <= 1 { INTRANET } else { INTRANET_RELAYED + INTRANET_ENTRY * u32::from(hops) }
-    }
-
-    /// Octets of a topology update about so many stations.
-    pub(crate) fn update(stations: usize) -> u32 {
-        let stations = u32::try_from(stations).unwrap_or(u32::MAX);
-        INTRANET + UPDATE + UPDATE_ENTRY.saturating_mul(stations)
     }
 
     /// Bits of the control field.

@@ -5,8 +5,7 @@ use std::time::Duration;
 use base::parameter::{Kind, Rule, named, names};
 use base::quantity::BitRate;
 
-use super::airtime::{AirTime, MOST_INFORMATION};
-use super::hearing::MOST_HOPS;
+use super::layout::{MOST_HOPS, MOST_MTU};
 
 /// A station, identified by its index in the net.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -242,23 +241,10 @@ impl Preset {
     ];
 }
 
-impl Config {}
-
 impl Default for Config {
     fn default() -> Self {
         Self::new(Preset::default())
     }
-}
-
-/// Why stations cannot hear each other like this.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum NoSuchHearing {
-    /// No station with this number exists in the net.
-    #[error("station {0} of a net with {1} stations")]
-    Unknown(usize, usize),
-    /// A station hears itself.
-    #[error("station {0} and itself")]
-    Itself(usize),
 }
 
 /// Counters of a station.
@@ -350,8 +336,5 @@ const LINK_TYPES: [(&str, LinkType); 3] = [
 fn bits_per_s(bits: u64) -> BitRate {
     BitRate::from_bits_per_s(bits).expect("it is more than 0")
 }
-
-/// What the information field has room for behind the longest intranet header.
-const MOST_MTU: u64 = (MOST_INFORMATION - AirTime::MOST_INTRANET) as u64;
 
 const TEN_SECONDS: Duration = Duration::from_secs(10);

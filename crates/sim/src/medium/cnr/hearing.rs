@@ -2,7 +2,8 @@
 
 use base::time::Time;
 
-use super::config::{Config, NoSuchHearing, StationId};
+use super::config::{Config, StationId};
+use super::layout::MOST_HOPS;
 use crate::mobility::{Motion, Position};
 
 /// Who hears whom.
@@ -38,6 +39,17 @@ impl Hearing {
     }
 }
 
+/// Why stations cannot hear each other like this.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NoSuchHearing {
+    /// No station with this number exists in the net.
+    #[error("station {0} of a net with {1} stations")]
+    Unknown(usize, usize),
+    /// A station hears itself.
+    #[error("station {0} and itself")]
+    Itself(usize),
+}
+
 /// Stations of a net at most: the individual addresses of its link layer are 4 to 95.
 pub const MOST_STATIONS: usize = 92;
 
@@ -52,9 +64,6 @@ pub struct Ground {
     /// As a factor.
     capture: f64,
 }
-
-/// Hops at most: the hop count of the intranet header has 4 bits.
-pub const MOST_HOPS: u8 = 15;
 
 /// The stations behind the one that sends, up to the last.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

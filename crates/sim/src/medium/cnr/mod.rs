@@ -1,9 +1,9 @@
 //! Combat net radio: stations share one slow channel as in MIL-STD-188-220.
 //!
 //! ```text
-//!   send           ┌────────┐   Outbox: what waits, by precedence
+//!   send           ┌────────┐   Outbox: frames that wait, by precedence
 //!  ──────────────▶ │ Medium │   access: when a station may transmit
-//!  ◀────────────── └────────┘   Hearing: who hears whom, and ways over relays
+//!  ◀────────────── └────────┘   hearing: who hears whom, and ways over relays
 //!   Received, Sent, Failed, ...  AirTime: how long it all takes
 //! ```
 //!
@@ -22,21 +22,20 @@ mod airtime;
 mod config;
 mod frame;
 mod hearing;
-mod link;
+mod layout;
 mod medium;
 mod net;
 mod outbox;
 mod station;
 #[cfg(test)]
 mod tests;
-mod topology;
 
 pub use airtime::AirTime;
 pub use config::{
-    AccessMethod, Coding, Config, HybridShares, LinkType, NoSuchHearing, PARAMETERS, Preset,
-    Scheduling, StationId, Stats, Timing,
+    AccessMethod, Coding, Config, HybridShares, LinkType, PARAMETERS, Preset, Scheduling,
+    StationId, Stats, Timing,
 };
 pub use frame::{Event, Frame, Precedence, Targets, Transmission, TransmissionKind};
-pub use hearing::Hearing;
+pub use hearing::{Hearing, NoSuchHearing};
 pub use medium::Medium;
 pub(crate) use net::Net;

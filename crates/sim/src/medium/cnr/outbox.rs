@@ -8,27 +8,27 @@ use super::hearing::Way;
 
 /// A frame that waits, or is on its way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Queued {
-    pub(super) frame: Frame,
+pub struct Queued {
+    pub frame: Frame,
     /// The station that accepted the packet from its driver.
-    pub(super) origin: u8,
+    pub origin: u8,
     /// Whether the frame is a topology update, unknown to drivers.
-    pub(super) is_update: bool,
+    pub is_update: bool,
     /// The relays, if some are needed.
-    pub(super) way: Way,
+    pub way: Way,
     /// Stations to which the link layer still has to deliver the frame.
-    pub(super) pending: Targets,
+    pub pending: Targets,
     /// The number by which receivers recognise repeats.
-    pub(super) number: u16,
+    pub number: u16,
     /// How often it was sent.
-    pub(super) tries: u8,
+    pub tries: u8,
     /// When it is sent again unless it is acknowledged.
-    pub(super) due: u64,
+    pub due: u64,
 }
 
 impl Queued {
     /// Whether somebody is to acknowledge it.
-    pub(crate) fn wants_ack(&self, link_type: LinkType) -> bool {
+    pub fn wants_ack(&self, link_type: LinkType) -> bool {
         link_type != LinkType::Unacknowledged && self.pending != Targets::All
     }
 }
@@ -36,18 +36,18 @@ impl Queued {
 /// An acknowledgement of type 4.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    pub(super) to: u8,
-    pub(super) number: u16,
-    pub(super) precedence: Precedence,
+    pub to: u8,
+    pub number: u16,
+    pub precedence: Precedence,
 }
 
 /// Frames and acknowledgements waiting in a station.
 #[derive(Debug)]
 pub struct Outbox {
     classes: [VecDeque<Queued>; 3],
-    pub(super) acks: VecDeque<Ack>,
+    acks: VecDeque<Ack>,
     /// Frames of type 4 that were sent and are not acknowledged.
-    pub(super) flight: Vec<Queued>,
+    flight: Vec<Queued>,
     link_type: LinkType,
     limit: usize,
     window: usize,
@@ -97,6 +97,39 @@ impl Outbox {
         has_room
     }
 
+    /// The next acknowledgement.
+    pub fn pop_ack(&mut self) -> Option<Ack> {
+        self.acks.pop_front()
+    }
+
+    /// A frame of type 4 has left; it counts in the window until it is acknowledged or taken back.
+    pub fn fly(&mut self, queued: Queued) {
+        self.flight.push(Queued { due: u64::MAX, ..queued });
+    }
+
+    /// When a frame that has left is sent again.
+    pub fn set_due(&mut self, number: u16, due: u64) {
+        if let Some(flown) = self.flight.iter_mut().find(|it| it.number == number) {
+            flown.due = due;
+        }
+    }
+
+    /// Takes back a frame that was not acknowledged in time.
+    pub fn take_overdue(&mut self, now: u64) -> Option<Queued> {
+        let place = self.flight.iter().position(|queued| queued.due <= now)?;
+        Some(self.flight.remove(place))
+    }
+
+    /// Takes the acknowledgement of a frame by one station; returns the frame if that was the last one.
+    pub fn handle_ack(&mut self, number: u16, from: u8) -> Option<Queued> {
+        let Some(place) = self.flight.iter().position(|queued| queued.number == number) else {
+            return self.take_again(number, from);
+        };
+        let flown = &mut self.flight[place];
+        let is_done = flown.pending.remove(from) && flown.pending.named().is_empty();
+        is_done.then(|| self.flight.remove(place))
+    }
+
     /// How many frames wait for their turn or for an acknowledgement.
     pub fn len(&self) -> usize {
         self.classes.iter().map(VecDeque::len).sum::<usize>() + self.flight.len()
@@ -132,7 +165,7 @@ impl Outbox {
     }
 
     /// Removes the frame with this number from the frames to be sent again, after a late acknowledgement.
-    pub fn take_again(&mut self, number: u16, from: u8) -> Option<Queued> {
+    fn take_again(&mut self, number: u16, from: u8) -> Option<Queued> {
         for class in &mut self.classes {
             let found = class.iter_mut().position(|it| it.tries > 0 && it.number == number);
             let Some(place) = found else { continue };

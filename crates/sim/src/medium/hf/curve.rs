@@ -23,9 +23,9 @@ const NEGLIGIBLE: f64 = 1e-10;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve {
     /// SNR in dB for a BER of 1e-5 without fading.
-    pub(super) awgn_db: f64,
+    awgn_db: f64,
     /// The extra SNR in dB that a real receiver needs on a fading channel, beyond an ideal one.
-    pub(super) loss_db: f64,
+    loss_db: f64,
 }
 
 /// Rate, `awgn_db`, and the `loss_db` with which the requirement for the poor channel is just met.
@@ -67,6 +67,11 @@ const WIDE: [(u32, f64, f64); 13] = [
 ];
 
 impl Curve {
+    /// The extra SNR in dB that a real receiver needs on a fading channel, beyond an ideal one.
+    pub fn loss_db(&self) -> f64 {
+        self.loss_db
+    }
+
     pub fn of(waveform: Waveform) -> Self {
         let table = match waveform.family() {
             Family::Stanag4539 => &NARROW[..],

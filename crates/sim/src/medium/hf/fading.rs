@@ -25,8 +25,8 @@ pub struct Walk {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Complex {
-    pub(super) re: f64,
-    pub(super) im: f64,
+    pub re: f64,
+    pub im: f64,
 }
 
 impl Process {

@@ -133,11 +133,10 @@ impl Medium {
 
     /// Changes the channel from one station to another and restarts its fading.
     pub fn set_channel(&mut self, from: StationId, to: StationId, channel: Channel) {
-        let stats = self.path(from.0, to.0).stats;
         let index = from.0 * self.stations.len() + to.0;
         let [near, far] = [from, to].map(|station| &self.stations[station.0]);
-        self.paths[index] = path(channel, self.seed, near, far);
-        self.paths[index].stats = stats;
+        let new = path(channel, self.seed, near, far);
+        self.paths[index].replace(new);
     }
 
     /// Turns a station's transmitter on. A reception under way is aborted.
@@ -188,7 +187,7 @@ impl Medium {
     /// Ends a station's transmission with the octets given so far.
     pub fn end(&mut self, station: StationId) {
         if let Some(signal) = self.signal_of(station) {
-            signal.is_ended = true;
+            signal.end();
         }
     }
 
@@ -252,7 +251,7 @@ impl Medium {
     /// The counters of the path from one station to another.
     #[must_use]
     pub fn path_stats(&self, from: StationId, to: StationId) -> PathStats {
-        self.path(from.0, to.0).stats
+        self.path(from.0, to.0).stats()
     }
 
     /// The delays.
@@ -265,7 +264,7 @@ impl Medium {
         match step {
             Step::Ask { signal, block } => {
                 if let Some(signal) = self.signals.get_mut(&signal) {
-                    signal.asked = block + 1;
+                    signal.ask(block);
                 }
             }
             Step::Begin { signal, block } => self.begin(signal, block),
@@ -287,7 +286,7 @@ impl Medium {
     fn begin(&mut self, id: u64, block: u32) {
         let Timing { decoder, propagation, key_down, .. } = self.config.timing;
         let Some(signal) = self.signals.get_mut(&id) else { return };
-        let (station, waveform) = (signal.station, signal.waveform);
+        let (station, waveform) = (signal.station(), signal.waveform());
         let missing = signal.fill();
         let is_last = signal.is_last(block);
         let end = signal.block_start(block + 1);
@@ -303,7 +302,7 @@ impl Medium {
             self.plan(heard, Step::Deliver { signal: id, listener, block, is_last });
         }
         if is_last {
-            self.signals.get_mut(&id).expect("it was there above").until = Some(end);
+            self.signals.get_mut(&id).expect("it was there above").stop(end);
             if let Some(span) = self.spans.iter_mut().find(|span| span.signal == id) {
                 span.until = Some(end);
             }
@@ -323,13 +322,13 @@ impl Medium {
             return;
         }
         let Some(signal) = self.signals.get(&id) else { return };
-        let (from, waveform, keyed) = (signal.station, signal.waveform, signal.keyed);
+        let (from, waveform, keyed) = (signal.station(), signal.waveform(), signal.keyed());
         let index = self.index(from, listener);
         if self.paths[index].channel() == Channel::Silent {
             return;
         }
         if !self.paths[index].is_acquired(waveform, keyed) {
-            self.paths[index].stats.missed_preambles += 1;
+            self.paths[index].miss_preamble();
             return;
         }
         let arrived = keyed + self.config.timing.propagation;
@@ -361,23 +360,21 @@ impl Medium {
         let Some(signal) = self.signals.get(&id) else { return };
         let propagation = self.config.timing.propagation;
         let (start, end) = (signal.block_start(block), signal.block_start(block + 1));
-        let waveform = signal.waveform;
+        let waveform = signal.waveform();
         let is_hit = self.is_disturbed(id, listener, start + propagation, end + propagation);
-        let index = self.index(self.signals[&id].station, listener);
+        let index = self.index(self.signals[&id].station(), listener);
         let path = &mut self.paths[index];
         let ber = if is_hit { 0.5 } else { path.ber(waveform, start) };
         let is_end_missed = is_last && !path.is_end_found(ber);
 
         let mut octets = Vec::new();
         self.signals[&id].copy_block(block, is_end_missed, &mut octets);
-        path.stats.blocks += 1;
-        path.stats.bits += octets.len() as u64 * 8;
         if is_hit {
-            path.stats.collided_blocks += 1;
+            path.collide(&octets);
             let noise = &mut self.stations[listener].noise;
             octets.fill_with(|| noise.bits().to_be_bytes()[0]);
         } else {
-            path.stats.wrong_bits += path.corrupt(ber, &mut octets);
+            path.carry(ber, &mut octets);
         }
         if !octets.is_empty() {
             self.events.push_back((StationId(listener), Event::Received(octets)));
@@ -405,7 +402,7 @@ impl Medium {
     /// A station has ended its transmission and listens again.
     fn release(&mut self, at: Time, id: u64) {
         let Some(signal) = self.signals.get(&id) else { return };
-        let station = signal.station;
+        let station = signal.station();
         self.stations[station].state = State::Idle;
         self.stations[station].listens_since = at;
         self.events.push_back((StationId(station), Event::Sent));
@@ -416,12 +413,12 @@ impl Medium {
     fn look_around(&mut self, at: Time, listener: usize) {
         let propagation = self.config.timing.propagation;
         let found = self.signals.iter().find(|(_, signal)| {
-            let path = &self.paths[self.index(signal.station, listener)];
+            let path = &self.paths[self.index(signal.station(), listener)];
             let is_on = signal.block_start(0) + propagation < at
-                && signal.until.is_none_or(|until| until + propagation > at);
+                && signal.until().is_none_or(|until| until + propagation > at);
             let is_heard = path.channel() != Channel::Silent
-                && path.is_acquired(signal.waveform, signal.keyed);
-            signal.station != listener && is_on && is_heard
+                && path.is_acquired(signal.waveform(), signal.keyed());
+            signal.station() != listener && is_on && is_heard
         });
         if let Some((&id, _)) = found {
             self.lock(listener, id, None);

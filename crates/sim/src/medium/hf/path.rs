@@ -36,7 +36,7 @@ pub struct Path {
     channel: Channel,
     fading: Option<Fading>,
     errors: Rng,
-    pub(super) stats: PathStats,
+    stats: PathStats,
 }
 
 #[derive(Clone, Debug)]
@@ -65,6 +65,37 @@ impl Path {
         Self { channel, fading, errors, stats: PathStats::default() }
     }
 
+    /// Takes the place of the path; its counters go on.
+    pub fn replace(&mut self, new: Self) {
+        *self = Self { stats: self.stats, ..new };
+    }
+
+    pub fn stats(&self) -> PathStats {
+        self.stats
+    }
+
+    /// Counts a preamble that was not recognised.
+    pub fn miss_preamble(&mut self) {
+        self.stats.missed_preambles += 1;
+    }
+
+    /// Counts a block that another transmission destroyed.
+    pub fn collide(&mut self, octets: &[u8]) {
+        self.count_block(octets);
+        self.stats.collided_blocks += 1;
+    }
+
+    /// Changes bits of a block at this rate of errors.
+    pub fn carry(&mut self, ber: f64, octets: &mut [u8]) {
+        self.count_block(octets);
+        self.stats.wrong_bits += self.corrupt(ber, octets);
+    }
+
+    fn count_block(&mut self, octets: &[u8]) {
+        self.stats.blocks += 1;
+        self.stats.bits += octets.len() as u64 * 8;
+    }
+
     pub fn channel(&self) -> Channel {
         self.channel
     }
@@ -90,7 +121,7 @@ impl Path {
             Channel::Silent => 0.5,
             Channel::Awgn { .. } | Channel::Fading { .. } => {
                 let curve = Curve::of(waveform);
-                let snr = self.snr_db(start, waveform.block_time(), curve.loss_db);
+                let snr = self.snr_db(start, waveform.block_time(), curve.loss_db());
                 snr.map_or(0.0, |snr| curve.ber(snr))
             }
         }

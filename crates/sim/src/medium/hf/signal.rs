@@ -14,21 +14,21 @@ const COMPACT: usize = 1 << 16;
 /// A transmission under way.
 #[derive(Debug)]
 pub struct Signal {
-    pub(super) station: usize,
-    pub(super) waveform: Waveform,
+    station: usize,
+    waveform: Waveform,
     /// When the preamble begins.
-    pub(super) keyed: Time,
+    keyed: Time,
     /// When block 0 begins.
     first: Time,
     /// The octets from number `base` on.
     octets: Vec<u8>,
     base: usize,
     /// The number of blocks whose octets were requested.
-    pub(super) asked: u32,
+    asked: u32,
     /// Whether the station has given its last octet.
-    pub(super) is_ended: bool,
+    is_ended: bool,
     /// When the last block ends, once that is known.
-    pub(super) until: Option<Time>,
+    until: Option<Time>,
 }
 
 impl Signal {
@@ -45,6 +45,40 @@ impl Signal {
             is_ended: false,
             until: None,
         }
+    }
+
+    /// Whose transmission it is.
+    pub fn station(&self) -> usize {
+        self.station
+    }
+
+    pub fn waveform(&self) -> Waveform {
+        self.waveform
+    }
+
+    /// When the preamble begins.
+    pub fn keyed(&self) -> Time {
+        self.keyed
+    }
+
+    /// When the last block ends, once that is known.
+    pub fn until(&self) -> Option<Time> {
+        self.until
+    }
+
+    /// Requests the octets of all blocks up to this one.
+    pub fn ask(&mut self, block: u32) {
+        self.asked = block + 1;
+    }
+
+    /// The station has given its last octet.
+    pub fn end(&mut self) {
+        self.is_ended = true;
+    }
+
+    /// The last block ends then.
+    pub fn stop(&mut self, until: Time) {
+        self.until = Some(until);
     }
 
     /// When a block begins.

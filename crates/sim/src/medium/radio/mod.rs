@@ -1,8 +1,8 @@
 //! Stations share one radio channel by the distributed coordination function of IEEE 802.11.
 //!
 //! ```text
-//!   send           ┌────────┐   Dcf: when a station sends
-//!  ──────────────▶ │ Medium │   Ear: what it hears
+//!   send           ┌────────┐   MACs: when a station sends
+//!  ──────────────▶ │ Medium │   Ear: what it hears, and its back-off
 //!  ◀────────────── └────────┘   Field: who is near whom
 //!   Sent, Failed, Received
 //! ```
@@ -24,12 +24,11 @@ mod air;
 pub mod bianchi;
 mod capture;
 mod config;
-mod dcf;
+mod ear;
 mod field;
 mod frame;
 mod medium;
 mod propagation;
-mod station;
 #[cfg(test)]
 mod tests;
 mod timing;

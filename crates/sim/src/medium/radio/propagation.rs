@@ -12,7 +12,7 @@ pub struct Propagation {
     sense: f64,
     crossover: f64,
     /// How many times stronger a frame must be than what disturbs it.
-    pub(super) capture: f64,
+    capture: f64,
 }
 
 impl Propagation {
@@ -34,6 +34,11 @@ impl Propagation {
         } else {
             1.0 / (squared * squared)
         }
+    }
+
+    /// Whether a frame of this power can be read although others of that power in all disturb it.
+    pub fn survives(&self, power: f64, others: f64) -> bool {
+        power >= self.capture * others
     }
 
     /// Whether a frame can be read at this square of a distance.
@@ -67,6 +72,6 @@ mod tests {
         assert!((at(86.099_999) / at(86.1) - 1.0).abs() < 1e-6);
         assert!((at(20.0) / at(40.0) - 4.0).abs() < 1e-9, "two rays do not part before 86 m");
         // 10 dB are a factor of 1.778 in distance.
-        assert!(at(200.0) >= it.capture * at(355.7) && at(200.0) < it.capture * at(355.6));
+        assert!(it.survives(at(200.0), at(355.7)) && !it.survives(at(200.0), at(355.6)));
     }
 }

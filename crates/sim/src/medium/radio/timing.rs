@@ -16,14 +16,14 @@ pub const ANSWER: u32 = 14;
 /// Times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    pub(super) slot: u64,
-    pub(super) sifs: u64,
-    pub(super) difs: u64,
-    pub(super) eifs: u64,
-    pub(super) patience: u64,
-    pub(super) rts: u64,
+    pub slot: u64,
+    pub sifs: u64,
+    pub difs: u64,
+    pub eifs: u64,
+    pub patience: u64,
+    pub rts: u64,
     /// A CTS or ACK.
-    pub(super) answer: u64,
+    pub answer: u64,
     preamble: Duration,
     header: u32,
     basic: BitRate,

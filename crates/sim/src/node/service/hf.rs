@@ -110,11 +110,11 @@ impl Station {
     }
 
     pub(crate) fn client(&self) -> &IpClient {
-        &self.ip.client
+        self.ip.client()
     }
 
     pub(crate) fn pep(&self) -> Option<&Pep> {
-        self.pep.as_ref().map(|attached| &attached.client)
+        self.pep.as_ref().map(Attached::client)
     }
 
     pub(crate) fn node(&self) -> &Node {
@@ -156,8 +156,8 @@ impl Station {
         {
             let (now, octets) = (engine.now, engine.packets.get(packet));
             let pep = self.pep.as_mut();
-            if !pep.is_some_and(|pep| pep.client.handle_packet(now, octets)) {
-                self.ip.client.handle_packet(now, octets);
+            if !pep.is_some_and(|pep| pep.client_mut().handle_packet(now, octets)) {
+                self.ip.client_mut().handle_packet(now, octets);
             }
             engine.packets.remove(packet);
         }
@@ -210,13 +210,13 @@ impl Service for Station {
             self.modem.node.handle_timeout(now);
         }
         self.modem.serve(engine);
-        if self.ip.client.next_timeout().is_some_and(|at| at <= now) {
-            self.ip.client.handle_timeout(now);
+        if self.ip.client().next_timeout().is_some_and(|at| at <= now) {
+            self.ip.client_mut().handle_timeout(now);
         }
         if let Some(pep) = &mut self.pep
-            && pep.client.next_timeout().is_some_and(|at| at <= now)
+            && pep.client().next_timeout().is_some_and(|at| at <= now)
         {
-            pep.client.handle_timeout(now);
+            pep.client_mut().handle_timeout(now);
         }
         self.exchange(engine);
         self.keep_records(engine);
@@ -226,15 +226,15 @@ impl Service for Station {
         let now = engine.now;
         let Self { ip, pep, .. } = self;
         let packet = engine.make(|octets| {
-            ip.client.poll_packet(now, octets)
-                || pep.as_mut().is_some_and(|pep| pep.client.poll_packet(now, octets))
+            ip.client_mut().poll_packet(now, octets)
+                || pep.as_mut().is_some_and(|pep| pep.client_mut().poll_packet(now, octets))
         })?;
         Some((packet, Way::In(self.interface)))
     }
 
     fn next_timeout(&self) -> Option<Time> {
         let pep = self.pep().and_then(Pep::next_timeout);
-        let clients = earliest(self.ip.client.next_timeout(), pep);
+        let clients = earliest(self.ip.client().next_timeout(), pep);
         earliest(clients, self.modem.node.next_timeout())
     }
 

@@ -58,14 +58,9 @@ fn chain(seed: u64, links: usize, config: &LinkConfig) -> (World, Vec<NodeId>) {
 
 fn stream_to(world: &World, node: NodeId, payload: usize, count: u64) -> stream::SenderConfig {
     stream::SenderConfig {
-        port: 5_000,
-        destination: SocketAddr::new(world.address(node).unwrap(), 9),
-        payload,
-        interval: Duration::from_millis(100),
         start: world.now(),
-        stop: None,
         count: Some(count),
-        dscp: 0,
+        ..stream::SenderConfig::new(SocketAddr::new(world.address(node).unwrap(), 9), payload)
     }
 }
 

@@ -1,6 +1,7 @@
 //! How long everything takes, computed by hand.
 
 use super::*;
+use crate::cnr::layout;
 
 #[test]
 fn a_packet_takes_the_time_that_its_bits_and_the_equipment_take() {
@@ -100,9 +101,9 @@ fn frames_share_a_transmission_as_far_as_its_octets_allow() {
 
 #[test]
 fn relayed_packets_carry_the_addresses_of_their_way() {
-    let direct = AirTime::intranet(1);
+    let direct = layout::intranet(1);
 
-    assert_eq!([direct, AirTime::intranet(2), AirTime::intranet(3)], [3, 10, 12]);
+    assert_eq!([direct, layout::intranet(2), layout::intranet(3)], [3, 10, 12]);
     // Sixteen stations of three octets, behind two and the intranet header.
-    assert_eq!(AirTime::update(16), 53);
+    assert_eq!(layout::update(16), 53);
 }

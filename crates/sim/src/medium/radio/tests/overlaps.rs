@@ -157,7 +157,7 @@ fn data_that_comes_again_because_its_ack_was_lost_is_acknowledged_and_not_passed
     net.run(end);
     let _ = net.medium.set_on(net.now, StationId(2), true);
     net.run(net.now + Duration::from_micros(5));
-    net.medium.ears[2].slots_from = 0;
+    net.medium.forget_gaps(StationId(2));
     net.send(2, None, 50, 1);
     net.run(secs(1));
 

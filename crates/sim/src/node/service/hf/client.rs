@@ -50,7 +50,7 @@ impl Client for IpClient {
 
 /// A client and its connection.
 pub struct Attached<C> {
-    pub(super) client: C,
+    client: C,
     /// The node's identifier of the connection.
     connection: Option<ClientId>,
     /// On their way between client and node.
@@ -60,6 +60,14 @@ pub struct Attached<C> {
 impl<C: Client> Attached<C> {
     pub fn new(client: C) -> Self {
         Self { client, connection: None, octets: Vec::new() }
+    }
+
+    pub fn client(&self) -> &C {
+        &self.client
+    }
+
+    pub fn client_mut(&mut self) -> &mut C {
+        &mut self.client
     }
 
     /// The node is gone, and the connection with it.

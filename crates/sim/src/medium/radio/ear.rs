@@ -1,20 +1,18 @@
-//! State of a station: receiver and MAC (DCF).
+//! The receiver of a station: what it follows, whether the channel is free, and the back-off that this decides.
 
-use base::rng::Rng;
-
-use super::config::Stats;
-use super::frame::Frame;
 use super::propagation::Propagation;
 
 /// The receiver of a station. Every transmission in range updates it.
 #[derive(Debug)]
 pub struct Ear {
-    pub(super) is_on: bool,
-    pub(super) is_transmitting: bool,
+    is_on: bool,
+    is_transmitting: bool,
     /// Whether the MAC waits for its turn to send.
-    pub(super) contends: bool,
+    contends: bool,
+    /// Whether it may send without a back-off if the channel stays free.
+    is_immediate: bool,
     /// Whether the back-off ended at an instant at which others began to send: it sends all the same.
-    pub(super) is_committed: bool,
+    is_committed: bool,
     /// Whether the last frame before silence could not be read.
     was_spoilt: bool,
     /// Number of transmissions of other stations sensed now.
@@ -24,16 +22,16 @@ pub struct Ear {
     /// Total power of the other sensed transmissions.
     noise: f64,
     /// When the station's last transmission ended; the end of time during a transmission.
-    pub(super) sent_until: u64,
+    sent_until: u64,
     /// Until when others have announced that they will send.
-    pub(super) nav: u64,
+    nav: u64,
     busy_since: u64,
     /// Nanoseconds of busy channel before `busy_since`.
-    pub(super) busy: u64,
+    busy: u64,
     /// While the channel is free: from when slots of the back-off are counted.
-    pub(super) slots_from: u64,
+    slots_from: u64,
     /// Slots left to count, if a back-off runs.
-    pub(super) back_off: Option<u32>,
+    back_off: Option<u32>,
 }
 
 /// A transmission that a receiver follows.
@@ -45,15 +43,6 @@ struct Lock {
     end: u64,
     /// Whether the transmission is undamaged so far.
     is_clean: bool,
-}
-
-/// Reception of a transmission at one station.
-#[derive(Clone, Copy, Debug)]
-pub struct Heard {
-    pub(super) station: u32,
-    /// Whether it is strong enough to be read.
-    pub(super) is_strong: bool,
-    pub(super) power: f64,
 }
 
 /// Fate of a frame at a station.
@@ -73,6 +62,7 @@ impl Ear {
             is_on: true,
             is_transmitting: false,
             contends: false,
+            is_immediate: false,
             is_committed: false,
             was_spoilt: false,
             sensed: 0,
@@ -110,18 +100,17 @@ impl Ear {
             self.noise += power;
             return;
         }
-        let capture = propagation.capture;
-        let is_clean = is_strong && power >= capture * self.noise;
+        let is_clean = is_strong && propagation.survives(power, self.noise);
         let new = Lock { slot, power, start: now, end, is_clean };
         let Some(lock) = &mut self.lock else {
             self.lock = Some(new);
             return;
         };
-        if lock.start == now && power >= capture * (lock.power + self.noise) {
+        if lock.start == now && propagation.survives(power, lock.power + self.noise) {
             // Both begin at once, so the receiver has not yet chosen the weaker one.
             self.noise += lock.power;
             *lock = Lock { is_clean: is_strong, ..new };
-        } else if lock.power >= capture * power {
+        } else if propagation.survives(lock.power, power) {
             self.noise += power;
         } else if end > lock.end {
             self.noise += lock.power;
@@ -197,6 +186,100 @@ impl Ear {
         self.slots_from + u64::from(self.back_off.unwrap_or(0)) * slot_time
     }
 
+    /// Whether the back-off ended although others began to send at that instant.
+    pub fn is_committed(&self) -> bool {
+        self.is_committed
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    pub fn is_transmitting(&self) -> bool {
+        self.is_transmitting
+    }
+
+    /// Whether the MAC waits for its turn to send.
+    pub fn contends(&self) -> bool {
+        self.contends
+    }
+
+    /// Nanoseconds for which the channel was busy.
+    pub fn busy(&self) -> u64 {
+        self.busy
+    }
+
+    /// Whether others have announced that they will send.
+    pub fn is_reserved(&self, now: u64) -> bool {
+        self.nav > now
+    }
+
+    /// Others have announced that they send until then.
+    pub fn reserve(&mut self, until: u64) {
+        self.nav = self.nav.max(until);
+    }
+
+    /// The MAC has a frame and waits for its turn: without a back-off if that is allowed and the channel is free,
+    /// or for the rest of the last one, or for one that it draws.
+    pub fn contend(
+        &mut self,
+        now: u64,
+        [slot_time, difs]: [u64; 2],
+        may_be_immediate: bool,
+        draw: impl FnOnce() -> u32,
+    ) {
+        self.contends = true;
+        let is_free = self.is_free();
+        if is_free && self.turn(slot_time) < now {
+            // The back-off after the last frame has ended meanwhile.
+            self.back_off = None;
+        }
+        if self.back_off.is_some() {
+            return;
+        }
+        self.is_immediate = may_be_immediate && is_free && !self.is_reserved(now);
+        if self.is_immediate {
+            self.back_off = Some(0);
+            self.slots_from = self.slots_from.max(now);
+        } else {
+            self.back_off = Some(draw());
+            self.slots_from = self.slots_from.max(now + difs);
+        }
+    }
+
+    /// The channel is free again: who could have sent without a back-off needs one now.
+    pub fn resume(&mut self, draw: impl FnOnce() -> u32) {
+        if std::mem::take(&mut self.is_immediate) {
+            self.back_off = Some(draw());
+        }
+    }
+
+    /// The MAC sends.
+    pub fn take_turn(&mut self) {
+        (self.contends, self.is_immediate, self.back_off) = (false, false, None);
+    }
+
+    /// The MAC has a frame to send, or none, and a new back-off in any case.
+    pub fn back_off(&mut self, slots: u32, contends: bool) {
+        (self.contends, self.back_off) = (contends, Some(slots));
+    }
+
+    /// Slots are counted from so long after the station's own last transmission.
+    pub fn wait_after_own(&mut self, gap: u64) {
+        self.slots_from = self.slots_from.max(self.sent_until + gap);
+    }
+
+    /// Switches on.
+    pub fn switch_on(&mut self, now: u64, difs: u64) {
+        (self.is_on, self.slots_from) = (true, now + difs);
+    }
+
+    /// Counts slots from the beginning of time, as if nothing had been on the air.
+    #[cfg(test)]
+    pub fn forget_gaps(&mut self) {
+        self.slots_from = 0;
+    }
+
     /// Switches off, and forgets all.
     pub fn switch_off(&mut self) {
         *self = Self { is_on: false, busy: self.busy, ..Self::new() };
@@ -215,90 +298,5 @@ impl Ear {
             _ if self.contends => self.is_committed = true,
             _ => self.back_off = None,
         }
-    }
-}
-
-/// The MAC of a station.
-#[derive(Debug)]
-pub struct Mac {
-    pub(super) phase: Phase,
-    /// The frame to send.
-    pub(super) frame: Option<Frame>,
-    pub(super) sequence: u16,
-    /// Whether the data frame was sent before.
-    pub(super) is_repeat: bool,
-    /// Whether the receiver already has the packet and will recognise repeats.
-    pub(super) is_delivered: bool,
-    /// Whether it may send without a back-off if the channel stays free.
-    pub(super) is_immediate: bool,
-    /// The longest back-off, in slots.
-    pub(super) cw: u32,
-    pub(super) short_tries: u8,
-    pub(super) long_tries: u8,
-    /// The answer due after a SIFS.
-    pub(super) answer: Option<Answer>,
-    /// Until when it waits for an answer.
-    pub(super) until: u64,
-    /// When the running timer ends, if any.
-    pub(super) armed: Option<u64>,
-    pub(super) generation: u32,
-    pub(super) rng: Rng,
-    pub(super) stats: Stats,
-}
-
-/// Phase of a MAC in sending its frame.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Phase {
-    /// It waits for an ACK.
-    AwaitAck,
-    /// It waits for a CTS.
-    AwaitCts,
-    /// It waits for its turn.
-    Contend,
-    /// It has nothing to send.
-    Idle,
-    /// It sends, or will after a SIFS.
-    Send,
-}
-
-/// An answer to be sent after a SIFS.
-#[derive(Clone, Copy, Debug)]
-pub enum Answer {
-    Ack {
-        to: u32,
-    },
-    Cts {
-        to: u32,
-        duration: u64,
-    },
-    /// The data that a CTS has cleared.
-    Data,
-}
-
-impl Mac {
-    pub fn new(cw: u32, rng: Rng) -> Self {
-        Self {
-            phase: Phase::Idle,
-            frame: None,
-            sequence: 0,
-            is_repeat: false,
-            is_delivered: false,
-            is_immediate: false,
-            cw,
-            short_tries: 0,
-            long_tries: 0,
-            answer: None,
-            until: 0,
-            armed: None,
-            generation: 0,
-            rng,
-            stats: Stats::default(),
-        }
-    }
-
-    /// A back-off within the window.
-    pub fn draw(&mut self) -> u32 {
-        let slots = self.rng.below(u64::from(self.cw) + 1);
-        u32::try_from(slots).expect("it is at most the window")
     }
 }
