@@ -258,8 +258,9 @@ impl Floor {
         }
     }
 
-    /// Whether an awaited answer did not come; true once for each.
-    pub fn poll_silence(&mut self, now: Time) -> bool {
+    /// Whether an awaited answer did not come; true once for each. `goes_first` tells whether this station, rather than
+    /// the other one, repeats its transmission at once if both have collided.
+    pub fn poll_silence(&mut self, now: Time, goes_first: bool) -> bool {
         if self.hears_carrier || self.awaited.is_none_or(|awaited| awaited > now) {
             return false;
         }
@@ -267,14 +268,29 @@ impl Floor {
         self.current.is_repeated = true;
         self.silences = self.silences.saturating_add(1);
         // Two stations may have collided, so next time they must not begin at the same moment.
-        let most = match self.access {
-            Access::PointToPoint => self.times.slot * (1 << self.silences.min(MAX_BACKOFF)),
-            Access::Jitter { limit } => limit,
-            // Slots already keep stations apart.
-            Access::Slotted { .. } => Duration::ZERO,
-        };
-        self.not_before = now + self.rng.within(most);
+        self.not_before = now
+            + match self.access {
+                Access::PointToPoint => {
+                    let apart = self.apart();
+                    let window = self.times.slot * (1 << self.silences.min(MAX_BACKOFF));
+                    let last = if goes_first { Duration::ZERO } else { apart };
+                    last + self.rng.within(window.saturating_sub(apart))
+                }
+                Access::Jitter { limit } => self.rng.within(limit),
+                // Slots already keep stations apart.
+                Access::Slotted { .. } => Duration::ZERO,
+            };
         true
+    }
+
+    /// How much later than the other station one begins that goes last, if only two share the frequency. Two that collided
+    /// began, and give up waiting, less than a slot apart: so the last hears the first.
+    #[must_use]
+    pub fn apart(&self) -> Duration {
+        match self.access {
+            Access::PointToPoint => self.times.slot * 2,
+            Access::Jitter { .. } | Access::Slotted { .. } => Duration::ZERO,
+        }
     }
 
     /// When this station may start to transmit data of priority `urgency`, at `now` or later; `None`
@@ -355,7 +371,7 @@ impl Floor {
 
 /// After this many successive exchanges that no waiting station began, nobody is assumed to wait.
 const UNWANTED: u32 = 2;
-/// The most doublings of the random wait.
+/// The most doublings of the window in which a transmission is repeated.
 const MAX_BACKOFF: u32 = 4;
 /// The part of a slot in which a station may still begin, because clocks and timers are inexact.
 const SLACK: u64 = 4;

@@ -69,6 +69,7 @@ pub use stats::{ByKind, Stats, Tally};
 pub struct Node {
     config: Config,
     waveform: Waveform,
+    started: Time,
     sis: sis::Server,
     floor: Floor,
     peers: BTreeMap<Address, Peer>,
@@ -107,13 +108,14 @@ const LEAST_WAITING: usize = 64 << 10;
 impl Node {
     /// A node that has heard nothing yet.
     #[must_use]
-    pub fn new(_now: Time, config: Config, mut rng: Rng) -> Self {
+    pub fn new(now: Time, config: Config, mut rng: Rng) -> Self {
         let times = config.times(config.waveform);
         let floor =
             Floor::new(config.access, times, config.exchange, Rng::stream(rng.bits(), "floor"));
         let next_id = below(&mut rng, DATAGRAM_IDS);
         Self {
             waveform: config.waveform,
+            started: now,
             sis: sis::Server::new(config.sis.clone(), config.address),
             floor,
             peers: BTreeMap::new(),
@@ -202,7 +204,8 @@ impl Node {
             self.end_turn(now);
             self.end_reception(now);
         }
-        if self.floor.poll_silence(now) {
+        let goes_first = self.asked.is_none_or(|asked| self.goes_before(asked));
+        if self.floor.poll_silence(now, goes_first) {
             self.handle_silence(now);
         }
         self.expire(now);

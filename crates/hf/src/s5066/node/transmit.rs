@@ -159,7 +159,23 @@ impl Node {
         if self.turn.is_some() || !self.has_work() {
             return None;
         }
-        self.floor.next_start(now, self.urgency())
+        let start = self.floor.next_start(now, self.urgency())?;
+        Some(start.max(self.hold_until().unwrap_or(start)))
+    }
+
+    /// How long a station that has heard nobody since its start leaves the air to the station that goes first: both may
+    /// have started at the same moment, and called each other at once.
+    fn hold_until(&self) -> Option<Time> {
+        let is_known = |peer: &Peer| peer.contact.heard_at > Time::ZERO;
+        let is_new = self.turns == 0 && !self.peers.values().any(is_known);
+        let mut wanting = self.peers.iter().filter(|(_, peer)| peer.has_work());
+        let goes_last = wanting.any(|(address, _)| !self.goes_before(*address));
+        (is_new && goes_last).then(|| self.started + self.floor.apart())
+    }
+
+    /// Whether this station, rather than the other one, transmits first where both want to at the same moment.
+    pub(crate) fn goes_before(&self, other: Address) -> bool {
+        self.config.address < other
     }
 
     /// Starts a transmission if that is allowed and there is something to transmit.

@@ -85,12 +85,34 @@ fn an_answer_is_awaited_and_its_lack_told_once() {
     floor.handle_sent(at(1_000), at(1_000), true);
 
     assert_eq!((floor.next_start(at(1_000), 0), floor.next_timeout()), (None, Some(at(5_000))));
-    assert!(!floor.poll_silence(at(4_999)));
-    assert!(floor.poll_silence(at(5_000)));
-    assert!(!floor.poll_silence(at(5_001)));
+    assert!(!floor.poll_silence(at(4_999), true));
+    assert!(floor.poll_silence(at(5_000), true));
+    assert!(!floor.poll_silence(at(5_001), true));
 
-    let start = floor.next_start(at(5_000), 0).expect("may try again");
-    assert!(start >= at(5_000) && start <= at(7_000), "{start:?}");
+    assert_eq!(floor.next_start(at(5_000), 0), Some(at(5_000)));
+}
+
+#[test]
+fn two_stations_that_collided_are_two_slots_apart_next_time_and_draw_from_longer_windows_later() {
+    let starts = |goes_first, silences| {
+        let mut floor = floor(Access::PointToPoint);
+        let mut now = at(0);
+        for _ in 0..silences {
+            floor.handle_start(now, Some(0));
+            floor.handle_sent(now, now, true);
+            now += TIMES.answer;
+            assert!(floor.poll_silence(now, goes_first));
+        }
+        floor.next_start(now, 0).expect("may try again").since(now)
+    };
+
+    assert_eq!([true, false].map(|first| starts(first, 1)), [0, 2].map(Duration::from_secs));
+    for silences in 2..8 {
+        let window = TIMES.slot * (1 << silences.min(MAX_BACKOFF));
+        assert!(starts(true, silences) <= window - TIMES.slot * 2, "{silences}");
+        let last = starts(false, silences);
+        assert!(last >= TIMES.slot * 2 && last <= window, "{silences}: {last:?}");
+    }
 }
 
 #[test]
@@ -100,7 +122,7 @@ fn an_answer_that_has_begun_is_heard_to_its_end() {
     floor.handle_sent(at(1_000), at(1_000), true);
     floor.handle_carrier(at(0));
 
-    assert!(!floor.poll_silence(at(60_000)));
+    assert!(!floor.poll_silence(at(60_000), true));
     floor.handle_answer();
     floor.handle_carrier_lost(at(60_000), false, false);
 
@@ -114,7 +136,7 @@ fn who_needs_no_answer_leaves_the_others_time_to_begin() {
     floor.handle_sent(at(1_000), at(1_000), false);
 
     assert_eq!(floor.next_start(at(1_000), 0), Some(at(5_000)));
-    assert!(!floor.poll_silence(at(9_000)));
+    assert!(!floor.poll_silence(at(9_000), true));
 }
 
 #[test]

@@ -84,6 +84,8 @@ struct Modem {
     /// The waveform, when the next block begins, and whether that is the first.
     transmitting: Option<(Waveform, Time, bool)>,
     ended: bool,
+    /// Whether it has heard the preamble of what the other side transmits, and can follow it.
+    is_receiving: bool,
     block: Vec<u8>,
     /// Events of the other side's modem and of our own, with their times.
     heard: Vec<(Time, modem::Event)>,
@@ -157,6 +159,13 @@ impl Pair {
     }
 }
 
+impl Modem {
+    /// Whether it is on the air, up to the end of its last block.
+    fn is_transmitting(&self) -> bool {
+        self.transmitting.is_some() || !self.own.is_empty()
+    }
+}
+
 impl<C: Above> Pair<C> {
     /// Two stations whose clients are started with these configurations, and connected.
     pub(crate) fn of(
@@ -186,7 +195,7 @@ impl<C: Above> Pair<C> {
 
     /// Whether a station is on the air.
     pub(crate) fn is_transmitting(&self, side: Side) -> bool {
-        self.ends[side as usize].modem.transmitting.is_some()
+        self.ends[side as usize].modem.is_transmitting()
     }
 
     /// Connects a client to its node.
@@ -214,7 +223,7 @@ impl<C: Above> Pair<C> {
         let now = self.now;
         self.disconnect(side);
         let end = &mut self.ends[side as usize];
-        let rng = Rng::stream(now.as_nanos(), "node");
+        let rng = Rng::stream(now.as_nanos(), &format!("node {}", end.config.address));
         end.node = Node::new(now, end.config.clone(), rng);
         end.node.record(true);
         end.modem.ended = true;
@@ -283,10 +292,18 @@ impl<C: Above> Pair<C> {
                 std::mem::take(events).into_iter().partition(|(at, _)| *at <= now);
             *events = later;
             for (_, event) in due {
-                let is_deaf = self.ends[receiver].modem.transmitting.is_some() && list == 0;
-                if !is_deaf {
-                    self.ends[receiver].node.handle_modem(now, event);
+                let modem = &mut self.ends[receiver].modem;
+                if list == 0 {
+                    if matches!(event, modem::Event::CarrierDetected { .. }) {
+                        modem.is_receiving = !modem.is_transmitting();
+                    }
+                    let is_heard = modem.is_receiving;
+                    modem.is_receiving &= event != modem::Event::CarrierLost;
+                    if !is_heard {
+                        continue;
+                    }
                 }
+                self.ends[receiver].node.handle_modem(now, event);
             }
         }
     }
@@ -355,14 +372,16 @@ impl<C: Above> Pair<C> {
                 }
             }
             keeps_time(&mut end.node, now, Node::handle_timeout, Node::next_timeout);
-            let is_idle = end.modem.transmitting.is_none() && end.modem.own.is_empty();
-            if is_idle && self.has_modems {
+            if !end.modem.is_transmitting() && self.has_modems {
                 let mut none = Vec::new();
                 if let Some(Keying::Start(waveform)) = end.node.poll_transmit(now, 0, &mut none) {
                     let waveform = self.set_to.unwrap_or(waveform);
                     let first = now + Duration::from_millis(200) + waveform.preamble();
                     end.modem.transmitting = Some((waveform, first, true));
                     end.modem.ended = false;
+                    if std::mem::take(&mut end.modem.is_receiving) {
+                        end.node.handle_modem(now, modem::Event::CarrierLost);
+                    }
                 }
             }
         }

@@ -129,3 +129,61 @@ fn absent_stations_leave_room_for_others() {
     pair.run(MINUTE * 5);
     assert_eq!(pair.confirmed(Side::A), [id]);
 }
+
+/// The waits of 50 pairs of nodes that restart together until each has heard the other, if clients give them data for
+/// each other that long after the restart and within the time in which no node hears the other begin. The fewest
+/// transmissions come first.
+fn waits_after_a_restart(waveform: &str, after: Duration) -> Vec<(u64, Duration)> {
+    // A modem notices the other's transmission when its preamble is over.
+    let unheard = waveform.parse::<Waveform>().unwrap().preamble() + Duration::from_millis(150);
+    let mut waits: Vec<_> = (0..50_u32)
+        .map(|seed| {
+            let mut pair = Pair::new(waveform, |_| {});
+            pair.run(Duration::from_millis(seed.into()));
+            [Side::A, Side::B].into_iter().for_each(|side| pair.restart(side));
+            pair.run(after);
+            let restarted = pair.now;
+            pair.send(Side::A, b"here I am");
+            pair.run(unheard * seed / 50);
+            pair.send(Side::B, b"here I am, too");
+            let hears = |pair: &Pair, side| !pair.received(side).is_empty();
+            while !(hears(&pair, Side::A) && hears(&pair, Side::B)) {
+                pair.run(Duration::from_millis(10));
+                assert!(pair.now.since(restarted) < MINUTE, "{waveform}, {seed}");
+            }
+            (pair.transmissions().into_iter().sum::<u64>(), pair.now.since(restarted))
+        })
+        .collect();
+    waits.sort_unstable();
+    let [first, half, last] = [0, 25, 49].map(|at| waits[at]);
+    println!("{waveform}, {after:?}: {first:?}, half below {half:?}, all below {last:?}");
+    waits
+}
+
+const WAVEFORMS: [&str; 4] = ["240000", "9600/short", "1200/short", "300/short"];
+
+#[test]
+fn nodes_whose_clients_have_data_at_once_after_a_restart_do_not_collide() {
+    for waveform in WAVEFORMS {
+        let waits = waits_after_a_restart(waveform, Duration::ZERO);
+
+        // A call, its answer with data, and data.
+        assert!(
+            waits.iter().all(|(transmissions, _)| *transmissions <= 3),
+            "{waveform}: {waits:?}"
+        );
+    }
+}
+
+#[test]
+fn nodes_that_call_each_other_at_the_same_moment_collide_once() {
+    for waveform in WAVEFORMS {
+        let waits = waits_after_a_restart(waveform, MINUTE);
+
+        // Two that collide before.
+        assert!(
+            waits.iter().all(|(transmissions, _)| *transmissions <= 5),
+            "{waveform}: {waits:?}"
+        );
+    }
+}
