@@ -11,7 +11,6 @@
 
 pub mod answer;
 mod config;
-mod event;
 pub mod flows;
 mod pep;
 pub mod pieces;
@@ -22,7 +21,6 @@ pub mod wire;
 
 pub use answer::Answer;
 pub use config::{Config, PARAMETERS};
-pub use event::Event;
-pub use pep::{HfPep, MAX_OPENING, Phase, SessionId, Status, has_share};
+pub use pep::{Event, HfPep, MAX_OPENING, Phase, SessionId, Status, has_share};
 pub use stats::Stats;
 pub use wire::{Opening, Target, Tls};

@@ -31,12 +31,12 @@ pub struct Queue {
 pub struct Item {
     /// Grows along its class.
     number: u64,
-    pub(super) packet: Vec<u8>,
-    pub(super) to: Address,
-    pub(super) mode: Mode,
-    pub(super) priority: u8,
-    pub(super) expires: Option<Time>,
-    pub(super) tcp: Option<Tcp>,
+    pub packet: Vec<u8>,
+    pub to: Address,
+    pub mode: Mode,
+    pub priority: u8,
+    pub expires: Option<Time>,
+    pub tcp: Option<Tcp>,
 }
 
 /// The outcome of queueing a datagram.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use base::replay::Window;
 use base::time::Time;
 
+use super::timers::{Timer, Timers};
 use super::wire::Addresses;
 use crate::s5066::Address;
 
@@ -61,30 +62,36 @@ pub struct Datagram {
 /// A datagram that is to be sent, or to be acknowledged.
 #[derive(Debug)]
 pub struct Outgoing {
-    pub(super) to: Address,
-    pub(super) addresses: Addresses,
-    pub(super) delivery: Delivery,
-    pub(super) expires: Time,
+    pub to: Address,
+    pub addresses: Addresses,
+    pub delivery: Delivery,
+    pub expires: Time,
     /// Number of a reliable datagram.
-    pub(super) number: Option<u16>,
-    /// Times that it was repeated because nothing was heard.
-    pub(super) repeats: u32,
-    /// The deadline that is noted.
-    pub(super) timer: Option<Time>,
+    pub number: Option<u16>,
     /// Whether the data is coded.
-    pub(super) is_coded: bool,
-    pub(super) data: Vec<u8>,
+    pub is_coded: bool,
+    pub data: Vec<u8>,
+}
+
+/// An outgoing datagram, and what becomes of it.
+#[derive(Debug)]
+struct Entry {
+    outgoing: Outgoing,
+    /// Times that it was repeated because nothing was heard.
+    repeats: u32,
+    /// The deadline that is noted.
+    timer: Option<Time>,
 }
 
 /// The datagrams of this end.
 #[derive(Debug, Default)]
 pub struct Datagrams {
     counted: u64,
-    pub(super) outgoing: BTreeMap<DatagramId, Outgoing>,
+    outgoing: BTreeMap<DatagramId, Entry>,
     /// Those to be sent, the highest priority first.
     ready: BTreeSet<(Reverse<u8>, DatagramId)>,
     /// Octets of all outgoing datagrams.
-    pub(super) octets: usize,
+    octets: usize,
     arrived: VecDeque<Datagram>,
     arrived_octets: usize,
 }
@@ -94,15 +101,52 @@ impl Datagrams {
         self.counted += 1;
         let id = DatagramId(self.counted);
         self.octets += outgoing.data.len();
-        self.outgoing.insert(id, outgoing);
+        self.outgoing.insert(id, Entry { outgoing, repeats: 0, timer: None });
         self.list(id);
         id
     }
 
+    /// Whether another one of so many octets fits, where `most` octets may wait.
+    pub fn has_room(&self, octets: usize, most: usize) -> bool {
+        self.octets + octets <= most && self.outgoing.len() < most / 64
+    }
+
+    /// One that is to be sent, or to be acknowledged.
+    pub fn get(&self, id: DatagramId) -> Option<&Outgoing> {
+        self.outgoing.get(&id).map(|entry| &entry.outgoing)
+    }
+
+    /// How often one was repeated because nothing was heard.
+    pub fn repeats(&self, id: DatagramId) -> Option<u32> {
+        self.outgoing.get(&id).map(|entry| entry.repeats)
+    }
+
+    /// Notes in `timers` when to look at one, unless an earlier time is noted.
+    pub fn watch(&mut self, timers: &mut Timers, id: DatagramId, at: Time) {
+        if let Some(entry) = self.outgoing.get_mut(&id) {
+            timers.set(&mut entry.timer, Some(at), Timer::Datagram(id));
+        }
+    }
+
+    /// The noted time has come: the time at which the datagram is of no use any more.
+    pub fn handle_timer(&mut self, id: DatagramId) -> Option<Time> {
+        let entry = self.outgoing.get_mut(&id)?;
+        entry.timer = None;
+        Some(entry.outgoing.expires)
+    }
+
+    /// Schedules the retransmission of one.
+    pub fn repeat(&mut self, id: DatagramId) {
+        if let Some(entry) = self.outgoing.get_mut(&id) {
+            entry.repeats += 1;
+        }
+        self.list(id);
+    }
+
     /// A datagram is to be sent, perhaps again.
     pub fn list(&mut self, id: DatagramId) {
-        if let Some(outgoing) = self.outgoing.get(&id) {
-            self.ready.insert((Reverse(outgoing.delivery.priority), id));
+        if let Some(entry) = self.outgoing.get(&id) {
+            self.ready.insert((Reverse(entry.outgoing.delivery.priority), id));
         }
     }
 
@@ -115,11 +159,13 @@ impl Datagrams {
         self.ready.remove(&(Reverse(priority), id));
     }
 
-    pub fn remove(&mut self, id: DatagramId) -> Option<Outgoing> {
-        let outgoing = self.outgoing.remove(&id)?;
-        self.unlist(id, outgoing.delivery.priority);
-        self.octets -= outgoing.data.len();
-        Some(outgoing)
+    /// Forgets one, and the time noted in `timers`.
+    pub fn remove(&mut self, timers: &mut Timers, id: DatagramId) -> Option<Outgoing> {
+        let mut entry = self.outgoing.remove(&id)?;
+        timers.clear(&mut entry.timer, Timer::Datagram(id));
+        self.unlist(id, entry.outgoing.delivery.priority);
+        self.octets -= entry.outgoing.data.len();
+        Some(entry.outgoing)
     }
 
     /// Keeps a received datagram; returns whether there was room.
@@ -147,13 +193,23 @@ pub struct Exchange {
     /// Reliable datagrams the node has not acknowledged.
     outstanding: BTreeMap<u16, DatagramId>,
     /// Datagrams that wait until the node is tried again.
-    pub(super) parked: Vec<DatagramId>,
+    parked: Vec<DatagramId>,
     seen: VecDeque<(u16, Window<SEEN_WORDS>)>,
     /// Reliable datagrams received and not yet acknowledged, by process.
     receipts: BTreeSet<(u16, u16)>,
 }
 
 impl Exchange {
+    /// A datagram waits until the node is tried again.
+    pub fn park(&mut self, id: DatagramId) {
+        self.parked.push(id);
+    }
+
+    /// Takes the datagrams that wait until the node is tried again.
+    pub fn take_parked(&mut self) -> Vec<DatagramId> {
+        std::mem::take(&mut self.parked)
+    }
+
     /// A number for a reliable datagram; `None` if too many are not acknowledged.
     pub fn number(&mut self) -> Option<u16> {
         let oldest = self.outstanding.keys().map(|number| self.next.wrapping_sub(*number)).max();

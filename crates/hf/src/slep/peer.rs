@@ -8,11 +8,13 @@ use base::replay::Window;
 use base::rng::Rng;
 use base::time::{Time, earliest};
 
-use super::config::{Config, Limits};
-use super::datagrams::Exchange;
+use super::config::{Config, Limits, Times};
+use super::datagrams::{DatagramId, Exchange};
 use super::reason::Reason;
-use super::stream::StreamId;
+use super::stream::{StreamId, succeeds};
+use super::timers::{Timer, Timers};
 use super::wire::{Credit, DEFLATE, Name};
+use crate::s5066::Address;
 
 /// Numbers of streams have 15 bits.
 const NUMBER_BITS: u32 = 15;
@@ -23,9 +25,6 @@ const ORIGIN: u64 = 1 << 32;
 const SEEN_WORDS: usize = 192;
 /// Processes at the other end whose streams are remembered, and processes that are known to have ended.
 const MOST_EPOCHS: usize = 4;
-/// How many epochs after the epoch of a process count as its successors: so few that an unknown process is hardly
-/// mistaken for one.
-const SUCCESSORS: u16 = 16;
 /// Answers about streams that are not remembered, at most.
 const MOST_ANSWERS: usize = 256;
 
@@ -37,17 +36,17 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Peer {
-    pub(super) streams: BTreeMap<Name, StreamId>,
+    streams: BTreeMap<Name, StreamId>,
     /// The number of the next stream from here.
     next: u64,
     /// Streams from here that the other end is not known to have.
     opening: BTreeSet<u64>,
     /// The process that was heard last.
-    pub(super) process: Option<Process>,
+    process: Option<Process>,
     /// Processes that a successor has replaced, and when: their node may still send what they had said.
     ended: VecDeque<(u16, Time)>,
     /// Codings the process can decode, as far as known.
-    pub(super) accepts: u8,
+    accepts: u8,
     /// Windows of the streams seen from each process, the newest process last.
     seen: VecDeque<(u16, Window<SEEN_WORDS>)>,
     early: BTreeMap<(u16, u16), Early>,
@@ -55,32 +54,32 @@ pub struct Peer {
     closed: BTreeMap<Name, Closed>,
     closed_order: VecDeque<Name>,
     /// Messages owed about streams, live or ended.
-    pub(super) owed: BTreeMap<Name, Owed>,
-    pub(super) owed_hello: Option<Greeting>,
-    pub(super) datagrams: Exchange,
+    owed: BTreeMap<Name, Owed>,
+    owed_hello: Option<Greeting>,
+    datagrams: Exchange,
     /// Whether the node is in the list of nodes with messages owed to them.
-    pub(super) is_listed: bool,
+    is_listed: bool,
     /// Set when the node's client is heard: until then, a rejection because no client took a U_PDU concerns the
     /// previous client, and nothing waits for it.
     back_until: Option<Time>,
     /// The node did not answer; the next try is due then.
-    pub(super) waits_until: Option<Time>,
-    pub(super) backoff: Backoff,
+    waits_until: Option<Time>,
+    backoff: Backoff,
     /// Streams that wait for the next try.
-    pub(super) parked: Vec<StreamId>,
+    parked: Vec<StreamId>,
     /// Since when sending to the node has failed.
-    pub(super) failing_since: Option<Time>,
-    pub(super) last_word: Time,
+    failing_since: Option<Time>,
+    last_word: Time,
     /// The deadline that is noted.
-    pub(super) timer: Option<Time>,
+    timer: Option<Time>,
 }
 
 /// A process at the other end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Process {
-    pub(super) epoch: u16,
+    pub epoch: u16,
     /// It had started by then, if that is known.
-    pub(super) started: Option<Time>,
+    pub started: Option<Time>,
 }
 
 /// Parts that arrived before the first of their stream.
@@ -93,23 +92,23 @@ struct Early {
 
 #[derive(Debug)]
 pub struct EarlyPart {
-    pub(super) number: u16,
-    pub(super) is_coded: bool,
-    pub(super) is_last: bool,
-    pub(super) data: Vec<u8>,
+    pub number: u16,
+    pub is_coded: bool,
+    pub is_last: bool,
+    pub data: Vec<u8>,
 }
 
 /// A stream that is over.
 #[derive(Clone, Copy, Debug)]
 pub struct Closed {
     /// The process that initiated it.
-    pub(super) epoch: u16,
+    pub epoch: u16,
     /// Priority of a message to the other end about the end of the stream.
-    pub(super) priority: u8,
+    pub priority: u8,
     /// Whether the other end has told of the end, or is known to be gone: its late parts need no answer.
-    pub(super) is_known: bool,
+    pub is_known: bool,
     /// The last credit of this end if both ends finished, otherwise the reason why they did not.
-    pub(super) end: Result<Credit, Reason>,
+    pub end: Result<Credit, Reason>,
 }
 
 /// What is to be said about a stream.
@@ -139,7 +138,7 @@ impl Owed {
 /// A HELLO that is to be said.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Greeting {
-    pub(super) is_question: bool,
+    pub is_question: bool,
 }
 
 /// Whether the first part of a stream is new.
@@ -180,6 +179,137 @@ impl Peer {
     /// Its client has said something.
     pub fn handle_word(&mut self, now: Time) {
         self.back_until = Some(now + BACK);
+    }
+
+    /// The node has given a sign of life.
+    pub fn handle_sign(&mut self, now: Time) {
+        self.last_word = now;
+        self.failing_since = None;
+        self.backoff.succeed();
+    }
+
+    /// When the node last gave a sign of life.
+    pub fn last_word(&self) -> Time {
+        self.last_word
+    }
+
+    /// The node did not take something: nothing is sent to it for a while.
+    pub fn handle_failure(&mut self, now: Time) {
+        self.failing_since.get_or_insert(now);
+        if self.waits_until.is_none() {
+            self.waits_until = Some(now + self.backoff.fail());
+        }
+    }
+
+    /// Our own node is gone, and with it the way to the streams' other ends; whether there are streams.
+    pub fn handle_no_way(&mut self, now: Time) -> bool {
+        if !self.streams.is_empty() {
+            self.failing_since.get_or_insert(now);
+        }
+        !self.streams.is_empty()
+    }
+
+    /// Whether nothing is sent to the node until it is tried again.
+    pub fn is_waiting(&self) -> bool {
+        self.waits_until.is_some()
+    }
+
+    /// A stream waits until the node is tried again.
+    pub fn park(&mut self, stream: StreamId) {
+        self.parked.push(stream);
+    }
+
+    /// The node is tried again, if it waited: the streams and datagrams that waited with it.
+    pub fn wake(&mut self) -> Option<(Vec<StreamId>, Vec<DatagramId>)> {
+        self.waits_until.take()?;
+        Some((std::mem::take(&mut self.parked), self.datagrams.take_parked()))
+    }
+
+    /// When to look at it.
+    pub fn next_timeout(&self, times: &Times) -> Option<Time> {
+        let early = self.early.values().map(|early| early.since).min();
+        let early = early.map(|since| since + times.early);
+        let given_up = self.failing_since.map(|since| since + times.give_up);
+        earliest(earliest(early, given_up), self.waits_until)
+    }
+
+    /// Notes in `timers` when to look at it, unless an earlier time is noted.
+    pub fn watch(&mut self, timers: &mut Timers, address: Address, at: Option<Time>) {
+        timers.set(&mut self.timer, at, Timer::Peer(address));
+    }
+
+    /// It is forgotten.
+    pub fn unwatch(&mut self, timers: &mut Timers, address: Address) {
+        timers.clear(&mut self.timer, Timer::Peer(address));
+    }
+
+    /// The noted time has come: whether the next try is due.
+    pub fn handle_timer(&mut self, now: Time) -> bool {
+        self.timer = None;
+        self.waits_until.is_some_and(|at| at <= now)
+    }
+
+    /// Whether sending to the node has failed for so long that its streams are given up. Without a node of our own the
+    /// count begins anew; with one there will be another failure, if there is something to fail.
+    pub fn take_given_up(&mut self, now: Time, times: &Times, has_node: bool) -> bool {
+        let is_given_up = self.failing_since.is_some_and(|since| since + times.give_up <= now);
+        if is_given_up {
+            self.failing_since = (!has_node).then_some(now);
+            self.owed_hello = None;
+        }
+        is_given_up
+    }
+
+    /// Forgets failures that concern nothing any more.
+    pub fn settle_failures(&mut self) {
+        if self.streams.is_empty() && self.owed_hello.is_none() {
+            self.failing_since = None;
+        }
+    }
+
+    /// A stream with the node has begun.
+    pub fn add(&mut self, name: Name, stream: StreamId) {
+        self.streams.insert(name, stream);
+    }
+
+    /// The stream of a name.
+    pub fn stream(&self, name: Name) -> Option<StreamId> {
+        self.streams.get(&name).copied()
+    }
+
+    /// All streams with the node.
+    pub fn streams(&self) -> Vec<StreamId> {
+        self.streams.values().copied().collect()
+    }
+
+    /// How many streams there are with the node.
+    pub fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// The process that was heard last.
+    pub fn process(&self) -> Option<Process> {
+        self.process
+    }
+
+    /// The process that was heard last may be gone.
+    pub fn forget_process(&mut self) {
+        self.process = None;
+    }
+
+    /// The process says which codings it can decode.
+    pub fn set_accepts(&mut self, accepts: u8) {
+        self.accepts = accepts;
+    }
+
+    /// Whether the process can decode this coding.
+    pub fn accepts(&self, coding: u8) -> bool {
+        self.accepts & coding != 0
+    }
+
+    /// What is known of the datagrams between here and the node.
+    pub fn datagrams(&mut self) -> &mut Exchange {
+        &mut self.datagrams
     }
 
     /// Whether a client is there by now, after a rejection because no client took a U_PDU. Rejections close together
@@ -315,10 +445,6 @@ impl Peer {
         dropped
     }
 
-    pub fn oldest_early(&self) -> Option<Time> {
-        self.early.values().map(|early| early.since).min()
-    }
-
     /// A stream is over.
     pub fn close(&mut self, name: Name, closed: Closed, most: usize) {
         self.streams.remove(&name);
@@ -372,6 +498,29 @@ impl Peer {
         self.owed_hello = Some(Greeting { is_question: is_question || asks });
     }
 
+    /// Whether it has to be listed among the nodes with messages owed to them; it counts as listed from now on.
+    pub fn list(&mut self) -> bool {
+        let is_new = self.owes_anything() && !self.is_waiting() && !self.is_listed;
+        self.is_listed |= is_new;
+        is_new
+    }
+
+    /// Its turn in that list has come; whether something may be said to it.
+    pub fn unlist(&mut self) -> bool {
+        self.is_listed = false;
+        !self.is_waiting()
+    }
+
+    /// Takes the HELLO that is owed.
+    pub fn take_hello(&mut self) -> Option<Greeting> {
+        self.owed_hello.take()
+    }
+
+    /// Takes a message owed about a stream.
+    pub fn take_owed(&mut self) -> Option<(Name, Owed)> {
+        self.owed.pop_first()
+    }
+
     pub fn owes_anything(&self) -> bool {
         !self.owed.is_empty() || self.owed_hello.is_some() || self.datagrams.owes_anything()
     }
@@ -380,11 +529,6 @@ impl Peer {
     pub fn is_idle(&self) -> bool {
         self.streams.is_empty() && !self.owes_anything()
     }
-}
-
-/// Whether a process with this epoch has taken the place of another one.
-pub fn succeeds(epoch: u16, process: u16) -> bool {
-    (1..=SUCCESSORS).contains(&epoch.wrapping_sub(process))
 }
 
 /// The low 15 bits of a number.

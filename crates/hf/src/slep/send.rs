@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 use base::serial;
 
 use super::coding::{self, Coder, Coding, Spares};
-use super::wire::{Credit, FIRST_LIMIT, MOST_RANGES, Ranges};
+use super::wire::{Credit, FIRST_LIMIT, MOST_RANGES, Part, Ranges};
 
 /// Octets by which the buffer of a stream grows.
 const GROWTH: usize = 16 << 10;
@@ -59,10 +59,10 @@ enum End {
 
 /// A part that the other end is not known to have.
 #[derive(Debug)]
-pub struct Retained {
-    pub(super) data: Box<[u8]>,
-    pub(super) is_coded: bool,
-    pub(super) is_last: bool,
+struct Retained {
+    data: Box<[u8]>,
+    is_coded: bool,
+    is_last: bool,
     place: Place,
 }
 
@@ -79,8 +79,8 @@ enum Place {
 /// Octets that were freed, and whether anything was new.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Freed {
-    pub(super) octets: usize,
-    pub(super) parts: u64,
+    pub octets: usize,
+    pub parts: u64,
 }
 
 impl Sending {
@@ -231,8 +231,10 @@ impl Sending {
     }
 
     /// A part that was taken and is not acknowledged.
-    pub fn part(&self, number: u64) -> Option<&Retained> {
-        self.retained.get(self.index(number)?)
+    pub fn part(&self, number: u64) -> Option<Part<'_>> {
+        let Retained { data, is_coded, is_last, .. } = self.retained.get(self.index(number)?)?;
+        let (is_coded, is_last) = (*is_coded, *is_last);
+        Some(Part { number: serial::low16(number), is_coded, is_last, data })
     }
 
     fn part_mut(&mut self, number: u64) -> Option<&mut Retained> {
@@ -257,7 +259,8 @@ impl Sending {
 
     /// Whether the node has confirmed a part, or the other end has said that it has it.
     pub fn is_confirmed(&self, number: u64) -> bool {
-        let place = self.part(number).map(|part| part.place);
+        let place =
+            self.index(number).and_then(|index| self.retained.get(index)).map(|part| part.place);
         number < self.base || matches!(place, Some(Place::Arrived | Place::Confirmed(_)))
     }
 

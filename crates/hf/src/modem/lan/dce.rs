@@ -147,7 +147,7 @@ impl Dce {
                     return None;
                 }
                 self.air = Air::Started;
-                self.session.stats.transmissions += 1;
+                self.session.count().transmissions += 1;
                 return Some(Keying::Start(self.config.waveform));
             }
             Air::Off | Air::Ended => return None,
@@ -163,7 +163,7 @@ impl Dce {
         if self.fifo.len() < room && !self.has_last {
             self.state = State::DrainingForced;
             self.has_last = true;
-            self.session.stats.underruns += 1;
+            self.session.count().underruns += 1;
         }
         if self.fifo.is_empty() {
             self.air = Air::Ended;
@@ -206,7 +206,7 @@ impl Dce {
     /// Counters of the session.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.session.stats
+        self.session.stats()
     }
 
     fn read(&mut self, now: Time) {
@@ -253,7 +253,7 @@ impl Dce {
             Packet::RequestStatus => self.tell_status(now),
             Packet::Transfer { order, id, octets } => match self.refusal(order) {
                 Some(cause) => {
-                    self.session.stats.naks += 1;
+                    self.session.count().naks += 1;
                     self.session.send(now, &Packet::Nak { cause, id });
                 }
                 None => self.queue(now, order, octets),

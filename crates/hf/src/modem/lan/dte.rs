@@ -117,9 +117,9 @@ impl Dte {
         }
         let wanted = (waveform.bits_per_s(), waveform.block_bits());
         if self.setup.is_some_and(|setup| setup != wanted) {
-            self.session.stats.other_waveforms += 1;
+            self.session.count().other_waveforms += 1;
         }
-        self.session.stats.transmissions += 1;
+        self.session.count().transmissions += 1;
         self.outgoing = Some(OutgoingBurst::default());
         self.settle(now);
     }
@@ -127,7 +127,7 @@ impl Dte {
     /// Gives octets of the transmission, at most as many as there is [`Self::room`] for.
     pub fn supply(&mut self, now: Time, octets: &[u8]) {
         let taken = octets.len().min(self.room());
-        self.session.stats.refused_octets += (octets.len() - taken) as u64;
+        self.session.count().refused_octets += (octets.len() - taken) as u64;
         let Some(outgoing) = self.outgoing.as_mut().filter(|_| taken > 0) else { return };
         outgoing.credit -= taken;
         let has_begun = std::mem::replace(&mut outgoing.has_begun, true);
@@ -226,7 +226,7 @@ impl Dte {
     /// Counters of the session.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.session.stats
+        self.session.stats()
     }
 
     fn take(&mut self, now: Time, packet: Packet<'_>) {
@@ -238,7 +238,7 @@ impl Dte {
             }
             Packet::Status(status) => self.take_status(now, status),
             Packet::Nak { .. } => {
-                self.session.stats.naks += 1;
+                self.session.count().naks += 1;
                 if let Some(outgoing) = &mut self.outgoing {
                     outgoing.is_cut = true;
                     outgoing.step = Step::Started;
@@ -325,7 +325,7 @@ impl Dte {
                 }
                 if status.state == State::DrainingForced && !outgoing.is_cut {
                     outgoing.is_cut = true;
-                    self.session.stats.underruns += 1;
+                    self.session.count().underruns += 1;
                 }
             }
         }

@@ -67,7 +67,7 @@ pub struct Session {
     heard_at: Time,
     next_id: u64,
     closed: Option<Closed>,
-    pub(super) stats: Stats,
+    stats: Stats,
 }
 
 impl Session {
@@ -85,6 +85,16 @@ impl Session {
         };
         session.send(now, &Packet::Connect { version: wire::VERSION });
         session
+    }
+
+    /// Its counters.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// The counters of what only the user of the session sees.
+    pub fn count(&mut self) -> &mut Stats {
+        &mut self.stats
     }
 
     /// Takes octets from the other end.

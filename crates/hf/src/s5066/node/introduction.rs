@@ -16,11 +16,11 @@ use super::Extensions;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Introduction {
     /// The station reads padding.
-    pub(super) padding: bool,
+    pub padding: bool,
     /// The station reads long numbers.
-    pub(super) long_numbers: bool,
+    pub long_numbers: bool,
     /// Whether the link requested or accepted has long numbers.
-    pub(super) is_long: bool,
+    pub is_long: bool,
 }
 
 /// The extension's type.

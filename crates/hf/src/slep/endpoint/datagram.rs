@@ -9,7 +9,6 @@ use crate::s5066::sis::Service;
 use crate::s5066::sis::client::NotSent;
 use crate::slep::coding;
 use crate::slep::datagrams::{Datagram, DatagramId, Delivery, Outgoing};
-use crate::slep::timers::Timer;
 use crate::slep::wire::{Addresses, DATAGRAM, DatagramName, Ids, Pdu};
 
 /// Octets of a datagram after decoding, at most.
@@ -39,15 +38,13 @@ impl Slep {
             Some(Refused::TooBig { mtu })
         } else if delivery.is_reliable && to.is_group() {
             Some(Refused::Down)
-        } else if self.datagrams.octets + data.len() > self.config.limits.datagrams
-            || self.datagrams.outgoing.len() >= self.config.limits.datagrams / 64
-        {
+        } else if !self.datagrams.has_room(data.len(), self.config.limits.datagrams) {
             Some(Refused::Full)
         } else {
             None
         };
         let number = if refused.is_none() && delivery.is_reliable {
-            self.peer(now, to).and_then(|peer| peer.datagrams.number())
+            self.peer(now, to).and_then(|peer| peer.datagrams().number())
         } else {
             None
         };
@@ -60,14 +57,12 @@ impl Slep {
         let expires = now + delivery.lifetime;
         self.stats.datagrams.coded += u64::from(is_coded);
         self.stats.datagrams.saved += (length - data.len()) as u64;
-        let (repeats, timer) = (0, None);
-        let outgoing =
-            Outgoing { to, addresses, delivery, expires, number, repeats, timer, is_coded, data };
+        let outgoing = Outgoing { to, addresses, delivery, expires, number, is_coded, data };
         let id = self.datagrams.push(outgoing);
         if let Some((number, peer)) = number.zip(self.peers.get_mut(&to)) {
-            peer.datagrams.note(number, id);
+            peer.datagrams().note(number, id);
         }
-        self.watch_datagram(id, expires);
+        self.datagrams.watch(&mut self.timers, id, expires);
         self.stats.datagrams.taken += 1;
         Ok(id)
     }
@@ -80,34 +75,24 @@ impl Slep {
     /// Whether a datagram is still to be sent, or to be acknowledged.
     #[must_use]
     pub fn is_waiting(&self, id: DatagramId) -> bool {
-        self.datagrams.outgoing.contains_key(&id)
-    }
-
-    fn watch_datagram(&mut self, id: DatagramId, at: Time) {
-        if let Some(outgoing) = self.datagrams.outgoing.get_mut(&id) {
-            self.timers.set(&mut outgoing.timer, Some(at), Timer::Datagram(id));
-        }
+        self.datagrams.get(id).is_some()
     }
 
     /// A datagram is too old, or nothing was heard of it.
     pub(crate) fn check_datagram(&mut self, now: Time, id: DatagramId) {
-        let Some(outgoing) = self.datagrams.outgoing.get_mut(&id) else { return };
-        outgoing.timer = None;
-        let expires = outgoing.expires;
+        let Some(expires) = self.datagrams.handle_timer(id) else { return };
         if expires <= now {
             self.drop_datagram(id, false);
         } else {
             self.stats.datagrams.repeated += 1;
-            outgoing.repeats += 1;
-            self.datagrams.list(id);
-            self.watch_datagram(id, expires);
+            self.datagrams.repeat(id);
+            self.datagrams.watch(&mut self.timers, id, expires);
         }
     }
 
     /// A datagram is done with.
     fn drop_datagram(&mut self, id: DatagramId, is_delivered: bool) {
-        let Some(mut outgoing) = self.datagrams.remove(id) else { return };
-        self.timers.clear(&mut outgoing.timer, Timer::Datagram(id));
+        let Some(outgoing) = self.datagrams.remove(&mut self.timers, id) else { return };
         if is_delivered {
             self.stats.datagrams.delivered += 1;
         } else {
@@ -115,7 +100,7 @@ impl Slep {
         }
         let Some(number) = outgoing.number else { return };
         if let Some(peer) = self.peers.get_mut(&outgoing.to) {
-            peer.datagrams.settle(number);
+            peer.datagrams().settle(number);
         }
         self.events.push_back(if is_delivered {
             Event::Delivered(id)
@@ -131,10 +116,10 @@ impl Slep {
                 return false;
             }
             self.datagrams.unlist(id, priority);
-            let Some(outgoing) = self.datagrams.outgoing.get(&id) else { continue };
+            let Some(outgoing) = self.datagrams.get(id) else { continue };
             let to = outgoing.to;
-            if let Some(peer) = self.peers.get_mut(&to).filter(|it| it.waits_until.is_some()) {
-                peer.datagrams.parked.push(id);
+            if let Some(peer) = self.peers.get_mut(&to).filter(|it| it.is_waiting()) {
+                peer.datagrams().park(id);
                 continue;
             }
             let (addresses, epoch) = (outgoing.addresses, self.epoch);
@@ -160,9 +145,7 @@ impl Slep {
             self.stats.datagrams.handed += 1;
             if name.is_none() {
                 // Nothing more is done for it.
-                if let Some(mut outgoing) = self.datagrams.remove(id) {
-                    self.timers.clear(&mut outgoing.timer, Timer::Datagram(id));
-                }
+                self.datagrams.remove(&mut self.timers, id);
             }
             return true;
         }
@@ -171,9 +154,9 @@ impl Slep {
 
     /// The node has confirmed a datagram: schedules its retransmission unless acknowledged.
     pub(crate) fn handle_datagram_confirmed(&mut self, now: Time, id: DatagramId) {
-        if let Some(outgoing) = self.datagrams.outgoing.get(&id) {
-            let wait = self.config.times.ask_after * 2_u32.saturating_pow(outgoing.repeats.min(10));
-            self.watch_datagram(id, now + wait);
+        if let Some(repeats) = self.datagrams.repeats(id) {
+            let wait = self.config.times.ask_after * 2_u32.saturating_pow(repeats.min(10));
+            self.datagrams.watch(&mut self.timers, id, now + wait);
         }
     }
 
@@ -185,8 +168,8 @@ impl Slep {
         is_coded: bool,
         data: &[u8],
     ) {
-        let Some(peer) = self.peers.get(&from) else { return };
-        let is_known = name.is_some_and(|name| peer.datagrams.has_seen(name.epoch, name.id));
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        let is_known = name.is_some_and(|name| peer.datagrams().has_seen(name.epoch, name.id));
         if is_known {
             self.stats.datagrams.received_again += 1;
         } else {
@@ -204,8 +187,8 @@ impl Slep {
             self.stats.datagrams.received += 1;
         }
         if let Some((name, peer)) = name.zip(self.peers.get_mut(&from)) {
-            peer.datagrams.see(name.epoch, name.id);
-            peer.datagrams.owe(name.epoch, name.id);
+            peer.datagrams().see(name.epoch, name.id);
+            peer.datagrams().owe(name.epoch, name.id);
             self.talk(from);
         }
     }
@@ -216,7 +199,7 @@ impl Slep {
         }
         for number in ids.iter() {
             let peer = self.peers.get_mut(&from);
-            if let Some(id) = peer.and_then(|peer| peer.datagrams.settle(number)) {
+            if let Some(id) = peer.and_then(|peer| peer.datagrams().settle(number)) {
                 self.drop_datagram(id, true);
             }
         }

@@ -9,12 +9,11 @@ use crate::s5066::Address;
 use crate::s5066::sis::client::Received;
 use crate::s5066::sis::primitive::Arrival;
 use crate::slep::config::{Options, Source};
-use crate::slep::peer::{EarlyPart, Novelty, Owed};
+use crate::slep::peer::{EarlyPart, Novelty, Owed, Peer};
 use crate::slep::reason::Reason;
 use crate::slep::receive::Taken;
 use crate::slep::send::Freed;
 use crate::slep::stream::{Stream, StreamId};
-use crate::slep::timers::Timer;
 use crate::slep::wire::{Credit, Data, First, Hello, Malformed, Name, Open, Part, Pdu, State};
 
 /// Delay before we ask a process, just heard of, about a stream it should know: its own messages come first.
@@ -62,9 +61,7 @@ impl Slep {
     /// Notes a sign of life of a node, a PDU or a confirmation, and resumes sending to this node.
     pub(crate) fn handle_sign(&mut self, now: Time, from: Address) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
-        peer.last_word = now;
-        peer.failing_since = None;
-        peer.backoff.succeed();
+        peer.handle_sign(now);
         self.wake(from);
     }
 
@@ -78,7 +75,7 @@ impl Slep {
         }
         let name = stream.turned();
         if let Some(id) = self.stream_named(from, name) {
-            if self.streams.get(&id).is_some_and(|stream| stream.epoch == epoch) {
+            if self.streams.get(&id).is_some_and(|stream| stream.epoch() == epoch) {
                 self.deliver(now, id, &part);
                 return;
             }
@@ -100,7 +97,7 @@ impl Slep {
             let early = EarlyPart { number, is_coded, is_last, data: data.to_vec() };
             if peer.keep_early(now, (epoch, stream.number), early, limits) {
                 let at = now + self.config.times.early;
-                self.timers.set(&mut peer.timer, Some(at), Timer::Peer(from));
+                peer.watch(&mut self.timers, from, Some(at));
             } else {
                 self.stats.received.parts_early += 1;
             }
@@ -111,8 +108,8 @@ impl Slep {
             self.owe(from, name, Owed::Reset(Reason::RESTARTED));
             return;
         }
-        peer.accepts = accepts;
-        let of_peer = peer.streams.len();
+        peer.set_accepts(accepts);
+        let of_peer = peer.stream_count();
         if peer.see(epoch, stream.number) == Novelty::Old {
             self.answer_unknown(from, name, Some(epoch), Reason::CLOSED, false);
             return;
@@ -152,7 +149,7 @@ impl Slep {
                 return;
             }
             if let Some(peer) = self.peers.get_mut(&from) {
-                peer.accepts = accepts;
+                peer.set_accepts(accepts);
             }
         }
         if let Some(First { guard: Some(epoch), .. }) = open.first
@@ -173,8 +170,7 @@ impl Slep {
             self.answer_unknown(from, name, None, Reason::UNKNOWN_STREAM, false);
             return;
         };
-        let is_unheard =
-            self.streams.get(&id).is_some_and(|stream| stream.is_initiator() && !stream.has_heard);
+        let is_unheard = self.streams.get(&id).is_some_and(Stream::is_opening);
         if is_unheard {
             // The PDU is meant for an earlier process here with a stream of this number.
             self.stats.received.parts_stray += 1;
@@ -190,8 +186,8 @@ impl Slep {
     fn handle_state(&mut self, now: Time, from: Address, state: &State<'_>) {
         let name = state.stream.turned();
         let id = self.stream_named(from, name);
-        let id =
-            id.filter(|id| self.streams.get(id).is_some_and(|stream| stream.epoch == state.epoch));
+        let id = id
+            .filter(|id| self.streams.get(id).is_some_and(|stream| stream.epoch() == state.epoch));
         let Some(id) = id else {
             let is_opening = !state.stream.is_responder && !state.has_heard;
             let reason = if is_opening { Reason::NOT_OPEN } else { Reason::UNKNOWN_STREAM };
@@ -209,14 +205,13 @@ impl Slep {
             self.handle_heard(now, id);
         }
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.check.since = now;
-        stream.check.unanswered = 0;
+        stream.handle_word(now);
         self.handle_credit(id, state.credit);
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.release_repeats();
         let (freed, repeated) =
-            stream.sending.handle_ranges(state.ranges, state.is_answer, state.is_question);
-        let source = stream.options.source;
+            stream.sending_mut().handle_ranges(state.ranges, state.is_answer, state.is_question);
+        let source = stream.options().source;
         self.stats.handed.parts_repaired += repeated;
         self.free(source, freed);
         if state.is_question {
@@ -233,13 +228,10 @@ impl Slep {
     /// The other end of a stream has it, for certain.
     fn handle_heard(&mut self, now: Time, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.check.since = now;
-        stream.check.unanswered = 0;
-        if std::mem::replace(&mut stream.has_heard, true) {
+        if !stream.handle_heard(now) {
             return;
         }
-        stream.opening.ask_at = None;
-        let (address, name) = (stream.peer, stream.name);
+        let (address, name) = (stream.peer(), stream.name());
         if stream.is_initiator() {
             self.events.push_back(Event::Accepted(id));
         }
@@ -251,8 +243,8 @@ impl Slep {
 
     fn handle_credit(&mut self, id: StreamId, credit: Credit) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let freed = stream.sending.handle_credit(credit);
-        let source = stream.options.source;
+        let freed = stream.sending_mut().handle_credit(credit);
+        let source = stream.options().source;
         self.free(source, freed);
         self.list(id);
         self.watch(id);
@@ -273,25 +265,25 @@ impl Slep {
     fn deliver(&mut self, now: Time, id: StreamId, part: &Part<'_>) {
         let has_room = self.kept.received < self.config.limits.received;
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.check.since = now;
+        stream.handle_sign(now);
         if stream.has_left() {
             // Nobody is left for it.
             return;
         }
-        match stream.receiving.take(part, has_room) {
+        match stream.receiving_mut().take(part, has_room) {
             Taken::New(octets) => {
                 self.kept.received += octets;
                 // Compressed, it stands for more.
                 if octets >= if part.is_coded { BULK / 4 } else { BULK } {
                     self.bulk = Some(id);
                 }
-                stream.traffic.arrived += octets as u64;
+                stream.count().arrived += octets as u64;
             }
             Taken::Known => {
                 self.stats.received.parts_again += 1;
                 // Perhaps the other end does not know that it was heard.
                 if part.number == 0 {
-                    let (address, name) = (stream.peer, stream.name);
+                    let (address, name) = (stream.peer(), stream.name());
                     self.owe(address, name, Owed::NEWS);
                 }
             }
@@ -301,14 +293,13 @@ impl Slep {
                 self.kept.starved.insert(id);
             }
         }
-        if self.streams.get(&id).is_some_and(|stream| stream.receiving.is_broken()) {
+        if self.streams.get(&id).is_some_and(|stream| stream.receiving().is_broken()) {
             self.stats.streams.broken += 1;
             self.break_off(now, id, Reason::PROTOCOL_ERROR, true);
             return;
         }
         if let Some(stream) = self.streams.get_mut(&id)
-            && stream.receiving.is_readable()
-            && !std::mem::replace(&mut stream.notices.is_readable, true)
+            && stream.tell_readable()
         {
             self.events.push_back(Event::Readable(id));
         }
@@ -351,15 +342,15 @@ impl Slep {
         let Some(id) = self.stream_named(from, name) else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
         stream.release_repeats();
-        let is_opening = stream.is_initiator() && !stream.has_heard;
-        if reason == Reason::RESTARTED && is_opening && stream.opening.copies == 1 {
+        let is_opening = stream.is_opening();
+        if reason == Reason::RESTARTED && is_opening && stream.has_one_copy() {
             // The only copy came to another process than the one it was for: no one has taken it.
-            stream.check.since = now;
+            stream.handle_sign(now);
             stream.take_opening_back();
-            stream.sending.handle_lost(0);
-            self.stats.handed.parts_repaired += stream.sending.repeat_confirmed();
+            stream.sending_mut().handle_lost(0);
+            self.stats.handed.parts_repaired += stream.sending_mut().repeat_confirmed();
             if let Some(peer) = self.peers.get_mut(&from) {
-                peer.process = None;
+                peer.forget_process();
             }
             self.list(id);
             return;
@@ -371,11 +362,10 @@ impl Slep {
             return;
         }
         // It is too late to say so to who has heard of it since.
-        if is_opening && stream.opening.handed.is_some() {
-            stream.check.since = now;
-            stream.opening.is_unknown = true;
-            stream.doubt();
-            self.stats.handed.parts_repaired += stream.sending.repeat_confirmed();
+        if is_opening && stream.opened_at().is_some() {
+            stream.handle_sign(now);
+            stream.handle_unknown();
+            self.stats.handed.parts_repaired += stream.sending_mut().repeat_confirmed();
             self.resolve(now, id);
         }
     }
@@ -389,21 +379,20 @@ impl Slep {
             self.owe_hello(from, false);
         }
         let Some(peer) = self.peers.get_mut(&from) else { return };
-        peer.accepts = hello.accepts;
+        peer.set_accepts(hello.accepts);
         let unheard: Vec<StreamId> = peer.opening_streams().collect();
-        let ids: Vec<StreamId> = peer.streams.values().copied().collect();
+        let ids = peer.streams();
         for id in ids {
             let Some(stream) = self.streams.get_mut(&id) else { continue };
-            let handed = stream.opening.handed.filter(|_| stream.is_initiator());
-            let is_older = handed.is_some_and(|handed| handed < now - uptime);
-            if is_older && !stream.has_heard {
+            let is_older = stream.opened_at().is_some_and(|handed| handed < now - uptime);
+            if is_older && !stream.has_heard() {
                 // The opening was meant for an earlier process. This answer may show whether the opening was taken.
-                stream.opening.ask_at.get_or_insert(now + SOON);
+                stream.ask_at(now + SOON);
                 self.watch(id);
-            } else if is_older || !stream.is_initiator() && stream.epoch != hello.epoch {
+            } else if is_older || !stream.is_initiator() && stream.epoch() != hello.epoch {
                 // Which process had it need not have been told.
                 self.ask_first(id);
-            } else if stream.is_initiator() && stream.has_heard {
+            } else if stream.is_initiator() && stream.has_heard() {
                 // The process was there before the stream was opened.
                 stream.note_process(hello.epoch);
             }
@@ -429,7 +418,7 @@ impl Slep {
         if !peer.handle_process(now, epoch, started) {
             return true;
         }
-        let ids: Vec<StreamId> = peer.streams.values().copied().collect();
+        let ids = peer.streams();
         for id in ids {
             let Some(stream) = self.streams.get_mut(&id) else { continue };
             if stream.is_outlived_by(epoch) {
@@ -437,9 +426,9 @@ impl Slep {
                 self.break_off(now, id, Reason::RESTARTED, false);
                 continue;
             }
-            stream.check.since = now;
+            stream.handle_sign(now);
             let is_for_ended = stream.is_for_predecessor_of(epoch);
-            if stream.has_heard || stream.name.is_responder && stream.epoch != epoch {
+            if stream.has_heard() || stream.name().is_responder && stream.epoch() != epoch {
                 self.ask_first(id);
             }
             if is_for_ended {
@@ -454,7 +443,7 @@ impl Slep {
     /// has confirmed the opening.
     pub(crate) fn break_if_outlived(&mut self, now: Time, id: StreamId) {
         let Some(stream) = self.streams.get(&id).filter(|stream| !stream.is_over()) else { return };
-        let process = self.peers.get(&stream.peer).and_then(|peer| peer.process);
+        let process = self.peers.get(&stream.peer()).and_then(Peer::process);
         if process.is_some_and(|process| stream.is_outlived_by(process.epoch)) {
             self.stats.streams.broken += 1;
             self.break_off(now, id, Reason::RESTARTED, false);
@@ -464,14 +453,14 @@ impl Slep {
     /// Decides whether a stream whose opening is in doubt may be opened again.
     fn resolve(&mut self, now: Time, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let Some(handed) = stream.opening.handed else { return };
-        if stream.is_in_doubt() && stream.opening.is_unknown {
-            let from = stream.peer;
-            let process = self.peers.get(&from).and_then(|peer| peer.process);
+        let Some(handed) = stream.opened_at() else { return };
+        if stream.wants_process() {
+            let from = stream.peer();
+            let process = self.peers.get(&from).and_then(Peer::process);
             let started = process.and_then(|process| Some((process.epoch, process.started?)));
             match started {
-                Some((epoch, started)) if started < handed && !stream.opening.may_come => {
-                    stream.opening.guard = Some(epoch);
+                Some((epoch, started)) if started < handed && !stream.may_come() => {
+                    stream.guard(epoch);
                 }
                 Some(_) => {
                     self.stats.streams.broken += 1;
@@ -486,6 +475,6 @@ impl Slep {
     }
 
     pub(crate) fn stream_named(&self, address: Address, name: Name) -> Option<StreamId> {
-        self.peers.get(&address)?.streams.get(&name).copied()
+        self.peers.get(&address)?.stream(name)
     }
 }

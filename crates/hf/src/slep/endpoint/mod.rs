@@ -21,7 +21,6 @@ use super::datagrams::{DatagramId, Datagrams};
 use super::peer::{Closed, Owed, Peer};
 use super::reason::Reason;
 use super::schedule::Ready;
-use super::send::Sending;
 use super::shares::Shares;
 use super::stats::Stats;
 use super::stream::{Break, Parting, Stream, StreamId};
@@ -120,7 +119,7 @@ struct Handed {
 
 /// The PDU of SLEP in a U_PDU.
 #[derive(Clone, Copy, Debug)]
-enum Content {
+pub enum Content {
     Datagram(DatagramId),
     Hello {
         is_question: bool,
@@ -133,7 +132,7 @@ enum Content {
 
 /// A U_PDU that is about to be handed to the node, without its octets.
 #[derive(Clone, Copy)]
-struct Submission {
+pub struct Submission {
     to: Address,
     priority: u8,
     ttl: Option<Duration>,
@@ -144,7 +143,7 @@ struct Submission {
 
 /// Whether a U_PDU no longer with the node may have arrived.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Loss {
+pub enum Loss {
     /// It did not arrive.
     NotArrived,
     /// It may have arrived.
@@ -427,7 +426,7 @@ impl Slep {
     /// successor once the successor has reported its predecessor gone.
     pub fn recall(&mut self, now: Time, node: Address, process: u16) {
         if let Some(peer) = self.peer(now, node)
-            && peer.process.is_none()
+            && peer.process().is_none()
         {
             peer.handle_process(now, process, None);
         }
@@ -438,9 +437,9 @@ impl Slep {
         if !self.peers.contains_key(&address) {
             if self.peers.len() >= self.config.limits.peers {
                 let idle = self.peers.iter().filter(|(_, peer)| peer.is_idle());
-                let oldest = *idle.min_by_key(|(_, peer)| peer.last_word)?.0;
+                let oldest = *idle.min_by_key(|(_, peer)| peer.last_word())?.0;
                 if let Some(mut peer) = self.peers.remove(&oldest) {
-                    self.timers.clear(&mut peer.timer, Timer::Peer(oldest));
+                    peer.unwatch(&mut self.timers, oldest);
                 }
             }
             let peer = Peer::new(now, &self.config, &mut self.rng);
@@ -467,8 +466,7 @@ impl Slep {
     /// Lists a node that something is to be said to.
     fn talk(&mut self, address: Address) {
         let Some(peer) = self.peers.get_mut(&address) else { return };
-        if peer.owes_anything() && peer.waits_until.is_none() && !peer.is_listed {
-            peer.is_listed = true;
+        if peer.list() {
             self.talks.push_back(address);
         }
     }
@@ -476,19 +474,16 @@ impl Slep {
     /// Lists a stream that has something to send.
     fn list(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(&id)
-            && stream.is_ready()
-            && !stream.turn.is_listed
+            && stream.list()
         {
-            stream.turn.is_listed = true;
-            self.ready.push(stream.priority(), stream.options.source, id);
+            self.ready.push(stream.priority(), stream.options().source, id);
         }
     }
 
     /// Notes when a stream is to be looked at.
     fn watch(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(&id) {
-            let at = stream.check_at(&self.config);
-            self.timers.set(&mut stream.check.timer, Some(at), Timer::Stream(id));
+            stream.watch(&mut self.timers, id, &self.config);
         }
     }
 
@@ -497,16 +492,16 @@ impl Slep {
     fn end(&mut self, id: StreamId, reason: Option<Reason>, is_known: bool) {
         self.retire(id, reason, is_known);
         let Some(mut stream) = self.streams.remove(&id) else { return };
-        self.timers.clear(&mut stream.check.timer, Timer::Stream(id));
-        let source = stream.options.source;
-        self.kept.shares.remove(source, stream.sending.octets());
-        if stream.turn.is_opening {
+        stream.unwatch(&mut self.timers, id);
+        let source = stream.options().source;
+        self.kept.shares.remove(source, stream.sending().octets());
+        if stream.is_opening_with_node() {
             self.kept.opening.insert(id, source);
         }
-        if stream.turn.is_listed && self.ready.give_up() {
+        if stream.is_listed() && self.ready.give_up() {
             self.ready.retain(|id| self.streams.contains_key(&id));
         }
-        self.kept.received -= stream.receiving.octets();
+        self.kept.received -= stream.receiving().octets();
         self.make_room(source);
     }
 
@@ -516,22 +511,19 @@ impl Slep {
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.is_over()) else {
             return;
         };
-        let octets = stream.sending.octets();
+        let octets = stream.sending().octets();
         self.kept.sent -= octets;
-        self.kept.shares.free(stream.options.source, octets);
-        stream.sending.end(&mut self.kept.spares);
-        let source = stream.options.source;
+        self.kept.shares.free(stream.options().source, octets);
+        let source = stream.options().source;
         let priority =
-            if stream.sending.is_with_node() { stream.options.priority } else { MAX_PRIORITY };
-        stream.sending = Sending::over();
-        // No doubt about how it was opened matters any more.
-        stream.has_heard = true;
+            if stream.sending().is_with_node() { stream.options().priority } else { MAX_PRIORITY };
+        stream.retire(&mut self.kept.spares);
         self.kept.shares.give_up(source, id);
         self.kept.blocked.remove(&(source, id));
         self.kept.starved.remove(&id);
         self.bulk = self.bulk.filter(|bulk| *bulk != id);
-        let (address, name, epoch) = (stream.peer, stream.name, stream.epoch);
-        let end = reason.map_or_else(|| Ok(stream.receiving.credit()), Err);
+        let (address, name, epoch) = (stream.peer(), stream.name(), stream.epoch());
+        let end = reason.map_or_else(|| Ok(stream.receiving_mut().credit()), Err);
         let most = self.config.limits.closed;
         if let Some(peer) = self.peers.get_mut(&address) {
             peer.close(name, Closed { epoch, priority, is_known, end }, most);
@@ -541,11 +533,11 @@ impl Slep {
     /// A stream is broken: the user is told when it has read all, and the other end if it does not know.
     fn break_off(&mut self, now: Time, id: StreamId, reason: Reason, is_told: bool) {
         let Some(stream) = self.streams.get(&id) else { return };
-        let (address, name, is_over) = (stream.peer, stream.name, stream.is_over());
-        let source = stream.options.source;
-        let broken = Break { reason, in_doubt: stream.sending.octets() };
+        let (address, name, is_over) = (stream.peer(), stream.name(), stream.is_over());
+        let source = stream.options().source;
+        let broken = Break { reason, in_doubt: stream.sending().octets() };
         let has_user = !stream.has_left();
-        let may_read = stream.receiving.has_unread() && !stream.receiving.is_broken();
+        let may_read = stream.receiving().has_unread() && !stream.receiving().is_broken();
         if !is_told {
             // Nobody is left who could use it.
             self.withdraw(id);
@@ -553,9 +545,9 @@ impl Slep {
         if has_user && !is_over && may_read {
             self.retire(id, Some(reason), !is_told);
             if let Some(stream) = self.streams.get_mut(&id) {
-                let read = stream.traffic.read;
+                let read = stream.traffic().read;
                 let until = now + timing::patience(reason);
-                stream.parting = Some(Parting::Over { broken, read, until });
+                stream.set_parting(Parting::Over { broken, read, until });
             }
             self.watch(id);
             self.make_room(source);
@@ -596,17 +588,14 @@ impl Slep {
     /// The node is done with the first part of a stream: its source may open another stream.
     fn close_opening(&mut self, id: StreamId) {
         let source = match self.streams.get_mut(&id) {
-            Some(stream) => {
-                let was_opening = std::mem::take(&mut stream.turn.is_opening);
-                was_opening.then_some(stream.options.source)
-            }
+            Some(stream) => stream.end_opening().then_some(stream.options().source),
             None => self.kept.opening.remove(&id),
         };
         let next = source.and_then(|source| self.kept.shares.close(source));
         if let Some(next) = next
             && let Some(stream) = self.streams.get(&next)
         {
-            self.ready.push(stream.priority(), stream.options.source, next);
+            self.ready.push(stream.priority(), stream.options().source, next);
         }
     }
 
@@ -626,7 +615,7 @@ impl Slep {
     /// Tells the other end of a stream what has come, and lets it say the same.
     fn ask(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get(&id) {
-            let (address, name) = (stream.peer, stream.name);
+            let (address, name) = (stream.peer(), stream.name());
             self.owe(address, name, Owed::question(false));
         }
     }
@@ -634,7 +623,7 @@ impl Slep {
     /// The same before data that the node has: another process may be at the other end.
     fn ask_first(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get(&id) {
-            let (address, name, is_there) = (stream.peer, stream.name, stream.is_there());
+            let (address, name, is_there) = (stream.peer(), stream.name(), stream.is_there());
             self.owe(address, name, Owed::question(is_there));
         }
     }

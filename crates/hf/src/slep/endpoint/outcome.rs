@@ -22,9 +22,9 @@ impl Slep {
                     self.close_opening(id);
                 }
                 if let Some(stream) = self.streams.get_mut(&id) {
-                    stream.sending.handle_confirmed(number);
-                    stream.check.since = now;
-                    let is_last = stream.sending.is_idle();
+                    stream.sending_mut().handle_confirmed(number);
+                    stream.handle_sign(now);
+                    let is_last = stream.sending().is_idle();
                     self.watch(id);
                     if is_last {
                         self.see_off(id);
@@ -94,27 +94,24 @@ impl Slep {
             return None;
         };
         let id = self.stream_named(to, name)?;
-        let next = self.streams.get(&id)?.sending.next();
+        let next = self.streams.get(&id)?.sending().next();
         Some((id, base::serial::expand(part.number.into(), 16, next)))
     }
 
     /// What the node has no more is to be handed over again.
-    pub(super) fn hand_again(&mut self, to: Address, content: Content, loss: Loss) {
+    pub(crate) fn hand_again(&mut self, to: Address, content: Content, loss: Loss) {
         match content {
             Content::Part(id, number) => {
                 if number == 0 {
                     self.close_opening(id);
                 }
                 let Some(stream) = self.streams.get_mut(&id) else { return };
-                stream.sending.handle_lost(number);
+                stream.sending_mut().handle_lost(number);
                 if number == 0 {
                     match loss {
                         Loss::NotArrived => stream.take_opening_back(),
                         Loss::MayHaveArrived => stream.doubt(),
-                        Loss::MayCome => {
-                            stream.doubt();
-                            stream.opening.may_come = true;
-                        }
+                        Loss::MayCome => stream.handle_opening_lost(),
                     }
                 }
                 let is_in_doubt = stream.is_in_doubt();
@@ -142,10 +139,7 @@ impl Slep {
     /// A node did not take something: nothing is sent to it for a while.
     fn retry_later(&mut self, now: Time, to: Address) {
         let Some(peer) = self.peers.get_mut(&to) else { return };
-        peer.failing_since.get_or_insert(now);
-        if peer.waits_until.is_none() {
-            peer.waits_until = Some(now + peer.backoff.fail());
-        }
+        peer.handle_failure(now);
         self.watch_peer(to);
     }
 
@@ -159,10 +153,7 @@ impl Slep {
         self.window.restart();
         let addresses: Vec<Address> = self.peers.keys().copied().collect();
         for address in addresses {
-            if let Some(peer) = self.peers.get_mut(&address)
-                && !peer.streams.is_empty()
-            {
-                peer.failing_since.get_or_insert(now);
+            if self.peers.get_mut(&address).is_some_and(|peer| peer.handle_no_way(now)) {
                 self.watch_peer(address);
             }
         }
@@ -174,9 +165,8 @@ impl Slep {
         let ids: Vec<StreamId> = self.streams.keys().copied().collect();
         for id in ids {
             let Some(stream) = self.streams.get_mut(&id) else { continue };
-            let is_new = stream.is_initiator() && stream.opening.handed.is_none();
-            if (!is_new || stream.has_heard) && !stream.is_over() {
-                stream.check.since = now;
+            if !stream.is_unsent() && !stream.is_over() {
+                stream.handle_sign(now);
                 stream.hold_repeats(now + self.config.times.ask_after);
                 self.ask(id);
                 self.watch(id);

@@ -10,14 +10,9 @@ use crate::s5066::sis::client::{NotSent, Send};
 use crate::slep::coding::Coding;
 use crate::slep::peer::{Greeting, Owed};
 use crate::slep::reason::Reason;
-use crate::slep::stream::{Stream, StreamId};
-use crate::slep::wire::{
-    ACCEPTED, Addresses, CREDIT, Credit, DATA, DICTIONARY, Data, First, Hello, Ids, MOST, Name,
-    Open, Part, Pdu, Ranges, State,
-};
+use crate::slep::stream::StreamId;
+use crate::slep::wire::{ACCEPTED, DICTIONARY, Hello, Ids, Name, Pdu, Ranges, State};
 
-/// Octets before the data of an OPEN that is not the first part.
-const OPEN: usize = 7;
 /// Header octets of a STATE, before the ranges.
 const STATE: usize = 9;
 /// Header octets of a RECEIPT, before the numbers.
@@ -43,15 +38,15 @@ impl Slep {
             && let Some(address) = self.talks.pop_front()
         {
             let Some(peer) = self.peers.get_mut(&address) else { continue };
-            peer.is_listed = false;
-            if peer.waits_until.is_some() {
+            if !peer.unlist() {
                 continue;
             }
-            let hello = peer.owed_hello.take();
+            let hello = peer.take_hello();
             let room = mtu.saturating_sub(RECEIPT) / 2;
-            let receipts = if hello.is_none() { peer.datagrams.take_receipts(room) } else { None };
+            let receipts =
+                if hello.is_none() { peer.datagrams().take_receipts(room) } else { None };
             let is_other = hello.is_some() || receipts.is_some();
-            let owed = if is_other { None } else { peer.owed.pop_first() };
+            let owed = if is_other { None } else { peer.take_owed() };
             // Others have their turn before it.
             self.talk(address);
             let mut octets = Vec::new();
@@ -107,30 +102,30 @@ impl Slep {
             let stream = name;
             Pdu::State(State { is_question, is_answer, has_heard, epoch, stream, credit, ranges })
         };
-        let Some(id) = peer.streams.get(&name) else {
+        let Some(id) = peer.stream(name) else {
             let closed = peer.closed(name)?;
             let credit = closed.end.ok()?;
             state(true, closed.epoch, credit, Ranges::default()).emit(octets);
             return Some(MAX_PRIORITY);
         };
-        let stream = self.streams.get_mut(id)?;
+        let stream = self.streams.get_mut(&id)?;
         // Data that goes now says the same.
-        let goes_now = stream.sending.is_new_ready()
-            && stream.turn.is_listed
-            && stream.has_heard
+        let goes_now = stream.sending().is_new_ready()
+            && stream.is_listed()
+            && stream.has_heard()
             && self.ready.is_next(stream.priority());
         if !is_question && !is_answer && goes_now {
             return None;
         }
         if is_question {
-            stream.sending.handle_asked();
+            stream.sending_mut().handle_asked();
             self.stats.handed.asked += 1;
         }
         let room = usize::from(self.client.mtu().unwrap_or_default()).saturating_sub(STATE) / 4;
-        let ranges = stream.receiving.ranges(room);
-        let credit = stream.receiving.credit();
-        state(stream.has_heard, stream.epoch, credit, Ranges::new(&ranges)).emit(octets);
-        Some(if is_urgent { MAX_PRIORITY } else { stream.options.priority })
+        let ranges = stream.receiving().ranges(room);
+        let credit = stream.receiving_mut().credit();
+        state(stream.has_heard(), stream.epoch(), credit, Ranges::new(&ranges)).emit(octets);
+        Some(if is_urgent { MAX_PRIORITY } else { stream.options().priority })
     }
 
     /// Sends one part of the next stream in turn; returns whether one was sent.
@@ -141,72 +136,64 @@ impl Slep {
         {
             let may_grow = self.has_room_for_coder(id);
             let Some(stream) = self.streams.get_mut(&id) else { continue };
-            let Some(peer) = self.peers.get_mut(&stream.peer) else { continue };
+            let Some(peer) = self.peers.get_mut(&stream.peer()) else { continue };
             if !stream.is_ready() {
-                stream.turn.is_listed = false;
+                stream.unlist();
                 continue;
             }
-            if peer.waits_until.is_some() {
-                peer.parked.push(id);
+            if peer.is_waiting() {
+                peer.park(id);
                 continue;
             }
-            let source = stream.options.source;
-            let opens = stream.is_unsent() && !stream.turn.is_opening;
+            let source = stream.options().source;
+            let opens = stream.is_unsent() && !stream.is_opening_with_node();
             if opens && !self.kept.shares.may_open(source, id) {
                 continue;
             }
-            if peer.accepts & DICTIONARY != 0 {
-                stream.sending.offer(Coding::WithDictionary);
+            if peer.accepts(DICTIONARY) {
+                stream.sending_mut().offer(Coding::WithDictionary);
             }
             let priority = stream.priority();
-            if stream.turn.deficit == 0 {
-                stream.turn.deficit = mtu;
-            }
-            let (next, before) = (stream.sending.next(), stream.sending.octets());
-            let was_large = stream.sending.is_large();
+            stream.begin_turn(mtu);
+            let (next, before) = (stream.sending().next(), stream.sending().octets());
+            let was_large = stream.sending().is_large();
             let room = stream.data_room(mtu);
-            let Some(number) = stream.sending.take_part(room, may_grow, &mut self.kept.spares)
+            let Some(number) =
+                stream.sending_mut().take_part(room, may_grow, &mut self.kept.spares)
             else {
-                stream.turn.is_listed = false;
+                stream.unlist();
                 continue;
             };
-            if stream.sending.is_large() && !was_large {
+            if stream.sending().is_large() && !was_large {
                 self.kept.coding.push_back(id);
             }
             // Compression usually shrinks the data.
-            let after = stream.sending.octets();
+            let after = stream.sending().octets();
             self.kept.sent = self.kept.sent + after - before;
             self.kept.shares.keep(source, after);
             self.kept.shares.free(source, before);
-            let data = stream.sending.part(number).filter(|_| number == next);
-            stream.traffic.sent += data.map_or(0, |part| part.data.len() as u64);
+            let data = stream.sending().part(number).filter(|_| number == next);
+            let sent = data.map_or(0, |part| part.data.len() as u64);
+            stream.count().sent += sent;
             if opens {
                 self.kept.shares.open(source);
-                stream.turn.is_opening = true;
+                stream.begin_opening();
             }
-            if number == 0 && stream.is_initiator() && !stream.has_heard {
-                if stream.opening.handed.is_none() {
-                    stream.opening.handed = Some(now);
-                    stream.opening.guard = peer.process.map(|process| process.epoch);
-                }
-                stream.opening.copies += 1;
+            if number == 0 && stream.is_opening() {
+                stream.handle_opening(now, peer.process().map(|process| process.epoch));
             }
             let mut octets = Vec::with_capacity(mtu);
             stream.write_part(number, mtu, self.epoch, &mut octets);
             // Compressed, parts may be short and many.
-            if octets.len() >= BULK || stream.sending.octets() > self.config.interactive {
+            if octets.len() >= BULK || stream.sending().octets() > self.config.interactive {
                 self.bulk = Some(id);
             }
-            let (to, ttl) = (stream.peer, stream.options.ttl);
-            stream.turn.deficit = stream.turn.deficit.saturating_sub(octets.len());
-            let leading = stream.turn.interactive.min(octets.len());
-            stream.turn.interactive -= leading;
-            self.kept.shares.send(source, octets.len(), leading);
-            stream.turn.is_listed = stream.is_ready();
-            let (is_listed, next_priority) = (stream.turn.is_listed, stream.priority());
-            let goes_on = stream.turn.deficit > 0;
-            let has_room = stream.sending.unsent() <= self.config.limits.unsent / 2;
-            if has_room && std::mem::take(&mut stream.notices.wants_room) {
+            let (to, ttl) = (stream.peer(), stream.options().ttl);
+            self.kept.shares.send(source, octets.len(), stream.spend(octets.len()));
+            let (is_listed, next_priority) = (stream.is_listed(), stream.priority());
+            let goes_on = stream.has_turn();
+            let has_room = stream.sending().unsent() <= self.config.limits.unsent / 2;
+            if has_room && stream.tell_room() {
                 self.events.push_back(Event::Writable(id));
             }
             if is_listed && goes_on {
@@ -239,7 +226,7 @@ impl Slep {
     /// Whether the next part of a stream may begin to compress. The state for compression is large, so the number of
     /// streams with state is limited, and the longest holders give it back.
     fn has_room_for_coder(&mut self, id: StreamId) -> bool {
-        if !self.streams.get(&id).is_some_and(|stream| stream.sending.may_grow()) {
+        if !self.streams.get(&id).is_some_and(|stream| stream.sending().may_grow()) {
             return true;
         }
         for _ in 0..MOST_CODERS {
@@ -248,7 +235,8 @@ impl Slep {
             }
             let Some(oldest) = self.kept.coding.pop_front() else { return true };
             let oldest_stream = self.streams.get_mut(&oldest);
-            if oldest_stream.is_some_and(|stream| !stream.sending.rest(&mut self.kept.spares)) {
+            if oldest_stream.is_some_and(|stream| !stream.sending_mut().rest(&mut self.kept.spares))
+            {
                 self.kept.coding.push_back(oldest);
             }
         }
@@ -258,10 +246,10 @@ impl Slep {
     /// Streams that have state for compression.
     #[cfg(test)]
     pub(crate) fn coders(&self) -> usize {
-        self.streams.values().filter(|stream| stream.sending.is_large()).count()
+        self.streams.values().filter(|stream| stream.sending().is_large()).count()
     }
 
-    pub(super) fn hand(
+    pub(crate) fn hand(
         &mut self,
         now: Time,
         octets: &[u8],
@@ -286,49 +274,5 @@ impl Slep {
             self.handed.insert(id, Handed { to, content, share });
         }
         Ok(())
-    }
-}
-
-impl Stream {
-    /// Octets of data that fit into the next new part.
-    fn data_room(&self, mtu: usize) -> usize {
-        let credit = if self.receiving.has_advanced() { CREDIT } else { 0 };
-        let header = match (self.has_heard, self.sending.next()) {
-            (true, _) => DATA + credit,
-            (false, 0) => MOST,
-            (false, _) => OPEN + credit,
-        };
-        mtu.saturating_sub(header).max(1)
-    }
-
-    /// Writes a part that was taken.
-    fn write_part(&mut self, number: u64, mtu: usize, epoch_here: u16, octets: &mut Vec<u8>) {
-        let Some(retained) = self.sending.part(number) else { return };
-        let part = Part {
-            number: base::serial::low16(number),
-            is_coded: retained.is_coded,
-            is_last: retained.is_last,
-            data: &retained.data,
-        };
-        let header = match (self.has_heard, number) {
-            (true, _) => DATA,
-            (false, 0) => MOST - CREDIT,
-            (false, _) => OPEN,
-        };
-        let may_tell = self.has_heard || self.name.is_responder;
-        let tells =
-            may_tell && self.receiving.has_advanced() && header + CREDIT + part.data.len() <= mtu;
-        let credit: Option<Credit> = tells.then(|| self.receiving.credit());
-        if self.has_heard {
-            Pdu::Data(Data { stream: self.name, part, credit }).emit(octets);
-            return;
-        }
-        let is_first = part.number == 0;
-        let guard = if self.is_initiator() { self.opening.guard } else { Some(epoch_here) };
-        let first = is_first.then_some(First { accepts: ACCEPTED, guard });
-        let has_addresses = is_first && self.is_initiator();
-        let addresses = if has_addresses { self.addresses } else { Addresses::default() };
-        let (epoch, stream) = (self.epoch, self.name);
-        Pdu::Open(Open { epoch, stream, part, first, addresses, credit }).emit(octets);
     }
 }

@@ -5,7 +5,7 @@ use base::time::Time;
 use super::{Event, Slep};
 use crate::s5066::Address;
 use crate::slep::config::{Options, Source};
-use crate::slep::peer::Owed;
+use crate::slep::peer::{Owed, Peer};
 use crate::slep::reason::Reason;
 use crate::slep::receive::Read;
 use crate::slep::stream::{NotOpened, Parting, Status, Stream, StreamId};
@@ -30,7 +30,7 @@ impl Slep {
         let has_room = self.streams.len() < limits.streams;
         let name = self
             .peer(now, to)
-            .filter(|peer| has_room && peer.streams.len() < limits.streams_of_peer);
+            .filter(|peer| has_room && peer.stream_count() < limits.streams_of_peer);
         let Some(name) = name.and_then(|peer| peer.name()) else {
             self.stats.streams.refused += 1;
             return Err(NotOpened::Full);
@@ -46,10 +46,10 @@ impl Slep {
     pub(crate) fn add(&mut self, mut stream: Stream) -> StreamId {
         self.counted += 1;
         let id = StreamId(self.counted);
-        stream.turn.interactive = self.head_start(id, stream.options.source);
-        self.kept.shares.add(stream.options.source);
-        if let Some(peer) = self.peers.get_mut(&stream.peer) {
-            peer.streams.insert(stream.name, id);
+        stream.lead(self.head_start(id, stream.options().source));
+        self.kept.shares.add(stream.options().source);
+        if let Some(peer) = self.peers.get_mut(&stream.peer()) {
+            peer.add(stream.name(), id);
         }
         self.streams.insert(id, stream);
         self.watch(id);
@@ -59,9 +59,8 @@ impl Slep {
     /// Carries a stream like this from now on.
     pub fn set_options(&mut self, id: StreamId, options: Options) {
         if let Some(stream) = self.streams.get_mut(&id) {
-            let before = std::mem::replace(&mut stream.options, options);
-            stream.sending.set_compressed(options.is_compressed);
-            let kept = stream.sending.octets();
+            let before = stream.set_options(options);
+            let kept = stream.sending().octets();
             self.kept.shares.remove(before.source, kept);
             self.kept.shares.add(options.source);
             self.kept.shares.keep(options.source, kept);
@@ -74,32 +73,32 @@ impl Slep {
     /// Takes octets to be sent, and returns how many. After a partial write, [`Event::Writable`] tells when there is
     /// room again.
     pub fn write(&mut self, id: StreamId, octets: &[u8]) -> usize {
-        let Some(source) = self.streams.get(&id).map(|stream| stream.options.source) else {
+        let Some(source) = self.streams.get(&id).map(|stream| stream.options().source) else {
             return 0;
         };
         let head_start = self.head_start(id, source);
         let free = self.config.limits.sent.saturating_sub(self.kept.sent);
         let of_source = self.kept.shares.room(source, free);
         let Some(stream) = self.streams.get_mut(&id) else { return 0 };
-        if stream.sending.is_finished() || stream.has_left() || octets.is_empty() {
+        if stream.sending().is_finished() || stream.has_left() || octets.is_empty() {
             return 0;
         }
         let limits = &self.config.limits;
-        let of_stream = limits.unsent.saturating_sub(stream.sending.unsent());
-        if stream.sending.is_idle() {
-            stream.turn.interactive = head_start;
+        let of_stream = limits.unsent.saturating_sub(stream.sending().unsent());
+        if stream.sending().is_idle() {
+            stream.lead(head_start);
         }
-        let taken = stream.sending.write(octets, of_stream.min(of_source));
+        let taken = stream.sending_mut().write(octets, of_stream.min(of_source));
         if taken < octets.len() {
             if of_source < of_stream {
                 self.kept.blocked.insert((source, id));
             } else {
-                stream.notices.wants_room = true;
+                stream.set_wants_room(true);
             }
         }
         self.kept.sent += taken;
         self.kept.shares.keep(source, taken);
-        stream.traffic.written += taken as u64;
+        stream.count().written += taken as u64;
         self.stats.streams.octets_in += taken as u64;
         self.list(id);
         taken
@@ -117,19 +116,19 @@ impl Slep {
     #[must_use]
     pub fn room(&self, id: StreamId) -> usize {
         let Some(stream) = self.streams.get(&id) else { return 0 };
-        if stream.sending.is_finished() || stream.has_left() {
+        if stream.sending().is_finished() || stream.has_left() {
             return 0;
         }
         let limits = &self.config.limits;
-        let of_stream = limits.unsent.saturating_sub(stream.sending.unsent());
+        let of_stream = limits.unsent.saturating_sub(stream.sending().unsent());
         let free = limits.sent.saturating_sub(self.kept.sent);
-        of_stream.min(self.kept.shares.room(stream.options.source, free))
+        of_stream.min(self.kept.shares.room(stream.options().source, free))
     }
 
     /// Says that nothing more will be written.
     pub fn finish(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(&id) {
-            stream.sending.finish();
+            stream.sending_mut().finish();
             self.list(id);
         }
     }
@@ -137,7 +136,7 @@ impl Slep {
     /// Breaks a stream off: what was not delivered is lost, and it is no more.
     pub fn reset(&mut self, id: StreamId, reason: Reason) {
         let Some(stream) = self.streams.get(&id) else { return };
-        let (address, name, is_over) = (stream.peer, stream.name, stream.is_over());
+        let (address, name, is_over) = (stream.peer(), stream.name(), stream.is_over());
         let is_unsent = stream.is_unsent();
         self.stats.streams.cancelled += 1;
         self.stats.streams.cancelled_unsent += u64::from(is_unsent);
@@ -153,17 +152,17 @@ impl Slep {
     /// arrives is for anybody. One of which the node was given nothing yet is forgotten.
     pub fn reset_behind(&mut self, now: Time, id: StreamId, reason: Reason) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        if stream.sending.is_settled() || stream.is_over() {
+        if stream.sending().is_settled() || stream.is_over() {
             return self.reset(id, reason);
         }
         if stream.is_unsent() {
             return self.reset(id, reason);
         }
         let until = now + self.config.times.give_up;
-        let left = stream.sending.octets();
-        stream.parting = Some(Parting::Behind { reason, left, until });
-        stream.notices.wants_room = false;
-        self.kept.blocked.remove(&(stream.options.source, id));
+        let left = stream.sending().octets();
+        stream.set_parting(Parting::Behind { reason, left, until });
+        stream.set_wants_room(false);
+        self.kept.blocked.remove(&(stream.options().source, id));
         self.watch(id);
         self.see_off(id);
     }
@@ -172,18 +171,18 @@ impl Slep {
     /// node has all, and told of the break when it has all.
     pub(crate) fn see_off(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        let Some(Parting::Behind { reason, left, until }) = &mut stream.parting else { return };
-        if stream.sending.is_settled() {
-            let reason = *reason;
+        let Some(Parting::Behind { reason, left, .. }) = stream.parting() else { return };
+        if stream.sending().is_settled() {
             return self.reset(id, reason);
         }
-        if stream.sending.octets() < *left {
-            *left = stream.sending.octets();
-            *until = stream.check.since + self.config.times.give_up;
+        if stream.sending().octets() < left {
+            let left = stream.sending().octets();
+            let until = stream.last_sign() + self.config.times.give_up;
+            stream.set_parting(Parting::Behind { reason, left, until });
         }
         // A question ahead of the opening would be answered by doubts.
-        let is_known = stream.has_heard || !stream.is_initiator();
-        if stream.sending.is_idle() || stream.sending.is_handed() && is_known {
+        let is_known = stream.has_heard() || !stream.is_initiator();
+        if stream.sending().is_idle() || stream.sending().is_handed() && is_known {
             self.ask(id);
         }
     }
@@ -192,26 +191,26 @@ impl Slep {
     /// the stream is not over for it.
     pub fn hold_end(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(&id) {
-            stream.receiving.hold_end();
+            stream.receiving_mut().hold_end();
         }
     }
 
     /// Whether the other end waits for [`Self::confirm_end`].
     #[must_use]
     pub fn holds_end(&self, id: StreamId) -> bool {
-        self.streams.get(&id).is_some_and(|stream| stream.receiving.holds_end())
+        self.streams.get(&id).is_some_and(|stream| stream.receiving().holds_end())
     }
 
     /// The nodes we have streams with, each with the process last heard there.
     pub fn companions(&self) -> impl Iterator<Item = (Address, Option<u16>)> {
-        let peers = self.peers.iter().filter(|(_, peer)| !peer.streams.is_empty());
-        peers.map(|(node, peer)| (*node, peer.process.map(|process| process.epoch)))
+        let peers = self.peers.iter().filter(|(_, peer)| peer.stream_count() > 0);
+        peers.map(|(node, peer)| (*node, peer.process().map(|process| process.epoch)))
     }
 
     /// What came of a stream, to the end, is where it was to go.
     pub fn confirm_end(&mut self, id: StreamId) {
         if let Some(stream) = self.streams.get_mut(&id) {
-            stream.receiving.confirm_end();
+            stream.receiving_mut().confirm_end();
             self.tell(id);
             self.finish_both(id);
         }
@@ -235,22 +234,22 @@ impl Slep {
     /// Appends at most `most` octets that arrived to `out`.
     pub fn read(&mut self, id: StreamId, out: &mut Vec<u8>, most: usize) -> Read {
         let Some(stream) = self.streams.get_mut(&id) else { return Read::default() };
-        let before = stream.receiving.octets();
-        let read = stream.receiving.read(out, most);
-        stream.notices.is_readable = false;
-        stream.traffic.read += read.octets as u64;
-        self.kept.received -= before - stream.receiving.octets();
+        let before = stream.receiving().octets();
+        let read = stream.receiving_mut().read(out, most);
+        stream.handle_read();
+        stream.count().read += read.octets as u64;
+        self.kept.received -= before - stream.receiving().octets();
         self.stats.streams.octets_out += read.octets as u64;
-        let source = stream.options.source;
-        if stream.receiving.is_broken() {
+        let source = stream.options().source;
+        if stream.receiving().is_broken() {
             self.stats.streams.broken += 1;
             // What cannot be decoded leaves nothing to read, and so nothing to wait for.
-            let now = stream.check.since;
+            let now = stream.last_sign();
             self.break_off(now, id, Reason::PROTOCOL_ERROR, true);
             return read;
         }
-        if let Some(Parting::Over { broken, .. }) = stream.parting {
-            if !stream.receiving.has_unread() {
+        if let Some(Parting::Over { broken, .. }) = stream.parting() {
+            if !stream.receiving().has_unread() {
                 self.end(id, Some(broken.reason), false);
                 self.events.push_back(Event::Reset(id, broken));
             }
@@ -272,39 +271,28 @@ impl Slep {
     #[must_use]
     pub fn status_of(&self, now: Time, id: StreamId) -> Option<Status> {
         let stream = self.streams.get(&id)?;
-        let peer = self.peers.get(&stream.peer);
-        let is_waiting = peer.is_some_and(|peer| peer.waits_until.is_some());
-        Some(Status {
-            stream: id,
-            peer: stream.peer,
-            addresses: stream.addresses,
-            is_initiator: stream.is_initiator(),
-            is_accepted: stream.has_heard || !stream.is_initiator(),
-            age: now.since(stream.since),
-            waits_for: stream.waits_for(is_waiting || self.client.mtu().is_none()),
-            unacknowledged: stream.sending.octets(),
-            unread: stream.receiving.octets(),
-            traffic: stream.traffic,
-        })
+        let peer = self.peers.get(&stream.peer());
+        let is_waiting = peer.is_some_and(Peer::is_waiting);
+        Some(stream.status(now, id, is_waiting || self.client.mtu().is_none()))
     }
 
     /// Octets written and possibly missing at the other end.
     #[must_use]
     pub fn unacknowledged(&self, id: StreamId) -> usize {
-        self.streams.get(&id).map_or(0, |stream| stream.sending.octets())
+        self.streams.get(&id).map_or(0, |stream| stream.sending().octets())
     }
 
     /// Whether there is something to read, or the end.
     #[must_use]
     pub fn is_readable(&self, id: StreamId) -> bool {
-        self.streams.get(&id).is_some_and(|stream| stream.receiving.is_readable())
+        self.streams.get(&id).is_some_and(|stream| stream.receiving().is_readable())
     }
 
     /// Lets the other end know how far a stream has come, if that is of use to it.
     pub(crate) fn tell(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(&id) else { return };
-        if !stream.is_over() && stream.receiving.has_news(stream.sending.is_made()) {
-            let (address, name) = (stream.peer, stream.name);
+        if !stream.is_over() && stream.receiving().has_news(stream.sending().is_made()) {
+            let (address, name) = (stream.peer(), stream.name());
             self.owe(address, name, Owed::NEWS);
         }
     }
@@ -312,7 +300,8 @@ impl Slep {
     /// Ends a stream that both ends have finished.
     pub(crate) fn finish_both(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get(&id) else { return };
-        if stream.sending.is_done() && stream.receiving.is_done() && stream.parting.is_none() {
+        if stream.sending().is_done() && stream.receiving().is_done() && stream.parting().is_none()
+        {
             self.end(id, None, true);
             self.stats.streams.finished += 1;
             self.events.push_back(Event::Finished(id));

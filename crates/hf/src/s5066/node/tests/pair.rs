@@ -29,11 +29,11 @@ pub(crate) struct Pair<C: Above = Client> {
     pub(crate) now: Time,
     ends: [End<C>; 2],
     /// Whether the nodes have modems and could begin to transmit.
-    pub(super) has_modems: bool,
+    pub(crate) has_modems: bool,
     /// The waveform that the modems use, whatever the nodes want.
-    pub(super) set_to: Option<Waveform>,
+    pub(crate) set_to: Option<Waveform>,
     /// Changes octets on the air.
-    pub(super) noise: Box<Noise>,
+    pub(crate) noise: Box<Noise>,
 }
 
 type Noise = dyn FnMut(Time, &mut Vec<u8>);

@@ -507,12 +507,12 @@ struct Queue {
 /// A U_PDU that waits.
 struct Item {
     id: RequestId,
-    pub(super) to: Address,
+    to: Address,
     to_sap: Sap,
-    pub(super) priority: u8,
+    priority: u8,
     is_expedited: bool,
     service: Service,
-    pub(super) expires: Option<Time>,
+    expires: Option<Time>,
     /// Whether the client set the time to live.
     has_ttl: bool,
     u_pdu: Vec<u8>,
