@@ -512,14 +512,12 @@ enum Victim {
 }
 
 impl Victim {
-    /// The longest transmission of the other node that may have begun before the kill, and that nobody can interrupt:
-    /// all data waiting there. Transmissions of killed nodes end with them.
+    /// How long the air may be occupied by what was given to the nodes before the kill, because nobody can interrupt a
+    /// transmission: by the turn under way and the next one. Transmissions of killed nodes end with them.
     fn air(self) -> Duration {
         let octets = match self {
-            // What the server's side says in two connections, ...
-            Self::Gateway(0) => 2 * MUCH as u64,
-            // ... and the client's in one.
-            Self::Gateway(_) => MUCH as u64,
+            // What the server's side says in two connections, and the client's in one.
+            Self::Gateway(_) => 3 * MUCH as u64,
             Self::Nodes => 0,
         };
         Duration::from_millis(1_000 * octets / SPEED)
