@@ -106,25 +106,11 @@ impl DerefMut for Buffer {
     }
 }
 
-impl AsRef<[u8]> for Buffer {
-    fn as_ref(&self) -> &[u8] {
-        self
-    }
-}
-
 impl From<&[u8]> for Buffer {
     fn from(octets: &[u8]) -> Self {
         let mut buffer = Self::with_capacity(octets.len());
         buffer.extend_from_slice(octets);
         buffer
-    }
-}
-
-impl Extend<u8> for Buffer {
-    fn extend<I: IntoIterator<Item = u8>>(&mut self, octets: I) {
-        for octet in octets {
-            self.push(octet);
-        }
     }
 }
 

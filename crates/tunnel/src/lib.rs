@@ -10,7 +10,8 @@
 //!
 //! One [`Tunnel`] is one peer. It knows nothing of keys and addresses: the driver seals what
 //! [`Tunnel::poll_transmit`] gives, with the datagram's number as nonce, and hands in only what it
-//! could open; [`secure`] does that. Inside, a part calls only parts that stand below or right of it, and none calls back:
+//! could open; [`secure`] does that. Inside, a part calls only parts that stand below or right of it, and none calls
+//! back:
 //!
 //! ```text
 //!                                 Tunnel   takes calls and messages, chooses the next datagram

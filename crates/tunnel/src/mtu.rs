@@ -211,7 +211,8 @@ impl Search {
         }
     }
 
-    /// The first link of the same path takes packets of `ceiling` octets now. If that is more than before, more is tried.
+    /// The first link of the same path takes packets of `ceiling` octets now. If that is more than before, more is
+    /// tried.
     pub fn handle_first_link(&mut self, now: Time, ceiling: usize) {
         let ceiling = ceiling.max(LEAST);
         if ceiling < self.ceiling {

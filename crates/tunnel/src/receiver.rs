@@ -330,8 +330,7 @@ impl Receiver {
 
     /// The missing sources to report, and when the next source that may only be late counts as missing.
     pub fn holes(&self, now: Time) -> (Holes, Option<Time>) {
-        let first_missing =
-            self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);
+        let first_missing = self.first_missing();
         let lateness = self.lateness(now);
         let mut holes = Holes {
             first_missing,
@@ -358,6 +357,11 @@ impl Receiver {
             end = number + 1;
         }
         (holes, ripe_at)
+    }
+
+    /// The first source that is missing, or the next one.
+    fn first_missing(&self) -> u64 {
+        self.missing.first_key_value().map_or(self.end(), |(&number, _)| number)
     }
 
     /// How late a datagram may come before it counts as lost.
@@ -493,8 +497,7 @@ impl Receiver {
 
     /// Forgets sources that no further repair will cover, and sources for which there is no room.
     fn trim(&mut self, stats: &mut Received) {
-        let first_missing =
-            self.missing.first_key_value().map_or(self.end(), |(&number, _)| number);
+        let first_missing = self.first_missing();
         while self.base + KEPT < first_missing {
             self.drop_front();
         }

@@ -128,7 +128,8 @@ impl Recorder {
     }
 }
 
-/// Keeps each flow in order at the other end: for each flow the source with its last packet, plus one, and the wait of the packet.
+/// Keeps each flow in order at the other end: for each flow the source with its last packet, plus one, and the wait of
+/// the packet.
 #[derive(Debug)]
 struct FlowOrder(Vec<(u64, u16)>);
 

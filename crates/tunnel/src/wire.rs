@@ -25,9 +25,9 @@
 //!              kind 4  probe reply: size of the probe's payload 2
 //! ```
 //!
-//! A symbol consists of records ([`super::record`]). A repair is the sum of the sources of its window, each times a coefficient
-//! ([`gf::coefficients`]); its datagram's number seeds them. Symbols are padded with zeros to the
-//! longest (RFC 8681 calls them source and repair symbols of a sliding window).
+//! A symbol consists of records ([`super::record`]). A repair is the sum of the sources of its window, each times a
+//! coefficient ([`gf::coefficients`]); its datagram's number seeds them. Symbols are padded with zeros to the longest
+//! (RFC 8681 calls them source and repair symbols of a sliding window).
 
 use std::time::Duration;
 

@@ -8,7 +8,8 @@
 //!
 //! This is FQ-CoDel (RFC 8290) with targets for a tunnel that must not idle: see [`codel::Law`]. A flow
 //! with an empty queue goes before flows with packets queued, so that sparse traffic passes at once. [`Queue`] calls
-//! `classify`, which finds a packet's flow and kind, and `codel`, which decides on signals; neither calls anything here.
+//! `classify`, which finds a packet's flow and kind, and `codel`, which decides on signals; neither calls anything
+//! here.
 
 mod classify;
 mod codel;

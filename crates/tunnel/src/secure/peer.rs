@@ -440,8 +440,8 @@ impl Remote {
         }
     }
 
-    /// The peer was heard from this address, which anybody could have written into a datagram: before it counts, the peer
-    /// has to answer a call that is sent there alone.
+    /// The peer was heard from this address, which anybody could have written into a datagram: before it counts, the
+    /// peer has to answer a call that is sent there alone.
     fn consider(&mut self, now: Time, endpoint: SocketAddr, local: &mut Local) {
         if self.endpoint == Some(endpoint) {
             self.calling.check = None;
@@ -585,8 +585,8 @@ impl Remote {
         local.send_from(fresh, to, datagram);
     }
 
-    /// Which fresh port the next call is to leave from. All addresses have their turns from the usual port, then all from
-    /// a fresh one.
+    /// Which fresh port the next call is to leave from. All addresses have their turns from the usual port, then all
+    /// from a fresh one.
     fn fresh(&self, now: Time) -> Option<Fresh> {
         let Failing { since, .. } = self.calling.failing?;
         let number = now.since(since).as_secs() / FRESH_AFTER.as_secs();
@@ -737,9 +737,9 @@ impl Remote {
         self.called.answered.as_ref().map(|answered| &answered.mac1)
     }
 
-    /// The peer has the last answer, which it shows by its keys: where the peer is. If the answer also went to where the
-    /// peer was before, it is still there; otherwise the first call tells, since whoever saw a call can repeat it from
-    /// anywhere.
+    /// The peer has the last answer, which it shows by its keys: where the peer is. If the answer also went to where
+    /// the peer was before, it is still there; otherwise the first call tells, since whoever saw a call can repeat it
+    /// from anywhere.
     fn confirm_answer(&mut self) -> Option<SocketAddr> {
         let answered = self.called.answered.as_mut()?;
         answered.answer = None;

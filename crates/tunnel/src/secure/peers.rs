@@ -199,8 +199,8 @@ impl Peers {
         self.let_act(peer, |remote, local| remote.handle_endpoints(now, endpoints, local));
     }
 
-    /// Tells where an earlier process of this gateway heard the peer last. The peer is called there at once, unless there
-    /// is a session with it.
+    /// Tells where an earlier process of this gateway heard the peer last. The peer is called there at once, unless
+    /// there is a session with it.
     pub fn handle_last_heard(&mut self, now: Time, peer: PeerId, endpoint: SocketAddr) {
         self.let_act(peer, |remote, local| remote.handle_last_heard(now, endpoint, local));
     }
