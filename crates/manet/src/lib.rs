@@ -8,17 +8,18 @@
 //!            poll_event: routes to set
 //! ```
 //!
-//! One trait covers all protocols, so that a driver (a node of the simulator, `trackway run`) names none of them. The
-//! driver sends messages by their carrier, and writes routes into its forwarding table.
+//! One trait covers all protocols, so that a driver (a node of the simulator, `trackway run`) names none of them. A
+//! [`host::Host`] is a protocol with what a node does for it: packets that wait for a route, half tunnels, routes in
+//! use. The driver sends messages by their carrier, and writes routes into its forwarding table.
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 
 pub mod aodv;
 pub mod dsdv;
 mod events;
+pub mod host;
 pub mod olsr;
 pub mod ospf;
-pub mod path_mtu;
 pub mod waiting;
 
 use std::fmt::Debug;

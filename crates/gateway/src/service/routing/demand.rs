@@ -1,11 +1,10 @@
 //! Holds packets without a route: they arrive by a TUN device and wait until the protocol has found a route.
 //!
 //! ```text
-//!   kernel ─ no better route ─▶ TUN device ─▶ Waiting ─ route ─▶ raw socket ─▶ kernel ─▶ neighbour
-//!                                   ▲            └─ none found ─▶ ICMP to the sender
+//!   kernel ─ no better route ─▶ TUN device ─▶ Host ─ route ─▶ raw socket ─▶ kernel ─▶ neighbour
+//!                                   ▲          └─ none found ─▶ ICMP to the sender
 //! ```
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd as _;
 
@@ -13,26 +12,23 @@ use anyhow::Context as _;
 use base::budget::Budget;
 use base::counter::Counter;
 use base::ip::{Header, Prefix, icmp, minimal};
-use base::time::{Time, earliest};
+use base::time::Time;
 use host::fib::{Fib, Hop, Target};
 use host::links::{self, LinkState};
 use host::netlink::Netlink;
 use host::nft::Told;
 use host::numbers::Mark;
 use host::settings::Settings;
-use manet::waiting::{self, Waiting};
-use manet::{Neighbour, Passage};
+use manet::Route;
+use manet::host::{Host, NotEncapsulated, Origin, Outcome};
 use nix::poll::{PollFd, PollFlags};
 use tracing::{debug, trace, warn};
 
 use super::inlet::Inlet;
 use super::outlet::Outlet;
 use super::passages::{self, Passages};
-use super::ports::Ports;
-use super::table::Table;
 use super::{Routing, interfaces};
 use crate::config;
-use crate::config::routing::OnDemand;
 use crate::linux::device::{Device, Wanted};
 use crate::linux::firewall::MARK;
 use crate::reactor::has_input;
@@ -49,59 +45,41 @@ const LONGEST: usize = 64 << 10;
 /// What an Ethernet carries, until an interface says otherwise.
 const ETHERNET: usize = 1_500;
 
-/// The device, and the packets waiting for routes.
+/// The device, and how packets go on that have waited.
 pub struct Demand {
     /// First field, so dropped first: passages must go before the device that they name.
     passages: Passages,
-    config: OnDemand,
+    has_internet: bool,
     tun: Tap,
     /// At a gateway: the exit of half tunnels.
     outlet: Option<Outlet>,
-    /// At other nodes: how long packets in half tunnels may be.
+    /// At other nodes: errors about packets in half tunnels.
     inlet: Option<Inlet>,
     device: Device,
     index: u32,
     mtu: usize,
-    waiting: Waiting<Vec<u8>>,
     raw: Raw,
-    local: BTreeSet<Ipv4Addr>,
     poll_at: Option<Time>,
     errors: Budget,
+    /// Packets that are no IP at all, beside those that the host counts.
+    malformed: u64,
     counters: Counters,
     buffer: Box<[u8]>,
     packet: Vec<u8>,
 }
 
 base::counters! {
-    /// Counters of packets without a route.
+    /// Counters of packets that have waited.
     #[derive(Default)]
     struct Counters {
-        /// Packets without a route, from the kernel.
-        demands: counter(packets);
-        /// Of those, packets of others: their way here is broken.
-        demands_in_transit: counter(packets);
-        /// Dropped: no IPv4, or to nobody in particular.
-        demands_malformed: counter(packets);
         /// Packets that had waited, and were sent.
         packets_released: counter(packets);
         /// Packets refused by the kernel after waiting.
         packets_unreleased: counter(packets);
-        /// Packets in vain: no route was found, or too late.
-        packets_unreachable: counter(packets);
-        /// Dropped: too many waited.
-        packets_evicted: counter(packets);
-        /// Packets to the Internet, sent to the gateway in a half tunnel.
-        packets_encapsulated: counter(packets);
-        /// Dropped: fragments, which a half tunnel does not take.
-        packets_not_encapsulated: counter(packets);
-        /// Dropped: too long for a half tunnel; their senders are told.
-        packets_too_big: counter(packets);
         /// ICMP errors sent.
         icmp_sent: counter(messages);
         /// ICMP errors not sent because there were too many.
         icmp_suppressed: counter(messages);
-        /// Pairs of addresses whose packets keep routes in use.
-        passages: counter(addresses);
     }
 }
 
@@ -129,18 +107,17 @@ impl Demand {
         let raw = Raw::open_marked(RELEASED.value()).context("cannot open a raw socket")?;
         Ok(Some(Self {
             passages,
-            config: on_demand.clone(),
+            has_internet: on_demand.has_internet,
             tun,
-            outlet: Outlet::set_up(config, on_demand)?,
+            outlet: Outlet::set_up(on_demand)?,
             inlet: Inlet::set_up(on_demand)?,
             device,
             index,
             mtu: ETHERNET,
-            waiting: Waiting::new(waiting::Config::default()),
             raw,
-            local: BTreeSet::new(),
             poll_at: Some(Time::ZERO),
             errors: Budget::per_second(Time::ZERO, icmp::ERRORS_PER_SECOND),
+            malformed: 0,
             counters: Counters::default(),
             buffer: vec![0; LONGEST].into_boxed_slice(),
             packet: Vec::new(),
@@ -152,7 +129,7 @@ impl Demand {
         self.index
     }
 
-    /// Gives the device its routes, and learns which addresses are this host's.
+    /// Gives the device its routes, and tells which addresses are this host's.
     ///
     /// # Errors
     /// When the kernel cannot be asked.
@@ -160,15 +137,16 @@ impl Demand {
         &mut self,
         netlink: &mut Netlink,
         config: &config::Routing,
-        ports: &Ports,
+        host: &mut Host<Vec<u8>>,
         fib: &mut Fib,
     ) -> anyhow::Result<()> {
         // Somebody may have switched the device off, or deleted it, which reading it reports.
         if links::keep(netlink, self.index, None).is_ok_and(|is_changed| is_changed) {
             warn!("somebody has switched our device off: it is on again");
         }
-        self.local = links::own_v4_addresses(netlink).context("cannot ask for addresses")?;
-        let mtu = ports.least_mtu().unwrap_or(ETHERNET);
+        let own = links::own_v4_addresses(netlink).context("cannot ask for addresses")?;
+        host.handle_addresses(own.into_iter().map(IpAddr::V4).collect());
+        let mtu = host.interfaces().map(|(.., mtu)| mtu).min().unwrap_or(ETHERNET);
         if mtu != self.mtu {
             self.device.set_mtu(mtu);
             self.mtu = mtu;
@@ -183,7 +161,7 @@ impl Demand {
                 fib.set(target, hop);
             }
         }
-        if self.config.has_internet {
+        if self.has_internet {
             let target = Target { address: Ipv4Addr::UNSPECIFIED, bits: 0, metric };
             let mtu = u32::try_from(mtu.saturating_sub(minimal::OVERHEAD)).ok();
             fib.set(target, Hop { mtu, ..hop });
@@ -191,76 +169,34 @@ impl Demand {
         Ok(())
     }
 
-    /// Sends packets waiting for addresses in this prefix, as there is a route now.
-    pub fn release(&mut self, now: Time, prefix: Prefix, table: &Table, source: Option<Ipv4Addr>) {
-        let concerned = |address: &Ipv4Addr| prefix.contains(IpAddr::V4(*address));
-        let found: Vec<_> = self.waiting.destinations().filter(concerned).collect();
-        for destination in found {
-            let Some(route) = table.find(destination) else { continue };
-            for packet in self.waiting.take(destination) {
-                self.send(now, packet, route.gateway, source);
-            }
-        }
-    }
-
     /// Gives a packet that has a route now to the kernel, in a half tunnel if it goes to a gateway.
-    fn send(
-        &mut self,
-        now: Time,
-        mut packet: Vec<u8>,
-        gateway: Option<Ipv4Addr>,
-        source: Option<Ipv4Addr>,
-    ) {
-        if let Some(gateway) = gateway {
-            let whole = self.mtu.saturating_sub(minimal::OVERHEAD);
-            let most = self.inlet.as_ref().map_or(whole, |it| it.room(now, gateway, self.mtu));
-            if packet.len() > most {
-                self.counters.packets_too_big += 1;
-                let mtu = u16::try_from(most).unwrap_or(u16::MAX);
-                self.tell(now, &packet, icmp::Error::TooBig { mtu }, source);
-                return;
+    pub fn send(&mut self, now: Time, host: &mut Host<Vec<u8>>, mut packet: Vec<u8>, route: Route) {
+        if let Some(gateway) = route.gateway {
+            match host.encapsulate(now, &mut packet, gateway, self.mtu) {
+                Ok(()) => {}
+                Err(NotEncapsulated::TooBig { mtu }) => {
+                    let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+                    return self.tell(now, host, &packet, icmp::Error::TooBig { mtu });
+                }
+                Err(why @ NotEncapsulated::Impossible) => {
+                    return trace!(%why, "packet not sent to the gateway");
+                }
             }
-            if let Err(why) = minimal::encapsulate(&mut packet, gateway) {
-                trace!(%why, "packet not sent to the gateway");
-                self.counters.packets_not_encapsulated += 1;
-                return;
-            }
-            self.counters.packets_encapsulated += 1;
         }
-        let packet = &packet[..];
-        let Ok(header) = Header::parse(packet) else { return };
-        match self.raw.send(&header, packet) {
+        let Ok(header) = Header::parse(&packet) else { return };
+        match self.raw.send(&header, &packet) {
             Ok(()) => self.counters.packets_released += 1,
             Err(error) => {
                 trace!(%error, destination = %header.destination, "packet not released");
                 self.counters.packets_unreleased += 1;
-                self.tell(now, packet, icmp::Error::HostUnreachable, source);
+                self.tell(now, host, &packet, icmp::Error::HostUnreachable);
             }
         }
     }
 
-    /// Drops packets waiting for an address without a route, and tells the senders.
-    pub fn refuse(&mut self, now: Time, destination: Ipv4Addr, source: Option<Ipv4Addr>) {
-        for packet in self.waiting.take(destination) {
-            self.counters.packets_unreachable += 1;
-            self.tell(now, &packet, icmp::Error::HostUnreachable, source);
-        }
-    }
-
-    /// Drops what has waited too long.
-    pub fn expire(&mut self, now: Time, source: Option<Ipv4Addr>) {
-        if self.waiting.next_timeout().is_none_or(|at| at > now) {
-            return;
-        }
-        for (_, packet) in self.waiting.expire(now) {
-            self.counters.packets_unreachable += 1;
-            self.tell(now, &packet, icmp::Error::HostUnreachable, source);
-        }
-    }
-
     /// Tells the sender of a packet why it was dropped.
-    fn tell(&mut self, now: Time, packet: &[u8], error: icmp::Error, source: Option<Ipv4Addr>) {
-        let Some(source) = source else { return };
+    pub fn tell(&mut self, now: Time, host: &Host<Vec<u8>>, packet: &[u8], error: icmp::Error) {
+        let Some((_, source, _)) = host.interfaces().next() else { return };
         if !self.errors.spend(now) {
             self.counters.icmp_suppressed += 1;
             return;
@@ -271,8 +207,7 @@ impl Demand {
         }
         let Ok(header) = Header::parse(&self.packet) else { return };
         // A program on this host is told as if the device had brought it.
-        let is_local = matches!(header.destination, IpAddr::V4(it) if self.local.contains(&it));
-        let sent = if is_local {
+        let sent = if host.is_local(header.destination) {
             self.tun.write(&self.packet)
         } else {
             self.raw.send(&header, &self.packet)
@@ -283,8 +218,22 @@ impl Demand {
         }
     }
 
+    /// Lets a packet of the kernel wait for a route. A route that the kernel refused does not lead a packet here again:
+    /// what is released is not let in.
+    fn take_packet(&mut self, now: Time, host: &mut Host<Vec<u8>>, packet: Vec<u8>) {
+        let Ok(header) = Header::parse(&packet) else { return self.malformed += 1 };
+        // A TUN device does not say who has sent a packet.
+        match host.handle_unrouted(now, &header, Origin::Unknown, packet.len(), packet) {
+            Outcome::Held | Outcome::Malformed(_) => {}
+            Outcome::Found(packet, route) => self.send(now, host, packet, route),
+            Outcome::Unreachable(packet) => {
+                self.tell(now, host, &packet, icmp::Error::HostUnreachable);
+            }
+        }
+    }
+
     pub fn next_timeout(&self) -> Option<Time> {
-        earliest(self.waiting.next_timeout(), self.poll_at)
+        self.poll_at
     }
 
     pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
@@ -294,14 +243,21 @@ impl Demand {
         fds.extend(self.inlet.iter().map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
     }
 
-    pub fn counters(&self) -> Vec<crate::service::Entry> {
+    pub fn counters(&self, host: &Host<Vec<u8>>) -> Vec<crate::service::Entry> {
+        let mut stats = host.stats();
+        stats.demands.demands_malformed += self.malformed;
         let mut counters = entries("routing_", &self.counters);
-        counters.extend(self.outlet.iter().flat_map(Outlet::counters));
-        counters.extend(self.inlet.iter().flat_map(Inlet::counters));
+        counters.extend(entries("routing_", &stats.demands));
+        if self.outlet.is_some() {
+            counters.extend(entries("routing_", &stats.outlet));
+        }
+        if self.inlet.is_some() {
+            counters.extend(entries("routing_", &stats.inlet));
+        }
         let waiting = const {
             &Counter::gauge("packets_waiting", "packets", "Packets that wait for a route.")
         };
-        counters.extend(of_counters("routing_", [(waiting, self.waiting.len() as u64)]));
+        counters.extend(of_counters("routing_", [(waiting, host.waiting() as u64)]));
         counters
     }
 }
@@ -321,10 +277,10 @@ impl Routing {
         }
         if ready[2..].iter().any(|it| has_input(*it)) {
             if let Some(outlet) = &mut demand.outlet {
-                outlet.take(&demand.tun, &demand.local);
+                outlet.take(&demand.tun, &mut self.host);
             }
             if let Some(inlet) = &mut demand.inlet {
-                inlet.take(now, &demand.local);
+                inlet.take(now, &mut self.host);
             }
         }
         if !has_input(ready[1]) {
@@ -335,58 +291,10 @@ impl Routing {
             let len = demand.tun.read(&mut demand.buffer).context("reading the TUN device")?;
             let Some(len) = len else { break };
             let packet = demand.buffer[..len].to_vec();
-            self.take_packet(now, packet);
+            demand.take_packet(now, &mut self.host, packet);
+            self.take_events(now);
         }
         Ok(())
-    }
-
-    /// Has a route looked for, and lets a packet wait for it.
-    fn take_packet(&mut self, now: Time, packet: Vec<u8>) {
-        let Some(demand) = &mut self.demand else { return };
-        let (Ok(header), main) = (Header::parse(&packet), self.ports.main_address()) else {
-            demand.counters.demands_malformed += 1;
-            return;
-        };
-        let (IpAddr::V4(source), IpAddr::V4(destination)) = (header.source, header.destination)
-        else {
-            demand.counters.demands_malformed += 1;
-            return;
-        };
-        if destination.is_multicast() || destination.is_broadcast() {
-            demand.counters.demands_malformed += 1;
-            return;
-        }
-        demand.counters.demands += 1;
-        let from_outside = demand.config.is_gateway
-            && self.config.manet.is_none_or(|manet| !manet.contains(header.source));
-        let is_own = demand.local.contains(&source) || from_outside;
-        if let Some(route) = self.table.find(destination)
-            && (is_own || route.gateway.is_none())
-        {
-            // It was on its way here when the route was set, or the way is a half tunnel. A route that
-            // the kernel refused does not lead it here again: what is released is not let in.
-            demand.send(now, packet, route.gateway, main);
-            return;
-        }
-        if is_own {
-            let evicted = demand.waiting.push(now, destination, packet.len(), packet);
-            demand.counters.packets_evicted += evicted.len() as u64;
-            let demanded = manet::Demand { destination, from: None };
-            self.router.handle_demand(now, &demanded);
-        } else {
-            // The way back to the sender begins with who sent it here: a TUN device does not say who.
-            demand.counters.demands_in_transit += 1;
-            demand.tell(now, &packet, icmp::Error::HostUnreachable, main);
-            let senders = match self.table.find(source) {
-                Some(back) => vec![back.next],
-                None => self.ports.iter().map(|(interface, _)| everybody(interface)).collect(),
-            };
-            for from in senders {
-                let demanded = manet::Demand { destination, from: Some(from) };
-                self.router.handle_demand(now, &demanded);
-            }
-        }
-        self.take_events(now);
     }
 
     /// Tells the protocol which routes packets leave by.
@@ -399,7 +307,7 @@ impl Routing {
             return Ok(());
         }
         demand.poll_at = Some(now + passages::INTERVAL);
-        if self.table.len() == 0 {
+        if self.host.routes().is_empty() {
             return Ok(());
         }
         let pairs = match Passages::poll() {
@@ -410,23 +318,10 @@ impl Routing {
             }
         };
         for (source, destination) in pairs {
-            let Some(route) = self.table.find(destination) else { continue };
-            demand.counters.passages += 1;
-            // The way to the sender is the way from it: routes on demand are made both ways at once.
-            let from = match self.table.find(source) {
-                Some(back) if !demand.local.contains(&source) => Some(back.next),
-                _ => None,
-            };
-            let passage = Passage { source, destination, from, next: route.next };
-            self.router.handle_passage(now, &passage);
+            self.host.handle_passage(now, (source, destination), Origin::Unknown, None);
         }
         Ok(())
     }
-}
-
-/// All neighbours on an interface, for a packet from one of them whose sender is unknown.
-fn everybody(interface: usize) -> Neighbour {
-    Neighbour { interface, address: Ipv4Addr::BROADCAST }
 }
 
 /// The halves of a network.

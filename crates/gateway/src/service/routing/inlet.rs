@@ -1,23 +1,20 @@
-//! The beginning of half tunnels at a node: how long packets may be on their way to each gateway.
+//! The beginning of half tunnels at a node: hears how long packets may be on their way to each gateway.
 //!
 //! ```text
-//!   a router's ICMP, about a packet of protocol 55 ─▶ raw socket ─▶ Inlet: the path's MTU
+//!   a router's ICMP, about a packet of protocol 55 ─▶ raw socket ─▶ Inlet ─▶ Host: the path's MTU
 //! ```
 //! The kernel knows nothing of half tunnels, and would tell nobody.
 
-use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
-use base::ip::icmp::{Error, Report};
-use base::ip::{Checksum, Header, minimal, protocol};
+use base::ip::icmp::Report;
+use base::ip::{Checksum, Header, protocol};
 use base::time::Time;
-use manet::path_mtu::PathMtus;
+use manet::host::Host;
 use tracing::trace;
 
 use crate::config::routing::OnDemand;
-use crate::service::{Entry, entries};
 use crate::sys::Protocol;
 
 /// Errors taken before others have their turn.
@@ -30,18 +27,7 @@ const LONGEST: usize = 2_048;
 #[derive(Debug)]
 pub struct Inlet {
     socket: Protocol,
-    paths: PathMtus,
     buffer: Box<[u8]>,
-    counters: Counters,
-}
-
-base::counters! {
-    /// Counters of half tunnels that begin here.
-    #[derive(Debug, Default)]
-    struct Counters {
-        /// Errors of routers: a packet in a half tunnel was too long for them.
-        half_tunnels_narrowed: counter(messages);
-    }
 }
 
 impl Inlet {
@@ -55,37 +41,25 @@ impl Inlet {
         }
         let socket = Protocol::open_errors()
             .context("cannot open a raw socket: root or CAP_NET_RAW is needed")?;
-        let buffer = vec![0; LONGEST].into_boxed_slice();
-        let (paths, counters) = (PathMtus::default(), Counters::default());
-        Ok(Some(Self { socket, paths, buffer, counters }))
+        Ok(Some(Self { socket, buffer: vec![0; LONGEST].into_boxed_slice() }))
     }
 
-    /// Takes the errors that have come; `local` are this host's addresses.
-    pub fn take(&mut self, now: Time, local: &BTreeSet<Ipv4Addr>) {
+    /// Takes the errors that have come.
+    pub fn take(&mut self, now: Time, host: &mut Host<Vec<u8>>) {
         for _ in 0..READS {
-            let len = match self.socket.receive(&mut self.buffer) {
-                Ok(Some(len)) => len,
+            match self.socket.receive(&mut self.buffer) {
+                Ok(Some(len)) => {
+                    if let Some(Report { error, flow, octets, .. }) = report(&self.buffer[..len]) {
+                        host.handle_error(now, &flow, octets, error);
+                    }
+                }
                 Ok(None) => return,
                 Err(error) => {
                     trace!(%error, "no ICMP");
                     return;
                 }
-            };
-            let Some((gateway, octets, mtu)) = too_big(&self.buffer[..len], local) else {
-                continue;
-            };
-            self.counters.half_tunnels_narrowed += 1;
-            self.paths.handle_too_big(now, gateway, octets, mtu);
+            }
         }
-    }
-
-    /// Octets of the largest packet that fits into the half tunnel to `gateway`, over interfaces with this `mtu`.
-    pub fn room(&self, now: Time, gateway: Ipv4Addr, mtu: usize) -> usize {
-        self.paths.mtu(now, gateway, mtu).saturating_sub(minimal::OVERHEAD)
-    }
-
-    pub fn counters(&self) -> Vec<Entry> {
-        entries("routing_", &self.counters)
     }
 }
 
@@ -95,20 +69,12 @@ impl AsFd for Inlet {
     }
 }
 
-/// Reads an ICMP error about a packet of this host that was too long in the half tunnel to a gateway: returns the
-/// gateway, the packet's length, and the length that would have fitted.
-fn too_big(packet: &[u8], local: &BTreeSet<Ipv4Addr>) -> Option<(Ipv4Addr, usize, usize)> {
+/// Reads an ICMP error.
+fn report(packet: &[u8]) -> Option<Report> {
     let header = Header::parse(packet).ok().filter(|it| it.protocol == protocol::ICMP)?;
     let message = packet.get(header.len..header.total_len)?;
     if Checksum::default().with(message).finish() != 0 {
         return None;
     }
-    let Report { error, flow, octets, .. } = Report::parse(&header, message)?;
-    let (Some(Error::TooBig { mtu }), IpAddr::V4(source), IpAddr::V4(gateway)) =
-        (error, flow.source, flow.destination)
-    else {
-        return None;
-    };
-    let is_ours = flow.protocol == protocol::MINIMAL && local.contains(&source);
-    is_ours.then_some((gateway, octets, mtu.into()))
+    Report::parse(&header, message)
 }

@@ -43,10 +43,10 @@ impl Routing {
     /// # Errors
     /// When the kernel cannot be asked.
     pub fn look(&mut self, now: Time) -> anyhow::Result<()> {
-        let port = self.router.carrier().port().context(UDP_ONLY)?;
+        let port = self.host.carrier().port().context(UDP_ONLY)?;
         let mut has_changed = false;
         let indexes: BTreeMap<_, _> =
-            self.ports.iter().map(|(position, port)| (position, port.index)).collect();
+            self.ports.iter().map(|(position, port)| (position, port.index())).collect();
         for (position, name) in self.ports.named() {
             let (is_other, why) =
                 self.ports.look(&mut self.netlink, position, self.config.manet, port);
@@ -56,34 +56,34 @@ impl Routing {
             has_changed = true;
             match (self.ports.get(position), why) {
                 (Some(port), _) => {
-                    let interface = port.interface.clone();
+                    let (address, mtu) = (port.address(), port.mtu());
                     let is_another =
-                        indexes.get(&position).is_some_and(|before| *before != port.index);
-                    info!(interface = %name, address = %interface.address, "interface is used");
+                        indexes.get(&position).is_some_and(|before| *before != port.index());
+                    info!(interface = %name, %address, "interface is used");
                     prepare(&mut self.settings, &name);
                     if is_another {
                         // The interface of this name before is gone, with its neighbours and routes.
-                        self.router.handle_interface(now, position, None);
+                        self.host.handle_interface(now, position, None);
                         self.take_events(now);
                     }
-                    self.router.handle_interface(now, position, Some(&interface));
+                    self.host.handle_interface(now, position, Some((address, mtu)));
                 }
                 (None, why) => {
                     info!(interface = %name, why = why.unwrap_or_default(), "interface is waited for");
-                    self.router.handle_interface(now, position, None);
+                    self.host.handle_interface(now, position, None);
                 }
             }
             self.take_events(now);
         }
         self.look_at = (!self.ports.is_complete()).then_some(now + RETRY);
         if has_changed {
-            let source = self.ports.main_address();
+            let source = self.host.interfaces().next().map(|(_, address, _)| address);
             self.fib.set_source(source).context("cannot ask for the kernel's routes")?;
             // The kernel removes routes by an interface or address that goes, and does not say so.
             self.reconcile_at = Some(now + SETTLE);
         }
         if let Some(demand) = &mut self.demand {
-            demand.refresh(&mut self.netlink, &self.config, &self.ports, &mut self.fib)?;
+            demand.refresh(&mut self.netlink, &self.config, &mut self.host, &mut self.fib)?;
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Routing {
         for neighbour in silent {
             debug!(neighbour = %neighbour.address, "neighbour does not answer");
             self.counters.neighbours_silent += 1;
-            self.router.handle_break(now, neighbour);
+            self.host.handle_break(now, neighbour);
             self.take_events(now);
         }
     }
@@ -147,7 +147,7 @@ impl Routing {
             let all: Vec<String> = reached.iter().map(ToString::to_string).collect();
             let networks = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
             info!(%networks, "networks behind this node that are announced");
-            self.router.handle_attached(now, &reached);
+            self.host.handle_attached(now, &reached);
             self.reached = reached;
             self.take_events(now);
         }
@@ -204,7 +204,7 @@ impl Routing {
         for (position, name) in self.ports.named() {
             if !wanted.interfaces.contains(&name) {
                 self.ports.remove(position);
-                self.router.handle_interface(now, position, None);
+                self.host.handle_interface(now, position, None);
                 self.take_events(now);
                 changes.push(format!("interface {name} left"));
             }

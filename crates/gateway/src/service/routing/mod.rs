@@ -14,14 +14,13 @@ mod notices;
 mod outlet;
 mod passages;
 mod ports;
-mod table;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd as _;
 
 use anyhow::Context as _;
 use base::budget::Budget;
-use base::ip::Prefix;
+use base::ip::{Prefix, icmp};
 use base::time::{Time, earliest};
 use caps::Capability;
 use demand::Demand;
@@ -29,13 +28,13 @@ use host::fib::{Fib, Hop, Outcome, Target};
 use host::netlink::Netlink;
 use host::settings::Settings;
 use host::{Interest, Subscription};
-use manet::{Arrival, Event, Neighbour, Notice, Route, Router};
+use manet::host::{Event, Host};
+use manet::{Arrival, Neighbour, Notice, Route};
 use nix::poll::{PollFd, PollFlags};
 use notices::Notices;
 use ports::Ports;
 use serde::Serialize;
-use table::Table;
-use tracing::{debug, info, trace, warn};
+use tracing::{info, trace, warn};
 
 use super::complaints::{Complaints, Subject};
 use super::{Kind, Reload, Report, Service, Setup, entries, of_counters};
@@ -63,9 +62,8 @@ const SHOWN: usize = 1_000;
 /// A running routing protocol. Dropping it undoes its changes to the kernel.
 struct Routing {
     config: config::Routing,
-    router: Box<dyn Router>,
+    host: Host<Vec<u8>>,
     ports: Ports,
-    table: Table,
     /// Absent for protocols that know all routes beforehand. Dropped before the settings.
     demand: Option<Demand>,
     fib: Fib,
@@ -92,16 +90,10 @@ base::counters! {
     /// Counters of the protocol's messages, and of neighbours.
     #[derive(Default)]
     struct Counters {
-        /// Messages of the routing protocol received.
-        messages_received: counter(messages);
         /// Messages of the routing protocol sent.
         messages_sent: counter(messages);
         /// Messages that an interface did not take.
         messages_refused: counter(messages);
-        /// Our own messages received back.
-        messages_own: counter(messages);
-        /// Routes to no hosts: loopback, groups, broadcast.
-        routes_forbidden: counter(routes);
         /// Neighbours that the kernel asked for in vain.
         neighbours_silent: counter(neighbours);
     }
@@ -143,7 +135,14 @@ impl Routing {
     /// When something is missing, with the remedy.
     fn set_up(setup: &Setup<'_>) -> anyhow::Result<Self> {
         let config = setup.config.routing.clone().context("no section [routing]")?;
-        let router = config.protocol.router(setup.seed);
+        let on_demand = config.protocol.on_demand();
+        let of_host = manet::host::Config {
+            manet: config.manet,
+            is_gateway: on_demand.is_some_and(|it| it.is_gateway),
+            may_be_late: true,
+            ..manet::host::Config::default()
+        };
+        let host = Host::new(config.protocol.router(setup.seed), of_host);
         let mut netlink = Netlink::open().context("cannot ask the kernel")?;
         let mut ports = Ports::default();
         for name in &config.interfaces {
@@ -157,12 +156,11 @@ impl Routing {
             info!(routes = fib.stats.routes_left_over, "routes of an earlier run removed");
         }
         let mut settings = Settings::default();
-        let port = router.carrier().port().context(UDP_ONLY)?;
+        let port = host.carrier().port().context(UDP_ONLY)?;
         let demand = Demand::set_up(&config, port, &mut settings)?;
         let mut routing = Self {
-            router,
+            host,
             ports,
-            table: Table::default(),
             demand,
             fib,
             settings,
@@ -203,7 +201,7 @@ impl Routing {
     fn receive(&mut self, now: Time, position: usize) -> anyhow::Result<()> {
         for _ in 0..READS {
             let Some(port) = self.ports.get(position) else { return Ok(()) };
-            let came = match port.socket.receive(&mut self.received) {
+            let came = match port.socket().receive(&mut self.received) {
                 Ok(Some(came)) => came,
                 Ok(None) => return Ok(()),
                 Err(error) => {
@@ -212,14 +210,9 @@ impl Routing {
                     return Ok(());
                 }
             };
-            if self.ports.has_address(came.from) {
-                self.counters.messages_own += 1;
-                continue;
-            }
-            self.counters.messages_received += 1;
             let from = Neighbour { interface: position, address: came.from };
             let arrival = Arrival { from, is_unicast: came.is_unicast, ttl: came.ttl };
-            self.router.handle_message(now, &arrival, &self.received[..came.len]);
+            self.host.handle_message(now, &arrival, &self.received[..came.len]);
             self.take_events(now);
         }
         Ok(())
@@ -229,21 +222,17 @@ impl Routing {
     fn transmit(&mut self, now: Time) {
         for (position, _) in self.ports.named() {
             while let Some(port) = self.ports.get_mut(position) {
-                let sending = match port.unsent.take() {
+                let sending = match port.take_unsent() {
                     Some((sending, message)) => {
                         self.message = message;
                         Some(sending)
                     }
-                    None => self.router.poll_transmit(now, position, &mut self.message),
+                    None => self.host.poll_transmit(now, position, &mut self.message),
                 };
                 let Some(sending) = sending else { break };
-                let from = port.interface.address;
-                match port.socket.send(from, sending.to, sending.ttl, &self.message) {
+                match port.send(sending, &self.message) {
                     Ok(true) => self.counters.messages_sent += 1,
-                    Ok(false) => {
-                        port.unsent = Some((sending, std::mem::take(&mut self.message)));
-                        break;
-                    }
+                    Ok(false) => break,
                     Err(error) => {
                         trace!(%error, to = %sending.to, "message not taken by the interface");
                         self.counters.messages_refused += 1;
@@ -255,18 +244,23 @@ impl Routing {
 
     /// Does what the protocol says.
     fn take_events(&mut self, now: Time) {
-        while let Some(event) = self.router.poll_event() {
+        while let Some(event) = self.host.poll_event() {
             match event {
                 Event::Route(prefix, route) => self.take_route(now, prefix, route),
+                Event::Evicted(_) => {}
+                Event::Found(packet, route) => {
+                    if let Some(demand) = &mut self.demand {
+                        demand.send(now, &mut self.host, packet, route);
+                    }
+                }
                 Event::Notice(notice) => {
                     let (Notice::AddressDisputed { from, .. } | Notice::Unreadable { from, .. }) =
                         notice;
                     self.notices.take(now, notice, self.ports.name(from.interface));
                 }
-                Event::Unreachable(destination) => {
-                    debug!(%destination, "no route was found");
+                Event::Unreachable(packet) => {
                     if let Some(demand) = &mut self.demand {
-                        demand.refuse(now, destination, self.ports.main_address());
+                        demand.tell(now, &self.host, &packet, icmp::Error::HostUnreachable);
                     }
                 }
             }
@@ -275,14 +269,6 @@ impl Routing {
 
     /// A route is another now.
     fn take_route(&mut self, now: Time, prefix: Prefix, route: Option<Route>) {
-        if !is_routable(prefix) {
-            self.counters.routes_forbidden += 1;
-            return;
-        }
-        let before = self.table.set(prefix, route);
-        if before == route {
-            return;
-        }
         if let Some(left_out) = self.complaints.admit(now, Subject::RouteChanged) {
             match route {
                 Some(Route { next, hops, gateway }) => info!(
@@ -296,11 +282,6 @@ impl Routing {
         match route.and_then(|route| self.hop(&route)) {
             Some(hop) => self.put(now, prefix, target, hop),
             None => self.fib.remove(target),
-        }
-        if route.is_some()
-            && let Some(demand) = &mut self.demand
-        {
-            demand.release(now, prefix, &self.table, self.ports.main_address());
         }
     }
 
@@ -335,13 +316,6 @@ impl Routing {
     }
 }
 
-/// Whether a network may contain hosts: neighbours' routes must not lead this host's own packets away.
-fn is_routable(prefix: Prefix) -> bool {
-    let IpAddr::V4(address) = prefix.network().address() else { return false };
-    let is_everything = prefix.bits() == 0;
-    is_everything || matches!(address.octets()[0], 1..=126 | 128..=223)
-}
-
 impl Driver for Routing {
     fn act(&mut self, now: Time) -> anyhow::Result<()> {
         if self.look_at.is_some_and(|at| at <= now) {
@@ -357,14 +331,11 @@ impl Driver for Routing {
         if self.prepare_at.is_some_and(|at| at <= now) {
             self.prepare(now);
         }
-        if self.router.next_timeout().is_some_and(|at| at <= now) {
-            self.router.handle_timeout(now);
+        if self.host.next_timeout().is_some_and(|at| at <= now) {
+            self.host.handle_timeout(now);
         }
         self.take_passages(now)?;
         self.take_events(now);
-        if let Some(demand) = &mut self.demand {
-            demand.expire(now, self.ports.main_address());
-        }
         self.transmit(now);
         Ok(())
     }
@@ -373,15 +344,14 @@ impl Driver for Routing {
         let demand = self.demand.as_ref().and_then(Demand::next_timeout);
         [self.look_at, self.reconcile_at, self.reach_at, self.prepare_at, demand]
             .into_iter()
-            .fold(self.router.next_timeout(), earliest)
+            .fold(self.host.next_timeout(), earliest)
     }
 
     fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         fds.push(PollFd::new(self.changes.as_fd(), PollFlags::POLLIN));
         for (_, port) in self.ports.iter() {
-            let output =
-                if port.unsent.is_some() { PollFlags::POLLOUT } else { PollFlags::empty() };
-            fds.push(PollFd::new(port.socket.as_fd(), PollFlags::POLLIN | output));
+            let output = if port.is_full() { PollFlags::POLLOUT } else { PollFlags::empty() };
+            fds.push(PollFd::new(port.socket().as_fd(), PollFlags::POLLIN | output));
         }
         if let Some(demand) = &self.demand {
             demand.watch(fds);
@@ -409,15 +379,17 @@ impl Driver for Routing {
 impl Service for Routing {
     fn report(&self, now: Time) -> Report {
         let mut counters = entries("routing_", &self.counters);
+        counters.extend(entries("routing_", &self.host.stats().messages));
         counters.extend(entries("routing_", &self.fib.stats));
-        let levels = Levels { routes: self.table.len(), routes_installed: self.fib.installed() };
+        let routes = self.host.routes();
+        let levels = Levels { routes: routes.len(), routes_installed: self.fib.installed() };
         counters.extend(entries("routing_", &levels));
         if let Some(demand) = &self.demand {
-            counters.extend(demand.counters());
+            counters.extend(demand.counters(&self.host));
         }
         let name = self.config.protocol.name();
-        counters.extend(of_counters(&format!("{name}_"), self.router.counters()));
-        let shown = self.table.routes().into_iter().take(SHOWN).map(|(to, route)| Shown {
+        counters.extend(of_counters(&format!("{name}_"), self.host.counters()));
+        let shown = routes.into_iter().take(SHOWN).map(|(to, route)| Shown {
             to: to.to_string(),
             via: route.next.address,
             interface: self.ports.name(route.next.interface).to_owned(),
@@ -443,26 +415,5 @@ impl Service for Routing {
 
     fn end(&mut self, _now: Time) {
         info!(left_out = self.complaints.untold(), "routing ends");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn routes_lead_to_hosts_alone() {
-        for (prefix, expected) in [
-            ("10.0.0.1/32", true),
-            ("0.0.0.0/0", true),
-            ("192.168.0.0/16", true),
-            ("127.0.0.1/32", false),
-            ("0.0.0.0/8", false),
-            ("224.0.0.0/4", false),
-            ("255.255.255.255/32", false),
-            ("fd00::/8", false),
-        ] {
-            assert_eq!(is_routable(prefix.parse().unwrap()), expected, "{prefix}");
-        }
     }
 }

@@ -5,18 +5,15 @@
 //! ```
 //! What comes back is forwarded to the node as it is.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context as _;
-use base::ip::{Header, Prefix, minimal, protocol};
+use base::ip::protocol;
+use manet::host::Host;
 use tracing::{trace, warn};
 
-use crate::config;
 use crate::config::routing::OnDemand;
-use crate::service::{Entry, entries};
 use crate::sys::{Protocol, Tap};
 
 /// Packets taken before others have their turn.
@@ -28,24 +25,7 @@ const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 #[derive(Debug)]
 pub struct Outlet {
     socket: Protocol,
-    manet: Option<Prefix>,
     buffer: Box<[u8]>,
-    counters: Counters,
-}
-
-base::counters! {
-    /// Counters of half tunnels that end here.
-    #[derive(Debug, Default)]
-    struct Counters {
-        /// Packets taken out of half tunnels.
-        packets_decapsulated: counter(packets);
-        /// Dropped: no such packet, or damaged.
-        packets_not_decapsulated: counter(packets);
-        /// Dropped: from a host outside the MANET, or to a host inside.
-        packets_misdirected: counter(packets);
-        /// Dropped: their source is an address of this gateway.
-        packets_from_self: counter(packets);
-    }
 }
 
 impl Outlet {
@@ -53,7 +33,7 @@ impl Outlet {
     ///
     /// # Errors
     /// When the right to is missing.
-    pub fn set_up(config: &config::Routing, on_demand: &OnDemand) -> anyhow::Result<Option<Self>> {
+    pub fn set_up(on_demand: &OnDemand) -> anyhow::Result<Option<Self>> {
         if !on_demand.is_gateway {
             return Ok(None);
         }
@@ -65,12 +45,11 @@ impl Outlet {
                  `sysctl -w net.ipv4.ip_forward=1` on this gateway changes that"
             );
         }
-        let buffer = vec![0; LONGEST].into_boxed_slice();
-        Ok(Some(Self { socket, manet: config.manet, buffer, counters: Counters::default() }))
+        Ok(Some(Self { socket, buffer: vec![0; LONGEST].into_boxed_slice() }))
     }
 
-    /// Gives received packets to the kernel, as if the device had received them; `local` are this host's addresses.
-    pub fn take(&mut self, tun: &Tap, local: &BTreeSet<Ipv4Addr>) {
+    /// Gives received packets to the kernel, as if the device had received them.
+    pub fn take(&mut self, tun: &Tap, host: &mut Host<Vec<u8>>) {
         for _ in 0..READS {
             let len = match self.socket.receive(&mut self.buffer) {
                 Ok(Some(len)) => len,
@@ -81,41 +60,12 @@ impl Outlet {
                 }
             };
             let mut packet = self.buffer[..len].to_vec();
-            let inner =
-                minimal::decapsulate(&mut packet).ok().and_then(|()| Header::parse(&packet).ok());
-            let Some(header) = inner else {
-                self.counters.packets_not_decapsulated += 1;
-                continue;
-            };
-            if !self.is_outward(&header) {
-                self.counters.packets_misdirected += 1;
-                continue;
-            }
-            // The kernel takes what comes by the device from an address of this host's for ours.
-            if matches!(header.source, IpAddr::V4(source) if local.contains(&source)) {
-                self.counters.packets_from_self += 1;
-                continue;
-            }
-            match tun.write(&packet) {
-                Ok(()) => self.counters.packets_decapsulated += 1,
-                Err(error) => trace!(%error, "packet not taken by the device"),
+            if host.decapsulate(&mut packet)
+                && let Err(error) = tun.write(&packet)
+            {
+                trace!(%error, "packet not taken by the device");
             }
         }
-    }
-
-    /// Whether a packet goes from a node of the MANET to somebody who is none.
-    fn is_outward(&self, header: &Header) -> bool {
-        let IpAddr::V4(destination) = header.destination else { return false };
-        let is_node = |address| self.manet.is_some_and(|manet| manet.contains(address));
-        let is_host = !destination.is_multicast()
-            && !destination.is_broadcast()
-            && !destination.is_loopback()
-            && !destination.is_unspecified();
-        is_node(header.source) && !is_node(header.destination) && is_host
-    }
-
-    pub fn counters(&self) -> Vec<Entry> {
-        entries("routing_", &self.counters)
     }
 }
 

@@ -1,13 +1,14 @@
 //! The interfaces that the protocol is spoken on: their sockets, and what comes and goes.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::Context as _;
-use base::ip::{Prefix, V4_HEADER, udp};
+use base::ip::Prefix;
 use host::fault::{self, Fault};
 use host::links::LinkState;
 use host::netlink::Netlink;
-use manet::{Interface, Neighbour, Sending};
+use manet::{Neighbour, Sending};
 use serde::Serialize;
 
 use crate::linux::manet::Manet;
@@ -34,12 +35,12 @@ struct Place {
 #[derive(Debug)]
 pub struct Port {
     /// Its number in the kernel.
-    pub(super) index: u32,
-    pub(super) interface: Interface,
-    pub(super) mtu: usize,
-    pub(super) socket: Manet,
+    index: u32,
+    address: Ipv4Addr,
+    mtu: usize,
+    socket: Manet,
     /// A message that the interface had no room for.
-    pub(super) unsent: Option<(Sending, Vec<u8>)>,
+    unsent: Option<(Sending, Vec<u8>)>,
 }
 
 /// What an operator is told.
@@ -49,6 +50,48 @@ pub struct Status {
     address: Option<Ipv4Addr>,
     /// Why it is not used.
     why: Option<String>,
+}
+
+impl Port {
+    /// Its number in the kernel.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    pub fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    pub fn socket(&self) -> &Manet {
+        &self.socket
+    }
+
+    /// Whether a message waits until the interface has room.
+    pub fn is_full(&self) -> bool {
+        self.unsent.is_some()
+    }
+
+    /// Sends a message, or what waited before; returns whether the interface took it. One that found no room waits
+    /// here.
+    ///
+    /// # Errors
+    /// When the interface refuses it.
+    pub fn send(&mut self, sending: Sending, message: &[u8]) -> io::Result<bool> {
+        let is_sent = self.socket.send(self.address, sending.to, sending.ttl, message)?;
+        if !is_sent {
+            self.unsent = Some((sending, message.to_vec()));
+        }
+        Ok(is_sent)
+    }
+
+    /// Takes the message that found no room.
+    pub fn take_unsent(&mut self) -> Option<(Sending, Vec<u8>)> {
+        self.unsent.take()
+    }
 }
 
 impl Ports {
@@ -96,21 +139,6 @@ impl Ports {
         self.iter().find(|(_, port)| port.index == index).map(|(position, _)| position)
     }
 
-    /// Whether a neighbour's address is one of ours: then we hear ourselves.
-    pub fn has_address(&self, address: Ipv4Addr) -> bool {
-        self.iter().any(|(_, port)| port.interface.address == address)
-    }
-
-    /// The main address of this node, taken from the first interface with an address.
-    pub fn main_address(&self) -> Option<Ipv4Addr> {
-        self.iter().next().map(|(_, port)| port.interface.address)
-    }
-
-    /// Octets of the longest packet that each interface takes.
-    pub fn least_mtu(&self) -> Option<usize> {
-        self.iter().map(|(_, port)| port.mtu).min()
-    }
-
     /// The kernel's number of a neighbour's interface.
     pub fn index_towards(&self, neighbour: Neighbour) -> Option<u32> {
         self.get(neighbour.interface).map(|port| port.index)
@@ -128,7 +156,7 @@ impl Ports {
         let before = place.port.take();
         let had_port = before.is_some();
         place.is_refused = false;
-        let used = before.as_ref().map(|port| port.interface.address);
+        let used = before.as_ref().map(|port| port.address);
         let why = match find(netlink, &place.name, manet, used) {
             Ok(found) => match found.open(&place.name, number, before) {
                 Ok((port, has_changed)) => {
@@ -183,7 +211,7 @@ impl Ports {
         named
             .map(|Place { name, port, why, .. }| Status {
                 name: name.clone(),
-                address: port.as_ref().map(|port| port.interface.address),
+                address: port.as_ref().map(|port| port.address),
                 why: port.is_none().then(|| why.clone()),
             })
             .collect()
@@ -194,17 +222,17 @@ impl Ports {
 struct Found {
     index: u32,
     mtu: usize,
-    interface: Interface,
+    address: Ipv4Addr,
 }
 
 impl Found {
     /// Opens a socket for the interface, or keeps the previous socket if it still serves; returns also whether the port
     /// has changed.
     fn open(self, name: &str, number: u16, before: Option<Port>) -> anyhow::Result<(Port, bool)> {
-        let Self { index, mtu, interface } = self;
+        let Self { index, mtu, address } = self;
         if let Some(port) = before.filter(|port| port.index == index) {
-            let has_changed = port.interface != interface || port.mtu != mtu;
-            return Ok((Port { interface, mtu, ..port }, has_changed));
+            let has_changed = port.address != address || port.mtu != mtu;
+            return Ok((Port { address, mtu, ..port }, has_changed));
         }
         let socket = Manet::open(name, number).with_context(|| {
             format!(
@@ -212,7 +240,7 @@ impl Found {
                  (`ss -ulpn`), or root, CAP_NET_RAW or CAP_NET_BIND_SERVICE is missing"
             )
         })?;
-        Ok((Port { index, interface, mtu, socket, unsent: None }, true))
+        Ok((Port { index, address, mtu, socket, unsent: None }, true))
     }
 }
 
@@ -237,6 +265,5 @@ fn find(
         Some(manet) => format!("{name} has no address in {manet}: `ip address add` gives it one"),
         None => format!("{name} has no IPv4 address: `ip address add` gives it one"),
     })?;
-    let room = state.mtu.saturating_sub(V4_HEADER + udp::HEADER);
-    Ok(Found { index: state.index, mtu: state.mtu, interface: Interface { address, room } })
+    Ok(Found { index: state.index, mtu: state.mtu, address })
 }

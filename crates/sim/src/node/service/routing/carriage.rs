@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use base::ip::{Header, Spec, protocol, udp};
+use base::ip::{Header, Spec, udp};
 use manet::Carrier;
 
 /// The message in a packet; `None` where the packet holds none.
@@ -32,18 +32,6 @@ pub fn emit(
             let source = SocketAddr::from((source, port));
             let destination = SocketAddr::from((to, port));
             udp::Datagram { source, destination, payload: message }.emit(out);
-        }
-    }
-}
-
-/// Whether the payload of an IP packet is a message that is carried so.
-pub fn is_carried_by(carrier: Carrier, protocol: u8, payload: &[u8]) -> bool {
-    match carrier {
-        Carrier::Ip(own) => protocol == own,
-        Carrier::Udp(port) => {
-            let ports = payload.first_chunk::<4>();
-            protocol == protocol::UDP
-                && ports.is_some_and(|&[_, _, a, b]| u16::from_be_bytes([a, b]) == port)
         }
     }
 }

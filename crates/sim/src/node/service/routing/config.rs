@@ -1,7 +1,7 @@
 //! Configuration and counters of routing in a node.
 
 use base::rng::Rng;
-use manet::{Router, aodv, dsdv, olsr, ospf, waiting};
+use manet::{Router, aodv, dsdv, host, olsr, ospf, waiting};
 
 /// Which routing protocol a node runs, and how the node serves it.
 #[derive(Clone, Debug)]
@@ -68,6 +68,17 @@ impl RoutingConfig {
             RoutingProtocol::Ospf(_) => options.waiting.packets = 0,
         }
         Self { protocol, options }
+    }
+}
+
+impl RoutingOptions {
+    /// The options of the part that nodes share with the gateway.
+    pub(crate) fn host(self) -> host::Config {
+        host::Config {
+            waiting: self.waiting,
+            drops_unsent: self.own_unsent == Unsent::Drop,
+            ..host::Config::default()
+        }
     }
 }
 

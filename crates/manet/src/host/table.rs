@@ -3,25 +3,38 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::Route;
 use base::ip::Prefix;
-use manet::Route;
 
 /// Bits of an IPv4 address.
 const BITS: u8 = 32;
 
 /// Routes by their prefixes.
 #[derive(Debug, Default)]
-pub struct Table(BTreeMap<(u8, Ipv4Addr), Route>);
+pub struct Table {
+    routes: BTreeMap<(u8, Ipv4Addr), Route>,
+    /// Those that lead to a gateway.
+    through_gateways: usize,
+}
 
 impl Table {
     /// Replaces the route to a prefix, or removes it; returns the previous route.
     pub fn set(&mut self, prefix: Prefix, route: Option<Route>) -> Option<Route> {
         let IpAddr::V4(address) = prefix.network().address() else { return None };
         let key = (prefix.bits(), address);
-        match route {
-            Some(route) => self.0.insert(key, route),
-            None => self.0.remove(&key),
-        }
+        let before = match route {
+            Some(route) => self.routes.insert(key, route),
+            None => self.routes.remove(&key),
+        };
+        let number =
+            |route: Option<Route>| usize::from(route.is_some_and(|it| it.gateway.is_some()));
+        self.through_gateways = self.through_gateways + number(route) - number(before);
+        before
+    }
+
+    /// Whether any route leads to a gateway.
+    pub fn has_gateways(&self) -> bool {
+        self.through_gateways > 0
     }
 
     /// The route with the longest prefix that holds an address.
@@ -29,29 +42,25 @@ impl Table {
         (0..=BITS).rev().find_map(|bits| {
             let mask = u32::MAX.checked_shl(u32::from(BITS - bits)).unwrap_or(0);
             let network = Ipv4Addr::from_bits(destination.to_bits() & mask);
-            self.0.get(&(bits, network)).copied()
+            self.routes.get(&(bits, network)).copied()
         })
     }
 
     /// All routes, in the order of their addresses.
     pub fn routes(&self) -> Vec<(Prefix, Route)> {
         let mut all: Vec<_> =
-            self.0.iter().map(|((bits, address), it)| (*address, *bits, *it)).collect();
+            self.routes.iter().map(|((bits, address), it)| (*address, *bits, *it)).collect();
         all.sort_by_key(|(address, bits, _)| (*address, *bits));
         let prefix = |address: Ipv4Addr, bits| Prefix::new(address.into(), bits).ok();
         all.into_iter()
             .filter_map(|(address, bits, it)| Some((prefix(address, bits)?, it)))
             .collect()
     }
-
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use manet::Neighbour;
+    use crate::Neighbour;
 
     use super::*;
 
