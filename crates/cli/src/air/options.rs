@@ -25,7 +25,7 @@ use crate::failure::misuse;
   trackway air examples/scenarios/tactical-squad.toml --join '*=*:cnr0' --timeline net.svg    # a combat net")]
 pub struct Args {
     /// The scenario, a TOML file with a radio or a net; docs/guide/scenario.md says what may stand in it.
-    pub(super) scenario: PathBuf,
+    pub scenario: PathBuf,
 
     /// A node of the scenario and its interface, in this network namespace or in a named one; * is every
     /// node, and stands for its name in the interface. Repeat it for others.
@@ -36,17 +36,17 @@ pub struct Args {
     radio: Option<String>,
     /// What back-offs and random motion derive from [default: the scenario's].
     #[arg(long)]
-    pub(super) seed: Option<u64>,
+    pub seed: Option<u64>,
     /// End after this long: 10s. Without it, at Ctrl-C.
     #[arg(long)]
-    pub(super) duration: Option<Span>,
+    pub duration: Option<Span>,
     #[command(flatten)]
-    pub(super) animate: Animate,
+    pub animate: Animate,
     #[command(flatten)]
-    pub(super) net: NetFiles,
+    pub net: NetFiles,
     /// Print the statistics at the end as one JSON object.
     #[arg(long)]
-    pub(super) json: bool,
+    pub json: bool,
 }
 
 /// What is written of a combat net.
@@ -54,13 +54,13 @@ pub struct Args {
 pub struct NetFiles {
     /// Write the packets on a net to net-N.pcapng in this folder, as `trackway sim run` does.
     #[arg(long, value_name = "DIR")]
-    pub(super) pcap: Option<PathBuf>,
+    pub pcap: Option<PathBuf>,
     /// Draw who transmitted what and when on a net, at the end.
     #[arg(long, value_name = "FILE.svg")]
-    pub(super) timeline: Option<PathBuf>,
+    pub timeline: Option<PathBuf>,
     /// Write what was on the air of a net, a JSON object in each line, as it happens.
     #[arg(long, value_name = "FILE.jsonl")]
-    pub(super) record: Option<PathBuf>,
+    pub record: Option<PathBuf>,
 }
 
 impl NetFiles {
@@ -81,9 +81,9 @@ struct Join {
 #[derive(Clone, Debug)]
 pub struct Joined {
     /// Its place in the scenario's radio or net.
-    pub(super) station: usize,
-    pub(super) node: String,
-    pub(super) end: End,
+    pub station: usize,
+    pub node: String,
+    pub end: End,
 }
 
 /// A channel of a scenario, by its index there.
@@ -98,10 +98,10 @@ pub enum Channel {
 /// The stations of a channel.
 #[derive(Debug)]
 pub struct Stations {
-    pub(super) channel: Channel,
-    pub(super) joined: Vec<Joined>,
+    pub channel: Channel,
+    pub joined: Vec<Joined>,
     /// Nodes whose stations have no interface.
-    pub(super) silent: Vec<String>,
+    pub silent: Vec<String>,
 }
 
 const ALL: &str = "*";

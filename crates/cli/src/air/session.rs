@@ -20,10 +20,10 @@ pub const LOOK: Duration = Duration::from_millis(100);
 /// Interfaces that are about to be on a channel.
 #[derive(Debug)]
 pub struct Session<'a> {
-    pub(super) args: &'a Args,
-    pub(super) plan: &'a Plan,
-    pub(super) seed: u64,
-    pub(super) joined: Vec<Joined>,
+    args: &'a Args,
+    plan: &'a Plan,
+    seed: u64,
+    joined: Vec<Joined>,
     /// Nodes whose stations have no interface.
     silent: Vec<String>,
     antennas: Antennas,
@@ -32,9 +32,9 @@ pub struct Session<'a> {
 /// What came of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried {
-    pub(super) end: Time,
-    pub(super) outcome: Outcome,
-    pub(super) lateness: Lateness,
+    pub end: Time,
+    pub outcome: Outcome,
+    pub lateness: Lateness,
 }
 
 impl<'a> Session<'a> {
@@ -49,6 +49,23 @@ impl<'a> Session<'a> {
         })?;
         let seed = args.seed.unwrap_or(plan.seed);
         Ok(Self { args, plan, seed, joined, silent, antennas })
+    }
+
+    pub fn args(&self) -> &'a Args {
+        self.args
+    }
+
+    pub fn plan(&self) -> &'a Plan {
+        self.plan
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The interfaces, and the nodes that have them.
+    pub fn joined(&self) -> &[Joined] {
+        &self.joined
     }
 
     /// Names and motions of the given nodes; a node without a place rests at the origin.

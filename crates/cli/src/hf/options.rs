@@ -90,25 +90,25 @@ struct Modems {
 /// Options that fit together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    pub(super) waveform: Waveform,
-    pub(super) channel: Channel,
-    pub(super) ends: [End; 2],
-    pub(super) is_modem_only: bool,
-    pub(super) allow: Allow,
-    pub(super) nodes: [node::Config; 2],
-    pub(super) seed: Option<u64>,
-    pub(super) duration: Option<Duration>,
-    pub(super) capture: Option<PathBuf>,
-    pub(super) timeline: Option<PathBuf>,
-    pub(super) is_json: bool,
+    pub waveform: Waveform,
+    pub channel: Channel,
+    pub ends: [End; 2],
+    pub is_modem_only: bool,
+    pub allow: Allow,
+    pub nodes: [node::Config; 2],
+    pub seed: Option<u64>,
+    pub duration: Option<Duration>,
+    pub capture: Option<PathBuf>,
+    pub timeline: Option<PathBuf>,
+    pub is_json: bool,
 }
 
 /// One node, or one modem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct End {
-    pub(super) address: Address,
-    pub(super) namespace: Option<String>,
-    pub(super) listen: SocketAddr,
+    pub address: Address,
+    pub namespace: Option<String>,
+    pub listen: SocketAddr,
 }
 
 const ADDRESSES: [Address; 2] = [Address::node(0x000a_141e), Address::node(0x000a_141f)];

@@ -10,19 +10,19 @@ const SPEED: u32 = 9_600;
 pub struct Radio {
     /// Bits a second: 75 to 9600 (STANAG 4539), above that up to 240000 (48 kHz wideband) [default: 9600].
     #[arg(long, value_name = "BIT/S", help_heading = "Radio")]
-    pub(super) speed: Option<u32>,
+    pub speed: Option<u32>,
     /// ultra-short, very-short, short, medium, long or very-long [default: short].
     #[arg(long, help_heading = "Radio")]
-    pub(super) interleaver: Option<Interleaver>,
+    pub interleaver: Option<Interleaver>,
     /// Share of wrong bits behind the modem's decoder, such as 1e-5 [default: 0].
     #[arg(long, value_name = "RATE", value_parser = bit_error_rate, help_heading = "Radio")]
-    pub(super) ber: Option<f64>,
+    pub ber: Option<f64>,
     /// Signal to noise ratio in 3 kHz (48 kHz for wideband), from which errors follow.
     #[arg(long, value_name = "DB", allow_negative_numbers = true, value_parser = decibel, help_heading = "Radio")]
-    pub(super) snr: Option<f64>,
+    pub snr: Option<f64>,
     /// How the signal fades: good, moderate or poor, as CCIR has them; needs --snr.
     #[arg(long, value_parser = fading, help_heading = "Radio")]
-    pub(super) fading: Option<Fading>,
+    pub fading: Option<Fading>,
 }
 
 /// Two paths that fade, by delay and Doppler spread.

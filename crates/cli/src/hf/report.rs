@@ -12,10 +12,10 @@ use crate::terminal;
 
 /// Both nodes, at the end.
 pub struct Report<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) seed: u64,
-    pub(super) elapsed: Duration,
-    pub(super) ends: [Outcome; 2],
+    pub plan: &'a Plan,
+    pub seed: u64,
+    pub elapsed: Duration,
+    pub ends: [Outcome; 2],
 }
 
 impl Report<'_> {

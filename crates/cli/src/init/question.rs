@@ -13,11 +13,11 @@ use crate::terminal;
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The flag without its hyphens.
-    pub(super) flag: &'a str,
+    pub flag: &'a str,
     /// What to ask, such as `The other end's address`.
-    pub(super) words: &'a str,
+    pub words: &'a str,
     /// What an empty answer means, and no terminal; without it, the answer is needed.
-    pub(super) usual: Option<&'a str>,
+    pub usual: Option<&'a str>,
 }
 
 impl Question<'_> {
@@ -66,7 +66,7 @@ impl Question<'_> {
 
 /// Networks with commas between, or none.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Networks(pub(super) Vec<base::ip::Prefix>);
+pub struct Networks(pub Vec<base::ip::Prefix>);
 
 /// Why a text is no list of networks.
 #[derive(Clone, Debug, thiserror::Error)]

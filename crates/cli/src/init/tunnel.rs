@@ -64,11 +64,11 @@ struct NoPlace;
 /// The public part of an end: all that the other end's file needs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Line {
-    pub(super) name: String,
-    pub(super) key: PublicKey,
-    pub(super) endpoint: Option<SocketAddr>,
-    pub(super) inner: Prefix,
-    pub(super) networks: Networks,
+    pub name: String,
+    pub key: PublicKey,
+    pub endpoint: Option<SocketAddr>,
+    pub inner: Prefix,
+    pub networks: Networks,
 }
 
 /// Why a text is no line of an end.

@@ -44,11 +44,11 @@ impl Only {
 #[derive(Debug)]
 pub struct Output<'a> {
     /// The folder for files.
-    pub(super) out: Option<&'a Path>,
+    pub out: Option<&'a Path>,
     /// Whether to print JSON lines and nothing else.
-    pub(super) json: bool,
+    pub json: bool,
     /// Whether to print all tables.
-    pub(super) tables: bool,
+    pub tables: bool,
 }
 
 /// Runs `runs` worlds of a family of seeds.

@@ -25,9 +25,9 @@ const FRAMING: usize = 14;
   trackway link veth0 radio:veth1 --rate 300kbit --delay 50ms --loss 10% --ba-loss 'gilbert-elliott(mean=20%,burst=4)'")]
 pub struct Args {
     /// One end: INTERFACE or NETNS:INTERFACE.
-    pub(super) a: End,
+    pub a: End,
     /// The other end.
-    pub(super) b: End,
+    pub b: End,
 
     /// Bits a second: 300kbit, 1.5mbit, unlimited [default: unlimited].
     #[arg(long)]
@@ -54,13 +54,13 @@ pub struct Args {
 
     /// What the random choices derive from; without it, another each time.
     #[arg(long)]
-    pub(super) seed: Option<u64>,
+    pub seed: Option<u64>,
     /// End after this long: 10s. Without it, at Ctrl-C.
     #[arg(long)]
-    pub(super) duration: Option<Span>,
+    pub duration: Option<Span>,
     /// Print the statistics at the end as one JSON object.
     #[arg(long)]
-    pub(super) json: bool,
+    pub json: bool,
 
     #[command(flatten, next_help_heading = "Only from A to B")]
     ab: FromAToB,

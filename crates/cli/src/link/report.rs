@@ -11,11 +11,11 @@ use crate::terminal;
 
 /// Both directions, at the end.
 pub struct Report<'a> {
-    pub(super) args: &'a Args,
-    pub(super) seed: u64,
-    pub(super) seconds: f64,
-    pub(super) ab: Outcome,
-    pub(super) ba: Outcome,
+    pub args: &'a Args,
+    pub seed: u64,
+    pub seconds: f64,
+    pub ab: Outcome,
+    pub ba: Outcome,
 }
 
 impl Report<'_> {

@@ -12,7 +12,6 @@ use std::time::Duration;
 use base::ethernet::HEADER;
 use base::ip::protocol;
 use base::time::{Time, earliest};
-use sim::capture::Capture;
 use sim::cnr::{Config, Event, Frame, Hearing, Medium, Precedence, StationId, Targets};
 use sim::mobility::Motion;
 
@@ -110,12 +109,6 @@ impl NetHub {
     /// What happened at each interface.
     pub fn stats(&self) -> impl Iterator<Item = NetStats> {
         self.stats.iter().copied()
-    }
-
-    /// Writes every packet on the air to a capture from now on, whose interfaces are the stations.
-    pub fn capture(&mut self, capture: Capture) {
-        self.watch.capture = Some(capture);
-        self.medium.observe(true);
     }
 
     /// Hands a packet to an interface's station.

@@ -23,13 +23,13 @@ const BETWEEN_LOOKS: usize = 4_096;
 
 /// Runs a session whose interfaces share this combat net of its scenario.
 pub fn run(session: &Session<'_>, net: usize) -> anyhow::Result<()> {
-    let (args, planned) = (session.args, &session.plan.nets[net]);
-    let names = planned.stations.iter().map(|node| session.plan.nodes[*node].name.clone());
+    let (args, planned) = (session.args(), &session.plan().nets[net]);
+    let names = planned.stations.iter().map(|node| session.plan().nodes[*node].name.clone());
     let names: Vec<String> = names.collect();
     let motions = session.motions(planned.stations.iter().copied())?;
-    let joined = session.joined.iter().map(|it| StationId(it.station));
+    let joined = session.joined().iter().map(|it| StationId(it.station));
     let hearing = planned.hearing.clone();
-    let mut hub = NetHub::new(planned.config, hearing, motions, joined, session.seed);
+    let mut hub = NetHub::new(planned.config, hearing, motions, joined, session.seed());
     if let Some(folder) = &args.net.pcap {
         let path = folder.join(format!("net-{net}.pcapng"));
         let failed = || format!("writing {}", path.display());
@@ -58,7 +58,7 @@ pub fn run(session: &Session<'_>, net: usize) -> anyhow::Result<()> {
     let carried = session.carry(&mut hub, is_watched, &mut look, line)?;
 
     look(carried.end, &mut hub);
-    let title = animation::title(&args.scenario, session.seed);
+    let title = animation::title(&args.scenario, session.seed());
     if let Some(picture) = picture {
         args.animate.write(picture.finish(carried.end, &hub, title.clone()))?;
     }

@@ -14,11 +14,11 @@ use crate::terminal;
 
 /// The whole report at the end.
 pub struct Report<'a> {
-    pub(super) session: &'a Session<'a>,
+    pub session: &'a Session<'a>,
     /// Of all stations.
-    pub(super) names: &'a [String],
-    pub(super) hub: &'a NetHub,
-    pub(super) carried: Carried,
+    pub names: &'a [String],
+    pub hub: &'a NetHub,
+    pub carried: Carried,
 }
 
 /// A station with its counters, and its interface, if any, with the interface's counters.
@@ -38,7 +38,7 @@ impl Report<'_> {
         }
         let Carried { outcome, lateness, end } = self.carried;
         let width = self.names.iter().map(|it| it.chars().count()).max().unwrap_or(0).max(7);
-        writeln!(out, "{:.1} s, seed {}", end.as_secs_f64(), self.session.seed)?;
+        writeln!(out, "{:.1} s, seed {}", end.as_secs_f64(), self.session.seed())?;
         write!(out, "{:width$}", "station")?;
         for title in [
             "sent",
@@ -102,10 +102,10 @@ impl Report<'_> {
     /// All stations, in the order of the scenario.
     fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         self.names.iter().enumerate().map(|(station, name)| {
-            let found = self.session.joined.iter().position(|it| it.station == station);
+            let found = self.session.joined().iter().position(|it| it.station == station);
             Line {
                 name,
-                joined: found.map(|place| &self.session.joined[place]),
+                joined: found.map(|place| &self.session.joined()[place]),
                 own: found.and_then(|place| self.hub.stats().nth(place)).unwrap_or_default(),
                 station: self.hub.medium().stats(self.carried.end, StationId(station)),
             }
@@ -136,7 +136,7 @@ impl Report<'_> {
             })
         };
         json!({
-            "seed": self.session.seed,
+            "seed": self.session.seed(),
             "seconds": end.as_secs_f64(),
             "busy": self.busy(),
             "stations": self.lines().map(station).collect::<Vec<_>>(),

@@ -14,7 +14,7 @@ use crate::animation;
 /// Runs a session whose interfaces share this radio channel of its scenario.
 pub fn run(session: &Session<'_>, radio: usize) -> anyhow::Result<()> {
     let mut hub = hub(session, radio)?;
-    let mut picture = session.args.animate.is_wanted().then(|| Picture::new(&mut hub));
+    let mut picture = session.args().animate.is_wanted().then(|| Picture::new(&mut hub));
     let is_watched = picture.is_some();
     let look = |now: Time, hub: &mut RadioHub| {
         if let Some(picture) = &mut picture {
@@ -24,25 +24,25 @@ pub fn run(session: &Session<'_>, radio: usize) -> anyhow::Result<()> {
     let carried = session.carry(&mut hub, is_watched, look, line)?;
 
     if let Some(picture) = picture {
-        let stations = &session.plan.radios[radio].stations;
+        let stations = &session.plan().radios[radio].stations;
         let off =
-            session.joined.iter().map(|it| (it.node.as_str(), stations[it.station].off.spans()));
+            session.joined().iter().map(|it| (it.node.as_str(), stations[it.station].off.spans()));
         let mut recording = picture.finish(carried.end, &mut hub, off);
-        recording.title = animation::title(&session.args.scenario, session.seed);
-        session.args.animate.write(recording)?;
+        recording.title = animation::title(&session.args().scenario, session.seed());
+        session.args().animate.write(recording)?;
     }
-    Report { joined: &session.joined, hub: &hub, seed: session.seed, carried }
-        .print(session.args.json)?;
+    Report { joined: session.joined(), hub: &hub, seed: session.seed(), carried }
+        .print(session.args().json)?;
     Ok(())
 }
 
 /// The channel, with a station for each interface.
 fn hub(session: &Session<'_>, radio: usize) -> anyhow::Result<RadioHub> {
-    let radio = &session.plan.radios[radio];
+    let radio = &session.plan().radios[radio];
     // The reader of scenarios lets no station be nowhere.
-    let own = session.motions(session.joined.iter().map(|it| radio.stations[it.station].node))?;
-    let mut hub = RadioHub::new(radio.config, own, radio.interface.queue_packets, session.seed);
-    for (index, joined) in session.joined.iter().enumerate() {
+    let own = session.motions(session.joined().iter().map(|it| radio.stations[it.station].node))?;
+    let mut hub = RadioHub::new(radio.config, own, radio.interface.queue_packets, session.seed());
+    for (index, joined) in session.joined().iter().enumerate() {
         let spans = radio.stations[joined.station].off.spans();
         hub.plan(spans.iter().flat_map(|it| [(it.start, index, false), (it.end, index, true)]));
     }

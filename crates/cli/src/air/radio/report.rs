@@ -13,10 +13,10 @@ use crate::terminal;
 
 /// The whole report at the end.
 pub struct Report<'a> {
-    pub(super) joined: &'a [Joined],
-    pub(super) hub: &'a RadioHub,
-    pub(super) seed: u64,
-    pub(super) carried: Carried,
+    pub joined: &'a [Joined],
+    pub hub: &'a RadioHub,
+    pub seed: u64,
+    pub carried: Carried,
 }
 
 impl Report<'_> {

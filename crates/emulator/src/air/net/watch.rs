@@ -28,7 +28,7 @@ pub struct Watch {
     limit: usize,
     seen: Vec<NetSeen>,
     missed: u64,
-    pub(super) capture: Option<Capture>,
+    capture: Option<Capture>,
 }
 
 impl NetHub {
@@ -41,6 +41,12 @@ impl NetHub {
     /// Takes the frames on the air since the last call, in the order of their ends, and the number of further frames.
     pub fn take_seen(&mut self) -> (Vec<NetSeen>, u64) {
         (std::mem::take(&mut self.watch.seen), std::mem::take(&mut self.watch.missed))
+    }
+
+    /// Writes every packet on the air to a capture from now on, whose interfaces are the stations.
+    pub fn capture(&mut self, capture: Capture) {
+        self.watch.capture = Some(capture);
+        self.medium.observe(true);
     }
 
     /// Ends the capture.
