@@ -1,18 +1,17 @@
 //! Measures one hop of HBH on real interfaces: two namespaces joined by a cable, plain, by a bare forwarder and by
 //! gateways.
 
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::io;
+use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use base::keys::GroupSecret;
 use gateway::keys::{self, System};
-use serde_json::Value;
+use testbed::Pair;
+use testbed::probe::forwarder::{self, Forwarders};
+use testbed::probe::median;
 
-use super::Case;
-use super::bare::{self, Forwarders};
-use super::namespaces::{Namespaces, Transfer, check_root, this_program};
+use super::{Case, check_root, this_program};
 
 const ADDRESSES: [&str; 2] = ["10.9.0.2", "fd09::2"];
 /// Turns of each carrier, so that other load on the machine affects all carriers alike.
@@ -39,18 +38,18 @@ pub struct Options {
 /// practical minimum for a program that sleeps until packets come.
 pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     check_root("trackway bench hbh")?;
-    let mut pair = Namespaces::pair()?;
+    let mut pair = Pair::new(this_program()?)?;
     if options.key {
         let key = GroupSecret::generate(&mut System).context("cannot make a key")?;
-        keys::write_new(&pair.folder.join(GROUP_KEY), &key.to_base64())
+        keys::write_new(&pair.nets.folder().join(GROUP_KEY), &key.to_base64())
             .context("cannot write a key")?;
     }
 
     let [mut plain, mut bare, mut hbh, mut keyed] = <[[Measured; 2]; 4]>::default();
     for _ in 0..ROUNDS {
         measure(&mut pair, &mut plain)?;
-        let forwarders = Forwarders::start(&pair)?;
-        ping(&pair, bare::ADDRESSES, &mut bare)?;
+        let forwarders = Forwarders::start(&pair.nets, &pair.ends)?;
+        pings(&pair, forwarder::ADDRESSES, &mut bare)?;
         drop(forwarders);
         measure_gateways(&mut pair, "", &mut hbh)?;
         if options.key {
@@ -98,11 +97,11 @@ struct Measured {
 
 impl Measured {
     fn goodput(&self) -> f64 {
-        median(&self.goodputs)
+        median(self.goodputs.clone())
     }
 
     fn ping(&self) -> f64 {
-        median(&self.pings)
+        median(self.pings.clone())
     }
 
     fn mean_ping(&self) -> f64 {
@@ -110,30 +109,16 @@ impl Measured {
     }
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-fn measure(pair: &mut Namespaces, measured: &mut [Measured; 2]) -> anyhow::Result<()> {
-    ping(pair, ADDRESSES, measured)?;
+fn measure(pair: &mut Pair, measured: &mut [Measured; 2]) -> anyhow::Result<()> {
+    pings(pair, ADDRESSES, measured)?;
     for (address, measured) in ADDRESSES.into_iter().zip(measured) {
-        let transfer =
-            Transfer { between: (0, 1), address, seconds: SECONDS, left_out: 1, args: &[] };
-        measured.goodputs.push(pair.transfer(&transfer)?);
+        measured.goodputs.push(pair.goodput(address, SECONDS, &[])?);
     }
     Ok(())
 }
 
-fn ping(
-    pair: &Namespaces,
-    addresses: [&str; 2],
-    measured: &mut [Measured; 2],
-) -> anyhow::Result<()> {
+fn pings(pair: &Pair, addresses: [&str; 2], measured: &mut [Measured; 2]) -> anyhow::Result<()> {
     for (address, measured) in addresses.into_iter().zip(measured) {
-        // The first ones ask for hardware addresses, among other things.
-        pair.ping(address, 10)?;
         measured.pings.extend(pair.ping(address, PINGS)?);
     }
     Ok(())
@@ -141,42 +126,20 @@ fn ping(
 
 /// Starts gateways with `line` in their configuration, measures, and ends them.
 fn measure_gateways(
-    pair: &mut Namespaces,
+    pair: &mut Pair,
     line: &str,
     measured: &mut [Measured; 2],
 ) -> anyhow::Result<()> {
-    let gateways = start_gateways(pair, line)?;
+    let config = format!("[hbh]\ninterfaces = [\"eth0\"]\n{line}");
+    let gateways = [0, 1].map(|end| pair.nets.start_gateway(&pair.ends[end], "node", &config));
+    for end in &pair.ends {
+        pair.nets.wait(READY_WITHIN, "the gateways do not find each other", || {
+            pair.nets.count(end, "neighbours") == 1
+        })?;
+    }
     measure(pair, measured)?;
     for gateway in gateways {
-        pair.end(gateway);
+        pair.nets.program(gateway?).end();
     }
     Ok(())
-}
-
-/// The positions of the programs.
-fn start_gateways(pair: &mut Namespaces, line: &str) -> anyhow::Result<Vec<usize>> {
-    let file = pair.folder.join("node.toml");
-    fs::write(&file, format!("log = \"warn\"\n[hbh]\ninterfaces = [\"eth0\"]\n{line}"))?;
-    let program = this_program()?;
-    let file = file.to_string_lossy().into_owned();
-    let mut gateways = Vec::new();
-    for namespace in pair.names.clone() {
-        let command = ["netns", "exec", &namespace, &program, "run", &file];
-        gateways.push(pair.start(&command, Stdio::null())?);
-    }
-    let deadline = Instant::now() + READY_WITHIN;
-    for namespace in &pair.names {
-        loop {
-            pair.check_interrupted()?;
-            let command = ["netns", "exec", namespace, &program, "status", "--json"];
-            let output = Command::new("ip").args(command).output()?;
-            let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            if status["neighbours"] == 1 {
-                break;
-            }
-            ensure!(Instant::now() < deadline, "the gateways do not find each other");
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-    Ok(gateways)
 }

@@ -1,12 +1,10 @@
 //! `trackway bench`: how fast this machine runs us.
 
-mod bare;
 mod codec;
 mod gateways;
 mod hbh;
 mod hfpep;
 mod manet;
-mod namespaces;
 mod ns3;
 mod path;
 mod sar;
@@ -14,10 +12,12 @@ mod sim;
 mod split;
 mod tunnel;
 
+use std::env;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::{Context as _, ensure};
 use serde_json::json;
 
 use crate::failure::misuse;
@@ -92,6 +92,33 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says at once, and not after minutes, which program is missing.
+fn check_programs(programs: &[&str]) -> anyhow::Result<()> {
+    for program in programs {
+        let paths = env::var_os("PATH").unwrap_or_default();
+        ensure!(
+            env::split_paths(&paths).any(|path| path.join(program).is_file()),
+            "the program `{program}` is missing: `apt install iproute2 iputils-ping iperf3`"
+        );
+    }
+    Ok(())
+}
+
+/// Fails unless we may make namespaces; `command` is what the user asked for.
+fn check_root(command: &str) -> anyhow::Result<()> {
+    ensure!(
+        nix::unistd::geteuid().is_root(),
+        "making network namespaces needs root: `sudo {command}`"
+    );
+    Ok(())
+}
+
+/// This program, to be run in a namespace.
+fn this_program() -> anyhow::Result<String> {
+    let program = env::current_exe().context("cannot find this program")?;
+    Ok(program.to_string_lossy().into_owned())
 }
 
 fn print_json(case: &Case) -> io::Result<()> {

@@ -14,9 +14,9 @@ use crate::failure::misuse;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
     /// Link packets for each CPU second.
-    pub(super) packets: f64,
+    pub packets: f64,
     /// Events for each CPU second.
-    pub(super) events: f64,
+    pub events: f64,
 }
 
 impl Speed {
@@ -41,9 +41,9 @@ impl Speed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Manet {
     /// CPU seconds for each simulated second.
-    pub(super) cpu: f64,
+    pub cpu: f64,
     /// Kilobits a second of delivered payload.
-    pub(super) goodput: f64,
+    pub goodput: f64,
 }
 
 impl Manet {

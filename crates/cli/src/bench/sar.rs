@@ -1,21 +1,20 @@
 //! Reliable messages between two gateways in namespaces, from one program to another; beside plain UDP, and with
 //! many messages that wait.
 
-use std::fs;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use emulator::namespace;
 use serde_json::{Value, json};
+use testbed::Pair;
+use testbed::probe::median;
 
-use super::Case;
-use super::namespaces::{Namespaces, check_root, this_program};
+use super::{Case, check_root, this_program};
 
 /// Octets of a message.
 const OCTETS: usize = 500;
@@ -39,22 +38,24 @@ const CONFIG: &str = "waiting = 200000\ninbox = 100000\nwindow = 10000\noutcomes
 /// Measures messages a second, also for each second of CPU, and what waiting messages take of memory.
 pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     check_root("trackway bench sar")?;
-    let mut pair = Namespaces::pair()?;
-    pair.wait_for_ping(ADDRESS, READY_WITHIN)?;
-    let gateways = [Gateway::start(&mut pair, 0)?, Gateway::start(&mut pair, 1)?];
+    let mut pair = Pair::new(this_program()?)?;
+    pair.nets.wait_for_ping(&pair.ends[0], ADDRESS, READY_WITHIN)?;
+    let gateways = [start(&mut pair, 0)?, start(&mut pair, 1)?];
+    let sockets = [0, 1].map(|end| socket(&pair, end));
     let (mut messages, mut echoes) = (Vec::new(), Vec::new());
     let mut cpu = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         echoes.push(echo(&pair)?);
-        let before = [gateways[0].cpu()?, gateways[1].cpu()?];
-        messages.push(transfer(&gateways)?);
+        let mut used = |end: usize| pair.nets.program(gateways[end]).cpu();
+        let before = [used(0)?, used(1)?];
+        messages.push(transfer(&sockets)?);
         for (end, cpu) in cpu.iter_mut().enumerate() {
-            cpu.push(MESSAGES as f64 / (gateways[end].cpu()? - before[end]));
+            cpu.push(MESSAGES as f64 / (used(end)? - before[end]));
         }
-        pair.check_interrupted()?;
+        pair.nets.check_interrupted()?;
     }
-    let [messages, echo] = [messages, echoes].map(|it| median(&it));
-    let [sender, receiver] = cpu.map(|it| median(&it));
+    let [messages, echo] = [messages, echoes].map(median);
+    let [sender, receiver] = cpu.map(median);
     let case = |case: &str, value, unit, limit| {
         print(Case { bench: "sar", case: case.to_owned(), value, unit, limit })
     };
@@ -64,67 +65,31 @@ pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     case("udp and its answer", echo, "/s", None)?;
     case("messages, to udp", messages, "/s", Some(echo))?;
 
-    wait(&gateways[0])?;
-    case("100,000 waiting", gateways[0].memory()?, "octets", Some(MEMORY))?;
-    for gateway in gateways {
-        pair.end(gateway.program);
-    }
+    // Messages for a destination that is not there.
+    send(&sockets[0], "10.9.0.9", WAITING, false)?;
+    let memory = pair.nets.program(gateways[0]).memory("VmRSS")?;
+    case("100,000 waiting", memory, "octets", Some(MEMORY))?;
     Ok(())
 }
 
-/// A gateway that runs.
-struct Gateway {
-    program: usize,
-    pid: u32,
-    socket: PathBuf,
+/// Starts the gateway of one end; the number of the program.
+fn start(pair: &mut Pair, end: usize) -> anyhow::Result<usize> {
+    let (socket, store) = (socket(pair, end), pair.nets.folder().join(format!("{end}.store")));
+    let config = format!("[sar]\nsocket = {socket:?}\nstore = {store:?}\n{CONFIG}");
+    pair.nets.start_gateway(&pair.ends[end], &end.to_string(), &config)
 }
 
-impl Gateway {
-    fn start(pair: &mut Namespaces, end: usize) -> anyhow::Result<Self> {
-        let socket = pair.folder.join(format!("{end}.run/sar.sock"));
-        let store = pair.folder.join(format!("{end}.store"));
-        let file = pair.folder.join(format!("{end}.toml"));
-        fs::write(
-            &file,
-            format!("log = \"warn\"\n[sar]\nsocket = {socket:?}\nstore = {store:?}\n{CONFIG}"),
-        )?;
-        let name = pair.names[end].clone();
-        let file = file.to_string_lossy().into_owned();
-        let command = ["netns", "exec", &name, &this_program()?, "run", &file];
-        let program = pair.start(&command, Stdio::null())?;
-        let deadline = Instant::now() + READY_WITHIN;
-        while UnixStream::connect(&socket).is_err() {
-            pair.check_interrupted()?;
-            ensure!(Instant::now() < deadline, "the gateway does not start");
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(Self { program, pid: pair.pid(program), socket })
-    }
-
-    /// Seconds of CPU so far.
-    fn cpu(&self) -> anyhow::Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid))?;
-        // The name may have spaces; user and system time are fields 14 and 15.
-        let (_, rest) = stat.rsplit_once(')').context("/proc/PID/stat")?;
-        let ticks = rest.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
-        Ok(ticks.sum::<Result<f64, _>>()? / 100.0)
-    }
-
-    /// Octets of memory that the gateway uses.
-    fn memory(&self) -> anyhow::Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-        Ok(kilobytes.context("no VmRSS")? * 1024.0)
-    }
+/// Where programs speak with a gateway.
+fn socket(pair: &Pair, end: usize) -> PathBuf {
+    pair.nets.folder().join(format!("{end}.run/sar.sock"))
 }
 
 /// Sends a round from one program to another; messages a second.
-fn transfer(gateways: &[Gateway; 2]) -> anyhow::Result<f64> {
+fn transfer(sockets: &[PathBuf; 2]) -> anyhow::Result<f64> {
     let began = Instant::now();
     thread::scope(|scope| {
-        let receiver = scope.spawn(|| receive(&gateways[1].socket));
-        let sent = send(&gateways[0].socket, ADDRESS, MESSAGES, true);
+        let receiver = scope.spawn(|| receive(&sockets[1]));
+        let sent = send(&sockets[0], ADDRESS, MESSAGES, true);
         sent.and(receiver.join().unwrap_or_else(|_| bail!("the receiver failed")))
     })?;
     Ok(MESSAGES as f64 / began.elapsed().as_secs_f64())
@@ -193,15 +158,10 @@ fn answer(input: &mut BufReader<UnixStream>) -> anyhow::Result<Value> {
     Ok(answer)
 }
 
-/// Messages for a destination that is not there.
-fn wait(gateway: &Gateway) -> anyhow::Result<()> {
-    send(&gateway.socket, "10.9.0.9", WAITING, false)
-}
-
 /// The octets of messages as datagrams and answers of eight octets, some under way at a time: a second's.
-fn echo(pair: &Namespaces) -> anyhow::Result<f64> {
+fn echo(pair: &Pair) -> anyhow::Result<f64> {
     let open = |end: usize, at: &str| {
-        namespace::within(&pair.names[end], || UdpSocket::bind(at))?.context("a UDP socket")
+        namespace::within(&pair.ends[end], || UdpSocket::bind(at))?.context("a UDP socket")
     };
     let (near, far) = (open(0, "10.9.0.1:0")?, open(1, "10.9.0.2:7")?);
     near.connect("10.9.0.2:7")?;
@@ -234,10 +194,4 @@ fn echo(pair: &Namespaces) -> anyhow::Result<f64> {
         answering.join().map_or_else(|_| bail!("plain UDP failed"), |it| it.context("plain UDP"))
     })?;
     Ok(MESSAGES as f64 / began.elapsed().as_secs_f64())
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -6,19 +6,18 @@
 //!  10.1.0.2   192.0.2.1  192.0.2.2  10.2.0.2
 //! ```
 
-use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use emulator::namespace;
+use testbed::probe::{Iperf, median};
+use testbed::{Namespaces, Signals, Sites};
 
-use super::Case;
-use super::namespaces::{Namespaces, Signals, Transfer, check_programs, check_root, this_program};
+use super::{Case, check_programs, check_root, this_program};
 
 /// Turns of each; the medians count.
 const ROUNDS: usize = 3;
@@ -30,10 +29,6 @@ const MESSAGE: usize = 1_000;
 const RATE: f64 = 2e9;
 /// A request may take so many microseconds longer.
 const ADDED: f64 = 2_000.0;
-const CLIENT: usize = 0;
-const GATEWAYS: [usize; 2] = [1, 2];
-const SERVER: usize = 3;
-const SERVER_ADDRESS: &str = "10.2.0.2";
 const PORT: u16 = 7_007;
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -49,24 +44,24 @@ struct Turn {
 pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     check_root("trackway bench split")?;
     check_programs(&["iperf3", "nft"])?;
-    let mut nets = network()?;
+    let mut nets = Namespaces::new(this_program()?, Some(Signals::block()?))?;
+    let sites = Sites::new(&mut nets, None)?;
+    sites.forward()?;
+    sites.route(&nets)?;
     let (mut plain, mut split) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        plain.push(turn(&mut nets, &[])?);
-        let gateways = start(&mut nets)?;
-        split.push(turn(&mut nets, &gateways)?);
+        plain.push(turn(&mut nets, &sites, &[])?);
+        let gateways = start(&mut nets, &sites)?;
+        split.push(turn(&mut nets, &sites, &gateways)?);
         for gateway in gateways {
-            nets.end(gateway);
+            nets.program(gateway).end();
         }
     }
 
     let case = |case: &str, value, unit, limit| {
         print(Case { bench: "split", case: case.to_owned(), value, unit, limit })
     };
-    let of = |turns: &[Turn], field: fn(&Turn) -> f64| {
-        let mut values: Vec<f64> = turns.iter().map(field).collect();
-        median(&mut values)
-    };
+    let of = |turns: &[Turn], field: fn(&Turn) -> f64| median(turns.iter().map(field).collect());
     let goodputs = [&plain, &split].map(|turns| of(turns, |turn| turn.goodput));
     let requests = [&plain, &split].map(|turns| of(turns, |turn| turn.request));
     case("stream plain", goodputs[0], "bit/s", None)?;
@@ -80,99 +75,56 @@ pub fn run(print: impl Fn(Case) -> io::Result<()>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn network() -> anyhow::Result<Namespaces> {
-    let nets = Namespaces::new(&Signals::block()?, &["client", "near", "far", "server"])?;
-    nets.cable((CLIENT, "eth0"), (GATEWAYS[0], "lan"))?;
-    nets.cable((GATEWAYS[0], "wan"), (GATEWAYS[1], "wan"))?;
-    nets.cable((SERVER, "eth0"), (GATEWAYS[1], "lan"))?;
-    for (end, interface, address) in [
-        (CLIENT, "eth0", "10.1.0.2/24"),
-        (GATEWAYS[0], "lan", "10.1.0.1/24"),
-        (GATEWAYS[0], "wan", "192.0.2.1/24"),
-        (GATEWAYS[1], "wan", "192.0.2.2/24"),
-        (GATEWAYS[1], "lan", "10.2.0.1/24"),
-        (SERVER, "eth0", "10.2.0.2/24"),
-    ] {
-        nets.ip(end, &["address", "add", address, "dev", interface])?;
-    }
-    for (end, to, via) in [
-        (CLIENT, "default", "10.1.0.1"),
-        (GATEWAYS[0], "10.2.0.0/24", "192.0.2.2"),
-        (GATEWAYS[1], "10.1.0.0/24", "192.0.2.1"),
-        (SERVER, "default", "10.2.0.1"),
-    ] {
-        nets.ip(end, &["route", "add", to, "via", via])?;
-    }
-    for gateway in GATEWAYS {
-        nets.run_in(gateway, "sysctl", &["-qw", "net.ipv4.ip_forward=1"])?;
-    }
-    Ok(nets)
-}
-
-/// Starts both gateways, and waits until they know each other; the positions of the programs.
-fn start(nets: &mut Namespaces) -> anyhow::Result<Vec<usize>> {
-    let program = this_program()?;
+/// Starts both gateways, and waits until they know each other; the numbers of the programs.
+fn start(nets: &mut Namespaces, sites: &Sites) -> anyhow::Result<Vec<usize>> {
     let mut programs = Vec::new();
-    for (number, &namespace) in GATEWAYS.iter().enumerate() {
+    for (number, gateway) in sites.gateways.iter().enumerate() {
         let (own, other) = (number + 1, 2 - number);
         let config = format!(
-            "log = \"warn\"\n\
-             [hfpep.bearer]\n\
+            "[hfpep.bearer]\n\
              listen = \"192.0.2.{own}:5099\"\n\
              [[hfpep.peer]]\n\
              gateway = \"192.0.2.{other}:5099\"\n\
              to = [\"10.{other}.0.0/24\"]\n"
         );
-        let file = nets.folder.join(format!("{number}.toml"));
-        fs::write(&file, config)?;
-        let name = nets.names[namespace].clone();
-        let command = ["netns", "exec", &name, &program, "run", &file.to_string_lossy()];
-        programs.push(nets.start(&command, Stdio::null())?);
+        programs.push(nets.start_gateway(gateway, &number.to_string(), &config)?);
     }
-    let deadline = Instant::now() + PATIENCE;
-    for gateway in GATEWAYS {
-        loop {
-            let status = nets.run_in(gateway, &program, &["status", "--json"]).unwrap_or_default();
-            let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
-            if status["hfpep"]["gateways"][0]["spare"].as_u64() > Some(0) {
-                break;
-            }
-            nets.check_interrupted()?;
-            ensure!(Instant::now() < deadline, "the gateways do not find each other: {status}");
-            thread::sleep(Duration::from_millis(50));
-        }
+    for gateway in &sites.gateways {
+        nets.wait(PATIENCE, "the gateways do not find each other", || {
+            nets.status(gateway)["hfpep"]["gateways"][0]["spare"].as_u64() > Some(0)
+        })?;
     }
     Ok(programs)
 }
 
 /// Measures what runs.
-fn turn(nets: &mut Namespaces, gateways: &[usize]) -> anyhow::Result<Turn> {
-    let request = median(&mut requests(nets)?);
-    let transfer = Transfer {
-        between: (CLIENT, SERVER),
-        address: SERVER_ADDRESS,
+fn turn(nets: &mut Namespaces, sites: &Sites, gateways: &[usize]) -> anyhow::Result<Turn> {
+    let request = median(requests(nets, sites)?);
+    let transfer = Iperf {
+        between: (&sites.client, &sites.server),
+        address: Sites::SERVER,
         seconds: SECONDS,
         left_out: 1,
         args: &[],
     };
-    let goodput = nets.transfer(&transfer)?;
+    let goodput = transfer.goodput(nets)?;
     let mut memory: f64 = 0.0;
     for &gateway in gateways {
-        memory = memory.max(nets.memory(gateway)?);
+        memory = memory.max(nets.program(gateway).memory("VmHWM")?);
     }
     Ok(Turn { goodput, request, memory })
 }
 
 /// How long requests take, each over a connection of its own: in microseconds.
-fn requests(nets: &Namespaces) -> anyhow::Result<Vec<f64>> {
-    let address: SocketAddr = format!("{SERVER_ADDRESS}:{PORT}").parse()?;
-    let listener = namespace::within(&nets.names[SERVER], || TcpListener::bind(address))?
+fn requests(nets: &Namespaces, sites: &Sites) -> anyhow::Result<Vec<f64>> {
+    let address: SocketAddr = format!("{}:{PORT}", Sites::SERVER).parse()?;
+    let listener = namespace::within(&sites.server, || TcpListener::bind(address))?
         .context("cannot listen for requests")?;
     listener.set_nonblocking(true)?;
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let server = scope.spawn(|| serve(&listener, &is_over));
-        let asked = namespace::within(&nets.names[CLIENT], || {
+        let asked = namespace::within(&sites.client, || {
             let times = (0..REQUESTS).map(|_| {
                 nets.check_interrupted()?;
                 ask(address).context("a request")
@@ -214,9 +166,4 @@ fn serve(listener: &TcpListener, is_over: &AtomicBool) -> io::Result<()> {
         stream.write_all(&message)?;
     }
     Ok(())
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -4,17 +4,18 @@
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ::tunnel::secure::PrivateKey;
 use anyhow::{Context as _, ensure};
 use gateway::keys::System;
+use testbed::Pair;
+use testbed::probe::median;
 
-use super::Case;
 use super::gateways::{self, Gateway};
-use super::namespaces::{Namespaces, Transfer, check_root};
+use super::{Case, check_root, this_program};
 
 /// Turns of each; the medians count.
 const ROUNDS: usize = 3;
@@ -49,10 +50,10 @@ pub fn run(
         }
         None => find("wireguard-go"),
     };
-    let mut pair = Namespaces::pair()?;
+    let mut pair = Pair::new(this_program()?)?;
     let (mut plain, mut ours, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        plain.push(ping(&pair, PLAIN)?);
+        plain.push(median(pair.ping(PLAIN, PINGS)?));
         ours.push(our_turn(&mut pair)?);
         if let Some(program) = &wireguard_go {
             theirs.push(their_turn(&mut pair, program)?);
@@ -78,16 +79,17 @@ pub fn run(
     Ok(())
 }
 
-fn our_turn(pair: &mut Namespaces) -> anyhow::Result<Turn> {
+fn our_turn(pair: &mut Pair) -> anyhow::Result<Turn> {
     let [a, b] =
         ["1", "2"].map(|number| (format!("10.9.0.{number}"), INSIDE[0].to_owned() + number));
+    let [near, far] = pair.ends.clone();
     let gateway =
         |namespace, (outside, inside)| Gateway { namespace, outside, inside, behind: None };
-    let programs = gateways::start(pair, &[gateway(0, a), gateway(1, b)])?;
+    let programs = gateways::start(&mut pair.nets, &[gateway(near, a), gateway(far, b)])?;
     turn(pair, INSIDE[0], &programs)
 }
 
-fn their_turn(pair: &mut Namespaces, program: &Path) -> anyhow::Result<Turn> {
+fn their_turn(pair: &mut Pair, program: &Path) -> anyhow::Result<Turn> {
     let keys = [PrivateKey::generate(&mut System)?, PrivateKey::generate(&mut System)?];
     let program = program.to_string_lossy().into_owned();
     let mut programs = Vec::new();
@@ -95,9 +97,8 @@ fn their_turn(pair: &mut Namespaces, program: &Path) -> anyhow::Result<Turn> {
         let other = 3 - number;
         // Their control sockets have no namespaces.
         let device = format!("twb{}-{number}", std::process::id());
-        let namespace = pair.names[end].clone();
-        let command = ["netns", "exec", &namespace, &program, "-f", &device];
-        programs.push(pair.start(&command, Stdio::null())?);
+        let namespace = pair.ends[end].clone();
+        programs.push(pair.nets.start(&namespace, &format!("{program} -f {device}"), "")?);
         let mut control = connect(&device)?;
         write!(
             control,
@@ -111,34 +112,26 @@ fn their_turn(pair: &mut Namespaces, program: &Path) -> anyhow::Result<Turn> {
         let len = control.read(&mut answer)?;
         ensure!(answer[..len].starts_with(b"errno=0"), "wireguard-go refuses its configuration");
         let address = format!("{}{number}/24", INSIDE[1]);
-        pair.ip(end, &["address", "add", &address, "dev", &device])?;
-        pair.ip(end, &["link", "set", "dev", &device, "mtu", "1420", "up"])?;
+        pair.nets.address(&namespace, &device, &address)?;
+        pair.nets.run(&namespace, &format!("ip link set dev {device} mtu 1420 up"))?;
     }
     turn(pair, INSIDE[1], &programs)
 }
 
 /// Measures the running programs, and ends them.
-fn turn(pair: &mut Namespaces, inside: &str, programs: &[usize]) -> anyhow::Result<Turn> {
+fn turn(pair: &mut Pair, inside: &str, programs: &[usize]) -> anyhow::Result<Turn> {
     let address = format!("{inside}2");
-    pair.wait_for_ping(&address, READY_WITHIN)?;
-    let ping = ping(pair, &address)?;
-    let transfer =
-        Transfer { between: (0, 1), address: &address, seconds: SECONDS, left_out: 1, args: &[] };
-    let goodput = pair.transfer(&transfer)?;
+    pair.nets.wait_for_ping(&pair.ends[0], &address, READY_WITHIN)?;
+    let ping = median(pair.ping(&address, PINGS)?);
+    let goodput = pair.goodput(&address, SECONDS, &[])?;
     let mut memory: f64 = 0.0;
     for &program in programs {
-        memory = memory.max(pair.memory(program)?);
+        memory = memory.max(pair.nets.program(program).memory("VmHWM")?);
     }
     for &program in programs {
-        pair.end(program);
+        pair.nets.program(program).end();
     }
     Ok(Turn { goodput, ping, memory })
-}
-
-fn ping(pair: &Namespaces, address: &str) -> anyhow::Result<f64> {
-    // The first ones ask for hardware addresses, among other things.
-    pair.ping(address, 10)?;
-    Ok(median(pair.ping(address, PINGS)?))
 }
 
 fn connect(device: &str) -> anyhow::Result<UnixStream> {
@@ -162,11 +155,6 @@ fn find(program: &str) -> Option<PathBuf> {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().ok()?;
     let path = String::from_utf8(found.stdout).ok()?;
     (!path.trim().is_empty()).then(|| PathBuf::from(path.trim()))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// A key in base64 as wireguard-go wants it.

@@ -131,12 +131,12 @@ fn rules_as_docker_writes_them_are_found_and_their_remedies_let_pass() {
 
 /// Starts the gateway again with an `nft` of its own, whose first order is this; returns its `PATH`.
 fn with_nft(bed: &mut Bed, order: &str) -> String {
-    let nft = bed.folder.join("nft");
+    let nft = bed.nets.folder().join("nft");
     fs::write(&nft, format!("#!/bin/sh\n{order}\nexec /usr/sbin/nft \"$@\"\n")).unwrap();
-    for path in [&bed.folder, &nft] {
+    for path in [bed.nets.folder(), &nft] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let path = format!("PATH={}:/usr/sbin:/usr/bin:/sbin:/bin", bed.folder.display());
+    let path = format!("PATH={}:/usr/sbin:/usr/bin:/sbin:/bin", bed.nets.folder().display());
     bed.restart_with(&path);
     path
 }
@@ -145,7 +145,7 @@ fn with_nft(bed: &mut Bed, order: &str) -> String {
 #[ignore = "needs root: run by ./test"]
 fn a_table_that_could_not_be_made_is_made_when_nft_works_again() {
     let mut bed = Bed::new(GRE);
-    let broken = bed.folder.join("broken");
+    let broken = bed.nets.folder().join("broken");
     with_nft(&mut bed, &format!("[ -e {} ] && exit 1", broken.display()));
     let delete = "nft delete table inet trackway_gre";
     let has_fault = |bed: &Bed| bed.status()["faults"].to_string().contains("not-kept-out");
@@ -164,7 +164,7 @@ fn a_table_that_could_not_be_made_is_made_when_nft_works_again() {
 #[ignore = "needs root: run by ./test"]
 fn a_firewalls_program_that_hangs_holds_up_nobody_but_who_asks_about_firewalls() {
     let mut bed = Bed::new(GRE);
-    let hang = bed.folder.join("hang");
+    let hang = bed.nets.folder().join("hang");
     // Whoever asks for the whole ruleset waits, once `hang` is there.
     let path = with_nft(
         &mut bed,
@@ -177,7 +177,7 @@ fn a_firewalls_program_that_hangs_holds_up_nobody_but_who_asks_about_firewalls()
 
     let asked = format!("env {path} {TRACKWAY} explain icmp 10.50.0.2 10.4.0.9 --json");
     let words: Vec<_> = asked.split(' ').collect();
-    let mut explain = Program::start(&mut bed.nets.words(&bed.host, &words), "explain");
+    let mut explain = Program::start(&mut bed.nets.words(&bed.host, &words), "explain").unwrap();
     assert!(wait_until(SOON, || fs::metadata(&hang).is_ok_and(|it| it.len() > 0)));
     for _ in 0..5 {
         let began = Instant::now();
@@ -195,11 +195,11 @@ fn a_firewalls_program_that_hangs_holds_up_nobody_but_who_asks_about_firewalls()
 
 /// Runs a script in the host's namespaces, with mounts of its own.
 fn script(site: &Site, name: &str, text: &str) -> Program {
-    let file = site.bed.folder.join(name);
+    let file = site.bed.nets.folder().join(name);
     fs::write(&file, text).unwrap();
     let words = ["unshare", "-m", "bash", file.to_str().unwrap()];
     let mut command = site.bed.nets.words(&site.bed.host, &words);
-    Program::start(command.stdin(Stdio::null()), name)
+    Program::start(command.stdin(Stdio::null()), name).unwrap()
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn firewalld_comes_reloads_and_goes_and_explain_agrees_with_it() {
                 until [ -e FOLDER/open ]; do sleep 0.1; done\n\
                 for name in eth1 lan0 trackway-gre0; do firewall-cmd --zone=trusted --change-interface=$name; done; echo opened\n\
                 wait\n"
-        .replace("FOLDER", site.bed.folder.to_str().unwrap());
+        .replace("FOLDER", site.bed.nets.folder().to_str().unwrap());
     let mut firewalld = script(&site, "firewalld", &text);
     firewalld.wait_for("running", SOON);
     site.expect_work("firewalld");
@@ -261,10 +261,10 @@ fn firewalld_comes_reloads_and_goes_and_explain_agrees_with_it() {
         arrives
     };
     assert!(!agrees(&site));
-    fs::write(site.bed.folder.join("reload"), "").unwrap();
+    fs::write(site.bed.nets.folder().join("reload"), "").unwrap();
     firewalld.wait_for("reloaded", SOON);
     site.expect_work("after a reload of firewalld");
-    fs::write(site.bed.folder.join("open"), "").unwrap();
+    fs::write(site.bed.nets.folder().join("open"), "").unwrap();
     firewalld.wait_for("opened", SOON);
     assert!(agrees(&site));
     assert!(site.run("nft list tables").contains("table inet firewalld"));
@@ -281,17 +281,17 @@ fn keepalived_adds_and_takes_its_address_and_nothing_else_changes() {
         return;
     }
     let site = Site::new();
-    let folder = site.bed.folder.display().to_string();
+    let folder = site.bed.nets.folder().display().to_string();
     let config = "vrrp_instance v {\n interface eth1\n virtual_router_id 51\n priority 100\n advert_int 1\n state MASTER\n \
                   virtual_ipaddress {\n 10.9.0.100/24\n }\n virtual_routes {\n 10.56.0.0/16 via 10.9.0.2 dev eth1\n }\n}\n";
-    fs::write(site.bed.folder.join("k.conf"), config).unwrap();
+    fs::write(site.bed.nets.folder().join("k.conf"), config).unwrap();
     let claimed = site.bed.nets.claimed(&site.bed.host, 119);
     let words = format!(
         "{KEEPALIVED} -n -l -f {folder}/k.conf -p {folder}/k.pid -r {folder}/v.pid -c {folder}/c.pid"
     );
     let words: Vec<_> = words.split(' ').collect();
     let mut command = site.bed.nets.words(&site.bed.host, &words);
-    let mut keepalived = Program::start(command.stdin(Stdio::null()), "keepalived");
+    let mut keepalived = Program::start(command.stdin(Stdio::null()), "keepalived").unwrap();
     let has_address = || site.run("ip address show dev eth1").contains("10.9.0.100/24");
     assert!(wait_until(SOON, has_address), "{}", keepalived.printed());
     assert!(site.run("ip route").contains("10.56.0.0/16"));
@@ -311,7 +311,7 @@ fn a_static_route_of_frr_to_our_network_gives_way_to_ours() {
         return;
     }
     let mut site = Site::new();
-    let folder = site.bed.folder.join("frr");
+    let folder = site.bed.nets.folder().join("frr");
     fs::create_dir(&folder).unwrap();
     let file = folder.join("frr.conf");
     fs::write(&file, "ip route 10.4.0.0/16 10.9.0.2\nip route 10.57.0.0/16 10.9.0.2\n").unwrap();
@@ -356,7 +356,7 @@ fn babeld_takes_our_network_for_its_own_and_ours_comes_before_it() {
     let mut programs = Vec::new();
     for (host, interface) in [(site.bed.host.clone(), "eth1"), (site.bed.far.clone(), "eth0")] {
         site.bed.nets.run(&host, &format!("sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=0"));
-        let folder = site.bed.folder.join(format!("babel-{interface}"));
+        let folder = site.bed.nets.folder().join(format!("babel-{interface}"));
         fs::create_dir(&folder).unwrap();
         let text = format!(
             "interface {interface} type wired hello-interval 1\nredistribute local ip 10.4.0.9/32 allow\n\

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::Stdio;
 
 use nix::sys::signal::Signal;
@@ -12,20 +11,17 @@ use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};
 struct Host {
     nets: Namespaces,
     name: String,
-    folder: PathBuf,
 }
 
 impl Host {
     fn new() -> Self {
         let mut nets = Namespaces::new();
         let name = nets.add("host");
-        let folder = std::env::temp_dir().join(&name);
-        fs::create_dir(&folder).unwrap();
-        Self { nets, name, folder }
+        Self { nets, name }
     }
 
     fn write(&self, name: &str, text: &str) -> String {
-        let file = self.folder.join(name);
+        let file = self.nets.folder().join(name);
         fs::write(&file, text).unwrap();
         file.display().to_string()
     }
@@ -35,12 +31,6 @@ impl Host {
         let said = self.nets.try_run(&self.name, &format!("{TRACKWAY} {command}"));
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
         (said.status.code(), text(&said.stdout), text(&said.stderr))
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -95,7 +85,7 @@ fn a_configuration_that_was_handed_over_is_never_reloaded() {
     ] {
         host.write("a.toml", &gre("10.4.0.0/16"));
         let mut command = host.nets.words(&host.name, &["bash", "-c", &shell]);
-        let mut gateway = Program::start(&mut command, &shell);
+        let mut gateway = Program::start(&mut command, &shell).unwrap();
         gateway.wait_for("gateway ready", SOON);
         host.write("a.toml", &gre("10.5.0.0/16"));
 
@@ -120,7 +110,7 @@ fn other_files_and_pipes_are_read_or_refused_in_words() {
     let host = Host::new();
     let scenario = host.write("s.toml", "[[link]]\nbetween = [\"a\", \"b\"]\n");
     let gateway = host.write("g.toml", "[hbh]\ninterfaces = [\"radio7\"]\n");
-    let pipe = host.folder.join("pipe");
+    let pipe = host.nets.folder().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let pipe = pipe.display();
 
@@ -129,7 +119,7 @@ fn other_files_and_pipes_are_read_or_refused_in_words() {
         (format!("sim run {gateway}"), "this is the configuration of a gateway: `trackway check "),
         (format!("check {pipe}"), "is a named pipe, and no file"),
         (format!("run {pipe}"), "is a named pipe, and no file"),
-        (format!("check {}", host.folder.display()), "is a folder, and no file"),
+        (format!("check {}", host.nets.folder().display()), "is a folder, and no file"),
         ("check /dev/null".to_owned(), "/dev/null is a device, and no file"),
     ] {
         let (code, _, said) = host.run(&command);

@@ -7,15 +7,10 @@
 //!                  └ trackway-gre0: 10.4.0.0/16, fd04::/64
 //! ```
 
-use std::fs;
 use std::net::UdpSocket;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use ::gateway::keys::{self, System};
 use nix::sys::signal::Signal;
-use serde_json::Value;
-use tunnel::secure::PrivateKey;
 
 use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
 
@@ -36,7 +31,6 @@ struct Net {
     lan: String,
     outer: String,
     program: usize,
-    folder: PathBuf,
 }
 
 impl Net {
@@ -54,8 +48,7 @@ impl Net {
         ] {
             nets.run(host, &format!("sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=0"));
             for address in addresses {
-                let version = if address.contains(':') { "nodad" } else { "" };
-                nets.run(host, &format!("ip address add {address} dev {interface} {version}"));
+                nets.address(host, interface, address);
             }
         }
         for host in [&gateway, &outer] {
@@ -69,12 +62,7 @@ impl Net {
         nets.run(&lan, "ip route add default via 10.50.0.1");
         nets.run(&lan, "ip route add default via fd50::1");
         nets.run(&gateway, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
-        let folder = std::env::temp_dir().join(&gateway);
-        fs::create_dir(&folder).unwrap();
-        let [own, other] = [0, 1].map(|_| PrivateKey::generate(&mut System).unwrap());
-        let key = folder.join("key");
-        keys::write_new(&key, &own.to_base64()).unwrap();
-        let public = other.public_key();
+        let [(key, _), (_, public)] = ["key", "other"].map(|name| nets.make_key(name).unwrap());
         let config = format!(
             "[tunnel]\nprivate-key = {key:?}\naddresses = [\"10.77.0.1/24\", \"fd77::1/64\"]\n\
              [[tunnel.peer]]\nname = \"nobody\"\npublic-key = \"{public}\"\n\
@@ -84,11 +72,8 @@ impl Net {
              [[gre]]\nlocal = \"10.9.0.1\"\nremote = \"10.9.0.77\"\n\
              to = [\"10.4.0.0/16\", \"fd04::/64\"]\naddresses = [\"10.99.0.1/24\", \"fd99::1/64\"]\n"
         );
-        let file = folder.join("gateway.toml");
-        fs::write(&file, config).unwrap();
-        let command = format!("{TRACKWAY} run {}", file.display());
-        let program = nets.start(&gateway, &command, "gateway ready");
-        Self { nets, gateway, lan, outer, program, folder }
+        let program = nets.start_gateway(&gateway, "gateway", &config);
+        Self { nets, gateway, lan, outer, program }
     }
 
     /// A socket in a namespace.
@@ -120,9 +105,7 @@ impl Net {
     }
 
     fn count(&self, service: &str) -> u64 {
-        let said = self.nets.try_run(&self.gateway, &format!("{TRACKWAY} status --json"));
-        let status: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
-        status[format!("{service}_packets_in_clear")].as_u64().unwrap_or_default()
+        self.nets.count(&self.gateway, &format!("{service}_packets_in_clear"))
     }
 
     /// What a service counts before and after packets that must not arrive, sent until one of them is counted.
@@ -146,12 +129,6 @@ impl Net {
     fn expect_ping(&self, from: &str, address: &str) {
         let unanswered = self.nets.unanswered(from, address, 1, 56);
         assert!(unanswered.is_empty(), "{address}: {}", self.nets.run(from, "ip address"));
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -8,7 +8,7 @@ use std::{env, fs, process, thread};
 
 use nix::sys::signal::{Signal, killpg};
 
-use crate::namespaces::{Program, SOON, TRACKWAY, wait_until};
+use crate::namespaces::{PREFIX, Program, SOON, TRACKWAY, wait_until};
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo");
 
@@ -174,15 +174,15 @@ struct Demo {
 
 impl Demo {
     fn start(name: &str, arguments: &[&str]) -> Self {
-        let directory = env::temp_dir().join(format!("twtest{}-{name}", process::id()));
-        let out = env::temp_dir().join(format!("twtest{}-{name}-out", process::id()));
+        let directory = env::temp_dir().join(format!("{PREFIX}{}-{name}", process::id()));
+        let out = env::temp_dir().join(format!("{PREFIX}{}-{name}-out", process::id()));
         fs::create_dir(&directory).unwrap();
         // Who runs the tests in the background may have them ignore interrupts, for all they start.
         let mut command = Command::new("env");
         command.args(["--default-signal=INT", DEMO]);
         command.arg("--quick").args(arguments).env("TRACKWAY", TRACKWAY).env("TMPDIR", &directory);
         command.env("OUT", &out);
-        let program = Program::start(command.process_group(0), "demo");
+        let program = Program::start(command.process_group(0), "demo").unwrap();
         Self { program, directory, out }
     }
 

@@ -2,11 +2,8 @@
 
 use std::fs;
 use std::net::UdpSocket;
-use std::path::PathBuf;
 
-use ::gateway::keys::{self, System};
 use serde_json::Value;
-use tunnel::secure::PrivateKey;
 
 use crate::namespaces::{Namespaces, TRACKWAY};
 
@@ -14,7 +11,6 @@ use crate::namespaces::{Namespaces, TRACKWAY};
 struct Host {
     nets: Namespaces,
     name: String,
-    folder: PathBuf,
 }
 
 impl Host {
@@ -25,18 +21,13 @@ impl Host {
         nets.address(&name, "eth0", "192.0.2.1/24");
         nets.run(&name, "ip route add default via 192.0.2.254");
         nets.run(&name, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
-        let folder = std::env::temp_dir().join(&name);
-        fs::create_dir(&folder).unwrap();
-        let [own, other] = [0, 1].map(|_| PrivateKey::generate(&mut System).unwrap());
-        let key = folder.join("key");
-        keys::write_new(&key, &own.to_base64()).unwrap();
+        let [(key, _), (_, other)] = ["key", "other"].map(|name| nets.make_key(name).unwrap());
         let config = format!(
             "[tunnel]\nprivate-key = {key:?}\naddresses = [\"10.77.0.1/24\"]\n[[tunnel.peer]]\nname = \"far\"\n\
-             public-key = \"{}\"\nendpoint = \"198.51.100.2:51900\"\nroutes = [{routes}]\n",
-            other.public_key()
+             public-key = \"{other}\"\nendpoint = \"198.51.100.2:51900\"\nroutes = [{routes}]\n"
         );
-        fs::write(folder.join("a.toml"), config).unwrap();
-        Self { nets, name, folder }
+        fs::write(nets.folder().join("a.toml"), config).unwrap();
+        Self { nets, name }
     }
 
     fn run(&self, command: &str) {
@@ -45,7 +36,7 @@ impl Host {
 
     /// The codes of all findings but those of low severity, and their remedies.
     fn findings(&self) -> Vec<(String, String)> {
-        let file = self.folder.join("a.toml");
+        let file = self.nets.folder().join("a.toml");
         let command = format!("{TRACKWAY} doctor --json {}", file.display());
         let said = self.nets.try_run(&self.name, &command);
         let all: Vec<Value> = serde_json::from_slice(&said.stdout).unwrap();
@@ -56,12 +47,6 @@ impl Host {
 
     fn codes(&self) -> Vec<String> {
         self.findings().into_iter().map(|(code, _)| code).collect()
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -106,9 +91,9 @@ fn what_is_in_the_way_is_found_and_its_remedy_mends_it() {
 #[ignore = "needs root: run by ./test"]
 fn the_port_of_a_gateway_whose_files_are_elsewhere_is_not_another_programs() {
     let mut host = Host::new("\"10.2.0.0/16\"");
-    let file = host.folder.join("a.toml").display().to_string();
+    let file = host.nets.folder().join("a.toml").display().to_string();
     // As in a container that shares the network of its host, and nothing else.
-    let elsewhere = host.folder.join("elsewhere");
+    let elsewhere = host.nets.folder().join("elsewhere");
     fs::write(
         &elsewhere,
         format!("mount -t tmpfs tmpfs /run && exec {TRACKWAY} doctor --json {file}"),

@@ -11,19 +11,15 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::PathBuf;
 use std::process::Output;
 use std::time::Duration;
 
-use ::gateway::keys::{self, System};
 use ::gateway::sys::port::{OFFLOAD, Port};
 use serde_json::Value;
-use tunnel::secure::PrivateKey;
 
-use crate::call::call;
 use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
+use testbed::traffic::call;
 
 /// Devices of ours, whose counters tell what has gone into them.
 const DEVICES: [&str; 3] = ["trackway-nc0", "trackway-hf0", "trackway-gre0"];
@@ -42,7 +38,6 @@ struct Net {
     /// Between the gateway and the mesh: what is seen here has left the gateway so.
     air: String,
     plain: String,
-    folder: PathBuf,
 }
 
 impl Net {
@@ -88,11 +83,8 @@ impl Net {
         nets.run(&mesh, "ip route add default via 10.66.0.1");
         nets.run(&plain, "ip route add default via 10.67.0.1");
         nets.run(&lan, "ip route add default via 10.50.0.1");
-        let folder = std::env::temp_dir().join(&gateway);
-        fs::create_dir(&folder).unwrap();
-        let [own, other] = [0, 1].map(|_| PrivateKey::generate(&mut System).unwrap());
-        let (key, public) = (folder.join("key"), other.public_key());
-        keys::write_new(&key, &own.to_base64()).unwrap();
+        let folder = nets.folder().to_owned();
+        let [(key, _), (_, public)] = ["key", "other"].map(|name| nets.make_key(name).unwrap());
         let config = format!(
             "{HBH}[routing]\ninterfaces = [\"radio0\", \"radio1\"]\n{OLSR}[tunnel]\nprivate-key = {key:?}\naddresses = [\"10.77.0.1/24\"]\n\
              [[tunnel.peer]]\nname = \"nobody\"\npublic-key = \"{public}\"\nroutes = [\"10.2.0.0/16\"]\n\
@@ -124,11 +116,9 @@ impl Net {
             ),
             (&gateway, "gateway", config),
         ] {
-            let file = folder.join(format!("{name}.toml"));
-            fs::write(&file, config).unwrap();
-            nets.start(host, &format!("{TRACKWAY} run {}", file.display()), "gateway ready");
+            nets.start_gateway(host, name, &config);
         }
-        let net = Self { nets, gateway, lan, outer, air, plain, folder };
+        let net = Self { nets, gateway, lan, outer, air, plain };
         let is_up = || {
             let routes = net.run("ip route show proto 116");
             routes.contains("10.5.0.0/16 via 10.66.0.2")
@@ -144,7 +134,7 @@ impl Net {
     }
 
     fn status(&self) -> Value {
-        serde_json::from_str(&self.run(&format!("{TRACKWAY} status --json"))).unwrap_or_default()
+        self.nets.status(&self.gateway)
     }
 
     fn explain(&self, flow: &str) -> (Value, Output) {
@@ -216,12 +206,6 @@ impl Net {
             }
         }
         (seen, is_accepted)
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Tests HBH on real interfaces, as seen by applications, neighbours and administrators.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use ::gateway::sys::port::{OFFLOAD, Port};
@@ -10,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
-use crate::transfer::{ENDLESS, Transfer};
+use testbed::traffic::{ENDLESS, Transfer};
 
 /// Less than `hello.hold`, after which any neighbour is forgotten that is not heard.
 const BEFORE_HOLD: Duration = Duration::from_secs(15);
@@ -193,7 +192,7 @@ fn an_interface_that_goes_is_waited_for_while_a_transfer_by_another_goes_on() {
     let mut net = Net::chain(3);
     net.start_all();
     let (from, to) = (net.nodes[1].name.clone(), net.nodes[0].name.clone());
-    let transfer = Transfer::start(&net.nets, &from, (&to, "10.9.0.1"), ENDLESS);
+    let transfer = Transfer::start(&from, (&to, "10.9.0.1"), ENDLESS);
     transfer.wait_for(100_000, SOON);
 
     net.nets.run(&from, "ip link delete eth1");
@@ -217,7 +216,7 @@ fn an_interface_that_goes_is_waited_for_while_a_transfer_by_another_goes_on() {
         net.count(2, "packets_intercepted") > 0 && net.count(2, "packets_released") > 0
     });
     assert!(is_back, "{}{}", net.status(1), net.status(2));
-    Transfer::start(&net.nets, &other, (&from, "10.9.1.1"), 2_000_000).finish(SOON);
+    Transfer::start(&other, (&from, "10.9.1.1"), 2_000_000).finish(SOON);
 
     assert!(net.count(2, "packets_intercepted") > 100, "{}", net.status(2));
     assert_eq!(net.count(1, "neighbours"), 2, "{}", net.status(1));
@@ -237,7 +236,7 @@ fn what_cannot_be_run_is_said_in_one_line() {
     net.start(0);
     let node = net.nodes[0].name.clone();
     let other = net.nodes[1].name.clone();
-    let file = net.nodes[0].file.clone();
+    let file = net.nets.folder().join("refused.toml");
 
     let refusal = |node: &str, text: &str| {
         fs::write(&file, text).unwrap();
@@ -288,14 +287,13 @@ fn an_interface_that_is_not_there_at_the_start_is_waited_for() {
 
 /// Nodes joined by cables; link `l` is 10.9.l.0/24 and fd09:0:0:l::/64, its ends .1 and .2.
 pub struct Net {
-    pub(crate) nets: Namespaces,
-    pub(crate) nodes: Vec<Node>,
+    pub nets: Namespaces,
+    pub nodes: Vec<Node>,
 }
 
 pub struct Node {
-    pub(crate) name: String,
+    pub name: String,
     interfaces: Vec<String>,
-    file: PathBuf,
     program: Option<usize>,
 }
 
@@ -320,8 +318,7 @@ impl Net {
         ] {
             self.nets.run(&name, &format!("sysctl -qw {sysctl}"));
         }
-        let file = std::env::temp_dir().join(format!("{name}.toml"));
-        self.nodes.push(Node { name, interfaces: Vec::new(), file, program: None });
+        self.nodes.push(Node { name, interfaces: Vec::new(), program: None });
     }
 
     /// Nodes in a row, each with routes to all links.
@@ -363,10 +360,9 @@ impl Net {
     }
 
     pub fn start(&mut self, node: usize) {
-        let Node { name, interfaces, file, .. } = &self.nodes[node];
-        fs::write(file, format!("log = \"debug\"\n[hbh]\ninterfaces = {interfaces:?}\n")).unwrap();
-        let command = format!("{TRACKWAY} run {}", file.display());
-        let program = self.nets.start(&name.clone(), &command, "gateway ready");
+        let Node { name, interfaces, .. } = &self.nodes[node];
+        let config = format!("log = \"debug\"\n[hbh]\ninterfaces = {interfaces:?}\n");
+        let program = self.nets.start_gateway(name, name, &config);
         self.nodes[node].program = Some(program);
     }
 
@@ -412,21 +408,19 @@ impl Net {
     /// Sends 2 MB over TCP.
     fn transfer(&self, from: usize, to: usize, address: &str) {
         let (from, to) = (&self.nodes[from].name, &self.nodes[to].name);
-        Transfer::start(&self.nets, from, (to, address), 2_000_000).finish(SOON);
+        Transfer::start(from, (to, address), 2_000_000).finish(SOON);
     }
 
     pub fn status(&self, node: usize) -> String {
-        let command = format!("{TRACKWAY} status --json");
-        let output = self.nets.try_run(&self.nodes[node].name, &command);
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        self.json(node).to_string()
     }
 
     fn json(&self, node: usize) -> Value {
-        serde_json::from_str(&self.status(node)).unwrap_or_default()
+        self.nets.status(&self.nodes[node].name)
     }
 
     pub fn count(&self, node: usize, counter: &str) -> u64 {
-        self.json(node)[counter].as_u64().unwrap_or_default()
+        self.nets.count(&self.nodes[node].name, counter)
     }
 
     pub fn mac(&self, node: usize, interface: &str) -> [u8; 6] {
@@ -437,13 +431,5 @@ impl Net {
         let octets: Vec<u8> =
             text.split(':').map(|octet| u8::from_str_radix(octet, 16).unwrap()).collect();
         octets.try_into().unwrap()
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        for node in &self.nodes {
-            let _ = fs::remove_file(&node.file);
-        }
     }
 }

@@ -13,24 +13,21 @@ use nix::sys::socket::{
 };
 use serde_json::Value;
 
-use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, undisturbed, wait_until};
+use crate::namespaces::{Namespaces, Program, SOON, undisturbed, wait_until};
 
 /// Two hosts on a cable, each with GRE to the other.
 struct Pair {
     nets: Namespaces,
     hosts: [String; 2],
     gateways: Vec<usize>,
-    folder: std::path::PathBuf,
 }
 
 impl Pair {
     fn new(more: [&str; 2]) -> Self {
         let mut nets = Namespaces::new();
         let hosts = ["a", "b"].map(|host| nets.add(host));
-        let folder = std::env::temp_dir().join(&hosts[0]);
-        fs::create_dir(&folder).unwrap();
         nets.cable((&hosts[0], "eth0"), (&hosts[1], "eth0"));
-        let mut pair = Self { nets, hosts, gateways: Vec::new(), folder };
+        let mut pair = Self { nets, hosts, gateways: Vec::new() };
         for host in [0, 1] {
             let (own, other, name) = (host + 1, 2 - host, pair.hosts[host].clone());
             for command in [
@@ -58,7 +55,7 @@ impl Pair {
                 &format!("\"10.1{own}.0.1/32\""),
                 "",
             );
-            let file = pair.folder.join(format!("{host}.toml"));
+            let file = pair.nets.folder().join(format!("{host}.toml"));
             fs::write(&file, v4 + &v6).unwrap();
             let gateway = pair.start(host);
             pair.gateways.push(gateway);
@@ -67,9 +64,8 @@ impl Pair {
     }
 
     fn start(&mut self, host: usize) -> usize {
-        let file = self.folder.join(format!("{host}.toml"));
-        let command = format!("{TRACKWAY} run {}", file.display());
-        self.nets.start(&self.hosts[host], &command, "gateway ready")
+        let file = self.nets.folder().join(format!("{host}.toml"));
+        self.nets.run_gateway(&self.hosts[host], &file)
     }
 
     /// All that the gateway of a host has put into the kernel.
@@ -86,15 +82,7 @@ impl Pair {
     }
 
     fn status(&self, host: usize) -> Value {
-        let said =
-            self.nets.try_run(&self.hosts[host], &format!("{TRACKWAY} status --json")).stdout;
-        serde_json::from_slice(&said).unwrap_or_default()
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        self.nets.status(&self.hosts[host])
     }
 }
 
@@ -267,9 +255,10 @@ fn a_router_cannot_send_from_an_address_of_this_host_or_of_another_router() {
 #[ignore = "needs root: run by ./test"]
 fn tshark_decodes_what_is_in_gre() {
     let pair = Pair::new(["key = 7\nchecksum = true"; 2]);
-    let file = pair.folder.join("gre.pcapng").display().to_string();
+    let file = pair.nets.folder().join("gre.pcapng").display().to_string();
     let words = ["tshark", "-i", "eth0", "-f", "ip proto 47 or ip6 proto 47", "-w", &file];
-    let mut tshark = Program::start(&mut pair.nets.words(&pair.hosts[1], &words), "tshark");
+    let mut tshark =
+        Program::start(&mut pair.nets.words(&pair.hosts[1], &words), "tshark").unwrap();
     tshark.wait_for("Capture started", SOON);
 
     for to in ["10.2.0.1", "fd02::1", "10.12.0.1"] {

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// Lines that share a budget.
 pub struct Kind {
     /// A part of each line; one of them at least has to be in the log.
-    pub(crate) lines: &'static [&'static str],
+    pub lines: &'static [&'static str],
     /// Lines in a minute at most.
-    pub(crate) most: usize,
+    pub most: usize,
 }
 
 /// Expects that lines of each kind were written, within their budget, and besides them only the lines of start and end.

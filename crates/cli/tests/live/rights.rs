@@ -27,7 +27,6 @@ const FILTERED: &str = "2";
 struct Host {
     nets: Namespaces,
     name: String,
-    folder: PathBuf,
     program: Option<usize>,
 }
 
@@ -95,7 +94,7 @@ fn a_gateway_is_root_no_more_and_can_become_nobody_else() {
 #[ignore = "needs root: run by ./test"]
 fn files_for_root_alone_are_read_again_and_no_others() {
     let mut host = Host::new();
-    let key = host.folder.join("group.key");
+    let key = host.nets.folder().join("group.key");
     let made = host.trackway(&format!("keygen --group --out {}", key.display()));
     assert_eq!(made.1, "", "{made:?}");
     host.start("group-key = \"group.key\"\n");
@@ -104,7 +103,7 @@ fn files_for_root_alone_are_read_again_and_no_others() {
     let (changed, said) = host.trackway("reload");
     assert!(changed.contains("hbh: "), "{changed}{said}");
     // A file that its user could have made to lead there.
-    let its = host.folder.join("its");
+    let its = host.nets.folder().join("its");
     fs::create_dir(&its).unwrap();
     symlink("/etc/shadow", its.join("group.key")).unwrap();
     chown(&its, Some(fs::metadata(host.socket()).unwrap().uid()), None).unwrap();
@@ -139,13 +138,13 @@ fn root_reads_no_file_that_others_may_change() {
         assert!(refused.contains("a.toml belongs to user 65534"), "{command}: {refused}");
 
         chown(&file, Some(0), None).unwrap();
-        fs::set_permissions(&host.folder, Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(host.nets.folder(), Permissions::from_mode(0o777)).unwrap();
         let (_, refused) = host.trackway(command);
         assert!(refused.contains("may be changed by others than its owner"), "{refused}");
-        fs::set_permissions(&host.folder, Permissions::from_mode(0o700)).unwrap();
+        fs::set_permissions(host.nets.folder(), Permissions::from_mode(0o700)).unwrap();
     }
     // A key, a certificate, a trust anchor, and a folder on the way.
-    let pki = host.folder.join("pki");
+    let pki = host.nets.folder().join("pki");
     for made in ["ca", "issue"] {
         let more = if made == "ca" { "" } else { "--san web.example" };
         host.trackway(&format!("tls {made} {} {more}", pki.display()));
@@ -181,7 +180,7 @@ fn root_reads_no_file_that_others_may_change() {
     let user = fs::metadata(host.socket()).unwrap().uid();
     host.configure("group-key = \"/etc/shadow\"\n");
     chown(&file, Some(user), None).unwrap();
-    fs::set_permissions(&host.folder, Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(host.nets.folder(), Permissions::from_mode(0o755)).unwrap();
     let (_, refused) = host.trackway("reload");
     assert!(refused.contains(&format!("a.toml belongs to user {user}")), "{refused}");
 }
@@ -190,7 +189,7 @@ fn root_reads_no_file_that_others_may_change() {
 #[ignore = "needs root: run by ./test"]
 fn counters_are_written_where_only_root_makes_files() {
     let mut host = Host::new();
-    let file = host.folder.join("trackway.prom");
+    let file = host.nets.folder().join("trackway.prom");
     host.add(&format!("metrics = {file:?}\n"));
     host.start("");
 
@@ -289,14 +288,14 @@ fn a_crash_leaves_nothing_in_the_way_and_a_stop_leaves_nothing() {
 fn the_user_and_the_control_socket_can_be_chosen() {
     let mut host = Host::new();
     host.add(&format!("user = \"{NOBODY}\"\n"));
-    let at = host.folder.join("control");
+    let at = host.nets.folder().join("control");
     host.start_with("", &format!("--control {}", at.display()));
 
     let uid =
         state(&Path::new("/proc").join(host.pid()))["Uid"].split('\t').next().unwrap().to_owned();
     let (status, _) = host.trackway(&format!("status --control {}", at.display()));
     let (_, usual) = host.trackway("status");
-    let elsewhere = host.folder.join("second");
+    let elsewhere = host.nets.folder().join("second");
     let second = format!("run {} --control {}", host.file().display(), elsewhere.display());
     let (_, second) = host.trackway(&second);
     host.stop();
@@ -379,11 +378,15 @@ fn a_former_gateways_user_neither_answers_for_another_gateway_nor_locks_it_out()
     let [own, others] = [&former, &host].map(Host::socket);
 
     // The gateway has all rights below its own folder, and none elsewhere. The next gateway of any namespace removes an
-    // empty folder; here the folder is not empty, as after a crash.
+    // empty folder; here the folder is never empty, as after a crash: other tests start gateways at this moment.
     let folder = own.parent().unwrap();
     let _ = fs::remove_file(Path::new("/run/trackway/lock").join(folder.file_name().unwrap()));
-    fs::create_dir_all(folder).unwrap();
-    chown(folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    let made = PathBuf::from(format!("/run/{}", former.name));
+    fs::create_dir(&made).unwrap();
+    fs::write(made.join("left"), "").unwrap();
+    chown(&made, Some(NOBODY), Some(NOBODY)).unwrap();
+    let _ = fs::remove_dir(folder);
+    fs::rename(&made, folder).unwrap();
     let squat = format!(
         "
 import fcntl, os, socket
@@ -419,6 +422,7 @@ while True:
     );
     let name = former.name.clone();
     let squatter = former.nets.start(&name, &squat, "squats");
+    fs::remove_file(folder.join("left")).unwrap();
     let elsewhere = former.nets.printed(squatter);
 
     let (answered, said) = former.trackway("status");
@@ -451,7 +455,7 @@ while True:
 #[ignore = "needs root: run by ./test"]
 fn what_a_socket_says_moves_no_cursor() {
     let host = Host::new();
-    let socket = host.folder.join("fake");
+    let socket = host.nets.folder().join("fake");
     let listener = UnixListener::bind(&socket).unwrap();
     const HOSTILE: &str = "\u{1b}[2J\u{9b}H\u{7}";
     let services = serde_json::json!([{ "name": HOSTILE, "state": "up\nfault: forged", "since": 0, "restarts": 0 }]);
@@ -535,23 +539,22 @@ impl Host {
         let name = nets.add("host");
         let other = nets.add("other");
         nets.cable((&name, "eth0"), (&other, "eth0"));
-        let folder = std::env::temp_dir().join(&name);
-        fs::create_dir(&folder).unwrap();
+        let folder = nets.folder().to_owned();
         fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
-        Self { nets, name, folder, program: None }
+        Self { nets, name, program: None }
     }
 
     fn file(&self) -> PathBuf {
-        self.folder.join("a.toml")
+        self.nets.folder().join("a.toml")
     }
 
     /// Writes what stands before the sections.
     fn add(&self, lines: &str) {
-        fs::write(self.folder.join("before"), lines).unwrap();
+        fs::write(self.nets.folder().join("before"), lines).unwrap();
     }
 
     fn configure(&self, more: &str) {
-        let before = fs::read_to_string(self.folder.join("before")).unwrap_or_default();
+        let before = fs::read_to_string(self.nets.folder().join("before")).unwrap_or_default();
         let text = format!("{before}[hbh]\ninterfaces = [\"eth0\"]\n{more}");
         fs::write(self.file(), text).unwrap();
         fs::set_permissions(self.file(), Permissions::from_mode(0o600)).unwrap();
@@ -612,11 +615,5 @@ impl Host {
         let [out, complaint] =
             [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
         (out, complaint)
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }

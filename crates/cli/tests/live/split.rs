@@ -12,37 +12,27 @@ mod tls;
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use gateway::keys::{self, System};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tunnel::secure::PrivateKey;
 
 use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};
-use crate::transfer::Transfer;
+use testbed::Sites;
+use testbed::traffic::Transfer;
 
 /// How long a program waits for another.
 const PATIENCE: Duration = Duration::from_secs(60);
-const CLIENT: &str = "10.1.0.2";
-const SERVER: &str = "10.2.0.2";
+const CLIENT: &str = Sites::CLIENT;
+const SERVER: &str = Sites::SERVER;
 /// Spare connections that gateways keep.
 const SPARE: u64 = 2;
 
 /// Two networks; their gateways forward no packets, so only split connections come through.
-///
-/// ```text
-///   client ──── gateway 0 ──── gateway 1 ──── server
-///  10.1.0.2    192.0.2.1      192.0.2.2     10.2.0.2
-/// ```
 struct Net {
     nets: Namespaces,
-    client: String,
-    gateways: [String; 2],
-    server: String,
+    sites: Sites,
     programs: [Option<usize>; 2],
-    folder: PathBuf,
 }
 
 impl Net {
@@ -50,34 +40,8 @@ impl Net {
     /// without.
     fn new(link: Option<&str>) -> Self {
         let mut nets = Namespaces::new();
-        let [client, near, far, server] = ["c", "g0", "g1", "s"].map(|name| nets.add(name));
-        nets.cable((&client, "eth0"), (&near, "lan"));
-        nets.cable((&server, "eth0"), (&far, "lan"));
-        let lans = [
-            (&client, "eth0", "10.1.0.2/24"),
-            (&near, "lan", "10.1.0.1/24"),
-            (&far, "lan", "10.2.0.1/24"),
-            (&server, "eth0", "10.2.0.2/24"),
-        ];
-        for (namespace, interface, address) in lans {
-            nets.address(namespace, interface, address);
-        }
-        nets.run(&client, "ip route add default via 10.1.0.1");
-        nets.run(&server, "ip route add default via 10.2.0.1");
-        match link {
-            Some(options) => {
-                let ends = [(&near[..], "wan", "192.0.2.1"), (&far[..], "wan", "192.0.2.2")];
-                nets.emulate(ends, options);
-            }
-            None => {
-                nets.cable((&near, "wan"), (&far, "wan"));
-                nets.address(&near, "wan", "192.0.2.1/24");
-                nets.address(&far, "wan", "192.0.2.2/24");
-            }
-        }
-        let folder = std::env::temp_dir().join(&client);
-        fs::create_dir(&folder).unwrap();
-        Self { nets, client, gateways: [near, far], server, programs: [None; 2], folder }
+        let sites = Sites::new(&mut nets, link).unwrap();
+        Self { nets, sites, programs: [None; 2] }
     }
 
     /// The networks and both gateways, which know each other.
@@ -91,11 +55,8 @@ impl Net {
     }
 
     fn start(&mut self, gateway: usize, config: &str) {
-        let file = self.folder.join(format!("{gateway}.toml"));
-        fs::write(&file, config).unwrap();
-        let command = format!("{TRACKWAY} run {}", file.display());
-        let name = self.gateways[gateway].clone();
-        self.programs[gateway] = Some(self.nets.start(&name, &command, "gateway ready"));
+        let name = &self.sites.gateways[gateway];
+        self.programs[gateway] = Some(self.nets.start_gateway(name, &gateway.to_string(), config));
     }
 
     fn gateway(&mut self, gateway: usize) -> &mut Program {
@@ -103,9 +64,7 @@ impl Net {
     }
 
     fn status(&self, gateway: usize) -> Value {
-        let command = format!("{TRACKWAY} status --json");
-        let said = self.nets.try_run(&self.gateways[gateway], &command).stdout;
-        serde_json::from_slice(&said).unwrap_or_default()
+        self.nets.status(&self.sites.gateways[gateway])
     }
 
     fn expect_spares(&self) {
@@ -127,13 +86,13 @@ impl Net {
     }
 
     fn listen(&self, port: u16) -> TcpListener {
-        self.nets.within(&self.server, || TcpListener::bind((SERVER, port)).unwrap())
+        self.nets.within(&self.sites.server, || TcpListener::bind((SERVER, port)).unwrap())
     }
 
     fn dial(&self, to: &str) -> TcpStream {
         let to: SocketAddr = to.parse().unwrap();
         let connect = || TcpStream::connect_timeout(&to, PATIENCE).unwrap();
-        let stream = self.nets.within(&self.client, connect);
+        let stream = self.nets.within(&self.sites.client, connect);
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
@@ -153,7 +112,7 @@ impl Net {
     fn ends_of(&self, to: &str) -> ErrorKind {
         let to: SocketAddr = to.parse().unwrap();
         let connect = || TcpStream::connect_timeout(&to, PATIENCE);
-        let ended = self.nets.within(&self.client, connect).and_then(|mut client| {
+        let ended = self.nets.within(&self.sites.client, connect).and_then(|mut client| {
             client.set_read_timeout(Some(PATIENCE))?;
             client.write_all(b"is anybody there?")?;
             client.read(&mut [0; 10])
@@ -164,18 +123,20 @@ impl Net {
     /// A page comes by curl, and much goes both ways.
     fn expect_traffic(&mut self) {
         let page: Vec<u8> = (0..30_000_u32).flat_map(u32::to_be_bytes).collect();
-        fs::write(self.folder.join("page"), &page).unwrap();
-        let server = self.server.clone();
-        let command =
-            format!("python3 -u -m http.server 8000 -b {SERVER} -d {}", self.folder.display());
+        fs::write(self.nets.folder().join("page"), &page).unwrap();
+        let server = self.sites.server.clone();
+        let command = format!(
+            "python3 -u -m http.server 8000 -b {SERVER} -d {}",
+            self.nets.folder().display()
+        );
         self.nets.start(&server, &command, "Serving");
         let fetch = format!("curl -s -S -m 60 http://{SERVER}:8000/page");
-        let fetched = self.nets.try_run(&self.client, &fetch);
+        let fetched = self.nets.try_run(&self.sites.client, &fetch);
         let said = String::from_utf8_lossy(&fetched.stderr).into_owned();
         assert!(fetched.stdout == page, "{said}\n{}\n{}", self.status(0), self.status(1));
 
-        let there = Transfer::start(&self.nets, &self.client, (&self.server, SERVER), 4_000_000);
-        let back = Transfer::start(&self.nets, &self.server, (&self.client, CLIENT), 4_000_000);
+        let there = Transfer::start(&self.sites.client, (&self.sites.server, SERVER), 4_000_000);
+        let back = Transfer::start(&self.sites.server, (&self.sites.client, CLIENT), 4_000_000);
         for transfer in [there, back] {
             transfer.finish(2 * SOON);
         }
@@ -185,12 +146,6 @@ impl Net {
         let (near, far) = (self.status(0), self.status(1));
         assert_eq!(near["hfpep_bearer_sessions_reset"], 0, "{near}");
         assert_eq!(near["hfpep_bearer_octets_written"], far["hfpep_bearer_octets_read"], "{near}");
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -221,16 +176,14 @@ fn pages_and_transfers_go_over_a_plain_bearer() {
 #[ignore = "needs root: run by ./test"]
 fn pages_and_transfers_go_over_the_coded_tunnel() {
     let mut net = Net::new(Some("--rate 50mbit --delay 5ms --loss 2% --seed 5"));
-    let secrets = [0, 1].map(|_| PrivateKey::generate(&mut System).unwrap());
+    let keys = ["0.key", "1.key"].map(|name| net.nets.make_key(name).unwrap());
     for gateway in [0, 1] {
-        let key = net.folder.join(format!("{gateway}.key"));
-        keys::write_new(&key, &secrets[gateway].to_base64()).unwrap();
+        let (key, public) = (&keys[gateway].0, &keys[1 - gateway].1);
         let (own, other) = (gateway + 1, 2 - gateway);
         let tunnel = format!(
             "[tunnel]\nprivate-key = {key:?}\naddresses = [\"10.77.0.{own}/24\"]\n\
-             [[tunnel.peer]]\nname = \"other\"\npublic-key = \"{}\"\n\
-             endpoint = \"192.0.2.{other}:51900\"\nroutes = [\"10.77.0.{other}/32\"]\n",
-            secrets[1 - gateway].public_key(),
+             [[tunnel.peer]]\nname = \"other\"\npublic-key = \"{public}\"\n\
+             endpoint = \"192.0.2.{other}:51900\"\nroutes = [\"10.77.0.{other}/32\"]\n"
         );
         net.start(gateway, &(bearer(gateway, "10.77.0.") + &tunnel));
     }

@@ -10,18 +10,15 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ::gateway::keys::{self, System};
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use tunnel::secure::PrivateKey;
 
 use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, is_installed, wait_until};
-use crate::transfer::Flow;
+use testbed::traffic::Flow;
 
 const KEEPALIVED: &str = "/usr/sbin/keepalived";
 
@@ -35,7 +32,6 @@ struct Site {
     sides: [String; 2],
     gateways: [usize; 2],
     keepers: Vec<Program>,
-    folder: PathBuf,
 }
 
 impl Site {
@@ -62,30 +58,20 @@ impl Site {
         }
         nets.address(&far, "lo", "10.4.0.9/32");
         nets.run(&host, "ip route add default via 10.50.0.254");
-        let folder = std::env::temp_dir().join(&host);
-        fs::create_dir(&folder).unwrap();
-        let [of_site, of_far] = ["site", "far"].map(|name| {
-            let key = PrivateKey::generate(&mut System).unwrap();
-            keys::write_new(&folder.join(name), &key.to_base64()).unwrap();
-            key.public_key().to_string()
-        });
-        let key = folder.join("site");
+        let [(key, of_site), (far_key, of_far)] =
+            ["site", "far"].map(|name| nets.make_key(name).unwrap());
         let site = format!(
             "[tunnel]\nprivate-key = {key:?}\nlisten = [\"10.9.0.100:51900\"]\n\
              addresses = [\"10.77.0.1/32\"]\n\
              [[tunnel.peer]]\nname = \"far\"\npublic-key = \"{of_far}\"\nendpoint = \"10.9.0.9:51900\"\n\
              routes = [\"10.4.0.0/16\", \"10.77.0.9/32\"]\n"
         );
-        let key = folder.join("far");
         let far_file = format!(
-            "[tunnel]\nprivate-key = {key:?}\naddresses = [\"10.77.0.9/32\"]\n\
+            "[tunnel]\nprivate-key = {far_key:?}\naddresses = [\"10.77.0.9/32\"]\n\
              [[tunnel.peer]]\nname = \"site\"\npublic-key = \"{of_site}\"\nendpoint = \"10.9.0.100:51900\"\n\
              routes = [\"10.50.0.0/24\"]\n"
         );
-        let [site_file, far_at] = ["site.toml", "far.toml"].map(|name| folder.join(name));
-        fs::write(&site_file, site).unwrap();
-        fs::write(&far_at, far_file).unwrap();
-        nets.start(&far, &format!("{TRACKWAY} run {}", far_at.display()), "gateway ready");
+        nets.start_gateway(&far, "far", &far_file);
         let sides = [a, b];
         let gateways = sides.each_ref().map(|side| {
             nets.run(side, "sysctl -qw net.ipv4.ip_forward=1");
@@ -95,9 +81,9 @@ impl Site {
                 "nft add chain inet count out { type filter hook postrouting priority 300 ; }",
             );
             nets.run(side, "nft add rule inet count out udp sport 51900 counter");
-            nets.start(side, &format!("{TRACKWAY} run {}", site_file.display()), "gateway ready")
+            nets.start_gateway(side, "site", &site)
         });
-        let mut site = Self { nets, host, far, wan, sides, gateways, keepers: Vec::new(), folder };
+        let mut site = Self { nets, host, far, wan, sides, gateways, keepers: Vec::new() };
         for side in [0, 1] {
             site.keep(side);
             let has_it = || site.has_address(0);
@@ -111,7 +97,7 @@ impl Site {
         let name = ["a", "b"][side];
         let priority = [150, 100][side];
         // Who stands by has a fault, the missing address: exit status 3, where 4 says that no gateway runs.
-        let runs = self.folder.join("runs");
+        let runs = self.nets.folder().join("runs");
         fs::write(&runs, format!("#!/bin/sh\n{TRACKWAY} status > /dev/null\n[ $? != 4 ]\n"))
             .unwrap();
         fs::set_permissions(&runs, Permissions::from_mode(0o755)).unwrap();
@@ -130,14 +116,15 @@ impl Site {
             instance("wan0", 51, "10.9.0.100/24"),
             instance("lan0", 52, "10.50.0.254/24"),
         );
-        let file = self.folder.join(format!("{name}.conf"));
+        let file = self.nets.folder().join(format!("{name}.conf"));
         fs::write(&file, text).unwrap();
-        let at = |what: &str| self.folder.join(format!("{name}.{what}")).display().to_string();
+        let at =
+            |what: &str| self.nets.folder().join(format!("{name}.{what}")).display().to_string();
         let (file, pids) = (file.display().to_string(), ["p", "r", "c"].map(at));
         let words =
             [KEEPALIVED, "-n", "-l", "-f", &file, "-p", &pids[0], "-r", &pids[1], "-c", &pids[2]];
         let mut command = self.nets.words(&self.sides[side], &words);
-        self.keepers.push(Program::start(command.stdin(Stdio::null()), "keepalived"));
+        self.keepers.push(Program::start(command.stdin(Stdio::null()), "keepalived").unwrap());
     }
 
     fn has_address(&self, side: usize) -> bool {
@@ -153,8 +140,7 @@ impl Site {
     }
 
     fn status(&self, side: usize) -> Value {
-        let said = self.nets.try_run(&self.sides[side], &format!("{TRACKWAY} status --json"));
-        serde_json::from_slice(&said.stdout).unwrap_or_default()
+        self.nets.status(&self.sides[side])
     }
 
     /// Flows in both directions, through whichever gateway has the addresses.
@@ -163,8 +149,8 @@ impl Site {
         assert!(wait_until(SOON, reaches), "{}", self.status(0));
         let pause = Duration::from_millis(5);
         [
-            Flow::start(&self.nets, &self.host, (&self.far, "10.4.0.9"), pause),
-            Flow::start(&self.nets, &self.far, (&self.host, "10.50.0.10"), pause),
+            Flow::start(&self.host, (&self.far, "10.4.0.9"), pause),
+            Flow::start(&self.far, (&self.host, "10.50.0.10"), pause),
         ]
     }
 
@@ -198,7 +184,6 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         self.keepers.clear();
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -18,8 +18,8 @@ use base::rng::Rng;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::call::call;
 use crate::namespaces::{Namespaces, SOON, TRACKWAY, wait_until};
+use testbed::traffic::call;
 
 /// Actions of a sequence.
 const ACTIONS: usize = 20;
@@ -122,18 +122,17 @@ pub struct Service {
     /// The configurations of the host and of the far gateway; `FOLDER` stands for a folder of the gateway's own.
     configs: [&'static str; 2],
     /// Whether it works: sends something by it.
-    pub(crate) works: fn(&Bed) -> bool,
+    pub works: fn(&Bed) -> bool,
     /// The protocol whose packets to the far host must not be seen in clear.
     hidden: Option<u8>,
 }
 
 /// Two hosts on a cable, each with a gateway; the far one has `HOST` of all services.
 pub struct Bed {
-    pub(crate) nets: Namespaces,
-    pub(crate) host: String,
-    pub(crate) far: String,
+    pub nets: Namespaces,
+    pub host: String,
+    pub far: String,
     programs: [usize; 2],
-    pub(crate) folder: PathBuf,
     service: Service,
 }
 
@@ -148,12 +147,10 @@ impl Bed {
         nets.run(&host, "ip route add default via 10.9.0.2");
         nets.run(&far, "ip route add default via 10.9.0.1");
         nets.run(&far, "sysctl -qw net.ipv4.ip_forward=1");
-        let folder = env::temp_dir().join(&host);
-        fs::create_dir(&folder).unwrap();
-        let mut bed = Self { nets, host, far, programs: [0; 2], folder, service };
+        let mut bed = Self { nets, host, far, programs: [0; 2], service };
         for end in [1, 0] {
             // A folder that the gateway makes.
-            let own = bed.folder.join(end.to_string());
+            let own = bed.nets.folder().join(end.to_string());
             let config = service.configs[end].replace("FOLDER", own.to_str().unwrap());
             fs::write(bed.file(end), config).unwrap();
             bed.start(end);
@@ -164,13 +161,12 @@ impl Bed {
     }
 
     pub fn file(&self, end: usize) -> PathBuf {
-        self.folder.join(format!("{end}.toml"))
+        self.nets.folder().join(format!("{end}.toml"))
     }
 
     fn start(&mut self, end: usize) {
-        let name = [&self.host, &self.far][end].clone();
-        let command = format!("{TRACKWAY} run {}", self.file(end).display());
-        self.programs[end] = self.nets.start(&name, &command, "gateway ready");
+        let (name, file) = ([&self.host, &self.far][end], self.file(end));
+        self.programs[end] = self.nets.run_gateway(name, &file);
     }
 
     /// Ends the gateway, and starts it again with this in its environment.
@@ -196,8 +192,7 @@ impl Bed {
     }
 
     pub fn status(&self) -> Value {
-        serde_json::from_str(&self.try_run(&format!("{TRACKWAY} status --json")))
-            .unwrap_or_default()
+        self.nets.status(&self.host)
     }
 
     fn has_fault(&self) -> bool {
@@ -301,12 +296,6 @@ impl Bed {
             seen += usize::from(is_it);
         }
         seen
-    }
-}
-
-impl Drop for Bed {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -592,7 +581,7 @@ mod hostile {
     #[ignore = "needs root: run by ./test"]
     fn changes_that_the_kernel_could_not_tell_are_found_by_asking_again() {
         let mut bed = Bed::new(GRE);
-        let (gateway, batch) = (bed.programs[0], bed.folder.join("batch"));
+        let (gateway, batch) = (bed.programs[0], bed.nets.folder().join("batch"));
         let mut lines = String::new();
         for number in 0..20_000_u32 {
             let [_, a, b, c] = number.to_be_bytes();

@@ -18,6 +18,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use super::Case;
+use testbed::probe::median;
 
 /// Octets of a packet.
 const SYMBOL: usize = 1024;
@@ -126,11 +127,6 @@ fn calls_in_a_turn(task: &mut Task<'_>) -> anyhow::Result<u32> {
 /// Not the time of day: others may want the core too.
 fn cpu_time() -> nix::Result<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// How fast octets in registers are multiplied, where that is an instruction. Returns the task's

@@ -5,12 +5,10 @@
 //!                      iperf3, requests
 //! ```
 
-mod lone;
 mod network;
 mod picture;
 mod plan;
 mod report;
-mod talk;
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -22,10 +20,12 @@ use std::thread;
 use base::quantity::Probability;
 use lab::output::make_folder;
 use lab::stats::{Estimate, Observation, Sample};
-use network::{CLIENT, Network, SERVER, SERVER_ADDRESS};
+use network::Network;
 use plan::{Cell, Extent, Load};
+use testbed::probe::{Iperf, lone, talk};
+use testbed::{Signals, Sites};
 
-use super::namespaces::{Signals, Transfer, check_programs, check_root};
+use super::{check_programs, check_root};
 use crate::failure::misuse;
 
 /// Seconds after which requests and pings begin beside a download.
@@ -176,9 +176,10 @@ fn measure(signals: &Signals, cell: &Cell, run: u32) -> anyhow::Result<Outcome> 
     // The same losses for each TCP inside.
     let seed = loss.to_bits().wrapping_add(run.into());
     let mut network = Network::new(signals, carrier, cell.wire(), &pattern.loss(loss), seed)?;
-    let transfer = |left_out, args| Transfer {
-        between: (CLIENT, SERVER),
-        address: SERVER_ADDRESS,
+    let sites = network.sites.clone();
+    let transfer = |left_out, args| Iperf {
+        between: (&sites.client, &sites.server),
+        address: Sites::SERVER,
         seconds,
         left_out,
         args,
@@ -186,23 +187,23 @@ fn measure(signals: &Signals, cell: &Cell, run: u32) -> anyhow::Result<Outcome> 
     match load {
         Load::Download(tcp) => {
             let args = ["--reverse", "--congestion", tcp];
-            let goodput = network.nets.transfer(&transfer(0, &args))?;
+            let goodput = transfer(0, &args).goodput(&mut network.nets)?;
             let offered = network.finish()?;
             Ok(Outcome { goodput, offered, times: Vec::new() })
         }
         Load::Talk => {
-            Ok(Outcome { times: talk::talk(&network.nets, seconds)?, ..Outcome::default() })
+            Ok(Outcome { times: talk::talk(&network.nets, &sites, seconds)?, ..Outcome::default() })
         }
         Load::Both => {
             let args = ["--reverse", "--congestion", "cubic"];
             let load = transfer(LATER, &args);
-            let times = network.nets.beside(&load, |nets| talk::talk(nets, seconds))?;
+            let times = load.beside(&mut network.nets, |nets| talk::talk(nets, &sites, seconds))?;
             Ok(Outcome { times, ..Outcome::default() })
         }
         Load::Lone => {
-            lone::ask(&network.nets, seconds / WARM_UP)?;
+            lone::ask(&network.nets, &sites, seconds / WARM_UP)?;
             let before = network.counters()?;
-            let times = lone::ask(&network.nets, seconds)?;
+            let times = lone::ask(&network.nets, &sites, seconds)?;
             let after = network.counters()?;
             let [packets, datagrams] = [0, 1].map(|place| after[place] - before[place]);
             Ok(Outcome { times, offered: datagrams / packets, goodput: 0.0 })
@@ -211,7 +212,9 @@ fn measure(signals: &Signals, cell: &Cell, run: u32) -> anyhow::Result<Outcome> 
             let args = ["--bidir", "--congestion", "cubic"];
             let count = PINGS_PER_SECOND * seconds;
             let load = transfer(LATER, &args);
-            let times = network.nets.beside(&load, |nets| Network::pings(nets, count))?;
+            let times = load.beside(&mut network.nets, |nets| {
+                Network::pings(nets, &sites.gateways[0], count)
+            })?;
             Ok(Outcome { times, ..Outcome::default() })
         }
     }

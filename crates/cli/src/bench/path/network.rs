@@ -1,35 +1,25 @@
 //! Two networks joined by a long lossy link, with gateways or without.
-//!
-//! ```text
-//!   client ── gateway a ── link ── gateway b ── server
-//!  10.1.0.2       192.0.2.1  192.0.2.2         10.2.0.2
-//! ```
 
 use std::fs;
-use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
+use emulator::namespace;
 use serde_json::Value;
+use testbed::probe::ping;
+use testbed::{Namespaces, Signals, Sites};
 
 use crate::bench::gateways::{self, Gateway};
-use crate::bench::namespaces::{Namespaces, Signals, this_program};
-use emulator::namespace;
-
-pub const CLIENT: usize = 0;
-const GATEWAYS: [usize; 2] = [1, 3];
-const LINK: usize = 2;
-pub const SERVER: usize = 4;
-pub const SERVER_ADDRESS: &str = "10.2.0.2";
+use crate::bench::this_program;
 
 /// The link in the middle.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Wire {
     /// Bit/s.
-    pub(super) rate: u32,
+    pub rate: u32,
     /// One way, in ms.
-    pub(super) delay: u32,
+    pub delay: u32,
 }
 
 /// The long link of most turns, and the nearer one that is filled from both sides.
@@ -54,8 +44,8 @@ pub enum Carrier {
 
 /// The network, set up and running.
 pub struct Network {
-    pub(super) nets: Namespaces,
-    link: usize,
+    pub nets: Namespaces,
+    pub sites: Sites,
     wire: Wire,
 }
 
@@ -75,65 +65,31 @@ impl Network {
         loss: &str,
         seed: u64,
     ) -> anyhow::Result<Self> {
-        let mut nets = Namespaces::new(signals, &["client", "a", "link", "b", "server"])?;
-        for name in &nets.names {
-            namespace::within(name, || {
-                fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
-                for which in ["all", "default"] {
-                    fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1")?;
-                }
-                Ok::<_, std::io::Error>(())
-            })?
-            .context("cannot change settings of a namespace")?;
-        }
-        nets.cable((CLIENT, "eth0"), (GATEWAYS[0], "lan"))?;
-        nets.cable((SERVER, "eth0"), (GATEWAYS[1], "lan"))?;
-        nets.cable((GATEWAYS[0], "wan"), (LINK, "a"))?;
-        nets.cable((GATEWAYS[1], "wan"), (LINK, "b"))?;
-        for (side, end) in [CLIENT, SERVER].into_iter().enumerate() {
-            let (here, there) = (side + 1, 2 - side);
-            let gateway = GATEWAYS[side];
-            let lan = format!("10.{here}.0.");
-            nets.ip(end, &["address", "add", &format!("{lan}2/24"), "dev", "eth0"])?;
-            nets.ip(end, &["route", "add", "default", "via", &format!("{lan}1")])?;
-            nets.ip(gateway, &["address", "add", &format!("{lan}1/24"), "dev", "lan"])?;
-            nets.ip(
-                gateway,
-                &["link", "set", "wan", "address", &format!("02:00:00:00:00:0{here}")],
-            )?;
-            nets.ip(gateway, &["address", "add", &format!("192.0.2.{here}/24"), "dev", "wan"])?;
-            // Known for good: only what is measured shall be on the link.
-            let (peer, mac) = (format!("192.0.2.{there}"), format!("02:00:00:00:00:0{there}"));
-            let known = ["neighbour", "add", &peer, "lladdr", &mac, "dev", "wan", "nud"];
-            nets.ip(gateway, &[&known[..], &["permanent"]].concat())?;
-            if carrier == Carrier::Plain {
-                nets.ip(gateway, &["route", "add", &format!("10.{there}.0.0/24"), "via", &peer])?;
+        let mut nets = Namespaces::new(this_program()?, Some(signals.clone()))?;
+        let Wire { rate, delay } = wire;
+        let link = format!("--rate {rate}bit --delay {delay}ms --loss {loss} --seed {seed} --json");
+        let sites = Sites::new(&mut nets, Some(&link))?;
+        sites.forward()?;
+        match carrier {
+            Carrier::Plain => sites.route(&nets)?,
+            Carrier::Tunnel => {
+                let gateway = |side: usize| Gateway {
+                    namespace: sites.gateways[side].clone(),
+                    outside: format!("192.0.2.{}", side + 1),
+                    inside: format!("10.99.0.{}", side + 1),
+                    behind: Some(format!("10.{}.0.0/24", side + 1)),
+                };
+                gateways::start(&mut nets, &[gateway(0), gateway(1)])?;
             }
         }
-
-        let program = this_program()?;
-        let (name, seed) = (nets.names[LINK].clone(), seed.to_string());
-        let (rate, delay) = (format!("{}bit", wire.rate), format!("{}ms", wire.delay));
-        let link = [
-            &["netns", "exec", &name, &program, "link", "a", "b", "--rate", &rate][..],
-            &["--delay", &delay, "--loss", loss, "--seed", &seed, "--json"],
-        ];
-        let link = nets.start(&link.concat(), Stdio::piped())?;
+        nets.wait_for_ping(&sites.client, Sites::SERVER, READY_WITHIN)?;
         if carrier == Carrier::Tunnel {
-            let gateway = |side: usize| Gateway {
-                namespace: GATEWAYS[side],
-                outside: format!("192.0.2.{}", side + 1),
-                inside: format!("10.99.0.{}", side + 1),
-                behind: Some(format!("10.{}.0.0/24", side + 1)),
-            };
-            gateways::start(&mut nets, &[gateway(0), gateway(1)])?;
+            let has_mtu = |side: &String| nets.status(side)["tunnels"][0]["mtu"] == MTU;
+            let waited = nets.wait(MTU_WITHIN, "no MTU", || sites.gateways.iter().all(has_mtu));
+            // Measured all the same: a user would not know either.
+            waited.or_else(|_| nets.check_interrupted())?;
         }
-        nets.wait_for_ping(SERVER_ADDRESS, READY_WITHIN)?;
-        let network = Self { nets, link, wire };
-        if carrier == Carrier::Tunnel {
-            network.wait_for_mtu(&program)?;
-        }
-        Ok(network)
+        Ok(Self { nets, sites, wire })
     }
 
     /// Ends the link. Returns octets of IP packets offered to the link towards the client, for each octet of TCP's
@@ -141,23 +97,20 @@ impl Network {
     pub fn finish(mut self) -> anyhow::Result<f64> {
         // What is still under way was offered and will be delivered.
         thread::sleep(Duration::from_secs_f64(2e-3 * self.wire.round_trip()));
-        let delivered = namespace::within(&self.nets.names[CLIENT], received_payload)??;
-        let said = self.nets.end_and_read(self.link)?;
-        let report: Value = serde_json::from_str(&said).context("the link's report")?;
+        let delivered = namespace::within(&self.sites.client, received_payload)??;
+        let link = self.sites.link.as_ref().context("no link")?.program;
+        self.nets.program(link).end();
+        let printed = self.nets.printed(link);
+        let report: Value = serde_json::from_str(printed.lines().last().unwrap_or_default())
+            .context("the link's report")?;
         let offered = report["ba"]["received_octets"].as_f64();
         Ok(offered.context("the link's report lacks octets")? / delivered)
     }
 
     /// How long so many pings take from one gateway to the other beside the tunnel, in ms, the shortest
     /// first; what never came took for ever.
-    pub fn pings(nets: &Namespaces, count: u32) -> anyhow::Result<Vec<f64>> {
-        let sent = count.to_string();
-        let command = ["-n", "-i", "0.05", "-c", &sent, "-W", "2", "192.0.2.2"];
-        let said = nets.run_in(GATEWAYS[0], "ping", &command)?;
-        let mut times: Vec<f64> = said
-            .split_whitespace()
-            .filter_map(|word| word.strip_prefix("time=")?.parse().ok())
-            .collect();
+    pub fn pings(nets: &Namespaces, gateway: &str, count: u32) -> anyhow::Result<Vec<f64>> {
+        let mut times = ping(nets, gateway, "192.0.2.2", (count, 0.05, 2))?;
         times.resize(times.len().max(count as usize), f64::INFINITY);
         times.sort_by(f64::total_cmp);
         Ok(times)
@@ -166,10 +119,9 @@ impl Network {
     /// Counters of both ends of the tunnel: packets that entered, and datagrams that carried packets, repeats and
     /// repairs included.
     pub fn counters(&self) -> anyhow::Result<[f64; 2]> {
-        let program = this_program()?;
         let mut sums = [0.0; 2];
-        for side in GATEWAYS {
-            let tunnel = self.tunnel(&program, side);
+        for gateway in &self.sites.gateways {
+            let tunnel = self.nets.status(gateway)["tunnels"][0].take();
             let count = |name: &str| tunnel[name].as_f64().with_context(|| format!("no {name}"));
             sums[0] += count("packets_in")?;
             for name in ["sources_sent", "sources_resent", "repairs_sent"] {
@@ -177,31 +129,6 @@ impl Network {
             }
         }
         Ok(sums)
-    }
-
-    fn wait_for_mtu(&self, program: &str) -> anyhow::Result<()> {
-        let deadline = Instant::now() + MTU_WITHIN;
-        while Instant::now() < deadline {
-            let has_it = |&side: &usize| self.tunnel(program, side)["mtu"].as_u64() == Some(MTU);
-            if GATEWAYS.iter().all(has_it) {
-                return Ok(());
-            }
-            self.nets.check_interrupted()?;
-            thread::sleep(Duration::from_millis(50));
-        }
-        // Measured all the same: a user would not know either.
-        Ok(())
-    }
-
-    /// The status of the tunnel at one end; null if the gateway does not say.
-    fn tunnel(&self, program: &str, side: usize) -> Value {
-        let command = ["netns", "exec", &self.nets.names[side], program];
-        let output = Command::new("ip").args(command).args(["status", "--json"]).output();
-        let status: Value = output
-            .ok()
-            .and_then(|output| serde_json::from_slice(&output.stdout).ok())
-            .unwrap_or_default();
-        status["tunnels"][0].clone()
     }
 }
 

@@ -49,22 +49,22 @@ pub enum Load {
 /// One turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
-    pub(super) carrier: Carrier,
-    pub(super) pattern: Pattern,
+    pub carrier: Carrier,
+    pub pattern: Pattern,
     /// The share lost in each direction, in percent.
-    pub(super) loss: f64,
-    pub(super) load: Load,
-    pub(super) seconds: u32,
+    pub loss: f64,
+    pub load: Load,
+    pub seconds: u32,
 }
 
 /// How much is measured.
 #[derive(Clone, Debug)]
 pub struct Extent {
     /// In percent.
-    pub(super) losses: Vec<f64>,
+    pub losses: Vec<f64>,
     /// Of one download.
-    pub(super) seconds: u32,
-    pub(super) is_quick: bool,
+    pub seconds: u32,
+    pub is_quick: bool,
 }
 
 impl Pattern {

@@ -21,14 +21,14 @@ pub enum Asked {
 /// One figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    pub(super) heading: &'static str,
-    pub(super) case: String,
+    pub heading: &'static str,
+    pub case: String,
     /// The mean over all runs; unknown if it could not be measured.
-    pub(super) value: Estimate,
-    pub(super) unit: &'static str,
-    pub(super) asked: Option<Asked>,
+    pub value: Estimate,
+    pub unit: &'static str,
+    pub asked: Option<Asked>,
     /// The best that can be.
-    pub(super) limit: Option<f64>,
+    pub limit: Option<f64>,
 }
 
 const DOWNLOADS: &str = "One TCP download";

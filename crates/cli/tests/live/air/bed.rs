@@ -12,13 +12,12 @@ use crate::namespaces::{Namespaces, TRACKWAY};
 
 /// The nodes and their air; all ends with it.
 pub struct Air {
-    pub(super) nets: Namespaces,
+    pub nets: Namespaces,
     /// Their namespaces.
-    pub(super) nodes: Vec<String>,
+    pub nodes: Vec<String>,
     /// That of the emulator.
-    pub(super) middle: String,
-    pub(super) program: usize,
-    folder: PathBuf,
+    pub middle: String,
+    pub program: usize,
 }
 
 impl Air {
@@ -47,7 +46,7 @@ impl Air {
 
     /// Begins to carry, with these options, in which `{}` is the folder of this test.
     pub fn join(&mut self, options: &str) {
-        let options = options.replace("{}", &self.folder.display().to_string());
+        let options = options.replace("{}", &self.nets.folder().display().to_string());
         let command = command(&self.file("scenario.toml"), &options);
         self.program = self.nets.start(&self.middle.clone(), &command, "joined");
     }
@@ -67,11 +66,10 @@ impl Air {
             nets.cable((name, "wlan0"), (&middle, &format!("n{node}")));
             nets.address(name, "wlan0", &format!("{}/24", address(node)));
         }
-        let folder = std::env::temp_dir().join(&middle);
-        fs::create_dir(&folder).unwrap();
+        let folder = nets.folder().to_owned();
         let file = folder.join("scenario.toml");
         fs::write(&file, scenario).unwrap();
-        Self { nets, nodes, middle, program: 0, folder }
+        Self { nets, nodes, middle, program: 0 }
     }
 
     /// Routes to all nodes along the row, in both directions.
@@ -119,13 +117,7 @@ impl Air {
 
     /// A file of this test.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
-    }
-}
-
-impl Drop for Air {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        self.nets.folder().join(name)
     }
 }
 

@@ -4,11 +4,12 @@ use std::fs;
 use std::process::Command;
 
 use super::bed::{Air, row};
+use crate::namespaces::PREFIX;
 use crate::namespaces::TRACKWAY;
 
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_is_opened() {
-    let folder = std::env::temp_dir().join(format!("twtest{}-air", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("{PREFIX}{}-air", std::process::id()));
     fs::create_dir(&folder).unwrap();
     let places = "[node.a]\nposition = [0, 0]\n[node.b]\nposition = [0, 0]\n";
     let nodes = "nodes = [\"a\", \"b\"]\n";

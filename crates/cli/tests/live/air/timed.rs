@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lab::scenario::{Flow, Plan, Transfer};
 use lab::tcp::as_linux;
-use serde_json::Value;
+use testbed::probe::Iperf;
 
 use super::bed::{Air, address, count, row};
 
@@ -54,14 +54,19 @@ fn a_node_is_gone_while_it_is_off_or_out_of_range() {
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn the_kernels_tcp_carries_what_the_simulator_says() {
-    println!("hops        live   simulated, kbit/s of TCP CUBIC");
-    for hops in [1, 2, 3] {
+    let measure = |hops: u32| {
         // A lost segment holds up its receiver for a full queue, more than a second of three hops.
         let time = hops * Duration::from_secs(15);
         let places: Vec<f64> = (0..=hops).map(|node| 200.0 * f64::from(node)).collect();
-        let last = places.len() - 1;
-        let live = live_goodput(&places, time);
-        let simulated = simulated_goodputs(&row(&places, ""), last, time);
+        (hops, live_goodput(&places, time), places, time)
+    };
+    // Each row has an air of its own, and leaves the machine mostly idle.
+    let measured = thread::scope(|scope| {
+        [1, 2, 3].map(|hops| scope.spawn(move || measure(hops))).map(|row| row.join().unwrap())
+    });
+    println!("hops        live   simulated, kbit/s of TCP CUBIC");
+    for (hops, live, places, time) in measured {
+        let simulated = simulated_goodputs(&row(&places, ""), places.len() - 1, time);
 
         let [least, most] =
             [f64::min, f64::max].map(|of| simulated.into_iter().reduce(of).unwrap());
@@ -93,7 +98,6 @@ fn fifty_nodes_are_on_the_air_in_real_time() {
     for socket in &hellos {
         socket.set_broadcast(true).unwrap();
     }
-    air.nets.start(&air.nodes[1].clone(), "iperf3 -s -1 --forceflush", "listening");
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -104,10 +108,11 @@ fn fifty_nodes_are_on_the_air_in_real_time() {
                 }
             }
         });
-        let iperf = format!("iperf3 -c {} -t 10 -J --connect-timeout 10000", address(1));
-        let output = air.nets.try_run(&air.nodes[0], &iperf);
+        let between = (&air.nodes[0][..], &air.nodes[1][..]);
+        let iperf = Iperf { between, address: &address(1), seconds: 10, left_out: 0, args: &[] };
+        let goodput = iperf.goodput(&mut air.nets);
         is_over.store(true, Ordering::Relaxed);
-        assert!(output.status.success());
+        goodput.unwrap();
     });
 
     let report = air.end();
@@ -134,12 +139,10 @@ fn live_goodput(places: &[f64], time: Duration) -> f64 {
         );
     }
     assert!(air.is_answered(0, last));
-    air.nets.start(&air.nodes[last].clone(), "iperf3 -s -1 --forceflush", "listening");
-    let seconds = time.as_secs();
-    let iperf = format!("iperf3 -c {} -t {seconds} -J --connect-timeout 5000", address(last));
-    let report = air.nets.run(&air.nodes[0], &iperf);
-    let report: Value = serde_json::from_str(&report).unwrap();
-    report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap()
+    let between = (&air.nodes[0][..], &air.nodes[last][..]);
+    let seconds = time.as_secs().try_into().unwrap();
+    let iperf = Iperf { between, address: &address(last), seconds, left_out: 0, args: &[] };
+    iperf.goodput(&mut air.nets).unwrap()
 }
 
 /// The same in some runs of the simulator.

@@ -1,6 +1,5 @@
 //! Three stations in radio range of each other, including an attacker.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,7 +11,6 @@ use base::keys::GroupSecret;
 use hbh::Profile;
 use hbh::auth::GroupKey;
 use hbh::hello::{Heard, Hello, Reception};
-use serde_json::Value;
 
 use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
 
@@ -24,14 +22,13 @@ const NODES: [&str; 3] = ["a", "b", "attacker"];
 
 /// Three nodes that hear each other; the attacker has a packet socket.
 pub struct Air {
-    pub(crate) nets: Namespaces,
-    pub(crate) nodes: Vec<String>,
+    pub nets: Namespaces,
+    pub nodes: Vec<String>,
     programs: [Option<usize>; 3],
     port: Port,
     key: Option<PathBuf>,
     /// The group key, if the attacker has it.
     betrayed: Option<GroupKey>,
-    folder: PathBuf,
 }
 
 /// Whom the attacker passes for.
@@ -41,7 +38,7 @@ pub struct Name {
     boot: u64,
     counter: u64,
     /// Offset that the attacker adds to the sessions it repeats.
-    pub(crate) error: u32,
+    pub error: u32,
 }
 
 impl Name {
@@ -85,18 +82,17 @@ impl Air {
             let [a, b, c, d] = address;
             nets.address(node, "m0", &format!("{a}.{b}.{c}.{d}/24"));
         }
-        let folder = std::env::temp_dir().join(&air);
-        fs::create_dir_all(&folder).unwrap();
+        let folder = nets.folder().to_owned();
         let key = is_keyed.then(|| folder.join("group.key"));
         if let Some(key) = &key {
             nets.run(&air, &format!("{TRACKWAY} keygen --group --out {}", key.display()));
         }
         let port = nets.within(&nodes[2], || Port::open("m0").unwrap());
-        Self { nets, nodes, programs: [None; 3], port, key, betrayed: None, folder }
+        Self { nets, nodes, programs: [None; 3], port, key, betrayed: None }
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.nets.folder().join(name)
     }
 
     /// Starts a gateway, with the key if there is one.
@@ -106,11 +102,9 @@ impl Air {
     }
 
     pub fn start_with(&mut self, node: usize, config: &str) {
-        let file = self.file(&format!("{}.toml", NODES[node]));
-        fs::write(&file, format!("[hbh]\ninterfaces = [\"m0\"]\n{config}")).unwrap();
-        let command = format!("{TRACKWAY} run {}", file.display());
-        let name = self.nodes[node].clone();
-        self.programs[node] = Some(self.nets.start(&name, &command, "gateway ready"));
+        let config = format!("[hbh]\ninterfaces = [\"m0\"]\n{config}");
+        let gateway = self.nets.start_gateway(&self.nodes[node], NODES[node], &config);
+        self.programs[node] = Some(gateway);
     }
 
     pub fn start_both(&mut self, config: &str) {
@@ -267,20 +261,11 @@ impl Air {
     }
 
     pub fn status(&self, node: usize) -> String {
-        let command = format!("{TRACKWAY} status --json");
-        let output = self.nets.try_run(&self.nodes[node], &command);
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        self.nets.status(&self.nodes[node]).to_string()
     }
 
     pub fn count(&self, node: usize, counter: &str) -> u64 {
-        let status: Value = serde_json::from_str(&self.status(node)).unwrap_or_default();
-        status[counter].as_u64().unwrap_or_default()
-    }
-}
-
-impl Drop for Air {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        self.nets.count(&self.nodes[node], counter)
     }
 }
 

@@ -25,7 +25,7 @@ use nix::sys::socket::{
 
 use crate::logs::{Kind, expect_bounded};
 use crate::namespaces::{TRACKWAY, undisturbed, wait_until};
-use crate::transfer::Transfer;
+use testbed::traffic::Transfer;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -382,7 +382,7 @@ fn with_a_key_packets_leave_room_for_the_trailer() {
 
     let too_long = air.try_ping(0, 1, "-c 1 -M do -s 1472");
     let fits = air.try_ping(0, 1, "-c 1 -M do -s 1449");
-    Transfer::start(&air.nets, &air.nodes[0], (&air.nodes[1], "10.9.0.2"), 2_000_000).finish(SOON);
+    Transfer::start(&air.nodes[0], (&air.nodes[1], "10.9.0.2"), 2_000_000).finish(SOON);
 
     assert!(too_long.contains("mtu = 1477"), "{too_long}");
     assert!(fits.contains(" 0% packet loss"), "{fits}");

@@ -12,10 +12,10 @@ use nix::sys::socket::{setsockopt, sockopt};
 use super::pep::{FAST, PATIENCE, pep};
 use super::tls::{FAR, NEAR, as_bob};
 use super::{B, Net, SOON, TRACKWAY};
-use crate::call::call;
 use crate::logs::{Kind, expect_bounded};
 use crate::namespaces::wait_until;
-use crate::transfer::Transfer;
+use testbed::traffic::Transfer;
+use testbed::traffic::call;
 
 /// Where SLEP is.
 pub const SAP: u8 = 13;
@@ -137,7 +137,7 @@ fn a_burst_of_silent_clients_takes_what_room_there_is_and_gives_it_back() {
 fn without_descriptors_clients_are_reset_and_the_gateway_does_not_spin() {
     let mut net = Net::with_radio(FAST);
     net.addresses();
-    let file = net.folder.join("0.toml");
+    let file = net.nets.folder().join("0.toml");
     fs::write(&file, pep(0)).unwrap();
     let command = format!("prlimit --nofile=60:60 {TRACKWAY} run {}", file.display());
     let near = net.hosts[0].clone();
@@ -238,7 +238,7 @@ fn who_does_not_read_holds_up_nobody_else_and_memory_stays_bounded() {
     assert!(wait_until(SOON, is_held), "{}", net.status(0));
 
     let [a, b] = &net.hosts;
-    Transfer::start(&net.nets, a, (b, "10.2.0.1"), 50_000).finish(SOON);
+    Transfer::start(a, (b, "10.2.0.1"), 50_000).finish(SOON);
 
     for host in [0, 1] {
         assert!(net.peak(host) < 150_000, "{} kB", net.peak(host));
@@ -441,7 +441,7 @@ fn a_node_that_does_all_it_can_writes_few_lines() {
     );
 
     // The same to a member of a group, and to its IP client.
-    let key = net.folder.join("group.key");
+    let key = net.nets.folder().join("group.key");
     net.nets.run(&net.hosts[0], &format!("{TRACKWAY} keygen --group --out {}", key.display()));
     let group = "group-key = \"group.key\"\nown-node = \"0.10.20.31\"\n";
     let ip = super::ip_client(1).replacen("[ipclient]\n", &format!("[ipclient]\n{group}"), 1);
@@ -481,7 +481,7 @@ fn a_node_that_does_all_it_can_writes_few_lines() {
 fn no_key_and_nothing_that_is_carried_is_in_logs_or_status() {
     let mut net = Net::with_profiles("log = \"trace\"\n", NEAR, FAR);
     let far = net.hosts[1].clone();
-    let folder = net.folder.display().to_string();
+    let folder = net.nets.folder().display().to_string();
     let server = "import http.server, os, ssl, sys\nos.chdir(sys.argv[1])\n\
                   open('page', 'w').write('S3cretAnswer' * 9)\n\
                   server = http.server.HTTPServer(('10.2.0.1', 8089), \
@@ -490,12 +490,12 @@ fn no_key_and_nothing_that_is_carried_is_in_logs_or_status() {
                   c.load_cert_chain('far/tak.example.crt', 'far/tak.example.key')\n\
                   server.socket = c.wrap_socket(server.socket, server_side=True)\n\
                   print('serving', flush=True)\nserver.serve_forever()\n";
-    fs::write(net.folder.join("serve.py"), server).unwrap();
+    fs::write(net.nets.folder().join("serve.py"), server).unwrap();
     net.nets.start(&far, &format!("python3 {folder}/serve.py {folder}"), "serving");
 
-    let asked = format!("{} -H X-Token:S3cretQuestion", as_bob(&net.folder, "near"));
+    let asked = format!("{} -H X-Token:S3cretQuestion", as_bob(net.nets.folder(), "near"));
     let fetched = net.fetch(8089, "near", &asked);
-    let refused = net.fetch(8089, "near", &as_bob(&net.folder, "bad"));
+    let refused = net.fetch(8089, "near", &as_bob(net.nets.folder(), "bad"));
 
     assert!(String::from_utf8_lossy(&fetched.stdout).starts_with("S3cretAnswer"), "{fetched:?}");
     assert!(!refused.status.success());
@@ -506,7 +506,7 @@ fn no_key_and_nothing_that_is_carried_is_in_logs_or_status() {
     assert!(told.contains("TLS: ") && told.contains("gateway ends"), "{told}");
     let mut secrets = vec!["S3cret".to_owned(), "PRIVATE KEY".to_owned()];
     for key in ["near/tak.example.key", "far/bob@unit.example.key", "near/bob@unit.example.key"] {
-        let pem = fs::read_to_string(net.folder.join(key)).unwrap();
+        let pem = fs::read_to_string(net.nets.folder().join(key)).unwrap();
         // What all keys have in common is in the first line of it.
         secrets.extend(pem.lines().skip(2).filter(|it| !it.contains("---")).map(str::to_owned));
     }

@@ -52,7 +52,7 @@ fn a_server_whose_certificate_is_not_good_now_or_another_s_is_not_trusted() {
         (447, "other", "other.example", (-1, 1), "wrong_name", "server is for another name"),
     ];
     for (_, into, name, days, _, _) in cases {
-        issue(&net.folder, ("far", into), name, Usage::Server, days);
+        issue(net.nets.folder(), ("far", into), name, Usage::Server, days);
     }
     net.serve(&cases.map(|(port, into, ..)| format!("serve({port}, \"{into}\")")).join("\n"));
 
@@ -81,9 +81,9 @@ fn a_client_whose_certificate_is_not_good_now_is_refused_and_nobody_else_hears_o
     ];
 
     for (into, days, counter, sentence) in cases {
-        issue(&net.folder, ("near", into), "bob@unit.example", Usage::Client, days);
+        issue(net.nets.folder(), ("near", into), "bob@unit.example", Usage::Client, days);
         for version in ["1.2", "1.3"] {
-            let bob = format!("{} --tls-max {version}", as_bob(&net.folder, into));
+            let bob = format!("{} --tls-max {version}", as_bob(net.nets.folder(), into));
             let fetched = net.fetch(8089, "near", &bob);
 
             assert!(!fetched.status.success() && fetched.stdout.is_empty(), "{version}");

@@ -40,7 +40,8 @@ fn u_pdus_cross_both_ways_and_are_confirmed() {
 #[ignore = "needs root: run by ./test"]
 fn a_confirmation_comes_at_9600_bits_a_second_and_the_picture_is_drawn() {
     let mut net = Net::new();
-    let (folder, picture) = (net.folder.join("captures"), net.folder.join("exchange.svg"));
+    let (folder, picture) =
+        (net.nets.folder().join("captures"), net.nets.folder().join("exchange.svg"));
     net.start_radio(&format!(
         "--speed 9600 --seed 2 --capture {} --timeline {}",
         folder.display(),

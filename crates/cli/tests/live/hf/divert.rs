@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::pep::pep;
 use super::{Net, SOON, TRACKWAY};
-use crate::call::call;
 use crate::namespaces::wait_until;
+use testbed::traffic::call;
 
 /// As long as a connection that must not be answered is watched: its SYN is repeated meanwhile.
 pub const MOMENT: Duration = Duration::from_secs(2);
@@ -45,8 +45,8 @@ to-port = 80
 
 /// Two gateways with both services, and a client behind the first.
 pub struct Site {
-    pub(super) net: Net,
-    pub(super) client: String,
+    pub net: Net,
+    pub client: String,
 }
 
 impl Site {
@@ -216,7 +216,7 @@ fn tcp_that_a_rule_gives_to_the_ip_client_goes_end_to_end_and_stays_there() {
 
     // New connections are split from now on, and those that there are go on.
     let rules = RULES.replace("name = \"plain\"\nto-port = 10", "name = \"plain\"\nto-port = 11");
-    fs::write(site.net.folder.join("0.toml"), both(0) + &rules).unwrap();
+    fs::write(site.net.nets.folder().join("0.toml"), both(0) + &rules).unwrap();
     let said = site.ask("reload");
     assert!(said.contains("hfpep: rule plain: changed"), "{said}");
     for (client, server) in &mut pairs {

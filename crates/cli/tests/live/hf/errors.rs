@@ -6,7 +6,7 @@ use std::thread::scope;
 
 use super::pep::pep;
 use super::{Net, SOON};
-use crate::call::call;
+use testbed::traffic::call;
 
 /// More than a packet, and than what is sent before an answer comes.
 const OCTETS: usize = 100_000;

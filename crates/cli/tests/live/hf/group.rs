@@ -35,7 +35,7 @@ impl Net {
     fn with_members() -> Self {
         let mut net = Self::with_radio(FAST);
         net.addresses();
-        let key = net.folder.join("group.key");
+        let key = net.nets.folder().join("group.key");
         net.nets.run(&net.hosts[0], &format!("{TRACKWAY} keygen --group --out {}", key.display()));
         for host in [0, 1] {
             net.start_both(host, &member(host));
@@ -161,7 +161,7 @@ fn members_reach_each_other_and_a_stranger_with_a_members_address_does_nothing()
 fn the_examples_are_two_members_that_reach_each_other() {
     let mut net = Net::with_radio(FAST);
     net.addresses();
-    let key = net.folder.join("group.key");
+    let key = net.nets.folder().join("group.key");
     net.nets.run(&net.hosts[0], &format!("{TRACKWAY} keygen --group --out {}", key.display()));
     for (host, text) in [EXAMPLE_A, EXAMPLE_B].into_iter().enumerate() {
         net.start_both(host, text);

@@ -176,13 +176,13 @@ fn a_syn_that_comes_again_asks_nobody_anew_and_follows_rules_that_change() {
         let waiting = scope.spawn(|| site.dial(&site.client, "10.2.0.1:82", 0, SOON));
         site.expect("it waits", || site.counter(1, "hfpep_sessions_received") == 3);
         let rule = RULE.replace("end-to-end", "local");
-        fs::write(site.net.folder.join("0.toml"), both(0) + &rule).unwrap();
+        fs::write(site.net.nets.folder().join("0.toml"), both(0) + &rule).unwrap();
         site.ask("reload");
         waiting.join().unwrap()
     });
     assert!(told.is_ok(), "{told:?}");
     drop(told);
-    fs::write(site.net.folder.join("0.toml"), both(0) + RULE).unwrap();
+    fs::write(site.net.nets.folder().join("0.toml"), both(0) + RULE).unwrap();
     site.ask("reload");
     let mut client = site.dial(&site.client, "10.2.0.1:80", 0, SOON).unwrap();
     exchange(&mut client, &mut accepted(&listener));

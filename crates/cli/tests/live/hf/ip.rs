@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use super::{Net, SOON, ip_client};
 use crate::namespaces::{TRACKWAY, undisturbed, wait_until};
-use crate::transfer::Transfer;
+use testbed::traffic::Transfer;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -18,7 +18,7 @@ fn ping_and_tcp_cross_in_both_versions() {
     for address in ["10.88.0.2", "fd88::2"] {
         net.expect_ping(0, address);
         let (from, to) = (&net.hosts[0], &net.hosts[1]);
-        let transfer = Transfer::start(&net.nets, from, (to, address), 100_000);
+        let transfer = Transfer::start(from, (to, address), 100_000);
         transfer.finish(2 * SOON);
     }
 
@@ -35,7 +35,7 @@ fn it_works_at_9600_bits_a_second_with_errors() {
 
     net.expect_ping(0, "10.88.0.2");
     let (from, to) = (&net.hosts[0], &net.hosts[1]);
-    let transfer = Transfer::start(&net.nets, from, (to, "10.88.0.2"), 5_000);
+    let transfer = Transfer::start(from, (to, "10.88.0.2"), 5_000);
 
     transfer.finish(2 * SOON);
 }

@@ -22,9 +22,6 @@ mod tls;
 mod tls_programs;
 mod udp;
 
-use std::fs;
-use std::path::PathBuf;
-
 use serde_json::Value;
 
 use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};
@@ -40,16 +37,13 @@ struct Net {
     hosts: [String; 2],
     radio: Option<usize>,
     gateways: [Option<usize>; 2],
-    folder: PathBuf,
 }
 
 impl Net {
     fn new() -> Self {
         let mut nets = Namespaces::new();
         let hosts = ["a", "b"].map(|host| nets.add(host));
-        let folder = std::env::temp_dir().join(&hosts[0]);
-        fs::create_dir(&folder).unwrap();
-        Self { nets, hosts, radio: None, gateways: [None; 2], folder }
+        Self { nets, hosts, radio: None, gateways: [None; 2] }
     }
 
     /// Two hosts and a running radio.
@@ -92,11 +86,8 @@ impl Net {
 
     /// Starts the gateway of a host.
     fn start_gateway(&mut self, host: usize, config: &str) {
-        let file = self.folder.join(format!("{host}.toml"));
-        fs::write(&file, config).unwrap();
-        let command = format!("{TRACKWAY} run {}", file.display());
-        let name = self.hosts[host].clone();
-        self.gateways[host] = Some(self.nets.start(&name, &command, "gateway ready"));
+        let gateway = self.nets.start_gateway(&self.hosts[host], &host.to_string(), config);
+        self.gateways[host] = Some(gateway);
     }
 
     fn gateway(&mut self, host: usize) -> &mut Program {
@@ -131,15 +122,7 @@ impl Net {
     }
 
     fn status(&self, host: usize) -> Value {
-        let command = format!("{TRACKWAY} status --json");
-        let said = self.nets.try_run(&self.hosts[host], &command).stdout;
-        serde_json::from_slice(&said).unwrap_or_default()
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        self.nets.status(&self.hosts[host])
     }
 }
 

@@ -42,7 +42,7 @@ fn expect_nobody(listener: &TcpListener) {
 impl Net {
     /// Writes another configuration for a host, and has its gateway read it.
     fn follow(&self, host: usize, config: &str) {
-        fs::write(self.folder.join(format!("{host}.toml")), config).unwrap();
+        fs::write(self.nets.folder().join(format!("{host}.toml")), config).unwrap();
         self.nets.run(&self.hosts[host], &format!("{TRACKWAY} reload"));
     }
 }

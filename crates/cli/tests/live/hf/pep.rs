@@ -12,7 +12,7 @@ use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use super::{Net, SOON};
 use crate::namespaces::{Program, wait_until};
-use crate::transfer::Transfer;
+use testbed::traffic::Transfer;
 
 /// How long a program waits for the radio.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -105,9 +105,9 @@ fn transfers_both_ways_arrive_whole_beside_each_other() {
     let net = Net::with_peps("--speed 240000 --ber 1e-6 --seed 13", "");
     let [a, b] = &net.hosts;
 
-    let there = Transfer::start(&net.nets, a, (b, "10.2.0.1"), 200_000);
-    let back = Transfer::start(&net.nets, b, (a, "10.1.0.1"), 200_000);
-    let more = Transfer::start(&net.nets, a, (b, "fd02::1"), 50_000);
+    let there = Transfer::start(a, (b, "10.2.0.1"), 200_000);
+    let back = Transfer::start(b, (a, "10.1.0.1"), 200_000);
+    let more = Transfer::start(a, (b, "fd02::1"), 50_000);
 
     for transfer in [there, back, more] {
         transfer.finish(2 * SOON);
@@ -239,14 +239,14 @@ fn nothing_of_hf_pep_stays_behind_when_it_ends() {
 #[ignore = "needs root: run by ./test"]
 fn tshark_decodes_the_primitives_and_frames_of_a_transfer() {
     let mut net = Net::new();
-    let folder = net.folder.display().to_string();
+    let folder = net.nets.folder().display().to_string();
     net.start_radio(&format!("{FAST} --capture {folder}/air"));
     net.addresses();
     let near = net.hosts[0].clone();
     let capture = format!("tshark -i lo -f tcp_port_5066 -w {folder}/sis.pcapng");
     let capture: Vec<_> = capture.split(' ').map(|word| word.replace('_', " ")).collect();
     let words: Vec<&str> = capture.iter().map(String::as_str).collect();
-    let mut tshark = Program::start(&mut net.nets.words(&near, &words), "tshark");
+    let mut tshark = Program::start(&mut net.nets.words(&near, &words), "tshark").unwrap();
     tshark.wait_for("Capture started", SOON);
     for host in [0, 1] {
         net.start_gateway(host, &pep(host));
@@ -254,8 +254,8 @@ fn tshark_decodes_the_primitives_and_frames_of_a_transfer() {
     }
 
     let far = &net.hosts[1];
-    Transfer::start(&net.nets, &near, (far, "10.2.0.1"), 100_000).finish(SOON);
-    Transfer::start(&net.nets, far, (&near, "10.1.0.1"), 100_000).finish(SOON);
+    Transfer::start(&near, (far, "10.2.0.1"), 100_000).finish(SOON);
+    Transfer::start(far, (&near, "10.1.0.1"), 100_000).finish(SOON);
     tshark.stop();
     net.summary();
 

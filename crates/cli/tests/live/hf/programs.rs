@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use super::pep::FAST;
 use super::{Net, SOON};
 use crate::namespaces::is_installed;
-use crate::transfer::{ENDLESS, Transfer};
+use testbed::traffic::{ENDLESS, Transfer};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
 impl Net {
     /// Starts an ssh server on the far host, and lets the near one log in as root.
     fn start_sshd(&mut self) {
-        let folder = self.folder.display().to_string();
+        let folder = self.nets.folder().display().to_string();
         for key in ["host", "key"] {
             let file = format!("{folder}/{key}");
             let words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", &file];
@@ -26,7 +26,7 @@ impl Net {
             "ListenAddress 10.2.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/key.pub\n\
              StrictModes no\nUsePAM no\nPidFile none\n"
         );
-        fs::write(self.folder.join("sshd.conf"), config).unwrap();
+        fs::write(self.nets.folder().join("sshd.conf"), config).unwrap();
         // Where it goes to leave its rights behind; its package has it made at boot.
         fs::create_dir_all("/run/sshd").unwrap();
         let far = self.hosts[1].clone();
@@ -36,7 +36,7 @@ impl Net {
 
     /// Words of a client that logs in without questions.
     fn ssh(&self) -> String {
-        let folder = self.folder.display();
+        let folder = self.nets.folder().display();
         format!(
             "ssh -F none -i {folder}/key -o BatchMode=yes -o StrictHostKeyChecking=accept-new \
              -o UserKnownHostsFile={folder}/known"
@@ -62,10 +62,10 @@ fn ssh_runs_a_command_and_git_clones_over_it() {
     }
     let mut net = Net::with_peps(FAST, "");
     net.start_sshd();
-    let folder = net.folder.display().to_string();
+    let folder = net.nets.folder().display().to_string();
     let text: String = (0..9_000).map(|number| format!("line {number}\n")).collect();
-    fs::create_dir(net.folder.join("repo")).unwrap();
-    fs::write(net.folder.join("repo/text"), &text).unwrap();
+    fs::create_dir(net.nets.folder().join("repo")).unwrap();
+    fs::write(net.nets.folder().join("repo/text"), &text).unwrap();
     for command in ["init -q", "add text", "-c user.name=a -c user.email=a@b commit -q -m first"] {
         net.nets.run(&net.hosts[1], &format!("git -C {folder}/repo {command}"));
     }
@@ -82,7 +82,7 @@ fn ssh_runs_a_command_and_git_clones_over_it() {
     assert_eq!(String::from_utf8_lossy(&listed.stdout), numbers);
     assert_eq!(failed.status.code(), Some(7));
     expect_success(&cloned);
-    assert_eq!(fs::read_to_string(net.folder.join("clone/text")).unwrap(), text);
+    assert_eq!(fs::read_to_string(net.nets.folder().join("clone/text")).unwrap(), text);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn an_interactive_exchange_beside_bulk_waits_for_a_transmission_and_then_for_sho
     exchange(0);
 
     let [a, b] = &net.hosts;
-    let bulk = Transfer::start(&net.nets, a, (b, "10.2.0.1"), ENDLESS);
+    let bulk = Transfer::start(a, (b, "10.2.0.1"), ENDLESS);
     bulk.wait_for(200_000, SOON);
     let waits: Vec<Duration> = (1..=5).map(&mut exchange).collect();
     let meanwhile = bulk.received();

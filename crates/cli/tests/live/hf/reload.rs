@@ -7,8 +7,8 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use super::divert::{MOMENT, exchange};
 use super::pep::{FAST, pep};
 use super::{Net, SOON, TRACKWAY, ip_client};
-use crate::call::call;
 use crate::namespaces::{undisturbed, wait_until};
+use testbed::traffic::call;
 
 /// The first gateway with connections of each kind, which are to go on.
 struct Flows {
@@ -64,7 +64,7 @@ impl Flows {
 
     /// What the operator is told, and whether it was accepted.
     fn reload(&self, config: &str) -> (Option<i32>, String) {
-        fs::write(self.net.folder.join("0.toml"), config).unwrap();
+        fs::write(self.net.nets.folder().join("0.toml"), config).unwrap();
         let output = self.net.nets.try_run(&self.net.hosts[0], &format!("{TRACKWAY} reload"));
         let said = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8_lossy(&said).into_owned())

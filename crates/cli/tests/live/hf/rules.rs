@@ -158,7 +158,7 @@ fn traffic_is_switched_while_it_runs_and_stays_so_when_the_configuration_changes
     let refused = ping(&net);
     let hits = rule(&net.status(0), "ping")["hits"].as_u64().unwrap();
     // The IP client has to start anew for it, and the rules stay.
-    let file = net.folder.join("0.toml");
+    let file = net.nets.folder().join("0.toml");
     let config = ip_client(0).replace("[ipclient]", "[ipclient]\nmtu = 2000") + RULES;
     fs::write(&file, config).unwrap();
     let reloaded = asked(&net, "reload");

@@ -15,15 +15,15 @@ pub const UNIDATA_CONFIRM: u8 = 22;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Client {
-    pub(super) stream: TcpStream,
+    pub stream: TcpStream,
     received: Vec<u8>,
 }
 
 /// What came from the node: the type, and the rest.
 #[derive(Debug)]
 pub struct Primitive {
-    pub(super) kind: u8,
-    pub(super) body: Vec<u8>,
+    pub kind: u8,
+    pub body: Vec<u8>,
 }
 
 pub fn connect(port: u16) -> TcpStream {

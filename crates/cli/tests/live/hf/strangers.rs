@@ -89,7 +89,7 @@ fn a_reload_lets_others_in_and_keeps_who_is_there() {
     assert!(is_turned_away(connect(&net, 1)));
     assert_eq!(net.status(0)["s5066_connections_strangers"], 2, "{}", net.status(0));
 
-    let file = net.folder.join("0.toml");
+    let file = net.nets.folder().join("0.toml");
     std::fs::write(&file, config("allow = [\"10.9.0.0/24\"]\n")).unwrap();
     net.nets.run(&net.hosts[0], &format!("{TRACKWAY} reload"));
 

@@ -265,7 +265,7 @@ fn a_gateway_or_service_that_is_ended_resets_what_it_carries() {
             server.read_exact(&mut [0; 1_000]).unwrap();
 
             if is_removed {
-                let file = net.folder.join(format!("{host}.toml"));
+                let file = net.nets.folder().join(format!("{host}.toml"));
                 std::fs::write(&file, super::ip_client(host)).unwrap();
                 net.nets.run(&net.hosts[host], &format!("{TRACKWAY} reload"));
             } else {
@@ -275,7 +275,7 @@ fn a_gateway_or_service_that_is_ended_resets_what_it_carries() {
 
             assert_eq!(ends, [RESET; 2], "removed: {is_removed}, {host}");
             if is_removed {
-                std::fs::write(net.folder.join(format!("{host}.toml")), pep(host)).unwrap();
+                std::fs::write(net.nets.folder().join(format!("{host}.toml")), pep(host)).unwrap();
                 net.nets.run(&net.hosts[host], &format!("{TRACKWAY} reload"));
             } else {
                 net.start_gateway(host, &pep(host));
@@ -341,8 +341,8 @@ while True:
 #[ignore = "needs root: run by ./test"]
 fn who_ends_tcp_without_ending_tls_is_heard_at_once() {
     let mut net = Net::with_profiles("", super::tls::NEAR, super::tls::FAR);
-    let folder = net.folder.display().to_string();
-    std::fs::write(net.folder.join("cut.py"), CUT).unwrap();
+    let folder = net.nets.folder().display().to_string();
+    std::fs::write(net.nets.folder().join("cut.py"), CUT).unwrap();
     let far = net.hosts[1].clone();
     net.nets.start(&far, &format!("python3 {folder}/cut.py {folder}"), "serving");
 

@@ -74,10 +74,10 @@ impl Net {
 
     /// Starts the server of the page, on ports and with certificates that are lines of its program.
     pub fn serve(&mut self, ports: &str) {
-        fs::write(self.folder.join("page"), page()).unwrap();
+        fs::write(self.nets.folder().join("page"), page()).unwrap();
         let program = format!("{SERVER}{ports}\nprint(\"serving\", flush=True)\n");
-        fs::write(self.folder.join("serve.py"), program).unwrap();
-        let folder = self.folder.display().to_string();
+        fs::write(self.nets.folder().join("serve.py"), program).unwrap();
+        let folder = self.nets.folder().display().to_string();
         let far = self.hosts[1].clone();
         self.nets.start(&far, &format!("python3 {folder}/serve.py {folder}"), "serving");
     }
@@ -102,14 +102,14 @@ impl Net {
     }
 
     pub fn certify(&self, what: &str, pki: &str, more: &str) {
-        let folder = self.folder.join(pki);
+        let folder = self.nets.folder().join(pki);
         let command = format!("{TRACKWAY} tls {what} {} {more}", folder.display());
         self.nets.run(&self.hosts[0], command.trim_end());
     }
 
     /// Fetches the page from a port of the far host, trusting one authority.
     pub fn fetch(&self, port: u16, authority: &str, more: &str) -> Output {
-        let ca = self.folder.join(authority).join("ca.crt");
+        let ca = self.nets.folder().join(authority).join("ca.crt");
         self.nets.try_run(
             &self.hosts[0],
             &format!(
@@ -198,9 +198,9 @@ fn who_speaks_something_else_or_nothing_is_sent_away() {
 fn a_client_is_known_by_its_certificate_and_the_server_sees_another_one_of_its() {
     let net = Net::with_tls();
 
-    expect_page(&net.fetch(8089, "near", &as_bob(&net.folder, "near")));
+    expect_page(&net.fetch(8089, "near", &as_bob(net.nets.folder(), "near")));
     let nobody = net.fetch(8089, "near", "");
-    let stranger = net.fetch(8089, "near", &as_bob(&net.folder, "bad"));
+    let stranger = net.fetch(8089, "near", &as_bob(net.nets.folder(), "bad"));
 
     assert!(!nobody.status.success() && !stranger.status.success());
     net.expect_counter(0, "hfpep_tls_certificate_missing", 1);
@@ -215,7 +215,8 @@ fn renewed_certificates_are_shown_after_a_reload() {
     expect_page(&net.fetch(443, "near", ""));
 
     for file in ["tak.example.crt", "tak.example.key"] {
-        let (from, to) = (net.folder.join("far").join(file), net.folder.join("near").join(file));
+        let (from, to) =
+            (net.nets.folder().join("far").join(file), net.nets.folder().join("near").join(file));
         fs::copy(from, to).unwrap();
     }
     net.nets.run(&net.hosts[0], &format!("{TRACKWAY} reload"));

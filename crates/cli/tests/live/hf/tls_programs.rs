@@ -20,8 +20,8 @@ fn a_browser_shows_a_page_whose_certificate_is_the_gateways() {
         return;
     }
     let net = Net::with_tls();
-    let folder = net.folder.display().to_string();
-    fs::write(net.folder.join("index.html"), PAGE).unwrap();
+    let folder = net.nets.folder().display().to_string();
+    fs::write(net.nets.folder().join("index.html"), PAGE).unwrap();
     // Whom a browser trusts is in a database at its home.
     let database = format!("{folder}/.pki/nssdb");
     fs::create_dir_all(&database).unwrap();
@@ -152,10 +152,10 @@ fn what_one_tak_client_says_reaches_another_by_auth_ids() {
     });
     let shore = "[[tls]]\nname = \"shore\"\nrole = \"client\"\ntrust-anchors = \"far/ca.crt\"\n";
     let mut net = Net::with_profiles("", NEAR, &(shore.to_owned() + &far.concat()));
-    let folder = net.folder.display().to_string();
-    fs::create_dir(net.folder.join("taky")).unwrap();
-    fs::write(net.folder.join("taky.conf"), TAKY).unwrap();
-    fs::write(net.folder.join("tak.py"), TAK).unwrap();
+    let folder = net.nets.folder().display().to_string();
+    fs::create_dir(net.nets.folder().join("taky")).unwrap();
+    fs::write(net.nets.folder().join("taky.conf"), TAKY).unwrap();
+    fs::write(net.nets.folder().join("tak.py"), TAK).unwrap();
     let bin = python().display().to_string();
     let [a, b] = net.hosts.clone();
     net.nets.start(&b, &format!("{bin}/taky -c {folder}/taky.conf"), "Listening for ssl");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use testbed::probe::Iperf;
 
 use super::{Cable, Probe, count};
 
@@ -52,13 +52,11 @@ fn frames_leave_at_the_rate() {
 #[ignore = "needs root: run by ./test"]
 fn an_unlimited_link_carries_200_mbit_per_s_of_segmented_tcp() {
     let mut cable = Cable::new("");
-    cable.nets.start(&cable.right.clone(), "iperf3 -s -1 --forceflush", "listening");
+    let between = (&cable.left[..], &cable.right[..]);
+    let iperf = Iperf { between, address: "10.9.0.2", seconds: 3, left_out: 0, args: &[] };
 
-    let report =
-        cable.nets.run(&cable.left.clone(), "iperf3 -c 10.9.0.2 -t 3 -J --connect-timeout 5000");
+    let rate = iperf.goodput(&mut cable.nets).unwrap();
 
-    let report: Value = serde_json::from_str(&report).unwrap();
-    let rate = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
     assert!(rate > 200e6, "{rate} bit/s");
     let report = cable.end();
     for (direction, what) in

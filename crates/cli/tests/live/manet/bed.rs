@@ -8,15 +8,15 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::namespaces::{Namespaces, Program, SOON, TRACKWAY, wait_until};
+use crate::namespaces::{Namespaces, Program, SOON, wait_until};
 
 /// A protocol, and values of it that are quick enough for a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Spoken {
-    pub(crate) name: &'static str,
-    pub(crate) values: &'static str,
+    pub name: &'static str,
+    pub values: &'static str,
     /// Whether routes are there before packets want them.
-    pub(crate) is_proactive: bool,
+    pub is_proactive: bool,
 }
 
 pub const DSDV: Spoken = Spoken {
@@ -43,18 +43,16 @@ pub const ALL: [Spoken; 3] = [DSDV, OLSR, AODV];
 
 /// The nodes; all ends with it.
 pub struct Manet {
-    pub(crate) nets: Namespaces,
-    pub(crate) nodes: Vec<Node>,
-    pub(crate) spoken: Spoken,
-    /// Where nodes keep files.
-    pub(crate) folder: PathBuf,
+    pub nets: Namespaces,
+    pub nodes: Vec<Node>,
+    pub spoken: Spoken,
 }
 
 pub struct Node {
     /// Its namespace.
-    pub(crate) name: String,
-    pub(crate) interfaces: Vec<String>,
-    pub(crate) program: Option<usize>,
+    pub name: String,
+    pub interfaces: Vec<String>,
+    pub program: Option<usize>,
 }
 
 impl Manet {
@@ -72,10 +70,8 @@ impl Manet {
             // As distributions set it: what comes from where no route leads is not let in.
             nets.run(&node.name, "sysctl -qw net.ipv4.conf.default.rp_filter=2");
         }
-        let folder = std::env::temp_dir().join(&nodes[0].name);
-        fs::create_dir(&folder).unwrap();
         let count = nodes.len();
-        let mut manet = Self { nets, nodes, spoken, folder };
+        let mut manet = Self { nets, nodes, spoken };
         for node in 1..count {
             manet.join(node - 1, node);
         }
@@ -114,9 +110,8 @@ impl Manet {
 
     /// Starts a node with its configuration.
     pub fn start(&mut self, node: usize) {
-        let command = format!("{TRACKWAY} run {}", self.file(node).display());
-        let name = self.nodes[node].name.clone();
-        self.nodes[node].program = Some(self.nets.start(&name, &command, "gateway ready"));
+        let program = self.nets.run_gateway(&self.nodes[node].name, &self.file(node));
+        self.nodes[node].program = Some(program);
     }
 
     pub fn start_all(&mut self) {
@@ -170,13 +165,11 @@ impl Manet {
     }
 
     pub fn status(&self, node: usize) -> Value {
-        let command = format!("{TRACKWAY} status --json");
-        let said = self.nets.try_run(&self.nodes[node].name, &command).stdout;
-        serde_json::from_slice(&said).unwrap_or_default()
+        self.nets.status(&self.nodes[node].name)
     }
 
     pub fn count(&self, node: usize, counter: &str) -> u64 {
-        self.status(node)[counter].as_u64().unwrap_or_default()
+        self.nets.count(&self.nodes[node].name, counter)
     }
 
     /// All that a person would look at.
@@ -191,13 +184,7 @@ impl Manet {
     }
 
     pub fn file(&self, node: usize) -> PathBuf {
-        self.folder.join(format!("{node}.toml"))
-    }
-}
-
-impl Drop for Manet {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
+        self.nets.folder().join(format!("{node}.toml"))
     }
 }
 

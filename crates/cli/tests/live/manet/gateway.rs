@@ -4,7 +4,7 @@ use base::ip::{Checksum, rewrite_v4_checksum};
 
 use crate::manet::bed::{ALL, AODV, DSDV, Manet, OLSR, Spoken};
 use crate::namespaces::{SOON, wait_until};
-use crate::transfer::Transfer;
+use testbed::traffic::Transfer;
 
 /// A host of the Internet.
 const SERVER: &str = "198.51.100.7";
@@ -48,8 +48,7 @@ fn nodes_reach_a_host_of_the_internet_by_the_gateway() {
         manet.expect_reachable(0, SERVER);
         let unanswered = manet.nets.unanswered(&manet.nodes[0].name, SERVER, 5, 1_400);
         assert!(unanswered.is_empty(), "{spoken:?}: {}", manet.told(0));
-        Transfer::start(&manet.nets, &manet.nodes[0].name, (&server, SERVER), 1_000_000)
-            .finish(SOON);
+        Transfer::start(&manet.nodes[0].name, (&server, SERVER), 1_000_000).finish(SOON);
     }
 }
 
@@ -125,7 +124,7 @@ fn a_half_tunnel_learns_how_long_packets_may_be_further_on() {
     // Only the node in the middle knows, and tells it of packets that neither TCP nor the kernel has sent.
     manet.run(1, "ip link set radio1 mtu 1300");
 
-    Transfer::start(&manet.nets, &manet.nodes[0].name, (&server, SERVER), 1_000_000).finish(SOON);
+    Transfer::start(&manet.nodes[0].name, (&server, SERVER), 1_000_000).finish(SOON);
 
     assert!(manet.count(0, "routing_half_tunnels_narrowed") > 0, "{}", manet.told(0));
 }

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 use crate::manet::bed::{ALL, DSDV, Manet, address};
 use crate::namespaces::{SOON, TRACKWAY, wait_until};
-use crate::transfer::{ENDLESS, Transfer};
+use testbed::traffic::{ENDLESS, Transfer};
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -21,7 +21,7 @@ fn nodes_of_a_chain_reach_each_other_by_routes_of_their_own() {
         let unanswered = manet.nets.unanswered(&manet.nodes[0].name, &address(3), 5, 1_400);
         assert!(unanswered.is_empty(), "{spoken:?}: {unanswered:?}\n{}", manet.told(0));
         let (from, to) = (&manet.nodes[0].name, &manet.nodes[3].name);
-        Transfer::start(&manet.nets, from, (to, &address(3)), 1_000_000).finish(SOON);
+        Transfer::start(from, (to, &address(3)), 1_000_000).finish(SOON);
 
         // By the neighbour, whatever the addresses say.
         let way = manet.run(0, &format!("ip route get {}", address(3)));
@@ -45,7 +45,7 @@ fn a_cable_that_is_cut_is_gone_round_and_a_transfer_goes_on() {
         manet.expect_reachable(0, &address(3));
         let direct = manet.run(0, &format!("ip route get {}", address(3)));
         let (from, to) = (manet.nodes[0].name.clone(), manet.nodes[3].name.clone());
-        let transfer = Transfer::start(&manet.nets, &from, (&to, &address(3)), ENDLESS);
+        let transfer = Transfer::start(&from, (&to, &address(3)), ENDLESS);
         transfer.wait_for(100_000, SOON);
 
         // Only frames are lost: both interfaces stay up.
@@ -239,7 +239,7 @@ fn hbh_runs_on_the_routes() {
 
         manet.expect_reachable(0, &address(2));
         let (from, to) = (&manet.nodes[0].name, &manet.nodes[2].name);
-        Transfer::start(&manet.nets, from, (to, &address(2)), 2_000_000).finish(SOON);
+        Transfer::start(from, (to, &address(2)), 2_000_000).finish(SOON);
 
         for counter in ["packets_intercepted", "packets_released"] {
             assert!(manet.count(1, counter) > 100, "{spoken:?} {counter}: {}", manet.told(1));

@@ -14,7 +14,7 @@ use crate::manet::bed::{AODV, Manet};
 const RATE: u32 = 10_000;
 /// ... for how long they come, and for how long packets are watched afterwards.
 const FLOOD: Duration = Duration::from_secs(4);
-const AFTER: Duration = Duration::from_secs(6);
+const AFTER: Duration = Duration::from_secs(3);
 /// The longest time without a packet that arrives, during the flood and afterwards.
 const MOST: Duration = Duration::from_secs(2);
 const NUMBERS: [u32; 7] = [0, 1, 0x3fff_ffff, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xffff_ffff];

@@ -15,10 +15,10 @@ fn tshark_decodes_the_messages_of_aodv_and_olsr() {
         (OLSR, &["olsr.message_type == 1", "olsr.message_type == 2"][..]),
     ] {
         let manet = Manet::running(spoken, 3);
-        let file = manet.folder.join("manet.pcapng").display().to_string();
+        let file = manet.nets.folder().join("manet.pcapng").display().to_string();
         let words = ["tshark", "-i", "radio0", "-f", "udp", "-w", &file];
         let mut tshark =
-            Program::start(&mut manet.nets.words(&manet.nodes[1].name, &words), "tshark");
+            Program::start(&mut manet.nets.words(&manet.nodes[1].name, &words), "tshark").unwrap();
         tshark.wait_for("Capture started", SOON);
         manet.expect_reachable(0, &address(2));
 

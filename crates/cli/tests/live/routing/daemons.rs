@@ -108,12 +108,12 @@ impl Frr {
         for program in self.programs.into_iter().rev() {
             network.nets.program(program).stop();
         }
-        let _ = fs::remove_dir_all(self.folder);
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
 fn folder(network: &Network, node: usize, of: &str) -> PathBuf {
-    let folder = network.folder.join(format!("{of}{node}"));
+    let folder = network.nets.folder().join(format!("{of}{node}"));
     fs::create_dir(&folder).unwrap();
     folder
 }

@@ -2,12 +2,10 @@
 //!
 //! Link `l` is 10.9.l.0/24, its ends .1 and .2; node `n` has 10.0.0.(n + 1) on its loopback.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use testbed::probe::Iperf;
 
 use crate::namespaces::{Namespaces, TRACKWAY, wait_until};
 
@@ -15,17 +13,15 @@ pub const SOON: Duration = Duration::from_secs(15);
 
 /// Nodes and links; all ends with it.
 pub struct Network {
-    pub(crate) nets: Namespaces,
-    pub(crate) nodes: Vec<Node>,
+    pub nets: Namespaces,
+    pub nodes: Vec<Node>,
     links: Vec<Link>,
-    /// Where nodes keep files.
-    pub(crate) folder: PathBuf,
 }
 
 pub struct Node {
     /// Its namespace.
-    pub(crate) name: String,
-    pub(crate) interfaces: Vec<String>,
+    pub name: String,
+    pub interfaces: Vec<String>,
     gateway: Option<usize>,
 }
 
@@ -39,11 +35,11 @@ struct Link {
 /// One TCP connection for some time.
 #[derive(Clone, Copy)]
 pub struct Flow<'a> {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
+    pub from: usize,
+    pub to: usize,
     /// Its congestion control.
-    pub(crate) control: &'a str,
-    pub(crate) seconds: u32,
+    pub control: &'a str,
+    pub seconds: u32,
 }
 
 impl Network {
@@ -69,9 +65,7 @@ impl Network {
                 Node { name, interfaces: Vec::new(), gateway: None }
             })
             .collect();
-        let folder = std::env::temp_dir().join(&nodes[0].name);
-        fs::create_dir(&folder).unwrap();
-        Self { nets, nodes, links: Vec::new(), folder }
+        Self { nets, nodes, links: Vec::new() }
     }
 
     /// Nodes in a row, with routes to each other's loopback; `options` are those of each link.
@@ -143,10 +137,8 @@ impl Network {
     pub fn start_gateways(&mut self, nodes: &[usize], options: &str) {
         for &node in nodes {
             let Node { name, interfaces, .. } = &self.nodes[node];
-            let file = self.folder.join(format!("{node}.toml"));
-            fs::write(&file, format!("[hbh]\ninterfaces = {interfaces:?}\n{options}\n")).unwrap();
-            let command = format!("{TRACKWAY} run {}", file.display());
-            let gateway = self.nets.start(&name.clone(), &command, "gateway ready");
+            let config = format!("[hbh]\ninterfaces = {interfaces:?}\n{options}\n");
+            let gateway = self.nets.start_gateway(name, &node.to_string(), &config);
             self.nodes[node].gateway = Some(gateway);
         }
         for &node in nodes {
@@ -169,19 +161,10 @@ impl Network {
     /// The rate of a TCP connection between two nodes' loopbacks, in Mbit/s.
     pub fn rate(&mut self, flow: Flow<'_>) -> f64 {
         let Flow { from, to, control, seconds } = flow;
-        let name = self.nodes[to].name.clone();
-        let server = self.nets.start(&name, "iperf3 -s -1 --forceflush", "listening");
-        let report = self.run(
-            from,
-            &format!(
-                "iperf3 -c {} -B {} -C {control} -t {seconds} -J --connect-timeout 9000",
-                address(to),
-                address(from)
-            ),
-        );
-        self.nets.program(server).finish(SOON);
-        let report: Value = serde_json::from_str(&report).unwrap();
-        report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap() / 1e6
+        let between = (&self.nodes[from].name[..], &self.nodes[to].name[..]);
+        let args = ["-B", &address(from), "-C", control];
+        let iperf = Iperf { between, address: &address(to), seconds, left_out: 0, args: &args };
+        iperf.goodput(&mut self.nets).unwrap() / 1e6
     }
 
     /// The counters of a node's gateway that are not zero.
@@ -197,21 +180,13 @@ impl Network {
     }
 
     pub fn count(&self, node: usize, counter: &str) -> u64 {
-        let said = self.try_run(node, &format!("{TRACKWAY} status --json"));
-        let status: Value = serde_json::from_str(&said).unwrap_or_default();
-        status[counter].as_u64().unwrap_or_default()
+        self.nets.count(&self.nodes[node].name, counter)
     }
 
     /// Octets that an interface of a node has sent.
     pub fn octets_sent(&self, node: usize, interface: &str) -> u64 {
         let file = format!("/sys/class/net/{interface}/statistics/tx_bytes");
         self.run(node, &format!("cat {file}")).trim().parse().unwrap()
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -25,10 +25,9 @@ pub const QUICK: &str =
 ///  gateway 0 eth2 10.9.2.1 ─── 10.9.2.2 eth0  gateway 2  ...
 /// ```
 pub struct Net {
-    pub(super) nets: Namespaces,
-    pub(super) nodes: Vec<String>,
+    pub nets: Namespaces,
+    pub nodes: Vec<String>,
     programs: Vec<Option<usize>>,
-    pub(super) folder: PathBuf,
 }
 
 impl Net {
@@ -41,10 +40,8 @@ impl Net {
             let hub = (&nodes[0][..], &interface[..], &address[..]);
             nets.emulate([hub, (&name[..], "eth0", &address_of(other))], link);
         }
-        let folder = std::env::temp_dir().join(&nodes[0]);
-        fs::create_dir(&folder).unwrap();
         let programs = vec![None; others + 1];
-        let net = Self { nets, nodes, programs, folder };
+        let net = Self { nets, nodes, programs };
         for node in 0..=others {
             net.configure(node, "");
         }
@@ -72,21 +69,20 @@ impl Net {
     }
 
     pub fn file(&self, node: usize) -> PathBuf {
-        self.folder.join(format!("{node}.toml"))
+        self.nets.folder().join(format!("{node}.toml"))
     }
 
     pub fn socket(&self, node: usize) -> PathBuf {
-        self.folder.join(format!("{node}.run/sar.sock"))
+        self.nets.folder().join(format!("{node}.run/sar.sock"))
     }
 
     pub fn store(&self, node: usize) -> PathBuf {
-        self.folder.join(format!("{node}.store"))
+        self.nets.folder().join(format!("{node}.store"))
     }
 
     pub fn start(&mut self, node: usize) {
-        let command = format!("{TRACKWAY} run {}", self.file(node).display());
-        let name = self.nodes[node].clone();
-        self.programs[node] = Some(self.nets.start(&name, &command, "gateway ready"));
+        let file = self.file(node);
+        self.programs[node] = Some(self.nets.run_gateway(&self.nodes[node], &file));
     }
 
     pub fn start_all(&mut self) {
@@ -109,12 +105,11 @@ impl Net {
     }
 
     pub fn status(&self, node: usize) -> Value {
-        let said = self.nets.try_run(&self.nodes[node], &format!("{TRACKWAY} status --json"));
-        serde_json::from_slice(&said.stdout).unwrap_or_default()
+        self.nets.status(&self.nodes[node])
     }
 
     pub fn count(&self, node: usize, counter: &str) -> u64 {
-        self.status(node)[format!("sar_{counter}")].as_u64().unwrap_or_default()
+        self.nets.count(&self.nodes[node], &format!("sar_{counter}"))
     }
 
     pub fn expect_count(&self, node: usize, counter: &str, expected: u64) {
@@ -135,19 +130,13 @@ impl Net {
     }
 }
 
-impl Drop for Net {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
 /// The address of a gateway other than the first.
 pub fn address_of(node: usize) -> String {
     format!("10.9.{node}.2")
 }
 
 /// A program.
-pub struct Client(pub(super) BufReader<UnixStream>);
+pub struct Client(pub BufReader<UnixStream>);
 
 impl Client {
     pub fn connect(socket: &std::path::Path) -> std::io::Result<Self> {

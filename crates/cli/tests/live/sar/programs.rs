@@ -31,7 +31,7 @@ fn the_client_of_the_documentation_sends_and_receives() {
     assert!(lines <= 30, "{lines} lines are promised to be thirty");
     let net = Net::pair("--delay 5ms --loss 5%");
     let run = |node: usize, program: &str| {
-        let file = net.folder.join(format!("{node}.py"));
+        let file = net.nets.folder().join(format!("{node}.py"));
         let text = format!("{client}\nmessages = Messages({:?})\n{program}", net.socket(node));
         fs::write(&file, text).unwrap();
         let output = net.nets.try_run(&net.nodes[node], &format!("python3 {}", file.display()));
@@ -151,7 +151,7 @@ fn the_socket_is_for_its_owner_and_group_alone_and_goes_with_the_gateway() {
     net.configure(0, "socket-mode = \"0660\"\nsocket-group = \"daemon\"\n");
     net.start(0);
     assert_eq!(mode(&fs::metadata(&socket).unwrap()), 0o660);
-    let program = net.folder.join("trackway");
+    let program = net.nets.folder().join("trackway");
     copy_program(&program);
     let is_refused = |group: &str| {
         let by = format!("setpriv --reuid 65534 --regid {group} --clear-groups");

@@ -108,7 +108,7 @@ fn a_message_that_waits_is_cancelled_and_one_with_a_lifetime_expires() {
 #[ignore = "needs root: run by ./test"]
 fn the_commands_send_and_receive() {
     let net = Net::pair("--delay 5ms");
-    let file = net.folder.join("report");
+    let file = net.nets.folder().join("report");
     std::fs::write(&file, b"the report\n").unwrap();
     let (file, to) = (file.to_str().unwrap(), address_of(1));
 
@@ -132,7 +132,7 @@ fn the_commands_send_and_receive() {
     assert_eq!((&answer["port"], &answer["hex"]), (&7.into(), &"746865207265706f72740a".into()));
 
     // Into a folder, for this user alone.
-    let inbox = net.folder.join("inbox");
+    let inbox = net.nets.folder().join("inbox");
     net.trackway(0, &["send", file, &to, "--port", "8"]);
     let received = net.trackway(1, &["receive", "8", "--into", inbox.to_str().unwrap()]);
     let kept = String::from_utf8(received.stdout).unwrap();

@@ -76,7 +76,7 @@ fn pages_and_transfers_go_with_confirmed_closes_too() {
 fn an_older_gateway_is_told_apart_and_named_in_the_log() {
     let mut net = Net::new(None);
     let bind = || TcpListener::bind("192.0.2.2:5099").unwrap();
-    let older = net.nets.within(&net.gateways[1], bind);
+    let older = net.nets.within(&net.sites.gateways[1], bind);
     // It knows no openings but those of version 0, and ends with the test.
     thread::spawn(move || {
         for peer in older.incoming() {

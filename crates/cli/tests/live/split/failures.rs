@@ -1,7 +1,7 @@
 //! Tests the errors that programs see when a split connection fails.
 
 use super::*;
-use crate::call::call;
+use testbed::traffic::call;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -55,7 +55,7 @@ fn a_stranger_is_refused_and_counted() {
     let to: SocketAddr = "192.0.2.2:5099".parse().unwrap();
 
     let connect = || TcpStream::connect_timeout(&to, PATIENCE);
-    let ended = net.nets.within(&net.server, connect).and_then(|mut stranger| {
+    let ended = net.nets.within(&net.sites.server, connect).and_then(|mut stranger| {
         stranger.set_read_timeout(Some(PATIENCE))?;
         stranger.read(&mut [0; 1])
     });
@@ -71,7 +71,7 @@ fn what_is_no_opening_is_refused_with_the_reason() {
     let to: SocketAddr = "192.0.2.2:5099".parse().unwrap();
 
     let connect = || TcpStream::connect_timeout(&to, PATIENCE).unwrap();
-    let mut peer = net.nets.within(&net.gateways[0], connect);
+    let mut peer = net.nets.within(&net.sites.gateways[0], connect);
     peer.set_read_timeout(Some(PATIENCE)).unwrap();
     peer.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut answer = Vec::new();
@@ -92,7 +92,7 @@ fn ask(
 ) -> ([u8; 3], Option<String>) {
     let [own, at] =
         [format!("{from}:0"), "192.0.2.2:5099".to_owned()].map(|at| at.parse().unwrap());
-    let called = net.nets.within(&net.gateways[0], || call(Some(own), at, 0, PATIENCE));
+    let called = net.nets.within(&net.sites.gateways[0], || call(Some(own), at, 0, PATIENCE));
     let mut peer = called.unwrap();
     let opening = [&[0x50, 0, 0, 9, 0, 7][..], &client, &[10, 2, 0, 2]].concat();
     peer.write_all(&opening).unwrap();
@@ -109,7 +109,7 @@ fn a_gateway_borrows_the_address_of_a_client_only_if_it_has_that_client() {
     let admits = bearer(1, "192.0.2.").replacen("spare", "from = [\"192.0.2.0/24\"]\nspare", 1);
     net.start(1, &admits);
     // It may connect, and is no peer.
-    net.nets.run(&net.gateways[0], "ip address add 192.0.2.9/24 dev wan");
+    net.nets.run(&net.sites.gateways[0], "ip address add 192.0.2.9/24 dev wan");
     let listener = net.listen(7);
     let (accepted, blocked) = ([0x50, 0, 0], [0x50, 1, 4]);
 
@@ -151,7 +151,7 @@ fn connections_are_reset_when_the_far_gateway_is_gone_and_go_on_when_it_is_back(
 #[ignore = "needs root: run by ./test"]
 fn spare_connections_that_are_dead_are_found_and_made_anew() {
     let net = Net::with_gateways(None);
-    let far = &net.gateways[1];
+    let far = &net.sites.gateways[1];
 
     // Nobody says goodbye.
     net.nets.run(far, "ip address del 192.0.2.2/24 dev wan");

@@ -32,7 +32,7 @@ fn syn(number: u16) -> Vec<u8> {
 #[ignore = "needs root: run by ./test"]
 fn a_flood_of_syns_takes_no_descriptors_and_keeps_nobody_out() {
     let mut net = Net::with_gateways(None);
-    let near = net.gateways[0].clone();
+    let near = net.sites.gateways[0].clone();
     // What answers them is lost behind the client.
     net.nets.run(&near, &format!("ip route add {NOBODY} via {CLIENT}"));
     let listener = net.listen(7);
@@ -43,7 +43,7 @@ fn a_flood_of_syns_takes_no_descriptors_and_keeps_nobody_out() {
     net.expect_spares();
     let before = descriptors();
 
-    let raw = net.nets.within(&net.client, || {
+    let raw = net.nets.within(&net.sites.client, || {
         socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw)
             .unwrap()
     });

@@ -16,10 +16,10 @@ fn connections_that_come_in_gre_are_split_and_their_answers_go_back_in_it() {
     let behind = "[\"10.1.0.0/24\", \"10.9.0.0/24\"]";
     net.start(1, &bearer(1, "192.0.2.").replace("[\"10.1.0.0/24\"]", behind));
     net.expect_spares();
-    let file = net.folder.join("router.toml");
+    let file = net.nets.folder().join("router.toml");
     let routes = "to = [\"10.2.0.0/24\"]\naddresses = [\"10.9.0.2/32\"]\n";
     fs::write(&file, tunnel(2, 1, routes)).unwrap();
-    let router = net.client.clone();
+    let router = net.sites.client.clone();
     net.nets.start(&router, &format!("{TRACKWAY} run {}", file.display()), "gateway ready");
     let listener = net.listen(7);
 
@@ -48,7 +48,7 @@ fn connections_that_come_in_gre_are_split_and_their_answers_go_back_in_it() {
 #[ignore = "needs root: run by ./test"]
 fn connections_through_gre_keep_to_the_narrower_end_in_both_directions() {
     let mut net = Net::new(None);
-    let [near, far] = net.gateways.clone();
+    let [near, far] = net.sites.gateways.clone();
     net.nets.run(&near, "sysctl -qw net.ipv4.ip_forward=1");
     net.nets.run(&far, "ip route add 10.9.0.0/24 via 192.0.2.1");
     let tunnel = |own, other, more: &str| {
@@ -56,10 +56,10 @@ fn connections_through_gre_keep_to_the_narrower_end_in_both_directions() {
     };
     net.start(0, &tunnel(1, 2, "to = [\"10.9.0.0/24\"]\nmtu = 1300\n"));
     // The router's device carries more than the gateway's: its own SYNs ask for too much.
-    let file = net.folder.join("router.toml");
+    let file = net.nets.folder().join("router.toml");
     fs::write(&file, tunnel(2, 1, "to = [\"192.0.2.0/24\"]\naddresses = [\"10.9.0.2/32\"]\n"))
         .unwrap();
-    let router = net.client.clone();
+    let router = net.sites.client.clone();
     net.nets.start(&router, &format!("{TRACKWAY} run {}", file.display()), "gateway ready");
     let listener = net.nets.within(&far, || TcpListener::bind("192.0.2.2:7").unwrap());
 

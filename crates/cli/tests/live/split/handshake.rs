@@ -6,7 +6,7 @@ use super::*;
 fn dial(net: &Net, to: (&str, u16)) -> Result<TcpStream, ErrorKind> {
     let to: SocketAddr = format!("{}:{}", to.0, to.1).parse().unwrap();
     let connect = || TcpStream::connect_timeout(&to, PATIENCE);
-    net.nets.within(&net.client, connect).map_err(|error| error.kind())
+    net.nets.within(&net.sites.client, connect).map_err(|error| error.kind())
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn a_client_is_told_what_the_target_says_over_ip_too() {
     net.expect_spares();
     let listener = net.listen(80);
     listener.set_nonblocking(true).unwrap();
-    let far = net.gateways[1].clone();
+    let far = net.sites.gateways[1].clone();
     net.nets.run(&far, "ip route add unreachable 10.2.0.9/32");
 
     assert_eq!(dial(&net, (SERVER, 81)).unwrap_err(), ErrorKind::ConnectionRefused);

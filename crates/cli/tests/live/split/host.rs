@@ -20,22 +20,22 @@ look > $folder/after
 #[ignore = "needs root: run by ./test"]
 fn packets_are_diverted_only_while_there_is_a_way_for_them() {
     let mut net = Net::new(None);
-    let (config, nft) = (net.folder.join("0.toml"), net.folder.join("nft"));
+    let (config, nft) = (net.nets.folder().join("0.toml"), net.nets.folder().join("nft"));
     fs::write(&config, bearer(0, "192.0.2.")).unwrap();
     fs::write(&nft, NFT).unwrap();
     // The gateway, which is root no more, starts it, and it makes files there: as in /tmp, none of others.
-    for (it, mode) in [(&nft, 0o755), (&net.folder, 0o1777)] {
+    for (it, mode) in [(nft.as_path(), 0o755), (net.nets.folder(), 0o1777)] {
         fs::set_permissions(it, fs::Permissions::from_mode(mode)).unwrap();
     }
-    let path = format!("{}:{}", net.folder.display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", net.nets.folder().display(), std::env::var("PATH").unwrap());
     let command = format!("env PATH={path} {TRACKWAY} run {}", config.display());
-    let gateway = net.gateways[0].clone();
+    let gateway = net.sites.gateways[0].clone();
 
     let program = net.nets.start(&gateway, &command, "gateway ready");
     net.nets.program(program).stop();
 
     for when in ["before", "after"] {
-        let said = fs::read_to_string(net.folder.join(when)).unwrap();
+        let said = fs::read_to_string(net.nets.folder().join(when)).unwrap();
         assert!(said.contains("lookup 29810") && said.contains("local default"), "{when}: {said}");
     }
 }
@@ -44,9 +44,9 @@ fn packets_are_diverted_only_while_there_is_a_way_for_them() {
 #[ignore = "needs root: run by ./test"]
 fn a_gateway_that_cannot_start_leaves_what_another_needs() {
     let net = Net::new(None);
-    let config = net.folder.join("0.toml");
+    let config = net.nets.folder().join("0.toml");
     fs::write(&config, bearer(0, "192.0.2.")).unwrap();
-    let gateway = &net.gateways[0];
+    let gateway = &net.sites.gateways[0];
     let another = [
         "nft add table inet trackway",
         "ip rule add priority 100 fwmark 0x74727064/0xfffffffe lookup 29810",
@@ -72,7 +72,7 @@ fn nothing_stays_behind_when_gateways_end() {
     let mut net = Net::with_gateways(None);
     let left = |net: &Net| {
         let commands = ["nft list tables", "ip rule", "ip route show table 29810", "ss -Htan"];
-        commands.map(|command| net.nets.run(&net.gateways[0], command)).concat()
+        commands.map(|command| net.nets.run(&net.sites.gateways[0], command)).concat()
     };
     let before = left(&net);
 

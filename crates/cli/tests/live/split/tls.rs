@@ -18,16 +18,16 @@ server.serve_forever()
 #[ignore = "needs root: run by ./test"]
 fn a_page_comes_whole_over_tls_though_its_server_cuts_it_off() {
     let mut net = Net::new(None);
-    let folder = net.folder.display().to_string();
+    let folder = net.nets.folder().display().to_string();
     for pki in ["near", "far"] {
-        net.nets.run(&net.client, &format!("{TRACKWAY} tls ca {folder}/{pki}"));
+        net.nets.run(&net.sites.client, &format!("{TRACKWAY} tls ca {folder}/{pki}"));
         let issue = format!("{TRACKWAY} tls issue {folder}/{pki} --san tak.example {SERVER}");
-        net.nets.run(&net.client, &issue);
+        net.nets.run(&net.sites.client, &issue);
     }
     let page: Vec<u8> = (0..300_000_u32).flat_map(u32::to_be_bytes).collect();
-    fs::write(net.folder.join("page"), &page).unwrap();
-    fs::write(net.folder.join("serve.py"), SERVE).unwrap();
-    let server = net.server.clone();
+    fs::write(net.nets.folder().join("page"), &page).unwrap();
+    fs::write(net.nets.folder().join("serve.py"), SERVE).unwrap();
+    let server = net.sites.server.clone();
     net.nets.start(&server, &format!("python3 {folder}/serve.py {folder}"), "serving");
     let near = "[[rule]]\nname = \"web\"\nto-port = 443\ntls = \"web\"\n[[tls]]\nname = \"web\"\n\
                 role = \"server\"\ncertificate = \"near/tak.example.crt\"\n\
@@ -39,7 +39,7 @@ fn a_page_comes_whole_over_tls_though_its_server_cuts_it_off() {
 
     for _ in 0..5 {
         let fetched = net.nets.try_run(
-            &net.client,
+            &net.sites.client,
             &format!(
                 "curl -s -S -m 60 --cacert {folder}/near/ca.crt --resolve tak.example:443:{SERVER} \
                  https://tak.example/page"

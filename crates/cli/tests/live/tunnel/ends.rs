@@ -26,7 +26,7 @@ fn a_start_that_fails_after_a_crash_opens_nothing() {
     net.run(0, "ip link add trackway-gre0 type veth peer name other0");
     net.edit(0, "[tunnel]", &format!("{GRE}[tunnel]"));
 
-    let file = net.folder.join("0.toml");
+    let file = net.nets.folder().join("0.toml");
     let failed =
         net.nets.try_run(&net.nodes[0], &format!("timeout 20 {TRACKWAY} run {}", file.display()));
 
@@ -67,7 +67,7 @@ fn a_reload_without_the_tunnel_that_is_refused_leaves_no_gap() {
         net.nets.printed(monitor).contains("10.99.9.9")
     });
     assert!(is_awake, "nothing is heard");
-    let file = net.folder.join("0.toml");
+    let file = net.nets.folder().join("0.toml");
     let text = fs::read_to_string(&file).unwrap();
 
     fs::write(&file, GRE).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{Net, SOON, TRACKWAY};
 use crate::namespaces::wait_until;
-use crate::transfer::{ENDLESS, Transfer};
+use testbed::traffic::{ENDLESS, Transfer};
 
 /// Where peer 1 is called: by the default route.
 const ENDPOINT: &str = "203.0.113.1";
@@ -37,8 +37,7 @@ impl Net {
 #[ignore = "needs root: run by ./test"]
 fn an_exit_peer_beside_another_leaves_endpoint_and_administrator_in_reach() {
     let mut net = Net::with_exit();
-    let administrator =
-        Transfer::start(&net.nets, &net.nodes[2], (&net.nodes[0], "10.9.2.1"), ENDLESS);
+    let administrator = Transfer::start(&net.nodes[2], (&net.nodes[0], "10.9.2.1"), ENDLESS);
     administrator.wait_for(100_000, SOON);
     let goes_on = |administrator: &Transfer| {
         administrator.wait_for(administrator.received() + 200_000, SOON);
@@ -116,7 +115,7 @@ fn a_network_that_another_route_leads_to_is_refused_or_replaced_when_asked() {
     net.run(1, "ip address add 10.60.0.1 dev lo");
     net.edit(0, "\"10.77.0.2/32\"", "\"10.77.0.2/32\", \"10.60.0.0/16\"");
 
-    let file = net.folder.join("0.toml");
+    let file = net.nets.folder().join("0.toml");
     let refused =
         net.nets.try_run(&net.nodes[0], &format!("timeout 20 {TRACKWAY} run {}", file.display()));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -175,7 +174,7 @@ fn a_route_of_others_with_a_greater_metric_is_no_hindrance_and_no_way_out() {
         ("fd60::/64 via fd09::2 metric 1024", "fd60::/64 via fd09::2 dev eth1 metric 1024"),
     ] {
         net.run(0, &format!("ip route add {better}"));
-        let file = net.folder.join("0.toml");
+        let file = net.nets.folder().join("0.toml");
         let command = format!("timeout 20 {TRACKWAY} run {}", file.display());
         let refused = net.nets.try_run(&net.nodes[0], &command);
         let why = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -191,7 +190,7 @@ fn the_version_of_ip_that_the_peer_does_not_have_is_warned_of_and_can_be_refused
     let mut net = Net::with_exit();
     net.edit(0, "\"0.0.0.0/0\", \"::/0\"", "\"0.0.0.0/0\"");
     let check = |net: &Net| {
-        let file = net.folder.join("0.toml");
+        let file = net.nets.folder().join("0.toml");
         let output =
             net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} check {}", file.display()));
         let said = [output.stdout, output.stderr].concat();
@@ -226,7 +225,7 @@ fn a_device_by_the_name_of_an_interface_is_refused_before_anything_starts() {
     let net = Net::pair("");
     net.edit(0, "[tunnel]\n", "[tunnel]\ndevice = \"eth1\"\n");
 
-    let file = net.folder.join("0.toml");
+    let file = net.nets.folder().join("0.toml");
     let output = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} check {}", file.display()));
 
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -22,18 +22,18 @@ mod timed;
 
 use std::fs;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::time::SystemTime;
 
-use ::gateway::keys::{self, System};
+use ::gateway::keys::System;
 use base::rng::Rng;
 use base::time::Time;
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use testbed::probe::Iperf;
+use testbed::traffic::Transfer;
 use tunnel::secure::{Peer, Peers, PrivateKey, PublicKey};
 
 use crate::namespaces::{Emulated, Namespaces, Program, SOON, TRACKWAY, wait_until};
-use crate::transfer::Transfer;
 
 /// Gateways around gateway 0, each with an emulated cable to it.
 ///
@@ -48,7 +48,6 @@ struct Net {
     cables: Vec<Emulated>,
     programs: Vec<Option<usize>>,
     keys: Vec<String>,
-    folder: PathBuf,
 }
 
 impl Net {
@@ -67,16 +66,10 @@ impl Net {
             let peers = (&name[..], "eth0", &format!("10.9.{peer}.2")[..]);
             cables.push(nets.emulate([ends[0], peers], link));
         }
-        let folder = std::env::temp_dir().join(&nodes[0]);
-        fs::create_dir(&folder).unwrap();
-        let keys = (0..=peers).map(|node| {
-            let key = PrivateKey::generate(&mut System).unwrap();
-            keys::write_new(&folder.join(format!("{node}.key")), &key.to_base64()).unwrap();
-            key.public_key().to_string()
-        });
+        let keys = (0..=peers).map(|node| nets.make_key(&format!("{node}.key")).unwrap().1);
         let keys = keys.collect();
         let programs = vec![None; peers + 1];
-        let net = Self { nets, nodes, cables, programs, keys, folder };
+        let net = Self { nets, nodes, cables, programs, keys };
         for node in 0..=peers {
             net.write_config(node, &net.keys, "");
         }
@@ -91,7 +84,7 @@ impl Net {
 
     /// The same, with these peers.
     fn write_config_with(&self, node: usize, keys: &[String], more: &str, peers: Range<usize>) {
-        let key = self.folder.join(format!("{node}.key"));
+        let key = self.nets.folder().join(format!("{node}.key"));
         let own = node + 1;
         let mut config = format!(
             "{more}\n[tunnel]\nprivate-key = {key:?}\n\
@@ -107,14 +100,12 @@ impl Net {
                  routes = [\"10.77.0.{inside}/32\", \"fd77::{inside}/128\"]\n"
             );
         }
-        fs::write(self.folder.join(format!("{node}.toml")), config).unwrap();
+        fs::write(self.nets.folder().join(format!("{node}.toml")), config).unwrap();
     }
 
     fn start(&mut self, node: usize) {
-        let file = self.folder.join(format!("{node}.toml"));
-        let command = format!("{TRACKWAY} run {}", file.display());
-        let name = self.nodes[node].clone();
-        self.programs[node] = Some(self.nets.start(&name, &command, "gateway ready"));
+        let file = self.nets.folder().join(format!("{node}.toml"));
+        self.programs[node] = Some(self.nets.run_gateway(&self.nodes[node], &file));
     }
 
     /// Starts all gateways and waits until all tunnels are up.
@@ -158,7 +149,14 @@ impl Net {
     /// Starts a transfer through the tunnels.
     fn transfer(&self, from: usize, to: usize, octets: usize) -> Transfer {
         let inside = format!("10.77.0.{}", to + 1);
-        Transfer::start(&self.nets, &self.nodes[from], (&self.nodes[to], &inside), octets)
+        Transfer::start(&self.nodes[from], (&self.nodes[to], &inside), octets)
+    }
+
+    /// The report of `iperf3` from node 0 to node 1 through the tunnel, with further arguments.
+    fn iperf(&mut self, seconds: u32, args: &[&str]) -> Value {
+        let between = (&self.nodes[0][..], &self.nodes[1][..]);
+        let iperf = Iperf { between, address: "10.77.0.2", seconds, left_out: 0, args };
+        iperf.report(&mut self.nets).unwrap()
     }
 
     fn run(&self, node: usize, command: &str) -> String {
@@ -188,8 +186,7 @@ impl Net {
     }
 
     fn status(&self, node: usize) -> Value {
-        let said = self.try_run(node, &format!("{TRACKWAY} status --json"));
-        serde_json::from_str(&said).unwrap_or_default()
+        self.nets.status(&self.nodes[node])
     }
 
     fn expect_count(&self, node: usize, counter: &str, expected: u64) {
@@ -199,7 +196,7 @@ impl Net {
 
     /// A counter of a gateway.
     fn count(&self, node: usize, counter: &str) -> u64 {
-        self.status(node)[counter].as_u64().unwrap_or_default()
+        self.nets.count(&self.nodes[node], counter)
     }
 }
 
@@ -210,10 +207,4 @@ fn caller(key: &PrivateKey, of: PublicKey, at: &str, seed: u32) -> Peers {
     let unix = SystemTime::UNIX_EPOCH.elapsed().unwrap();
     let rng = Rng::stream(seed.into(), "caller");
     Peers::new(Time::ZERO, unix, key, &[peer], rng, Box::new(System)).unwrap()
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
 }

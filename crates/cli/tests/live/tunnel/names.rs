@@ -134,8 +134,8 @@ fn a_resolver_on_this_host_finds_a_peer_for_everything() {
         net.start(1);
         if has_stub {
             // What systemd-resolved says of itself, for this gateway alone.
-            let file = net.folder.join("0.toml");
-            let script = net.folder.join("start");
+            let file = net.nets.folder().join("0.toml");
+            let script = net.nets.folder().join("start");
             let text = format!(
                 "mkdir -p /run/systemd/resolve\nmount -t tmpfs none /run/systemd/resolve\n\
                  echo nameserver {SERVER} > /run/systemd/resolve/resolv.conf\n\
@@ -159,7 +159,8 @@ fn a_resolver_on_this_host_finds_a_peer_for_everything() {
             net.crash(1);
             net.start(1);
             net.expect_ping(0, "203.0.113.9");
-            assert_eq!(net.status(0)["tunnels"][0]["endpoint"], "203.0.113.2:51900");
+            let is_known = || net.status(0)["tunnels"][0]["endpoint"] == "203.0.113.2:51900";
+            assert!(wait_until(SOON, is_known), "{}", net.status(0));
         }
         drop((files, passing));
     }

@@ -38,7 +38,7 @@ struct Noisy {
 
 impl Noisy {
     fn new(net: &Net) -> Self {
-        let key: PrivateKey = keys::read(&net.folder.join("1.key")).unwrap();
+        let key: PrivateKey = keys::read(&net.nets.folder().join("1.key")).unwrap();
         let gateway = net.keys[0].parse().unwrap();
         let sockets = net.nets.within(&net.nodes[1], || {
             let open = |port: usize| {

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use testbed::probe::goodput;
+use testbed::traffic::ENDLESS;
 
 use super::{Net, SOON};
 use crate::namespaces::{TRACKWAY, wait_until};
-use crate::transfer::ENDLESS;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -20,12 +20,8 @@ fn a_tenth_of_the_frames_lost_is_no_loss_inside_in_both_versions() {
     for address in ["10.77.0.2", "fd77::2"] {
         net.expect_pings(0, address, 50);
     }
-    let right = net.nodes[1].clone();
-    net.nets.start(&right, "iperf3 -s -1 --forceflush", "listening");
-    let report = net.run(0, "iperf3 -c 10.77.0.2 -t 5 -R -J --connect-timeout 9000");
+    let rate = goodput(&net.iperf(5, &["-R"])).unwrap();
 
-    let report: Value = serde_json::from_str(&report).unwrap();
-    let rate = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
     // Plain TCP gets 0.3 Mbit/s there.
     assert!(rate > 2e6, "{rate} bit/s: {}", net.status(0));
     let tunnel = |net: &Net| net.status(0)["tunnels"][0].clone();
@@ -148,13 +144,9 @@ fn a_path_that_swallows_what_is_longer_than_1000_octets_carries_all_that_ip_may_
         net.expect_ping(0, "fd77::2 -M do -s 1232");
         net.expect_ping(1, "fd77::1 -M do -s 1232");
         net.transfer(0, 1, 1_000_000).finish(SOON);
-        let right = net.nodes[1].clone();
-        net.nets.start(&right, "iperf3 -s -1 --forceflush", "listening");
-        let report =
-            net.run(0, "iperf3 -c 10.77.0.2 -u -l 1200 -b 1M -t 3 -J --connect-timeout 9000");
+        let report = net.iperf(3, &["-u", "-l", "1200", "-b", "1M"]);
 
         // Of the 300 packets, one is lost by the 2 s for which a part is repaired, never at 2 %.
-        let report: Value = serde_json::from_str(&report).unwrap();
         assert_eq!(report["end"]["sum"]["lost_packets"], 0, "{report}");
         let tunnel = net.status(0)["tunnels"][0].clone();
         assert!(tunnel["packets_cut"].as_u64().unwrap() > 200, "{tunnel}");
@@ -200,7 +192,8 @@ fn a_route_that_goes_elsewhere_is_no_route_into_the_tunnel() {
     let net = Net::pair("");
     net.run(0, "ip route add 10.77.0.2/32 via 10.9.1.2");
 
-    let command = format!("timeout 10 {TRACKWAY} run {}", net.folder.join("0.toml").display());
+    let command =
+        format!("timeout 10 {TRACKWAY} run {}", net.nets.folder().join("0.toml").display());
     let output = net.nets.try_run(&net.nodes[0], &command);
 
     let complaint = String::from_utf8_lossy(&output.stderr);

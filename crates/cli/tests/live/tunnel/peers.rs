@@ -70,7 +70,7 @@ fn a_host_with_two_addresses_answers_from_the_one_that_was_called() {
     let mut net = Net::pair("--rate 20mbit --delay 2ms");
     net.run(0, "ip address add 10.9.1.11/24 dev eth1");
     net.only_called(0);
-    let file = net.folder.join("1.toml");
+    let file = net.nets.folder().join("1.toml");
     let config = fs::read_to_string(&file).unwrap();
     fs::write(&file, config.replace("10.9.1.1:51900", "10.9.1.11:51900")).unwrap();
     net.start_all();
@@ -133,9 +133,8 @@ fn each_peer_gets_what_is_its_own_and_a_dead_one_holds_nobody_up() {
 fn a_peer_that_only_received_for_long_is_heard_at_once() {
     let mut net = Net::pair("");
     net.start_all();
-    net.nets.start(&net.nodes[1].clone(), "iperf3 -s -1 --forceflush", "listening");
 
-    net.run(0, &flood("100M"));
+    flood(&mut net, "100M");
 
     // What is not heard for 2 s the tunnel gives up.
     net.expect_pings(1, "10.77.0.1", 5);
@@ -151,9 +150,8 @@ fn hbh_and_a_tunnel_share_an_interface() {
     net.start_all();
     net.expect_count(0, "neighbours", 1);
     net.expect_count(1, "neighbours", 1);
-    net.nets.start(&net.nodes[1].clone(), "iperf3 -s -1 --forceflush", "listening");
 
-    net.run(0, &flood("500M"));
+    flood(&mut net, "500M");
 
     net.transfer(0, 1, 2_000_000).finish(SOON);
     net.transfer(1, 0, 2_000_000).finish(SOON);
@@ -164,6 +162,6 @@ fn hbh_and_a_tunnel_share_an_interface() {
 
 /// Sends datagrams for three seconds. The datagrams fit even before path MTU discovery ends, because iperf3 stops at an
 /// error about too long datagrams.
-fn flood(rate: &str) -> String {
-    format!("timeout 60 iperf3 -u -c 10.77.0.2 -b {rate} -l 1100 -t 3 --connect-timeout 9000")
+fn flood(net: &mut Net, rate: &str) {
+    net.iperf(3, &["-u", "-b", rate, "-l", "1100"]);
 }

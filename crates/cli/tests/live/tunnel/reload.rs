@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use super::{Net, SOON, TRACKWAY};
 use crate::namespaces::wait_until;
-use crate::transfer::ENDLESS;
+use testbed::traffic::ENDLESS;
 
 #[test]
 #[ignore = "needs root: run by ./test"]
@@ -48,7 +48,7 @@ fn a_peer_that_is_configured_otherwise_or_comes_back_is_heard_at_once() {
         net.start(node);
     }
     net.expect_ping(0, "10.77.0.2");
-    let file = net.folder.join("0.toml");
+    let file = net.nets.folder().join("0.toml");
     let config = fs::read_to_string(&file).unwrap();
     let transfer = net.transfer(0, 1, ENDLESS);
     transfer.wait_for(2_000_000, SOON);
@@ -77,7 +77,7 @@ fn a_peer_that_is_configured_otherwise_or_comes_back_is_heard_at_once() {
 fn a_wrong_file_changes_nothing_and_says_what_is_wrong() {
     let mut net = Net::pair("");
     net.start_all();
-    let file = net.folder.join("0.toml");
+    let file = net.nets.folder().join("0.toml");
     let good = fs::read_to_string(&file).unwrap();
 
     // The last line is wrong, and a peer before it has changed.

@@ -24,7 +24,7 @@ struct Manager {
 
 impl Manager {
     fn new(net: &Net) -> Self {
-        let path = net.folder.join("notify");
+        let path = net.nets.folder().join("notify");
         let socket = UnixDatagram::bind(&path).unwrap();
         // Whoever the gateway has become may write to it.
         fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
@@ -58,7 +58,7 @@ impl Manager {
 
     /// Starts the gateway of a node, with copies of what was kept.
     fn start(&self, net: &Net, node: usize) -> Program {
-        let file = net.folder.join(format!("{node}.toml"));
+        let file = net.nets.folder().join(format!("{node}.toml"));
         let file = file.to_str().unwrap();
         let run = format!("export NOTIFY_SOCKET={}; exec {TRACKWAY} run {file}", self.path);
         let copies = self.kept.iter().map(|(_, it)| it.try_clone().unwrap()).collect::<Vec<_>>();
@@ -73,7 +73,7 @@ impl Manager {
             Ok(both) => both.map(Some),
             Err(_) => [None, None],
         };
-        Program::start_with(&mut command, "gateway", device, heard)
+        Program::start_with(&mut command, "gateway", device, heard).unwrap()
     }
 }
 

@@ -131,7 +131,7 @@ fn another_programs_route_in_a_table_of_ours_is_not_replaced() {
     net.edit(0, "10.77.0.2/32", "10.77.0.2/32\", \"0.0.0.0/0");
     let theirs = "default via 10.9.1.2 dev eth1";
     net.run(0, &format!("ip route add {theirs} table 51900"));
-    let file = net.folder.join("0.toml");
+    let file = net.nets.folder().join("0.toml");
 
     let said = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} run {}", file.display()));
 

@@ -33,7 +33,7 @@ impl Net {
 
     /// Changes the configuration of a node.
     pub fn edit(&self, node: usize, from: &str, to: &str) {
-        let file = self.folder.join(format!("{node}.toml"));
+        let file = self.nets.folder().join(format!("{node}.toml"));
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.contains(from), "no {from} in {text}");
         fs::write(&file, text.replace(from, to)).unwrap();
@@ -268,7 +268,7 @@ fn the_device_of_another_is_not_taken() {
     let mut net = Net::pair("");
     net.run(0, "ip tuntap add trackway-nc0 mode tun user 65534");
 
-    let file = net.folder.join("0.toml");
+    let file = net.nets.folder().join("0.toml");
     let refused =
         net.nets.try_run(&net.nodes[0], &format!("timeout 20 {TRACKWAY} run {}", file.display()));
 
@@ -336,7 +336,7 @@ fn what_went_while_the_kernel_lost_notices_is_put_back() {
     let mut net = Net::pair_with_default_routes();
     net.start_all();
     let before = net.claimed(0);
-    let batch = net.folder.join("batch");
+    let batch = net.nets.folder().join("batch");
     let verbs = ["add", "del"].iter();
     let lines = verbs.flat_map(|verb| {
         (0..20_000_u32).map(move |number| {
@@ -370,8 +370,8 @@ fn a_folder_below_run_that_was_removed_is_there_again_with_all_in_it() {
     net.edit(0, "\"10.77.0.2/32\"", "\"0.0.0.0/0\"");
     net.run(0, "sysctl -qw net.ipv4.conf.eth1.rp_filter=1");
     // With a /run of its own: gateways of other tests have theirs in the usual one.
-    let script = net.folder.join("script");
-    let file = net.folder.join("0.toml").display().to_string();
+    let script = net.nets.folder().join("script");
+    let file = net.nets.folder().join("0.toml").display().to_string();
     fs::write(
         &script,
         format!("mount -t tmpfs -o mode=755 none /run\nexec {TRACKWAY} run {file}\n"),

@@ -49,10 +49,10 @@ fn one_look_says_who_is_there_since_when_and_how_well() {
 #[ignore = "needs root: run by ./test"]
 fn neither_log_nor_status_nor_counters_hold_a_secret() {
     let mut net = Net::pair("");
-    let preshared = net.folder.join("preshared.key");
+    let preshared = net.nets.folder().join("preshared.key");
     let secret = PrivateKey::generate(&mut System).unwrap().to_base64();
     keys::write_new(&preshared, &secret).unwrap();
-    let metrics = net.folder.join("metrics");
+    let metrics = net.nets.folder().join("metrics");
     let before = format!("log = \"trace\"\nmetrics = {metrics:?}\n");
     for node in 0..2 {
         net.write_config(node, &net.keys.clone(), &before);
@@ -65,7 +65,7 @@ fn neither_log_nor_status_nor_counters_hold_a_secret() {
     net.start_all();
     net.transfer(0, 1, 20_000).finish(SOON);
     // A configuration with secrets where names of files belong, and one that cannot be followed.
-    let own = fs::read_to_string(net.folder.join("0.key")).unwrap();
+    let own = fs::read_to_string(net.nets.folder().join("0.key")).unwrap();
     net.edit(0, &format!("{preshared:?}"), &format!("{secret:?}"));
     let refused = net.nets.try_run(&net.nodes[0], &format!("{TRACKWAY} reload"));
     let refused = String::from_utf8(refused.stderr).unwrap();
@@ -155,7 +155,7 @@ fn a_wrong_key_is_told_where_it_can_be_known() {
 fn another_preshared_key_is_told_at_both_ends() {
     let mut net = Net::pair("");
     for node in [0, 1] {
-        let file = net.folder.join(format!("psk{node}.key"));
+        let file = net.nets.folder().join(format!("psk{node}.key"));
         let secret = PrivateKey::generate(&mut System).unwrap();
         keys::write_new(&file, &secret.to_base64()).unwrap();
         net.append(node, &format!("preshared-key = {file:?}\n"));
@@ -268,13 +268,13 @@ impl Net {
 
     /// Adds to what a gateway knows of its last peer.
     pub fn append(&self, node: usize, line: &str) {
-        let file = self.folder.join(format!("{node}.toml"));
+        let file = self.nets.folder().join(format!("{node}.toml"));
         fs::write(&file, fs::read_to_string(&file).unwrap() + line).unwrap();
     }
 
     /// A gateway does not know where its peer is.
     pub fn only_called(&self, node: usize) {
-        let file = self.folder.join(format!("{node}.toml"));
+        let file = self.nets.folder().join(format!("{node}.toml"));
         let config = fs::read_to_string(&file).unwrap();
         let lines = config.lines().filter(|line| !line.starts_with("endpoint"));
         fs::write(&file, lines.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
@@ -284,7 +284,7 @@ impl Net {
     fn pings(&self, node: usize, address: &str) -> crate::namespaces::Program {
         let mut command =
             self.nets.words(&self.nodes[node], &["ping", "-i", "0.05", "-W", "1", address]);
-        crate::namespaces::Program::start(&mut command, "ping")
+        crate::namespaces::Program::start(&mut command, "ping").unwrap()
     }
 }
 

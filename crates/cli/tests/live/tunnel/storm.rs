@@ -85,7 +85,7 @@ impl Net {
                 match blow {
                     Blow::Kill => {
                         self.crash(0);
-                        let file = self.folder.join("0.toml");
+                        let file = self.nets.folder().join("0.toml");
                         let command = format!("{TRACKWAY} run {}", file.display());
                         let name = self.nodes[0].clone();
                         let (program, had_to_go) =
@@ -197,7 +197,7 @@ mod timed {
     /// Routes of others, and interfaces, as a router of the Internet and a host of containers have them.
     const ROUTES: u32 = 100_000;
     const INTERFACES: usize = 800;
-    const CHANGES: usize = 11;
+    const CHANGES: usize = 5;
 
     /// Kilobytes in memory, and seconds of CPU so far.
     fn use_of(pid: i32) -> (u64, f64) {
@@ -262,7 +262,7 @@ mod timed {
         let (alone, memory_alone) = start(&mut net);
         net.gateway(0).stop();
 
-        let batch = net.folder.join("batch");
+        let batch = net.nets.folder().join("batch");
         let mut lines = String::new();
         for number in 0..ROUTES {
             let [_, a, b, c] = (number << 4).to_be_bytes();

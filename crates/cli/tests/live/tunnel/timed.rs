@@ -74,7 +74,7 @@ fn forty_thousand_forged_calls_a_second_delay_a_session_by_less_than_a_second() 
         })
         .collect();
     let port = net.nets.within(&attacker, || Port::open("evil0").unwrap());
-    let key: PrivateKey = keys::read(&net.folder.join("1.key")).unwrap();
+    let key: PrivateKey = keys::read(&net.nets.folder().join("1.key")).unwrap();
     let socket = net.nets.within(&net.nodes[1], || UdpSocket::bind("10.9.1.2:51900").unwrap());
     socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
 

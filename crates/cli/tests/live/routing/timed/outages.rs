@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use super::expect_one_of_three;
 use crate::namespaces::wait_until;
 use crate::routing::network::{Network, address};
-use crate::transfer::{ENDLESS, Transfer};
+use testbed::traffic::{ENDLESS, Transfer};
 
 const LINK: &str = "--rate 4mbit --delay 5ms";
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,8 +31,7 @@ fn silence() -> (Duration, String) {
     network.start_gateways(&[0, 1, 2], "");
     let names = [0, 2].map(|node| network.nodes[node].name.clone());
     let (source, target) = (address(0), address(2));
-    let transfer =
-        Transfer::start_from(&network.nets, (&names[0], &source), (&names[1], &target), ENDLESS);
+    let transfer = Transfer::start_from((&names[0], &source), (&names[1], &target), ENDLESS);
     transfer.wait_for(400_000, PATIENCE);
 
     // Until packets have waited for another way in vain, and TCP has just tried again.

@@ -13,7 +13,7 @@ use super::expect_one_of_three;
 use crate::namespaces::wait_until;
 use crate::routing::daemons::{Frr, has_babel, has_frr, start_babel};
 use crate::routing::network::{Network, address};
-use crate::transfer::{ENDLESS, Transfer};
+use testbed::traffic::{ENDLESS, Transfer};
 
 const LINK: &str = "--rate 4mbit --delay 2ms";
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -85,8 +85,7 @@ fn silence(start_daemons: &dyn Fn(&mut Network), has_gateways: bool) -> (Duratio
     }
     let names = [0, 3].map(|node| network.nodes[node].name.clone());
     let (target, source) = (address(3), address(0));
-    let transfer =
-        Transfer::start_from(&network.nets, (&names[0], &source), (&names[1], &target), ENDLESS);
+    let transfer = Transfer::start_from((&names[0], &source), (&names[1], &target), ENDLESS);
     transfer.wait_for(600_000, PATIENCE);
 
     network.cut_silently(0);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::network::{CLIENT, SERVER, SERVER_ADDRESS};
-use crate::bench::namespaces::Namespaces;
 use emulator::namespace;
+
+use crate::{Namespaces, Sites};
 
 /// The answer to the request before has come or is given up by then.
 const PER_SECOND: u32 = 4;
@@ -23,12 +23,15 @@ const PORT: u16 = 7_008;
 
 /// Asks for so many seconds; how long each request and each answer took one way, in milliseconds, the
 /// shortest first. What never came took for ever.
-pub fn ask(nets: &Namespaces, seconds: u32) -> anyhow::Result<Vec<f64>> {
-    let address: IpAddr = SERVER_ADDRESS.parse().context("the server's address")?;
+///
+/// # Errors
+/// When a socket cannot be opened, or a signal ends us.
+pub fn ask(nets: &Namespaces, sites: &Sites, seconds: u32) -> anyhow::Result<Vec<f64>> {
+    let address: IpAddr = Sites::SERVER.parse().context("the server's address")?;
     let address = SocketAddr::from((address, PORT));
-    let server = namespace::within(&nets.names[SERVER], || UdpSocket::bind(address))?
+    let server = namespace::within(&sites.server, || UdpSocket::bind(address))?
         .context("cannot listen for requests")?;
-    let client = namespace::within(&nets.names[CLIENT], || {
+    let client = namespace::within(&sites.client, || {
         let socket = UdpSocket::bind("0.0.0.0:0")?;
         socket.connect(address)?;
         Ok::<_, io::Error>(socket)
@@ -106,6 +109,7 @@ fn read(message: &[u8; MESSAGE]) -> Option<(u32, Duration)> {
 }
 
 /// The share of the times, in milliseconds, that are at most so long.
+#[must_use]
 pub fn share_within(times: &[f64], limit: f64) -> f64 {
     let within = times.iter().filter(|time| **time <= limit).count();
     within as f64 / times.len() as f64

@@ -15,8 +15,7 @@ use gateway::sys::Tap;
 use gateway::sys::port::{OFFLOAD, Port};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::namespaces::Namespaces;
-use emulator::namespace;
+use crate::Namespaces;
 
 /// Reached only through the forwarders, from the first namespace.
 pub const ADDRESSES: [&str; 2] = ["10.8.0.2", "fd08::2"];
@@ -32,25 +31,27 @@ const TYPE: usize = OFFLOAD + 12;
 const LONGEST_PACKET: usize = 65_535;
 
 /// A forwarder in each of two namespaces; both end with this.
+#[derive(Debug)]
 pub struct Forwarders {
     threads: Vec<(UnixStream, JoinHandle<io::Result<()>>)>,
 }
 
 impl Forwarders {
-    pub fn start(pair: &Namespaces) -> anyhow::Result<Self> {
+    /// Starts them in two namespaces that a cable joins, at `eth0`.
+    ///
+    /// # Errors
+    /// When a device cannot be made, or a packet socket not opened.
+    pub fn start(nets: &Namespaces, ends: &[String; 2]) -> anyhow::Result<Self> {
         let mut started = Self { threads: Vec::new() };
-        for (end, name) in pair.names.iter().enumerate() {
-            let (tun, port) = namespace::within(name, || -> anyhow::Result<_> {
+        for (number, name) in (1..).zip(ends) {
+            let (tun, port) = emulator::namespace::within(name, || -> anyhow::Result<_> {
                 let tun = Tap::open_plain_tun(DEVICE).context("cannot make a TUN device")?;
                 let port = Port::open("eth0").context("cannot open a packet socket on eth0")?;
                 Ok((tun, port))
             })??;
-            let number = end + 1;
-            let v4 = format!("10.8.0.{number}/24");
-            pair.ip(end, &["address", "add", &v4, "dev", DEVICE])?;
-            let v6 = format!("fd08::{number}/64");
-            pair.ip(end, &["address", "add", &v6, "dev", DEVICE, "nodad"])?;
-            pair.ip(end, &["link", "set", "dev", DEVICE, "up"])?;
+            nets.address(name, DEVICE, &format!("10.8.0.{number}/24"))?;
+            nets.address(name, DEVICE, &format!("fd08::{number}/64"))?;
+            nets.run(name, &format!("ip link set dev {DEVICE} up"))?;
             let (ours, theirs) = UnixStream::pair()?;
             started.threads.push((ours, thread::spawn(move || forward(&tun, &port, &theirs))));
         }

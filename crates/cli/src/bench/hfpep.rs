@@ -1,25 +1,20 @@
 //! TCP over STANAG 5066 where no radio limits it: two gateways whose nodes' interfaces are joined
 //! without modems.
 
-mod hub;
-mod interface;
-mod sessions;
-
 use std::io;
-use std::net::SocketAddr;
-use std::process::Stdio;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
-use std::{fs, net::TcpStream};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 use emulator::namespace::within;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use testbed::Pair;
+use testbed::probe::hub::{Hub, NODES};
+use testbed::probe::{interface, sessions};
 
-use super::Case;
-use super::namespaces::{Namespaces, Transfer, check_programs, check_root, this_program};
-use hub::{Hub, NODES};
+use super::{Case, check_programs, check_root, this_program};
 
 /// Connections that are open at a time.
 const SESSIONS: usize = 10_000;
@@ -56,17 +51,16 @@ pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow:
     }
     check_root("trackway bench hfpep")?;
     check_programs(&["ip", "iperf3"])?;
-    let mut pair = Namespaces::pair()?;
+    let mut pair = Pair::new(this_program()?)?;
     let nodes: [SocketAddr; 2] = [
         format!("{NEAR}:{}", NODE_PORTS[0]).parse()?,
         format!("{NEAR}:{}", NODE_PORTS[1]).parse()?,
     ];
-    let names = pair.names.clone();
     let stop = AtomicBool::new(false);
-    let mut hub = within(&names[0], || Hub::bind(nodes))?.context("the nodes do not listen")?;
+    let mut hub = within(&pair.ends[0], || Hub::bind(nodes))?.context("the nodes do not listen")?;
     thread::scope(|scope| {
         let joined = scope.spawn(|| hub.run(&stop));
-        let measured = measure(&mut pair, &names, nodes, &print);
+        let measured = measure(&mut pair, nodes, &print);
         stop.store(true, Ordering::Relaxed);
         joined.join().map_err(|_| anyhow!("the nodes panicked"))??;
         measured
@@ -74,8 +68,7 @@ pub fn run(options: &Options, print: impl Fn(Case) -> io::Result<()>) -> anyhow:
 }
 
 fn measure(
-    pair: &mut Namespaces,
-    names: &[String],
+    pair: &mut Pair,
     nodes: [SocketAddr; 2],
     print: &impl Fn(Case) -> io::Result<()>,
 ) -> anyhow::Result<()> {
@@ -83,25 +76,23 @@ fn measure(
     let case = |case: &str, value, unit, limit| {
         print(Case { bench, case: case.to_owned(), value, unit, limit })
     };
-    let octets = within(&names[0], || interface::measure(nodes))??;
+    let octets = within(&pair.ends[0], || interface::measure(nodes))??;
     case("interface alone", octets * 8.0, "bit/s", Some(INTERFACE))?;
 
     let gateways = start(pair)?;
-    let transfer = Transfer {
-        between: (0, 1),
-        address: NEAR,
-        seconds: SECONDS,
-        left_out: 1,
-        args: &["-p", &TRANSFER.0.to_string()],
-    };
-    let goodput = pair.transfer(&transfer)?;
+    let goodput = pair.goodput(NEAR, SECONDS, &["-p", &TRANSFER.0.to_string()])?;
     case("tcp by hf-pep", goodput, "bit/s", Some(octets * 8.0))?;
 
     let entrance: SocketAddr = format!("{NEAR}:{}", HELD.0).parse()?;
-    let (streams, took) = within(&names[0], || sessions::open(entrance, SESSIONS))??;
+    let (streams, took) = within(&pair.ends[0], || sessions::open(entrance, SESSIONS))??;
     case("connections", streams.len() as f64 / took.as_secs_f64(), "1/s", None)?;
     for (name, gateway) in ["near", "far"].iter().zip(gateways) {
-        case(&format!("memory {name}"), pair.memory(gateway)?, "octets", Some(MEMORY))?;
+        case(
+            &format!("memory {name}"),
+            pair.nets.program(gateway).memory("VmHWM")?,
+            "octets",
+            Some(MEMORY),
+        )?;
     }
     Ok(())
 }
@@ -117,13 +108,12 @@ fn take_descriptors() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts both gateways; the positions of the programs.
-fn start(pair: &mut Namespaces) -> anyhow::Result<[usize; 2]> {
-    let program = this_program()?;
+/// Starts both gateways, and the target of connections; the numbers of the gateways.
+fn start(pair: &mut Pair) -> anyhow::Result<[usize; 2]> {
     let mut programs = [0; 2];
     for end in 0..2 {
         let mut config = format!(
-            "log = \"warn\"\n[hfpep]\nserver = \"{NEAR}:{}\"\nmode = \"{}\"\n",
+            "[hfpep]\nserver = \"{NEAR}:{}\"\nmode = \"{}\"\n",
             NODE_PORTS[end],
             if end == 0 { "transparent" } else { "shore" },
         );
@@ -137,22 +127,13 @@ fn start(pair: &mut Namespaces) -> anyhow::Result<[usize; 2]> {
             // What a connection carries would shrink to nothing.
             config += "[[rule]]\nname = \"all\"\ncompression = false\n";
         }
-        let file = pair.folder.join(format!("{end}.toml"));
-        fs::write(&file, config)?;
-        let name = pair.names[end].clone();
-        let command = ["netns", "exec", &name, &program, "run", &file.to_string_lossy()];
-        programs[end] = pair.start(&command, Stdio::null())?;
+        programs[end] = pair.nets.start_gateway(&pair.ends[end], &end.to_string(), &config)?;
     }
-    let answer = format!("{FAR}:{}", HELD.1);
-    let command =
-        ["netns", "exec", &pair.names[1].clone(), &program, "bench", "hfpep", "--answer", &answer];
-    pair.start(&command, Stdio::null())?;
+    let answer = format!("{} bench hfpep --answer {FAR}:{}", pair.nets.trackway(), HELD.1);
+    pair.nets.start(&pair.ends[1], &answer, "")?;
     let entrance: SocketAddr = format!("{NEAR}:{}", HELD.0).parse()?;
-    let deadline = Instant::now() + READY_WITHIN;
-    while within(&pair.names[0], || TcpStream::connect(entrance).is_err())? {
-        pair.check_interrupted()?;
-        ensure!(Instant::now() < deadline, "the gateway does not listen on {entrance}");
-        thread::sleep(Duration::from_millis(50));
-    }
+    pair.nets.wait(READY_WITHIN, "the gateway does not listen", || {
+        within(&pair.ends[0], || TcpStream::connect(entrance).is_ok()).unwrap_or_default()
+    })?;
     Ok(programs)
 }

@@ -1,7 +1,11 @@
-//! Runs TCP connections in the background of a test: transfers, and flows whose silences are measured.
+//! TCP connections of a test: transfers and flows in its background, and single ones made to its wishes.
+//!
+//! What fails here fails the test: it panics.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -9,18 +13,22 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrIn};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, setsockopt, socket, sockopt,
+};
+use nix::sys::time::TimeVal;
 
-use crate::namespaces::{Namespaces, wait_until};
+use crate::{SOON, wait_until};
 
 /// How long either end waits for the other.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = SOON;
 const PIECE: usize = 4_096;
 
 /// Octets of a transfer that goes on until it is told to end.
 pub const ENDLESS: usize = usize::MAX;
 
 /// A transfer under way. Its octets are its own: those of another are noticed.
+#[derive(Debug)]
 pub struct Transfer {
     /// How many are to be sent; none any more once it is to end.
     octets: Arc<AtomicUsize>,
@@ -33,56 +41,38 @@ pub struct Transfer {
 
 impl Transfer {
     /// Connects a namespace to an address of another, and starts to send.
-    pub fn start(
-        nets: &Namespaces,
-        from: &str,
-        (to, address): (&str, &str),
-        octets: usize,
-    ) -> Self {
+    #[must_use]
+    pub fn start(from: &str, (to, address): (&str, &str), octets: usize) -> Self {
         let connect = |to: &SocketAddr| TcpStream::connect_timeout(to, PATIENCE).unwrap();
-        Self::begin(nets, from, (to, address), octets, connect)
+        Self::begin(from, (to, address), octets, connect)
     }
 
-    /// As [`Self::start`], with the IPv4 address of the sender. Where there is no route for a moment,
-    /// as while a routing daemon replaces one, it tries again.
-    pub fn start_from(
-        nets: &Namespaces,
-        (from, source): (&str, &str),
-        to: (&str, &str),
-        octets: usize,
-    ) -> Self {
-        let source: Ipv4Addr = source.parse().unwrap();
+    /// As [`Self::start`], with the address of the sender. Where there is no route for a moment, as while a routing daemon
+    /// replaces one, it tries again.
+    #[must_use]
+    pub fn start_from((from, source): (&str, &str), to: (&str, &str), octets: usize) -> Self {
+        let source = SocketAddr::new(source.parse().unwrap(), 0);
         let connect = |to: &SocketAddr| {
-            let SocketAddr::V4(to) = to else { panic!("{to} is not IPv4") };
-            let own = SockaddrIn::from(SocketAddrV4::new(source, 0));
-            let try_to = || {
-                let (family, flags) = (AddressFamily::Inet, SockFlag::SOCK_CLOEXEC);
-                let socket = socket::socket(family, SockType::Stream, flags, None)?;
-                socket::bind(socket.as_raw_fd(), &own)?;
-                socket::connect(socket.as_raw_fd(), &SockaddrIn::from(*to))?;
-                Ok(TcpStream::from(socket))
-            };
-            let mut tried = Err(Errno::ENETUNREACH);
+            let mut called = Err(ErrorKind::NetworkUnreachable);
             wait_until(PATIENCE, || {
-                tried = try_to();
-                !matches!(tried, Err(Errno::ENETUNREACH))
+                called = call(Some(source), *to, 0, PATIENCE);
+                called.as_ref().err() != Some(&ErrorKind::NetworkUnreachable)
             });
-            tried.unwrap()
+            called.unwrap()
         };
-        Self::begin(nets, from, to, octets, connect)
+        Self::begin(from, to, octets, connect)
     }
 
     fn begin(
-        nets: &Namespaces,
         from: &str,
         (to, address): (&str, &str),
         octets: usize,
         connect: impl FnOnce(&SocketAddr) -> TcpStream + Send,
     ) -> Self {
         let address: IpAddr = address.parse().unwrap();
-        let listener = nets.within(to, || TcpListener::bind((address, 0)).unwrap());
+        let listener = within(to, || TcpListener::bind((address, 0)).unwrap());
         let to = listener.local_addr().unwrap();
-        let stream = nets.within(from, move || connect(&to));
+        let stream = within(from, move || connect(&to));
         let (accepted, _) = listener.accept().unwrap();
         let key = to.port();
         let received = Arc::new(AtomicUsize::new(0));
@@ -104,6 +94,7 @@ impl Transfer {
     }
 
     /// How many octets have arrived.
+    #[must_use]
     pub fn received(&self) -> usize {
         self.received.load(Ordering::Relaxed)
     }
@@ -130,6 +121,7 @@ impl Drop for Transfer {
 }
 
 /// Octets over TCP, a few each time; what counts is how long the receiver hears nothing.
+#[derive(Debug)]
 pub struct Flow {
     is_over: Arc<AtomicBool>,
     /// The longest silence at the receiver, in microseconds.
@@ -140,15 +132,11 @@ pub struct Flow {
 
 impl Flow {
     /// Connects a namespace to an address of another, and sends a segment after each pause.
-    pub fn start(
-        nets: &Namespaces,
-        from: &str,
-        (to, address): (&str, &str),
-        pause: Duration,
-    ) -> Self {
-        let listener = nets.within(to, || TcpListener::bind((address, 0)).unwrap());
+    #[must_use]
+    pub fn start(from: &str, (to, address): (&str, &str), pause: Duration) -> Self {
+        let listener = within(to, || TcpListener::bind((address, 0)).unwrap());
         let at = listener.local_addr().unwrap();
-        let mut near = nets.within(from, || TcpStream::connect_timeout(&at, PATIENCE).unwrap());
+        let mut near = within(from, || TcpStream::connect_timeout(&at, PATIENCE).unwrap());
         let (mut far, _) = listener.accept().unwrap();
         near.set_nodelay(true).unwrap();
         near.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -183,6 +171,7 @@ impl Flow {
     }
 
     /// The longest silence since the last call of [`Self::forget`].
+    #[must_use]
     pub fn silence(&self) -> Duration {
         Duration::from_micros(self.silence.load(Ordering::Relaxed))
     }
@@ -197,6 +186,11 @@ impl Flow {
         self.is_over.store(true, Ordering::Relaxed);
         self.threads.drain(..).for_each(|thread| thread.join().unwrap());
     }
+}
+
+/// Acts in a namespace.
+fn within<T: Send>(name: &str, act: impl FnOnce() -> T + Send) -> T {
+    emulator::namespace::within(name, act).unwrap()
 }
 
 fn send(mut stream: TcpStream, key: u16, octets: &AtomicUsize) -> io::Result<usize> {
@@ -228,4 +222,43 @@ fn receive(mut stream: TcpStream, key: u16, received: &AtomicUsize) -> io::Resul
 
 fn octet(key: u16, at: usize) -> u8 {
     (at / 251).to_le_bytes()[0] ^ at.to_le_bytes()[0] ^ key.to_le_bytes()[0]
+}
+
+/// A connection of the thread's namespace, from an address if that is given.
+///
+/// # Errors
+/// As the kernel says; `TimedOut` when nobody has answered in time.
+///
+/// # Panics
+/// When the kernel gives no socket.
+pub fn call(
+    from: Option<SocketAddr>,
+    to: SocketAddr,
+    dscp: u8,
+    patience: Duration,
+) -> Result<TcpStream, ErrorKind> {
+    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    if to.is_ipv4() {
+        setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(dscp << 2)).unwrap();
+    } else {
+        setsockopt(&socket, sockopt::Ipv6TClass, &i32::from(dscp << 2)).unwrap();
+    }
+    let timeout =
+        TimeVal::new(patience.as_secs().try_into().unwrap(), patience.subsec_micros().into());
+    setsockopt(&socket, sockopt::SendTimeout, &timeout).unwrap();
+    setsockopt(&socket, sockopt::ReuseAddr, &true).unwrap();
+    if let Some(from) = from {
+        bind(socket.as_raw_fd(), &SockaddrStorage::from(from)).unwrap();
+    }
+    match connect(socket.as_raw_fd(), &SockaddrStorage::from(to)) {
+        Ok(()) => {
+            let stream = TcpStream::from(socket);
+            stream.set_read_timeout(Some(SOON)).unwrap();
+            Ok(stream)
+        }
+        // So the kernel calls what nobody has answered in time.
+        Err(Errno::EINPROGRESS) => Err(ErrorKind::TimedOut),
+        Err(error) => Err(io::Error::from(error).kind()),
+    }
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::network::{CLIENT, SERVER, SERVER_ADDRESS};
-use crate::bench::namespaces::Namespaces;
 use emulator::namespace;
+
+use crate::{Namespaces, Sites};
 
 /// Octets of a request, and of a response.
 const MESSAGE: usize = 64;
@@ -22,16 +22,19 @@ const PORT: u16 = 7_007;
 
 /// Asks for so many seconds; how long each response took, in milliseconds, the shortest first. What
 /// never came took for ever.
-pub fn talk(nets: &Namespaces, seconds: u32) -> anyhow::Result<Vec<f64>> {
-    let address: IpAddr = SERVER_ADDRESS.parse().context("the server's address")?;
+///
+/// # Errors
+/// When client and server are not connected, or a signal ends us.
+pub fn talk(nets: &Namespaces, sites: &Sites, seconds: u32) -> anyhow::Result<Vec<f64>> {
+    let address: IpAddr = Sites::SERVER.parse().context("the server's address")?;
     let address = SocketAddr::from((address, PORT));
-    let listener = namespace::within(&nets.names[SERVER], || TcpListener::bind(address))?
+    let listener = namespace::within(&sites.server, || TcpListener::bind(address))?
         .context("cannot listen for requests")?;
     listener.set_nonblocking(true)?;
     let requests = seconds * PER_SECOND;
     thread::scope(|scope| {
         let server = scope.spawn(|| answer(&listener));
-        let asked = ask(nets, address, requests);
+        let asked = ask(nets, &sites.client, address, requests);
         let answered = server.join().expect("the server does not panic");
         let times = asked?;
         answered.context("the server of requests")?;
@@ -39,9 +42,14 @@ pub fn talk(nets: &Namespaces, seconds: u32) -> anyhow::Result<Vec<f64>> {
     })
 }
 
-fn ask(nets: &Namespaces, address: SocketAddr, requests: u32) -> anyhow::Result<Vec<f64>> {
+fn ask(
+    nets: &Namespaces,
+    client: &str,
+    address: SocketAddr,
+    requests: u32,
+) -> anyhow::Result<Vec<f64>> {
     let connect = || TcpStream::connect_timeout(&address, CONNECT_WITHIN);
-    let stream = namespace::within(&nets.names[CLIENT], connect)?.context("no connection")?;
+    let stream = namespace::within(client, connect)?.context("no connection")?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let start = Instant::now();
@@ -99,7 +107,8 @@ fn answer(listener: &TcpListener) -> io::Result<()> {
     Ok(())
 }
 
-/// A percentile of sorted times.
+/// A percentile of sorted times; NaN of none.
+#[must_use]
 pub fn percentile(times: &[f64], percent: usize) -> f64 {
     let rank = (times.len() * percent).div_ceil(100).max(1);
     times.get(rank - 1).copied().unwrap_or(f64::NAN)

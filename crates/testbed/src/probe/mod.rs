@@ -1,0 +1,20 @@
+//! What benchmarks measure with.
+
+pub mod forwarder;
+pub mod hub;
+pub mod interface;
+mod iperf;
+pub mod lone;
+mod ping;
+pub mod sessions;
+pub mod talk;
+
+pub use iperf::{Iperf, goodput};
+pub use ping::ping;
+
+/// The value in the middle; NaN of none.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
