@@ -7,7 +7,7 @@ use base::ip::Header;
 /// Reads the input as a GRE packet, without its IP header.
 pub fn packet(input: &[u8]) {
     let Ok(packet) = Packet::parse(input) else {
-        assert!(carried(input, None).is_err());
+        assert!(carried(&mut input.to_vec(), None).is_err());
         return;
     };
     assert!(HEADER + packet.payload.len() <= input.len());
@@ -24,8 +24,11 @@ pub fn packet(input: &[u8]) {
         }
     }
 
-    assert!(carried(input, packet.key.map_or(Some(0), |key| key.checked_add(1))).is_err());
-    if let Ok(inner) = carried(input, packet.key) {
+    assert!(
+        carried(&mut input.to_vec(), packet.key.map_or(Some(0), |key| key.checked_add(1))).is_err()
+    );
+    let mut octets = input.to_vec();
+    if let Ok(inner) = carried(&mut octets, packet.key) {
         let header = Header::parse(inner).expect("a packet of IP");
         let protocol = if header.source.is_ipv4() { IPV4 } else { IPV6 };
         assert_eq!((header.total_len, protocol), (inner.len(), packet.protocol));

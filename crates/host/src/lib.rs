@@ -11,6 +11,7 @@
 //!   fence      the nftables table against packets in clear in the name of those behind a device
 //!   settings   sysctls that were changed, and their values before
 //!   links      interfaces and their addresses
+//!   routes     where the kernel would send a packet
 //!   numbers    tables, priorities, marks and protocol numbers that are ours
 //!   observer   one subscription to the kernel's notices, for all services
 //!   netlink    the kernel's socket      nft    the program of nftables      run    folders below /run
@@ -29,6 +30,7 @@ pub mod numbers;
 pub mod observer;
 mod plan;
 pub mod reconcile;
+pub mod routes;
 pub mod run;
 pub mod settings;
 

@@ -21,6 +21,8 @@ const IFA_F_NODAD: u8 = 0x02;
 /// A notice that a setting of an interface has changed: forwarding, or the reverse path filter
 /// (`linux/rtnetlink.h`).
 pub const RTM_NEWNETCONF: u16 = 80;
+/// Notices that a queueing discipline or a filter of a device is gone.
+pub(crate) const CONTROL_REMOVALS: [u16; 2] = [libc::RTM_DELQDISC, libc::RTM_DELTFILTER];
 
 /// The current state of an interface.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -99,7 +101,13 @@ pub fn own_addresses(netlink: &mut Netlink) -> io::Result<BTreeSet<IpAddr>> {
 #[must_use]
 pub fn subject(message: Message<'_>) -> Option<u32> {
     match message.kind {
-        libc::RTM_NEWLINK | libc::RTM_DELLINK | libc::RTM_NEWADDR | libc::RTM_DELADDR => {
+        // `struct ifinfomsg`, `ifaddrmsg` and `tcmsg` have it in the same place.
+        libc::RTM_NEWLINK
+        | libc::RTM_DELLINK
+        | libc::RTM_NEWADDR
+        | libc::RTM_DELADDR
+        | libc::RTM_DELQDISC
+        | libc::RTM_DELTFILTER => {
             message.fixed::<8>().map(|&[.., a, b, c, d]| u32::from_ne_bytes([a, b, c, d]))
         }
         _ => None,

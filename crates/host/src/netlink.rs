@@ -170,13 +170,14 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Listens for changes of links, neighbours, addresses, routes, policy rules, settings and next hops.
+    /// Listens for changes of links, neighbours, traffic control, addresses, routes, policy rules, settings and next hops.
     ///
     /// # Errors
     /// When there are no descriptors left.
     pub fn open() -> io::Result<Self> {
         let groups = libc::RTMGRP_LINK
             | libc::RTMGRP_NEIGH
+            | libc::RTMGRP_TC
             | libc::RTMGRP_IPV4_IFADDR
             | libc::RTMGRP_IPV4_ROUTE
             | libc::RTMGRP_IPV6_IFADDR

@@ -1,14 +1,15 @@
 //! Hears from the kernel what changes on the host: one subscription for all services of a process.
 //!
 //! ```text
-//!   kernel ── links, addresses, routes, rules, neighbours, settings, removals of nftables
+//!   kernel ── links, addresses, routes, rules, neighbours, settings, removals of traffic control and of nftables
 //!      │
 //!      ▼            ┌▶ addresses and reverse path filters as they are now, for everybody
 //!   Observer, a thread
 //!                   └▶ a Subscription of each service: notices that wait, and a descriptor to poll
 //! ```
 //! Routes are not remembered: Linux removes those of IPv4 without a notice when a device or an address goes. Whoever
-//! needs routes asks for its own, and the kernel chooses them by their protocol number or table.
+//! needs routes asks for its own, and the kernel chooses them by their protocol number or table. Whether any route leads
+//! to an address is remembered until the next notice.
 //!
 //! Notices that the kernel or a slow service could not store are replaced by one fact: something was lost. The observer
 //! then reads addresses and settings anew, and each service compares all that it wants with what there is.
@@ -16,20 +17,24 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use base::ip::Prefix;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::{debug, warn};
 
+use crate::entry::Owner;
 use crate::links;
 use crate::netlink::{self, Message, Monitor, Netlink, Request};
 use crate::nft::Removals;
+use crate::routes::{NextHop, Routes};
 
 /// Notices that wait for one service at most, and their octets.
 const WAITING: usize = 4_096;
@@ -49,12 +54,15 @@ const NETCONFA_IFINDEX_ALL: i32 = -1;
 const RTM_DELNETCONF: u16 = 81;
 const RTM_GETNETCONF: u16 = 82;
 
+/// All kinds of notices about traffic control.
+const TRAFFIC_CONTROL: RangeInclusive<u16> = libc::RTM_NEWQDISC..=libc::RTM_GETACTION;
+
 /// Which notices a subscription is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Interest {
-    /// Links, addresses, routes, rules, settings and next hops.
+    /// Links, addresses, routes, rules, settings and next hops; what is removed from the traffic control of devices.
     Host,
-    /// The same, and removals of nftables.
+    /// The same without traffic control, and removals of nftables.
     HostAndTables,
     /// Links and neighbours; IPv4's addresses, routes and settings.
     Neighbourhood,
@@ -75,7 +83,18 @@ pub struct Subscription(Arc<Queue>);
 struct Shared {
     queues: Mutex<Vec<Weak<Queue>>>,
     facts: Mutex<Facts>,
+    ways: Mutex<Ways>,
+    /// The networks that each service had behind its devices when it last ran: they stay its own while it is started
+    /// again.
+    networks: Mutex<BTreeMap<u8, BTreeSet<Prefix>>>,
     end: EventFd,
+}
+
+/// Whether routes lead to the few addresses that were asked for, since the last notice.
+#[derive(Debug)]
+struct Ways {
+    routes: Routes,
+    known: BTreeMap<IpAddr, bool>,
 }
 
 /// What is remembered of the host.
@@ -124,7 +143,10 @@ impl Observer {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let end = EventFd::from_value_and_flags(0, flags).context("cannot make an event")?;
         let facts = Mutex::new(Facts::read().context("cannot ask the kernel")?);
-        let shared = Arc::new(Shared { queues: Mutex::default(), facts, end });
+        let routes = Routes::open().context("cannot ask for routes")?;
+        let ways = Mutex::new(Ways { routes, known: BTreeMap::new() });
+        let (queues, networks) = (Mutex::default(), Mutex::default());
+        let shared = Arc::new(Shared { queues, facts, ways, networks, end });
         let its = Arc::clone(&shared);
         let thread = thread::Builder::new().name("observer".to_owned());
         let thread = thread.spawn(move || its.hear(sockets)).context("cannot start a thread")?;
@@ -158,6 +180,23 @@ impl Observer {
         // The greater of both counts.
         let strict = filters.iter().filter(|&(_, its)| of_all.max(*its) == 1);
         strict.filter_map(|(index, _)| u32::try_from(*index).ok()).collect()
+    }
+
+    /// Whether a route leads this host's own packets to an address.
+    #[must_use]
+    pub fn has_way(&self, to: IpAddr) -> bool {
+        let Ways { routes, known } = &mut *lock(&self.shared.ways);
+        *known.entry(to).or_insert_with(|| routes.towards(to) != NextHop::Nowhere)
+    }
+
+    /// The networks that a service had behind its devices when it last ran.
+    pub(crate) fn networks(&self, owner: Owner) -> BTreeSet<Prefix> {
+        lock(&self.shared.networks).get(&owner.position()).cloned().unwrap_or_default()
+    }
+
+    /// A service has these networks behind its devices.
+    pub(crate) fn note_networks(&self, owner: Owner, networks: BTreeSet<Prefix>) {
+        lock(&self.shared.networks).insert(owner.position(), networks);
     }
 }
 
@@ -245,6 +284,7 @@ impl Shared {
         let mut facts = lock(&self.facts);
         notices.iter().for_each(|it| facts.take(Message::new(it.kind, &it.body)));
         drop(facts);
+        lock(&self.ways).known.clear();
         self.pass_on(&notices);
         if is_lossy {
             self.recover();
@@ -258,6 +298,7 @@ impl Shared {
             Ok(facts) => *lock(&self.facts) = facts,
             Err(error) => warn!(%error, "addresses of this host are not read"),
         }
+        lock(&self.ways).known.clear();
         self.each_queue(Queue::lose);
     }
 
@@ -384,9 +425,13 @@ impl Interest {
     fn has(self, message: Message<'_>) -> bool {
         let is_neighbour = matches!(message.kind, libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH);
         let is_removal = Removals::has(message);
+        let is_control = TRAFFIC_CONTROL.contains(&message.kind);
         match self {
-            Self::Host => !is_neighbour && !is_removal,
-            Self::HostAndTables => !is_neighbour,
+            Self::Host => {
+                let is_control_gone = links::CONTROL_REMOVALS.contains(&message.kind);
+                !is_neighbour && !is_removal && (!is_control || is_control_gone)
+            }
+            Self::HostAndTables => !is_neighbour && !is_control,
             Self::Neighbourhood => match message.kind {
                 libc::RTM_NEWLINK | libc::RTM_DELLINK => true,
                 libc::RTM_NEWRULE | libc::RTM_DELRULE => false,
@@ -481,8 +526,10 @@ mod tests {
     fn each_hears_what_it_asked_for() {
         let removal = Removals::KINDS[0];
         let all = [libc::RTM_NEWRULE, libc::RTM_NEWNEIGH, libc::RTM_NEWADDR, removal];
+        let control = [libc::RTM_NEWQDISC, libc::RTM_DELQDISC, libc::RTM_DELTFILTER];
+        let all = [&all[..], &control].concat();
         for (interest, expected) in [
-            (Interest::Host, vec![all[0], all[2]]),
+            (Interest::Host, vec![all[0], all[2], control[1], control[2]]),
             (Interest::HostAndTables, vec![all[0], all[2], removal]),
             (Interest::Neighbourhood, vec![all[1], all[2]]),
         ] {

@@ -40,7 +40,9 @@ const READS: usize = 64;
 /// Times in a row that somebody may change what is ours and find it put back at once, and until the next
 /// time after that: whoever removes it again and again is not worth more of the thread.
 const LOOKS: u32 = 10;
-const INTERVAL: Duration = Duration::from_secs(6);
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Until what was refused is tried again.
+const RETRY: Duration = Duration::from_secs(12);
 /// Between two looks at settings of our devices of whose changes the kernel says nothing.
 const SETTINGS_INTERVAL: Duration = Duration::from_millis(500);
 /// Faults of a kind shown to an operator at most; thousands of routes may have faults.
@@ -82,6 +84,9 @@ pub struct Reconciler {
     displacing: BTreeMap<Prefix, String>,
     /// Whether looking for what is missing is put off, because others change it all the time.
     is_put_off: bool,
+    /// Whether the service ran before in this process and has not followed anything since: whatever has come in the way
+    /// meanwhile is a fault, and no reason not to start.
+    is_restart: bool,
 }
 
 /// Whether new routes of ours take the place of other programs' routes that would win.
@@ -141,6 +146,7 @@ impl Reconciler {
         observer: Option<&Arc<Observer>>,
         radios: BTreeSet<String>,
         precedence: Precedence,
+        is_restart: bool,
     ) -> anyhow::Result<Self> {
         Ok(Self {
             owner,
@@ -159,10 +165,12 @@ impl Reconciler {
             loosened: Settings::default(),
             displacing: BTreeMap::new(),
             is_put_off: false,
+            is_restart,
         })
     }
 
-    /// The reconciler of a service that follows what `observer` hears.
+    /// The reconciler of a service that follows what `observer` hears, and that ran before in this process if
+    /// `is_restart`.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -171,8 +179,9 @@ impl Reconciler {
         observer: &Arc<Observer>,
         radios: BTreeSet<String>,
         precedence: Precedence,
+        is_restart: bool,
     ) -> anyhow::Result<Self> {
-        Self::open(owner, Some(observer), radios, precedence)
+        Self::open(owner, Some(observer), radios, precedence, is_restart)
     }
 
     /// From now on these devices lead to the networks behind them; what an earlier run has left is taken over.
@@ -192,12 +201,20 @@ impl Reconciler {
         // What was ours before a crash is ours still: who starts anew must not fail for a route that came meanwhile.
         let left = observed.ours.iter().filter_map(|entry| Some(entry.place()?.0));
         let before = self.devices.iter().flat_map(DeviceRoutes::networks);
-        let ours: BTreeSet<_> = left.chain(before).collect();
+        let mut ours: BTreeSet<_> = left.chain(before).collect();
+        if let Some(observer) = self.observer.as_ref().filter(|_| self.is_restart) {
+            ours.extend(observer.networks(self.owner));
+        }
         let rivals = observed.rivals(&devices);
         let new = rivals.iter().filter(|(network, _)| !ours.contains(network));
         self.expect_precedence(&devices, new)?;
         let displaced = plan::displace(&mut devices, &rivals);
         self.set(&devices, &self.besides.clone())?;
+        if let Some(observer) = &self.observer {
+            let networks = devices.iter().flat_map(DeviceRoutes::networks).collect();
+            observer.note_networks(self.owner, networks);
+        }
+        self.is_restart = false;
         self.displacing
             .retain(|network, _| devices.iter().any(|it| it.displaced.contains(network)));
         self.devices = devices;
@@ -217,6 +234,7 @@ impl Reconciler {
     pub fn follow_besides(&mut self, besides: BTreeSet<Entry>) -> anyhow::Result<()> {
         self.set(&self.devices.clone(), &besides)?;
         self.besides = besides;
+        self.is_restart = false;
         Ok(())
     }
 
@@ -297,7 +315,8 @@ impl Reconciler {
         faults
     }
 
-    /// Makes the kernel have exactly what is wanted; existing entries stay untouched.
+    /// Makes the kernel have exactly what is wanted; existing entries stay untouched. At a restart, what cannot be had is
+    /// missing for now; otherwise all is as before then.
     fn set(&mut self, devices: &[DeviceRoutes], besides: &BTreeSet<Entry>) -> anyhow::Result<()> {
         let wanted = wanted(devices, besides);
         let mut plan = Plan::default();
@@ -310,17 +329,19 @@ impl Reconciler {
             }
         }
         let Plan { operations, obstacles } = plan;
-        if let Some((entry, found)) = obstacles.first_key_value() {
+        if let Some((entry, found)) = obstacles.first_key_value().filter(|_| !self.is_restart) {
             bail!(
                 "{entry}: another program's route `{found}` has the place: remove it with `ip route delete {found}`"
             );
         }
-        let (mut added, mut missing) = (Vec::new(), BTreeMap::new());
+        let (mut added, mut missing) = (Vec::new(), taken(obstacles));
         for operation in operations {
             match (operation, self.carry_out(operation)) {
                 (Operation::Add(entry) | Operation::TakeOver(entry), Ok(())) => added.push(entry),
                 // It comes when the device is up again.
-                (Operation::Add(entry), Err(error)) if is_down(entry, &error) => {
+                (Operation::Add(entry) | Operation::TakeOver(entry), Err(error))
+                    if self.is_restart || is_down(entry, &error) =>
+                {
                     missing.insert(entry, error.to_string());
                 }
                 (Operation::Add(entry) | Operation::TakeOver(entry), Err(error)) => {
@@ -350,13 +371,7 @@ impl Reconciler {
             // They may be gone with their device, of which the kernel says nothing.
             return self.look(Foreign::OfAllTables);
         }
-        let taken = |(entry, found): (Entry, Found)| {
-            let why = format!(
-                "another program's route `{found}` has the place: `ip route delete {found}` frees it"
-            );
-            (entry, why)
-        };
-        let mut missing: BTreeMap<_, _> = obstacles.into_iter().map(taken).collect();
+        let mut missing = taken(obstacles);
         let mut restored = 0;
         for operation in operations {
             match (operation, self.carry_out(operation)) {
@@ -394,9 +409,9 @@ impl Reconciler {
         }
     }
 
-    /// Whether what keeps out packets in clear could not be made.
-    fn is_unfenced(&self) -> bool {
-        self.fence.as_ref().is_some_and(Fence::has_fault)
+    /// Whether something that is wanted could not be made, and may be another time.
+    fn has_refused(&self) -> bool {
+        !self.missing.is_empty() || self.fence.as_ref().is_some_and(Fence::has_fault)
     }
 
     /// Whether the kernel reports that something of ours went.
@@ -657,6 +672,16 @@ impl Reconciler {
     }
 }
 
+/// What is missing because other programs' routes have its place, and why.
+fn taken(obstacles: BTreeMap<Entry, Found>) -> BTreeMap<Entry, String> {
+    let why = |found| {
+        format!(
+            "another program's route `{found}` has the place: `ip route delete {found}` frees it"
+        )
+    };
+    obstacles.into_iter().map(|(entry, found)| (entry, why(found))).collect()
+}
+
 /// All that is wanted.
 fn wanted(devices: &[DeviceRoutes], besides: &BTreeSet<Entry>) -> BTreeSet<Entry> {
     devices.iter().flat_map(DeviceRoutes::entries).chain(besides.iter().copied()).collect()
@@ -693,7 +718,7 @@ fn without_family<T>(error: io::Error) -> io::Result<Vec<T>> {
 /// Gives up all that a service has in the kernel, whether it runs or not.
 pub fn give_up(owner: Owner) {
     let none = |mut it: Reconciler| it.set(&[], &BTreeSet::new());
-    let opened = Reconciler::open(owner, None, BTreeSet::new(), Precedence::Theirs);
+    let opened = Reconciler::open(owner, None, BTreeSet::new(), Precedence::Theirs, false);
     if let Err(error) = opened.and_then(none) {
         warn!(%error, "routes not removed: `trackway down` does it");
     }
@@ -738,7 +763,7 @@ pub(crate) fn has_left() -> anyhow::Result<bool> {
 /// All routes and rules of each owner.
 fn found() -> anyhow::Result<Vec<(Owner, BTreeSet<Entry>)>> {
     let of = |owner| {
-        let mut its = Reconciler::open(owner, None, BTreeSet::new(), Precedence::Theirs)?;
+        let mut its = Reconciler::open(owner, None, BTreeSet::new(), Precedence::Theirs, false)?;
         let found = its.observe(&[], Foreign::OfOurTables).context("cannot ask the kernel")?;
         Ok((owner, found.ours))
     };
@@ -788,8 +813,8 @@ impl Watch {
         if self.settings_at <= now {
             self.settings_at = now + SETTINGS_INTERVAL;
             of.keep_settings();
-            if of.is_unfenced() {
-                self.look_at = earliest(self.look_at, Some(now + 2 * INTERVAL));
+            if of.has_refused() {
+                self.look_at = earliest(self.look_at, Some(now + RETRY));
             }
         }
         let (mut is_concerned, mut addresses, mut settings) = (false, false, false);
@@ -816,8 +841,7 @@ impl Watch {
                 self.foreign = Foreign::OfOurTables;
                 of.is_put_off = false;
                 // What was refused may not be the next time.
-                let is_refused = !of.missing.is_empty() || of.is_unfenced();
-                self.look_at = is_refused.then_some(now + 2 * INTERVAL);
+                self.look_at = of.has_refused().then_some(now + RETRY);
             } else {
                 if !of.is_put_off {
                     warn!("others change our routes all the time: they are put back now and then");
@@ -845,7 +869,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Keeps these devices and what is behind them; routes of others do not give way.
+    /// Keeps these devices and what is behind them; routes of others do not give way, unless the service had these
+    /// networks before in this process.
     ///
     /// # Errors
     /// When a route is taken or refused, with the remedy.
@@ -853,10 +878,12 @@ impl Kept {
         observer: &Arc<Observer>,
         devices: Vec<DeviceRoutes>,
         radios: BTreeSet<String>,
+        is_restart: bool,
     ) -> anyhow::Result<Self> {
         let owner = devices.first().context("no device leads anywhere")?.owner;
         let watch = Watch::open(observer)?;
-        let mut reconciler = Reconciler::new(owner, observer, radios, Precedence::Theirs)?;
+        let mut reconciler =
+            Reconciler::new(owner, observer, radios, Precedence::Theirs, is_restart)?;
         reconciler.follow(devices)?;
         Ok(Self { reconciler, watch, observer: Arc::clone(observer) })
     }
@@ -872,7 +899,7 @@ impl Kept {
     ) -> anyhow::Result<Self> {
         let watch = Watch::open(observer)?;
         let radios = BTreeSet::new();
-        let mut reconciler = Reconciler::new(owner, observer, radios, Precedence::Theirs)?;
+        let mut reconciler = Reconciler::new(owner, observer, radios, Precedence::Theirs, false)?;
         reconciler.follow_besides(entries)?;
         Ok(Self { reconciler, watch, observer: Arc::clone(observer) })
     }

@@ -17,11 +17,12 @@ pub enum Refused {
     Protocol,
 }
 
-/// Extracts the IP packet, without padding, from `octets`, which begin with the GRE header; `key` is the tunnel's.
+/// The IP packet, without padding, in `octets`, which begin with the GRE header; `key` is the tunnel's. It stays where
+/// it was received, and may be changed there.
 ///
 /// # Errors
 /// When it is not for the tunnel.
-pub fn carried(octets: &[u8], key: Option<u32>) -> Result<&[u8], Refused> {
+pub fn carried(octets: &mut [u8], key: Option<u32>) -> Result<&mut [u8], Refused> {
     let packet = Packet::parse(octets).map_err(|why| match why {
         Malformed::Checksum => Refused::Checksum,
         Malformed::Flags(_) | Malformed::Truncated { .. } | Malformed::Version(_) => {
@@ -38,7 +39,8 @@ pub fn carried(octets: &[u8], key: Option<u32>) -> Result<&[u8], Refused> {
     if header.source.is_ipv4() != (packet.protocol == IPV4) {
         return Err(Refused::Malformed);
     }
-    packet.payload.get(..header.total_len).ok_or(Refused::Malformed)
+    let start = octets.len() - packet.payload.len();
+    octets.get_mut(start..start + header.total_len).ok_or(Refused::Malformed)
 }
 
 #[cfg(test)]
@@ -56,8 +58,9 @@ mod tests {
         };
         let padded = [&ip[..], &[0; 3]].concat();
 
-        assert_eq!(carried(&packed(Some(7), IPV4, &padded), Some(7)), Ok(&ip[..]));
-        for (octets, why) in [
+        let mut octets = packed(Some(7), IPV4, &padded);
+        assert_eq!(carried(&mut octets, Some(7)), Ok(&mut ip[..]));
+        for (mut octets, why) in [
             (packed(None, IPV4, &ip), Refused::Key),
             (packed(Some(8), IPV4, &ip), Refused::Key),
             (packed(Some(7), 0x6558, &ip), Refused::Protocol),
@@ -66,7 +69,19 @@ mod tests {
             (vec![0; 3], Refused::Malformed),
             (vec![0x80, 0, 8, 0, 0, 0, 0, 0], Refused::Checksum),
         ] {
-            assert_eq!(carried(&octets, Some(7)), Err(why));
+            assert_eq!(carried(&mut octets, Some(7)), Err(why));
         }
+    }
+
+    #[test]
+    fn a_packet_is_changed_where_it_was_received() {
+        let mut ip = vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 6, 0, 0, 10, 1, 0, 1, 10, 2, 0, 1];
+        crate::ip::rewrite_v4_checksum(&mut ip);
+        let mut octets = Vec::new();
+        Packet { key: None, protocol: IPV4, payload: &ip }.emit(true, &mut octets);
+
+        carried(&mut octets, None).unwrap()[8] = 63;
+
+        assert_eq!(octets[octets.len() - ip.len() + 8], 63);
     }
 }

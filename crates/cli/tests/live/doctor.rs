@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::UdpSocket;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -11,6 +12,8 @@ use crate::namespaces::{Namespaces, TRACKWAY};
 struct Host {
     nets: Namespaces,
     name: String,
+    /// The file of its private key, and the public key of the peer.
+    keys: (PathBuf, String),
 }
 
 impl Host {
@@ -22,12 +25,20 @@ impl Host {
         nets.run(&name, "ip route add default via 192.0.2.254");
         nets.run(&name, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
         let [(key, _), (_, other)] = ["key", "other"].map(|name| nets.make_key(name).unwrap());
+        let keys = (key, other);
+        let host = Self { nets, name, keys };
+        host.route(routes);
+        host
+    }
+
+    /// From now on these networks are behind the peer.
+    fn route(&self, routes: &str) {
+        let (key, other) = &self.keys;
         let config = format!(
             "[tunnel]\nprivate-key = {key:?}\naddresses = [\"10.77.0.1/24\"]\n[[tunnel.peer]]\nname = \"far\"\n\
              public-key = \"{other}\"\nendpoint = \"198.51.100.2:51900\"\nroutes = [{routes}]\n"
         );
-        fs::write(nets.folder().join("a.toml"), config).unwrap();
-        Self { nets, name }
+        fs::write(self.nets.folder().join("a.toml"), config).unwrap();
     }
 
     fn run(&self, command: &str) {
@@ -118,6 +129,25 @@ fn the_port_of_a_gateway_whose_files_are_elsewhere_is_not_another_programs() {
 
 #[test]
 #[ignore = "needs root: run by ./test"]
+fn a_gateway_of_hbh_alone_is_known_by_its_device() {
+    let mut host = Host::new("\"10.2.0.0/16\"");
+    let (file, hbh) = (host.nets.folder().join("a.toml"), host.nets.folder().join("hbh.toml"));
+    fs::write(&hbh, "[hbh]\ninterfaces = [\"eth0\"]\n").unwrap();
+    let elsewhere = host.nets.folder().join("elsewhere");
+    let script = "mount -t tmpfs tmpfs /run && exec";
+    fs::write(&elsewhere, format!("{script} {TRACKWAY} doctor --json {}", file.display())).unwrap();
+    let name = host.name.clone();
+    host.nets.start(&name, &format!("{TRACKWAY} run {}", hbh.display()), "gateway ready");
+
+    let words = ["unshare", "-m", "sh", elsewhere.to_str().unwrap()];
+    let said = host.nets.try_words(&host.name, &words);
+
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("a gateway that has its files elsewhere"), "{said}");
+}
+
+#[test]
+#[ignore = "needs root: run by ./test"]
 fn what_leaves_in_clear_beside_a_peer_for_everything_is_found() {
     let host = Host::new("\"0.0.0.0/0\"");
     assert_eq!(host.findings(), []);
@@ -126,6 +156,9 @@ fn what_leaves_in_clear_beside_a_peer_for_everything_is_found() {
     host.run("ip address add fd00::1/64 dev eth0 nodad");
     host.run("ip route add default via fd00::fe");
     assert_eq!(host.codes(), ["leaves-in-clear"]);
+    host.route("\"0.0.0.0/1\", \"128.0.0.0/1\"");
+    assert_eq!(host.codes(), ["leaves-in-clear"], "the halves of everything are everything");
+    host.route("\"0.0.0.0/0\"");
 
     host.run("nft add table inet filter");
     host.run("nft add chain inet filter pre { type filter hook prerouting priority 0 ; }");

@@ -567,10 +567,15 @@ mod hostile {
 
     #[test]
     #[ignore = "needs root: run by ./test"]
-    fn a_device_of_hbh_that_somebody_switches_off_or_gives_another_address_is_as_it_was() {
+    fn a_device_of_hbh_that_somebody_changes_is_as_it_was() {
         let bed = Bed::new(HBH);
-        for harm in ["down", "address 02:00:00:00:00:07"] {
-            bed.nets.run(&bed.host, &format!("ip link set trackway0 {harm}"));
+        for harm in [
+            "ip link set trackway0 down",
+            "ip link set trackway0 address 02:00:00:00:00:07",
+            "tc qdisc del dev trackway0 clsact",
+            "tc filter del dev trackway0 ingress",
+        ] {
+            bed.nets.run(&bed.host, harm);
 
             let works = wait_until(SOON, || pings_by_hbh(&bed));
             assert!(works, "{harm}: {}\n{}", bed.try_run("ip -d link"), bed.status());

@@ -3,7 +3,8 @@
 mod endpoint;
 mod listen;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -87,56 +88,96 @@ pub enum Unusable {
     Zone(#[from] NoZone),
 }
 
-/// A version of IP: its name, all of its addresses, their halves, and the key that blocks it.
+/// A version of IP: its name, all of its addresses, their halves, an address that nobody has, and the key that blocks it.
 struct Version {
     name: &'static str,
     all: &'static str,
     halves: [&'static str; 2],
+    somewhere: IpAddr,
     key: &'static str,
 }
 
-const VERSIONS: [Version; 2] = [
+static VERSIONS: [Version; 2] = [
     Version {
         name: "IPv4",
         all: "0.0.0.0/0",
         halves: ["0.0.0.0/1", "128.0.0.0/1"],
+        somewhere: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
         key: "block-ipv4",
     },
-    Version { name: "IPv6", all: "::/0", halves: ["::/1", "8000::/1"], key: "block-ipv6" },
+    Version {
+        name: "IPv6",
+        all: "::/0",
+        halves: ["::/1", "8000::/1"],
+        somewhere: IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+        key: "block-ipv6",
+    },
 ];
+
+impl Version {
+    /// Whether some networks have all addresses of this version.
+    fn is_whole_in<'a>(&self, networks: &(impl Iterator<Item = &'a Prefix> + Clone)) -> bool {
+        let has = |wanted: &str| {
+            wanted.parse().is_ok_and(|wanted: Prefix| networks.clone().any(|it| *it == wanted))
+        };
+        has(self.all) || self.halves.into_iter().all(has)
+    }
+}
+
+/// Whether some networks have all addresses of a version of IP.
+pub(crate) fn have_everything(networks: &BTreeSet<Prefix>) -> bool {
+    VERSIONS.iter().any(|version| version.is_whole_in(&networks.iter()))
+}
+
+/// Peers have everything of one version of IP, and the other may leave in clear beside them.
+#[derive(Clone, Copy)]
+pub(crate) struct InClear {
+    has: &'static Version,
+    lacks: &'static Version,
+}
+
+impl InClear {
+    /// The other version leaves if a route leads to this address.
+    pub(crate) fn towards(&self) -> IpAddr {
+        self.lacks.somewhere
+    }
+
+    /// What happens then.
+    pub(crate) fn what(&self) -> String {
+        let Self { has, lacks } = self;
+        format!(
+            "peers have everything of {}, and {} leaves in clear beside them",
+            has.name, lacks.name
+        )
+    }
+
+    /// What mends it.
+    pub(crate) fn remedy(&self) -> String {
+        let Version { all, key, .. } = self.lacks;
+        format!("add \"{all}\" to a peer's routes, or refuse it by {key} = true in [tunnel]")
+    }
+}
+
+impl fmt::Display for InClear {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what(), self.remedy())
+    }
+}
 
 impl Tunnel {
     /// Whether peers have all addresses of a version of IP.
     fn has_everything(&self, version: &Version) -> bool {
-        let has = |wanted: &str| {
-            let mut routes = self.peers.iter().flat_map(|peer| &peer.routes);
-            wanted.parse::<Prefix>().is_ok_and(|wanted| routes.any(|route| *route == wanted))
-        };
-        has(version.all) || version.halves.into_iter().all(has)
+        version.is_whole_in(&self.peers.iter().flat_map(|peer| &peer.routes))
     }
 
-    /// What to say if peers have all of one version of IP, and the other leaves in clear.
-    pub(crate) fn in_clear(&self) -> Option<String> {
+    /// Whether a version of IP may leave in clear beside peers that have everything of the other.
+    pub(crate) fn in_clear(&self) -> Option<InClear> {
         let [one, other] = &VERSIONS;
         let pairs = [(one, other, self.blocks[1]), (other, one, self.blocks[0])];
         pairs.into_iter().find_map(|(has, lacks, is_blocked)| {
             let leaves = self.has_everything(has) && !self.has_everything(lacks) && !is_blocked;
-            leaves.then(|| {
-                format!(
-                    "peers have everything of {}, and {} leaves in clear beside them: add \"{}\" to a peer's routes, or \
-                     refuse it by {} = true in [tunnel]",
-                    has.name, lacks.name, lacks.all, lacks.key
-                )
-            })
+            leaves.then_some(InClear { has, lacks })
         })
-    }
-
-    /// Where a packet of the version that leaves in clear might go, if [`Self::in_clear`] says something.
-    pub(crate) fn beside(&self) -> IpAddr {
-        match self.has_everything(&VERSIONS[0]) {
-            true => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
-            false => IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
-        }
     }
 
     /// The networks that lead nowhere while the tunnel runs.
@@ -222,7 +263,7 @@ pub(crate) fn warnings(
     tunnel: &Tunnel,
 ) -> Result<Vec<Complaint>, Complaint> {
     let Some(what) = tunnel.in_clear() else { return Ok(Vec::new()) };
-    Ok(vec![section.needed("peer")?.remark(what)])
+    Ok(vec![section.needed("peer")?.remark(what.to_string())])
 }
 
 /// Reads the peers; `listen` and `own` are there if they could be read.

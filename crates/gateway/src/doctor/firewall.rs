@@ -142,7 +142,6 @@ mod tests {
 
     fn needs() -> Needs {
         Needs {
-            blocked: Vec::new(),
             devices: ["trackway-nc0".to_owned()].into(),
             networks: BTreeSet::from(["0.0.0.0/0".parse().unwrap()]),
             listens: vec!["0.0.0.0:51900".parse().unwrap()],

@@ -25,7 +25,7 @@ use host::settings::Settings;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
-use crate::config::Config;
+use crate::config::{Config, Tunnel, have_everything};
 use crate::firewalls::ask;
 use crate::linux::routes::{NextHop, Routes};
 
@@ -56,8 +56,6 @@ struct Needs {
     devices: BTreeSet<String>,
     /// Networks behind them.
     networks: BTreeSet<Prefix>,
-    /// Networks that are refused while the gateway runs.
-    blocked: Vec<Prefix>,
     /// UDP sockets that peers send to.
     listens: Vec<SocketAddr>,
     /// Where services connect or send to themselves, each with what it is.
@@ -94,7 +92,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     findings.interfaces(config);
     findings.addresses(&needs, is_running);
     findings.ways(&needs);
-    findings.versions(&needs);
+    findings.versions(config);
     findings.names(&needs);
     findings.clock();
     findings.managers(&needs);
@@ -120,14 +118,12 @@ impl Needs {
         let mut needs = Self {
             devices: BTreeSet::new(),
             networks: BTreeSet::new(),
-            blocked: Vec::new(),
             listens: Vec::new(),
             far: Vec::new(),
         };
         if let Some(tunnel) = &config.tunnel {
             needs.devices.insert(tunnel.device.clone());
             needs.networks.extend(tunnel.peers.iter().flat_map(|peer| &peer.routes));
-            needs.blocked.extend(tunnel.blocked());
             needs.listens.extend(&tunnel.listen);
             let endpoint = |peer: &crate::config::Peer| {
                 let at = peer.endpoint.as_ref()?.address()?;
@@ -153,6 +149,7 @@ impl Needs {
         needs
     }
 
+    /// Whether a default route leads behind a device: it stands in a table of its own.
     fn has_default(&self, is_v4: bool) -> bool {
         self.networks.iter().any(|it| it.bits() == 0 && it.address().is_ipv4() == is_v4)
     }
@@ -342,32 +339,22 @@ impl Findings {
         }
     }
 
-    /// One version of IP goes by a peer, the other does not.
-    fn versions(&mut self, needs: &Needs) {
+    /// One version of IP goes by the peers of the tunnel, the other does not.
+    fn versions(&mut self, config: &Config) {
+        let Some(in_clear) = config.tunnel.as_ref().and_then(Tunnel::in_clear) else { return };
         let Ok(mut routes) = Routes::open() else { return };
-        for (is_v4, name, everything, somewhere) in
-            [(true, "IPv4", "0.0.0.0/0", "192.0.2.1"), (false, "IPv6", "::/0", "2001:db8::1")]
-        {
-            let Ok(somewhere) = somewhere.parse() else { continue };
-            let leaves = routes.towards(somewhere) != NextHop::Nowhere;
-            let is_blocked = needs.blocked.iter().any(|it| it.address().is_ipv4() == is_v4);
-            if needs.has_default(!is_v4) && !needs.has_default(is_v4) && leaves && !is_blocked {
-                self.add(
-                    &BESIDE,
-                    format!("a peer has everything of the other version of IP, and {name} leaves in clear"),
-                    format!(
-                        "add \"{everything}\" to the peer's routes, or block-{} = true to [tunnel], or remove the host's \
-                         default route of {name}",
-                        name.to_lowercase()
-                    ),
-                );
-            }
+        if routes.towards(in_clear.towards()) != NextHop::Nowhere {
+            let remedy = format!(
+                "{}; or remove the host's default route of that version",
+                in_clear.remedy()
+            );
+            self.add(&BESIDE, in_clear.what(), remedy);
         }
     }
 
     /// Whom names are asked of.
     fn names(&mut self, needs: &Needs) {
-        if !needs.has_default(true) && !needs.has_default(false) {
+        if !have_everything(&needs.networks) {
             return;
         }
         let Ok(mut routes) = Routes::open() else { return };

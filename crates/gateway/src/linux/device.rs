@@ -12,7 +12,7 @@ use host::netlink::Netlink;
 use tracing::{debug, info, warn};
 
 use crate::linux::holder;
-use crate::linux::redirect::redirect;
+use crate::linux::redirect::{redirect, redirects};
 use crate::sys::Tap;
 
 /// A TUN device: its number, and the means to change it.
@@ -109,6 +109,9 @@ pub(crate) fn open_tap(
     // Nothing of its own: the kernel receives nothing here.
     links::set_sysctl(name, "ipv6", "disable_ipv6", "1");
     let Some(state) = LinkState::read(netlink, name)? else { bail!("{name} is gone") };
+    // So a gateway in this network namespace is known, wherever its files are.
+    links::set_group(netlink, state.index, fence::GROUP)
+        .with_context(|| format!("putting {name} into a group"))?;
     // A frame for another station than the device's own is not for this node.
     links::set_mac(netlink, state.index, mac)
         .with_context(|| format!("giving {name} the hardware address {mac}"))?;
@@ -122,6 +125,24 @@ pub(crate) fn open_tap(
     })?;
     links::bring_up(netlink, state.index).with_context(|| format!("bringing {name} up"))?;
     Ok((tap, state.index))
+}
+
+/// Makes a device of [`open_tap`] as it was, if somebody has switched it off, or changed its hardware address or what
+/// receives for the interface; returns whether somebody has.
+///
+/// # Errors
+/// When the device is gone, or the kernel refuses.
+pub(crate) fn keep_tap(
+    netlink: &mut Netlink,
+    device: u32,
+    mac: Mac,
+    interface: u32,
+) -> io::Result<bool> {
+    let is_redirected = redirects(netlink, device, interface)?;
+    if !is_redirected {
+        redirect(netlink, device, interface)?;
+    }
+    Ok(links::keep(netlink, device, Some(mac))? || !is_redirected)
 }
 
 /// Why there is no device of this name, with the remedy.

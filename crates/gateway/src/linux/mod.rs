@@ -14,7 +14,8 @@ pub mod manet;
 pub mod offload;
 pub(crate) mod redirect;
 pub(crate) mod rights;
-pub mod routes;
 pub(crate) mod seccomp;
 pub(crate) mod tcp;
 pub(crate) mod udp;
+
+pub use host::routes;

@@ -31,12 +31,43 @@ const TCA_MIRRED_PARMS: u16 = 2;
 const TC_U32_TERMINAL: u8 = 1;
 const TC_ACT_STOLEN: u32 = 4;
 const TCA_INGRESS_REDIR: u32 = 3;
+/// Where `struct tc_mirred` has the number of the interface.
+const MIRRED_TO: usize = 24;
 
-/// Lets the interface numbered `to` receive what the one numbered `from` receives.
+/// Whether the interface numbered `to` receives what the one numbered `from` receives.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub(crate) fn redirects(netlink: &mut Netlink, from: u32, to: u32) -> io::Result<bool> {
+    let request = Request::dump(libc::RTM_GETTFILTER, &fixed(from, 0, INGRESS, 0));
+    let found = netlink.dump(&request, |message, found| {
+        let is_of = message
+            .fixed::<8>()
+            .is_some_and(|&[.., a, b, c, d]| u32::from_ne_bytes([a, b, c, d]) == from);
+        let mut options = message.attributes(FIXED).filter(|(kind, _)| *kind == TCA_OPTIONS);
+        let is_redirect = options.any(|(_, options)| receiver(options) == Some(to));
+        found.extend((is_of && is_redirect).then_some(()));
+    })?;
+    Ok(!found.is_empty())
+}
+
+/// The number of the interface that receives what a filter with these options matches.
+fn receiver(options: &[u8]) -> Option<u32> {
+    let path = [TCA_U32_ACT, 1, TCA_ACT_OPTIONS, TCA_MIRRED_PARMS];
+    let mirred = path.iter().try_fold(options, |octets, wanted| {
+        netlink::attributes(octets).find(|(kind, _)| kind == wanted).map(|(_, value)| value)
+    })?;
+    mirred.get(MIRRED_TO..).and_then(netlink::number)
+}
+
+/// Lets the interface numbered `to` receive what the one numbered `from` receives, whatever was classified there before.
 ///
 /// # Errors
 /// When the kernel refuses; `ENOENT` when it has no such filter or action.
 pub(crate) fn redirect(netlink: &mut Netlink, from: u32, to: u32) -> io::Result<()> {
+    // Somebody may have removed the filter and left the rest.
+    let old = Request::set(libc::RTM_DELQDISC, 0, &fixed(from, CLSACT_HANDLE, CLSACT, 0));
+    let _ = netlink.ask(&old, |_| {});
     let flags = u16::try_from(libc::NLM_F_CREATE | libc::NLM_F_EXCL).unwrap_or_default();
     let qdisc = fixed(from, CLSACT_HANDLE, CLSACT, 0);
     let request = Request::set(libc::RTM_NEWQDISC, flags, &qdisc).with(TCA_KIND, b"clsact\0");
@@ -99,5 +130,7 @@ mod tests {
         ];
 
         assert_eq!(options(3), expected.concat());
+        assert_eq!(receiver(&options(3)), Some(3));
+        assert_eq!(receiver(&options(3)[..20]), None);
     }
 }

@@ -48,6 +48,7 @@ struct Tunnels {
     /// All addresses of this host: no packet of a router comes from one.
     own: BTreeSet<IpAddr>,
     buffer: Box<[u8]>,
+    /// What is sent next, with its header of GRE.
     packet: Vec<u8>,
     counters: Counters,
 }
@@ -135,7 +136,7 @@ impl Tunnels {
             });
             tunnels.push(Tunnel { config: config.clone(), tun, socket });
         }
-        let kept = Kept::open(setup.observer, devices, setup.config.radios())?;
+        let kept = Kept::open(setup.observer, devices, setup.config.radios(), setup.is_restart)?;
         Ok(Self {
             tunnels,
             own: kept.own_addresses(),
@@ -148,7 +149,7 @@ impl Tunnels {
 
     /// Gives the kernel what the router of a tunnel has sent.
     fn receive(&mut self, at: usize) {
-        let Self { tunnels, own, buffer, packet: out, counters, .. } = self;
+        let Self { tunnels, own, buffer, counters, .. } = self;
         let Tunnel { config, tun, socket } = &tunnels[at];
         for _ in 0..READS {
             match socket.receive(buffer) {
@@ -161,10 +162,8 @@ impl Tunnels {
                             counters.bad_sources.count(why);
                             continue;
                         }
-                        out.clear();
-                        out.extend_from_slice(packet);
-                        counters.syns_clamped += u64::from(mss::clamp(out, config.mtu));
-                        match tun.write(out) {
+                        counters.syns_clamped += u64::from(mss::clamp(packet, config.mtu));
+                        match tun.write(packet) {
                             Ok(()) => {
                                 counters.received += 1;
                                 counters.received_octets += packet.len() as u64;

@@ -126,7 +126,8 @@ impl Client {
             speaks: true,
             ..DeviceRoutes::default()
         };
-        let kept = Kept::open(setup.observer, vec![behind], setup.config.radios())?;
+        let kept =
+            Kept::open(setup.observer, vec![behind], setup.config.radios(), setup.is_restart)?;
         client.handle_addresses(kept.own_addresses());
         Ok(Self {
             tun,

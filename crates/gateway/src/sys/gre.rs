@@ -54,18 +54,18 @@ impl Gre {
     ///
     /// # Errors
     /// When the network has reported an error for a sent packet, or the socket is broken.
-    pub fn receive<'a>(&self, into: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+    pub fn receive<'a>(&self, into: &'a mut [u8]) -> io::Result<Option<&'a mut [u8]>> {
         let len = match recv(self.fd.as_raw_fd(), into, MsgFlags::empty()) {
             Ok(len) => len,
             Err(Errno::EAGAIN) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let packet = &into[..len];
+        let packet = &mut into[..len];
         if !self.is_v4 {
             return Ok(Some(packet));
         }
         let header = packet.first().map_or(HEADER_V4, |first| usize::from(first & 0xf) * 4);
-        Ok(Some(packet.get(header..).unwrap_or_default()))
+        Ok(Some(packet.get_mut(header..).unwrap_or_default()))
     }
 
     /// Sends a packet from its GRE header on.

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use base::ethernet::{self, Mac};
 use hbh::host::Interface;
-use host::links::{self, LinkState};
+use host::links::LinkState;
 use host::netlink::Netlink;
 
 use super::counters::Counters;
-use crate::linux::offload;
+use crate::linux::{device, offload};
 use crate::sys::{FrameBatch, Link, Received, Tap};
 
 /// Frames asked for at a time from a link that was busy a moment ago.
@@ -117,13 +117,12 @@ impl Port {
         self.device == index
     }
 
-    /// Makes our device as it was, if somebody has switched it off or changed its hardware address; returns whether
-    /// somebody has.
+    /// Makes our device as it was, if somebody has changed it; returns whether somebody has.
     ///
     /// # Errors
     /// When the device is gone, or the kernel refuses.
     pub fn keep_device(&self, netlink: &mut Netlink) -> io::Result<bool> {
-        links::keep(netlink, self.device, Some(self.mac))
+        device::keep_tap(netlink, self.device, self.mac, self.index)
     }
 
     /// Our address of the version of `like`, or any if there is none.

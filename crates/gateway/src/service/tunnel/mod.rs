@@ -60,7 +60,6 @@ use crate::legacy::Left;
 use crate::linux;
 use crate::linux::device::{Device, Wanted};
 use crate::linux::offload::{self, Offload};
-use crate::linux::routes::NextHop;
 use crate::linux::udp;
 use crate::reactor::{Clock, Driver, Reactor, Waker};
 use crate::sys::{Tap, Udp};
@@ -113,8 +112,8 @@ struct Shared {
     mtu: AtomicU32,
     reconciler: Mutex<Reconciler>,
     errors: Mutex<Errors>,
-    /// What to say if the other version of IP than the peers' leaves in clear, and an address that tells whether it does.
-    beside: Mutex<Option<(String, IpAddr)>>,
+    /// Which version of IP may leave in clear beside the peers.
+    beside: Mutex<Option<config::InClear>>,
     /// Until when each thread sleeps, in nanoseconds; the end of time when it is awake or sleeps
     /// without a deadline.
     armed: [AtomicU64; 2],
@@ -165,7 +164,8 @@ impl Tunnel {
             false => Precedence::OursWith("tunnel.replace-routes"),
         };
         let radios = setup.config.radios();
-        let mut reconciler = Reconciler::new(Owner::Tunnel, setup.observer, radios, precedence)?;
+        let mut reconciler =
+            Reconciler::new(Owner::Tunnel, setup.observer, radios, precedence, setup.is_restart)?;
         reconciler.follow(vec![behind(&config, &device, MTU, state.endpoints())])?;
         let shared = Arc::new(Shared {
             clock: setup.clock,
@@ -306,7 +306,7 @@ impl Shared {
 
     /// Learns from the configuration whether a version of IP may leave in clear beside the peers, and warns if it does.
     fn look_beside(&self, config: &config::Tunnel) {
-        *lock(&self.beside) = config.in_clear().map(|said| (said, config.beside()));
+        *lock(&self.beside) = config.in_clear();
         if let Some(said) = self.in_clear() {
             warn!("{said}");
         }
@@ -314,9 +314,8 @@ impl Shared {
 
     /// What to say if a version of IP leaves in clear beside the peers: a route for it leads somewhere.
     fn in_clear(&self) -> Option<String> {
-        let (said, towards) = lock(&self.beside).clone()?;
-        let mut routes = linux::routes::Routes::open().ok()?;
-        (routes.towards(towards) != NextHop::Nowhere).then_some(said)
+        let beside = (*lock(&self.beside))?;
+        self.observer.has_way(beside.towards()).then(|| beside.to_string())
     }
 
     /// Carries out what the state has decided; to be called after each change.

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use base::ip::{FlowKey, protocol};
 use nix::libc;
 
-use host::links;
-use host::netlink::{self, Message, Netlink, Request};
+use crate::links;
+use crate::netlink::{self, Message, Netlink, Request};
 
 const FIXED: usize = 12;
 /// Asks for the route as it was made, without what was learnt since (`linux/rtnetlink.h`).
