@@ -435,7 +435,7 @@ impl Interest {
             Self::Neighbourhood => match message.kind {
                 libc::RTM_NEWLINK | libc::RTM_DELLINK => true,
                 libc::RTM_NEWRULE | libc::RTM_DELRULE => false,
-                _ => !is_removal && (is_neighbour || is_v4(message)),
+                _ => !is_removal && !is_control && (is_neighbour || is_v4(message)),
             },
         }
     }

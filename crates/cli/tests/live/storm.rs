@@ -579,6 +579,9 @@ mod hostile {
 
             let works = wait_until(SOON, || pings_by_hbh(&bed));
             assert!(works, "{harm}: {}\n{}", bed.try_run("ip -d link"), bed.status());
+            let filters = || bed.try_run("tc filter show dev trackway0 ingress");
+            let is_led = wait_until(SOON, || filters().contains("Ingress Redirect to device eth1"));
+            assert!(is_led, "{harm}: {}", filters());
         }
     }
 

@@ -75,7 +75,8 @@ impl Supervisor {
 
     fn leave(&self, pledge: &mut Pledge) -> anyhow::Result<()> {
         let asked = Instant::now();
-        let running = self.slots.iter().filter_map(|slot| Some((slot.kind.name, slot.running()?)));
+        let running =
+            self.slots.iter().filter_map(|slot| Some((slot.kind().name, slot.running()?)));
         let pending: Vec<_> =
             running.map(|(name, worker)| (name, worker.ask_hand_over())).collect();
         for (service, pending) in pending {

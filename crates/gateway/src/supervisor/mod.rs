@@ -27,7 +27,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -149,7 +149,7 @@ pub fn run(
     examine(&supervisor.config);
     tell_rights(account.as_ref(), confined);
     supervisor.notify.ready();
-    let mut reactor = Reactor::new(supervisor.clock, Arc::clone(&supervisor.notices.waker));
+    let mut reactor = Reactor::new(supervisor.clock, Arc::clone(supervisor.notices.waker()));
     while !supervisor.is_over {
         if reactor.turn(&mut supervisor)? {
             supervisor.take_notices();
@@ -268,7 +268,7 @@ impl Driver for Supervisor {
                 }
                 #[cfg(debug_assertions)]
                 Request::Panic(service) => {
-                    let slots = self.slots.iter().filter(|slot| slot.kind.name == service);
+                    let slots = self.slots.iter().filter(|slot| slot.kind().name == service);
                     let workers: Vec<_> = slots.filter_map(Slot::running).collect();
                     workers.iter().for_each(|worker| worker.panic());
                     let count = workers.len();
@@ -304,7 +304,7 @@ impl Supervisor {
         services: &'static [Kind],
     ) -> anyhow::Result<Self> {
         let waker = Waker::new()?;
-        let (sender, noticed) = mpsc::channel();
+        let (notices, noticed) = Notices::new(waker);
         // Before any thread starts: a thread that does not block them would be ended by them, and we with it.
         let signals = signals()?;
         Ok(Self {
@@ -314,7 +314,7 @@ impl Supervisor {
             set_level: Box::new(|_| {}),
             recent: Recent::default(),
             slots: services.iter().map(Slot::new).collect(),
-            notices: Notices { sender, waker },
+            notices,
             noticed,
             observer: Observer::start()?,
             workers: 0,
@@ -339,7 +339,7 @@ impl Supervisor {
         let config = Arc::clone(&self.config);
         let mut names = Vec::new();
         for position in 0..self.slots.len() {
-            let kind = self.slots[position].kind;
+            let kind = self.slots[position].kind();
             if (kind.is_wanted)(&config) {
                 match self.start_and_wait(position, &config, false) {
                     Err(why) if is_awaited(&why) => {
@@ -421,7 +421,7 @@ impl Supervisor {
     /// Takes what a thread has to say; returns which service failed and why, if one did.
     fn handle_notice(&mut self, Notice { worker, news }: Notice) -> Option<Failure> {
         let now = self.clock.now();
-        let is_its = |slot: &&mut Slot| slot.worker().is_some_and(|its| its.id == worker);
+        let is_its = |slot: &&mut Slot| slot.worker().is_some_and(|its| its.is(worker));
         // One that was stopped in the meantime has none.
         let slot = self.slots.iter_mut().find(is_its)?;
         match news {
@@ -432,7 +432,7 @@ impl Supervisor {
             worker::News::Ended(outcome) => {
                 let why = outcome.err().unwrap_or_else(|| anyhow::anyhow!("it ended by itself"));
                 let is_news = slot.handle_failure(now, &why);
-                Some(Failure { service: slot.kind.name, why, is_news })
+                Some(Failure { service: slot.kind().name, why, is_news })
             }
         }
     }
@@ -505,7 +505,7 @@ impl Supervisor {
             slots.map(|slot| slot.status().in_words()).collect::<Vec<_>>().join("; ")
         });
         let running =
-            slots.iter().filter_map(|slot| slot.running().map(|worker| (slot.kind.name, worker)));
+            slots.iter().filter_map(|slot| slot.running().map(|worker| (slot.kind().name, worker)));
         notify.prove(now, running);
     }
 
@@ -523,7 +523,7 @@ impl Supervisor {
         let status = self.status();
         for slot in self.slots.iter_mut().filter(|slot| !slot.is_off()) {
             slot.stop();
-            let is_left = self.pledge.as_ref().is_some_and(|it| it.has(slot.kind.name));
+            let is_left = self.pledge.as_ref().is_some_and(|it| it.has(slot.kind().name));
             if !is_left {
                 slot.clean_up();
             }

@@ -161,13 +161,13 @@ impl Supervisor {
         let (mut changes, mut fault) = (Vec::new(), None);
         let (mut leaving, mut anew) = (Vec::new(), Vec::new());
         for (position, slot) in self.slots.iter_mut().enumerate() {
-            if !(slot.kind.is_wanted)(config) {
+            if !(slot.kind().is_wanted)(config) {
                 if !slot.is_off() {
                     leaving.push(position);
                 }
                 continue;
             }
-            let name = slot.kind.name;
+            let name = slot.kind().name;
             let Some(worker) = slot.running() else {
                 if slot.is_off() {
                     anew.push((position, false));
@@ -205,9 +205,9 @@ impl Supervisor {
         for &position in leaving.iter().chain(anew.iter().map(|(position, _)| position)) {
             self.traffic.end(&mut self.slots[position]);
         }
-        changes.extend(leaving.iter().map(|&at| format!("{}: ended", self.slots[at].kind.name)));
+        changes.extend(leaving.iter().map(|&at| format!("{}: ended", self.slots[at].kind().name)));
         for (position, is_restart) in anew {
-            let name = self.slots[position].kind.name;
+            let name = self.slots[position].kind().name;
             match self.start_and_wait(position, config, is_restart) {
                 Ok(()) if is_restart => changes.push(format!("{name}: started anew")),
                 Ok(()) => changes.push(format!("{name}: started")),

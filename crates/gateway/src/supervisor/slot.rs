@@ -32,7 +32,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The place of a service.
 #[derive(Debug)]
 pub struct Slot {
-    pub(super) kind: &'static Kind,
+    kind: &'static Kind,
     life: Life,
     state: State,
     since: SystemTime,
@@ -88,6 +88,10 @@ impl Slot {
             is_host_awaited: false,
             patience: SHORTEST,
         }
+    }
+
+    pub fn kind(&self) -> &'static Kind {
+        self.kind
     }
 
     /// Starts a thread that sets the service up; a notice reports the outcome.

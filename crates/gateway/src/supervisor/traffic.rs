@@ -26,8 +26,8 @@ pub struct Traffic {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Switch {
     /// A rule; without, all traffic of the HF services.
-    pub(super) rule: Option<String>,
-    pub(super) is_enabled: bool,
+    pub rule: Option<String>,
+    pub is_enabled: bool,
 }
 
 /// What came of switching traffic.

@@ -37,8 +37,8 @@ enum Order {
 #[derive(Debug)]
 pub struct Notice {
     /// Which thread.
-    pub(super) worker: u64,
-    pub(super) news: News,
+    pub worker: u64,
+    pub news: News,
 }
 
 #[derive(Debug)]
@@ -52,15 +52,34 @@ pub enum News {
 /// Where threads tell it.
 #[derive(Clone, Debug)]
 pub struct Notices {
-    pub(super) sender: Sender<Notice>,
-    pub(super) waker: Arc<Waker>,
+    sender: Sender<Notice>,
+    waker: Arc<Waker>,
+}
+
+impl Notices {
+    /// Notices that wake `waker`, and where they arrive.
+    pub fn new(waker: Arc<Waker>) -> (Self, Receiver<Notice>) {
+        let (sender, noticed) = mpsc::channel();
+        (Self { sender, waker }, noticed)
+    }
+
+    /// Who is woken.
+    pub fn waker(&self) -> &Arc<Waker> {
+        &self.waker
+    }
+
+    fn tell(&self, notice: Notice) {
+        // Without a supervisor nobody wants to know.
+        let _ = self.sender.send(notice);
+        self.waker.wake();
+    }
 }
 
 /// A thread of a service. The thread ends when its `Worker` is dropped.
 #[derive(Debug)]
 pub struct Worker {
     /// Its number; no other thread ever has it.
-    pub(super) id: u64,
+    id: u64,
     orders: Sender<Order>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
@@ -68,11 +87,11 @@ pub struct Worker {
 
 /// What a thread is made from.
 pub struct Job {
-    pub(super) kind: &'static Kind,
-    pub(super) config: Arc<Config>,
-    pub(super) observer: Arc<Observer>,
-    pub(super) is_restart: bool,
-    pub(super) legacy: Legacy,
+    pub kind: &'static Kind,
+    pub config: Arc<Config>,
+    pub observer: Arc<Observer>,
+    pub is_restart: bool,
+    pub legacy: Legacy,
 }
 
 /// A pending answer of a thread.
@@ -97,6 +116,11 @@ impl Worker {
         });
         let thread = Some(thread.context("cannot start a thread")?);
         Ok(Self { id, orders, waker, thread })
+    }
+
+    /// Whether this is the thread of that number.
+    pub fn is(&self, id: u64) -> bool {
+        self.id == id
     }
 
     /// Asks whether the thread still takes orders between its turns.
@@ -181,9 +205,7 @@ struct Teller {
 
 impl Teller {
     fn tell(&self, news: News) {
-        // Without a supervisor nobody wants to know.
-        let _ = self.notices.sender.send(Notice { worker: self.id, news });
-        self.notices.waker.wake();
+        self.notices.tell(Notice { worker: self.id, news });
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Connection {
     wire: Wire,
     stage: Stage,
     /// Octets from here that the stream has not taken.
-    pub(super) untaken: Vec<u8>,
+    untaken: Vec<u8>,
     /// Octets for here that the kernel has not taken: `unsent[sent..]`.
     unsent: Vec<u8>,
     sent: usize,
@@ -35,10 +35,10 @@ pub struct Connection {
     /// Whether it is broken: nothing is written any more, and what came before may still be read.
     is_broken: bool,
     /// Whether the program here is told the end only when the far one has all that it said.
-    pub(super) confirms_close: bool,
+    confirms_close: bool,
     end: End,
     /// What epoll was told to look for.
-    pub(super) watched: EpollFlags,
+    watched: EpollFlags,
 }
 
 /// How far the end of what goes to the program here is.
@@ -88,6 +88,39 @@ impl Connection {
         }
     }
 
+    /// The program here is told the end only when the far one has all that it said.
+    pub fn confirm_close(&mut self) {
+        self.confirms_close = true;
+    }
+
+    pub fn confirms_close(&self) -> bool {
+        self.confirms_close
+    }
+
+    /// Octets from here that the stream has not taken.
+    pub fn untaken(&self) -> &[u8] {
+        &self.untaken
+    }
+
+    /// The stream has not taken these octets.
+    pub fn keep_untaken(&mut self, octets: &[u8]) {
+        self.untaken.extend_from_slice(octets);
+    }
+
+    /// The stream has taken so many octets of [`Self::untaken`].
+    pub fn take_untaken(&mut self, octets: usize) {
+        self.untaken.drain(..octets);
+        if self.untaken.is_empty() {
+            self.untaken = Vec::new();
+        }
+    }
+
+    /// What epoll is to look for, if that has changed.
+    pub fn take_wanted(&mut self) -> Option<EpollFlags> {
+        let wanted = self.wanted();
+        (std::mem::replace(&mut self.watched, wanted) != wanted).then_some(wanted)
+    }
+
     /// How far it is.
     pub fn stage(&self) -> Stage {
         self.stage
@@ -124,7 +157,7 @@ impl Connection {
     }
 
     /// What epoll is to look for now.
-    pub fn wanted(&self) -> EpollFlags {
+    fn wanted(&self) -> EpollFlags {
         let mut wanted = EpollFlags::empty();
         let is_connecting = matches!(self.stage, Stage::Connecting(_));
         if is_connecting || self.has_unsent() || self.wire.wants_flush() {

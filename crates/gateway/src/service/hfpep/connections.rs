@@ -39,8 +39,8 @@ impl Connections {
         session: SessionId,
         mut connection: Connection,
     ) -> Result<(), Connection> {
-        connection.watched = connection.wanted();
-        let event = EpollEvent::new(connection.watched, session.0);
+        let wanted = connection.take_wanted().unwrap_or(EpollFlags::empty());
+        let event = EpollEvent::new(wanted, session.0);
         if self.epoll.add(&connection, event).is_err() {
             return Err(connection);
         }
@@ -70,9 +70,7 @@ impl Connections {
     /// Updates the events that the kernel watches for, if they have changed.
     pub fn watch(&mut self, session: SessionId) {
         let Some(connection) = self.by_session.get_mut(&session) else { return };
-        let wanted = connection.wanted();
-        if wanted != connection.watched {
-            connection.watched = wanted;
+        if let Some(wanted) = connection.take_wanted() {
             let _ = self.epoll.modify(&*connection, &mut EpollEvent::new(wanted, session.0));
         }
     }

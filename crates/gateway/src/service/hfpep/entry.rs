@@ -73,24 +73,24 @@ pub enum Origin {
 #[derive(Debug, Default)]
 pub struct Come {
     /// Connections.
-    pub(super) arrived: Vec<Arrived>,
+    pub arrived: Vec<Arrived>,
     /// Held SYNs, each with the name of its rule, or without a name because no rule matched.
-    pub(super) syns: Vec<(Option<String>, Syn)>,
+    pub syns: Vec<(Option<String>, Syn)>,
     /// SYNs that nobody could take.
-    pub(super) syns_dropped: u64,
+    pub syns_dropped: u64,
 }
 
 /// A connection that a client has made.
 #[derive(Debug)]
 pub struct Arrived {
-    pub(super) stream: TcpStream,
+    pub stream: TcpStream,
     /// Who made it.
-    pub(super) client: SocketAddr,
+    pub client: SocketAddr,
     /// Who has the target, if anybody.
-    pub(super) far: Option<Far>,
+    pub far: Option<Far>,
     /// To whom.
-    pub(super) target: SocketAddr,
-    pub(super) origin: Origin,
+    pub target: SocketAddr,
+    pub origin: Origin,
 }
 
 impl Entry {

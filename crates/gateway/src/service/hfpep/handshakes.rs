@@ -32,19 +32,19 @@ struct Handshaking {
 /// Where a connection goes, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    pub(super) far: Far,
-    pub(super) client: SocketAddr,
-    pub(super) target: SocketAddr,
-    pub(super) options: Options,
+    pub far: Far,
+    pub client: SocketAddr,
+    pub target: SocketAddr,
+    pub options: Options,
     /// Whether the client is told the end only when the target has all that it said.
-    pub(super) confirms_close: bool,
+    pub confirms_close: bool,
 }
 
 /// A client whose handshake is complete.
 pub struct Greeted {
-    pub(super) wire: Wire,
-    pub(super) call: Call,
-    pub(super) terms: Terms,
+    pub wire: Wire,
+    pub call: Call,
+    pub terms: Terms,
 }
 
 impl Handshakes {

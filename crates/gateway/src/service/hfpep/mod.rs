@@ -11,18 +11,15 @@
 //! A client whose handshake is end to end has no socket here until the far end has accepted: its SYN is held.
 
 mod admission;
-mod clients;
 mod companions;
 mod connection;
 mod connections;
 mod entry;
 mod fast;
 mod gate;
-mod handshake;
 mod handshakes;
 mod held;
 mod partings;
-mod reload;
 mod server;
 mod slack;
 mod status;
@@ -32,8 +29,10 @@ mod udp;
 mod wire;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 
+use ::rules::{Handshake, Verdict};
 use admission::Admission;
 use anyhow::Context as _;
 use base::counter::Counter;
@@ -43,13 +42,13 @@ use caps::Capability;
 use companions::Companions;
 use connection::{Connection, Stage};
 use connections::Connections;
-use entry::Entry;
+use entry::{Arrived, Come, Entry, Origin};
 use fast::Fast;
-use handshakes::Handshakes;
-use held::{Asked, Held};
-use hf::hfpep::{Event, HfPep, Opening, SessionId};
+use handshakes::{Call, Greeted, Handshakes};
+use held::{Asked, Held, Next};
+use hf::hfpep::{Event, HfPep, Opening, SessionId, Target, Tls};
 use hf::s5066::{Address, seal};
-use hf::slep::{Break, Reason};
+use hf::slep::{Break, Options, Reason};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::epoll::EpollFlags;
 use partings::{LOOK, Partings};
@@ -59,14 +58,16 @@ use targets::Targets;
 use termination::Termination;
 use tracing::{debug, info, warn};
 use udp::Udp;
-use wire::Heard;
+use wire::{Heard, Parties, Wire};
 
 use super::complaints::{Complaints, Subject};
 use super::rules::Rules;
 use super::{Kind, Reload, Report, Service, Setup, entries, of_counters, seals, wall_clock};
 use crate::bearer::Dial;
+use crate::config::hfpep::{Far, Listener, Peer, Transport};
 use crate::config::{self, Config};
 use crate::ends::End;
+use crate::linux::divert::Syn;
 use crate::reactor::{Driver, has_input};
 use crate::tls::Failure;
 
@@ -225,13 +226,13 @@ impl Pep {
         if matches!(connection.stage(), Stage::Greeting(_)) {
             if let Err(failure) = connection.greet() {
                 let parties = connection.parties();
-                let reason = self.targets.termination.fail(now, failure, parties);
+                let reason = self.targets.termination().fail(now, failure, parties);
                 return self.give_up(session, reason);
             }
             if connection.stage() != Stage::Open {
                 return;
             }
-            self.targets.termination.establish();
+            self.targets.termination().establish();
         }
         self.pep.accept(session);
         self.read(now, session);
@@ -240,7 +241,7 @@ impl Pep {
     /// Takes what a program here has written.
     fn read(&mut self, now: Time, session: SessionId) {
         while let Some(connection) = self.connections.get_mut(session) {
-            if !connection.untaken.is_empty() || connection.has_heard_end() {
+            if !connection.untaken().is_empty() || connection.has_heard_end() {
                 return;
             }
             // No more than the stream takes, or each connection kept as much again beside it. One octet without room
@@ -249,7 +250,7 @@ impl Pep {
             match connection.read(&mut self.received[..room]) {
                 Heard::Octets(len) => {
                     let taken = self.pep.write(now, session, &self.received[..len]);
-                    connection.untaken.extend_from_slice(&self.received[taken..len]);
+                    connection.keep_untaken(&self.received[taken..len]);
                     if !connection.may_hold_octets() {
                         return;
                     }
@@ -272,7 +273,7 @@ impl Pep {
                 Heard::Nothing => return,
                 Heard::Failed(failure) => {
                     let parties = connection.parties();
-                    let reason = self.targets.termination.fail(now, failure, parties);
+                    let reason = self.targets.termination().fail(now, failure, parties);
                     return self.leave(now, session, reason);
                 }
                 Heard::Reset => return self.leave(now, session, Reason::CONNECTION_RESET),
@@ -304,13 +305,10 @@ impl Pep {
     /// There is room again for what a stream had not taken.
     fn write_untaken(&mut self, now: Time, session: SessionId) {
         let Some(connection) = self.connections.get_mut(session) else { return };
-        let taken = self.pep.write(now, session, &connection.untaken);
-        connection.untaken.drain(..taken);
-        if connection.untaken.is_empty() {
-            connection.untaken = Vec::new();
-            if connection.may_hold_octets() {
-                self.read(now, session);
-            }
+        let taken = self.pep.write(now, session, connection.untaken());
+        connection.take_untaken(taken);
+        if connection.untaken().is_empty() && connection.may_hold_octets() {
+            self.read(now, session);
         }
         self.connections.watch(session);
     }
@@ -324,7 +322,7 @@ impl Pep {
             let room = connection.room();
             let read = self.pep.read(now, session, connection.unsent_mut(), room);
             // An end that follows the program's own says more: see `finish`.
-            if read.is_end && !(connection.confirms_close && connection.has_ended()) {
+            if read.is_end && !(connection.confirms_close() && connection.has_ended()) {
                 connection.finish();
             }
             if connection.flush().is_err() {
@@ -394,7 +392,7 @@ impl Pep {
     /// end's end only now.
     fn finish(&mut self, session: SessionId) {
         let Some(connection) = self.connections.get_mut(session) else { return };
-        if !connection.confirms_close {
+        if !connection.confirms_close() {
             return;
         }
         connection.finish();
@@ -511,7 +509,7 @@ impl Pep {
             Event::Reset(session, broken) => {
                 self.ending.remove(&session);
                 let connection = self.connections.remove(session);
-                let unread = connection.as_ref().map_or(0, |it| it.untaken.len());
+                let unread = connection.as_ref().map_or(0, |it| it.untaken().len());
                 self.log_broken(now, session, broken, unread);
                 match connection {
                     Some(connection) => {
@@ -526,7 +524,7 @@ impl Pep {
     /// Gives up silent targets and slow handshakes.
     fn handle_silence(&mut self, now: Time) {
         for parties in self.handshakes.handle_timeout(now) {
-            self.targets.termination.fail(now, Failure::TimedOut, parties);
+            self.targets.termination().fail(now, Failure::TimedOut, parties);
         }
         for asked in self.held.handle_timeout(now) {
             self.withdraw(now, asked, Reason::CANCELLED);
@@ -545,6 +543,416 @@ impl Pep {
 /// Whether a connection ends for a reason outside its programs.
 fn is_killed(reason: Reason) -> bool {
     matches!(reason, Reason::RESTARTED | Reason::STOPPED | Reason::UNREACHABLE)
+}
+
+// New clients: whether and how their connections are carried.
+
+/// How the rules want a connection to be carried.
+struct Carriage {
+    options: Options,
+    /// The profile by which TLS ends here.
+    tls: Option<String>,
+    /// Whether the client is told the end only when the target has all that it said.
+    confirms_close: bool,
+}
+
+impl Pep {
+    /// Takes a connection that a client has made.
+    fn take_client(&mut self, now: Time, arrived: Arrived) {
+        let Arrived { stream, client, far, target, origin } = arrived;
+        // Its SYN was held, and came again when another rule was in force.
+        if let Some(asked) = self.held.withdraw(client, target) {
+            self.withdraw(now, asked, Reason::CANCELLED);
+        }
+        let decided = self.decide(now, &origin, client, target).zip(far);
+        let Some((Carriage { options, tls, confirms_close }, far)) = decided else {
+            return self.refuse(Wire::new(stream, None));
+        };
+        let call = Call { far, client, target, options, confirms_close };
+        let Some(profile) = tls else {
+            let target = Target::Address { source: client, destination: target };
+            return self.open(
+                now,
+                Wire::to_program(stream, None),
+                &call,
+                Opening { target, tls: None },
+            );
+        };
+        let parties = Parties { client: Some(client), target: Some(target) };
+        let session = self.targets.termination().accept(&profile).map(|it| (it, parties));
+        let has_session = session.is_some();
+        let wire = Wire::to_program(stream, session);
+        if !has_session {
+            return self.refuse(wire);
+        }
+        if let Err(wire) = self.handshakes.add(now, wire, call) {
+            self.refuse(wire);
+        }
+    }
+
+    /// Goes on with a client whose handshake is complete.
+    fn take_greeted(&mut self, now: Time, greeted: Greeted) {
+        let Greeted { wire, call, terms } = greeted;
+        self.targets.termination().establish();
+        let (target, sni) = match terms.auth_id {
+            Some(id) => (Target::AuthId(id.as_str().to_owned()), None),
+            None => {
+                let target = Target::Address { source: call.client, destination: call.target };
+                (target, terms.sni)
+            }
+        };
+        let tls = Some(Tls { sni, alpn: terms.alpn });
+        self.open(now, wire, &call, Opening { target, tls });
+    }
+
+    fn open(&mut self, now: Time, wire: Wire, call: &Call, opening: Opening) {
+        let node = match call.far {
+            Far::Node(node) => node,
+            Far::Gateway(gateway) => {
+                let confirms = call.confirms_close;
+                return match self.fast.carry(
+                    now,
+                    gateway,
+                    (wire, call.client.ip()),
+                    opening,
+                    confirms,
+                    &mut self.targets,
+                ) {
+                    Ok(()) => self.counters.connections_accepted += 1,
+                    Err(wire) => self.refuse(wire),
+                };
+            }
+        };
+        let Ok(session) = self.pep.open(now, node, opening, call.options) else {
+            return self.refuse(wire);
+        };
+        self.accompany(now, node);
+        self.counters.connections_accepted += 1;
+        let mut connection = Connection::accepted(wire);
+        if call.confirms_close {
+            connection.confirm_close();
+        }
+        if let Err(connection) = self.connections.add(session, connection) {
+            connection.abort();
+            return self.pep.reset(session, Reason::NO_ROOM);
+        }
+        // What came with the end of a handshake goes with the opening.
+        self.read(now, session);
+        self.connections.watch(session);
+    }
+
+    fn refuse(&mut self, wire: Wire) {
+        debug!("connection refused: a rule, no peer, or too many");
+        self.counters.connections_refused += 1;
+        wire.abort();
+    }
+
+    /// How the rules want a connection to be carried; `None` if it is not carried.
+    fn decide(
+        &mut self,
+        now: Time,
+        origin: &Origin,
+        client: SocketAddr,
+        target: SocketAddr,
+    ) -> Option<Carriage> {
+        let decision = match origin {
+            Origin::Diverted(rule) => self.rules.decide_by(now, rule.as_deref(), client, target),
+            Origin::LetIn | Origin::Made(..) => self.rules.decide(now, client, target),
+        };
+        match decision.verdict {
+            Verdict::Pass { service: ::rules::Service::HfPep, options } => {
+                let ttl = options.ttl.filter(|ttl| !ttl.is_zero());
+                let own = Options {
+                    priority: options.priority.unwrap_or(Options::default().priority),
+                    ttl,
+                    is_compressed: options.compression.unwrap_or(true),
+                    source: client.ip().to_canonical().into(),
+                };
+                Some(Carriage {
+                    options: own,
+                    tls: options.tls.clone(),
+                    confirms_close: options.confirm_close.unwrap_or(self.config.confirm_close),
+                })
+            }
+            Verdict::Pass { service: ::rules::Service::IpClient, .. } | Verdict::Block { .. } => {
+                None
+            }
+        }
+    }
+}
+
+// Clients that are answered when the far end has accepted for the target.
+
+impl Pep {
+    /// Takes what has come in: connections, and SYNs that are held.
+    fn take(&mut self, now: Time, come: Come) {
+        self.held.drop_syns(come.syns_dropped);
+        // SYNs before connections: the client of a repeated SYN is still held.
+        for (rule, syn) in come.syns {
+            match self.held.hear(now, &syn) {
+                Next::Ask(before) => {
+                    before.into_iter().for_each(|it| self.withdraw(now, it, Reason::CANCELLED));
+                    self.ask(now, rule, syn);
+                }
+                Next::Deny(denial) => self.entry.deny(&syn, denial),
+                Next::LetIn => _ = self.entry.let_in(&syn),
+                Next::Nothing => {}
+            }
+        }
+        for arrived in come.arrived {
+            match arrived.origin {
+                Origin::LetIn => self.take_let_in(now, arrived),
+                Origin::Diverted(_) | Origin::Made(..) => self.take_client(now, arrived),
+            }
+        }
+    }
+
+    /// Asks the far end whether a target accepts.
+    fn ask(&mut self, now: Time, rule: Option<String>, syn: Syn) {
+        let origin = Origin::Diverted(rule.clone());
+        let decided = self.decide(now, &origin, syn.client, syn.target);
+        let Some((Carriage { options, confirms_close, .. }, far)) =
+            decided.zip(self.entry.far_of(syn.target))
+        else {
+            // The rules have changed meanwhile: what is repeated meets the others.
+            return self.held.drop_syns(1);
+        };
+        let target = Target::Address { source: syn.client, destination: syn.target };
+        let opening = Opening { target, tls: None };
+        let asked = match far {
+            Far::Node(node) => {
+                self.accompany(now, node);
+                self.pep.open_confirmed(now, node, opening, options).map(Asked::Session).ok()
+            }
+            Far::Gateway(gateway) => {
+                let client = syn.client.ip();
+                let targets = &mut self.targets;
+                let asked = self.fast.ask(now, gateway, client, opening, confirms_close, targets);
+                asked.map(Asked::Link)
+            }
+        };
+        match asked {
+            Some(asked) => self.held.add(now, rule, syn, asked),
+            None => {
+                debug!("SYN dropped: too many connections");
+                self.held.drop_syns(1);
+            }
+        }
+    }
+
+    /// Follows what other gateways have answered.
+    fn follow_links(&mut self, now: Time) {
+        for (link, outcome) in self.fast.take_outcomes() {
+            match outcome {
+                Ok(()) => self.confirm(now, Asked::Link(link)),
+                Err(reason) => self.deny(now, Asked::Link(link), reason),
+            }
+        }
+    }
+
+    /// The far end has a target for a client, which is let in.
+    fn confirm(&mut self, now: Time, asked: Asked) {
+        let Some(syn) = self.held.accept(now, asked) else { return };
+        if !self.entry.let_in(&syn) {
+            self.held.withdraw(syn.client, syn.target);
+            self.withdraw(now, asked, Reason::CANCELLED);
+        }
+    }
+
+    /// Tells a client that there is no target.
+    fn deny(&mut self, now: Time, asked: Asked, reason: Reason) {
+        let Some((syn, denial)) = self.held.refuse(now, asked, reason) else { return };
+        debug!(%reason, "SYN refused");
+        if reason == Reason::NO_SERVICE
+            && let Some(left_out) = self.complaints.admit(now, Subject::HandshakeUnknown)
+        {
+            warn!(
+                left_out,
+                "the far gateway knows of no handshake = \"end-to-end\", and its targets cannot be \
+                 reached so: update it, or set handshake = \"local\" here"
+            );
+        }
+        self.entry.deny(&syn, denial);
+    }
+
+    /// Goes on with a client that was let in.
+    fn take_let_in(&mut self, now: Time, arrived: Arrived) {
+        let wire = Wire::to_program(arrived.stream, None);
+        let session = match self.held.take(arrived.client, arrived.target) {
+            Some(Asked::Session(session)) => session,
+            Some(Asked::Link(link)) => {
+                return match self.fast.join(now, link, wire, &mut self.targets) {
+                    Ok(()) => self.counters.connections_accepted += 1,
+                    Err(wire) => self.refuse(wire),
+                };
+            }
+            // The far end has broken it off meanwhile.
+            None => return self.refuse(wire),
+        };
+        self.counters.connections_accepted += 1;
+        let mut connection = Connection::accepted(wire);
+        connection.confirm_close();
+        if let Err(connection) = self.connections.add(session, connection) {
+            connection.abort();
+            return self.pep.reset(session, Reason::NO_ROOM);
+        }
+        self.read(now, session);
+        // The target may have spoken first.
+        self.write(now, session);
+    }
+
+    /// Gives up a request to the far end.
+    fn withdraw(&mut self, now: Time, asked: Asked, reason: Reason) {
+        match asked {
+            Asked::Link(link) => self.fast.withdraw(now, link),
+            Asked::Session(session) => self.pep.reset(session, reason),
+        }
+    }
+
+    /// Gives up waiting clients whose rule holds no clients any more.
+    fn follow_rules(&mut self, now: Time, rules: &::rules::Config) {
+        let otherwise = self.config.handshake;
+        let gone = self.held.follow(|rule| {
+            let position = rule.and_then(|name| rules.rules.iter().position(|it| it.name == name));
+            let is_there = position.is_some() == rule.is_some();
+            is_there
+                && match rules.decision(position, true).verdict {
+                    Verdict::Block { .. } => false,
+                    Verdict::Pass { options, .. } => {
+                        options.handshake(otherwise) == Handshake::EndToEnd
+                    }
+                }
+        });
+        for asked in gone {
+            self.withdraw(now, asked, Reason::CANCELLED);
+        }
+    }
+}
+
+// Another configuration: steps that the kernel may refuse come first, and existing connections go on.
+//
+// ```text
+//   ports, bearer, certificates ─▶ rules in the kernel ─▶ all the rest, which cannot fail
+//        │ refused                      │ refused
+//        ▼                              ▼
+//     nothing has changed
+// ```
+
+impl Pep {
+    /// # Errors
+    /// When a part of the configuration cannot be had: nothing has changed.
+    fn follow(&mut self, now: Time, config: &Config) -> anyhow::Result<Reload> {
+        let new = config.hf_pep.clone().context("no section [hfpep]")?;
+        let key = new.core(wall_clock())?.slep.group.map(|group| group.key);
+        if new.group != self.config.group || key != self.key {
+            // The data of open streams was cut for the old seals, and strangers may have opened these streams.
+            return Ok(Reload::Restart);
+        }
+        let rules = &config.rules.table;
+        let loaded = self.targets.termination().load(&config.tls)?;
+        if new == self.config && self.rules.config() == rules {
+            self.targets.termination().follow(&config.tls, loaded, new.tls.as_deref());
+            // Who may use a target stands in the profile.
+            self.targets.admit_by(Admission::new(&new, &config.tls));
+            return Ok(Reload::Taken(Vec::new()));
+        }
+        let ports = self.udp.open_ports(&new)?;
+        let bearer = self.fast.prepare(&new)?;
+        // The last connections of removed rules and ports are judged by the rules in force when they came.
+        for arrived in self.entry.follow(&new, rules)? {
+            self.take_client(now, arrived);
+        }
+        let ruled = match self.rules.replace(rules) {
+            Ok(changes) => changes,
+            Err(why) => {
+                self.entry.follow(&self.config, self.rules.config())?;
+                return Err(why);
+            }
+        };
+        let mut changes = changes(&self.config, &new);
+        changes.extend(ruled);
+        self.udp.follow(&new, ports);
+        self.fast.follow(now, &new, bearer);
+        self.targets.termination().follow(&config.tls, loaded, new.tls.as_deref());
+        self.targets.admit_by(Admission::new(&new, &config.tls));
+        let before = std::mem::replace(&mut self.config, new);
+        self.follow_parameters(now, &before);
+        self.follow_rules(now, rules);
+        Ok(Reload::Taken(changes))
+    }
+
+    /// Follows other parameters of streams, and another server: streams survive both.
+    fn follow_parameters(&mut self, now: Time, before: &config::HfPep) {
+        let rebinds = self.config.parameters != before.parameters
+            && self.pep.set_config(now, self.config.parameters.clone());
+        if !rebinds && self.config.server == before.server {
+            return;
+        }
+        self.pep.handle_disconnected(now);
+        self.dial = self.config.server.map(|server| Dial::new(now, server));
+        // The file that survives a crash names the nodes of the existing streams; each server has a file of its own.
+        self.companions = Companions::open(&self.config).map(|(mut companions, _)| {
+            companions.begin(self.pep.slep().epoch());
+            companions
+        });
+        let nodes: Vec<Address> = self.pep.slep().companions().map(|(node, _)| node).collect();
+        if let Some(companions) = &mut self.companions {
+            nodes.into_iter().for_each(|node| companions.add(now, node));
+        }
+        if self.dial.is_none() {
+            // Nothing goes over HF any more, and nobody there could be told.
+            let all = self.connections.iter().map(|(session, _)| session);
+            for session in all.collect::<Vec<SessionId>>() {
+                self.give_up(session, Reason::STOPPED);
+            }
+        }
+    }
+}
+
+/// What has changed, a line each.
+fn changes(before: &config::HfPep, after: &config::HfPep) -> Vec<String> {
+    let mut changes = Vec::new();
+    let name = |peer: &Peer| (format!("peer {}", peer.to), peer.far.to_string());
+    let peers = |config: &config::HfPep| config.peers.iter().map(name).collect::<Vec<_>>();
+    tell(&mut changes, &peers(before), &peers(after));
+    let name = |it: &Listener| {
+        let (is_udp, behind) = (it.transport != Transport::Tcp, format!("{it:?}"));
+        (format!("port {}{}", it.at, if is_udp { " (UDP)" } else { "" }), behind)
+    };
+    let ports = |config: &config::HfPep| config.listeners.iter().map(name).collect::<Vec<_>>();
+    tell(&mut changes, &ports(before), &ports(after));
+    for (is_same, what) in [
+        (before.server == after.server, "another server"),
+        (before.mode == after.mode, "another mode"),
+        (before.interfaces == after.interfaces, "other interfaces"),
+        (before.handshake == after.handshake, "another handshake"),
+        (before.confirm_close == after.confirm_close, "another confirm-close"),
+        (before.allowed == after.allowed, "allow: changed"),
+        (before.tls == after.tls, "another TLS profile for targets"),
+        (before.bearer == after.bearer, "bearer: changed"),
+        (before.parameters == after.parameters, "other parameters"),
+    ] {
+        if !is_same {
+            changes.push(what.to_owned());
+        }
+    }
+    changes
+}
+
+/// Appends to `changes` the entries that were added, removed or changed.
+fn tell(changes: &mut Vec<String>, before: &[(String, String)], after: &[(String, String)]) {
+    let find = |all: &[(String, String)], name: &String| {
+        all.iter().find(|(its, _)| its == name).map(|(_, what)| what.clone())
+    };
+    for (name, what) in after {
+        match find(before, name) {
+            None => changes.push(format!("{name} added")),
+            Some(old) if old != *what => changes.push(format!("{name}: changed")),
+            Some(_) => {}
+        }
+    }
+    let gone = before.iter().filter(|(name, _)| find(after, name).is_none());
+    changes.extend(gone.map(|(name, _)| format!("{name} left")));
 }
 
 impl Driver for Pep {
@@ -621,7 +1029,7 @@ impl Driver for Pep {
             match outcome {
                 Ok(greeted) => self.take_greeted(now, greeted),
                 Err((failure, parties)) => {
-                    self.targets.termination.fail(now, failure, parties);
+                    self.targets.termination().fail(now, failure, parties);
                 }
             }
         }
@@ -649,7 +1057,7 @@ impl Service for Pep {
         counters.extend(entries("hfpep_", self.udp.counters()));
         counters.extend(entries("hfpep_", &self.pep.stats()));
         counters.extend(entries("hfpep_bearer_", &self.fast.stats()));
-        counters.extend(entries("hfpep_tls_", self.targets.termination.stats()));
+        counters.extend(entries("hfpep_tls_", self.targets.tls_stats()));
         counters.extend(entries("slep_", &self.pep.slep().stats()));
         counters.extend(entries("slep_sis_", self.pep.slep().client_stats()));
         if let Some(dialled) = self.dial.as_ref().map(Dial::stats) {
@@ -682,7 +1090,7 @@ impl Service for Pep {
         for session in all {
             let stream = self.pep.stream(session);
             let in_doubt = stream.map_or(0, |stream| self.pep.slep().unacknowledged(stream));
-            let unread = self.connections.get_mut(session).map_or(0, |it| it.untaken.len());
+            let unread = self.connections.get_mut(session).map_or(0, |it| it.untaken().len());
             let broken = Break { reason: Reason::STOPPED, in_doubt };
             self.log_broken(now, session, broken, unread);
             self.give_up(session, Reason::STOPPED);

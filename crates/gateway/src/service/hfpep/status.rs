@@ -42,11 +42,11 @@ pub struct Status {
 /// A gateway that connections go to.
 #[derive(Serialize)]
 pub struct Gateway {
-    pub(super) gateway: SocketAddr,
+    pub gateway: SocketAddr,
     /// `up` if it has taken the last connection.
-    pub(super) state: &'static str,
+    pub state: &'static str,
     /// Connections ready for the next client.
-    pub(super) spare: usize,
+    pub spare: usize,
 }
 
 /// A connection.
@@ -54,25 +54,25 @@ pub struct Gateway {
 pub struct Session {
     /// The other node, or the other gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) node: Option<String>,
+    pub node: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) gateway: Option<String>,
+    pub gateway: Option<String>,
     /// `out` if it was opened here, `in` otherwise.
-    pub(super) direction: &'static str,
-    pub(super) client: Option<String>,
-    pub(super) target: Option<String>,
-    pub(super) state: &'static str,
+    pub direction: &'static str,
+    pub client: Option<String>,
+    pub target: Option<String>,
+    pub state: &'static str,
     /// What it waits for.
-    pub(super) waits_for: &'static str,
-    pub(super) age_s: u64,
+    pub waits_for: &'static str,
+    pub age_s: u64,
     /// Octets written by the program here, and octets of this data sent in U_PDUs.
-    pub(super) octets_written: u64,
-    pub(super) octets_sent: u64,
+    pub octets_written: u64,
+    pub octets_sent: u64,
     /// Octets given to the program here, and octets of its data received in U_PDUs.
-    pub(super) octets_read: u64,
-    pub(super) octets_arrived: u64,
+    pub octets_read: u64,
+    pub octets_arrived: u64,
     /// Octets waiting to be sent or to be acknowledged by the other end.
-    pub(super) octets_unacknowledged: usize,
+    pub octets_unacknowledged: usize,
 }
 
 /// A flow of UDP.

@@ -22,7 +22,7 @@ use crate::tls::Failure;
 pub struct Targets {
     admission: Admission,
     complaints: Complaints,
-    pub(super) termination: Termination,
+    termination: Termination,
     counters: Counters,
 }
 
@@ -45,6 +45,16 @@ impl Targets {
     pub fn new(admission: Admission, termination: Termination) -> Self {
         let complaints = Complaints::default();
         Self { admission, complaints, termination, counters: Counters::default() }
+    }
+
+    /// TLS with programs here.
+    pub fn termination(&mut self) -> &mut Termination {
+        &mut self.termination
+    }
+
+    /// The counters of TLS with programs here.
+    pub fn tls_stats(&self) -> &impl Counted {
+        self.termination.stats()
     }
 
     /// Replaces the rules of admission for connections that begin from now on.

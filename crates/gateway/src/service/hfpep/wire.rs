@@ -35,8 +35,8 @@ pub struct Wire {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Parties {
     /// `None` where the far end names an Auth ID instead.
-    pub(super) client: Option<SocketAddr>,
-    pub(super) target: Option<SocketAddr>,
+    pub client: Option<SocketAddr>,
+    pub target: Option<SocketAddr>,
 }
 
 #[derive(Debug)]

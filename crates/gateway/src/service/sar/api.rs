@@ -38,24 +38,24 @@ pub enum Request {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Send {
-    pub(super) to: Vec<IpAddr>,
-    pub(super) port: u16,
+    pub to: Vec<IpAddr>,
+    pub port: u16,
     #[serde(default)]
-    pub(super) from_port: u16,
+    pub from_port: u16,
     #[serde(default)]
-    pub(super) precedence: u8,
+    pub precedence: u8,
     /// Seconds.
-    pub(super) lifetime: Option<f64>,
+    pub lifetime: Option<f64>,
     #[serde(default = "yes")]
-    pub(super) acknowledged: bool,
+    pub acknowledged: bool,
     /// An address that reaches all destinations at once.
-    pub(super) via: Option<IpAddr>,
+    pub via: Option<IpAddr>,
     /// The program's own name for the message: a message sent again under this name counts as the same.
     #[serde(default)]
-    pub(super) name: String,
+    pub name: String,
     /// A tag, repeated in the first answer.
-    pub(super) tag: Option<u64>,
-    pub(super) octets: usize,
+    pub tag: Option<u64>,
+    pub octets: usize,
 }
 
 fn yes() -> bool {
@@ -131,21 +131,21 @@ pub enum Answer {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Received {
-    pub(super) number: u64,
-    pub(super) from: IpAddr,
-    pub(super) from_port: u16,
-    pub(super) port: u16,
-    pub(super) precedence: u8,
+    pub number: u64,
+    pub from: IpAddr,
+    pub from_port: u16,
+    pub port: u16,
+    pub precedence: u8,
     /// Milliseconds since 1970.
-    pub(super) at: u64,
-    pub(super) octets: usize,
+    pub at: u64,
+    pub octets: usize,
 }
 
 /// The outcome of a message for a destination, if known.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fate {
-    pub(super) to: IpAddr,
-    pub(super) outcome: Option<&'static str>,
+    pub to: IpAddr,
+    pub outcome: Option<&'static str>,
 }
 
 impl Answer {

@@ -37,7 +37,7 @@ pub struct Carrier {
     /// Datagrams waiting or in flight, each with its host and length.
     waiting: BTreeMap<u64, (Source, usize)>,
     by_host: Holdings,
-    pub(super) counters: Counters,
+    counters: Counters,
 }
 
 base::counters! {
@@ -64,6 +64,10 @@ const DATAGRAM: usize = 65_535;
 const PART: usize = 4;
 
 impl Carrier {
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
     /// # Errors
     /// When rights, `nft` or something of the kernel is missing.
     pub fn open(observer: &Arc<Observer>, config: &Carry) -> anyhow::Result<Self> {

@@ -143,7 +143,7 @@ impl Clients {
     pub fn watch<'a>(&'a self, takes: bool, fds: &mut Vec<PollFd<'a>>) {
         let input = if takes { PollFlags::POLLIN } else { PollFlags::empty() };
         let callers = if self.deaf_until.is_none() { input } else { PollFlags::empty() };
-        fds.push(PollFd::new(self.listener.socket.as_fd(), callers));
+        fds.push(PollFd::new(self.listener.as_fd(), callers));
         fds.extend(self.udp.iter().map(|udp| PollFd::new(udp.as_fd(), input)));
         fds.extend(self.connections.values().map(|it| {
             let mut events = PollFlags::empty();
@@ -176,8 +176,8 @@ impl Clients {
 
     fn accept(&mut self, now: Time) {
         for _ in 0..TURN {
-            let stream = match self.listener.socket.accept() {
-                Ok((stream, _)) => stream,
+            let stream = match self.listener.accept() {
+                Ok(stream) => stream,
                 Err(error) => {
                     let is_short = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ENOBUFS]
                         .map(Some)

@@ -263,8 +263,8 @@ pub struct Holdings {
 /// A number of messages and of their octets.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Amount {
-    pub(super) messages: usize,
-    pub(super) octets: usize,
+    pub messages: usize,
+    pub octets: usize,
 }
 
 impl Amount {

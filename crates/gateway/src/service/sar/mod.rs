@@ -224,10 +224,10 @@ impl Service for Sar {
     fn report(&self, _now: Time) -> Report {
         let mut counters = entries("sar_", &self.node.stats());
         counters.extend(entries("sar_", self.clients.counters()));
-        counters.extend(entries("sar_", &self.port.counters));
+        counters.extend(entries("sar_", self.port.counters()));
         counters.extend(entries("sar_", &self.counters));
         if let Some(carrier) = &self.carrier {
-            counters.extend(entries("sar_", &carrier.counters));
+            counters.extend(entries("sar_", carrier.counters()));
         }
         counters.extend(entries("sar_", &self.store.stats()));
         let mut faults = self.carrier.as_ref().map(Carrier::faults).unwrap_or_default();
@@ -948,7 +948,7 @@ impl Sar {
             to_take: self.inbox.len(),
             to_take_octets: self.inbox.octets(),
             outcomes_known: self.outbox.ended_len(),
-            outcomes_forgotten: self.outbox.forgotten,
+            outcomes_forgotten: self.outbox.forgotten(),
             store: self.config.store.display().to_string(),
         }
     }

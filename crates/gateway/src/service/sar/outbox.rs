@@ -28,7 +28,7 @@ pub struct Outbox {
     /// The next message.
     next: u64,
     /// Ended messages whose outcomes nobody can ask for any more, for want of room.
-    pub(super) forgotten: u64,
+    forgotten: u64,
 }
 
 /// A message that is under way.
@@ -42,15 +42,20 @@ struct Open {
 /// What is to be told: the outcome of a message for the destination at a position.
 #[derive(Clone, Copy, Debug)]
 pub struct Notice {
-    pub(super) id: u64,
-    pub(super) to: IpAddr,
-    pub(super) outcome: Outcome,
-    pub(super) left: usize,
+    pub id: u64,
+    pub to: IpAddr,
+    pub outcome: Outcome,
+    pub left: usize,
 }
 
 impl Outbox {
     pub fn new(next: u64) -> Self {
         Self { next, ..Self::default() }
+    }
+
+    /// Ended messages whose outcomes nobody can ask for any more, for want of room.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 
     /// The number of the next message.

@@ -26,7 +26,7 @@ pub struct Port {
     number: u16,
     /// In the order of their tickets.
     held: VecDeque<(Ticket, Datagram)>,
-    pub(super) counters: Counters,
+    counters: Counters,
 }
 
 struct Socket {
@@ -74,6 +74,10 @@ const BATCHES: usize = 4;
 const PRECEDENCE: u32 = 5;
 
 impl Port {
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
     /// # Errors
     /// When an address is taken, or none of this host's.
     pub fn open(config: &Sar) -> anyhow::Result<Self> {

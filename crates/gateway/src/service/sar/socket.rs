@@ -2,6 +2,7 @@
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use crate::sys::acl::AccessList;
 /// The listening socket; dropping it removes its name.
 #[derive(Debug)]
 pub struct Listener {
-    pub(super) socket: UnixListener,
+    socket: UnixListener,
     path: PathBuf,
     /// Which file it is: another gateway may have taken the name since.
     inode: u64,
@@ -53,6 +54,20 @@ impl Listener {
         grant(&fresh, socket).and_then(|()| fs::rename(&fresh, path).with_context(said))?;
         let inode = fs::symlink_metadata(path).with_context(said)?.ino();
         Ok(Self { socket: listener, path: path.clone(), inode })
+    }
+
+    /// The next program that connects.
+    ///
+    /// # Errors
+    /// As of the system.
+    pub fn accept(&self) -> io::Result<UnixStream> {
+        self.socket.accept().map(|(stream, _)| stream)
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

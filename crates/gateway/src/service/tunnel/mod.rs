@@ -47,7 +47,7 @@ use nix::errno::Errno;
 use nix::net::if_::if_nametoindex;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sockets::Sockets;
-use state::{Link, Questions, Rejected, State};
+use state::{Questions, Rejected, State};
 use tracing::{debug, info, warn};
 use transmit::Transmitter;
 use tunnel as nc;
@@ -145,7 +145,7 @@ impl Tunnel {
             heard.iter().for_each(|(key, endpoint)| state.handle_last_heard(now, key, *endpoint));
         }
         state.ask_names(setup.clock.now());
-        let questions = std::mem::take(&mut state.questions);
+        let questions = state.take_questions();
         for (peer, name, outcome) in
             ask_first(setup.clock, setup.seed, sockets.versions(), questions)?
         {
@@ -325,7 +325,7 @@ impl Shared {
         let control: Vec<_> = std::iter::from_fn(|| state.poll_control(now)).collect();
         let mtu = state.take_device_mtu();
         let is_fresh_over = state.take_fresh_over();
-        if !state.questions.is_empty() {
+        if state.has_questions() {
             self.asker.wake();
         }
         drop(state);
@@ -848,7 +848,7 @@ impl Asker {
 
 impl Driver for Names {
     fn act(&mut self, now: Time) -> anyhow::Result<()> {
-        let questions = std::mem::take(&mut self.shared.state().questions);
+        let questions = self.shared.state().take_questions();
         let mut found = self.asker.ask(now, questions);
         found.extend(self.asker.act(now));
         for (peer, name, outcome) in found {
@@ -1051,8 +1051,10 @@ impl Tunnel {
         let mut changes = Vec::new();
         let mut state = self.shared.state();
         let now = self.shared.now();
-        let here: Vec<_> =
-            state.links().map(|link| (link.peer, link.config.clone(), link.keys.clone())).collect();
+        let here: Vec<_> = state
+            .links()
+            .map(|link| (link.peer(), link.config().clone(), link.keys().clone()))
+            .collect();
         for (peer, config, keys) in &here {
             let same =
                 wanted.iter().find(|(wanted, its)| is_same_peer(config, wanted) && *its == keys);
@@ -1079,25 +1081,6 @@ impl Tunnel {
         *self.shared.routes.write().unwrap_or_else(PoisonError::into_inner) = routes;
         self.shared.settle(state, now);
         changes
-    }
-}
-
-impl State {
-    /// Other networks are behind a peer.
-    fn set_routes(&mut self, peer: PeerId, routes: &[Prefix]) {
-        if let Some(link) = self.link_mut(peer) {
-            link.config.routes = routes.to_vec();
-        }
-    }
-
-    /// Which peer an inner address belongs to.
-    fn routes(&self) -> Routes {
-        let of_link = |link: &Link| {
-            let (peer, routes) = (link.peer, link.config.routes.clone());
-            routes.into_iter().map(move |route| (peer, route))
-        };
-        let routes: Vec<_> = self.links().flat_map(of_link).collect();
-        Routes::new(&routes).expect("a checked configuration has each network once")
     }
 }
 

@@ -37,11 +37,11 @@ struct Socket {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Way {
     /// The place of the socket.
-    pub(super) socket: usize,
+    pub socket: usize,
     /// The address of this host, if the kernel tells.
-    pub(super) source: Option<IpAddr>,
+    pub source: Option<IpAddr>,
     /// The number of the interface that a datagram came by, or has to leave by whatever routes say.
-    pub(super) interface: Option<u32>,
+    pub interface: Option<u32>,
 }
 
 impl Way {

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use base::contract::Refused;
 use base::dns::{Failure, Name};
+use base::ip::Prefix;
 use base::rng::Rng;
 use base::time::{Time, earliest};
 use tracing::field::display;
 use tracing::{info, warn};
 use tunnel as nc;
 use tunnel::secure::{
-    self, Fresh, Incarnation, Incoming, Outgoing, PeerId, Peers, PublicKey, Sealer, Trouble,
-    Unusable,
+    self, Fresh, Incarnation, Incoming, Outgoing, PeerId, Peers, PublicKey, Routes, Sealer,
+    Trouble, Unusable,
 };
 use tunnel::{Event, Tunnel};
 
@@ -37,7 +38,7 @@ pub struct State {
     /// The fresh ports for calls to peers that do not answer.
     ports: Ports,
     /// Names to be asked for.
-    pub(super) questions: Questions,
+    questions: Questions,
     /// By the places of their peers.
     links: Vec<Option<Link>>,
     /// Positions of links that may have something to send, each once.
@@ -56,48 +57,48 @@ pub struct State {
 
 /// A configured peer and its session.
 pub struct Link {
-    pub(super) peer: PeerId,
-    pub(super) config: config::Peer,
+    peer: PeerId,
+    config: config::Peer,
     /// What it proves itself with.
-    pub(super) keys: secure::Peer,
+    keys: secure::Peer,
     /// The name by which the peer is called, if any.
-    pub(super) naming: Option<Naming>,
+    naming: Option<Naming>,
     /// Where it is heard.
     endpoint: Option<SocketAddr>,
     /// The way by which the peer sends, while the peer is heard.
-    pub(super) way: Option<Way>,
+    way: Option<Way>,
     /// Another address at which the peer was heard last, with the way of this datagram: the peer is asked there whether
     /// it has moved.
     elsewhere: Option<(SocketAddr, Way)>,
     /// The number of the fresh port of the last call since the peer was heard.
     fresh: u64,
-    pub(super) session: Option<Session>,
+    session: Option<Session>,
     is_ready: bool,
     /// When its core wants to be called.
     due: Option<Time>,
     /// Since when there is no session.
     alone_since: Time,
     /// Start of the current state: up, silent or down.
-    pub(super) since: Time,
+    since: Time,
     /// When it was asked for a sign of life last.
     asked_at: Time,
     /// Sessions with a peer that had started anew.
-    pub(super) sessions: u64,
+    sessions: u64,
     /// Limits the log lines that this peer can provoke.
     complaints: Complaints,
 }
 
 /// A core, and the keys for what it sends.
 pub struct Session {
-    pub(super) core: Tunnel,
+    core: Tunnel,
     sealer: Sealer,
     incarnation: Incarnation,
     /// Whether there are valid keys.
-    pub(super) has_keys: bool,
+    has_keys: bool,
     /// Whether the peer is heard.
-    pub(super) is_up: bool,
+    is_up: bool,
     /// Whether the peer owes an answer.
-    pub(super) is_silent: bool,
+    is_silent: bool,
 }
 
 /// Why a packet from the device was not taken.
@@ -177,6 +178,23 @@ impl State {
             self.peers.handle_last_heard(now, peer, endpoint);
             self.are_endpoints_new = true;
         }
+    }
+
+    /// Other networks are behind a peer.
+    pub fn set_routes(&mut self, peer: PeerId, routes: &[Prefix]) {
+        if let Some(link) = self.link_mut(peer) {
+            link.config.routes = routes.to_vec();
+        }
+    }
+
+    /// Which peer an inner address belongs to.
+    pub fn routes(&self) -> Routes {
+        let of_link = |link: &Link| {
+            let (peer, routes) = (link.peer, link.config.routes.clone());
+            routes.into_iter().map(move |route| (peer, route))
+        };
+        let routes: Vec<_> = self.links().flat_map(of_link).collect();
+        Routes::new(&routes).expect("a checked configuration has each network once")
     }
 
     /// Where the peers with a session are.
@@ -367,6 +385,16 @@ impl State {
         due.chain(quiet).fold(others, earliest)
     }
 
+    /// Takes the names that are to be asked for.
+    pub fn take_questions(&mut self) -> Questions {
+        std::mem::take(&mut self.questions)
+    }
+
+    /// Whether names are to be asked for.
+    pub fn has_questions(&self) -> bool {
+        !self.questions.is_empty()
+    }
+
     pub fn opener(&self) -> secure::Opener {
         self.peers.opener()
     }
@@ -396,7 +424,7 @@ impl State {
         self.links.get(peer.index())?.as_ref()
     }
 
-    pub fn link_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
+    fn link_mut(&mut self, peer: PeerId) -> Option<&mut Link> {
         self.links.get_mut(peer.index())?.as_mut()
     }
 
@@ -770,6 +798,52 @@ impl State {
 }
 
 impl Link {
+    pub fn peer(&self) -> PeerId {
+        self.peer
+    }
+
+    pub fn config(&self) -> &config::Peer {
+        &self.config
+    }
+
+    /// What the peer proves itself with.
+    pub fn keys(&self) -> &secure::Peer {
+        &self.keys
+    }
+
+    /// The name by which the peer is called, if any.
+    pub fn naming(&self) -> Option<&Naming> {
+        self.naming.as_ref()
+    }
+
+    /// The way by which the peer sends, while the peer is heard.
+    pub fn way(&self) -> Option<Way> {
+        self.way
+    }
+
+    /// The core of its session, if there is one.
+    pub fn core(&self) -> Option<&Tunnel> {
+        self.session.as_ref().map(|session| &session.core)
+    }
+
+    /// Sessions with a peer that had started anew.
+    pub fn sessions(&self) -> u64 {
+        self.sessions
+    }
+
+    /// Its state in words, and since when; `has_session` says whether its keys are valid.
+    pub fn condition(&self, has_session: bool) -> (&'static str, Time) {
+        let said = match &self.session {
+            Some(session) if session.has_keys && has_session => match session {
+                session if !session.is_up => "path down",
+                session if session.is_silent => "silent",
+                _ => "up",
+            },
+            _ => "no session",
+        };
+        (said, self.since)
+    }
+
     /// Whether there are keys, and the peer owes no answer.
     fn is_heard(&self) -> bool {
         let is_heard = |session: &Session| session.has_keys && session.is_up && !session.is_silent;

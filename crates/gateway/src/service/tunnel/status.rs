@@ -107,32 +107,30 @@ impl Shared {
 }
 
 fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Link) -> Status<'a> {
-    let core = link.session.as_ref().map(|session| &session.core);
+    let core = link.core();
     let stats = core.map(tunnel::Tunnel::stats).unwrap_or_default();
     let estimates = core.map(tunnel::Tunnel::estimates).unwrap_or_default();
     let Estimates { rtt, rate, loss, loss_in, burst, queued, unacknowledged, path_mtu, whole } =
         estimates;
     let age = |since: Time| seconds(now.since(since));
+    let peer = link.peer();
+    let (state, since) = link.condition(peers.has_session(now, peer));
     Status {
-        peer: &link.config.name,
-        public_key: link.keys.public_key.to_string(),
-        state: condition(link, peers.has_session(now, link.peer)),
+        peer: &link.config().name,
+        public_key: link.keys().public_key.to_string(),
+        state,
         place: Place {
-            endpoint: peers.endpoint(link.peer),
-            local: link.way.map(|way| sockets.local(way)),
-            endpoint_name: link.naming.as_ref().map(Naming::text),
-            endpoint_failure: link
-                .naming
-                .as_ref()
-                .and_then(Naming::failure)
-                .map(|why| why.to_string()),
+            endpoint: peers.endpoint(peer),
+            local: link.way().map(|way| sockets.local(way)),
+            endpoint_name: link.naming().map(Naming::text),
+            endpoint_failure: link.naming().and_then(Naming::failure).map(|why| why.to_string()),
         },
         ages: Ages {
-            state_age_s: age(link.since),
-            heard_age_s: peers.last_heard(link.peer).map(age),
-            handshake_age_s: peers.last_handshake(link.peer).map(age),
+            state_age_s: age(since),
+            heard_age_s: peers.last_heard(peer).map(age),
+            handshake_age_s: peers.last_handshake(peer).map(age),
         },
-        sessions: link.sessions,
+        sessions: link.sessions(),
         path: Path {
             rtt_ms: rounded(rtt.as_secs_f64() * 1e3, 3),
             rate_bit_s: rounded(rate, 0),
@@ -148,7 +146,7 @@ fn status<'a>(now: Time, peers: &secure::Peers, sockets: &Sockets, link: &'a Lin
         left: left(&stats),
         mtu: core.map_or(0, tunnel::Tunnel::mtu),
         stats,
-        handshakes: peers.stats(link.peer),
+        handshakes: peers.stats(peer),
     }
 }
 
@@ -276,17 +274,6 @@ fn note(status: &Status<'_>, samples: &mut Vec<Sample>) {
     let counted = [entries("", &status.stats), entries("handshake_", &status.handshakes)];
     for Entry { name, counter, value } in counted.into_iter().flatten() {
         add(name, counter, value as f64);
-    }
-}
-
-fn condition(link: &Link, has_session: bool) -> &'static str {
-    match &link.session {
-        Some(session) if session.has_keys && has_session => match session {
-            session if !session.is_up => "path down",
-            session if session.is_silent => "silent",
-            _ => "up",
-        },
-        _ => "no session",
     }
 }
 

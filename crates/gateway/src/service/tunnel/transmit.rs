@@ -33,10 +33,10 @@ pub struct Batch {
 
 /// Whose datagrams were filled into a batch.
 pub struct Sending {
-    pub(super) peer: PeerId,
-    pub(super) sealer: Sealer,
+    pub peer: PeerId,
+    pub sealer: Sealer,
     /// Where they leave from, if the peer is heard.
-    pub(super) way: Option<Way>,
+    pub way: Option<Way>,
 }
 
 impl Batch {

@@ -154,7 +154,7 @@ impl Control {
     pub fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
         let has_room = self.clients.len() < CLIENTS && self.deaf_until.is_none();
         let wanted = if has_room { PollFlags::POLLIN } else { PollFlags::empty() };
-        fds.push(PollFd::new(self.place.listener.as_fd(), wanted));
+        fds.push(PollFd::new(self.place.listener().as_fd(), wanted));
         fds.extend(self.clients.iter().map(|client| {
             let wanted = match client.stage {
                 Stage::Asking { .. } => PollFlags::POLLIN,
@@ -208,7 +208,7 @@ impl Control {
 
     fn accept(&mut self, now: Time, accept: impl Fn(&UnixListener) -> io::Result<UnixStream>) {
         while self.clients.len() < CLIENTS {
-            let stream = match accept(&self.place.listener) {
+            let stream = match accept(self.place.listener()) {
                 Ok(stream) => stream,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if is_short(&error) && self.spare.take().is_some() => continue,

@@ -39,15 +39,15 @@ use crate::linux::{rights, seccomp};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Access<'a> {
     /// The gateway's user, if it is not who makes the socket.
-    pub(super) account: Option<&'a Account>,
+    pub account: Option<&'a Account>,
     /// The group of the socket, whose members may ask.
-    pub(super) group: Option<Gid>,
+    pub group: Option<Gid>,
 }
 
 /// The control socket of this gateway. Dropping the `Place` removes the socket's name.
 #[derive(Debug)]
 pub struct Place {
-    pub(super) listener: UnixListener,
+    listener: UnixListener,
     socket: PathBuf,
     /// Device and number of the socket's name.
     is: (u64, u64),
@@ -65,6 +65,11 @@ struct Lock {
 }
 
 impl Place {
+    /// Where callers arrive.
+    pub fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
     /// Takes the place of this network namespace's gateway, also after a dead one, and opens the socket
     /// there or at another path.
     ///

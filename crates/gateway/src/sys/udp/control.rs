@@ -104,13 +104,13 @@ impl Head {
 /// Control data of a received message.
 #[derive(Default)]
 pub struct Said {
-    pub(super) traffic_class: u8,
-    pub(super) segment: Option<usize>,
-    pub(super) is_group: bool,
+    pub traffic_class: u8,
+    pub segment: Option<usize>,
+    pub is_group: bool,
     /// The destination address, unless the datagram was sent to a group or to all.
-    pub(super) to: Option<IpAddr>,
+    pub to: Option<IpAddr>,
     /// The number of the interface of arrival.
-    pub(super) interface: Option<u32>,
+    pub interface: Option<u32>,
 }
 
 pub fn said_of(header: &libc::msghdr) -> Said {

@@ -162,12 +162,12 @@ pub fn wrong_times() -> [Validity; 2] {
 /// A client of somebody else.
 #[derive(Clone)]
 pub struct PeerClient<'a> {
-    pub(super) name: &'a str,
-    pub(super) has_sni: bool,
-    pub(super) trusts: &'a str,
-    pub(super) shows: Option<&'a CredentialFiles>,
-    pub(super) alpn: &'a [&'a str],
-    pub(super) versions: Vec<Version>,
+    pub name: &'a str,
+    pub has_sni: bool,
+    pub trusts: &'a str,
+    pub shows: Option<&'a CredentialFiles>,
+    pub alpn: &'a [&'a str],
+    pub versions: Vec<Version>,
 }
 
 impl Default for PeerClient<'_> {
@@ -185,10 +185,10 @@ impl Default for PeerClient<'_> {
 
 /// A server of somebody else.
 pub struct PeerServer<'a> {
-    pub(super) shows: &'a CredentialFiles,
-    pub(super) asks: bool,
-    pub(super) alpn: &'a [&'a str],
-    pub(super) versions: Vec<Version>,
+    pub shows: &'a CredentialFiles,
+    pub asks: bool,
+    pub alpn: &'a [&'a str],
+    pub versions: Vec<Version>,
 }
 
 impl<'a> PeerServer<'a> {
@@ -207,8 +207,8 @@ fn shown(files: &CredentialFiles) -> SingleCertAndKey {
 /// How both ends see what happened.
 #[derive(Debug, PartialEq)]
 pub struct Seen {
-    pub(super) failure: Option<Failure>,
-    pub(super) peer: Option<Error>,
+    pub failure: Option<Failure>,
+    pub peer: Option<Error>,
 }
 
 impl Seen {

@@ -7,8 +7,6 @@
 //!                   └───────────────────┴─ no ─▶ Refused
 //! ```
 
-mod carry;
-mod confirm;
 #[cfg(test)]
 mod tests;
 
@@ -16,16 +14,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use base::time::{Time, earliest};
-use confirm::Confirming;
+use hf::hfpep::answer::ANSWER;
+use hf::hfpep::pieces::{Pieces, Word};
 use hf::hfpep::{Answer, MAX_OPENING, Opening, Target};
 use hf::slep::Reason;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
-use super::answer::read_answer;
-use super::relay::Relay;
+use super::relay::{Carried, Form, Relay};
 use crate::service::hfpep::connection::{self, Connection};
+use crate::service::hfpep::partings::LOOK;
+use crate::service::hfpep::status::{Session, direction, ends};
 use crate::service::hfpep::targets::Targets;
-use crate::service::hfpep::wire::Heard;
+use crate::service::hfpep::wire::{Heard, Wire};
+use crate::sys::tcp::unacknowledged;
 
 /// How long another gateway's connection may be silent, unless it is a spare one.
 pub const SILENCE: Duration = Duration::from_secs(60);
@@ -38,10 +39,12 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(90);
 const FAREWELL: Duration = Duration::from_secs(10);
 /// Pieces of the refused end's data read in one go meanwhile.
 const FAREWELLS: usize = 64;
+/// How long a program may take to read some of the data from before a reset, and the last of this data.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// Names a connection between gateways; never used again.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct LinkId(pub(super) u64);
+pub struct LinkId(pub u64);
 
 impl LinkId {
     /// The events of a link's end that epoll reports: each change, once.
@@ -55,23 +58,23 @@ impl LinkId {
 /// A connection between gateways.
 #[derive(Debug)]
 pub struct Link {
-    pub(super) bearer: Connection,
-    pub(super) stage: Stage,
+    bearer: Connection,
+    stage: Stage,
     /// The other gateway.
-    pub(super) far: SocketAddr,
+    far: SocketAddr,
     /// When the link began, or the connection that it carries.
-    pub(super) since: Time,
-    pub(super) is_initiator: bool,
+    since: Time,
+    is_initiator: bool,
     /// The client whose connection it carries or has carried.
     client: Option<IpAddr>,
     /// The opening with the target of the carried connection, once known.
-    pub(super) opening: Option<Opening>,
+    opening: Option<Opening>,
     /// Octets that the program here wrote, and was given.
-    pub(super) written: u64,
-    pub(super) read: u64,
+    written: u64,
+    read: u64,
     /// Whether the bearer or the other connection is broken: nothing is written there any more; what
     /// came before may still be read.
-    pub(super) is_bearer_broken: bool,
+    is_bearer_broken: bool,
     is_local_broken: bool,
     /// Until when the program may take more of what came before a reset.
     waits_until: Option<Time>,
@@ -80,7 +83,7 @@ pub struct Link {
     /// When to look whether the target's host has all.
     look_at: Option<Time>,
     /// When it is looked at next at the latest.
-    pub(super) due: Option<Time>,
+    due: Option<Time>,
 }
 
 /// How far it is.
@@ -114,8 +117,8 @@ pub enum Side {
 /// The epoll events of both ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    pub(super) bearer: EpollFlags,
-    pub(super) local: EpollFlags,
+    pub bearer: EpollFlags,
+    pub local: EpollFlags,
 }
 
 /// What to do next with the link.
@@ -268,6 +271,92 @@ impl Link {
         }
     }
 
+    /// The other gateway.
+    pub fn far(&self) -> SocketAddr {
+        self.far
+    }
+
+    /// The connection to the other gateway.
+    pub fn bearer(&self) -> &Connection {
+        &self.bearer
+    }
+
+    /// How far it is.
+    pub fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    /// Octets that the program here wrote, and was given.
+    pub fn octets(&self) -> (u64, u64) {
+        (self.written, self.read)
+    }
+
+    /// How long ago it began, or the connection that it carries.
+    pub fn age(&self, now: Time) -> Duration {
+        now.since(self.since)
+    }
+
+    /// When it is looked at next at the latest, as [`Self::schedule`] was told.
+    pub fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// It is looked at then; returns when it was to be before.
+    pub fn schedule(&mut self, due: Option<Time>) -> Option<Time> {
+        std::mem::replace(&mut self.due, due)
+    }
+
+    /// Takes the outcome of the attempt to connect to the other gateway.
+    ///
+    /// # Errors
+    /// Why there is no connection.
+    pub fn take_answer(&mut self, now: Time) -> Result<(), Reason> {
+        self.bearer.take_answer(now)
+    }
+
+    /// A link whose opening has not begun may be silent for as long again.
+    pub fn stay(&mut self, now: Time) {
+        if let Stage::Arriving { until, .. } = &mut self.stage {
+            *until = now + SILENCE;
+        }
+    }
+
+    /// What an operator is told.
+    pub fn status(&self, now: Time) -> Session {
+        let (client, target) = ends(self.opening.as_ref());
+        let waits_at_program = self.stage.local().is_some_and(|local| local.has_unsent());
+        let (state, waits_for) = match &self.stage {
+            Stage::Arriving { .. } => ("arriving", "the opening"),
+            Stage::Asked { .. } if self.is_dialling() => ("connecting", "the other gateway"),
+            Stage::Asked { .. } => ("connecting", "word of the other end"),
+            Stage::Connecting { .. } => ("connecting", "the target"),
+            Stage::Cut { .. } => ("cut off", "what came before to be read"),
+            Stage::Held { .. } if self.is_dialling() => ("confirming", "the other gateway"),
+            Stage::Held { until: Some(_), .. } => ("confirming", "word of the other end"),
+            Stage::Held { until: None, .. } => ("confirmed", "the client"),
+            Stage::Open { .. } if waits_at_program => ("open", "the program here to read"),
+            Stage::Open { .. } if self.bearer.has_unsent() => ("open", "the path"),
+            Stage::Open { .. } => ("open", "a program"),
+            Stage::Refused { .. } => ("refused", "the other end to read it"),
+            Stage::Spare => ("spare", "a client"),
+        };
+        Session {
+            node: None,
+            gateway: Some(self.far.to_string()),
+            direction: direction(self.is_initiator),
+            client,
+            target,
+            state,
+            waits_for,
+            age_s: now.since(self.since).as_secs(),
+            octets_written: self.written,
+            octets_sent: self.written,
+            octets_read: self.read,
+            octets_arrived: self.read,
+            octets_unacknowledged: unacknowledged(&self.bearer).unwrap_or(0),
+        }
+    }
+
     /// When it is to be looked at, whatever comes.
     pub fn next_timeout(&self) -> Option<Time> {
         match &self.stage {
@@ -413,12 +502,12 @@ impl Link {
         if matches!(local.stage(), connection::Stage::Greeting(_)) {
             if let Err(failure) = local.greet() {
                 let parties = local.parties();
-                return Step::Refuse(targets.termination.fail(now, failure, parties));
+                return Step::Refuse(targets.termination().fail(now, failure, parties));
             }
             if local.stage() != connection::Stage::Open {
                 return Step::Wait;
             }
-            targets.termination.establish();
+            targets.termination().establish();
         }
         self.stage = match std::mem::replace(&mut self.stage, Stage::Spare) {
             Stage::Connecting { local } => Stage::Open { local },
@@ -444,6 +533,151 @@ impl Link {
             }
         }
         Step::Again
+    }
+
+    /// The client has come.
+    pub fn join(&mut self, client: Wire) {
+        self.stage = Stage::Open { local: Connection::accepted(client) };
+    }
+
+    /// Reads the answer; what follows waits for the client.
+    fn await_answer(&mut self, magic: u8) -> Step {
+        // Without an answer the other gateway knows nothing of the connection any more.
+        if self.bearer.flush().is_err() || self.is_bearer_broken {
+            return Step::Broken(Reason::RESTARTED);
+        }
+        let Stage::Held { answer, until } = &mut self.stage else { return Step::Wait };
+        if until.is_none() {
+            return Step::Wait;
+        }
+        match read_answer(&mut self.bearer, answer, magic) {
+            None => Step::Wait,
+            Some(Err(Reason::CONNECTION_RESET)) => Step::Broken(Reason::RESTARTED),
+            Some(Err(reason)) => Step::Broken(reason),
+            Some(Ok(Answer::Refused(reason))) => Step::Refused(reason),
+            Some(Ok(Answer::Accepted)) => {
+                *until = None;
+                Step::Agreed
+            }
+        }
+    }
+
+    // Octets of both connections, also those received before a reset: one end is reset, the rest is read there and goes
+    // to the other; when the other has all, it is reset too.
+
+    /// Carries octets; back only when the answer has come.
+    fn carry(&mut self, now: Time, ready: Ready, relay: &mut Relay, targets: &mut Targets) -> Step {
+        let (local, is_open) = match &mut self.stage {
+            Stage::Open { local } => (local, true),
+            Stage::Asked { local, .. } => (local, false),
+            Stage::Arriving { .. }
+            | Stage::Connecting { .. }
+            | Stage::Cut { .. }
+            | Stage::Held { .. }
+            | Stage::Refused { .. }
+            | Stage::Spare => return Step::Wait,
+        };
+        let bearer = &mut self.bearer;
+        // Data can be read, or data already read can be written.
+        let moves = |from: EpollFlags, to: EpollFlags| {
+            from.intersects(!EpollFlags::EPOLLOUT) || to.intersects(!EpollFlags::EPOLLIN)
+        };
+        let mut has_more = false;
+        self.look_at = None;
+        if !self.is_bearer_broken && moves(ready.local, ready.bearer) {
+            let form = match self.confirming {
+                Some(Confirming::Owed { .. }) => Form::ToPieces,
+                Some(Confirming::Awaited(_)) | None => Form::Plain,
+            };
+            match relay.carry(local, bearer, &mut self.written, form) {
+                Carried::Idle => {}
+                Carried::More => has_more = true,
+                // Data received from the bearer before is not read yet.
+                Carried::Gone => {
+                    self.is_bearer_broken = true;
+                    has_more = true;
+                }
+                Carried::Malformed | Carried::Reset => return self.cut(now, Side::Bearer),
+                Carried::Failed(failure) => {
+                    targets.termination().fail(now, failure, local.parties());
+                    return self.cut(now, Side::Bearer);
+                }
+            }
+        }
+        if is_open && !self.is_local_broken && moves(ready.bearer, ready.local) {
+            let form = match &mut self.confirming {
+                Some(Confirming::Awaited(pieces)) => Form::FromPieces(pieces),
+                Some(Confirming::Owed { .. }) | None => Form::Plain,
+            };
+            match relay.carry(bearer, local, &mut self.read, form) {
+                Carried::Idle => {}
+                Carried::More => has_more = true,
+                Carried::Gone => {
+                    self.is_local_broken = true;
+                    has_more = true;
+                }
+                Carried::Malformed => return Step::Broken(Reason::PROTOCOL_ERROR),
+                // The bearer has no TLS of ours that could fail.
+                Carried::Reset | Carried::Failed(_) => return self.cut(now, Side::Local),
+            }
+        }
+        if is_open
+            && !self.is_local_broken
+            && !self.is_bearer_broken
+            && let Some(confirming) = &mut self.confirming
+        {
+            match confirming.follow(now, local, bearer) {
+                Ok(look_at) => self.look_at = look_at,
+                Err(Side::Bearer) => self.is_bearer_broken = true,
+                Err(Side::Local) => self.is_local_broken = true,
+            }
+        }
+        if local.is_over() && bearer.is_over() {
+            return Step::Over;
+        }
+        if self.is_local_broken && self.is_bearer_broken {
+            return Step::Broken(Reason::CONNECTION_RESET);
+        }
+        if has_more {
+            return Step::Again;
+        }
+        // Unsent data for the remaining end goes first, and the data behind it.
+        if self.is_local_broken && !bearer.has_unsent() {
+            return self.cut(now, Side::Bearer);
+        }
+        if self.is_bearer_broken && !local.has_unsent() {
+            return self.cut(now, Side::Local);
+        }
+        // The bearer's own time counts otherwise, as below.
+        self.waits_until = self.is_bearer_broken.then(|| now + LAST_WORDS);
+        Step::Wait
+    }
+
+    /// Resets the remaining side as soon as this side has all data from before.
+    fn cut(&mut self, now: Time, left: Side) -> Step {
+        // The bearer's own time counts for a path that is silent.
+        let last = (left == Side::Local).then(|| now + LAST_WORDS);
+        self.stage = match std::mem::replace(&mut self.stage, Stage::Spare) {
+            Stage::Open { local } | Stage::Asked { local, .. } => {
+                Stage::Cut { local, left, until: now, last }
+            }
+            other => other,
+        };
+        self.look(now)
+    }
+
+    /// Looks whether the remaining side has all data from before.
+    fn look(&mut self, now: Time) -> Step {
+        let Stage::Cut { local, left, until, last } = &mut self.stage else { return Step::Wait };
+        let (waits_for, is_broken) = match left {
+            Side::Bearer => (&mut self.bearer, self.is_bearer_broken),
+            Side::Local => (local, self.is_local_broken),
+        };
+        *until = now + LOOK;
+        let is_over =
+            is_broken || last.is_some_and(|last| last <= now) || waits_for.flush().is_err();
+        let waits = waits_for.has_unsent() || unacknowledged(waits_for).is_ok_and(|it| it > 0);
+        if is_over || !waits { Step::Broken(Reason::CONNECTION_RESET) } else { Step::Wait }
     }
 }
 
@@ -473,4 +707,104 @@ impl Stage {
             Self::Arriving { .. } | Self::Held { .. } | Self::Refused { .. } | Self::Spare => None,
         }
     }
+}
+
+/// How far a close that is confirmed is: the client is told the end of the answer only when the target's host has all that
+/// the client said, and the client has ended.
+///
+/// ```text
+///   client ── its end ─▶ initiator ─────────▶ responder ── its end ─▶ target
+///   client ◀─ the end ── initiator ◀─ words ─ responder ◀─ all acknowledged
+/// ```
+#[derive(Debug)]
+enum Confirming {
+    /// The other gateway is to say when the target's host has all: its octets come in pieces.
+    Awaited(Pieces),
+    /// The other gateway waits for our word.
+    Owed { is_said: bool },
+}
+
+impl Confirming {
+    /// A close that we want to know of.
+    fn awaited() -> Self {
+        Self::Awaited(Pieces::default())
+    }
+
+    /// A close that the other gateway wants to know of.
+    fn owed() -> Self {
+        Self::Owed { is_said: false }
+    }
+
+    /// Whether the target's host has all, as far as is known.
+    fn is_confirmed(&self) -> bool {
+        match self {
+            Self::Awaited(pieces) => pieces.has_all(),
+            Self::Owed { is_said } => *is_said,
+        }
+    }
+
+    /// Tells the ends that can be told now. Returns when to look again.
+    ///
+    /// # Errors
+    /// The side that is broken.
+    fn follow(
+        &mut self,
+        now: Time,
+        local: &mut Connection,
+        bearer: &mut Connection,
+    ) -> Result<Option<Time>, Side> {
+        match self {
+            Self::Awaited(pieces) => {
+                // A client that has not ended need not wait for the word: it learns nothing by the end.
+                if pieces.has_end() && (pieces.has_all() || !local.has_ended()) {
+                    local.finish();
+                    if local.flush().is_err() {
+                        return Err(Side::Local);
+                    }
+                }
+                Ok(None)
+            }
+            Self::Owed { is_said } => {
+                if !*is_said && local.has_told_end() {
+                    if !local.is_acknowledged() {
+                        return Ok(Some(now + LOOK));
+                    }
+                    *is_said = true;
+                    if bearer.send(&Word::HasAll.octets()).is_err() {
+                        return Err(Side::Bearer);
+                    }
+                }
+                if *is_said && local.has_heard_end() {
+                    bearer.finish();
+                    if bearer.flush().is_err() {
+                        return Err(Side::Bearer);
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Reads the octets of the answer so far: `None` while the answer is incomplete.
+fn read_answer(
+    bearer: &mut Connection,
+    answer: &mut Vec<u8>,
+    magic: u8,
+) -> Option<Result<Answer, Reason>> {
+    let mut octets = [0; ANSWER];
+    octets[..answer.len()].copy_from_slice(answer);
+    while answer.len() < ANSWER {
+        match bearer.read(&mut octets[answer.len()..]) {
+            Heard::Octets(len) => {
+                let from = answer.len();
+                answer.extend_from_slice(&octets[from..from + len]);
+            }
+            Heard::Nothing => return None,
+            Heard::End | Heard::Failed(_) | Heard::Reset => {
+                return Some(Err(Reason::CONNECTION_RESET));
+            }
+        }
+    }
+    Some(Answer::parse(magic, octets).map_err(|_| Reason::PROTOCOL_ERROR))
 }

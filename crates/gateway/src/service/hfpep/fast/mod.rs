@@ -8,16 +8,12 @@
 //! The connections between gateways are long paths: some are open before they are needed. Epoll tells
 //! each change once, so whatever is told is worked off until nothing is left, or noted for later.
 
-mod answer;
 mod arrivals;
 mod clients;
-mod held;
 mod link;
 mod pool;
 mod relay;
 mod socket;
-mod stats;
-mod status;
 #[cfg(test)]
 mod tests;
 
@@ -50,7 +46,6 @@ use link::{Link, Ready, SILENCE, Stage, Step};
 use pool::Pool;
 use relay::Relay;
 use socket::Sockets;
-use stats::Stats;
 
 /// Events taken from the kernel in one go.
 const EVENTS: usize = 256;
@@ -89,6 +84,73 @@ pub struct Fast {
     outcomes: Vec<(LinkId, Result<(), Reason>)>,
     complaints: Complaints,
     stats: Stats,
+}
+
+base::counters! {
+    /// Counters of connections to and from other gateways.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub(crate) struct Stats {
+        /// Connections that carry a program's data now.
+        sessions: gauge(connections);
+        /// Connections that are ready and carry no data now.
+        spare: gauge(connections);
+        /// Connections of others that have not said yet what they are for.
+        arriving: gauge(connections);
+        /// Sessions opened for programs here.
+        sessions_opened: counter(sessions);
+        /// Sessions opened on a connection that was ready.
+        opened_on_spare: counter(sessions);
+        /// Sessions that others opened.
+        sessions_received: counter(sessions);
+        /// Sessions that ended with all their data.
+        sessions_finished: counter(sessions);
+        /// Sessions that broke off.
+        sessions_reset: counter(sessions);
+        /// Sessions whose target's host had all that the client said, to the end, and the client's gateway was told.
+        closes_confirmed: counter(sessions);
+        /// Sessions broken because the other gateway did not keep to the protocol.
+        protocol_errors: counter(sessions);
+        /// Sessions refused by the far end.
+        sessions_refused: counter(sessions);
+        /// Sessions refused here.
+        sessions_declined: counter(sessions);
+        /// Sessions that did not come about here because their client's address had its share of all places.
+        sessions_over_share: counter(sessions);
+        /// Attempts to connect to other gateways.
+        connects_tried: counter(connections);
+        /// Attempts to connect to other gateways that failed.
+        connects_failed: counter(connections);
+        /// Connections that ended unused.
+        spares_lost: counter(connections);
+        /// Connections of strangers, refused.
+        strangers_refused: counter(connections);
+        /// Connections of others without data, broken off in favour of newer ones.
+        arrivals_displaced: counter(connections);
+        /// Connections of others without data, broken off for silence.
+        arrivals_silent: counter(connections);
+        /// Connections that began with something else than an opening.
+        openings_malformed: counter(connections);
+        /// Octets that programs here wrote.
+        octets_written: counter(octets);
+        /// Octets that programs here were given.
+        octets_read: counter(octets);
+    }
+}
+
+impl Stats {
+    /// A link is at this stage no longer.
+    fn forget(&mut self, stage: &Stage) {
+        match stage {
+            Stage::Arriving { .. } => self.arriving -= 1,
+            Stage::Asked { .. }
+            | Stage::Connecting { .. }
+            | Stage::Cut { .. }
+            | Stage::Held { .. }
+            | Stage::Open { .. } => self.sessions -= 1,
+            Stage::Refused { .. } => {}
+            Stage::Spare => self.spare -= 1,
+        }
+    }
 }
 
 /// What another configuration needs.
@@ -169,7 +231,7 @@ impl Fast {
         }
         self.pools.retain(|gateway, _| gateways.contains(gateway));
         let is_idle =
-            |link: &Link| matches!(link.stage, Stage::Spare) && !gateways.contains(&link.far);
+            |link: &Link| matches!(link.stage(), Stage::Spare) && !gateways.contains(&link.far());
         let idle = self.links.iter().filter(|(_, link)| is_idle(link)).map(|(id, _)| *id);
         for id in idle.collect::<Vec<_>>() {
             self.give_up(now, id, Reason::STOPPED);
@@ -240,10 +302,10 @@ impl Fast {
     /// Logs a program's connection that was not ended by its programs, as far as we can tell: the reset of another
     /// gateway does not say who caused the reset.
     fn log_broken(&mut self, now: Time, id: LinkId, link: &Link, reason: Reason) {
-        if !link.stage.is_session() {
+        if !link.stage().is_session() {
             return;
         }
-        let (link, in_doubt) = (id.0, link.bearer.undelivered());
+        let (link, in_doubt) = (id.0, link.bearer().undelivered());
         // An absent gateway has received nothing.
         if !is_killed(reason) || reason == Reason::UNREACHABLE {
             debug!(link, %reason, in_doubt, "connection broken off");
@@ -261,8 +323,9 @@ impl Fast {
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats;
         for link in self.links.values() {
-            stats.octets_written += link.written;
-            stats.octets_read += link.read;
+            let (written, read) = link.octets();
+            stats.octets_written += written;
+            stats.octets_read += read;
         }
         stats
     }
@@ -278,17 +341,122 @@ impl Fast {
     }
 
     fn sessions(&self) -> impl Iterator<Item = &Link> {
-        self.links.values().filter(|link| link.stage.is_session())
+        self.links.values().filter(|link| link.stage().is_session())
     }
 
     /// The oldest connections.
     pub fn status(&self, now: Time) -> impl Iterator<Item = Session> {
-        self.sessions().map(move |link| status::session(now, link))
+        self.sessions().map(move |link| link.status(now))
     }
 
     /// The other gateways.
     pub fn gateways(&self) -> Vec<Gateway> {
-        self.pools.iter().map(|(at, pool)| status::gateway(*at, pool)).collect()
+        let gateway = |(at, pool): (&SocketAddr, &Pool)| Gateway {
+            gateway: *at,
+            state: if pool.is_up() { "up" } else { "down" },
+            spare: pool.ready(),
+        };
+        self.pools.iter().map(gateway).collect()
+    }
+
+    /// Carries a client's connection to a gateway.
+    ///
+    /// # Errors
+    /// When it cannot be; the client is given back.
+    pub fn carry(
+        &mut self,
+        now: Time,
+        gateway: SocketAddr,
+        (client, address): (Wire, IpAddr),
+        opening: Opening,
+        confirms_close: bool,
+        targets: &mut Targets,
+    ) -> Result<(), Wire> {
+        let Some(id) = self.find(now, gateway, address) else { return Err(client) };
+        let Some(link) = self.links.get_mut(&id) else { return Err(client) };
+        if self.epoll.add(&client, id.watch(false)).is_err() {
+            self.drop_link(now, id);
+            return Err(client);
+        }
+        link.ask(now, address, Connection::accepted(client), opening, self.magic, confirms_close);
+        self.begin(id);
+        self.advance(now, id, Ready { bearer: EpollFlags::empty(), ..Ready::ALL }, targets);
+        Ok(())
+    }
+
+    /// Asks a gateway for a connection; [`Self::take_outcomes`] returns the outcome. `None` if there are too many.
+    pub fn ask(
+        &mut self,
+        now: Time,
+        gateway: SocketAddr,
+        client: IpAddr,
+        opening: Opening,
+        confirms_close: bool,
+        targets: &mut Targets,
+    ) -> Option<LinkId> {
+        let id = self.find(now, gateway, client)?;
+        self.links.get_mut(&id)?.hold(now, client, opening, self.magic, confirms_close);
+        self.begin(id);
+        let none = EpollFlags::empty();
+        self.advance(now, id, Ready { bearer: none, local: none }, targets);
+        Some(id)
+    }
+
+    /// Takes the outcomes of requested connections.
+    pub fn take_outcomes(&mut self) -> Vec<(LinkId, Result<(), Reason>)> {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// The client of an accepted connection has come.
+    ///
+    /// # Errors
+    /// When the connection is no more; the client is given back.
+    pub fn join(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        client: Wire,
+        targets: &mut Targets,
+    ) -> Result<(), Wire> {
+        let Some(link) = self.links.get_mut(&id) else { return Err(client) };
+        if self.epoll.add(&client, id.watch(false)).is_err() {
+            self.withdraw(now, id);
+            return Err(client);
+        }
+        link.join(client);
+        // Epoll does not report earlier events again.
+        self.advance(now, id, Ready::ALL, targets);
+        Ok(())
+    }
+
+    /// Finds a connection to a gateway for a client, if the client may have one.
+    fn find(&mut self, now: Time, gateway: SocketAddr, client: IpAddr) -> Option<LinkId> {
+        if !self.has_place(client) {
+            return None;
+        }
+        let spare = self.pools.get_mut(&gateway).and_then(Pool::take);
+        spare.or_else(|| self.dial(now, gateway))
+    }
+
+    /// A spare connection has found its use.
+    fn begin(&mut self, id: LinkId) {
+        let Some(link) = self.links.get(&id) else { return };
+        self.stats.opened_on_spare += u64::from(!link.is_dialling());
+        self.stats.sessions_opened += 1;
+        self.stats.spare -= 1;
+        self.stats.sessions += 1;
+        self.sockets.begin(link.bearer());
+        if let Some(client) = link.client() {
+            self.clients.add(client);
+        }
+    }
+
+    /// Gives up a connection that was asked for.
+    pub fn withdraw(&mut self, now: Time, id: LinkId) {
+        if let Some(link) = self.remove(now, id) {
+            self.stats.sessions_reset += 1;
+            link.abort();
+        }
     }
 
     /// Begins to connect to another gateway.
@@ -311,7 +479,7 @@ impl Fast {
     fn add(&mut self, link: Link) -> Option<LinkId> {
         self.next += 1;
         let id = LinkId(self.next);
-        self.epoll.add(&link.bearer, id.watch(true)).ok()?;
+        self.epoll.add(link.bearer(), id.watch(true)).ok()?;
         self.links.insert(id, link);
         self.schedule(id);
         Some(id)
@@ -359,12 +527,12 @@ impl Fast {
             if ready.bearer.is_empty() {
                 return self.schedule(id);
             }
-            if let Err(reason) = link.bearer.take_answer(now) {
+            if let Err(reason) = link.take_answer(now) {
                 debug!(%reason, "the other gateway is not there");
                 self.fail_to_connect(now, id);
                 return self.give_up(now, id, Reason::UNREACHABLE);
             }
-            if let Some(pool) = self.pools.get_mut(&link.far) {
+            if let Some(pool) = self.pools.get_mut(&link.far()) {
                 pool.rise(id);
             }
             ready = Ready::ALL;
@@ -376,13 +544,13 @@ impl Fast {
                     self.again.insert(id);
                 }
                 Step::Agreed => {
-                    if let Some(pool) = self.pools.get_mut(&link.far) {
+                    if let Some(pool) = self.pools.get_mut(&link.far()) {
                         pool.confirm();
                     }
                     self.outcomes.push((id, Ok(())));
                 }
                 Step::Answered => {
-                    if let Some(pool) = self.pools.get_mut(&link.far) {
+                    if let Some(pool) = self.pools.get_mut(&link.far()) {
                         pool.confirm();
                     }
                     ready = Ready::ALL;
@@ -411,7 +579,7 @@ impl Fast {
                              it: update it, or set confirm-close = false here"
                         );
                     }
-                    if let Some(pool) = self.pools.get_mut(&link.far) {
+                    if let Some(pool) = self.pools.get_mut(&link.far()) {
                         pool.confirm();
                     }
                     return self.give_up(now, id, reason);
@@ -437,7 +605,7 @@ impl Fast {
             return self.decline(now, id, Reason::NO_ROOM);
         }
         let Some(link) = self.links.get(&id) else { return };
-        let end = End::gateway(link.far.ip());
+        let end = End::gateway(link.far().ip());
         let wire = match targets.start(now, end, &opening) {
             Ok(wire) => wire,
             Err(reason) => return self.decline(now, id, reason),
@@ -447,8 +615,8 @@ impl Fast {
         }
         let Some(link) = self.links.get_mut(&id) else { return };
         link.connect(now, Connection::connecting(now, wire), opening, rest);
-        self.arrivals.remove(link.far.ip(), id);
-        self.sockets.begin(&link.bearer);
+        self.arrivals.remove(link.far().ip(), id);
+        self.sockets.begin(link.bearer());
         self.clients.add(client);
         self.stats.arriving -= 1;
         self.stats.sessions += 1;
@@ -470,12 +638,12 @@ impl Fast {
         debug!(%reason, "no connection for another gateway");
         self.stats.sessions_declined += 1;
         self.stats.openings_malformed += u64::from(reason == Reason::PROTOCOL_ERROR);
-        self.stats.forget(&link.stage);
+        self.stats.forget(link.stage());
         if let Some(client) = link.client() {
             self.clients.remove(client);
         }
         link.refuse(now, reason, self.magic);
-        let from = link.far;
+        let from = link.far();
         self.make_room(now, from, id);
         // Epoll does not report earlier events again.
         self.again.insert(id);
@@ -484,9 +652,9 @@ impl Fast {
     /// Ends what has broken.
     fn give_up(&mut self, now: Time, id: LinkId, reason: Reason) {
         let Some(link) = self.remove(now, id) else { return };
-        self.stats.sessions_reset += u64::from(link.stage.is_session());
+        self.stats.sessions_reset += u64::from(link.stage().is_session());
         self.log_broken(now, id, &link, reason);
-        if matches!(link.stage, Stage::Held { .. }) {
+        if matches!(link.stage(), Stage::Held { .. }) {
             self.outcomes.push((id, Err(reason)));
         }
         link.abort();
@@ -496,7 +664,7 @@ impl Fast {
     fn fail_to_connect(&mut self, now: Time, id: LinkId) {
         self.stats.connects_failed += 1;
         let link = self.links.get(&id);
-        if let Some(pool) = link.and_then(|link| self.pools.get_mut(&link.far)) {
+        if let Some(pool) = link.and_then(|link| self.pools.get_mut(&link.far())) {
             pool.fall(now, None);
         }
     }
@@ -504,7 +672,7 @@ impl Fast {
     /// Ends what has nothing to say any more.
     fn drop_link(&mut self, now: Time, id: LinkId) {
         if let Some(link) = self.remove(now, id) {
-            self.stats.sessions_finished += u64::from(link.stage.local().is_some());
+            self.stats.sessions_finished += u64::from(link.stage().local().is_some());
             self.stats.closes_confirmed += u64::from(link.is_confirmed());
             link.close();
         }
@@ -512,20 +680,21 @@ impl Fast {
 
     fn remove(&mut self, now: Time, id: LinkId) -> Option<Link> {
         let link = self.links.remove(&id)?;
-        if let Some(at) = link.due {
+        if let Some(at) = link.due() {
             self.due.remove(&(at, id));
         }
-        self.stats.forget(&link.stage);
+        self.stats.forget(link.stage());
         if let Some(client) = link.client() {
             self.clients.remove(client);
         }
-        self.stats.octets_written += link.written;
-        self.stats.octets_read += link.read;
-        self.arrivals.remove(link.far.ip(), id);
-        if matches!(link.stage, Stage::Spare)
-            && let Some(pool) = self.pools.get_mut(&link.far)
+        let (written, read) = link.octets();
+        self.stats.octets_written += written;
+        self.stats.octets_read += read;
+        self.arrivals.remove(link.far().ip(), id);
+        if matches!(link.stage(), Stage::Spare)
+            && let Some(pool) = self.pools.get_mut(&link.far())
         {
-            pool.fall(now, Some((id, now.since(link.since))));
+            pool.fall(now, Some((id, link.age(now))));
             self.stats.spares_lost += u64::from(!link.is_dialling());
         }
         Some(link)
@@ -533,19 +702,19 @@ impl Fast {
 
     /// What was to come until now has not.
     fn handle_silence(&mut self, now: Time, id: LinkId, at: Time, targets: &mut Targets) {
-        let Some(link) = self.links.get_mut(&id).filter(|link| link.due == Some(at)) else {
+        let Some(link) = self.links.get_mut(&id).filter(|link| link.due() == Some(at)) else {
             return;
         };
-        link.due = None;
+        link.schedule(None);
         if link.next_timeout().is_none_or(|until| until > now) {
             return self.schedule(id);
         }
         let is_given_up = link.is_given_up(now);
-        match &mut link.stage {
+        match link.stage() {
             // A spare connection, unless its source has more than that.
-            Stage::Arriving { head, until } if head.is_empty() => {
-                *until = now + SILENCE;
-                if self.arrivals.of(link.far.ip()) > self.spare {
+            Stage::Arriving { head, .. } if head.is_empty() => {
+                link.stay(now);
+                if self.arrivals.of(link.far().ip()) > self.spare {
                     self.stats.arrivals_silent += 1;
                     return self.give_up(now, id, Reason::UNSPECIFIED);
                 }
@@ -576,13 +745,13 @@ impl Fast {
     fn schedule(&mut self, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let next = link.next_timeout();
-        if next == link.due {
+        let before = link.schedule(next);
+        if next == before {
             return;
         }
-        if let Some(before) = link.due {
+        if let Some(before) = before {
             self.due.remove(&(before, id));
         }
-        link.due = next;
         self.due.extend(next.map(|at| (at, id)));
     }
 }

@@ -14,7 +14,7 @@ use base::entropy::Entropy as _;
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 
-use super::reader::{NotOpened, Reader, Recovered, note};
+use super::reader::{Loaded, NotOpened, Reader, Recovered, note};
 use super::record::{Key, Record};
 use crate::keys::System;
 
@@ -55,9 +55,9 @@ pub struct Log {
     frame: u64,
     next: Next,
     /// Whether no more can be allocated: by the disk, or by what is allowed.
-    pub(super) is_full: bool,
+    is_full: bool,
     /// Octets written again because their segment was emptied.
-    pub(super) moved: u64,
+    moved: u64,
     _lock: Flock<File>,
 }
 
@@ -82,9 +82,8 @@ impl Log {
                     error => NotOpened::Io(error.into()),
                 },
             )?;
-        let mut reader = Reader::default();
-        let numbers = reader.read_all(folder)?;
-        let mut salt = reader.salt;
+        let Loaded { numbers, mut salt, frame, live, live_octets, recovered } =
+            Reader::read_all(folder)?;
         if numbers.is_empty() {
             let mut fresh = [0; 8];
             System.fill(&mut fresh).map_err(io::Error::other)?;
@@ -96,7 +95,6 @@ impl Log {
             Some(nix::libc::ENOSPC) => NotOpened::NoRoom((RESERVED + 2) * options.segment),
             _ => error.into(),
         })?;
-        let Reader { live, live_octets, recovered, frame, .. } = reader;
         let current = Segment::begin(&first, folder, current_number, salt, &recovered.next)?;
         let mut log = Self {
             salt,
@@ -116,6 +114,16 @@ impl Log {
         };
         log.tend()?;
         Ok((log, recovered))
+    }
+
+    /// Whether no more can be allocated: by the disk, or by what is allowed.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Octets written again because their segment was emptied.
+    pub fn moved(&self) -> u64 {
+        self.moved
     }
 
     /// Octets of records for which there is room, not counting the reserve.
@@ -384,16 +392,16 @@ pub fn checksum(salt: u64, number: u64, records: &[u8]) -> u32 {
 /// A segment being read.
 pub struct Read {
     octets: Vec<u8>,
-    pub(super) salt: u64,
-    pub(super) next: Next,
+    pub salt: u64,
+    pub next: Next,
 }
 
 /// A frame being read.
 pub struct Frame<'a> {
-    pub(super) number: u64,
-    pub(super) records: &'a [u8],
+    pub number: u64,
+    pub records: &'a [u8],
     /// Where the next one begins.
-    pub(super) end: usize,
+    pub end: usize,
 }
 
 impl Read {

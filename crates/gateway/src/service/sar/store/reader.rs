@@ -111,14 +111,27 @@ pub fn read_segments(
     Ok(reader.recovered)
 }
 
+/// A log that was read to its end.
+pub struct Loaded {
+    /// The numbers of its segments, in order.
+    pub numbers: Vec<u32>,
+    pub salt: u64,
+    /// The number of the last frame.
+    pub frame: u64,
+    /// The live records, each with its segment and its length.
+    pub live: BTreeMap<Key, (u32, u32)>,
+    pub live_octets: u64,
+    pub recovered: Recovered,
+}
+
 /// Reads a log from its beginning.
 #[derive(Default)]
 pub struct Reader {
-    pub(super) salt: u64,
-    pub(super) frame: u64,
-    pub(super) live: BTreeMap<Key, (u32, u32)>,
-    pub(super) live_octets: u64,
-    pub(super) recovered: Recovered,
+    salt: u64,
+    frame: u64,
+    live: BTreeMap<Key, (u32, u32)>,
+    live_octets: u64,
+    recovered: Recovered,
     /// The segment that was read last, and where its records end.
     segment: Option<u32>,
     end: Option<(PathBuf, usize)>,
@@ -127,8 +140,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads all segments; their numbers, in order.
-    pub fn read_all(&mut self, folder: &Path) -> Result<Vec<u32>, NotOpened> {
+    /// Reads all segments of a folder.
+    ///
+    /// # Errors
+    /// When one cannot be read, or is damaged.
+    pub fn read_all(folder: &Path) -> Result<Loaded, NotOpened> {
+        let mut reader = Self::default();
         let mut numbers = Vec::new();
         for entry in fs::read_dir(folder)? {
             let name = entry?.file_name();
@@ -143,10 +160,11 @@ impl Reader {
         for &number in &numbers {
             let path = log::path(folder, number);
             let read = Read::open(&path, number)?;
-            self.read_segment(number, &path, read)?;
+            reader.read_segment(number, &path, read)?;
         }
-        self.settle();
-        Ok(numbers)
+        reader.settle();
+        let Self { salt, frame, live, live_octets, recovered, .. } = reader;
+        Ok(Loaded { numbers, salt, frame, live, live_octets, recovered })
     }
 
     /// Reads the segment that follows; `None` is one without a header.

@@ -177,7 +177,7 @@ fn the_log_stays_as_small_as_what_lives_in_it_and_keeps_that() {
         store(&mut log, &[Record::Forgotten(Key::Ended(id))]);
         assert!(log.segments() < 20, "{} segments for message {id}", log.segments());
     }
-    assert!(log.moved > 0);
+    assert!(log.moved() > 0);
     drop(log);
 
     let recovered = folder.recovered();

@@ -237,8 +237,8 @@ impl Shared {
     fn tell(&self, log: &Log) {
         let committed = self.committed.load(Ordering::Relaxed);
         self.allowed.store(committed + log.room(), Ordering::Release);
-        self.is_full.store(log.is_full, Ordering::Release);
-        self.moved.store(log.moved, Ordering::Relaxed);
+        self.is_full.store(log.is_full(), Ordering::Release);
+        self.moved.store(log.moved(), Ordering::Relaxed);
         self.segments.store(log.segments() as u64, Ordering::Relaxed);
         self.live.store(log.live_octets(), Ordering::Relaxed);
     }
