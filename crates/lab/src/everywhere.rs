@@ -2,7 +2,7 @@
 //! to be nowhere worse.
 //!
 //! ```text
-//!   matrix: distinct scenarios ─▶ tries: each way ─▶ runs ─▶ rows ─▶ the worst first ─▶ verdict, tables
+//!   matrix: distinct scenarios ─▶ tries: each way ─▶ runs ─▶ results ─▶ Ranking: the worst first ─▶ verdict, tables
 //!                                                              └──▶ curves over the share of places
 //! ```
 
@@ -68,6 +68,87 @@ pub fn distinct<T: PartialEq>(all: Vec<T>) -> Vec<T> {
         }
     }
     places
+}
+
+/// What a place says of ours, or one of several things that it says.
+pub trait Judged {
+    /// The greater the worse; for an order alone.
+    fn badness(&self) -> f64;
+
+    /// Whether ours reaches the goals.
+    fn holds(&self) -> Answer;
+
+    /// It in a sentence.
+    fn text(&self) -> String;
+}
+
+/// All results, the worst first.
+pub struct Ranking<R> {
+    all: Vec<R>,
+}
+
+impl<R: Judged> Ranking<R> {
+    /// Sentences name so many; tables have all.
+    const NAMED: usize = 8;
+
+    pub fn new(results: Vec<R>) -> Self {
+        Self { all: worst_first(results, R::badness) }
+    }
+
+    pub fn all(&self) -> Vec<&R> {
+        self.all.iter().collect()
+    }
+
+    /// Those that surely miss a goal.
+    pub fn short(&self) -> Vec<&R> {
+        self.that_say(Answer::No)
+    }
+
+    /// Those of which these runs cannot tell.
+    pub fn open(&self) -> Vec<&R> {
+        self.that_say(Answer::Undecided)
+    }
+
+    fn that_say(&self, answer: Answer) -> Vec<&R> {
+        self.all.iter().filter(|it| it.holds() == answer).collect()
+    }
+
+    /// The claim holds where every goal is reached everywhere.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::of(Answer::all(self.all.iter().map(R::holds)))
+    }
+
+    /// The worst that miss a goal, in words.
+    pub fn named(&self) -> String {
+        let short = self.short();
+        short.iter().take(Self::NAMED).map(|it| it.text()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The finding, with the sentences, points, figures and tables of the experiment.
+    pub fn finding(
+        &self,
+        [measured, reason]: [String; 2],
+        (points, figures, tables): (Vec<Point>, Vec<Figure>, Vec<Table>),
+    ) -> Finding {
+        let verdict = self.verdict();
+        Finding { verdict, reason, points, figures, tables, ..Finding::of(&[], measured) }
+    }
+}
+
+/// What is computed from the runs at each scenario and its number, in their order.
+pub fn results<S: Scenario, R>(scenarios: Vec<S>, of: impl Fn(usize, S) -> Vec<R>) -> Vec<R> {
+    scenarios.into_iter().enumerate().flat_map(|(number, scenario)| of(number, scenario)).collect()
+}
+
+/// A point over the number of a place.
+pub fn point(
+    scenario: &impl Scenario,
+    number: usize,
+    line: Line,
+    y: (Estimate, &'static str),
+) -> Point {
+    let cell = Some(scenario.to_string());
+    Point { cell, ..Point::new(line, (number as f64, "cell"), y) }
 }
 
 /// The rows, the worst first.

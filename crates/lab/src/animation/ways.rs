@@ -8,9 +8,9 @@ use super::recording::{Flow, Recording};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Way {
     /// Since when.
-    pub(super) at: Time,
+    pub at: Time,
     /// The nodes from the flow's sender to its receiver; none while no way leads there.
-    pub(super) nodes: Vec<usize>,
+    pub nodes: Vec<usize>,
 }
 
 /// The next node, and the end of a half tunnel.

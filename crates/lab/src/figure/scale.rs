@@ -17,10 +17,15 @@ pub struct Ruler {
     scale: Scale,
     low: f64,
     high: f64,
-    pub(super) ticks: Vec<f64>,
+    ticks: Vec<f64>,
 }
 
 impl Ruler {
+    /// The values that are named on the axis.
+    pub fn ticks(&self) -> &[f64] {
+        &self.ticks
+    }
+
     /// A ruler for `axis` that holds all `values`; `steps` is about how many ticks there is room for.
     pub fn new(axis: &Axis, values: impl Iterator<Item = f64>, steps: f64) -> Self {
         let usable = values

@@ -146,7 +146,7 @@ impl Paper {
     /// Ticks, grid lines, the frame and the label of the x axis.
     fn grid(&mut self, figure: &Figure) {
         let Frame { left, top, right, bottom } = self.plot;
-        for value in self.y.ticks.clone() {
+        for value in self.y.ticks().to_vec() {
             let height = self.height(value);
             draw!(
                 self.svg,
@@ -162,7 +162,7 @@ impl Paper {
                 tick(value),
             );
         }
-        for value in self.x.ticks.clone() {
+        for value in self.x.ticks().to_vec() {
             let across = self.across(value);
             draw!(self.svg, r#"<path d="M{across:.1} {bottom:.1}v5" stroke="{}"/>"#, theme::FRAME,);
             draw!(

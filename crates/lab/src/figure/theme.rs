@@ -37,10 +37,10 @@ pub enum Marker {
 /// How one series is drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    pub(super) colour: &'static str,
-    pub(super) marker: Marker,
-    pub(super) dashes: Option<&'static str>,
-    pub(super) width: f64,
+    pub colour: &'static str,
+    pub marker: Marker,
+    pub dashes: Option<&'static str>,
+    pub width: f64,
 }
 
 /// The palette of Okabe and Ito, which colour-blind people can tell apart.

@@ -52,21 +52,21 @@ const STRIDE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
     /// Links.
-    pub(super) hops: usize,
+    pub hops: usize,
     /// Loss of every link in the direction of the data.
-    pub(super) forward: f64,
+    pub forward: f64,
     /// Loss of every link in the opposite direction.
-    pub(super) backward: f64,
+    pub backward: f64,
     /// Bits a second of a link.
-    pub(super) rate: u64,
+    pub rate: u64,
     /// Bits a second of the link after the middle, where it is another.
-    pub(super) bottleneck: Option<u64>,
+    pub bottleneck: Option<u64>,
     /// Packets that wait before a link at most.
-    pub(super) queue: usize,
+    pub queue: usize,
     /// HBH on every node.
-    pub(super) hbh: Option<hbh::Config>,
+    pub hbh: Option<hbh::Config>,
     /// What is sent.
-    pub(super) traffic: Traffic,
+    pub traffic: Traffic,
 }
 
 /// How links treat the packets that they would lose.
@@ -92,13 +92,13 @@ pub enum Traffic {
 /// A transfer; the default is that of the common scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tcp {
-    pub(super) octets: u32,
+    pub octets: u32,
     /// Octets of data in a full segment.
-    pub(super) segment: u16,
-    pub(super) initial_window: u32,
-    pub(super) min_rto: Duration,
+    pub segment: u16,
+    pub initial_window: u32,
+    pub min_rto: Duration,
     /// Which TCP.
-    pub(super) kind: Kind,
+    pub kind: Kind,
 }
 
 /// How TCP does what parameters of the scenario leave open.

@@ -10,17 +10,17 @@ use crate::prelude::*;
 #[derive(Debug)]
 pub struct Curve {
     /// The name of the series.
-    pub(super) series: &'static str,
+    pub series: &'static str,
     /// What figures call it.
-    pub(super) title: &'static str,
-    pub(super) ink: Ink,
-    pub(super) profile: Profile,
+    pub title: &'static str,
+    pub ink: Ink,
+    pub profile: Profile,
     /// Loss of every link, each way.
-    pub(super) loss: f64,
+    pub loss: f64,
     /// Gives the parameter a value.
-    pub(super) set: fn(&mut Config, u16),
+    pub set: fn(&mut Config, u16),
     /// What the parameter counts.
-    pub(super) unit: &'static str,
+    pub unit: &'static str,
 }
 
 impl Curve {
@@ -96,11 +96,11 @@ impl Drawn for Setting {
 
 /// What the figures of a parameter have in common.
 pub struct Look {
-    pub(super) name: &'static str,
-    pub(super) title: &'static str,
-    pub(super) x: Axis,
-    pub(super) delay: Axis,
-    pub(super) note: &'static str,
+    pub name: &'static str,
+    pub title: &'static str,
+    pub x: Axis,
+    pub delay: Axis,
+    pub note: &'static str,
 }
 
 impl Look {

@@ -12,16 +12,16 @@ pub const LOSSES: [f64; 9] = [0.0, 0.01, 0.02, 0.05, 0.10, 0.15, 0.20, 0.25, 0.3
 /// A place of the grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
-    pub(super) reading: &'static Reading,
-    pub(super) air: Air,
-    pub(super) carrier: Carrier,
-    pub(super) loss: f64,
+    pub reading: &'static Reading,
+    pub air: Air,
+    pub carrier: Carrier,
+    pub loss: f64,
 }
 
 /// How the paper is read where it leaves something open.
 #[derive(Debug)]
 pub struct Reading {
-    pub(super) name: &'static str,
+    pub name: &'static str,
     change: fn(&mut Chain),
 }
 

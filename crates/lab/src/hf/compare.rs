@@ -40,8 +40,8 @@ impl fmt::Display for Standing {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     /// Both figures and their place, as text.
-    pub(super) what: String,
-    pub(super) standing: Standing,
+    pub what: String,
+    pub standing: Standing,
 }
 
 impl Compared {
@@ -89,8 +89,8 @@ fn standing(least: f64, most: f64, tie: f64) -> Standing {
 /// All judged figures of stations with the same key-up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Radio {
-    pub(super) key_up: Duration,
-    pub(super) figures: Vec<Compared>,
+    pub key_up: Duration,
+    pub figures: Vec<Compared>,
 }
 
 /// The radios that are compared, each with its figures.

@@ -88,14 +88,8 @@ fn run(crowd: Crowd, seed: u64) -> Outcome {
     // A sink follows one stream.
     for (node, port) in from.iter().zip(9..) {
         let sender = stream::SenderConfig {
-            port: 5_000,
-            destination: SocketAddr::new(address, port),
-            payload: (PACKET - HEADERS) as usize,
             interval: INTERVAL,
-            start: Time::ZERO,
-            stop: None,
-            count: None,
-            dscp: 0,
+            ..stream::SenderConfig::new(SocketAddr::new(address, port), (PACKET - HEADERS) as usize)
         };
         world.add_app(*node, stream::Sender::new(sender));
         sinks.push(world.add_app(*to, stream::Sink::new(port)));

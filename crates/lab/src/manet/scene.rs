@@ -69,11 +69,11 @@ struct Played {
 /// What is drawn of the first flow of a run, over seconds.
 pub struct Traced {
     /// The congestion window, in segments.
-    pub(super) window: Vec<(f64, f64)>,
+    pub window: Vec<(f64, f64)>,
     /// Hops of the source to the gateway.
-    pub(super) hops: Vec<(f64, f64)>,
+    pub hops: Vec<(f64, f64)>,
     /// Goodput in each second, in kbit/s.
-    pub(super) goodput: Vec<(f64, f64)>,
+    pub goodput: Vec<(f64, f64)>,
 }
 
 /// Runs a trial with a seed and measures it.

@@ -6,12 +6,12 @@ use crate::prelude::*;
 /// A place of the grid: all of them together are the paper's 96 scenarios, and ours beside them.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Trial {
-    pub(super) network: Network,
-    pub(super) traffic: Traffic,
-    pub(super) tcp: Tcp,
-    pub(super) routing: Routing,
-    pub(super) carrier: Carrier,
-    pub(super) assumed: Assumed,
+    pub network: Network,
+    pub traffic: Traffic,
+    pub tcp: Tcp,
+    pub routing: Routing,
+    pub carrier: Carrier,
+    pub assumed: Assumed,
 }
 
 /// Where the nodes are, and how they move.

@@ -115,14 +115,10 @@ fn run(trial: Trial, seed: u64) -> Outcome {
     });
     let datagrams = (trial.load != Load::Tcp).then(|| {
         let config = stream::SenderConfig {
-            port: 5_000,
-            destination: SocketAddr::new(address, 10),
-            payload: PAYLOAD,
             interval: INTERVAL,
             start,
             stop: Some(stop),
-            count: None,
-            dscp: 0,
+            ..stream::SenderConfig::new(SocketAddr::new(address, 10), PAYLOAD)
         };
         let sender = world.add_app(from, stream::Sender::new(config));
         (sender, world.add_app(to, stream::Sink::new(10)))

@@ -59,10 +59,10 @@ impl Reading {
 /// One place of the grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    pub(super) reading: Reading,
-    pub(super) scheme: Scheme,
-    pub(super) sessions: u32,
-    pub(super) loss: f64,
+    pub reading: Reading,
+    pub scheme: Scheme,
+    pub sessions: u32,
+    pub loss: f64,
 }
 
 impl Load {

@@ -46,9 +46,9 @@ const TRANSITS: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Span {
     /// The time at the beginning that does not count.
-    pub(super) warm_up: Duration,
+    pub warm_up: Duration,
     /// The time that counts, after the warm-up.
-    pub(super) window: Duration,
+    pub window: Duration,
 }
 
 /// The measurements of a run, taken in its window unless they say otherwise.

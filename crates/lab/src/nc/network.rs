@@ -37,42 +37,42 @@ pub(crate) const LONG_PACKET: usize = 1_438;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wire {
     /// Bits per second.
-    pub(super) rate: BitRate,
+    pub rate: BitRate,
     /// The one-way propagation delay.
-    pub(super) delay: Duration,
+    pub delay: Duration,
 }
 
 /// The network and its traffic: everything that can differ between two runs, except the seed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Network {
     /// The number of pairs of a source and a sink.
-    pub(super) sessions: usize,
+    pub sessions: usize,
     /// The links between hosts and gateways.
-    pub(super) edge: Wire,
+    pub edge: Wire,
     /// The link between the gateways.
-    pub(super) middle: Wire,
+    pub middle: Wire,
     /// Loss on the middle link in the direction of the data.
-    pub(super) loss: Loss,
+    pub loss: Loss,
     /// Loss on the middle link in the opposite direction.
-    pub(super) loss_back: Loss,
+    pub loss_back: Loss,
     /// The capacity of every link's queue, in packets.
-    pub(super) queue: usize,
+    pub queue: usize,
     /// Octets of a source's full IP packet.
-    pub(super) packet: usize,
+    pub packet: usize,
     /// Whether the middle link starts a hop beyond the gateways.
-    pub(super) is_hidden: bool,
+    pub is_hidden: bool,
     /// Whether every sink is also a source, and every source also a sink.
-    pub(super) is_both_ways: bool,
+    pub is_both_ways: bool,
     /// Whether an additional source sends requests, which an additional sink answers.
-    pub(super) has_requests: bool,
+    pub has_requests: bool,
     /// How many points of each window and buffer to record over time; 0 records none.
-    pub(super) trace_points: usize,
+    pub trace_points: usize,
     /// How packets get from gateway to gateway.
-    pub(super) carrier: Carrier,
+    pub carrier: Carrier,
     /// The traffic of each session.
-    pub(super) traffic: Traffic,
+    pub traffic: Traffic,
     /// A plain TCP flow over the middle link, beside the tunnel. It needs `is_hidden`.
-    pub(super) rival: Option<Kind>,
+    pub rival: Option<Kind>,
 }
 
 /// How packets get from gateway to gateway.

@@ -17,20 +17,20 @@ use super::names::Reader;
 /// A frequency, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Frequency {
-    pub(super) channel: Channel,
+    pub channel: Channel,
     /// How the stations carry IP.
-    pub(super) client: ipclient::Config,
-    pub(super) stations: Vec<Station>,
+    pub client: ipclient::Config,
+    pub stations: Vec<Station>,
 }
 
 /// A station, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Station {
     /// The node that it serves.
-    pub(super) host: usize,
+    pub host: usize,
     /// The nodes behind that.
-    pub(super) behind: Vec<usize>,
-    pub(super) config: node::Config,
+    pub behind: Vec<usize>,
+    pub config: node::Config,
 }
 
 /// What a frequency saw.

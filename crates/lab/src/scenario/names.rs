@@ -11,9 +11,9 @@ use settings::{Complaint, Entry, Section};
 /// A file while it is read.
 pub(crate) struct Reader<'d> {
     /// The nodes, in the order of the file.
-    pub(super) names: BTreeMap<&'d str, usize>,
+    names: BTreeMap<&'d str, usize>,
     /// The nodes that have a link or a radio, or are on a net or HF, and so have addresses.
-    pub(super) linked: BTreeSet<usize>,
+    linked: BTreeSet<usize>,
     /// A node of the same part of the network for each node, itself for one of each part.
     parts: Vec<usize>,
     /// When the run ends at the latest.
@@ -28,11 +28,34 @@ impl<'d> Reader<'d> {
         Ok(Self { names, linked: BTreeSet::new(), parts, duration })
     }
 
+    /// How many nodes the file has; they are numbered in its order.
+    pub(crate) fn node_count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The names of all nodes, in the order of the file.
+    pub(crate) fn names(&self) -> Vec<&'d str> {
+        let mut names: Vec<_> = self.names.iter().collect();
+        names.sort_by_key(|(_, index)| **index);
+        names.into_iter().map(|(name, _)| *name).collect()
+    }
+
+    /// The nodes that have a link or a radio, or are on a net or HF, ascending.
+    pub(crate) fn linked(&self) -> Vec<usize> {
+        self.linked.iter().copied().collect()
+    }
+
+    /// Records that these nodes are on a medium, whether that joins them or not.
+    pub(crate) fn link(&mut self, nodes: &[usize]) {
+        self.linked.extend(nodes);
+    }
+
     /// Records that a medium joins these nodes.
     pub(crate) fn join(&mut self, nodes: impl IntoIterator<Item = usize>) {
-        let mut nodes = nodes.into_iter();
-        let Some(first) = nodes.next() else { return };
+        let mut first = None;
         for node in nodes {
+            self.linked.insert(node);
+            let first = *first.get_or_insert(node);
             let [mine, other] = [first, node].map(|it| self.part(it));
             self.parts[other] = mine;
         }

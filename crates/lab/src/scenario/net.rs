@@ -66,7 +66,7 @@ impl Reader<'_> {
         let mut nets = Vec::new();
         for section in root.sections("net")? {
             let net = self.net(&section)?;
-            self.linked.extend(&net.stations);
+            self.link(&net.stations);
             match &net.hearing {
                 Hearing::Pairs(pairs) => {
                     for pair in pairs {
@@ -88,7 +88,7 @@ impl Reader<'_> {
             return Err(loss.complain(UNCLEAR));
         }
         net.stations = match section.get("stations")? {
-            None => (0..self.names.len()).collect(),
+            None => (0..self.node_count()).collect(),
             Some(list) => {
                 let mut nodes: Vec<usize> = Vec::new();
                 for name in list.list()? {

@@ -33,7 +33,7 @@ pub const SOURCE_PORTS: u16 = 40_000;
 pub struct Built<'a> {
     plan: &'a Plan,
     /// How long the network ran before, so that neighbours and tunnels know each other.
-    pub(super) before: Duration,
+    before: Duration,
     /// The network.
     pub world: World,
     /// The nodes.
@@ -437,6 +437,11 @@ impl<'a> Built<'a> {
     #[must_use]
     pub fn begin(&self) -> Time {
         Time::ZERO + self.before
+    }
+
+    /// The time in the run of a time in the plan.
+    pub(crate) fn at(&self, planned: Time) -> Time {
+        planned + self.before
     }
 
     /// When the run ends at the latest.

@@ -64,7 +64,7 @@ pub struct Plan {
     pub tunnels: Vec<Tunnel>,
     /// TCP/NC tunnels, as the paper has them.
     pub tcpnc_tunnels: Vec<TcpncTunnel>,
-    pub(super) frequencies: Vec<Frequency>,
+    pub(crate) frequencies: Vec<Frequency>,
     /// Octets over TCP.
     pub transfers: Vec<Transfer>,
     /// Streams of datagrams, including answered streams.

@@ -69,7 +69,6 @@ impl Reader<'_> {
         let mut radios = Vec::new();
         for section in root.sections("radio")? {
             let radio = self.radio(&section, routing)?;
-            self.linked.extend(radio.stations.iter().map(|station| station.node));
             self.join(radio.stations.iter().map(|station| station.node));
             radios.push(radio);
         }
@@ -82,7 +81,7 @@ impl Reader<'_> {
         section.apply(&radio::PARAMETERS, &mut radio.config)?;
         section.apply(&INTERFACE, &mut radio.interface)?;
         let nodes = match section.get("stations")? {
-            None => (0..self.names.len()).collect(),
+            None => (0..self.node_count()).collect(),
             Some(list) => {
                 let mut nodes: Vec<usize> = Vec::new();
                 for name in list.list()? {

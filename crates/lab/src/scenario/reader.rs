@@ -71,7 +71,6 @@ pub fn read_document(
         let stations = frequency.needed("stations")?.list()?;
         let stations = stations.iter().map(|name| reader.node(name));
         let stations = stations.collect::<Result<Vec<_>, _>>()?;
-        reader.linked.extend(&stations);
         reader.join(stations);
     }
     let mut nodes = reader.nodes(&root)?;
@@ -208,7 +207,6 @@ impl Reader<'_> {
             if ends[0] == ends[1] {
                 return Err(b.complain("a link joins two different nodes"));
             }
-            self.linked.extend(ends);
             self.join(ends);
             let is_noticed = section.get("noticed")?.map_or(Ok(true), |it| it.flag())?;
             links.push(Link { ends, config: link::read(&section, &usual)?, is_noticed });
@@ -225,10 +223,8 @@ impl Reader<'_> {
             layer(section, "tcpnc", &tcpnc::PARAMETERS, base.unwrap_or_default())
         };
         let (hbh, tcpnc) = (hbh_of(root, None)?.flatten(), tcpnc_of(root, None)?.flatten());
-        let mut names: Vec<_> = self.names.iter().collect();
-        names.sort_by_key(|(_, index)| **index);
         let node = |name: &str| Node { name: name.to_owned(), hbh, tcpnc, ..Node::default() };
-        let mut nodes: Vec<Node> = names.into_iter().map(|(name, _)| node(name)).collect();
+        let mut nodes: Vec<Node> = self.names().into_iter().map(node).collect();
         for entry in root.section("node")?.map(|it| it.entries()).unwrap_or_default() {
             let index = self.named(entry.name(), |what| entry.complain_of_key(what))?;
             let (section, node) = (entry.section()?, &mut nodes[index]);

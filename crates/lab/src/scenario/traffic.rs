@@ -28,7 +28,7 @@ impl Built<'_> {
         let sender = transfer::SenderConfig {
             port: from_port,
             octets: *octets,
-            start: flow.start + self.before,
+            start: self.at(flow.start),
             tcp: *tcp,
             window_points: points,
             ..transfer::SenderConfig::new(destination, 0)
@@ -46,8 +46,8 @@ impl Built<'_> {
             destination: self.destination(flow)?,
             payload: *payload,
             interval: *interval,
-            start: flow.start + self.before,
-            stop: stop.map(|stop| stop + self.before),
+            start: self.at(flow.start),
+            stop: stop.map(|stop| self.at(stop)),
             count: *count,
             dscp: *dscp,
         };

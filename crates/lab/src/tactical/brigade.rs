@@ -34,30 +34,30 @@ pub const C2_DELAY: Metric = "C2 delay";
 /// A run of the brigade.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
-    pub(super) tcp: Tcp,
+    pub tcp: Tcp,
     /// How many of all packets each needline loses.
-    pub(super) failure: f64,
-    pub(super) assumed: Assumed,
+    pub failure: f64,
+    pub assumed: Assumed,
     /// Another TCP that is run with the same chance, for [`BESIDE`].
-    pub(super) beside: Option<Tcp>,
+    pub beside: Option<Tcp>,
 }
 
 /// The seven parameters that are varied, times in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tcp {
     /// The retransmission timeout before any round-trip time is known.
-    pub(super) initial: f64,
+    pub initial: f64,
     /// The gain of the mean round-trip time.
-    pub(super) a: f64,
+    pub a: f64,
     /// The gain of its deviation.
-    pub(super) b: f64,
+    pub b: f64,
     /// The coefficient of the deviation.
-    pub(super) c: f64,
-    pub(super) ack_delay: f64,
+    pub c: f64,
+    pub ack_delay: f64,
     /// Repeats before the application is warned.
-    pub(super) r1: u32,
+    pub r1: u32,
     /// From then to the end of the connection.
-    pub(super) r2: f64,
+    pub r2: f64,
 }
 
 impl Tcp {

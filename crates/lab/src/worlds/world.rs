@@ -204,35 +204,35 @@ impl Control {
 /// A TCP flow between source and sink.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    pub(super) octets: u64,
+    pub(crate) octets: u64,
     /// After the network's begin.
-    pub(super) start: Duration,
+    pub(crate) start: Duration,
     /// Whether the sink sends.
-    pub(super) is_back: bool,
-    pub(super) control: Control,
+    pub(crate) is_back: bool,
+    pub(crate) control: Control,
 }
 
 /// Datagrams from the source to the sink at a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stream {
-    pub(super) payload: usize,
-    pub(super) interval: Duration,
+    pub(crate) payload: usize,
+    pub(crate) interval: Duration,
 }
 
 /// A hop that loses everything for a while.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outage {
-    pub(super) hop: usize,
+    pub(crate) hop: usize,
     /// After the network's begin.
-    pub(super) span: Range<Duration>,
-    pub(super) is_one_way: bool,
+    pub(crate) span: Range<Duration>,
+    pub(crate) is_one_way: bool,
 }
 
 /// A hop that changes while data flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    pub(super) at: Duration,
-    pub(super) hop: usize,
+    pub(crate) at: Duration,
+    pub(crate) hop: usize,
     rate: f64,
     delay: f64,
 }
@@ -245,19 +245,19 @@ pub struct World {
     /// The place in the family.
     pub index: u32,
     /// The hops between the gateways.
-    pub(super) hops: Vec<LinkConfig>,
+    pub(crate) hops: Vec<LinkConfig>,
     /// The routers without services, by their place in the chain; gateways are never among them.
-    pub(super) plain: BTreeSet<usize>,
+    pub(crate) plain: BTreeSet<usize>,
     /// The hop whose queue a neighbour shares.
-    pub(super) neighbour: Option<usize>,
-    pub(super) shifts: Vec<Shift>,
-    pub(super) outage: Option<Outage>,
-    pub(super) long: Vec<Flow>,
-    pub(super) requests: Vec<Flow>,
-    pub(super) voice: Option<Stream>,
-    pub(super) udp: Option<Stream>,
+    pub(crate) neighbour: Option<usize>,
+    pub(crate) shifts: Vec<Shift>,
+    pub(crate) outage: Option<Outage>,
+    pub(crate) long: Vec<Flow>,
+    pub(crate) requests: Vec<Flow>,
+    pub(crate) voice: Option<Stream>,
+    pub(crate) udp: Option<Stream>,
     /// How long the bottleneck takes at least for all long flows.
-    pub(super) least: Duration,
+    pub(crate) least: Duration,
     kinds: Vec<Kind>,
     summary: String,
 }

@@ -4,15 +4,12 @@ use super::super::{Carrier, SECONDS};
 use super::Try;
 use super::matrix;
 use super::row::{CLEAN_DELAY, CLEAN_PACKETS, Goal, LOSSY_DELAY, RESUME_GOAL, Ratio, Row};
-use crate::everywhere;
+use crate::everywhere::{self, Ranking};
 use crate::prelude::*;
 
-/// Places that the sentences name; the tables have all.
-const NAMED: usize = 8;
 /// Faster results are drawn at this value: the question is about slower results.
 const LEAST_DRAWN: f64 = 0.1;
 const TIMES: &str = "times plain TCP";
-const NUMBER: &str = "cell";
 const HEAD: [&str; 10] = [
     "No.",
     "Place",
@@ -27,46 +24,27 @@ const HEAD: [&str; 10] = [
 ];
 
 pub fn judge(runs: &Runs<Try>) -> Finding {
-    let places = matrix::scenarios().into_iter().enumerate();
-    let rows: Vec<Row> =
-        places.map(|(number, scenario)| Row::new(runs, number, scenario)).collect();
-    let points = points(&rows);
-    let figures = figures(&rows);
-    let rows = everywhere::worst_first(rows, ratio_of);
-    let short: Vec<&Row> = rows.iter().filter(|row| row.holds() == Answer::No).collect();
-    let open: Vec<&Row> = rows.iter().filter(|row| row.holds() == Answer::Undecided).collect();
-    Finding {
-        verdict: verdict(&rows),
-        reason: reason(&short, open.len(), rows.len()),
-        points,
-        figures,
-        tables: vec![
-            table("Places that fall short, the slowest first", &short),
-            table("Places where these runs cannot tell, the slowest first", &open),
-            resumes(&rows),
-            table("All places, the slowest first", &rows.iter().collect::<Vec<_>>()),
-        ],
-        ..Finding::of(&[], measured(&rows))
-    }
+    let rows =
+        everywhere::results(matrix::scenarios(), |at, place| vec![Row::new(runs, at, place)]);
+    let (points, figures) = (points(&rows), figures(&rows));
+    let ranking = Ranking::new(rows);
+    let tables = vec![
+        table("Places that fall short, the slowest first", &ranking.short()),
+        table("Places where these runs cannot tell, the slowest first", &ranking.open()),
+        resumes(&ranking.all()),
+        table("All places, the slowest first", &ranking.all()),
+    ];
+    ranking.finding([measured(&ranking.all()), reason(&ranking)], (points, figures, tables))
 }
 
-/// The claim holds where every place reaches its goals.
-pub fn verdict(rows: &[Row]) -> Verdict {
-    Verdict::of(Answer::all(rows.iter().map(Row::holds)))
-}
-
-fn ratio_of(row: &Row) -> f64 {
-    row.delay(Carrier::Default).value.mean
-}
-
-fn measured(rows: &[Row]) -> String {
+fn measured(rows: &[&Row]) -> String {
     let worst = |kind: fn(&Row) -> bool, ratio: fn(&Row) -> Ratio| {
-        let values = rows.iter().filter(|row| kind(row));
+        let values = rows.iter().copied().filter(|row| kind(row));
         let worst = values.max_by(|a, b| ratio(a).value.mean.total_cmp(&ratio(b).value.mean));
         worst
             .map_or("nothing".to_owned(), |row| format!("{} ({})", ratio(row).text(), row.scenario))
     };
-    let resume = |row: &Row| row.resume(Carrier::Default).map(|resume| resume.mean);
+    let resume = |row: &&Row| row.resume(Carrier::Default).map(|resume| resume.mean);
     let slowest = rows.iter().filter_map(resume).fold(0.0, f64::max);
     format!(
         "in {} places. Delay of the default profile over that of plain TCP is at most {} without \
@@ -80,7 +58,8 @@ fn measured(rows: &[Row]) -> String {
     )
 }
 
-fn reason(short: &[&Row], open: usize, places: usize) -> String {
+fn reason(ranking: &Ranking<Row>) -> String {
+    let (short, open, places) = (ranking.short(), ranking.open().len(), ranking.all().len());
     let goals = format!(
         "the goals are a delay of at most {CLEAN_DELAY} of plain TCP's without loss and \
          {LOSSY_DELAY} at 1 % loss and more, {CLEAN_PACKETS} times the packets \
@@ -90,11 +69,6 @@ fn reason(short: &[&Row], open: usize, places: usize) -> String {
         return format!("{goals}; none is missed in {places} places, {open} of which cannot tell");
     }
     let count = |miss: Goal| short.iter().filter(|row| row.misses().contains(&miss)).count();
-    let named = short.iter().take(NAMED).map(|row| {
-        let misses: Vec<&str> = row.misses().into_iter().map(Goal::name).collect();
-        let ratio = row.delay(Carrier::Default).text();
-        format!("{} (delay {ratio}; misses {})", row.scenario, misses.join(", "))
-    });
     format!(
         "{goals}; {open} of {places} places cannot tell, {} fall short: {} in delay, {} in packets, {} after an \
          outage. The slowest: {}",
@@ -102,7 +76,7 @@ fn reason(short: &[&Row], open: usize, places: usize) -> String {
         count(Goal::Delay),
         count(Goal::Packets),
         count(Goal::Resume),
-        named.collect::<Vec<_>>().join("; "),
+        ranking.named(),
     )
 }
 
@@ -130,8 +104,7 @@ fn points(rows: &[Row]) -> Vec<Point> {
 
 fn point(row: &Row, series: String, carrier: Carrier, y: (Estimate, &'static str)) -> Point {
     let line = Line { series, ..carrier.line() };
-    let cell = Some(row.scenario.name());
-    Point { cell, ..Point::new(line, (row.number as f64, NUMBER), y) }
+    everywhere::point(&row.scenario, row.number, line, y)
 }
 
 fn table(title: &str, rows: &[&Row]) -> Table {
@@ -139,9 +112,9 @@ fn table(title: &str, rows: &[&Row]) -> Table {
 }
 
 /// How long flows stand still after an outage, the longest first.
-fn resumes(rows: &[Row]) -> Table {
+fn resumes(rows: &[&Row]) -> Table {
     let after = |row: &Row, carrier| row.resume(carrier).map_or(0.0, |resume| resume.mean);
-    let mut out: Vec<&Row> = rows.iter().filter(|row| row.resumes.is_some()).collect();
+    let mut out: Vec<&Row> = rows.iter().copied().filter(|row| row.resumes.is_some()).collect();
     out.sort_by(|a, b| after(b, Carrier::Default).total_cmp(&after(a, Carrier::Default)));
     let line = |row: &&Row| {
         let mut line = vec![row.number.to_string(), row.scenario.name()];

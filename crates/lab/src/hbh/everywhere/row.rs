@@ -4,6 +4,7 @@ use super::super::Carrier;
 use super::Try;
 use super::run::{DELAY, PACKETS, RESUME};
 use super::scenario::Scenario;
+use crate::everywhere::Judged;
 use crate::prelude::*;
 
 /// Delay over plain TCP's without loss, and with less loss than [`LOSS`].
@@ -21,21 +22,21 @@ const LOSS: f64 = 0.01;
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Which place.
-    pub(super) number: usize,
-    pub(super) scenario: Scenario,
+    pub number: usize,
+    pub scenario: Scenario,
     /// By carrier, in the order of [`Carrier::ALL`].
-    pub(super) delays: [Estimate; 3],
-    pub(super) packets: [Estimate; 3],
+    pub delays: [Estimate; 3],
+    pub packets: [Estimate; 3],
     /// Only after outages.
-    pub(super) resumes: Option<[Estimate; 3]>,
+    pub resumes: Option<[Estimate; 3]>,
 }
 
 /// A value of ours over the same value of plain TCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    pub(super) value: Estimate,
+    pub value: Estimate,
     /// Plain TCP did not always end, so the true ratio may be less.
-    pub(super) is_at_most: bool,
+    pub is_at_most: bool,
 }
 
 /// What a goal is about.
@@ -98,11 +99,6 @@ impl Row {
         all.into_iter().filter_map(|(goal, answer)| Some((goal, answer?))).collect()
     }
 
-    /// Whether all goals are reached.
-    pub fn holds(&self) -> Answer {
-        Answer::all(self.goals().into_iter().map(|(_, answer)| answer))
-    }
-
     /// What our profile surely misses here.
     pub fn misses(&self) -> Vec<Goal> {
         let goals = self.goals().into_iter();
@@ -135,6 +131,22 @@ impl Row {
             self.packets(Carrier::Default).text(),
             misses.join(", "),
         ]
+    }
+}
+
+impl Judged for Row {
+    fn badness(&self) -> f64 {
+        self.delay(Carrier::Default).value.mean
+    }
+
+    fn holds(&self) -> Answer {
+        Answer::all(self.goals().into_iter().map(|(_, answer)| answer))
+    }
+
+    fn text(&self) -> String {
+        let misses: Vec<&str> = self.misses().into_iter().map(Goal::name).collect();
+        let ratio = self.delay(Carrier::Default).text();
+        format!("{} (delay {ratio}; misses {})", self.scenario, misses.join(", "))
     }
 }
 

@@ -13,32 +13,32 @@ use crate::prelude::*;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scenario {
     /// Links in the chain.
-    pub(super) hops: usize,
+    pub hops: usize,
     /// The properties shared by all links.
-    pub(super) link: Link,
+    pub link: Link,
     /// Transfers at once, all from one end of the chain to the other.
-    pub(super) flows: u16,
+    pub flows: u16,
     /// Octets of each.
-    pub(super) octets: u32,
+    pub octets: u32,
     /// The TCP of both ends.
-    pub(super) host: Host,
+    pub host: Host,
     /// Which packets are lost; `None` is a clean network.
-    pub(super) losses: Option<Losses>,
+    pub losses: Option<Losses>,
     /// Packets that wait before a link at most.
-    pub(super) queue: usize,
+    pub queue: usize,
     /// Whether a stream of datagrams shares the chain.
-    pub(super) has_stream: bool,
+    pub has_stream: bool,
     /// How the delay of a link varies.
-    pub(super) jitter: Jitter,
+    pub jitter: Jitter,
     /// When the link in the middle loses everything.
-    pub(super) outage: Option<Outage>,
+    pub outage: Option<Outage>,
 }
 
 /// What a link is like.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Link {
-    pub(super) kbit_per_s: u32,
-    pub(super) millis: u32,
+    pub kbit_per_s: u32,
+    pub millis: u32,
 }
 
 pub const LINKS: [Link; 5] = [
@@ -71,10 +71,10 @@ impl Host {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Losses {
     /// The share of lost packets, on each lossy link.
-    pub(super) mean: f64,
-    pub(super) place: Place,
+    pub mean: f64,
+    pub place: Place,
     /// Whether they are lost in bursts of [`BURST`] in the mean, instead of each on its own.
-    pub(super) in_bursts: bool,
+    pub in_bursts: bool,
 }
 
 /// Packets of a mean burst.
@@ -106,9 +106,9 @@ pub enum Jitter {
 /// A span of time in which the link in the middle loses everything, and nobody is told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Outage {
-    pub(super) seconds: u32,
+    pub seconds: u32,
     /// Whether only packets with the data are lost.
-    pub(super) is_one_way: bool,
+    pub is_one_way: bool,
 }
 
 impl Scenario {

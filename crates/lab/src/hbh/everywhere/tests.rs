@@ -1,6 +1,6 @@
 //! The verdict on made-up results, both ways, and runs that must be what their names say.
 
-use super::finding::{judge, verdict};
+use super::finding::judge;
 use super::matrix::scenarios;
 use super::row::{Goal, Row};
 use super::run::{DELAY, PACKETS, RESUME};
@@ -8,6 +8,7 @@ use super::scenario::{Host, LINKS, Outage, Place, Scenario};
 use super::*;
 use crate::answer::Answer;
 use crate::claim::{Outcome, Verdict};
+use crate::everywhere::{Judged as _, Ranking};
 use crate::grid::{Place as _, Runs};
 use crate::stats::Observation::{self, AtLeast, Exact};
 
@@ -46,7 +47,7 @@ fn misses_beside(scenario: Scenario, plain: Observation, ours: Ours) -> Vec<Goal
     let row = row_beside(scenario, plain, ours);
     let misses = row.misses();
     let expected = if misses.is_empty() { Verdict::Reproduced } else { Verdict::Differs };
-    assert_eq!(verdict(&[row]), expected);
+    assert_eq!(Ranking::new(vec![row]).verdict(), expected);
     misses
 }
 

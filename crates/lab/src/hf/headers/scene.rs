@@ -147,13 +147,10 @@ impl Scene {
 
         let message = |port: u16, payload: usize| stream::SenderConfig {
             port,
-            destination: SocketAddr::new(to, port),
-            payload,
             interval: EVERY,
             start: BEGIN,
-            stop: None,
             count: Some(self.load.count()),
-            dscp: 0,
+            ..stream::SenderConfig::new(SocketAddr::new(to, port), payload)
         };
         let first = stream::SenderConfig {
             start: Time::ZERO + Duration::from_secs(1),

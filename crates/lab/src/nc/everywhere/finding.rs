@@ -3,40 +3,25 @@
 use super::item::{HEADERS, Item, OCTETS_GOAL, Quantity, SHARE, SPARSE_OCTETS_GOAL};
 use super::matrix;
 use super::{Try, Way};
-use crate::everywhere;
+use crate::everywhere::{self, Judged as _, Ranking};
 use crate::prelude::*;
 
-/// Items that the sentences name; the tables have all.
-const NAMED: usize = 8;
-/// The number of a place.
-const NUMBER: &str = "cell";
 /// Ratios outside this range are drawn at its ends.
 const DRAWN: [f64; 2] = [0.1, 10.0];
 
 pub fn judge(runs: &Runs<Try>) -> Finding {
-    let places = matrix::scenarios().into_iter().enumerate();
-    let items: Vec<Item> =
-        places.flat_map(|(number, scenario)| Item::all(runs, number, scenario)).collect();
-    let points = items.iter().flat_map(points).collect();
-    let figures = vec![figure(&items)];
-    let items = everywhere::worst_first(items, Item::badness);
-    let of = |answer| items.iter().filter(move |item| item.holds() == answer).collect();
-    let (short, open): (Vec<&Item>, Vec<&Item>) = (of(Answer::No), of(Answer::Undecided));
-    Finding {
-        verdict: Verdict::of(Answer::all(items.iter().map(Item::holds))),
-        reason: reason(&short, open.len(), items.len()),
-        points,
-        figures,
-        tables: vec![
-            table("What is worse than without the tunnel, the worst first", &short),
-            table("What these runs cannot tell, the worst first", &open),
-            table("Everything, the worst first", &items.iter().collect::<Vec<_>>()),
-        ],
-        ..Finding::of(&[], measured(&items))
-    }
+    let items = everywhere::results(matrix::scenarios(), |at, place| Item::all(runs, at, place));
+    let (points, figures) = (items.iter().flat_map(points).collect(), vec![figure(&items)]);
+    let ranking = Ranking::new(items);
+    let tables = vec![
+        table("What is worse than without the tunnel, the worst first", &ranking.short()),
+        table("What these runs cannot tell, the worst first", &ranking.open()),
+        table("Everything, the worst first", &ranking.all()),
+    ];
+    ranking.finding([measured(&ranking.all()), reason(&ranking)], (points, figures, tables))
 }
 
-fn measured(items: &[Item]) -> String {
+fn measured(items: &[&Item]) -> String {
     let worst = Quantity::ALL.into_iter().filter_map(|quantity| {
         let all = items.iter().filter(|item| item.quantity == quantity);
         Some(all.max_by(|a, b| a.badness().total_cmp(&b.badness()))?.text())
@@ -45,30 +30,26 @@ fn measured(items: &[Item]) -> String {
     format!("in {} places; the worst: {}", places.len(), worst.collect::<Vec<_>>().join("; "))
 }
 
-fn reason(short: &[&Item], open: usize, all: usize) -> String {
+fn reason(ranking: &Ranking<Item>) -> String {
+    let (short, open, all) = (ranking.short().len(), ranking.open().len(), ranking.all().len());
     let goals = format!(
         "goodput, pages and voice may be {HEADERS} times worse, for the headers; octets on the link \
          {OCTETS_GOAL} times as many, {SPARSE_OCTETS_GOAL} without downloads; the rate beside a plain \
          flow {SHARE} times more or less; voice beside downloads may wait in a short queue besides"
     );
-    if short.is_empty() {
+    if short == 0 {
         return format!("{goals}; of {all} comparisons none is worse, {open} cannot tell");
     }
-    let named: Vec<String> = short.iter().take(NAMED).map(|item| item.text()).collect();
+    let named = ranking.named();
     format!(
-        "{goals}; of {all} comparisons {} are worse, {open} cannot tell. The worst: {}",
-        short.len(),
-        named.join("; "),
+        "{goals}; of {all} comparisons {short} are worse, {open} cannot tell. The worst: {named}"
     )
 }
 
 /// The measurements of each way, and the ratios of ours to the others.
 fn points(item: &Item) -> Vec<Point> {
     let name = item.quantity.name();
-    let point = |line, y| {
-        let cell = Some(item.scenario.to_string());
-        Point { cell, ..Point::new(line, (item.number as f64, NUMBER), y) }
-    };
+    let point = |line, y| everywhere::point(&item.scenario, item.number, line, y);
     let mut all: Vec<Point> = Way::ALL
         .into_iter()
         .map(|way| point(way.line(name), (*item.value(way), item.quantity.unit())))

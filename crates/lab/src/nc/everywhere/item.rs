@@ -4,6 +4,7 @@ use super::Try;
 use super::Way;
 use super::run::{GOODPUT, OCTETS, PAGE, RIVAL, SLOWEST_PAGE, VOICE_P50, VOICE_P99};
 use super::scenario::{Path, Scenario};
+use crate::everywhere::Judged;
 use crate::prelude::*;
 
 /// What the headers and reports of the tunnel may cost in time and in rate.
@@ -114,11 +115,11 @@ fn queue(path: &Path) -> f64 {
 #[derive(Clone, Debug)]
 pub struct Item {
     /// Which place.
-    pub(super) number: usize,
-    pub(super) scenario: Scenario,
-    pub(super) quantity: Quantity,
+    pub number: usize,
+    pub scenario: Scenario,
+    pub quantity: Quantity,
     /// By way, in the order of [`Way::ALL`].
-    pub(super) values: [Estimate; Way::ALL.len()],
+    pub values: [Estimate; Way::ALL.len()],
     /// By way: the logarithm of our value over the way's value, run by run; for a share, of the share over the
     /// rival's.
     logs: [Estimate; Way::ALL.len()],
@@ -216,21 +217,23 @@ impl Item {
         all.filter(|(_, ratio)| !ratio.log.mean.is_nan())
             .max_by(|a, b| a.1.log.mean.total_cmp(&b.1.log.mean))
     }
+}
 
+impl Judged for Item {
     /// How many times worse ours is than it may be, for an order.
-    pub fn badness(&self) -> f64 {
+    fn badness(&self) -> f64 {
         let goal = self.quantity.goal(&self.scenario).unwrap_or(f64::INFINITY);
         self.worst().map_or(0.0, |(_, ratio)| ratio.value().mean / goal)
     }
 
     /// Whether the goal is reached beside every plain way.
-    pub fn holds(&self) -> Answer {
+    fn holds(&self) -> Answer {
         let Some(goal) = self.quantity.goal(&self.scenario) else { return Answer::Yes };
         Answer::all(self.others().into_iter().map(|way| self.worse(way).at_most(goal)))
     }
 
     /// Describes the item, with the way that ours compares worst with.
-    pub fn text(&self) -> String {
+    fn text(&self) -> String {
         let name = self.quantity.name();
         let Some((way, ratio)) = self.worst() else { return format!("{}: {name}", self.scenario) };
         let than = match self.quantity {

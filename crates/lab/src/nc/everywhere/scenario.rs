@@ -10,20 +10,20 @@ use sim::channel::{BadLoss, Fades, GilbertElliott, Loss};
 /// A scenario, which is tried each [`Way`](super::Way).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scenario {
-    pub(super) path: Path,
-    pub(super) load: Load,
+    pub path: Path,
+    pub load: Load,
 }
 
 /// The bottleneck, the same both ways.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Path {
-    pub(super) kbit_per_s: u32,
+    pub kbit_per_s: u32,
     /// Milliseconds there and back, without queues.
-    pub(super) round_trip: u32,
+    pub round_trip: u32,
     /// The most packets that wait before the path.
-    pub(super) buffer: u32,
-    pub(super) losses: Losses,
-    pub(super) jitter: Jitter,
+    pub buffer: u32,
+    pub losses: Losses,
+    pub jitter: Jitter,
 }
 
 /// Which packets are lost, with the data and against it.
@@ -55,15 +55,15 @@ pub enum Jitter {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Load {
     /// Downloads without end.
-    pub(super) down: u16,
+    pub down: u16,
     /// The same against them.
-    pub(super) up: u16,
+    pub up: u16,
     /// Octets of pages fetched one by one, each over its own connection.
-    pub(super) page: Option<u32>,
+    pub page: Option<u32>,
     /// A voice of 64 kbit/s, with the downloads.
-    pub(super) has_voice: bool,
+    pub has_voice: bool,
     /// A download with CUBIC past the tunnel.
-    pub(super) has_rival: bool,
+    pub has_rival: bool,
 }
 
 impl Load {

@@ -11,6 +11,7 @@ use super::scenario::{Jitter, Load, Losses, Path};
 use super::*;
 use crate::answer::Answer;
 use crate::claim::{Metric, Outcome, Verdict};
+use crate::everywhere::Judged as _;
 use crate::grid::Runs;
 use crate::stats::Observation::{self, AtLeast, Exact};
 

@@ -85,7 +85,7 @@ impl Reader<'_> {
                 }
                 nodes
             }
-            None => self.linked.iter().copied().collect(),
+            None => self.linked(),
         };
         if nodes.len() < 2 {
             return Err(section.complain("at least two nodes with addresses are needed"));

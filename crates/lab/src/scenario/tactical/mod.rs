@@ -112,6 +112,6 @@ impl Bgp {
 /// Speakers and messengers of a network, in the order of their nodes in the plan.
 #[derive(Debug, Default)]
 pub struct Apps {
-    pub(super) speakers: Vec<AppId>,
-    pub(super) messengers: Vec<AppId>,
+    pub(crate) speakers: Vec<AppId>,
+    pub(crate) messengers: Vec<AppId>,
 }

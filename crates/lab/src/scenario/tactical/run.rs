@@ -33,8 +33,8 @@ impl Built<'_> {
                 let config = bgp::Config {
                     local: self.address(*node)?,
                     peers: peers.collect::<Result<_, _>>()?,
-                    start: planned.start + self.before,
-                    stop: planned.stop.map(|stop| stop + self.before),
+                    start: self.at(planned.start),
+                    stop: planned.stop.map(|stop| self.at(stop)),
                     keepalive_interval: planned.keepalive_interval,
                     update_interval: planned.update_interval,
                     retry: planned.retry,
@@ -61,8 +61,8 @@ impl Built<'_> {
                     lifetime: planned.lifetime,
                     carrier: planned.carrier(),
                     interval: planned.interval * count,
-                    start: planned.start + self.before,
-                    stop: planned.stop.map(|stop| stop + self.before),
+                    start: self.at(planned.start),
+                    stop: planned.stop.map(|stop| self.at(stop)),
                 };
                 if planned.group {
                     self.reach_all(*node);

@@ -6,8 +6,8 @@ use sim::cnr::{AccessMethod, Coding, Config, LinkType};
 
 /// A change to one assumption about the net.
 pub struct Assumption {
-    pub(super) title: &'static str,
-    pub(super) set: fn(&mut Config),
+    pub title: &'static str,
+    pub set: fn(&mut Config),
 }
 
 const fn otherwise(title: &'static str, set: fn(&mut Config)) -> Assumption {

@@ -23,15 +23,15 @@ const END: Duration = Duration::from_secs(4_200);
 /// A place of the grids.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
-    pub(super) carrier: Carrier,
+    pub carrier: Carrier,
     /// The carrier's first timeout, in tenths of a second.
-    pub(super) timeout: u16,
+    pub timeout: u16,
     /// Octets of a message.
-    pub(super) octets: u16,
+    pub octets: u16,
     /// Messages an hour, all stations together.
-    pub(super) hourly: u16,
-    pub(super) site: Site,
-    pub(super) purpose: Purpose,
+    pub hourly: u16,
+    pub site: Site,
+    pub purpose: Purpose,
 }
 
 /// What brings messages.
