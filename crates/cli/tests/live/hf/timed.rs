@@ -530,8 +530,8 @@ fn random(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-/// `TRACKWAY_KILLS=200` kills as often, and `TRACKWAY_SEED` otherwise. Waits are held to their limits then alone: beside
-/// other tests the machine is what is waited for.
+/// `TRACKWAY_KILLS=200` kills as often, `TRACKWAY_SEED` otherwise, `TRACKWAY_NODES="--longest 2s"` with other options of
+/// the nodes. Waits are held to their limits then alone: beside other tests the machine is what is waited for.
 #[test]
 #[ignore = "needs root: run by ./test"]
 fn whatever_is_killed_nothing_ends_early_comes_twice_or_waits() {
@@ -540,7 +540,8 @@ fn whatever_is_killed_nothing_ends_early_comes_twice_or_waits() {
     };
     let is_measured = std::env::var_os("TRACKWAY_KILLS").is_some();
     let kills = set("TRACKWAY_KILLS", 3);
-    let mut net = Net::with_peps(FAST, "");
+    let nodes = format!("{FAST} {}", std::env::var("TRACKWAY_NODES").unwrap_or_default());
+    let mut net = Net::with_peps(&nodes, "");
     let mut seed = set("TRACKWAY_SEED", 7);
     let mut waits = BTreeMap::<Victim, Vec<Duration>>::new();
     let (mut whole, mut broken, mut late) = (0, 0, Vec::new());
@@ -569,7 +570,7 @@ fn whatever_is_killed_nothing_ends_early_comes_twice_or_waits() {
             Victim::Nodes => {
                 net.radio().signal(Signal::SIGKILL);
                 net.radio().finish(SOON);
-                net.start_radio(FAST);
+                net.start_radio(&nodes);
                 Instant::now()
             }
         };
