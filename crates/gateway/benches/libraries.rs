@@ -71,7 +71,7 @@ fn compare(
     Ok(())
 }
 
-/// What this thread has used of the processor.
+/// The processor time used by this thread.
 fn cpu_time() -> io::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }

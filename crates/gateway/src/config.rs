@@ -54,7 +54,7 @@ pub(crate) use tunnel::{InClear, have_everything, versions};
 pub struct Config {
     /// HBH with neighbours, if it is spoken.
     pub hbh: Option<Hbh>,
-    /// The coded tunnel, if there is one.
+    /// The coded tunnel, if configured.
     pub tunnel: Option<Tunnel>,
     /// IP over a STANAG 5066 server, if there is one.
     pub ip_client: Option<IpClient>,
@@ -68,11 +68,11 @@ pub struct Config {
     pub routing: Option<Routing>,
     /// Routers that hand over packets in GRE.
     pub gre: Vec<Gre>,
-    /// The rules: which service carries which flows, and how.
+    /// The rules: the service and the options for each flow.
     pub rules: Rules,
-    /// Profiles of TLS at this gateway, for rules that name them.
+    /// TLS profiles of this gateway, for use by rules.
     pub tls: Vec<TlsProfile>,
-    /// The numbers by which the kernel knows what is ours.
+    /// Numbers that identify our objects to the kernel.
     pub numbers: Numbers,
     /// The process.
     pub process: Process,
@@ -267,7 +267,7 @@ impl Config {
         tunnel.chain(bearer.chain(made).map(|at| ("hfpep", at))).chain(others).collect()
     }
 
-    /// Names of the MANET interfaces of HBH; none without HBH.
+    /// The MANET interfaces used by HBH, by name; empty without HBH.
     pub(crate) fn of_hbh(&self) -> &[String] {
         self.hbh.as_ref().map_or(&[], |it| &it.interfaces)
     }

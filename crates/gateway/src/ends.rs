@@ -30,7 +30,7 @@ impl End {
 }
 
 impl Ends {
-    /// The set of these nodes, and of all gateways with addresses in these networks.
+    /// The set of all `nodes`, and of all gateways with an address in one of the networks `gateways`.
     #[must_use]
     pub fn new(nodes: Vec<Address>, gateways: Vec<Prefix>) -> Self {
         Self { nodes, gateways }

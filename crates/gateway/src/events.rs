@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// Lines that are kept.
 const MOST: usize = 64;
-/// Octets of a line that are kept.
+/// Octets kept from a line at most.
 const LONGEST: usize = 512;
 
 /// A line of the log.
@@ -22,7 +22,7 @@ pub struct Event {
     pub what: String,
 }
 
-/// The last lines, shared by who writes and who reads.
+/// The last lines, shared by the log's writers and readers.
 #[derive(Clone, Debug, Default)]
 pub struct Recent(Arc<Mutex<VecDeque<Event>>>);
 

@@ -1,4 +1,4 @@
-//! Explains what becomes of a flow: rules passed over, the deciding rule, the service, and where the service sends
+//! Explains the outcome for a flow: rules passed over, the deciding rule, the service, and where the service sends
 //! the flow. Where no service with rules is in the way, the kernel's routes decide.
 
 mod kernel;
@@ -64,18 +64,18 @@ pub struct Explanation {
     pub passed_over: Vec<PassedOver>,
     /// The deciding rule; none if no rule matches.
     pub rule: Option<String>,
-    /// What becomes of it.
+    /// What becomes of the flow.
     pub outcome: Outcome,
     /// Octets of the longest packet that the interface towards the destination takes.
     #[serde(default)]
     pub mtu: Option<usize>,
-    /// Why it would not arrive as things are now, if so.
+    /// Why the flow would not arrive at present, if an obstacle is known.
     #[serde(default)]
     pub obstacle: Option<String>,
-    /// What might keep it from arriving: rules of firewalls that are not understood.
+    /// Possible obstacles for the flow: firewall rules that are not understood.
     #[serde(default)]
     pub doubts: Vec<String>,
-    /// What would become of it if the service that carries it were down.
+    /// The outcome if the carrying service were down.
     #[serde(default)]
     pub otherwise: Option<String>,
 }
@@ -153,7 +153,7 @@ pub enum Via {
     },
     /// A router behind GRE.
     Router {
-        /// The network of the configuration that its destination is in.
+        /// The configured network of the destination.
         network: String,
         /// The router's address.
         router: String,
@@ -234,7 +234,7 @@ impl Question {
         }
     }
 
-    /// Explains what becomes of the flow on this host: rules decide where a service with rules is in the way, and the
+    /// Explains the outcome for the flow on this host: rules decide where a service with rules is in the way, and the
     /// kernel's routes everywhere else.
     pub(crate) fn explain_here(&self, config: &Config) -> Explanation {
         let mut explanation = self.find_here(config);
@@ -298,7 +298,7 @@ impl Question {
         }
     }
 
-    /// Which service has a device or an interface, and whom it sends to.
+    /// The service that uses a device or an interface, and its next receiver towards the destination.
     fn by_device(&self, config: &Config, name: &str, next: IpAddr) -> (&'static str, Option<Via>) {
         let contains = |network: &&Prefix| network.contains(self.destination);
         if let Some(tunnel) = config.tunnel.as_ref().filter(|tunnel| tunnel.device == name) {
@@ -346,7 +346,7 @@ impl Question {
             .then(|| Via::Gateway { network: network.to_string(), gateway: gateway.to_string() })
     }
 
-    /// What becomes of the flow while the service that carries it is down.
+    /// The outcome for the flow while the carrying service is down.
     fn otherwise(&self, outcome: &Outcome, config: &Config) -> Option<String> {
         let Outcome::Pass { service, via, .. } = outcome else { return None };
         via.as_ref()?;
@@ -549,7 +549,7 @@ impl Treatment {
     }
 }
 
-/// An address, and the port behind it if there is one.
+/// Reads an address with an optional port.
 fn end(text: &str) -> Result<(IpAddr, Option<u16>), BadQuestion> {
     if let Ok(socket) = text.parse::<SocketAddr>() {
         return Ok((socket.ip(), Some(socket.port())));

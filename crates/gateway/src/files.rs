@@ -62,8 +62,8 @@ fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether what a path names can be read again later: a file by its own name. A descriptor that was handed over is read
-/// once, also that of a file: whoever writes the file anew, as editors do, does not change what it leads to.
+/// Whether a path can be read again later: a file by its own name can. A descriptor handed over is read once, even a
+/// file's: a program that writes the file anew, as editors do, does not change the descriptor's file.
 pub fn is_lasting(path: &Path) -> bool {
     !is_handed_over(path) && std::fs::metadata(path).map_or(true, |is| is.is_file())
 }

@@ -112,7 +112,7 @@ fn said(user: u32) -> String {
     }
 }
 
-/// The group that nobody but the gateway's user belongs to; for root, the group of the user that it becomes.
+/// The private group of the gateway's user; a gateway started by root takes the user it becomes later.
 fn own_group() -> Option<u32> {
     let user = match geteuid() {
         user if user.is_root() => User::from_name(account::USUAL).ok()??.uid,

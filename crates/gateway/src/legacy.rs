@@ -32,7 +32,7 @@ impl Legacy {
         Ok(Self(Arc::new(Mutex::new(all))))
     }
 
-    /// Takes the descriptor of this name, for whoever continues its use.
+    /// Takes the descriptor called `name`, to continue its use.
     pub fn take(&self, name: &str) -> Option<OwnedFd> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = all.iter().position(|(its, _)| its == name)?;

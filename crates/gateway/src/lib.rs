@@ -11,7 +11,8 @@
 //!   trust        opens a file only if none but trusted users could have changed it
 //!   doctor       what the host lacks for a configuration, and what is in the way
 //!   ends         who asks for connections: HF nodes, and gateways over IP
-//!   explain      what becomes of a flow, and why  firewalls      what other firewalls of this host do with it
+//!   explain      the outcome for a flow, with reasons
+//!   firewalls    how other firewalls of this host treat a flow
 //!   tls          the ends of TLS for TCP relays: sessions, certificates, Auth IDs
 //!   legacy       what a gateway that is restarted leaves to its successor
 //!   events       the last lines of the log, for who asks later

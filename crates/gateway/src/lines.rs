@@ -37,7 +37,7 @@ impl Allowance {
         Self { most, since: now, written: 0, left_out: 0 }
     }
 
-    /// Whether a line may be written now; it is counted as left out otherwise.
+    /// Admits a line now, or counts the line as left out.
     pub fn admit(&mut self, now: Time) -> Option<Admitted> {
         if now.since(self.since) >= PERIOD {
             (self.since, self.written) = (now, 0);

@@ -1,12 +1,12 @@
-//! The loop of every thread of the gateway: do what is due, wait, take what has come.
+//! The loop of every thread of the gateway: do all due work, wait, take new input.
 //!
 //! ```text
 //!        ┌──────────────────────────────────────────────────────────────┐
 //!        ▼                                                              │
 //!   Driver::act ─▶ next_timeout, watch ─▶ wait in the kernel ─▶ Driver::handle_ready
 //! ```
-//! Whoever holds the thread's [`Waker`] ends the wait early, and so does whoever sets the clock: also the
-//! kernel when the machine wakes up, whose sleep its own timers do not count.
+//! A holder of the thread's [`Waker`] can end the wait early. Setting the clock ends the wait, too; the
+//! kernel sets it when the machine wakes up, as its timers do not count the sleep.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const USUAL: usize = 8;
 
 /// What a thread does between two waits.
 pub trait Driver {
-    /// Does what is due, and carries what can be carried.
+    /// Does all due work, and carries traffic as far as possible.
     ///
     /// # Errors
     /// When it cannot go on.
@@ -129,7 +129,7 @@ impl Settings {
         Self(timer.filter(|timer| arm(timer).is_ok()))
     }
 
-    /// Appends what to wait for, and says how much that is.
+    /// Appends the descriptors to wait for, and returns their number.
     fn watch_into<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) -> usize {
         fds.extend(self.0.iter().map(|timer| PollFd::new(timer.as_fd(), PollFlags::POLLIN)));
         usize::from(self.0.is_some())

@@ -37,7 +37,7 @@ struct Owner {
 }
 
 impl Owners {
-    /// Root, the user that runs this process, and the user who called `sudo`.
+    /// Root, the user of this process, and the user behind `sudo`.
     pub fn of_this_process() -> Self {
         let mut uids = vec![Uid::from_raw(0), Uid::effective()];
         if Uid::effective().is_root()
@@ -129,7 +129,7 @@ pub(crate) enum Refused {
     },
 }
 
-/// What there is if it is no file, by its mode.
+/// Names the kind of object with this mode; `None` for a regular file.
 pub fn what_instead(mode: u32) -> Option<&'static str> {
     match SFlag::from_bits_truncate(mode & SFlag::S_IFMT.bits()) {
         SFlag::S_IFREG => None,

@@ -128,8 +128,8 @@ impl Dial {
         }
     }
 
-    /// Gives up what takes too long, and tries again what failed. Early and repeated calls do
-    /// nothing.
+    /// Gives up an attempt or a connection without progress, and starts the next attempt when it is due. Early and
+    /// repeated calls do nothing.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.next_timeout().is_none_or(|at| at > now) {
             return;

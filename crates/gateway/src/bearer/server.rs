@@ -173,7 +173,7 @@ impl Server {
         })
     }
 
-    /// The same server, for clients from these networks and this host; without this call, from this host alone.
+    /// The same server, for clients from these networks and this host; the default is this host alone.
     #[must_use]
     pub fn allowing(mut self, allow: Allow) -> Self {
         self.set_allowed(allow);

@@ -1,4 +1,4 @@
-//! Reads the section `hfpep.bearer`: TCP connections between gateways; each carries one connection of programs.
+//! Reads the section `hfpep.bearer`: TCP connections between gateways, each for a single connection of programs.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -14,9 +14,9 @@ use super::{addresses, device, either, ipclient, some};
 pub struct Gre {
     /// The TUN device's name.
     pub device: String,
-    /// This host's address, as destination of the router's packets.
+    /// Our address, the destination of the router's packets.
     pub local: IpAddr,
-    /// The router's.
+    /// The router's address.
     pub remote: IpAddr,
     /// The key that tells several tunnels between the two apart.
     pub key: Option<u32>,

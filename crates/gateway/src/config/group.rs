@@ -17,7 +17,7 @@ use crate::keys::{self, BadKeyFile};
 pub struct Group {
     /// The file with its key.
     pub key: PathBuf,
-    /// The address of this gateway's node.
+    /// The address of our node.
     pub own: Address,
     /// Nodes accepted without a seal.
     pub unauthenticated: BTreeSet<Address>,
@@ -85,7 +85,7 @@ pub(crate) fn read(
     Ok(Some(Group { key, own: own?, unauthenticated }))
 }
 
-/// One station, not a group of stations; `why` says what a group would mean.
+/// Reads the address of a single station, and refuses groups; `why` says what a group would mean.
 fn station(entry: &Entry<'_>, why: &str) -> Result<Address, Complaint> {
     let node: Address = entry.parsed()?;
     if node.is_group() {
@@ -94,7 +94,7 @@ fn station(entry: &Entry<'_>, why: &str) -> Result<Address, Complaint> {
     Ok(node)
 }
 
-/// Adds the keys of a group to those of a section.
+/// Adds the group's keys to a section.
 pub(crate) fn schema(keys: Shape) -> Shape {
     keys.key("group-key", "The file with the key of the stations' group.", schema::text())
         .key("own-node", "The address of the node at `server`.", node_schema())

@@ -92,7 +92,7 @@ base::parameters! {
 }
 
 impl Hbh {
-    /// Reads the file of the group key, if there is one.
+    /// Reads the group key from its file, if configured.
     ///
     /// # Errors
     /// When it cannot be used.

@@ -137,14 +137,14 @@ impl fmt::Display for Far {
 /// Targets that other ends may be connected to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Allowed {
-    /// For these nodes and gateways; none for all.
+    /// Nodes and gateways that may ask; empty for all.
     pub ends: Ends,
-    /// For clients in one of these networks; none for all clients. Without `ends`, a client counts only if its network
-    /// is known to be behind the end that asks.
+    /// Networks of the clients; empty for all clients. Without `ends`, a client counts only if its network is known to
+    /// be behind the end that asks.
     pub from: Vec<Prefix>,
-    /// In one of these networks.
+    /// Networks of the targets.
     pub to: Vec<Prefix>,
-    /// At one of these ports.
+    /// Ports of the targets.
     pub ports: Ports,
 }
 
@@ -406,7 +406,7 @@ fn listeners(section: &Section<'_>) -> Result<Vec<Listener>, Complaint> {
     Ok(listeners)
 }
 
-/// What comes in at an address, if that could be read.
+/// The transport of a listener; `at` is absent if the address could not be read.
 fn transport(listener: &Section<'_>, at: Option<&SocketAddr>) -> Result<Transport, Complaint> {
     let is_udp = either(listener, "protocol", false, |entry| entry.word(&TRANSPORTS));
     let reliable = listener.get("reliable");

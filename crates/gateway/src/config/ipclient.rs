@@ -123,8 +123,8 @@ pub(crate) fn server(entry: &Entry<'_>) -> Result<SocketAddr, Complaint> {
     Ok(server)
 }
 
-/// The networks behind other nodes or gateways, named by the sections under `key`; `whose` reads from each
-/// section the owner of its networks.
+/// The networks behind other nodes or gateways, named by the sections under `key`; `whose` reads the owner
+/// of the networks from each section.
 pub(crate) fn routes<T: Display>(
     section: &Section<'_>,
     key: &str,
@@ -143,7 +143,7 @@ pub(crate) fn routes<T: Display>(
         let networks = match networks {
             Ok(networks) => networks,
             Err(complaint) => {
-                // The owner's keys are asked for all the same; any network is as good as another.
+                // Reads the owner's keys even without networks; any network will do here.
                 drop(whose(route, &Prefix::host(Ipv4Addr::BROADCAST.into())));
                 return Err(complaint);
             }
@@ -209,7 +209,7 @@ fn classes(section: &Section<'_>, parameters: &mut ipclient::Config) -> Result<(
     let read = |class: &Section<'_>| {
         let points = class.needed("dscp");
         let is_said = [class.get("priority")?, class.get("unicast")?].iter().any(Option::is_some);
-        // Of any code point, so that all is looked at.
+        // Applied to a copy first: all parameters are read even without valid code points.
         let allowed = class.apply(&CLASS, &mut parameters.classes[0].clone());
         let points = points?;
         if points.list()?.is_empty() {

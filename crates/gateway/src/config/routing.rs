@@ -128,7 +128,7 @@ pub(crate) fn read(section: &Section<'_>) -> Result<Routing, Complaint> {
 }
 
 impl Protocol {
-    /// The networks behind this node that it announces.
+    /// The networks behind this node to announce.
     pub(crate) fn attached(&self) -> Vec<Prefix> {
         match self {
             Self::Olsr(config) => config.attached.clone(),

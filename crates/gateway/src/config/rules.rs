@@ -1,4 +1,4 @@
-//! Reads the rules, `[[rule]]`: which service carries which flows, and how. The first matching rule decides.
+//! Reads the rules, `[[rule]]`: the service and the options for each flow. The first matching rule decides.
 
 use ::rules::{
     Action, NAME, Options, PARAMETERS, PortRange, Ports, Protocol, Refusal, Rule, Selector,

@@ -12,12 +12,12 @@ use settings::{Complaint, Entry, Section, each};
 use super::{either, node_schema, some};
 use crate::bearer::Allow;
 
-/// A node, its clients and its modem.
+/// A node with its clients and modem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct S5066 {
     /// The address at which clients connect.
     pub listen: SocketAddr,
-    /// Networks of allowed clients, besides this host.
+    /// Networks with allowed clients; this host is always allowed.
     pub allow: Allow,
     /// The modem's socket, MIL-STD-188-110D appendix A.
     pub modem: SocketAddr,

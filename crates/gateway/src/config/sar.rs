@@ -50,11 +50,11 @@ pub enum Damaged {
 pub struct Socket {
     /// Its path.
     pub path: PathBuf,
-    /// Permissions of the socket, as for `chmod`.
+    /// The socket's permissions, as for `chmod`.
     pub mode: u32,
     /// Owner of the socket, if not the gateway's user.
     pub owner: Option<String>,
-    /// Its group, if that is not the gateway's.
+    /// Group of the socket, if not the gateway's.
     pub group: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the sections `tls`: profiles of TLS at this gateway, which rules name.
+//! Reads the sections `tls`: TLS profiles of this gateway, for use by rules.
 
 use std::path::{Path, PathBuf};
 use std::slice;

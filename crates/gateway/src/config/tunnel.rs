@@ -88,7 +88,8 @@ pub enum Unusable {
     Zone(#[from] NoZone),
 }
 
-/// A version of IP: its name, all of its addresses, their halves, an address that nobody has, and the key that blocks it.
+/// A version of IP: the name, the prefix of all addresses, both halves of this prefix, an address that nobody has, and
+/// the key to block the version.
 struct Version {
     name: &'static str,
     all: &'static str,

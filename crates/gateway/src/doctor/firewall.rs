@@ -1,4 +1,4 @@
-//! Finds rules of other firewalls that drop what services carry.
+//! Finds rules of other firewalls that drop the services' traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use super::kinds::{FIREWALL, REVERSE_PATH, UNREAD};
 use super::{Findings, Needs, is_strict};
 use crate::firewalls::{ChainName, Fate, Firewalls, Hook, Packet};
 
-/// Interfaces of others that are looked at.
+/// Foreign interfaces examined at most.
 const MOST: usize = 32;
 
-/// Looks at all rules of nftables, those of `iptables-nft` among them, and of legacy iptables.
+/// Examines all rules in nftables, including the rules of `iptables-nft`, and in legacy iptables.
 pub fn examine(findings: &mut Findings, needs: &Needs) {
     let firewalls = Firewalls::read();
     for (what, remedy) in firewalls.unread() {
@@ -37,18 +37,18 @@ pub fn examine(findings: &mut Findings, needs: &Needs) {
     }
 }
 
-/// What a chain drops of a device.
+/// Forwarded packets of a device that a chain drops.
 #[derive(Default)]
 struct Dropped<'i> {
-    /// What comes from the device, and what goes to it.
+    /// Whether packets from the device are dropped, and packets to the device.
     ways: [bool; 2],
     /// The other interfaces.
     others: BTreeSet<&'i String>,
     culprit: Option<String>,
 }
 
-/// Asks firewalls about packets of which nothing but their interfaces, or the port, is known: what drops these for
-/// certain drops all of the kind.
+/// Judges packets known only by their interfaces or port: a rule that drops such a packet for certain drops every
+/// packet of the kind.
 fn judge(findings: &mut Findings, needs: &Needs, firewalls: &Firewalls, interfaces: &[String]) {
     if needs.devices.is_empty() {
         return;
@@ -156,7 +156,7 @@ mod tests {
         findings.0.into_iter().map(|it| (it.kind.code, it.what)).collect()
     }
 
-    /// As `nft -j list ruleset` of nftables 1.0.6 writes it, without handles.
+    /// Output of `nft -j list ruleset` (nftables 1.0.6), without handles.
     const DROPPING: &str = r#"{"nftables": [
         {"chain": {"family": "inet", "table": "filter", "name": "forward", "type": "filter", "hook": "forward",
                    "prio": 0, "policy": "drop"}},
@@ -190,7 +190,7 @@ mod tests {
         assert!(in_forward(source).contains("UDP port"), "{}", in_forward(source));
         let device = r#"{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "trackway*"}}"#;
         assert!(in_forward(device).contains("is forwarded to trackway-nc0, beside"));
-        // As Docker does: what goes to its own bridge is its affair.
+        // A rule of Docker's, for packets to Docker's own bridge only.
         let docker = r#"{"match": {"op": "==", "left": {"meta": {"key": "oifname"}}, "right": "docker0"}},
                         {"xt": {"type": "match", "name": "conntrack"}}"#;
         assert!(

@@ -1,4 +1,4 @@
-//! Examines this host: what it lacks for a configuration, and what is in the way, each with the command that mends it.
+//! Examines this host for a configuration: finds missing parts and obstacles, each with the command that mends it.
 //!
 //! ```text
 //!   Config ─▶ examine ─▶ rights, kernel, settings, firewall, addresses, routes, programs ─▶ Finding …
@@ -34,14 +34,14 @@ pub use kinds::KINDS;
 
 use kinds::{CLOCK, DNS, FORWARDING, MANAGER, MTU, NFT, NO_ROUTE, PORT, RIGHTS, RUNNING, TUN};
 
-/// Something that the host lacks, or that is in the way.
+/// A missing part of the host, or an obstacle.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
     /// Which kind it is: one of [`KINDS`].
     pub kind: &'static Kind,
-    /// The state of the host that was found, and its consequence.
+    /// The state found on the host, and the consequence.
     pub what: String,
-    /// The command that mends it, or what to do.
+    /// The command that mends the state, or advice.
     pub remedy: String,
 }
 
@@ -50,7 +50,7 @@ const LEAST_MTU: usize = 1_280;
 /// Seconds since 1970 at the beginning of 2026: a clock before that was never set.
 const RECENT: Duration = Duration::from_secs(1_767_225_600);
 
-/// What a configuration asks of the host.
+/// The parts of a configuration that concern the examination.
 struct Needs {
     /// Devices of ours.
     devices: BTreeSet<String>,
@@ -100,7 +100,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
     findings.0
 }
 
-/// For programs: its code, its severity, and both texts.
+/// For programs: the code, the severity, and both texts.
 impl Serialize for Finding {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { kind, what, remedy } = self;
@@ -149,7 +149,7 @@ impl Needs {
         needs
     }
 
-    /// Whether a default route leads behind a device: it stands in a table of its own.
+    /// Whether a default route leads behind a device: default routes have a separate table.
     fn has_default(&self, is_v4: bool) -> bool {
         self.networks.iter().any(|it| it.bits() == 0 && it.address().is_ipv4() == is_v4)
     }
@@ -423,7 +423,7 @@ impl Findings {
     }
 }
 
-/// The setting that keeps this host from forwarding packets of one version of IP, if it does not forward them.
+/// The setting that disables forwarding for a version of IP, if forwarding is off.
 pub(crate) fn forwarding_off(is_v4: bool) -> Option<&'static str> {
     let key = if is_v4 { "net.ipv4.ip_forward" } else { "net.ipv6.conf.all.forwarding" };
     let path = format!("/proc/sys/{}", key.replace('.', "/"));

@@ -1,4 +1,4 @@
-//! What the kernel does with a flow besides routing: its reverse path filter, and the firewalls of this host.
+//! What the kernel does with a flow besides routing: the reverse path filter, and the host's firewalls.
 
 use std::net::IpAddr;
 
@@ -28,8 +28,8 @@ enum Way {
 }
 
 impl Way {
-    /// The hooks of firewalls in the order of the packet, each with whether the interface by which it comes and that by
-    /// which it leaves are known there.
+    /// The firewall hooks in the order of the packet, each with two flags: whether the incoming interface is known
+    /// there, and whether the outgoing interface is.
     fn hooks(self) -> &'static [(Hook, bool, bool)] {
         match self {
             Self::In => &[(Hook::Prerouting, true, false), (Hook::Input, true, false)],

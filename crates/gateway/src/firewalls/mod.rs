@@ -1,11 +1,11 @@
-//! Reads the firewalls of this host, and judges what they do with a packet that begins a flow.
+//! Reads the host's firewalls, and judges the fate of a packet that begins a flow.
 //!
 //! ```text
 //!   nft -j list ruleset  ─▶ nft    ─┐
 //!   iptables-legacy-save ─▶ legacy ─┴▶ Firewalls ── judge(packet, hook) ─▶ Fate: passes, dropped, or may be dropped
 //! ```
-//! Rules of `iptables-nft` are rules of nftables. A test that is not understood, or asks for what is not known of the
-//! packet, may hold or not: both ways are followed. Chains of type `nat` and our own tables are passed over.
+//! Rules of `iptables-nft` are rules of nftables. If a test is not understood, or asks for an unknown property of the
+//! packet, both outcomes are followed. Chains of type `nat` and our own tables are passed over.
 
 mod legacy;
 mod nft;
@@ -19,9 +19,9 @@ use base::ip::{Prefix, protocol};
 
 pub use tool::ask;
 
-/// Names of our own tables begin so.
+/// Prefix of our own tables' names.
 const OURS: &str = "trackway";
-/// Jumps that a packet follows, as many as nftables allows.
+/// Jumps followed by a packet at most; nftables has the same limit.
 const DEEPEST: usize = 16;
 
 /// All firewalls of this host.
@@ -32,7 +32,7 @@ pub struct Firewalls {
     unread: Vec<(String, String)>,
 }
 
-/// Which chain: its program, its table with the family, and its own name.
+/// Identifies a chain: the program, the table with the family, and the chain's own name.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ChainName {
     program: &'static str,
@@ -52,9 +52,9 @@ pub enum Hook {
 
 #[derive(Clone, Debug, Default)]
 struct Chain {
-    /// Where the kernel asks it first; none for a chain that others lead to.
+    /// Where the kernel enters the chain; none if only other chains lead here.
     base: Option<Base>,
-    /// The versions of IP whose packets it sees: IPv4, IPv6.
+    /// Whether the chain sees packets of IPv4, and of IPv6.
     versions: [bool; 2],
     rules: Vec<Rule>,
 }
@@ -68,7 +68,7 @@ struct Base {
 
 #[derive(Clone, Debug, Default)]
 struct Rule {
-    /// By which people find it: its handle, or its place in the chain, counted from 1.
+    /// Number by which people find the rule: its handle, or its place in the chain, counted from 1.
     place: u64,
     tests: Vec<Test>,
     verdict: Option<Verdict>,
@@ -114,7 +114,7 @@ enum Verdict {
     Any,
 }
 
-/// What is known of a packet that begins a flow.
+/// The known properties of a packet that begins a flow.
 #[derive(Clone, Debug)]
 pub struct Packet {
     pub(crate) is_v4: bool,
@@ -123,16 +123,16 @@ pub struct Packet {
     pub(crate) destination: Option<IpAddr>,
     pub(crate) source_port: Option<u16>,
     pub(crate) destination_port: Option<u16>,
-    /// Empty for a packet of this host.
+    /// Empty if this host sends the packet.
     pub(crate) came_by: Option<String>,
     pub(crate) leaves_by: Option<String>,
     pub(crate) mark: Option<u32>,
-    /// Whether the route back to its source leads to the interface by which it came.
+    /// Whether the route back to the source leads to the incoming interface.
     pub(crate) returns: Option<bool>,
 }
 
 impl Packet {
-    /// A packet of which only the version of IP is known.
+    /// A packet with nothing known but the version of IP.
     pub fn unknown(is_v4: bool) -> Self {
         Self {
             is_v4,
@@ -162,7 +162,7 @@ pub enum Fate {
 pub struct Culprit {
     /// The base chain.
     pub(crate) chain: ChainName,
-    /// The rule's chain and its place there; none for the policy of the base chain.
+    /// The rule's chain and place; none for the base chain's policy.
     rule: Option<(ChainName, u64)>,
 }
 
@@ -344,7 +344,7 @@ impl Test {
 }
 
 impl Asks {
-    /// Whether it holds, as far as is known.
+    /// Whether the condition holds for the packet; `None` if unknown.
     fn holds(&self, packet: &Packet) -> Option<bool> {
         let named = |names: &[String], name: &Option<String>| {
             name.as_ref().map(|name| names.iter().any(|it| fits(it, name)))
@@ -420,7 +420,8 @@ fn protocol_named(name: &str) -> Option<u8> {
 }
 
 impl ChainName {
-    /// The command that lets packets pass which this chain drops: `what` in the words of nftables and of iptables.
+    /// The command that lets packets pass this chain: `in_nft` and `in_iptables` describe the packets in the words of
+    /// each program.
     pub fn remedy(&self, in_nft: &str, in_iptables: &str) -> String {
         let Self { program, table, chain } = self;
         match *program {

@@ -91,7 +91,7 @@ fn hook(name: &str) -> Option<Hook> {
     })
 }
 
-/// Adds a rule, in as many as it has verdicts: a map has one for each of its keys.
+/// Adds a rule, as a separate [`Rule`] for each verdict: a map has a verdict for each key.
 fn rules(statements: &Value, place: u64, table: &str, sets: &Sets<'_>, to: &mut Vec<Rule>) {
     let mut rule = Rule { place, ..Rule::default() };
     for statement in statements.as_array().into_iter().flatten() {
@@ -120,7 +120,7 @@ fn rules(statements: &Value, place: u64, table: &str, sets: &Sets<'_>, to: &mut 
             }
             "queue" => rule.verdict = Some(Verdict::Any),
             kind if HARMLESS.contains(&kind) => {}
-            // Not a decision of filters: what is sent elsewhere is accepted as it is.
+            // No verdicts: these statements send packets elsewhere, and drop none.
             "dnat" | "dup" | "fwd" | "masquerade" | "redirect" | "snat" | "synproxy" | "tproxy" => {
             }
             _ => match verdict_of(statement) {

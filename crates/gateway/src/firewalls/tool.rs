@@ -23,10 +23,10 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Its output, if it has succeeded.
+    /// The program's output, if successful.
     ///
     /// # Errors
-    /// Its complaint, in a line.
+    /// The program's complaint, in a line.
     pub fn success(self) -> Result<Vec<u8>, String> {
         if self.is_success {
             return Ok(self.said);

@@ -86,7 +86,7 @@ impl Account {
     }
 }
 
-/// The group of this name or number.
+/// The group with this name or number.
 ///
 /// # Errors
 /// When there is none.
@@ -134,7 +134,7 @@ fn runs_nothing(number: u32, patience: &mut Duration) -> anyhow::Result<bool> {
 /// this number is free.
 fn candidates(namespace: u64) -> impl Iterator<Item = u32> {
     let count = LAST - FIRST + 1;
-    // Namespaces that are made one after the other have numbers that follow each other.
+    // Namespaces made one after the other have consecutive numbers.
     let mixed = namespace.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let first = u32::try_from(mixed % u64::from(count)).unwrap_or_default();
     (0..count).map(move |tried| FIRST + (first + tried) % count)

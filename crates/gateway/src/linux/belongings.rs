@@ -74,8 +74,8 @@ fn own_shared(folder: &Path) -> io::Result<File> {
     Ok(opened)
 }
 
-/// Makes the folder of this network namespace's gateway for its user. Notes left by a crashed gateway of another
-/// user now belong to this user; everything else in the folder is removed.
+/// Makes the folder of this network namespace's gateway, owned by the gateway's user. Notes left by a crashed gateway
+/// of another user now belong to this user; everything else in the folder is removed.
 ///
 /// # Errors
 /// When it cannot be made or emptied.
@@ -210,7 +210,7 @@ fn open_socket(path: &Path, user: Uid) -> io::Result<(OwnedFd, Gid)> {
     Ok((socket, Gid::from_raw(is.st_gid)))
 }
 
-/// Makes a folder that is missing, or checks that the user may change it.
+/// Makes a missing folder, or checks that the user may change an existing folder.
 fn own_new_folder(folder: &Path, account: &Account, whose: &str) -> anyhow::Result<()> {
     match fs::metadata(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -23,7 +23,7 @@ use super::led::Led;
 /// Name of the table; diverted connections have another table.
 const TABLE: &str = "trackway_sar";
 const FAMILY: &str = "inet";
-/// Mark of packets that routing leads to this host.
+/// Mark by which routing leads packets to this host.
 const MARK: Mark = Mark(0x7361);
 const LEAD: Lead = Lead { mark: MARK, mask: u32::MAX, position: 1 };
 const LOOPBACK: &str = "lo";

@@ -1,4 +1,4 @@
-//! Detects that this virtual machine was copied: newer kernels pass on the word of the hypervisor (the
+//! Detects when the virtual machine was copied: newer kernels pass on the word of the hypervisor (the
 //! virtual machine generation ID) as an event.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};

@@ -93,8 +93,8 @@ impl Device {
     }
 }
 
-/// Makes a TAP device for the MANET interface numbered `interface`, which receives what goes into it; returns its number
-/// beside it.
+/// Makes a TAP device for the MANET interface numbered `interface`: the interface receives all frames that enter the
+/// device. Returns the device and its number.
 ///
 /// # Errors
 /// When it cannot be made, with the remedy.
@@ -145,7 +145,7 @@ pub(crate) fn keep_tap(
     Ok(links::keep(netlink, device, Some(mac))? || !is_redirected)
 }
 
-/// Why there is no device of this name, with the remedy.
+/// Why the device cannot be made, with the remedy.
 fn no_device(name: &str, error: &io::Error) -> anyhow::Error {
     match error.raw_os_error() {
         Some(nix::libc::ENOENT) => anyhow::anyhow!(

@@ -4,13 +4,13 @@
 //!   from a LAN ─▶ prerouting: to a far network ─ tproxy ─▶ our listener, with the mark
 //!   of this host ─▶ output:   to a far network ─ mark, so that routing leads it to lo ─▶ prerouting
 //!   held SYN ─▶ told of and dropped; let in: raw socket, another mark ─▶ lo ─▶ prerouting: a listener of its own
-//!   from a target ─▶ prerouting: to an address that a socket of ours has borrowed ─▶ that socket
+//!   from a target ─▶ prerouting: to an address borrowed by a socket of ours ─▶ the socket
 //!
 //!   ip rule: marked packets ─▶ our table of routes: everything is local
 //! ```
 //! [`Plan`] decides on the first packet of a connection. The rule and the routes are made before the nftables
-//! table and removed after it. If somebody removes them they come back; meanwhile the table drops marked packets
-//! that would leave this host, so that none leaves past us.
+//! table and removed after it. If somebody removes the rule or the routes, they are made again; meanwhile the
+//! table drops marked packets that would leave this host and bypass us.
 
 mod hold;
 mod plan;

@@ -1,7 +1,7 @@
 //! Finds the interface by which a host's packets enter, from the kernel's routes.
 //!
-//! A TUN device does not say where a packet came from. So we ask for the route to the packet's source: the interface
-//! of this route, `lo` for this host itself. With strict reverse path filtering no other interface lets it in.
+//! A TUN device does not say where a packet came from. So we take the interface of the route to the packet's source,
+//! `lo` for this host itself. With strict reverse path filtering no other interface lets it in.
 
 use std::collections::BTreeMap;
 use std::io;

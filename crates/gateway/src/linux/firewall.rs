@@ -4,10 +4,10 @@
 //!   egress of a MANET interface        to a neighbour in the set, and not excluded ─▶ our device
 //!   ingress of a MANET interface       HBH itself ─▶ dropped: the packet socket has seen it
 //! ```
-//! The table belongs to the `nft` process that made it and that runs as long as we do. It ends when
-//! the pipe to it closes, however we end, and the kernel removes the table of an owner that is
-//! gone: traffic is plain again, and nothing stays behind. Nobody else may change the table; if somebody ends the
-//! process, another makes the table again as it was.
+//! The table belongs to its `nft` process, which runs as long as we do. The process ends when the pipe to it
+//! closes, however we end, and the kernel then removes the table: traffic is plain again, and nothing stays
+//! behind. Nobody else may change the table; if somebody ends the process, another makes the table again as it
+//! was.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -45,7 +45,7 @@ pub struct Firewall {
     attached: BTreeMap<usize, Attached>,
 }
 
-/// An interface, and whom it intercepts for.
+/// An interface, and the neighbours it intercepts for.
 #[derive(Debug)]
 struct Attached {
     name: String,

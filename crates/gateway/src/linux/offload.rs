@@ -193,7 +193,7 @@ struct Place {
     offset: usize,
 }
 
-/// The header of a train of segments; its length field may be zero or cut, its checksum unset.
+/// Parses the header of a segment train; the length field may be zero or cut, the checksum unset.
 fn parse_train(packet: &[u8]) -> Result<Header, Malformed> {
     let have = packet.len();
     let mut start = [0; 60];

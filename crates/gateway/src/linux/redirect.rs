@@ -51,7 +51,7 @@ pub(crate) fn redirects(netlink: &mut Netlink, from: u32, to: u32) -> io::Result
     Ok(!found.is_empty())
 }
 
-/// The number of the interface that receives what a filter with these options matches.
+/// The number of the interface to which a filter redirects, read from its options.
 fn receiver(options: &[u8]) -> Option<u32> {
     let path = [TCA_U32_ACT, 1, TCA_ACT_OPTIONS, TCA_MIRRED_PARMS];
     let mirred = path.iter().try_fold(options, |octets, wanted| {
@@ -89,9 +89,9 @@ fn fixed(index: u32, handle: u32, parent: u32, info: u32) -> [u8; FIXED] {
     fixed
 }
 
-/// The options of a filter that matches every frame, and of its action.
+/// The options of a filter that redirects every frame to the interface numbered `to`.
 fn options(to: u32) -> Vec<u8> {
-    // `struct tc_mirred`: index, capabilities, verdict, references, bindings, what, to whom.
+    // `struct tc_mirred`: index, capabilities, verdict, references, bindings, kind of redirection, interface.
     let mirred: Vec<u8> = [0, 0, TC_ACT_STOLEN, 0, 0, TCA_INGRESS_REDIR, to]
         .into_iter()
         .flat_map(u32::to_ne_bytes)

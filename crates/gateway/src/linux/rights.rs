@@ -14,11 +14,11 @@ use crate::linux::account::Account;
 /// Ports below this are for those with `CAP_NET_BIND_SERVICE`.
 const FIRST_FREE_PORT: u16 = 1_024;
 
-/// What the program `nft` needs, which the gateway starts.
+/// The capability needed by the program `nft`, which the gateway starts.
 const FIREWALL: Capability = Capability::CAP_NET_ADMIN;
 
-/// What starting any service again takes: devices and their settings and the firewall's table;
-/// sockets that see packets; and, only if one is named, a port below 1024.
+/// The capabilities needed to start any service again: for devices, their settings and the firewall's table; for
+/// sockets that see packets; and, only if such a port is named, for a port below 1024.
 pub(crate) fn needed(config: &Config) -> Vec<Capability> {
     let mut needed = vec![Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
     // The protocols' own ports are below it.

@@ -46,7 +46,7 @@ const NAMESPACES: i32 = libc::CLONE_NEWNS
 const SOCKETS: [i32; 5] =
     [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK, libc::AF_PACKET];
 
-/// What writes into a terminal as if it had been typed.
+/// Requests that write into a terminal as if somebody had typed.
 const TYPED: [u32; 2] = [0x5412, 0x541c];
 
 /// Refused system calls: a gateway needs none after its start, and many of these calls help attackers break out.
@@ -143,7 +143,7 @@ const REFUSED_HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[libc::c_long] = &[];
 
-/// What a process that only opens files does not need either.
+/// Further system calls, refused to a process that only opens files.
 const REFUSED_TO_READERS: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_socket,

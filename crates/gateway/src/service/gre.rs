@@ -48,7 +48,7 @@ struct Tunnels {
     /// All addresses of this host: no packet of a router comes from one.
     own: BTreeSet<IpAddr>,
     buffer: Box<[u8]>,
-    /// What is sent next, with its header of GRE.
+    /// The next packet to send, with its GRE header.
     packet: Vec<u8>,
     counters: Counters,
 }

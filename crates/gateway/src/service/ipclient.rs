@@ -5,8 +5,8 @@
 //!              ◀──────────
 //! ```
 //!
-//! One thread: the radio is slower than any thread. While there is no server, datagrams wait as
-//! long as they live.
+//! One thread: the radio is slower than any thread. Without a server, datagrams wait until their
+//! lifetime ends.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;

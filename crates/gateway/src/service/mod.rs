@@ -50,7 +50,7 @@ pub const SERVICES: [Kind; 8] = [
     routing::KIND,
 ];
 
-/// The counters of connections of HF-PEP, all zero, for a test of what is told of them.
+/// The connection counters of HF-PEP, all zero, for a test of their presentation.
 #[cfg(test)]
 pub fn headlines_of_hfpep() -> Vec<Entry> {
     hfpep::connection_counters()
@@ -71,8 +71,8 @@ pub struct Kind {
     pub(crate) rights: &'static [Capability],
     /// Opens all that it needs; an error says what is missing, with the remedy.
     pub(crate) set_up: fn(&Setup<'_>) -> anyhow::Result<Box<dyn Service>>,
-    /// Cleans up the state of a service that has ended for good and that outlives its thread, whether the thread
-    /// ran or not. A service that fails or is started anew still finds this state.
+    /// Cleans up state that outlives the service's thread, once the service has ended for good; the thread need not
+    /// have run. A service that fails or is started anew still finds this state.
     pub(crate) clean_up: fn(),
 }
 
@@ -117,7 +117,7 @@ pub trait Service: Driver {
     fn end(&mut self, _now: Time) {}
 }
 
-/// Something of this host that is not there yet, and is waited for.
+/// A part of this host, such as an interface, that is missing and awaited.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Absent(pub(crate) String);

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// A counter with its value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
-    /// Its name with its service's prefix.
+    /// The counter's name with the service's prefix.
     pub(crate) name: String,
     pub(crate) counter: &'static Counter,
     pub(crate) value: u64,

@@ -101,8 +101,8 @@ impl Supervisor {
         }
     }
 
-    /// All services have started that are wanted: what the predecessor has left is in use, or is given up. `left` are
-    /// the names of it.
+    /// All wanted services have started: the predecessor's descriptors are in use, or are given up. `left` has the
+    /// names of the descriptors.
     pub fn settle_legacy(&mut self, left: &[String]) {
         if left.is_empty() {
             return;

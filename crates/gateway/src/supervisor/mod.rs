@@ -95,7 +95,7 @@ struct Supervisor {
     metrics: Option<Metrics>,
     metrics_at: Option<Time>,
     faults: Faults,
-    /// Absent if this user has no more of them.
+    /// Absent if the kernel gives this user no more watches.
     folders: Option<FolderWatch>,
     /// Present while a service waits for an address of this host.
     awaited: Option<Awaited>,
@@ -159,7 +159,7 @@ pub fn run(
     Ok(())
 }
 
-/// Restores settings that an earlier run left changed, so that this run saves and restores the original values.
+/// Restores settings that an earlier run left changed: the current run then saves and restores the original values.
 fn give_back() {
     let lost = host::lost_settings().unwrap_or_default();
     lost.iter().for_each(|said| warn!("{said}"));
@@ -344,7 +344,7 @@ impl Supervisor {
                 match self.start_and_wait(position, &config, false) {
                     Err(why) if is_awaited(&why) => {
                         Failure { service: kind.name, why, is_news: true }.complain();
-                        // As after a restart: it carries what it can, and waits for the rest.
+                        // As after a restart: the service carries traffic where possible, and waits for the rest.
                         self.slots[position].stop();
                         match self.start_and_wait(position, &config, true) {
                             Err(why) if is_awaited(&why) => {}
@@ -443,7 +443,7 @@ impl Supervisor {
                 i32::try_from(signal.ssi_signo).ok().and_then(|it| Signal::try_from(it).ok());
             match signal {
                 Some(Signal::SIGHUP) => drop(self.reload(now)),
-                // Programs that rotate logs send one of these to whoever has a log.
+                // Programs that rotate logs send these signals to every program with a log.
                 Some(signal @ (Signal::SIGUSR1 | Signal::SIGUSR2)) => {
                     info!(%signal, "signal passed over: logs go to the standard error output");
                 }
@@ -547,7 +547,7 @@ fn readable(span: Duration) -> String {
     }
 }
 
-/// Addresses at which services listen, and which this host has lost.
+/// Addresses at which services listen, but which the host has lost.
 fn gone_addresses(config: &Config, own: &BTreeSet<IpAddr>) -> Vec<Fault> {
     let is_gone = |(_, at): &(&str, SocketAddr)| {
         let ip = at.ip().to_canonical();
@@ -571,7 +571,7 @@ fn warn_of(config: &Config) {
     }
 }
 
-/// Says what of this host keeps services from carrying traffic, on a thread of its own: nothing waits for it.
+/// Warns of obstacles on this host to the services' traffic, on a separate thread: nothing waits for the result.
 fn examine(config: &Arc<Config>) {
     let config = Arc::clone(config);
     let said = move || {

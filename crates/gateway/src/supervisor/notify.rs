@@ -19,7 +19,7 @@ use tracing::warn;
 
 use super::worker::{Pending, Worker};
 
-/// Questions to services in the time after which systemd ends a gateway that has not said that it is alive.
+/// Questions to services within the time after which systemd ends a silent gateway.
 const BEATS: u32 = 4;
 
 /// Sends one message to the service manager, perhaps with a descriptor.
@@ -30,7 +30,7 @@ pub struct Notify {
     /// `None` if no service manager listens.
     send: Option<Send>,
     watchdog: Option<Watchdog>,
-    /// What was said last of the services.
+    /// What the service manager was told last about the services.
     told: String,
 }
 

@@ -1,4 +1,4 @@
-//! Supervises one service: its state, its thread, and the time of the next attempt to start it.
+//! Supervises one service: state, thread, and the time of the next attempt to start.
 //!
 //! ```text
 //!             start                 set up
@@ -40,7 +40,7 @@ pub struct Slot {
     restarts: u64,
     /// Why it failed last.
     why: Option<String>,
-    /// Whether it failed last only because something of this host was not there yet.
+    /// Whether the last failure was only due to a missing part of the host.
     is_host_awaited: bool,
     patience: Duration,
 }
@@ -210,7 +210,7 @@ impl Slot {
         }
     }
 
-    /// Whether it waits for something of this host, such as an address.
+    /// Whether the service waits for a missing part of the host, such as an address.
     pub fn awaits_host(&self) -> bool {
         self.is_host_awaited && matches!(self.life, Life::Waiting { .. })
     }

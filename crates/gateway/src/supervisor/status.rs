@@ -1,4 +1,4 @@
-//! Reports the status of the gateway: one value, written as JSON or as metrics.
+//! Reports the status of the gateway: a single value, in JSON or as metrics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::service::{Entry, Report, Sample};
 #[derive(Debug, Serialize)]
 pub struct Status {
     services: Vec<slot::Status>,
-    /// What is not as it should be, the gravest first.
+    /// The present faults, the gravest first.
     faults: Vec<Shown>,
     /// All counters, each by its name.
     #[serde(flatten)]
@@ -177,7 +177,7 @@ fn sample(kind: &'static Kind, faults: &[Fault]) -> Sample {
     Sample { name: faulty.name.to_owned(), counter: faulty, of, value: count as f64 }
 }
 
-/// What a number means, as Prometheus has it. Help has no line breaks, and backslashes are doubled.
+/// Declares a counter in the format of Prometheus. Help has no line breaks, and backslashes are doubled.
 fn declare(text: &mut String, name: &str, counter: &Counter) {
     let help = counter.help.replace('\\', "\\\\");
     let measure = match counter.measure {

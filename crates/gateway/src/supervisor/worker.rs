@@ -118,7 +118,7 @@ impl Worker {
         Ok(Self { id, orders, waker, thread })
     }
 
-    /// Whether this is the thread of that number.
+    /// Whether the thread has the number `id`.
     pub fn is(&self, id: u64) -> bool {
         self.id == id
     }
@@ -189,7 +189,7 @@ impl<T> Pending<T> {
     }
 }
 
-/// What a service that panicked has failed with.
+/// Turns a panic into the error of the service.
 fn panicked(what: &(dyn Any + Send)) -> anyhow::Error {
     let said = what.downcast_ref::<&str>().copied();
     let said = said.or_else(|| what.downcast_ref::<String>().map(String::as_str));

@@ -20,8 +20,8 @@ pub struct Link(OwnedFd);
 impl Link {
     /// Opens a socket on the interface numbered `index` for frames of IP protocol `protocol`.
     ///
-    /// `send_buffer` bounds the octets that wait in the device, so that a slow one pushes back.
-    /// What is sent carries the firewall mark `mark`.
+    /// `send_buffer` bounds the octets that wait in the device, so that a slow device pushes back.
+    /// Sent frames carry the firewall mark `mark`.
     ///
     /// # Errors
     /// When the right to open packet sockets is missing or the interface is gone.

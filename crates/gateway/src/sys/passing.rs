@@ -19,8 +19,8 @@ pub fn send(socket: impl AsFd, message: &[u8], with: Option<BorrowedFd<'_>>) -> 
     Ok(())
 }
 
-/// Waits for a message, and takes as much of it as fits; returns the number of octets, 0 once the other end is
-/// closed, and the descriptor that came with the message.
+/// Waits for a message, and takes as many octets as `into` can hold; returns the number of octets, 0 once the
+/// other end is closed, and the descriptor that came with the message.
 ///
 /// # Errors
 /// When none comes in time.

@@ -17,7 +17,7 @@ pub const OFFLOAD: usize = 10;
 /// Octets for what waits to be received: a thousand trains of segments.
 const RECEIVE_BUFFER: usize = 32 << 20;
 
-/// One end of an emulated cable: receives all frames of an interface, and sends frames from it.
+/// An end of an emulated cable: receives all frames of an interface, and sends frames from it.
 ///
 /// Nothing about the interface changes for good: promiscuous mode ends with the socket.
 #[derive(Debug)]
@@ -94,8 +94,8 @@ impl Port {
         Ok(port)
     }
 
-    /// Reads one frame, or a train of them that is still to be segmented, with its offload header;
-    /// `None` when there is none now.
+    /// Reads a frame, or a train of frames yet to be segmented, with the offload header; `None`
+    /// when nothing waits.
     ///
     /// # Errors
     /// When the interface is down or gone, and with `EMSGSIZE` for a frame longer than `into`.

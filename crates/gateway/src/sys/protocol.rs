@@ -1,4 +1,4 @@
-//! Receives all IPv4 packets of one protocol for this host.
+//! Receives all IPv4 packets for this host with a given protocol.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};

@@ -60,11 +60,11 @@ impl Tap {
         Self::open_kind(name, libc::IFF_TUN)
     }
 
-    /// Takes over a device as [`Self::open_tun`] makes it, which another process has left open. Packets that nobody has
-    /// read meanwhile wait in it.
+    /// Takes over a device made by [`Self::open_tun`], which another process has left open. Unread packets wait in the
+    /// device.
     ///
     /// # Errors
-    /// When the descriptor is no such device of this name.
+    /// When the descriptor belongs to a device of another name or kind.
     pub fn adopt_tun(name: &str, descriptor: OwnedFd) -> io::Result<Self> {
         let file = File::from(descriptor);
         let mut found = libc::ifreq {
@@ -83,7 +83,7 @@ impl Tap {
         Self { file, takes_datagram_trains: false }.prepare_trains()
     }
 
-    /// Another descriptor of the device, which keeps it there after this one is closed.
+    /// Another descriptor of the device, which then stays after `self` is closed.
     ///
     /// # Errors
     /// When there are no descriptors left.

@@ -124,7 +124,7 @@ impl Udp {
     /// # Errors
     /// When the kernel does not.
     pub fn unbind(&self) -> io::Result<()> {
-        // A port that was asked for by its number stays (`SOCK_BINDPORT_LOCK`), one that was chosen goes.
+        // The kernel keeps a port asked for by number (`SOCK_BINDPORT_LOCK`), and releases a port of its own choice.
         // SAFETY: a `sockaddr` is plain octets, for which zeros are valid: the family AF_UNSPEC, connected to nothing.
         let nowhere: libc::sockaddr = unsafe { mem::zeroed() };
         let len = socklen::<libc::sockaddr>();

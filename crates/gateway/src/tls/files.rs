@@ -224,7 +224,7 @@ fn is_before(time: ASN1Time, now: UnixTime) -> bool {
     time.timestamp() <= i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Formats the day of a time, such as 2026-11-22.
+/// Formats the date of a time, for example 2026-11-22.
 pub(crate) fn day(time: ASN1Time) -> String {
     time.to_datetime().date().to_string()
 }

@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 use super::names::{self, AuthId, AuthRule};
 use crate::ends::Ends;
 
-/// A way of ending TLS, which rules call by its name.
+/// A way to terminate TLS, called by its name in rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// The name.

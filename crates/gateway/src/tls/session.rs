@@ -57,7 +57,7 @@ pub struct Terms {
     pub sni: Option<String>,
     /// The application protocol.
     pub alpn: Option<Vec<u8>>,
-    /// The Auth ID of a client that showed its certificate.
+    /// The client's Auth ID, if the client showed a certificate.
     pub auth_id: Option<AuthId>,
     /// Whether the session uses TLS 1.3; otherwise 1.2.
     pub is_tls13: bool,
@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    /// What was agreed on, as soon as the handshake is complete.
+    /// The agreed terms, once the handshake is complete.
     #[must_use]
     pub fn terms(&self) -> Option<&Terms> {
         self.terms.as_ref()

@@ -17,7 +17,7 @@ pub enum Endpoint {
     Address(SocketAddr),
     /// The current addresses of a host, with this port.
     Name(Name, u16),
-    /// A link-local address, the name of its interface as its zone (RFC 4007, 11), and this port.
+    /// A link-local address, the interface's name as zone (RFC 4007, 11), and the port.
     Zoned(Ipv6Addr, String, u16),
 }
 
@@ -43,7 +43,7 @@ impl Endpoint {
     /// The address, if the endpoint is an address, with the current number of its interface.
     ///
     /// # Errors
-    /// When there is no such interface.
+    /// When the interface does not exist.
     pub(crate) fn located(&self) -> Result<Option<SocketAddr>, NoZone> {
         let Self::Zoned(ip, zone, port) = self else { return Ok(self.address()) };
         // A name counts for more than a number (RFC 4007, 11.2).

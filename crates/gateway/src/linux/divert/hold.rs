@@ -25,7 +25,7 @@ use crate::sys::Raw;
 
 /// Octets of a reported packet at most: a SYN is shorter.
 const LONGEST: u32 = 1_500;
-/// SYNs read in one go at most: further SYNs may come as fast as somebody sends them.
+/// SYNs read in one go at most, as a sender may be faster than the reader.
 const READS: usize = 256;
 /// `struct nfgenmsg`: family, version, and the group.
 const FIXED: usize = 4;
@@ -99,7 +99,7 @@ impl Hold {
         send(&self.let_in, &syn.packet)
     }
 
-    /// Refuses a SYN, and so tells its sender that there is no connection.
+    /// Refuses a SYN: tells the sender that there is no connection.
     ///
     /// # Errors
     /// When no way leads back to it.
@@ -142,7 +142,7 @@ fn send(raw: &Raw, packet: &[u8]) -> io::Result<()> {
     raw.send(&header, packet)
 }
 
-/// The address of this host that the kernel uses towards another.
+/// The source address that the kernel uses towards another host.
 fn own_towards(other: IpAddr) -> io::Result<IpAddr> {
     let any: IpAddr = if other.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind((any, 0))?;

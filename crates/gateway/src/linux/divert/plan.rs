@@ -11,7 +11,8 @@
 //! ```
 //! ICMP about a connection of ours goes the way of the connection: to the socket that has borrowed the address,
 //! although the address is another host's. Packets of a remembered connection follow the decision on its first
-//! packet, whatever the rules say later. Each rule has its own listener, which shows us the rule that decided.
+//! packet, whatever the rules say later. Each rule has its own listener, so the listener of a connection shows us the
+//! deciding rule.
 
 #[cfg(test)]
 mod tests;
@@ -25,15 +26,15 @@ use rules::{Ports, Refusal, Selector};
 
 use super::super::firewall::MARK as OWN;
 
-/// Mark of packets that routing leads to this host.
+/// Mark by which routing leads packets to this host.
 pub const MARK: Mark = Mark(0x7064);
-/// Mark of held SYNs that are now let in: routing leads them to this host.
+/// Mark of held SYNs now let in, also led to this host by routing.
 pub const LET_IN: Mark = Mark(0x7065);
 /// The bits of a mark that routing looks at: [`MARK`] and [`LET_IN`] have the same.
 pub const LED: u32 = !1;
 /// Mark of the resets and errors that refuse held SYNs.
 pub const REFUSED: Mark = Mark(0x7066);
-/// The NFLOG group in which we are told of SYNs that are held.
+/// The NFLOG group that reports held SYNs.
 pub const GROUP: u16 = 29_810;
 /// What the names of the rules' counters begin with.
 pub const COUNTER: &str = "rule-";
@@ -401,7 +402,7 @@ impl Rule {
     }
 }
 
-/// The conditions under which a packet fits a selector; `None` if no packet of this version fits at this hook.
+/// The conditions under which a packet fits a selector; `None` if no packet of the version fits at the hook.
 fn conditions(selector: &Selector, version: &Version, hook: Hook) -> Option<String> {
     if !selector.protocol.is_none_or(|own| own.fits(protocol::TCP)) {
         return None;
@@ -474,7 +475,7 @@ impl Version {
         ]
     }
 
-    /// The address of our listener on one of these ports.
+    /// The address of our listener, with the port for its version of IP.
     fn listener(&self, ports: [u16; 2]) -> String {
         match self.address {
             IpAddr::V4(host) => format!("{host}:{}", ports[0]),

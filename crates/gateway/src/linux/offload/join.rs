@@ -61,7 +61,7 @@ impl Joiner {
         Self { joins_datagrams, ..Self::default() }
     }
 
-    /// Takes a packet; calls `write` with what is complete by that.
+    /// Takes a packet; calls `write` with each train or packet that is now complete.
     pub fn push(&mut self, packet: &[u8], mut write: impl FnMut(&[u8])) {
         let shape = Shape::of(packet).filter(|shape| shape.is_tcp || self.joins_datagrams);
         let Some(shape) = shape else {
@@ -108,7 +108,8 @@ impl Joiner {
         self.open += 1;
     }
 
-    /// Ends the train of a packet's flow, if there is one: what cannot be joined must not overtake.
+    /// Ends the train of a packet's flow, if any: a packet that cannot be joined must not overtake
+    /// the train.
     fn settle_flow(&mut self, packet: &[u8], write: &mut impl FnMut(&[u8])) {
         let found = self.trains[..self.open]
             .iter()

@@ -19,7 +19,7 @@ impl Hbh {
         self.take_trains(now, position, TRAINS);
     }
 
-    /// Takes the packets that the kernel forwards as soon as we have given them to it.
+    /// Takes the packets that the kernel forwards right after receiving them from us.
     pub fn take_sent_on(&mut self, now: Time) {
         for position in self.ports.positions() {
             self.take_trains(now, position, ANSWERS);

@@ -99,8 +99,8 @@ impl Hbh {
         Ok(())
     }
 
-    /// Makes our devices as they were, if somebody has changed them: what the kernel puts into a device that is switched
-    /// off is lost without a word. A device that is gone says so when it is read.
+    /// Restores our devices if somebody has changed them: a device that is switched off loses the kernel's packets
+    /// without a word. A missing device is noticed when we read from it.
     pub fn keep_devices(&mut self, now: Time) {
         self.keep_at = None;
         for (_, port) in self.ports.iter() {

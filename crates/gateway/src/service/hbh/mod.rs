@@ -83,7 +83,7 @@ struct Hbh {
     release: Release,
     raw: Raw,
     counters: Counters,
-    /// Frames that are no IP at all, beside those that HBH counts.
+    /// Frames other than IP, in addition to the frames counted by HBH.
     frames_not_ip: u64,
     /// When to look again for absent interfaces.
     retry_at: Option<Time>,
@@ -124,14 +124,14 @@ struct PeerStatus {
     state: &'static str,
     state_age_s: f64,
     heard_age_s: Option<f64>,
-    /// The share of packets to it that is lost; none before anything was sent.
+    /// The share of lost packets to the neighbour; none before anything was sent.
     loss: Option<f64>,
     rtt_ms: Option<f64>,
     packets_waiting: usize,
 }
 
 impl Hbh {
-    /// Sets up everything for HBH; dropping it removes everything that was made.
+    /// Sets up everything for HBH; dropping the service removes everything again.
     ///
     /// # Errors
     /// When something is missing, with the remedy.

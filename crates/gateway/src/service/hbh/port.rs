@@ -117,7 +117,7 @@ impl Port {
         self.device == index
     }
 
-    /// Makes our device as it was, if somebody has changed it; returns whether somebody has.
+    /// Restores our device if somebody has changed it; returns whether somebody has.
     ///
     /// # Errors
     /// When the device is gone, or the kernel refuses.
@@ -170,7 +170,7 @@ impl Port {
         self.waiting.push(&ethernet::header(to, self.mac, packet), packet);
     }
 
-    /// Sends waiting frames as far as the device takes them; true when all are gone.
+    /// Sends waiting frames until the device is busy; returns true when no frame is left.
     pub fn flush(&mut self, counters: &mut Counters) -> bool {
         while self.sent < self.waiting.len() {
             match self.link.send(&mut self.waiting, self.sent) {

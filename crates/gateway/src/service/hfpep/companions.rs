@@ -2,8 +2,8 @@
 //! greets those nodes as its successor, and they reset the streams of the crashed process at once.
 //!
 //! ```text
-//!   epoch 4711             of the process that wrote it
-//!   0.10.20.31 815         a node, and the epoch of the process there, once that is known
+//!   epoch 4711             of the writing process
+//!   0.10.20.31 815         a node, and its process's epoch once known
 //! ```
 
 use std::collections::BTreeMap;

@@ -115,7 +115,7 @@ impl Connection {
         }
     }
 
-    /// What epoll is to look for, if that has changed.
+    /// The events to watch with epoll, if they have changed.
     pub fn take_wanted(&mut self) -> Option<EpollFlags> {
         let wanted = self.wanted();
         (std::mem::replace(&mut self.watched, wanted) != wanted).then_some(wanted)
@@ -221,7 +221,7 @@ impl Connection {
         self.has_heard_end || self.wire.has_ended()
     }
 
-    /// Who speaks TLS with whom, as far as is known here.
+    /// The client and the target of the TLS session, if known here.
     pub fn parties(&self) -> Parties {
         self.wire.parties()
     }

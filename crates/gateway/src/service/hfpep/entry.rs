@@ -49,7 +49,7 @@ struct Listener {
     origin: Origin,
 }
 
-/// The settings that say who decides on a connection.
+/// The settings for decisions on connections.
 #[derive(Debug)]
 struct Deciding {
     /// When clients are answered, unless their rule says.
@@ -65,7 +65,7 @@ pub enum Origin {
     Diverted(Option<String>),
     /// It was diverted, and its SYN was held until the far end had accepted it.
     LetIn,
-    /// It was made to a port of ours for one target.
+    /// The client connected to a port of ours for a single target.
     Made(Far, SocketAddr),
 }
 
@@ -235,7 +235,7 @@ impl Entry {
         Ok((plan, added))
     }
 
-    /// The ports of the listeners for connections of this origin; new listeners are appended to `added`.
+    /// The ports of the listeners for connections of `origin`; new listeners are appended to `added`.
     fn listen(
         &self,
         peers: &[Peer],

@@ -104,7 +104,7 @@ impl Handshakes {
         outcomes
     }
 
-    /// Sends away clients that have waited too long, and returns who they were.
+    /// Sends away clients that have waited too long, and returns the parties of each.
     pub fn handle_timeout(&mut self, now: Time) -> Vec<Parties> {
         let late = self.clients.extract_if(.., |client| client.until <= now);
         let send_away = |client: Handshaking| {

@@ -9,7 +9,7 @@ use base::time::Time;
 
 use crate::sys::heap;
 
-/// Estimated memory of one connection in octets, with its compression.
+/// Estimated octets of memory per connection, compression included.
 const EACH: usize = 300 << 10;
 /// So much has to be gone.
 const MUCH: usize = 4 << 20;

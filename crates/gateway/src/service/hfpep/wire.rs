@@ -101,7 +101,7 @@ impl Wire {
         self.tls.is_some()
     }
 
-    /// Who speaks TLS with whom, as far as is known here.
+    /// The client and the target of the TLS session, if known here.
     pub fn parties(&self) -> Parties {
         self.tls.as_ref().map(|tls| tls.parties).unwrap_or_default()
     }

@@ -36,8 +36,8 @@ use crate::service::complaints::Subject;
 use crate::service::{entries, of_counters};
 use crate::sys::{Raw, Tap};
 
-/// The mark of packets released after waiting, so that they do not wait again. It differs from the mark of HBH's
-/// own packets, as packets with that mark go plain.
+/// The mark of packets released after waiting: they do not wait again. It differs from the mark of HBH's own packets,
+/// as packets with that mark go plain.
 const RELEASED: Mark = Mark(MARK.0 + 1);
 /// Packets taken from the device before others have their turn.
 const READS: usize = 64;
@@ -61,7 +61,7 @@ pub struct Demand {
     raw: Raw,
     poll_at: Option<Time>,
     errors: Budget,
-    /// Packets that are no IP at all, beside those that the host counts.
+    /// Packets other than IP, in addition to the packets counted by the host.
     malformed: u64,
     counters: Counters,
     buffer: Box<[u8]>,

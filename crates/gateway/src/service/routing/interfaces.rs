@@ -24,7 +24,7 @@ pub const PREPARE: Duration = Duration::from_millis(500);
 /// Between two looks for what is missing.
 pub const RETRY: Duration = Duration::from_secs(2);
 
-/// Refuses an interface that is not there.
+/// Refuses an interface that does not exist.
 ///
 /// # Errors
 /// With the remedy.
@@ -131,7 +131,7 @@ impl Routing {
         }
     }
 
-    /// Looks which of the attached networks this host reaches: no other node shall send packets here that end here.
+    /// Finds the attached networks in reach: other nodes must not send us packets for networks out of reach.
     ///
     /// # Errors
     /// When the kernel cannot be asked.

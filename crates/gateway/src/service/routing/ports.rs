@@ -75,8 +75,8 @@ impl Port {
         self.unsent.is_some()
     }
 
-    /// Sends a message, or what waited before; returns whether the interface took it. One that found no room waits
-    /// here.
+    /// Sends a new message, or one that waited before; returns whether the interface took it. A message that finds no
+    /// room waits here.
     ///
     /// # Errors
     /// When the interface refuses it.

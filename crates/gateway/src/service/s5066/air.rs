@@ -27,9 +27,9 @@ pub struct Air {
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Span {
     minutes: u64,
-    /// Share of the time in which this node transmitted.
+    /// Share of time spent transmitting.
     transmitting: f64,
-    /// Share of the time in which this node heard others.
+    /// Share of time spent hearing others.
     receiving: f64,
     /// Data that this node sent for the first time, in bit/s.
     sent_bit_s: f64,

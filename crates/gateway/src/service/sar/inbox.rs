@@ -103,9 +103,9 @@ impl Inbox {
         }
     }
 
-    /// Whether a source may have more here beside a batch. Each source leaves as much room to others as it takes; all
-    /// strangers together leave half to familiar sources; and messages that nobody receives leave half of the room of
-    /// strangers to messages that somebody receives.
+    /// Whether a source may have more here beside a batch. Each source leaves others at least as much room as it
+    /// takes; all strangers together leave half to familiar sources; and messages without a receiver leave half of
+    /// the strangers' room to messages with a receiver.
     pub fn admits(
         &self,
         batch: &Batch,
@@ -251,7 +251,7 @@ impl Inbox {
     }
 }
 
-// Counts how much of a bounded place each source holds, so that no source takes all of it.
+// Counts each source's share of a bounded place, so that no source takes everything.
 
 /// Messages and octets by source.
 #[derive(Debug, Default)]

@@ -48,7 +48,7 @@ pub fn record(octets: &[u8]) -> Option<(String, Vec<u8>, &[u8])> {
     Some((format!("{record:?}"), written, rest))
 }
 
-/// Reads a store that has these segments, each with its number: what goes on, as text.
+/// Reads a store from numbered segments, and returns the recovered state as text.
 ///
 /// # Errors
 /// When it is damaged, with what and where.

@@ -1,5 +1,5 @@
-//! Tells the next process of this gateway where peers are heard: it calls those there whose address no configuration
-//! names. The lines wait in a pipe, so that no file remains.
+//! Tells the next process of this gateway where peers are heard: the next process calls peers without a configured
+//! address there. The lines wait in a pipe, so that no file remains.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Write as _};

@@ -489,8 +489,8 @@ impl Drop for Second {
     }
 }
 
-/// Wakes the first thread at the end of this one. The first thread may run before this one is quite gone; a flag
-/// tells the first thread that the end is worth waiting for.
+/// Wakes the first thread when the current thread ends. The first thread may run before the current thread is quite
+/// gone; a flag tells the first thread that the end is worth waiting for.
 struct WakeAtEnd {
     has_ended: Arc<AtomicBool>,
     first: Arc<Waker>,
@@ -748,8 +748,8 @@ impl Names {
     }
 }
 
-/// Asks for names before there are routes, so that a server that asks other servers can answer too: once all traffic
-/// leads into the tunnel, the questions of such a server do too. Takes [`AT_START`] at most.
+/// Asks for names before there are routes, while a server that asks other servers can still answer: once all traffic
+/// leads into the tunnel, the server's own questions do, too. Takes [`AT_START`] at most.
 ///
 /// # Errors
 /// When the kernel cannot be waited for.

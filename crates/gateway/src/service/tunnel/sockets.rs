@@ -103,7 +103,7 @@ impl Sockets {
         [has(0), has(1)]
     }
 
-    /// The address and port of a way, as far as known.
+    /// Our address and port on a way, if known.
     pub fn local(&self, way: Way) -> SocketAddr {
         let Socket { at, port, .. } = &self.all[way.socket];
         SocketAddr::new(way.source.unwrap_or(at.ip()), port.load(Ordering::Relaxed))
@@ -144,7 +144,8 @@ impl Sockets {
     }
 
     /// The way to an address: the last way if it leads there, else the first suitable socket in this order: the only
-    /// socket of its version; the socket at the address that the kernel would choose; the socket at all addresses; any.
+    /// socket for the version of IP; the socket at the address that the kernel would choose; the socket at all
+    /// addresses; any.
     pub fn way(&self, to: SocketAddr, last: Option<Way>) -> Option<Way> {
         let serves = |socket: &Socket| socket.udp.versions()[usize::from(to.is_ipv6())];
         if let Some(way) = last.filter(|way| serves(&self.all[way.socket])) {

@@ -821,7 +821,7 @@ impl Link {
         self.way
     }
 
-    /// The core of its session, if there is one.
+    /// The core of the session, if any.
     pub fn core(&self) -> Option<&Tunnel> {
         self.session.as_ref().map(|session| &session.core)
     }

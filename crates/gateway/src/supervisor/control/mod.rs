@@ -51,7 +51,7 @@ const LONGEST: usize = 4 << 10;
 pub enum Request {
     Explain(Question),
     HandOver,
-    /// Lets a service panic: tests see then what becomes of its streams.
+    /// Lets a service panic: tests then check the fate of its streams.
     #[cfg(debug_assertions)]
     Panic(String),
     Reload,
@@ -75,7 +75,7 @@ pub struct Control {
     spare: Option<File>,
 }
 
-/// Identifies a client, so that the answer goes to the client that asked.
+/// Identifies the client to which an answer goes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ClientId(u64);
 
@@ -83,7 +83,7 @@ pub struct ClientId(u64);
 struct Client {
     id: ClientId,
     stream: UnixStream,
-    /// Whether it may order as well as ask.
+    /// Whether the client may give orders besides asking.
     may_order: bool,
     stage: Stage,
     until: Time,

@@ -1,4 +1,4 @@
-//! Places the control socket: one for each network namespace, so that only one gateway runs in each.
+//! Places the control socket: a single socket for each network namespace, so that no second gateway runs there.
 //!
 //! ```text
 //!   /run/trackway                          root's: nobody else makes or removes names in it
@@ -44,7 +44,7 @@ pub struct Access<'a> {
     pub group: Option<Gid>,
 }
 
-/// The control socket of this gateway. Dropping the `Place` removes the socket's name.
+/// This gateway's control socket. Dropping the `Place` removes the socket's name.
 #[derive(Debug)]
 pub struct Place {
     listener: UnixListener,
@@ -239,7 +239,7 @@ pub fn keep_folder(uid: u32, gid: u32, group: Option<u32>) -> anyhow::Result<()>
             continue;
         }
         if !lock.as_ref().is_some_and(|lock| is_still(&lock.file, &lock.path)) {
-            // The gateway holds its own as long as nobody has removed it.
+            // The gateway holds its own lock until somebody removes the file.
             lock = Lock::of_namespace(&base()).ok();
         }
         if !folder().is_dir() {
@@ -298,10 +298,10 @@ impl Lock {
         Ok(Self { path, file })
     }
 
-    /// Takes it again if others have removed its name.
+    /// Takes the lock again if others have removed the file.
     ///
     /// # Errors
-    /// [`Taken`]. What this user may not open is root's, whose own process takes it.
+    /// [`Taken`]. A lock that this user may not open is root's, and root's own process takes it.
     fn restore(&mut self) -> anyhow::Result<()> {
         if is_still(&self.file, &self.path) {
             return Ok(());
@@ -385,7 +385,7 @@ fn sweep(base: &Path) {
     }
 }
 
-/// Removes the empty folder of a gateway of root's that is gone, whose lock is gone too.
+/// Removes the empty folder of root's former gateway, if the lock is gone, too.
 fn remove_empty(folder: &Path, lock: &Path) {
     let is_empty = || fs::read_dir(folder).is_ok_and(|mut names| names.next().is_none());
     if folder.ends_with(LOCKS) || lock.exists() || !is_empty() {

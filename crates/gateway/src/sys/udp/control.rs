@@ -83,12 +83,12 @@ impl Control {
     }
 }
 
-/// Options of a datagram besides its destination.
+/// Options for sending a datagram, besides the destination.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Head {
     /// TOS or traffic class in the IP header; the socket's own if there is none.
     pub class: Option<u8>,
-    /// Source address, one of this host; the kernel chooses if there is none.
+    /// Source address, which belongs to this host; if absent, the kernel chooses.
     pub source: Option<IpAddr>,
     /// The number of the outgoing interface, whatever routes say; routes decide if there is none.
     pub interface: Option<u32>,
@@ -109,7 +109,7 @@ pub struct Said {
     pub is_group: bool,
     /// The destination address, unless the datagram was sent to a group or to all.
     pub to: Option<IpAddr>,
-    /// The number of the interface of arrival.
+    /// The number of the incoming interface.
     pub interface: Option<u32>,
 }
 

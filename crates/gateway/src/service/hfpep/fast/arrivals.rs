@@ -2,8 +2,8 @@
 //! yet, and refused ones.
 //!
 //! ```text
-//!   source ─▶ its connections, the oldest first       too many of all: the oldest one of the
-//!                                                     source that has most gives way
+//!   source ─▶ its connections, the oldest first       too many in total: the oldest of the
+//!                                                     source with most connections gives way
 //! ```
 
 use std::cmp::Reverse;
@@ -48,7 +48,7 @@ impl Arrivals {
         }
     }
 
-    /// The number of connections of a source.
+    /// Counts the connections from a source.
     pub fn of(&self, from: IpAddr) -> usize {
         self.by_source.get(&source(from)).map_or(0, BTreeSet::len)
     }

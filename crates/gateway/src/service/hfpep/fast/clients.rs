@@ -1,4 +1,4 @@
-//! Counts the connections that are carried for each client, so that one client leaves places for others.
+//! Counts the connections carried for each client, so that no client takes all places.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -291,7 +291,7 @@ impl Link {
         (self.written, self.read)
     }
 
-    /// How long ago it began, or the connection that it carries.
+    /// Time since the link began, or since the connection on it began.
     pub fn age(&self, now: Time) -> Duration {
         now.since(self.since)
     }

@@ -70,7 +70,7 @@ pub struct Fast {
     from: Vec<Prefix>,
     arrivals: Arrivals,
     clients: Clients,
-    /// Number of silent connections that a gateway may keep here for as long as it likes.
+    /// Number of silent connections that a gateway may keep here without a time limit.
     spare: usize,
     pools: BTreeMap<SocketAddr, Pool>,
     links: BTreeMap<LinkId, Link>,

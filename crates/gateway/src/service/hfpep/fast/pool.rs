@@ -62,7 +62,8 @@ impl Pool {
         self.dialled.insert(link);
     }
 
-    /// Takes a connection for use: the last one established, as its path most likely still works; else one being made.
+    /// Takes a connection for use: the most recently established, as its path most likely still works; else one being
+    /// made.
     pub fn take(&mut self) -> Option<LinkId> {
         self.ready.pop_last().or_else(|| self.dialled.pop_first())
     }

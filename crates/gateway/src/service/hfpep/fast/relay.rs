@@ -37,12 +37,12 @@ pub struct Relay {
     buffer: Box<[u8]>,
 }
 
-/// The progress of octets in one direction.
+/// The outcome of moving octets in one direction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Carried {
     /// TLS failed, or was cut off.
     Failed(Failure),
-    /// Whoever they are for is gone.
+    /// The receiver is gone.
     Gone,
     /// The other gateway does not keep to the form of its octets.
     Malformed,
@@ -50,14 +50,14 @@ pub enum Carried {
     Idle,
     /// There are more.
     More,
-    /// Where they come from was reset, and all that came before was moved.
+    /// The source was reset, and all octets before the reset were moved.
     Reset,
 }
 
 /// The form that octets get or have.
 #[derive(Debug)]
 pub enum Form<'a> {
-    /// They come in pieces, of which the octets within go on. The end is not told with them.
+    /// Octets come in pieces, and the content of the pieces goes on. The end is not told with them.
     FromPieces(&'a mut Pieces),
     /// They stay as they are.
     Plain,

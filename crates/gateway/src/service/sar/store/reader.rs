@@ -113,7 +113,7 @@ pub fn read_segments(
 
 /// A log that was read to its end.
 pub struct Loaded {
-    /// The numbers of its segments, in order.
+    /// The log's segment numbers, in order.
     pub numbers: Vec<u32>,
     pub salt: u64,
     /// The number of the last frame.

@@ -137,7 +137,7 @@ impl Store {
         self.pushed.saturating_sub(self.committed().0)
     }
 
-    /// Octets of records that still fit; records that must be stored have room of their own.
+    /// Room for records, in octets; records that must be stored have separate room.
     pub fn room(&self) -> u64 {
         self.shared.allowed.load(Ordering::Acquire).saturating_sub(self.pushed)
     }
