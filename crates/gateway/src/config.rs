@@ -380,8 +380,8 @@ fn device(entry: &Entry<'_>) -> Result<String, Complaint> {
     Ok(name.to_owned())
 }
 
-/// Refuses a device name that an interface of this host has already. A TUN device may be our own, of a running gateway.
-/// Looks at the host only when the configuration comes from a file.
+/// Refuses a device name already in use on this host. A TUN device may be our own, of a running gateway. Looks at the
+/// host only when the configuration comes from a file.
 fn not_an_interface(section: &Section<'_>, folder: Option<&Path>) -> Result<(), Complaint> {
     let (Some(_), Some(entry)) = (folder, section.get("device")?) else { return Ok(()) };
     let name = device(&entry)?;

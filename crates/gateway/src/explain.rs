@@ -139,14 +139,14 @@ pub struct Treatment {
 pub enum Via {
     /// Another gateway, over IP.
     Gateway {
-        /// The network of the configuration that its destination is in, or the target of direct mode.
+        /// The configured network of the destination, or the target of direct mode.
         network: String,
         /// The gateway's socket.
         gateway: String,
     },
     /// A peer of the tunnel.
     Peer {
-        /// The peer's network that its destination is in.
+        /// The peer's network with the destination.
         network: String,
         /// The name of the peer.
         peer: String,
@@ -167,7 +167,7 @@ pub enum Via {
     },
     /// A node of the HF network.
     Node {
-        /// The network of the configuration that its destination is in, or the target of direct mode.
+        /// The configured network of the destination, or the target of direct mode.
         network: String,
         /// The node, or the group of nodes.
         node: String,
@@ -330,7 +330,7 @@ impl Question {
         (service, Some(Via::Neighbour { interface: name.to_owned(), neighbour: next.to_string() }))
     }
 
-    /// The gateway to which the service of messages carries a datagram, if it takes it.
+    /// The gateway to which the message service carries the flow's datagrams, if the service takes them.
     fn by_messages(&self, config: &Config) -> Option<Via> {
         let carry = config.sar.as_ref()?.carry.as_ref()?;
         let (_, port) = self.ports.filter(|_| self.protocol == protocol::UDP)?;

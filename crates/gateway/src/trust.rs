@@ -141,7 +141,7 @@ pub fn what_instead(mode: u32) -> Option<&'static str> {
     }
 }
 
-/// A refusal of something that is no file.
+/// Formats the refusal of a path that leads to no file.
 pub fn no_file(path: &Path, what: &str) -> String {
     let path = path.display();
     let remedy = match what {
@@ -287,7 +287,7 @@ impl<'a> Walk<'a> {
         };
         let mode = Mode::from_bits_truncate(stat.st_mode);
         // A link has all permissions. In a folder like /tmp (sticky) everybody makes files, and removes none but
-        // their own; whose the next step is, is checked as well.
+        // their own; the owner of the next step is checked as well.
         let is_shared = kind(stat) == SFlag::S_IFLNK
             || (kind(stat) == SFlag::S_IFDIR && mode.contains(Mode::S_ISVTX));
         let is_private = owner.private_group.is_some_and(|group| group.as_raw() == stat.st_gid);

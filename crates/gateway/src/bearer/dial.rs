@@ -151,7 +151,7 @@ impl Dial {
         }
     }
 
-    /// Reads what the server said, at most as much as fits; 0 when there is nothing.
+    /// Reads octets from the server, at most `into` full; returns their number, 0 when there is nothing.
     pub fn receive(&mut self, now: Time, into: &mut [u8]) -> usize {
         let State::Up { stream, .. } = &mut self.state else { return 0 };
         match stream.read(into) {

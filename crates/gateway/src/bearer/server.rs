@@ -73,9 +73,9 @@ pub struct Server {
     listener: TcpListener,
     door: Door,
     connections: Vec<Connection>,
-    /// There are no descriptors left: nobody is accepted until then.
+    /// Present while no descriptors are left: nobody is accepted until then.
     accepts_at: Option<Time>,
-    /// Whether that was so at the last attempt.
+    /// Whether no descriptors were left at the last attempt.
     is_deaf: bool,
     buffer: Box<[u8]>,
     stats: Stats,

@@ -36,7 +36,7 @@ fn gateway(entry: &Entry<'_>) -> Result<Prefix, Complaint> {
     text.parse::<IpAddr>().map_or_else(|_| network(entry), |at| Ok(Prefix::host(at.to_canonical())))
 }
 
-/// Adds the keys that name ends to those of a section.
+/// Adds the keys for ends to a section.
 pub fn schema(keys: Shape) -> Shape {
     let gateway = schema::like("^[0-9A-Fa-f:.]+(/[+0-9]+)?$");
     keys.key("node", "These nodes, over HF.", schema::one_or_more(node_schema(), MAX_VALUES)).key(

@@ -138,7 +138,7 @@ impl Protocol {
     }
 }
 
-/// What is behind a node that may be a gateway to the Internet.
+/// The network behind a node: everything for a gateway to the Internet, else none.
 fn internet(is_gateway: bool) -> Vec<Prefix> {
     let all = Prefix::new(Ipv4Addr::UNSPECIFIED.into(), 0).expect("no bits fit each address");
     if is_gateway { vec![all] } else { Vec::new() }

@@ -22,8 +22,8 @@ const MAX_RULES: usize = 256;
 /// The name shown for flows without a matching rule.
 pub(crate) const NO_RULE: &str = "default";
 
-/// Reads all rules, and remarks on those that are allowed and probably not as they were meant; `profiles` and `hf_pep`
-/// are what the rules may name, as far as it could be read.
+/// Reads all rules, with warnings about allowed rules that are probably a mistake. Rules may refer to `profiles` and
+/// `hf_pep`, as far as these could be read.
 pub fn read(
     root: &Section<'_>,
     profiles: Option<&[Profile]>,

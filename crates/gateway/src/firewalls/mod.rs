@@ -243,7 +243,7 @@ impl Firewalls {
         doubt.map_or(Fate::Passes, Fate::MayBeDropped)
     }
 
-    /// Base chains that drop packets whose answers would leave by another interface.
+    /// Chains with a test of the reverse path: they may drop packets whose answers would leave by another interface.
     pub fn by_reverse_path(&self) -> Vec<&ChainName> {
         let tests = |rule: &Rule| {
             rule.tests.iter().any(|test| matches!(test.asks, Asks::ReturnsByTheSameWay))

@@ -364,7 +364,7 @@ mod tests {
 
     use super::*;
 
-    /// A user that is nobody's, and its group.
+    /// An unused user number, also used as group number.
     const STRANGER: u32 = 64_999;
 
     #[test]
@@ -457,7 +457,7 @@ mod tests {
         let held = File::options().write(true).open(folder.join("settings")).unwrap();
 
         own_folder_in(&shared, "7", (STRANGER - 1, STRANGER - 1)).unwrap();
-        // Whoever has the former file writes into that one.
+        // A holder of the former file writes into the former file only.
         (&held).write_all(b"nonsense").unwrap();
         let mut names: Vec<_> =
             fs::read_dir(&folder).unwrap().map(|it| it.unwrap().file_name()).collect();

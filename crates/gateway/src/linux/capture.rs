@@ -73,7 +73,7 @@ impl Capture {
         self.led.handle_ready(now, || self.plan.script())
     }
 
-    /// What is not as it should be, in words for an operator.
+    /// The present faults, in words for an operator.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         self.led.faults()
     }

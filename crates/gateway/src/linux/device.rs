@@ -127,8 +127,8 @@ pub(crate) fn open_tap(
     Ok((tap, state.index))
 }
 
-/// Makes a device of [`open_tap`] as it was, if somebody has switched it off, or changed its hardware address or what
-/// receives for the interface; returns whether somebody has.
+/// Restores a device of [`open_tap`] if somebody has switched it off, or changed its hardware address or the
+/// redirection to the interface; returns whether somebody has.
 ///
 /// # Errors
 /// When the device is gone, or the kernel refuses.

@@ -79,7 +79,7 @@ impl Diversion {
         self.plan.holds()
     }
 
-    /// What each rule has blocked, by its name.
+    /// The packets blocked by each rule, with the rule's name.
     ///
     /// # Errors
     /// When the kernel does not tell.
@@ -110,7 +110,7 @@ impl Diversion {
         Ok(told)
     }
 
-    /// What is not as it should be, in words for an operator.
+    /// The present faults, in words for an operator.
     pub(crate) fn faults(&self) -> Vec<Fault> {
         self.led.faults()
     }

@@ -75,7 +75,7 @@ impl Firewall {
         self.table.order(&self.plan.attach(position, name, device));
     }
 
-    /// Removes an interface, also one that is gone, and the kernel has removed half of it.
+    /// Removes an interface, even if the interface is gone and the kernel has removed part of its chains.
     pub fn detach(&mut self, position: usize) {
         self.attached.remove(&position);
         let mut orders = Vec::new();

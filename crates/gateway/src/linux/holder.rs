@@ -1,4 +1,4 @@
-//! Describes who holds a TUN or TAP device that we cannot open.
+//! Describes the holder of a TUN or TAP device that we cannot open.
 
 use std::fs;
 use std::path::Path;

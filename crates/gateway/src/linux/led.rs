@@ -16,7 +16,7 @@ use host::{Entry, Fault, Kept, Lead, Observer, Owner};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-/// A table, and the routing rules it relies on.
+/// A table, and the rules and routes it relies on.
 pub(crate) struct Led {
     lead: Lead,
     table: Owned,
@@ -26,8 +26,8 @@ pub(crate) struct Led {
 }
 
 impl Led {
-    /// Leads packets of some versions of IP here: makes the rules first, then by `orders` the table, which needs the
-    /// rules.
+    /// Leads packets of some versions of IP here: makes the rules and routes first, then by `orders` the table, which
+    /// needs them.
     ///
     /// # Errors
     /// When `nft` is missing or refuses, or the kernel takes no rule; `needs` is what the kernel must have.

@@ -78,7 +78,7 @@ impl Manet {
         for said in message.cmsgs()? {
             match said {
                 ControlMessageOwned::Ipv4PacketInfo(info) => {
-                    // The header's destination, and the address of ours that it stands for.
+                    // For unicast, the header's destination is also our local address.
                     came.is_unicast = info.ipi_addr.s_addr == info.ipi_spec_dst.s_addr;
                 }
                 ControlMessageOwned::Ipv4Ttl(ttl) => came.ttl = u8::try_from(ttl).unwrap_or(0),

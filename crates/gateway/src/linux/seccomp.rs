@@ -181,7 +181,7 @@ pub(crate) fn confine_reader() -> io::Result<()> {
     install(REFUSED_TO_READERS, Scope::Process)
 }
 
-/// What a process that only keeps a folder does not need either.
+/// Further system calls, refused to a process that only keeps a folder.
 const REFUSED_TO_FOLDER_KEEPERS: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_socket,

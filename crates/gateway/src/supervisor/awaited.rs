@@ -61,7 +61,7 @@ impl Supervisor {
         }
     }
 
-    /// Tries services again that wait for something of this host, if its addresses have changed.
+    /// Retries services that wait for a missing part of this host, if the host's addresses have changed.
     pub fn retry_with_addresses(&mut self, now: Time) {
         let Some(awaited) = &mut self.awaited else { return };
         if awaited.have_changed(&self.observer) {

@@ -305,7 +305,7 @@ impl Supervisor {
     ) -> anyhow::Result<Self> {
         let waker = Waker::new()?;
         let (notices, noticed) = Notices::new(waker);
-        // Before any thread starts: a thread that does not block them would be ended by them, and we with it.
+        // Before any thread starts: a signal would end a thread that does not block signals, and the process with it.
         let signals = signals()?;
         Ok(Self {
             file: file.to_owned(),
@@ -418,11 +418,11 @@ impl Supervisor {
         }
     }
 
-    /// Takes what a thread has to say; returns which service failed and why, if one did.
+    /// Takes what a thread has to say; returns the failure of a service, if any.
     fn handle_notice(&mut self, Notice { worker, news }: Notice) -> Option<Failure> {
         let now = self.clock.now();
         let is_its = |slot: &&mut Slot| slot.worker().is_some_and(|its| its.is(worker));
-        // One that was stopped in the meantime has none.
+        // A worker stopped in the meantime has no slot.
         let slot = self.slots.iter_mut().find(is_its)?;
         match news {
             worker::News::Started => {

@@ -55,7 +55,8 @@ impl Notify {
         Self::new(Box::new(send), sd_notify::watchdog_enabled())
     }
 
-    /// A service manager that takes messages, and expects to hear that we are alive within a time, if one is given.
+    /// A service manager that takes messages by `send`. With `alive_within`, it expects a sign of life in each such
+    /// time.
     pub fn new(send: Send, alive_within: Option<Duration>) -> Self {
         let watchdog = alive_within.map(|within| Watchdog {
             every: within / BEATS,

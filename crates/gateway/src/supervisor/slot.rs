@@ -38,7 +38,7 @@ pub struct Slot {
     since: SystemTime,
     /// Number of restarts after failures.
     restarts: u64,
-    /// Why it failed last.
+    /// The reason of the last failure.
     why: Option<String>,
     /// Whether the last failure was only due to a missing part of the host.
     is_host_awaited: bool,
@@ -72,7 +72,7 @@ pub struct Status {
     /// Seconds since 1970.
     since: u64,
     restarts: u64,
-    /// Why it failed last, if it ever did.
+    /// The reason of the service's last failure, if any.
     why: Option<String>,
 }
 
@@ -160,7 +160,7 @@ impl Slot {
         *self = Self::new(self.kind);
     }
 
-    /// Removes the kernel state that has outlived the service, which was stopped for good.
+    /// Removes kernel state that a service stopped for good has left.
     pub fn clean_up(&self) {
         (self.kind.clean_up)();
     }
@@ -193,7 +193,7 @@ impl Slot {
         }
     }
 
-    /// Why it does not run, if it should.
+    /// Why the service does not run, although wanted.
     pub fn fault(&self) -> Option<Fault> {
         let why = self.why.as_ref().filter(|_| !self.is_off() && self.state != State::Running)?;
         Some(Fault::new(&fault::SERVICE, format!("{}: {why}", self.kind.name)))

@@ -98,7 +98,7 @@ pub struct Job {
 pub struct Pending<T>(Receiver<T>);
 
 impl Worker {
-    /// Sets a service up on a thread of its own, and lets it run there.
+    /// Starts a thread that sets up a service and runs it.
     ///
     /// # Errors
     /// When no thread can be started.

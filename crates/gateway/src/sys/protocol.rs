@@ -33,8 +33,8 @@ impl Protocol {
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Opens a socket for ICMP errors that say that something cannot be reached, too long packets among
-    /// them.
+    /// Opens a socket for ICMP errors of type "destination unreachable", which also report too long
+    /// packets.
     ///
     /// # Errors
     /// When the right to open raw sockets is missing.

@@ -366,7 +366,7 @@ impl Outbox {
         self.push_with(to, start, end, Head::default());
     }
 
-    /// The same with this in its IP header.
+    /// Like [`Self::push`], with the options `head`.
     pub fn push_with(&mut self, to: SocketAddr, start: usize, end: usize, head: Head) {
         let len = end - start;
         if let Some(run) = self.runs.last_mut()

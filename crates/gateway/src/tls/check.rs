@@ -25,7 +25,7 @@ pub struct Verdict {
     pub issuer: String,
     /// The day on which the first certificate of the chain ends.
     pub until: String,
-    /// Why it will be refused, if it will.
+    /// Why the chain will be refused, if so.
     pub failure: Option<Failure>,
     /// All this as a sentence.
     pub sentence: String,

@@ -100,7 +100,8 @@ impl From<&Error> for Failure {
             Error::AlertReceived(alert) => Self::PeerRefused(*alert),
             Error::PeerIncompatible(_) => Self::Unsupported,
             Error::PeerSentOversizedRecord => Self::Oversized,
-            // The library may add to its errors; what else there is today is a broken message.
+            // The library may add to its errors; the remaining errors of today mean a broken
+            // message.
             _ => Self::Violation,
         }
     }

@@ -69,10 +69,10 @@ pub enum Unusable {
     /// Others may read the key, or the file cannot be read.
     #[error("{0}")]
     Secret(#[from] KeyFile),
-    /// There is more in it than is taken.
+    /// The file has too many certificates or octets.
     #[error("more than {MAX_CHAIN} certificates, or longer than {MAX_OCTETS} octets")]
     TooLong,
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{0}")]
     Unreadable(#[from] io::Error),
 }

@@ -73,7 +73,7 @@ pub struct TargetProfile {
     pub server_name: ServerName<'static>,
     /// Certificate authorities of the server; `None` for the profile's authorities.
     pub trust_anchors: Option<PathBuf>,
-    /// What we show the server, if it asks.
+    /// The certificate chain and key we show the server, if asked.
     pub credentials: Option<CredentialFiles>,
     /// Ends that may connect to the server; none for the peers of the configuration.
     pub users: Ends,

@@ -32,7 +32,7 @@ pub struct Port {
     mac: Mac,
     /// Further state of the interface.
     state: LinkState,
-    /// Whether it is 802.11, which repeats a frame to one station until the station acknowledges it.
+    /// Whether the interface is 802.11, which repeats a frame to a single station until the station acknowledges.
     is_wireless: bool,
     /// Our device: packets leaving by the interface for a neighbour with HBH come out of the device, and packets
     /// written to the device are received by the interface.
@@ -101,7 +101,7 @@ impl Port {
         Ok(())
     }
 
-    /// What HBH is to know of the interface.
+    /// The properties of the interface for HBH.
     pub fn interface(&self) -> Interface {
         Interface {
             station: self.mac,

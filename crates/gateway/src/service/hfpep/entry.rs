@@ -272,7 +272,7 @@ impl Entry {
         self.diversion.as_ref().and_then(Diversion::next_timeout)
     }
 
-    /// What is not as it should be, in words for an operator.
+    /// The present faults, in words for an operator.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = self.diversion.as_ref().map(Diversion::faults).unwrap_or_default();
         faults.extend(self.gate.borrow().fault());

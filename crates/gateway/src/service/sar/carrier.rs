@@ -113,7 +113,7 @@ impl Carrier {
         self.capture.next_timeout()
     }
 
-    /// What is not as it should be, in words for an operator.
+    /// The present faults, in words for an operator.
     pub fn faults(&self) -> Vec<Fault> {
         self.capture.faults()
     }

@@ -7,7 +7,7 @@ use base::time::Time;
 
 use super::sockets::Way;
 
-/// Between two changes of the fresh port at least, so that an answer to it may come.
+/// Least time between two changes of the fresh port, so that an answer may reach the port.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// The fresh ports, which all peers share.
@@ -23,9 +23,9 @@ pub struct Ports {
 /// Where a handshake or keepalive leaves from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum From {
-    /// By this way, or else a suitable one.
+    /// By this way, or else by a suitable way.
     Usual(Option<Way>),
-    /// From a fresh port, and another than before if it is new.
+    /// From a fresh port; if `is_new`, from another port than before.
     Fresh {
         /// Whether it is another.
         is_new: bool,

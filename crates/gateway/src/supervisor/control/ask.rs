@@ -69,10 +69,10 @@ pub fn ask_explanation(at: Option<&Path>, question: Question) -> anyhow::Result<
 /// No gateway runs.
 #[derive(Debug, thiserror::Error)]
 pub enum NoGateway {
-    /// None has its control socket at this path.
+    /// No gateway has its control socket at this path.
     #[error("no gateway has its control socket at {}", .0.display())]
     At(PathBuf),
-    /// None is in this network namespace.
+    /// No gateway is in this network namespace.
     #[error("no gateway runs in this network namespace: `trackway run FILE` starts one")]
     Here,
 }
@@ -105,7 +105,7 @@ fn connect(at: Option<&Path>) -> anyhow::Result<UnixStream> {
     for path in candidates {
         match UnixStream::connect(&path) {
             Ok(stream) if far::is_gateway(&stream) => return Ok(stream),
-            // The user of a gateway that has ended has its folder until the next one starts.
+            // After a gateway has ended, its user owns the folder until the next gateway starts.
             Ok(_) if at.is_none() => {
                 why.get_or_insert(anyhow::anyhow!(
                     "another user's program answers at {}, and is no gateway of this network namespace",

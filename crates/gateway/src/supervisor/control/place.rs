@@ -371,8 +371,8 @@ fn is_still(locked: &Flock<File>, path: &Path) -> bool {
     (is.dev(), is.ino()) == (named.dev(), named.ino())
 }
 
-/// Removes the sockets and locks of gateways that are gone, in network namespaces that may never come again, and their
-/// folders if nothing else is in them.
+/// Removes the sockets and locks of former gateways, even in network namespaces that may never come again, and the
+/// folders without other files.
 fn sweep(base: &Path) {
     let names = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in names(&base.join(LOCKS)) {
@@ -411,7 +411,7 @@ fn remove_unlocked(lock: &Path, folder: &Path) {
     }
 }
 
-/// Device and number of what has a name.
+/// The device and inode number of a path.
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|is| (is.dev(), is.ino()))
 }

@@ -9,7 +9,8 @@ use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage,
 use super::Udp;
 
 impl Udp {
-    /// The address that the kernel sends from to `to` for what carries a firewall mark.
+    /// The source address that the kernel chooses towards `to` for packets with the firewall mark
+    /// `mark`.
     ///
     /// # Errors
     /// When there is no route, or the right to mark is missing.

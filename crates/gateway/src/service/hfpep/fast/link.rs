@@ -47,7 +47,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 pub struct LinkId(pub u64);
 
 impl LinkId {
-    /// The events of a link's end that epoll reports: each change, once.
+    /// The epoll events to watch at an end of a link: each change is reported once.
     pub fn watch(self, is_bearer: bool) -> EpollEvent {
         let ways = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT;
         let all = ways | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
@@ -78,7 +78,7 @@ pub struct Link {
     is_local_broken: bool,
     /// Until when the program may take more of what came before a reset.
     waits_until: Option<Time>,
-    /// How far its close is, if that is confirmed.
+    /// The progress of the close, if the close is to be confirmed.
     confirming: Option<Confirming>,
     /// When to look whether the target's host has all.
     look_at: Option<Time>,
@@ -86,7 +86,7 @@ pub struct Link {
     due: Option<Time>,
 }
 
-/// How far it is.
+/// The state of a connection between gateways.
 #[derive(Debug)]
 pub enum Stage {
     /// Opened by the other end, whose opening is not whole yet.
@@ -179,8 +179,8 @@ impl Link {
         }
     }
 
-    /// A spare connection has a client: it is asked whether there is a target. With `confirms_close` the client is told
-    /// the end only when the target's host has all.
+    /// A spare connection has a client: the other gateway is asked whether there is a target. With `confirms_close` the
+    /// client is told the end only when the target's host has all.
     pub fn ask(
         &mut self,
         now: Time,
@@ -725,12 +725,12 @@ enum Confirming {
 }
 
 impl Confirming {
-    /// A close that we want to know of.
+    /// A close whose confirmation we await.
     fn awaited() -> Self {
         Self::Awaited(Pieces::default())
     }
 
-    /// A close that the other gateway wants to know of.
+    /// A close whose confirmation the other gateway awaits.
     fn owed() -> Self {
         Self::Owed { is_said: false }
     }

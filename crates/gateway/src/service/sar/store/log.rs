@@ -454,7 +454,7 @@ pub fn path(folder: &Path, number: u32) -> PathBuf {
     folder.join(format!("{number:010}.log"))
 }
 
-/// Makes a file of so many octets for which there is room on the disk.
+/// Makes a file of `octets` octets, with its room on the disk allocated.
 fn allocate(path: &Path, octets: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     let length = i64::try_from(octets).map_err(io::Error::other)?;
