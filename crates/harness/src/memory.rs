@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Octets of a mebibyte.
 pub const MIB: usize = 1 << 20;
-/// In the environment of such a process: which case it is.
+/// The environment variable that names the case for such a process.
 const CASE: &str = "TRACKWAY_MEMORY_CASE";
 
-/// Does the `work` of each case of a test in a process of its own, and returns by how many octets the resident memory
-/// of that which took the most grew at most. In such a process there is none, and nothing more to do.
+/// Does the `work` of each case of a test in a separate process, and returns the largest growth of resident memory, in
+/// octets, of any case. In such a process, returns `None`: the test has nothing more to do.
 ///
 /// # Panics
 /// When a case fails, or the kernel does not say what is resident.
@@ -26,7 +26,7 @@ pub fn most_resident<T>(test: &str, cases: &[T], work: impl Fn(&T)) -> Option<us
         let output = Command::new(&own)
             .args(["--exact", test, "--nocapture", "--test-threads=1"])
             .env(CASE, case.to_string())
-            // Memory that is freed goes back, and threads share what is allocated.
+            // Freed memory goes back to the kernel, and all threads share one arena.
             .envs([("MALLOC_ARENA_MAX", "1"), ("MALLOC_TRIM_THRESHOLD_", "65536")])
             .output()
             .expect("the program runs again");
@@ -40,19 +40,19 @@ pub fn most_resident<T>(test: &str, cases: &[T], work: impl Fn(&T)) -> Option<us
     measured.max()
 }
 
-/// What is resident before the measurement, which begins now.
+/// Begins a measurement with the present resident memory.
 ///
 /// # Panics
 /// When the kernel does not say what is resident.
 pub fn begin() {
-    // 5: the most that was resident is forgotten (proc_pid_clear_refs).
+    // 5 resets the peak of resident memory (proc_pid_clear_refs).
     std::fs::write("/proc/self/clear_refs", "5").expect("Linux");
     BEFORE.store(resident("VmRSS:"), Ordering::Relaxed);
 }
 
 static BEFORE: AtomicUsize = AtomicUsize::new(0);
 
-/// A line of the kernel's account of this process, in octets.
+/// The value of a line in `/proc/self/status`, in octets.
 fn resident(line: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let words = status.lines().find_map(|found| found.strip_prefix(line)).expect("the line");
@@ -60,10 +60,10 @@ fn resident(line: &str) -> usize {
     kib.expect("a number") << 10
 }
 
-/// The `most` that a test found is within the bound, and the worst is still tried.
+/// Checks that `most` is within the bound, and above half of the bound: the test still tries the worst case.
 ///
 /// # Panics
-/// When it is not.
+/// When `most` is outside.
 pub fn assert_within(what: &str, most: Option<usize>, bound: usize) {
     if let Some(most) = most {
         assert!(most <= bound, "{what}: {most} of {bound} octets");

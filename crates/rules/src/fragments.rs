@@ -1,4 +1,4 @@
-//! Which rule decided on the first fragment of a packet: it decides on the others too.
+//! Remembers the rule that decided on the first fragment of a packet: the later fragments follow the same rule.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -17,24 +17,24 @@ pub struct Fragments {
     by_source: BTreeMap<IpAddr, VecDeque<Packet>>,
 }
 
-/// A packet that was cut (RFC 791, 2.3; RFC 8200, 4.5).
+/// The identity of a fragmented packet (RFC 791, 2.3; RFC 8200, 4.5).
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Packet {
     source: IpAddr,
     destination: IpAddr,
-    /// IPv4's only: what later fragments of IPv6 say of it does not count.
+    /// Only for IPv4: the next header field of later IPv6 fragments does not count.
     protocol: Option<u8>,
     ident: u32,
 }
 
-/// What was decided on a first fragment.
+/// The decision on a first fragment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Decided {
     /// The place of the rule.
     pub rule: Option<usize>,
-    /// Whether a peer splits it.
+    /// Whether a peer splits the packet's TCP connection.
     pub is_split: bool,
-    /// Octets of the packet that no other fragment may have.
+    /// The length of the packet's headers: no other fragment may write there.
     pub headers: usize,
 }
 
@@ -47,11 +47,11 @@ impl Packet {
 }
 
 impl Fragments {
-    /// Remembers what was decided on a first fragment.
+    /// Remembers the decision on a first fragment.
     pub fn handle_first(&mut self, header: &Header, fragment: Fragment, what: Decided) {
         let packet = Packet::of(header, fragment);
         if let Some(before) = self.decided.get_mut(&packet) {
-            // It was sent twice, or its number is used again: neither has a header that another fragment may write to.
+            // A duplicate, or a reused identification: other fragments may write to the headers of neither.
             *before = Decided { headers: what.headers.max(before.headers), ..what };
             return;
         }
@@ -62,7 +62,7 @@ impl Fragments {
         self.by_source.entry(packet.source).or_default().push_back(packet);
     }
 
-    /// What was decided on the first of these fragments, if that was seen.
+    /// The decision on the first fragment of the same packet, if the first fragment was seen.
     pub fn find(&self, header: &Header, fragment: Fragment) -> Option<Decided> {
         self.decided.get(&Packet::of(header, fragment)).copied()
     }

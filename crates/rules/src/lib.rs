@@ -1,4 +1,4 @@
-//! Traffic rules: which service carries a flow and how, or that it is blocked. The first that matches decides.
+//! Traffic rules: pass a flow to a service with options, or block the flow. The first matching rule decides.
 //!
 //! ```text
 //!            ┌─ Table ──────────────────────────────┐
@@ -8,7 +8,7 @@
 //!            └──────────────────────────────────────┘
 //! ```
 //!
-//! What can be written, and what was decided, is in `docs/guide/rules.md`.
+//! `docs/guide/rules.md` explains the syntax of rules and how to see their decisions.
 
 #![warn(clippy::disallowed_methods, reason = "time comes in as `now: Time`, and cores never wait")]
 

@@ -55,7 +55,7 @@ impl fmt::Display for PortRange {
 }
 
 impl Ports {
-    /// The ports of all these ranges.
+    /// The union of the ranges.
     #[must_use]
     pub fn new(mut ranges: Vec<PortRange>) -> Self {
         ranges.sort_unstable();
@@ -71,19 +71,19 @@ impl Ports {
         Self { ranges: merged }
     }
 
-    /// Whether it stands for any port.
+    /// Whether the set is empty, and so stands for any port.
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// The ranges, ascending, none of which touches another.
+    /// The ranges in ascending order, with a gap between neighbours.
     #[must_use]
     pub fn ranges(&self) -> &[PortRange] {
         &self.ranges
     }
 
-    /// Whether a packet with this port fits, or one without ports.
+    /// Whether a packet with this port fits; `None` is a packet without ports.
     #[must_use]
     pub fn fit(&self, port: Option<u16>) -> bool {
         let holds =
@@ -91,9 +91,10 @@ impl Ports {
         self.is_any() || port.is_some_and(holds)
     }
 
-    /// Whether all that fits `other` fits.
+    /// Whether every packet that fits `other` fits this set too.
     pub(crate) fn cover(&self, other: &Self) -> bool {
-        // Ranges that touch are one, so that a range of `other` lies within one or in none.
+        // Adjacent ranges are merged, so a range of `other` is covered only if a single range holds
+        // all of its ports.
         let holds = |theirs: &PortRange| {
             self.ranges.iter().any(|own| own.first <= theirs.first && theirs.last <= own.last)
         };

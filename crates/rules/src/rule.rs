@@ -1,4 +1,4 @@
-//! One rule: which flows it is about, and what becomes of them.
+//! One rule: a selector of flows, and the action on the selected flows.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use super::selector::Selector;
 /// A rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rule {
-    /// What its users call it; no other rule of a table is called so.
+    /// The name that users give the rule, unique in a table.
     pub name: String,
-    /// The flows that it is about.
+    /// Selects the flows of the rule.
     pub selector: Selector,
-    /// What becomes of them.
+    /// Blocks or passes the flows.
     pub action: Action,
-    /// Whether it acts; one that does not refuses its flows ([`Refusal::Reset`]).
+    /// Whether the rule is enabled; a disabled rule refuses its flows ([`Refusal::Reset`]).
     pub is_enabled: bool,
 }
 
-/// What becomes of the flows of a rule.
+/// Whether a rule blocks or passes flows.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Action {
-    /// They are dropped.
+    /// Drops the flows.
     Block(Refusal),
-    /// A service carries them.
+    /// Lets a service carry the flows.
     Pass(Options),
 }
 
-/// What the sender of a blocked packet is told.
+/// The answer to the sender of a blocked packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
     /// ICMP: administratively prohibited.
@@ -157,19 +157,19 @@ impl Options {
         confirm_close: None,
     };
 
-    /// When a client is answered, with what holds for rules that do not say.
+    /// When a client is answered; `otherwise` holds for rules that do not say.
     #[must_use]
     pub fn handshake(&self, otherwise: Handshake) -> Handshake {
         match self.handshake {
             Some(handshake) => handshake,
-            // Whom a client wants is known only behind its handshakes.
+            // The client's target is known only after the client's handshakes.
             None if self.tls.is_some() => Handshake::Local,
             None => otherwise,
         }
     }
 }
 
-/// What a name of a rule or profile is, in words.
+/// Describes the allowed names of rules and profiles.
 pub const NAME: &str = "1 to 32 letters, digits and -";
 
 /// Whether a text can be the name of a rule or profile.
@@ -184,7 +184,7 @@ const SERVICES: [(&str, Option<Service>); 3] = [
     (Service::HfPep.name(), Some(Service::HfPep)),
     (Service::IpClient.name(), Some(Service::IpClient)),
 ];
-/// As long as a U_PDU can live: the field has 20 bits of 2 s.
+/// The longest lifetime of a U_PDU: the field has 20 bits, in units of 2 s.
 const LONGEST: Duration = Duration::from_secs(1_296_000);
 
 fn check(name: &str) -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! Which flows a rule is about, and what of a flow it looks at.
+//! The selector of a rule, and the fields of a flow compared with the selector.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,12 +8,12 @@ use base::ip::{Header, Prefix, protocol};
 
 use super::ports::Ports;
 
-/// One direction of a conversation, as far as rules look at it.
+/// One direction of a conversation: the fields that rules look at.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Flow<'a> {
-    /// Where its packets come from.
+    /// The source address.
     pub source: IpAddr,
-    /// Where they go; of the same version as `source`.
+    /// The destination address, of the same IP version as `source`.
     pub destination: IpAddr,
     /// The transport protocol, behind any IPv6 extension headers.
     pub protocol: u8,
@@ -22,7 +22,7 @@ pub struct Flow<'a> {
     pub ports: Option<(u16, u16)>,
     /// The code point of the IP header, 0 to 63.
     pub dscp: u8,
-    /// The interface that it enters by, where that is known.
+    /// The interface by which the flow enters, if known.
     pub interface: Option<&'a str>,
 }
 
@@ -40,22 +40,22 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The flows that a rule is about: those that fit every field. An empty field fits all.
+/// Selects the flows of a rule: a flow has to fit every field. An empty field fits all flows.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Selector {
     /// The transport protocol.
     pub protocol: Option<Protocol>,
-    /// The interfaces that a flow may enter by.
+    /// Interfaces by which a flow may enter.
     pub interfaces: Vec<String>,
-    /// The networks that it may come from.
+    /// Networks allowed as the flow's source.
     pub sources: Vec<Prefix>,
-    /// The networks that it may go to.
+    /// Networks allowed as the flow's destination.
     pub destinations: Vec<Prefix>,
-    /// Its source port; what has no ports does not fit.
+    /// Allowed source ports; a packet without ports does not fit.
     pub source_ports: Ports,
-    /// Its destination port; what has no ports does not fit.
+    /// Allowed destination ports; a packet without ports does not fit.
     pub destination_ports: Ports,
-    /// Its code points.
+    /// Allowed code points.
     pub dscps: Vec<u8>,
 }
 
@@ -87,7 +87,7 @@ pub enum Field {
     Dscp,
 }
 
-/// How sure it is that something fits of which not all can be seen.
+/// Whether a packet fits for sure, when some fields of the packet are unknown.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Certainty {
     Sure,
@@ -102,7 +102,7 @@ pub struct NoProtocol;
 /// Why no flow can fit a selector.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Impossible {
-    /// Ports, and a protocol without them.
+    /// The selector asks for ports and for a protocol without ports.
     #[error("only tcp and udp have ports")]
     NoPorts,
     /// IPv4 on one side, IPv6 on the other.
@@ -131,8 +131,8 @@ impl Selector {
         }
     }
 
-    /// Whether the packet of a fragment, whose ports nobody has seen, fits: surely, perhaps, or not. Of IPv6 the protocol
-    /// is not known either, because what later fragments say of it does not count (RFC 8200, 4.5).
+    /// Whether the packet of a later fragment, with unknown ports, fits: surely, perhaps, or not. For IPv6 the protocol
+    /// is unknown too: the next header field of later fragments does not count (RFC 8200, 4.5).
     pub(crate) fn fits_unseen(&self, fragment: &Flow<'_>) -> Option<Certainty> {
         let mut certainty = Certainty::Sure;
         for field in Field::ALL {
@@ -151,9 +151,9 @@ impl Selector {
         Some(certainty)
     }
 
-    /// Whether every flow that fits `other` fits this one: a later rule with `other` never decides.
+    /// Whether every flow that fits `other` fits `self`: a later rule with `other` then never decides.
     ///
-    /// It may miss that several networks together are one.
+    /// The check does not notice if several networks together cover a larger one.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let protocols = match (self.protocol, other.protocol) {
@@ -173,7 +173,7 @@ impl Selector {
     /// Whether any flow can fit.
     ///
     /// # Errors
-    /// When none can, and why.
+    /// When no flow can fit, with the reason.
     pub fn check(&self) -> Result<(), Impossible> {
         let has_ports = !self.source_ports.is_any() || !self.destination_ports.is_any();
         let may_have_ports =
@@ -221,7 +221,7 @@ impl Protocol {
         }
     }
 
-    /// Its number in packets of IPv4 or IPv6.
+    /// The protocol number in packets of IPv4 or IPv6.
     #[must_use]
     pub fn number(self, is_v4: bool) -> u8 {
         match self {
@@ -253,7 +253,7 @@ impl fmt::Display for Protocol {
 }
 
 impl Field {
-    /// In the order in which they are asked: first what costs least.
+    /// All fields in the order of comparison: the cheapest first.
     const ALL: [Self; 7] = [
         Self::Protocol,
         Self::ToPort,
@@ -264,7 +264,7 @@ impl Field {
         Self::To,
     ];
 
-    /// The key that users write it under.
+    /// The field's key in a configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

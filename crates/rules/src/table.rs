@@ -1,4 +1,4 @@
-//! The rules in their order, and what they counted.
+//! The ordered table of rules: decides on packets and flows, and counts for each rule.
 
 use std::ops::AddAssign;
 
@@ -8,26 +8,27 @@ use super::fragments::{Decided, Fragments};
 use super::rule::{Action, Options, Refusal, Rule, Service};
 use super::selector::{Certainty, Field, Flow};
 
-/// What a table is made from.
+/// The configuration of a table.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Config {
     /// The rules, each name once; the first that matches decides.
     pub rules: Vec<Rule>,
-    /// The networks with a peer that splits TCP: what no rule gives to a service goes there if it is TCP.
+    /// The networks behind a peer that splits TCP: TCP to these networks goes to HF-PEP unless a rule decides
+    /// otherwise.
     pub split: Vec<Prefix>,
-    /// The interfaces by which such TCP enters; none for all.
+    /// The interfaces by which TCP to split enters; an empty list stands for all.
     pub split_from: Vec<String>,
-    /// Whether anything passes at all; without, every flow is refused ([`Refusal::Reset`]).
+    /// Whether any traffic passes; if not, every flow is refused ([`Refusal::Reset`]).
     pub is_enabled: bool,
 }
 
 /// Rules with their counters.
 ///
-/// It decides without allocating. What it remembers of fragments is bounded.
+/// Decisions do not allocate, except to remember a first fragment. The memory for fragments is bounded.
 #[derive(Clone, Debug)]
 pub struct Table {
     config: Config,
-    /// A place for each rule, and one for what no rule matched.
+    /// One entry for each rule, and a last one for flows without a matching rule.
     counters: Vec<Counters>,
     fragments: Fragments,
     stats: Stats,
@@ -60,26 +61,26 @@ base::counters! {
     }
 }
 
-/// What becomes of a flow, and by which rule.
+/// The verdict on a flow, with the rule behind the verdict.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Decision<'t> {
-    /// The rule that matches; `None` when none does.
+    /// The matching rule; `None` if no rule matches.
     pub rule: Option<&'t Rule>,
-    /// What becomes of it.
+    /// The verdict on the flow.
     pub verdict: Verdict<'t>,
 }
 
-/// What becomes of a flow.
+/// Blocks a flow, or passes the flow to a service.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict<'t> {
-    /// It is dropped.
+    /// The flow is dropped.
     Block {
-        /// What its sender is told.
+        /// The answer to the flow's sender.
         refusal: Refusal,
         /// Why.
         cause: Cause,
     },
-    /// A service carries it.
+    /// A service carries the flow.
     Pass {
         /// Which.
         service: Service,
@@ -95,16 +96,16 @@ pub enum Cause {
     Blocked,
     /// The rule is disabled.
     RuleDisabled,
-    /// All traffic is.
+    /// All traffic is disabled.
     TrafficDisabled,
-    /// Its ports cannot be seen, or another fragment would change them: no rule can be sure of it.
+    /// The ports are missing, or another fragment would change the ports: no rule can decide reliably.
     Unreadable,
 }
 
-/// Why a decision is as it is.
+/// A decision with its reasons.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Explanation<'t> {
-    /// The rules before it, each with the field that the flow does not fit.
+    /// The rules before the matching rule, each with the first field that the flow does not fit.
     pub passed_over: Vec<(&'t Rule, Field)>,
     /// The decision.
     pub decision: Decision<'t>,
@@ -124,7 +125,8 @@ impl Config {
         self.rules.iter_mut().find(|rule| rule.name == name)
     }
 
-    /// The places of rules that can never decide, each with that of one before it that has all its flows.
+    /// Positions of rules that can never decide, each with the position of the first earlier rule covering all their
+    /// flows.
     pub fn shadowed(&self) -> impl Iterator<Item = (usize, usize)> {
         self.rules.iter().enumerate().filter_map(|(at, rule)| {
             let covers = |before: &Rule| before.selector.covers(&rule.selector);
@@ -132,13 +134,13 @@ impl Config {
         })
     }
 
-    /// Which rule matches, and which field of each before it did not.
+    /// Explains a decision: the matching rule, and for each earlier rule the field that did not match.
     #[must_use]
     pub fn explain(&self, flow: &Flow<'_>) -> Explanation<'_> {
         self.explain_as(flow, self.is_split(flow))
     }
 
-    /// The same of a flow that HF-PEP has already.
+    /// Like [`Self::explain`], for a flow that HF-PEP has already.
     #[must_use]
     pub fn explain_split(&self, flow: &Flow<'_>) -> Explanation<'_> {
         self.explain_as(flow, true)
@@ -156,7 +158,8 @@ impl Config {
         self.rules.iter().position(|rule| rule.selector.misfit(flow).is_none())
     }
 
-    /// The rule for a fragment whose first was not seen: the first that surely has its packet, or may have it and blocks it.
+    /// The rule for a later fragment if the first fragment was not seen: the first rule that surely matches, or may
+    /// match and blocks.
     fn position_unseen(&self, fragment: &Flow<'_>) -> Option<usize> {
         self.rules.iter().position(|rule| match rule.selector.fits_unseen(fragment) {
             Some(Certainty::Sure) => true,
@@ -165,8 +168,8 @@ impl Config {
         })
     }
 
-    /// What becomes of the flows that the rule at `position` matches, without one of those that none
-    /// does; `is_split` says that a peer splits them.
+    /// The verdict on the flows of the rule at `position`, or on flows without a matching rule if `None`; `is_split`
+    /// says whether a peer splits these flows.
     #[must_use]
     pub fn decision(&self, position: Option<usize>, is_split: bool) -> Decision<'_> {
         let rule = position.and_then(|at| self.rules.get(at));
@@ -181,7 +184,7 @@ impl Config {
         Decision { rule, verdict }
     }
 
-    /// Whether a flow is TCP from where and to where a peer splits it.
+    /// Whether the flow is TCP that enters by an interface and goes to a network with splitting.
     fn is_split(&self, flow: &Flow<'_>) -> bool {
         let enters_by = |interface| self.split_from.iter().any(|own| own == interface);
         flow.protocol == protocol::TCP
@@ -204,7 +207,7 @@ impl Table {
         Self { config, counters, fragments: Fragments::default(), stats: Stats::default() }
     }
 
-    /// Follows other rules from now on; those that stay, by their names, go on counting.
+    /// Replaces the rules; a rule whose name stays keeps its counters.
     pub fn replace(&mut self, config: Config) {
         let mut counters: Vec<Counters> = config
             .rules
@@ -218,9 +221,9 @@ impl Table {
 
     /// Decides on a packet, and counts it.
     ///
-    /// The fragments of a packet share the decision on the first. One whose first was not seen is blocked where a rule
-    /// may block its packet. What has no whole transport header, or would write into that of another fragment, is
-    /// dropped in silence and belongs to no rule.
+    /// The fragments of a packet share the decision on the first fragment. If the first fragment was not seen, a later
+    /// fragment is blocked if a rule may block the packet. Packets without a whole transport header, and fragments that
+    /// would overwrite the headers of another fragment, are dropped silently and belong to no rule.
     pub fn handle_packet(
         &mut self,
         header: &Header,
@@ -253,7 +256,7 @@ impl Table {
         self.count(matching, is_split, header.total_len)
     }
 
-    /// Decides on the first fragment of a packet, for the others too.
+    /// Decides on the first fragment of a packet, and so on the later fragments.
     fn handle_first(
         &mut self,
         header: &Header,
@@ -267,19 +270,19 @@ impl Table {
         rule
     }
 
-    /// Decides on a flow, and counts it as one hit of so many octets.
+    /// Decides on a flow, and counts one hit with this many octets.
     pub fn decide(&mut self, flow: &Flow<'_>, octets: usize) -> Decision<'_> {
         self.count(self.config.position(flow), self.config.is_split(flow), octets)
     }
 
-    /// Decides on a flow that HF-PEP has already, unless a rule has it elsewhere, and counts it as one hit of so many
-    /// octets.
+    /// Like [`Self::decide`], for a flow that HF-PEP has already: HF-PEP keeps the flow unless a rule decides
+    /// otherwise.
     pub fn decide_split(&mut self, flow: &Flow<'_>, octets: usize) -> Decision<'_> {
         self.count(self.config.position(flow), true, octets)
     }
 
-    /// The same where the rule that matches is known, by its name, or that none does. If it has gone
-    /// since, the others decide.
+    /// Like [`Self::decide_split`] if the name of the matching rule is known; `None` says that no rule matched. If the
+    /// named rule no longer exists, the current rules decide. Counts a hit without octets.
     pub fn decide_by(&mut self, rule: Option<&str>, flow: &Flow<'_>) -> Decision<'_> {
         let position =
             rule.and_then(|name| self.config.rules.iter().position(|it| it.name == name));
@@ -299,19 +302,19 @@ impl Table {
         decision
     }
 
-    /// What it follows.
+    /// The current configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What each rule counted, by its name; `None` for what no rule matched.
+    /// The name and counters of each rule; `None` stands for flows without a matching rule.
     pub fn counters(&self) -> impl Iterator<Item = (Option<&str>, Counters)> {
         let names = self.config.rules.iter().map(|rule| Some(&*rule.name));
         names.chain([None]).zip(self.counters.iter().copied())
     }
 
-    /// What is counted beside them.
+    /// The counters of the table itself.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.stats

@@ -16,17 +16,17 @@ pub struct Source {
     text: String,
 }
 
-/// What is wrong with a file, and where: `file:line: key: what`. Secret keys in that file are never repeated.
+/// A mistake in a file, with its place: `file:line: key: what`. Secret keys in the file are never repeated.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub struct Complaint {
     file: String,
-    /// Counted from 1, where it is known.
+    /// Counted from 1, if known.
     line: Option<usize>,
     key: Option<String>,
     what: String,
 }
 
-/// All that is wrong with a file, in the order of its lines.
+/// All mistakes in a file, in the order of lines.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Complaints {
     /// At least one, and at most [`MOST`].
@@ -35,11 +35,11 @@ pub struct Complaints {
     are_more: bool,
 }
 
-/// Complaints about a file that are told; whoever has more begins with these.
+/// Most complaints reported about a file; further complaints are left out.
 pub const MOST: usize = 64;
 
 impl Source {
-    /// Text read from the file of this name.
+    /// A text, with the name of its file.
     #[must_use]
     pub fn new(name: &str, text: String) -> Self {
         Self { name: name.to_owned(), text }
@@ -48,7 +48,7 @@ impl Source {
     /// Reads a file of at most this many octets.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the file cannot be read.
     pub fn read(path: &Path, most: u64) -> Result<Self, Complaint> {
         Self::take(path, File::open(path), most)
     }
@@ -56,7 +56,7 @@ impl Source {
     /// Reads an opened file with this name, at most this many octets.
     ///
     /// # Errors
-    /// When it cannot be read, or could not be opened.
+    /// When the file cannot be read, or could not be opened.
     pub fn take(path: &Path, opened: io::Result<File>, most: u64) -> Result<Self, Complaint> {
         let mut source = Self::new(&path.display().to_string(), String::new());
         let mut text = String::new();
@@ -90,7 +90,7 @@ impl Source {
         Complaint { file, line: None, key: None, what }
     }
 
-    /// A complaint about what stands at `span`.
+    /// A complaint about the text at `span`.
     pub(crate) fn at(&self, span: &Range<usize>, key: &str, what: impl fmt::Display) -> Complaint {
         Complaint {
             line: Some(self.line(span)),
@@ -120,12 +120,12 @@ impl fmt::Display for Complaint {
 }
 
 impl Complaint {
-    /// One beyond those that are told.
+    /// Stands for complaints beyond [`MOST`].
     pub(crate) fn untold() -> Self {
         Self { file: String::new(), line: None, key: None, what: "more is wrong".to_owned() }
     }
 
-    /// Whether it is about the key of this whole name in this line, or about a key below that.
+    /// Whether the complaint is about the key with this whole name in this line, or about a key below.
     pub(crate) fn is_about(&self, key: &str, line: usize) -> bool {
         let rest = self.key.as_deref().and_then(|its| its.strip_prefix(key));
         rest.is_some_and(|rest| rest.is_empty() && self.line == Some(line) || rest.starts_with('.'))
@@ -133,13 +133,13 @@ impl Complaint {
 }
 
 impl Complaints {
-    /// What was noted, and more that was not.
+    /// Sorts complaints by line; `are_more` says that others were left out.
     pub(crate) fn new(mut all: Vec<Complaint>, are_more: bool) -> Self {
         all.sort_by_key(|complaint| complaint.line);
         Self { all, are_more }
     }
 
-    /// Each of them, in the order of lines.
+    /// The complaints in the order of lines.
     #[must_use]
     pub fn all(&self) -> &[Complaint] {
         &self.all

@@ -12,10 +12,9 @@ use crate::complaint::MOST;
 use crate::near::nearest;
 use crate::{Complaint, Complaints, Section, Source};
 
-/// One file, with a record of the keys that readers asked for, and of all complaints that they made.
+/// A parsed file, with a record of all complaints and of the keys that readers asked for.
 ///
-/// A reader that reads all keys of a table before it fails with one of them lets [`Document::conclude`] tell everything
-/// that is wrong.
+/// [`Document::conclude`] can report every mistake only if readers read all keys of a table before failing on one key.
 #[derive(Debug)]
 pub struct Document<'s> {
     pub(crate) source: &'s Source,
@@ -47,7 +46,7 @@ impl Source {
     /// Reads the text as TOML.
     ///
     /// # Errors
-    /// When it is not: with all that is no TOML. What a file means is told when it is TOML.
+    /// With all syntax errors, if the text is not TOML. The meaning is checked only after the syntax is right.
     pub fn parse_whole(&self) -> Result<Document<'_>, Complaints> {
         let (root, errors) = DeTable::parse_recoverable(self.text());
         if errors.is_empty() {
@@ -76,7 +75,7 @@ impl Source {
 }
 
 impl Document<'_> {
-    /// The table that is the whole file.
+    /// The table of the whole file.
     #[must_use]
     pub fn root(&self) -> Section<'_> {
         Section { document: self, path: String::new(), span: 0..0, table: self.root.get_ref() }
@@ -97,7 +96,7 @@ impl Document<'_> {
     /// Ends the reading of the whole file with its outcome.
     ///
     /// # Errors
-    /// With all complaints that readers made, and those about keys that nobody asked for.
+    /// With all complaints of readers, and complaints about keys that no reader asked for.
     pub fn conclude<T>(&self, outcome: Result<T, Complaint>) -> Result<T, Complaints> {
         self.finish_table("", self.root.get_ref(), &mut |complaint| self.note(&complaint));
         let outcome = outcome.map_err(|complaint| self.note(&complaint));
@@ -128,7 +127,7 @@ impl Document<'_> {
         key: &str,
         what: impl fmt::Display,
     ) -> Complaint {
-        // Finding the line takes as long as the file is, and nobody is told more than that there is more.
+        // Finding the line takes time in proportion to the file, and further complaints are not shown anyway.
         if self.noted.borrow().all.len() == MOST {
             self.noted.borrow_mut().are_more = true;
             return Complaint::untold();
@@ -138,7 +137,7 @@ impl Document<'_> {
         complaint
     }
 
-    /// The whole names of all keys that were asked for, without the places in lists, whether or not they are there.
+    /// The whole names of all keys that readers asked for, present or not, without the places in lists.
     #[must_use]
     pub fn asked(&self) -> BTreeSet<String> {
         self.asked.borrow().clone()
@@ -176,7 +175,7 @@ impl Document<'_> {
         }
     }
 
-    /// Whether somebody has complained about a key, or one below it.
+    /// Whether a reader has complained about a key, or about a key below.
     fn has_complaint(&self, name: &str, span: &Range<usize>) -> bool {
         let noted = self.noted.borrow();
         if noted.all.is_empty() || noted.all.len() == MOST {
@@ -201,7 +200,7 @@ impl Document<'_> {
         inside.filter(|name| !name.contains('.')).map(str::to_owned).collect()
     }
 
-    /// The same, which is remembered.
+    /// Complains about an unknown key, and remembers the complaint.
     pub(crate) fn complain_of_unknown(
         &self,
         path: &str,

@@ -21,7 +21,7 @@ pub struct Entry<'d> {
 }
 
 impl<'d> Entry<'d> {
-    /// The key itself, without the tables that it stands in.
+    /// The key itself, without the names of its tables.
     #[must_use]
     pub fn name(&self) -> &str {
         self.path.rsplit('.').next().unwrap_or_default()
@@ -33,15 +33,15 @@ impl<'d> Entry<'d> {
         written(self.value)
     }
 
-    /// The value, if of this kind.
+    /// Reads the value as a value of `kind`.
     ///
     /// # Errors
-    /// When it is not.
+    /// When the value is not of this kind.
     pub fn read(&self, kind: &Kind) -> Result<Value, Complaint> {
         kind.read(&self.written()).map_err(|what| self.complain_of(kind, what))
     }
 
-    /// A complaint about a value that is not of this kind, with the word that is probably meant.
+    /// A complaint about a value of the wrong kind, with the word that is probably meant.
     pub(crate) fn complain_of(&self, kind: &Kind, what: impl fmt::Display) -> Complaint {
         let meant = match (kind, self.value.as_str()) {
             (Kind::Word(words), Some(text)) => nearest(text, words.iter().copied()),

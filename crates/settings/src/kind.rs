@@ -1,10 +1,10 @@
-//! Tells what a file is that was taken for another one.
+//! Recognizes the kind of a file, to explain a mix-up of files.
 
 use toml::de::{DeTable, DeValue};
 
 use crate::{Complaint, Source, secret};
 
-/// A file that this program, or a program like it, reads.
+/// The kind of a file for this program or a similar program.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// The configuration of a gateway.
@@ -33,7 +33,7 @@ const OF_SCENARIO: [&str; 8] = ["node", "link", "radio", "net", "tcp", "udp", "h
 const OF_HF: [&str; 7] = ["speed", "snr", "ber", "fading", "interleaver", "address-a", "sis-a"];
 
 impl Kind {
-    /// What a file probably is.
+    /// The probable kind of a file.
     #[must_use]
     pub fn of(source: &Source) -> Option<Self> {
         let text = source.text().trim_start_matches('\u{feff}').trim();
@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// A complaint about a file that is of this kind, and not of another.
+    /// A complaint about a file of this kind in place of another kind.
     #[must_use]
     pub fn complain(self, source: &Source) -> Complaint {
         let file = source.name();
@@ -107,7 +107,7 @@ impl Kind {
         })
     }
 
-    /// A complaint about a file that is probably of another kind than this one.
+    /// A complaint if the file is probably of another kind.
     #[must_use]
     pub fn instead(self, source: &Source) -> Option<Complaint> {
         let other = Self::of(source).filter(|other| *other != self)?;

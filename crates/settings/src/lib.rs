@@ -5,8 +5,8 @@
 //!   text       TOML         a table     a key     FILE:LINE: KEY: what is wrong, what is allowed
 //! ```
 //!
-//! Readers ask sections for keys by name; a [`Document`] remembers these names, so in the end it finds keys in the file
-//! that nobody asked for, and suggests the intended ones. Tables of parameters read the settings of protocols
+//! Readers ask sections for keys by name; a [`Document`] remembers the names, and finally complains about unknown keys
+//! in the file and suggests the intended names. Tables of parameters read the settings of protocols
 //! ([`Section::apply`]); [`page`] and [`schema`] describe these tables.
 
 mod complaint;

@@ -5,7 +5,7 @@
 //!  key by key ─────────────────┴─▶ Shape ──▶ a table that has no other keys ──▶ document: a schema with a root
 //! ```
 //!
-//! A schema refuses no file that its reader takes. It takes some files that their reader refuses: a schema does not
+//! A schema accepts every file that the reader accepts, and some files that the reader refuses: a schema does not
 //! relate values to each other, asks no kernel for interfaces, and leaves some texts to the types that parse them.
 
 use std::collections::BTreeSet;
@@ -19,9 +19,9 @@ use serde_json::{Map, Value as Json, json};
 pub struct Shape {
     properties: Map<String, Json>,
     required: Vec<String>,
-    /// Shape of which a table has exactly one.
+    /// A table has exactly one of these keys.
     choice: Vec<String>,
-    /// What stands under all other keys.
+    /// The schema of the values under all other keys.
     others: Option<Json>,
 }
 
@@ -41,7 +41,7 @@ impl Shape {
         self
     }
 
-    /// Adds a key that may be missing; it takes the place of a parameter of this name.
+    /// Adds an optional key, and replaces a parameter of the same name.
     #[must_use]
     pub fn key(mut self, name: &str, meaning: &str, mut value: Json) -> Self {
         value["description"] = meaning.into();
@@ -56,14 +56,14 @@ impl Shape {
         self.key(name, meaning, value)
     }
 
-    /// Exactly one of these keys is there.
+    /// Requires exactly one key out of `names`.
     #[must_use]
     pub fn one_of(mut self, names: &[&str]) -> Self {
         self.choice = names.iter().map(|&name| name.to_owned()).collect();
         self
     }
 
-    /// All other keys are allowed too, each with such a value.
+    /// Allows all other keys too, with values like `value`.
     #[must_use]
     pub fn others(mut self, value: Json) -> Self {
         self.others = Some(value);
@@ -101,14 +101,14 @@ pub fn document(title: &str, keys: Shape, shared: Vec<(&str, Json)>) -> Json {
     document
 }
 
-/// A table that [`document`] has once and several keys share.
+/// Refers to a table that several keys share, defined once in [`document`].
 #[must_use]
 pub fn shared(name: &str) -> Json {
     json!({ "$ref": format!("#/$defs/{name}") })
 }
 
-/// The whole names of all keys that a document describes, without the places in lists: `link.there.rate`. A name that
-/// people choose is `*`.
+/// The whole names of all keys that a document describes, without the places in lists: `link.there.rate`. A `*` stands
+/// for names chosen by users.
 #[must_use]
 pub fn names(document: &Json) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
@@ -146,7 +146,7 @@ pub fn text() -> Json {
     json!({ "type": "string" })
 }
 
-/// A text of this form, a regular expression.
+/// A text that matches a regular expression.
 #[must_use]
 pub fn like(pattern: &str) -> Json {
     json!({ "type": "string", "pattern": pattern })
@@ -170,7 +170,7 @@ pub fn words<T, const N: usize>(named: &[(&'static str, T); N]) -> Json {
     json!({ "enum": base::parameter::names(named).to_vec() })
 }
 
-/// A list of so many values.
+/// A list of `least` to `most` values.
 #[must_use]
 pub fn list(of: Json, least: usize, most: usize) -> Json {
     let mut list = json!({ "type": "array", "minItems": least, "maxItems": most });
@@ -178,14 +178,14 @@ pub fn list(of: Json, least: usize, most: usize) -> Json {
     list
 }
 
-/// One value, or a list of one to so many.
+/// One value, or a list of one to `most` values.
 #[must_use]
 pub fn one_or_more(of: Json, most: usize) -> Json {
     let several = list(of.clone(), 1, most);
     any([of, several])
 }
 
-/// Whatever fits one of these.
+/// A value that fits any of several schemas.
 #[must_use]
 pub fn any<const N: usize>(of: [Json; N]) -> Json {
     json!({ "anyOf": Json::from_iter(of) })
@@ -245,7 +245,7 @@ pub fn of_kind(kind: &Kind) -> Json {
 /// A decimal number of at least zero.
 const NUMBER: &str = r"[0-9.]+([eE][+-]?[0-9]+)?";
 
-/// The form of a number with one of these units, or of a word.
+/// The pattern of a number with a unit, or of a word.
 fn quantity(units: &[(&str, f64)], word: &str) -> String {
     let units: Vec<String> = units.iter().map(|(unit, _)| in_any_case(unit)).collect();
     let word = if word.is_empty() { String::new() } else { format!("|{}", in_any_case(word)) };

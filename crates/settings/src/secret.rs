@@ -1,5 +1,4 @@
-//! Finds secrets in the wrong place, so that no message repeats them: a key written in place of a file name, for
-//! example.
+//! Finds secrets in the wrong place, such as a key in place of a file name, so that no message repeats a secret.
 //!
 //! ```text
 //!  private-key = "AAEC…Hx8="   ──▶ Entry::text ──▶ a complaint that says what to do, and not what was written
@@ -10,9 +9,9 @@ use std::borrow::Cow;
 
 /// Letters in a base64 key of 32 octets (RFC 4648, 4 and 5), without the final `=`.
 const BASE64: usize = 43;
-/// Digits of a key of 32 octets in base 16.
+/// Hexadecimal digits of a 32-octet key.
 const HEX: usize = 64;
-/// Letters of base64 in a key that lost or doubled some.
+/// Base64 letters of a key with a few letters lost or doubled.
 const NEARLY: std::ops::RangeInclusive<usize> = 40..=48;
 const PEM_BEGIN: &str = "-----BEGIN ";
 const PEM_SECRET: &str = "PRIVATE KEY-----";

@@ -95,7 +95,7 @@ impl<'d> Section<'d> {
         entries.into_iter().map(entry).collect()
     }
 
-    /// Takes all keys for known: what decides on their meaning could not be read.
+    /// Marks all keys as known, because the key that decides on their meaning could not be read.
     pub fn pass_over(&self) {
         for key in self.table.keys() {
             self.document.ask(&join(&self.path, key.get_ref()));
@@ -135,8 +135,8 @@ impl<'d> Section<'d> {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Complains about keys that once were elsewhere, with the line to write instead where that can be told; `moved`
-    /// has old and new names, the longer ones first.
+    /// Complains about keys that have moved, with the line to write instead if known; `moved` has old and new names,
+    /// the longer ones first.
     ///
     /// # Errors
     /// With the first such key.

@@ -1,4 +1,5 @@
-//! A course: everything that a seed decides about a run, as a list that can be made shorter.
+//! A course: all decisions of a seed about a run, in the form of a list, to be shortened event by
+//! event.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,10 +18,10 @@ const EVENTS: Range<f64> = 5.0..250.0;
 const STALLS: Range<f64> = 0.01..300.0;
 /// Seconds of a partition.
 const PARTITIONS: Range<f64> = 1.0..600.0;
-/// A part of the course lies in bursts: an event follows the one before within this.
+/// Part of a course lies in bursts: each event follows the previous event within this many seconds.
 const BURST: Duration = Duration::from_millis(500);
 
-/// What happens to a medium throughout a course. Each fault is on in some courses and off in others.
+/// The faults of a medium throughout a course. Each fault is on in some courses and off in others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Medium {
     /// Bits a second of each sender.
@@ -29,20 +30,20 @@ pub struct Medium {
     pub delay: f64,
     /// Share of datagrams lost.
     pub loss: f64,
-    /// Mean length of a burst of losses; 1 loses each on its own.
+    /// Mean length of a loss burst; 1 means independent losses.
     pub burst: f64,
-    /// Variation of the delay as a share of it.
+    /// Jitter as a share of the delay.
     pub jitter: f64,
     /// Whether datagrams overtake each other.
     pub reorder: bool,
-    /// Share of datagrams that arrive twice.
+    /// Share of duplicated datagrams.
     pub duplicates: f64,
-    /// Parts of a million by which the clocks of nodes differ from true time at most.
+    /// Largest deviation of the nodes' clocks from true time, in parts per million.
     pub skew: f64,
 }
 
 impl Medium {
-    /// The same without faults.
+    /// The medium without faults.
     #[must_use]
     pub fn calm(self) -> Self {
         Self { loss: 0.0, burst: 1.0, jitter: 0.0, reorder: false, duplicates: 0.0, ..self }
@@ -52,26 +53,26 @@ impl Medium {
 /// What happens at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
-    /// A user of a node does something; the number is the seed of what.
+    /// A user of a node acts; the number is the seed of the action.
     Act(usize, u64),
-    /// Somebody outside sends a node something; the number is the seed of what.
+    /// A stranger sends a datagram to a node; the number is the seed of the content.
     Forge(usize, u64),
-    /// Nothing gets from one node to another for a while.
+    /// One node's datagrams to another node are lost for a while.
     Partition(usize, usize, Duration),
     /// A datagram recorded earlier reaches a node once more; the number chooses it.
     Replay(usize, u64),
-    /// A node is killed and started again with what it had stored.
+    /// A node is killed and restarted with its stored state.
     Restart(usize),
     /// A node does nothing for a while.
     Stall(usize, Duration),
 }
 
-/// All that a seed decides.
+/// All decisions of a seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
     /// Which cores run.
     pub service: Service,
-    /// The seed of everything that is not in the list of events.
+    /// The seed of every decision outside the list of events.
     pub seed: u64,
     /// How many nodes.
     pub nodes: usize,

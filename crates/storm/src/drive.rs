@@ -1,4 +1,4 @@
-//! Runs a course: time, media, clocks and faults, and the contract that every core keeps.
+//! Runs a course: simulates time, media, clocks and faults, and checks the contract of every core.
 //!
 //! ```text
 //!  Course ─▶ event, arrival or deadline ─▶ Cores ─▶ channel of sim ─▶ arrivals
@@ -16,7 +16,7 @@ use sim::channel::{self, Channel, GilbertElliott, Loss};
 
 use crate::course::{Course, Event, Medium, choice};
 
-/// More polls than this at one instant count as polling without end.
+/// Polling beyond this number within an instant counts as endless.
 const MOST_POLLS: usize = 20_000;
 /// Instants of a run; more count as spinning.
 const MOST_INSTANTS: usize = 2_000_000;
@@ -25,18 +25,18 @@ const RECORDED: usize = 200;
 /// The longest delay of a second copy.
 const COPY: Duration = Duration::from_secs(60);
 
-/// What a rule says that was broken; the part before the colon names the rule.
+/// The message of a broken rule; the part before the colon names the rule.
 pub type Kept = Result<(), String>;
 
-/// A datagram that a core sends.
+/// The receiver and number of a datagram sent by a core.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub(crate) to: usize,
-    /// Its number, by which its sender is told its fate.
+    /// The datagram's number, for the report to the sender in [`Cores::told`].
     pub(crate) tag: u64,
 }
 
-/// The cores of a service on several nodes, and the judge of what they do.
+/// The cores of a service on several nodes, and the judge of their behaviour.
 pub trait Cores {
     /// How long everything accepted may take after the faults have ended.
     const CALM: Duration;
@@ -45,27 +45,27 @@ pub trait Cores {
 
     fn act(&mut self, now: Time, node: usize, rng: &mut Rng) -> Kept;
     fn arrive(&mut self, now: Time, node: usize, from: usize, octets: &[u8]) -> Kept;
-    /// Octets from somebody without an address of the nodes.
+    /// A stranger, with an address of none of the nodes, sends octets to a node.
     fn forge(&mut self, now: Time, node: usize, octets: &[u8]);
-    /// The fate of what a node sent, for media that know it.
+    /// Tells a node whether its datagram arrives, for media with such reports.
     fn told(&mut self, _now: Time, _node: usize, _tag: u64, _has_arrived: bool) {}
     fn restart(&mut self, now: Time, node: usize, rng: Rng) -> Kept;
     fn handle_timeout(&mut self, now: Time, node: usize);
     fn next_timeout(&self, node: usize) -> Option<Time>;
-    /// Takes one thing from a core and judges it; false when there is none.
+    /// Takes one output from a core and judges the output; false if the core has none.
     fn poll(&mut self, now: Time, node: usize) -> Result<bool, String>;
     fn poll_transmit(&mut self, now: Time, node: usize, out: &mut Vec<u8>) -> Option<Sent>;
-    /// What holds at every instant.
+    /// Checks the invariants of every instant.
     fn check(&self, node: usize) -> Kept;
-    /// Faults have ended; users ask for what must work now.
+    /// Faults have ended; users make requests that must succeed now.
     fn calm(&mut self, now: Time, node: usize) -> Kept;
-    /// Whether all that was accepted has concluded.
+    /// Whether every accepted request has concluded.
     fn is_over(&self) -> bool;
-    /// What holds when all is over, or the time for it is.
+    /// Checks the final state, when everything has concluded or the time for concluding is over.
     fn conclude(&self) -> Kept;
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Ran {
     /// The fingerprint of all datagrams: equal for equal courses.
@@ -74,11 +74,11 @@ pub struct Ran {
     pub instants: usize,
     /// Datagrams sent.
     pub datagrams: u64,
-    /// How long the run was, in its own time.
+    /// The length of the run in simulated time.
     pub span: Duration,
     /// How many nodes ran.
     pub stations: u32,
-    /// What broke, and when.
+    /// The time and message of the broken rule.
     pub broken: Option<(Time, String)>,
 }
 
@@ -96,7 +96,7 @@ struct Drive<'a, C> {
     /// Until when nothing passes, from and to.
     parted: BTreeMap<(usize, usize), Time>,
     busy: Vec<Time>,
-    /// Whether something has happened to a node that its deadline did not announce.
+    /// Whether a node may send before its deadline, after an input or because its bearer was busy.
     is_touched: Vec<bool>,
     skew: Vec<f64>,
     rng: Rng,
@@ -104,7 +104,8 @@ struct Drive<'a, C> {
     trace: Option<&'a mut dyn FnMut(&str)>,
 }
 
-/// Runs a course over cores made for it. `until` ends the run early; `trace` is told what happens.
+/// Runs a course over cores made for it. `until` ends the run early; Events are reported to
+/// `trace`.
 pub fn run<'a, C: Cores>(
     course: &'a Course,
     cores: C,
@@ -207,14 +208,14 @@ impl<C: Cores> Drive<'_, C> {
         self.cores.conclude()
     }
 
-    /// When something is due next but for planned events.
+    /// The next due time, apart from planned events.
     fn next(&self) -> Option<Time> {
         let mut next = self.under_way.first_key_value().map(|((at, _), _)| *at);
         for node in 0..self.course.nodes {
             let due = self.cores.next_timeout(node).map(|due| self.true_time(node, due));
             let due = due.map(|due| due.max(self.stalled[node]));
             next = earliest(next, due);
-            // A bearer that has room again, and a node that goes on.
+            // Wakes when the bearer has room again, or the node's stall ends.
             for wake in [self.busy[node], self.stalled[node]] {
                 next = earliest(next, Some(wake).filter(|wake| *wake > self.now));
             }
@@ -289,7 +290,7 @@ impl<C: Cores> Drive<'_, C> {
                 self.arrive(from, to, &octets)
             }
             Event::Restart(_) => {
-                // The ends of a tunnel begin anew together.
+                // Both ends of a tunnel restart together.
                 self.is_touched.fill(true);
                 self.stalled[node] = self.now;
                 let rng = Rng::stream(self.rng.bits(), "storm restart");
@@ -302,7 +303,7 @@ impl<C: Cores> Drive<'_, C> {
         }
     }
 
-    /// Random octets, or a recorded datagram with some changed.
+    /// Random octets, or a recorded datagram with some octets changed.
     fn forged(&self, rng: &mut Rng) -> Vec<u8> {
         let len = choice(rng, 80);
         let low = |bits: u64| bits.to_le_bytes()[0];
@@ -319,7 +320,7 @@ impl<C: Cores> Drive<'_, C> {
         octets
     }
 
-    /// Does what the drivers of all nodes do at this instant, and checks the contract.
+    /// Acts as the drivers of all nodes at this instant, and checks the contract.
     fn settle(&mut self) -> Kept {
         for node in 0..self.course.nodes {
             if self.stalled[node] > self.now {
@@ -410,14 +411,14 @@ impl<C: Cores> Drive<'_, C> {
         }
     }
 
-    /// What the clock of a node says now.
+    /// The present time on a node's clock.
     fn local(&self, node: usize) -> Time {
         self.now
             + EPOCH
             + Duration::from_secs_f64(self.now.as_secs_f64() * (200.0 + self.skew[node]) / 1e6)
     }
 
-    /// The first true time at which the clock of a node says `due` or more.
+    /// The first true time at which a node's clock has reached `due`.
     fn true_time(&self, node: usize, due: Time) -> Time {
         let ahead = 1.0 + (200.0 + self.skew[node]) / 1e6;
         let since = due.since(Time::ZERO + EPOCH).as_secs_f64() / ahead;
@@ -432,5 +433,5 @@ impl<C: Cores> Drive<'_, C> {
     }
 }
 
-/// Clocks of nodes begin here, so that times before a start can be told.
+/// The nodes' clocks begin at this time, not at zero, so times before the start exist.
 const EPOCH: Duration = Duration::from_secs(1_000);

@@ -1,4 +1,4 @@
-//! Storm: protocol cores under faults drawn from a seed, judged by the rules that users rely on.
+//! Storm: runs protocol cores under faults drawn from a seed, and checks the rules that users rely on.
 //!
 //! ```text
 //!  service, seed ─▶ Course: nodes, medium, events ─▶ drive ─▶ Ran: hash, broken rule
@@ -27,17 +27,17 @@ use base::time::Time;
 pub use course::{Course, Event, Medium};
 pub use drive::Ran;
 
-/// Runs of a shrunk course at most.
+/// Most runs spent on shrinking a course.
 const MOST_TRIES: usize = 400;
 
-/// A kind of cores that storms run.
+/// The service whose cores a storm runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Service {
     /// Messages by segmentation and reassembly.
     Sar,
     /// Streams over STANAG 5066.
     Slep,
-    /// The coded tunnel, below its cipher.
+    /// The coded tunnel, without its cipher.
     Tunnel,
 }
 
@@ -80,7 +80,7 @@ impl FromStr for Service {
 }
 
 impl Course {
-    /// Runs the course, up to `until` if given, and tells `trace` what happens.
+    /// Runs the course, up to `until` if given, and reports events to `trace`.
     #[must_use]
     pub fn run<'a>(&'a self, until: Option<Time>, trace: Option<&'a mut dyn FnMut(&str)>) -> Ran {
         match self.service {
@@ -90,7 +90,7 @@ impl Course {
         }
     }
 
-    /// The same with only the events whose places are listed.
+    /// Keeps only the events at the listed places.
     #[must_use]
     pub fn only(mut self, places: &BTreeSet<usize>) -> Self {
         self.events.retain(|(place, ..)| places.contains(place));

@@ -19,7 +19,7 @@ use crate::drive::{Cores, Kept, Sent};
 const SIZES: std::ops::Range<usize> = 8..40_000;
 const PORTS: Ports = Ports { source: 5_000, destination: 1_581 };
 
-/// A message of a user, and what its users know.
+/// A message, and the users' knowledge about the message.
 #[derive(Debug)]
 struct Known {
     from: usize,
@@ -29,15 +29,15 @@ struct Known {
     has_lifetime: bool,
     outcome: Option<Outcome>,
     delivered: bool,
-    /// Sent when no faults were left.
+    /// Whether the message was sent after the faults had ended.
     is_of_calm: bool,
 }
 
-/// A node with what its driver stores across restarts.
+/// A node, and the state stored by its driver across restarts.
 #[derive(Debug)]
 struct Node {
     sar: Sar,
-    /// Messages without an outcome, and how their transfers go on.
+    /// Messages without an outcome, with the state needed to resume their transfers.
     stored: BTreeMap<usize, Option<Resume>>,
     ids: BTreeMap<MessageId, usize>,
     received: Vec<Remembered>,
@@ -157,7 +157,7 @@ impl Cores for Messages {
     fn forge(&mut self, now: Time, node: usize, octets: &[u8]) {
         let arrival =
             Arrival { from: stranger(), is_group: false, precedence: Precedence::ROUTINE };
-        // What cannot be read is counted by the core.
+        // The core counts unreadable datagrams.
         let _ = self.nodes[node].sar.handle_datagram(now, arrival, octets);
     }
 
@@ -290,7 +290,7 @@ impl Cores for Messages {
         let is_adaptive = self.config.profile == Profile::Default;
         for (number, known) in self.messages.iter().enumerate() {
             match known.outcome {
-                // Other profiles have fixed timers, which a slow medium may outlast; a timer at all they need.
+                // Other profiles have fixed timers, too short for a slow medium; but some timer must be set.
                 None if is_adaptive || self.nodes[known.from].sar.next_timeout().is_none() => {
                     return Err(format!("stuck: message {number} has no outcome: {known:?}"));
                 }
@@ -322,7 +322,7 @@ fn stranger() -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 9, 9, 9))
 }
 
-/// The octets of a message: its number, then what follows from number and length.
+/// The octets of a message: its number, then a pattern derived from number and length.
 fn data(number: usize, octets: usize) -> Arc<[u8]> {
     let head = (number as u64).to_be_bytes();
     let rest = (8..octets).map(|at| (at * 7 + at / 251 + number * 31 + octets).to_le_bytes()[0]);

@@ -16,11 +16,11 @@ use crate::drive::{Cores, Kept, Sent};
 /// Octets of a write.
 const WRITES: std::ops::Range<usize> = 1..6_000;
 
-/// What the user at one end knows of a stream.
+/// A stream as the user at one end sees the stream.
 #[derive(Debug, Default)]
 struct Known {
     is_initiator: bool,
-    /// What its initiator wrote first.
+    /// The first four octets from the initiator, which identify the stream.
     tag: Option<u32>,
     written: usize,
     read: usize,
@@ -29,12 +29,12 @@ struct Known {
     is_readable: bool,
 }
 
-/// What the writer of one direction of a stream did.
+/// The writer's progress in one direction of a stream.
 #[derive(Debug, Default)]
 struct Direction {
     written: usize,
     is_finished: bool,
-    /// The process and the stream of the only reader.
+    /// The node, process and stream of the only reader.
     reader: Option<(usize, u64, StreamId)>,
 }
 
@@ -45,13 +45,13 @@ struct End {
     id: Option<ClientId>,
     process: u64,
     known: BTreeMap<StreamId, Known>,
-    /// Requests of the node under way.
+    /// Pending requests of the node.
     modes: BTreeMap<u64, (RequestId, Mode)>,
     tags: u64,
-    /// Outcomes that the node learns later.
+    /// Outcomes to be reported to the node later.
     outcomes: BTreeMap<(Time, u64), Outcome>,
     rng: Rng,
-    /// Whether the user leaves what arrives unread for now.
+    /// Whether the user leaves arriving octets unread for now.
     is_lazy: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Streams {
     ends: Vec<End>,
     tags: u32,
     directions: BTreeMap<(u32, bool), Direction>,
-    /// Streams that somebody was told are broken, or broke.
+    /// Streams that broke, or that a user was told are broken.
     broken: BTreeSet<u32>,
     is_calm: bool,
 }
@@ -130,7 +130,7 @@ impl Streams {
     fn finish(&mut self, node: usize, id: StreamId) {
         let end = &mut self.ends[node];
         let Some(known) = end.known.get_mut(&id) else { return };
-        // Who answers knows which stream it is with the first octets.
+        // The answering end knows the stream's tag only after the first octets.
         let Some(tag) = known.tag else { return };
         known.is_finishing = true;
         end.core.finish(id);
@@ -188,7 +188,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Octets of the core to its node and back, until neither has any.
+    /// Exchanges octets between the core and its node until neither has more.
     fn exchange(&mut self, now: Time, node: usize) {
         let end = &mut self.ends[node];
         loop {
@@ -226,7 +226,7 @@ impl End {
 
 impl Cores for Streams {
     const CALM: Duration = Duration::from_secs(6 * 3_600);
-    /// A node brings each S_PDU once and whole, and only nodes are heard.
+    /// A node delivers each S_PDU once and whole, and hears only other nodes.
     const IS_OPEN: bool = false;
 
     fn act(&mut self, now: Time, node: usize, rng: &mut Rng) -> Kept {
@@ -298,7 +298,7 @@ impl Cores for Streams {
         end.outcomes.insert((now + later, tag), outcome);
     }
 
-    /// Another process takes the place of the old one, and sometimes another node.
+    /// Replaces the process, and sometimes the node too.
     fn restart(&mut self, now: Time, node: usize, mut rng: Rng) -> Kept {
         let end = &mut self.ends[node];
         end.disconnect(now);
@@ -346,7 +346,7 @@ impl Cores for Streams {
             let readable = end.known.iter().find(|(_, known)| known.is_readable && is_read);
             let Some(id) = readable.map(|(id, _)| *id) else { return Ok(false) };
             self.read(node, id, usize::MAX)?;
-            // What its user reads is followed by the end of a stream in the calm.
+            // In the calm, a user who has read from a stream finishes the stream.
             if self.is_calm {
                 self.finish(node, id);
             }
@@ -458,7 +458,7 @@ fn address(node: usize) -> Address {
     Address::node(u32::try_from(node + 1).expect("a few nodes"))
 }
 
-/// The content of a stream: its tag, then what follows from tag, direction and place.
+/// The octets of a stream: the tag from the initiator, otherwise a pattern derived from tag, direction and place.
 fn octet(tag: u32, by_initiator: bool, at: usize) -> u8 {
     if by_initiator && at < 4 {
         return tag.to_be_bytes()[at];

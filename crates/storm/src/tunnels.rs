@@ -12,15 +12,15 @@ use tunnel::{Config, Tunnel};
 use crate::course::{Course, choice, log_count};
 use crate::drive::{Cores, Kept, Sent};
 
-/// Packets that a user sends at once.
+/// Packets in one burst of a user.
 const BURST: std::ops::Range<usize> = 1..40;
 const PAYLOADS: std::ops::Range<usize> = 8..1_300;
 /// Flows of each end.
 const FLOWS: usize = 3;
-/// In the calm each end sends a packet this often until one has come out.
+/// In the calm each end sends packets at this interval until a packet has come out at the other end.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 
-/// One end, and what its users know.
+/// An end of the tunnel, with the packets sent and received.
 #[derive(Debug)]
 struct End {
     core: Tunnel,
@@ -29,10 +29,10 @@ struct End {
     /// Numbers of datagrams taken: the cipher below refuses a second copy.
     taken: BTreeSet<u64>,
     sent: u32,
-    /// Packets of this end that the other end gave out, and the last of each flow.
+    /// Packets from this end that came out at the other end, and the last packet of each flow.
     out: BTreeSet<u32>,
     last: BTreeMap<u8, u32>,
-    /// When the next packet of the calm is sent, from which index on they are of the calm, and whether one came out.
+    /// The time of the next probe in the calm, the index of the first probe, and whether a probe came out.
     probe_at: Option<Time>,
     first_of_calm: u32,
     is_revived: bool,
@@ -44,7 +44,7 @@ struct End {
 pub struct Tunnels {
     config: Config,
     ends: Vec<End>,
-    /// How often both ends began anew: the cipher below refuses datagrams of earlier keys.
+    /// Counts restarts of both ends: the cipher below refuses datagrams of earlier keys.
     key: u8,
     reused: Option<String>,
 }
@@ -116,10 +116,10 @@ impl Cores for Tunnels {
         Ok(())
     }
 
-    /// The cipher refuses what strangers send.
+    /// The cipher refuses datagrams from strangers.
     fn forge(&mut self, _now: Time, _node: usize, _octets: &[u8]) {}
 
-    /// A killed end begins anew together with the other, as a new key has it.
+    /// Restarts both ends together: a new key does the same.
     fn restart(&mut self, now: Time, _node: usize, mut rng: Rng) -> Kept {
         self.key = self.key.wrapping_add(1);
         for (node, end) in self.ends.iter_mut().enumerate() {
@@ -222,7 +222,7 @@ impl Cores for Tunnels {
     }
 }
 
-/// A UDP packet whose content follows from its index, sender, length and flow.
+/// A UDP packet with content derived from index, sender, length and flow.
 fn packet(node: usize, payload: usize, index: u32, flow: u8) -> Vec<u8> {
     let host = |node: usize| IpAddr::V4(Ipv4Addr::new(10, 0, 0, if node == 0 { 1 } else { 2 }));
     let mut packet = Vec::new();

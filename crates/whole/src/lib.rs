@@ -1,6 +1,6 @@
-//! Files that are written whole or not at all: under another name first, which becomes theirs when all is written.
+//! Writes files whole or not at all: under a temporary name first, then renamed when everything is written.
 //!
-//! A full disk, a crash or a signal then leaves what was there before, never half of a file.
+//! A full disk, a crash or a signal then leaves the previous file, never half of a file.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -9,21 +9,21 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What `chmod` would give, less the umask.
+/// The mode before the umask is applied.
 const PUBLIC: u32 = 0o666;
 const PRIVATE: u32 = 0o600;
-/// Links followed one after the other, as many as Linux follows (path_resolution(7)).
+/// The longest chain of links to follow, as in Linux (path_resolution(7)).
 const MOST_LINKS: usize = 40;
 
-/// Files that this process has begun and not finished, by the names that they have meanwhile.
+/// Temporary names of the files that this process has begun and not finished.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A file that appears under its name once it is finished; dropped before, it leaves nothing.
+/// A file that appears under its name only when finished; a file dropped earlier leaves nothing.
 #[derive(Debug)]
 pub struct WholeFile {
     path: PathBuf,
     file: BufWriter<File>,
-    /// What it is called meanwhile; none for a device or a pipe, which takes what is written at once.
+    /// The temporary name; `None` for a device or a pipe, where writing has an effect at once.
     temporary: Option<PathBuf>,
 }
 
@@ -31,12 +31,12 @@ impl WholeFile {
     /// Begins a file.
     ///
     /// # Errors
-    /// When its folder does not take one, or another user's link is in its place.
+    /// When the file cannot be created in its folder, or another user's link is in its place.
     pub fn create(path: &Path) -> io::Result<Self> {
         Self::begin(path, PUBLIC)
     }
 
-    /// Begins a file that only its owner may read: one with what others have said.
+    /// Begins a file readable by its owner alone, such as a record of other people's messages.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -47,7 +47,7 @@ impl WholeFile {
     fn begin(path: &Path, mode: u32) -> io::Result<Self> {
         let path = followed(path)?;
         if is_other(&path) {
-            // A folder is refused here, and a device is written to.
+            // Opening refuses a folder; a device or a pipe is written directly.
             let file = BufWriter::new(File::options().write(true).open(&path)?);
             return Ok(Self { path, file, temporary: None });
         }
@@ -60,10 +60,10 @@ impl WholeFile {
         Ok(Self { path, file, temporary: Some(temporary) })
     }
 
-    /// Gives the file its name, with all that was written on the disk.
+    /// Gives the file its name, after all content has reached the disk.
     ///
     /// # Errors
-    /// When not all could be written: what was there before stays.
+    /// When not everything could be written: the previous file stays.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.flush()?;
         let Some(temporary) = &self.temporary else { return Ok(()) };
@@ -91,27 +91,27 @@ impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
             let mut unfinished = unfinished();
-            // It may be gone with its folder.
+            // The temporary file may be gone with its folder.
             let _ = fs::remove_file(temporary);
             unfinished.remove(temporary);
         }
     }
 }
 
-/// Writes a file whole, or leaves what is there.
+/// Writes a file whole, or leaves the previous file.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the file cannot be written.
 pub fn write_whole(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = WholeFile::create(path)?;
     file.write_all(contents.as_ref())?;
     file.finish()
 }
 
-/// Writes a file that only its owner may read whole, or leaves what is there.
+/// Writes a whole file readable by its owner alone, or leaves the previous file.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the file cannot be written.
 pub fn write_private(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = WholeFile::create_private(path)?;
     file.write_all(contents.as_ref())?;
@@ -122,7 +122,7 @@ pub fn write_private(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> 
 /// which grow while a user watches them.
 ///
 /// # Errors
-/// When its folder does not take one, or another user's link is in its place.
+/// When the file cannot be created in its folder, or another user's link is in its place.
 pub fn grow_private(path: &Path) -> io::Result<File> {
     let path = followed(path)?;
     if is_other(&path) {
@@ -131,21 +131,20 @@ pub fn grow_private(path: &Path) -> io::Result<File> {
     make_new(&path, PRIVATE)
 }
 
-/// Removes the files that were begun and not finished, for a program that a signal is about to end. No file is
-/// begun or finished afterwards.
+/// Removes all unfinished files, for a program that a signal is about to end. Afterwards no file is begun or finished.
 pub fn discard_unfinished() {
     let unfinished = unfinished();
     for temporary in &*unfinished {
         let _ = fs::remove_file(temporary);
     }
-    // Who writes now waits here until the program has ended.
+    // The lock is never released: other writers wait until the program has ended.
     std::mem::forget(unfinished);
 }
 
-/// A path, or the one that it leads to as a link. Where others may make links, theirs would have us replace any file of
-/// ours: only our own and root's are followed.
+/// Resolves a path that is a link. Links of other users could make us replace any of our files: only our own links and
+/// root's are followed.
 fn followed(path: &Path) -> io::Result<PathBuf> {
-    // Who we are: the owner of our own process.
+    // Our user: the owner of our process.
     let ours = fs::metadata("/proc/self").map_or(0, |it| it.uid());
     let mut step = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -160,7 +159,7 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
         }
         step = step.parent().unwrap_or(Path::new("")).join(fs::read_link(&step)?);
     }
-    // The link stays, and the file that it leads to is replaced.
+    // The link stays; the file behind the link is replaced.
     Ok(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
 }
 
@@ -169,7 +168,7 @@ fn is_other(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|it| !it.is_file())
 }
 
-/// Makes a file that is not there yet, which no link can be; what a process of this number has left goes first.
+/// Creates a new file, never through a link; first removes a file left by an earlier process with our number.
 fn make_new(path: &Path, mode: u32) -> io::Result<File> {
     let make = || File::options().write(true).create_new(true).mode(mode).open(path);
     match make() {
@@ -254,7 +253,7 @@ mod tests {
         let names = ["file", "link", ".link.part", "far"].map(|name| folder.0.join(name));
         let [file, link, planted, far] = &names;
         write_whole(file, "before").unwrap();
-        // Somebody who knows the name under which a file is begun.
+        // Somebody has guessed the temporary name and planted a link there.
         let planted = planted.with_file_name(format!(".link.{}.part", std::process::id()));
         for name in [link, &planted] {
             std::os::unix::fs::symlink(file, name).unwrap();
