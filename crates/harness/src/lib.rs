@@ -25,13 +25,13 @@ pub trait Core: Debug {
     /// An input of the core: the arguments of some `handle_*`.
     type Input: Clone + Debug;
 
-    /// Something happens to it.
+    /// The core gets an input.
     fn handle(&mut self, now: Time, input: Self::Input);
 
     /// The core's deadline has come, or the driver calls early.
     fn handle_timeout(&mut self, now: Time);
 
-    /// Takes an output for the user, such as an event; false if the core has none.
+    /// Takes an output other than a transmission, such as an event; false if the core has none.
     fn poll(&mut self, now: Time) -> bool;
 
     /// Appends the next output for the bearer to the empty `out`; false if the core has nothing to send.

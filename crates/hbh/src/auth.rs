@@ -64,7 +64,7 @@ pub struct End {
     pub session: u32,
 }
 
-/// One neighbour's view of its conversation with another.
+/// One neighbour's keys and counters for a conversation with another neighbour.
 #[derive(Clone)]
 pub struct Channel {
     out: SipHasher24,

@@ -31,12 +31,12 @@ const DECREASE: f64 = 0.8;
 const GROWTH: f64 = 0.4;
 /// Room beyond what the path holds, for acknowledgements that wait, in packets.
 const SLACK: f64 = 16.0;
-/// Packets beyond what the path holds of which no loss is taken to be of our own making.
+/// A loss with at most this many packets beyond the path's capacity is not taken to be of our own making.
 const LEAST_QUEUE: f64 = 4.0;
-/// The greatest rate is that of so many rounds.
+/// Rounds over which the greatest rate is taken.
 const ROUNDS: u64 = 10;
 
-/// What a transmission remembers of the state at its start.
+/// The state of the path at the start of a transmission.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Sample {
     delivered: u64,
@@ -51,17 +51,17 @@ impl Sample {
     }
 }
 
-/// Packets that may be in flight, and what it goes by.
+/// The limit of packets in flight, and the measurements behind the limit.
 #[derive(Clone, Debug)]
 pub struct Budget {
     size: f64,
     bounds: (f64, f64),
     flying: usize,
     is_starting: bool,
-    /// Packets delivered so far, and when the last of them was.
+    /// Packets delivered so far, and the time of the last delivery.
     delivered: u64,
     delivered_at: Time,
-    /// Rounds so far, and the delivery that ends this one.
+    /// The number of rounds so far, and the count of deliveries that ends the current round.
     round: u64,
     round_end: u64,
     round_shortest: Option<Duration>,
@@ -169,7 +169,8 @@ impl Budget {
         self.flying = (self.flying + now).saturating_sub(before);
     }
 
-    /// Packets arrived, the last of them with this sample; the rest of its acknowledgement has been taken.
+    /// Handles the arrival of `count` packets; the last packet has this sample. The rest of the acknowledgement has
+    /// been handled already.
     pub fn handle_delivered(&mut self, now: Time, count: u32, sample: Sample, path: &Estimator) {
         self.delivered += u64::from(count);
         self.delivered_at = now;
@@ -215,7 +216,7 @@ impl Budget {
         if !is_queue && !is_excess {
             return false;
         }
-        // What it allows beyond what was in flight made no difference.
+        // The unused part of the budget made no difference.
         let lost = f64::from(beyond.0 + within.0);
         let used = self.size.min(self.flying as f64 + lost);
         let least = self.capacity(path) + LEAST_QUEUE;
@@ -269,7 +270,7 @@ impl Budget {
         self.was_full = false;
     }
 
-    /// What CUBIC would have now, and what one more packet for each two round trips makes.
+    /// The size by CUBIC, but at least one more packet for each two round trips.
     fn cubic(&mut self, now: Time, path: &Estimator) -> f64 {
         let since = *self.lost_at.get_or_insert(now);
         let most = if self.before_loss > 0.0 { self.before_loss } else { self.size };

@@ -261,7 +261,7 @@ impl Rto {
     }
 }
 
-/// The most packets that fly in a flow of the paper, whose numbers have eight bits.
+/// The most packets in flight in a flow of the paper, where numbers have eight bits.
 const MOST_OF_PAPER: usize = 127;
 /// The window of the paper if only bounds are given.
 const USUAL_OF_PAPER: u16 = 64;

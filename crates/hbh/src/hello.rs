@@ -61,7 +61,7 @@ const EVERYONE: [IpAddr; 2] = [
 ];
 const HEADER: usize = 36;
 const KIND: u8 = 0x80;
-/// Of the wire of our profile; the paper's layout did not change with it.
+/// The wire version of our profile; the paper's layout keeps its older version.
 const VERSION: u8 = 3;
 const VERSION_OF_PAPER: u8 = 2;
 const MARK: u8 = 0xff;

@@ -27,13 +27,14 @@ pub struct PeerConfig {
 /// What HBH knows of the path to a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimates {
-    /// The share of packets to it that is lost, in 0 to 1; `None` before anything is known.
+    /// The share of packets lost on the way to the peer, in 0 to 1; `None` before anything is
+    /// known.
     pub loss: Option<f64>,
-    /// The time to it and back.
+    /// The time to the peer and back.
     pub round_trip: Option<Duration>,
-    /// Packets that wait for it, or for its acknowledgement.
+    /// Packets waiting to be sent to the peer or acknowledged by the peer.
     pub waiting: usize,
-    /// Whether it has acknowledged nothing for long, although it was sent something.
+    /// Whether the peer has acknowledged nothing for long, although packets were sent.
     pub is_silent: bool,
 }
 

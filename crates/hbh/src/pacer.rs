@@ -116,12 +116,12 @@ impl Pacer {
         self.limit.as_ref().map(|limit| limit.next_send).filter(|&at| at > now)
     }
 
-    /// Whether there is a λ.
+    /// Whether the flow has a λ.
     pub fn is_limited(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// λ in bit/s, while there is one.
+    /// λ in bit/s, if the flow has a λ.
     #[cfg(test)]
     fn rate(&self) -> Option<f64> {
         self.limit.as_ref().map(|limit| limit.rate)

@@ -23,23 +23,23 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Whether others are held up until it arrives: what TCP sends next depends on it, and TCP's
-    /// window grows with each acknowledgement that comes in time.
+    /// Whether other packets are held up until this packet arrives: the next segments of TCP depend
+    /// on its arrival, and TCP's window grows with each timely acknowledgement.
     ///
-    /// Not so behind extension headers of IPv6: the repaired packets of a flow must be alike.
+    /// False behind extension headers of IPv6: the repaired packets of a flow must be alike.
     pub fn is_waited_for(&self) -> bool {
         self.tcp.is_some() && self.protocol == protocol::TCP
     }
 
-    /// Whether it is a TCP acknowledgement and nothing else.
+    /// Whether the packet is a TCP acknowledgement and nothing else.
     pub fn is_pure_ack(&self) -> bool {
         self.is_waited_for() && self.tcp.is_some_and(|tcp| tcp.occupies() == 0 && !tcp.is_reset())
     }
 
-    /// Whether it has waited for too long to be of use to anyone.
+    /// Whether the packet has waited too long to be useful.
     ///
-    /// TCP repeats what does not arrive, ever more seldom. What it has sent before an outage is the
-    /// first to tell it of the end, so it is kept for as long as TCP itself would go on.
+    /// TCP repeats lost segments ever more seldom. A segment sent before an outage is the first to
+    /// tell TCP of the outage's end, so segments are kept for as long as TCP itself would go on.
     pub fn is_expired(&self, now: Time, lifetime: Duration) -> bool {
         let most = if self.tcp.is_some() { lifetime.max(TCP_LIFETIME) } else { lifetime };
         now.since(self.taken_at) > most

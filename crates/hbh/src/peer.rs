@@ -1,4 +1,4 @@
-//! What is known of the path to a neighbour: its round trip, its loss, and whether it answers.
+//! Estimates the path to a neighbour: the round trip, the loss, and whether the neighbour answers.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ const SILENCES: u8 = 6;
 const LEAST_LOSS: f64 = 0.01;
 /// Below this, segments leave no room for repairs.
 const FEW_LOST: f64 = 0.02;
-/// So many packets must have arrived before a link is taken for one that loses nothing.
+/// A link counts as lossless only after this many packets have arrived.
 const KNOWN: f64 = 32.0;
 
-/// What is known of the path to a neighbour.
+/// The state of the path to a neighbour.
 #[derive(Debug)]
 pub struct PeerPath {
     config: PeerConfig,
@@ -35,31 +35,31 @@ pub struct PeerPath {
     next_silence_at: Time,
 }
 
-/// How much of what is sent to a peer is lost; recent transmissions count most.
+/// The loss on the way to a peer; recent transmissions count most.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
     lost: f64,
     sent: f64,
-    /// Losses observed one by one, and the runs in which they came.
+    /// Losses observed individually, and the number of loss runs.
     seen: f64,
     runs: f64,
-    /// Packets that arrived in all.
+    /// All packets that arrived.
     delivered: f64,
-    /// Whether all this is only what the driver reported.
+    /// Whether the numbers come only from the driver's reports.
     is_reported: bool,
 }
 
-/// What an acknowledgement told about the path to the peer.
+/// What an acknowledgement reveals about the path to the peer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Learned {
     pub delivered: u32,
     pub lost: u32,
-    /// Runs of losses, one after the other.
+    /// Runs of consecutive losses.
     pub runs: u32,
     pub recovered: u32,
     pub abandoned: u32,
     pub superseded: u32,
-    /// Acknowledgements of what was never sent.
+    /// Acknowledgements of packets never sent.
     pub absurd: u32,
     /// Packets lost and delivered that were sent beyond the capacity of the path, and the others.
     beyond: (u32, u32),
@@ -221,7 +221,7 @@ impl PeerPath {
             && self.loss.delivered >= KNOWN
     }
 
-    /// The share of what was sent to it that was lost, without the assumption made before anything was sent.
+    /// The measured share of lost packets, without the assumption made before anything was sent.
     pub fn measured_loss(&self) -> Option<f64> {
         let Loss { lost, sent, .. } = self.loss;
         let own = sent - Loss::UNKNOWN.sent;

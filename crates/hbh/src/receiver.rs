@@ -1,4 +1,4 @@
-//! Receives one flow from one peer: tracks arrivals (ooList) and schedules acknowledgements.
+//! Receives a flow from a peer: tracks arrivals (ooList) and schedules acknowledgements.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub const START: u64 = 1 << 32;
 
 #[derive(Debug)]
 pub struct Receiver {
-    /// The addresses and ports of its packets, once one has come.
+    /// The addresses and ports of the flow's packets, known after the first packet.
     key: Option<FlowKey>,
     /// The flow on its next hop, when it goes on through HBH.
     downstream: Option<(Peer, FlowId)>,
@@ -151,7 +151,7 @@ impl Receiver {
         repair.mask.iter().any(|offset| !self.arrived.contains(first + u64::from(offset)))
     }
 
-    /// Keeps a packet that arrived for the repairs that may cover it.
+    /// Keeps an arrived packet, because later repairs may cover the packet.
     pub fn keep(
         &mut self,
         number: u64,
@@ -181,7 +181,7 @@ impl Receiver {
         Some((packet, has_hole, self.handle_recovered(number)))
     }
 
-    /// The addresses and ports of its packets, once one has come.
+    /// The addresses and ports of the flow's packets, known after the first packet.
     pub fn key(&self) -> Option<FlowKey> {
         self.key
     }

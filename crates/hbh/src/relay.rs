@@ -1,4 +1,4 @@
-//! The relay of a node: its peers, their flows, and the links that lead to them.
+//! The relay of a node: sends the flows of all peers over the links, and restores packets from peers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -44,7 +44,7 @@ enum Timer {
     Pause(Peer),
 }
 
-/// The HBH of one node, towards all its neighbours: a core as [`base::contract`] describes it.
+/// The HBH of one node, towards all neighbours: a core according to [`base::contract`].
 ///
 /// The driver routes. It hands a packet whose next hop speaks HBH to
 /// [`handle_packet`](Self::handle_packet), where the packet waits in the queue of its flow until the link
@@ -83,27 +83,26 @@ pub struct Relay {
     intervals: Vec<[u8; INTERVAL]>,
 }
 
-/// A neighbour, and what is scheduled for it.
+/// A neighbour, with the transmissions scheduled for the neighbour.
 #[derive(Debug)]
 struct PeerState {
     path: PeerPath,
-    /// The number of the next new flow to it.
+    /// The number of the next new flow to the neighbour.
     next_flow: FlowId,
-    /// Flows that may have something to send, in turn: those that had nothing before go first, for one turn.
+    /// Flows that may have something to send, in turn: flows that had nothing before go first, for one turn.
     fresh: VecDeque<FlowId>,
     turns: VecDeque<FlowId>,
-    /// Whether the turn list of its link holds it.
+    /// Whether the neighbour is in the turn list of its link.
     is_listed: bool,
-    /// Flows from it that are not known here, which it is to be told.
+    /// Unknown flows from the neighbour, to be reported to the neighbour.
     unknown: VecDeque<FlowId>,
-    /// Flows from it to which an acknowledgement is due, oldest first.
+    /// Flows from the neighbour with an acknowledgement due, oldest first.
     acks_due: VecDeque<FlowId>,
-    /// Whether one of these acknowledgements may wait no longer.
+    /// Whether any due acknowledgement may wait no longer.
     is_ack_overdue: bool,
-    /// The deadline in the node's timers for them.
+    /// The deadline of the due acknowledgements in the node's timers.
     ack_timer: Option<Time>,
-    /// Packets that the link layer gave up since the neighbour was heard last, and until when it is left alone for
-    /// them.
+    /// Packets given up by the link layer since the neighbour was last heard, and until when sending pauses.
     unsent: u8,
     unsent_at: Time,
     paused_until: Option<Time>,
@@ -322,9 +321,9 @@ impl Relay {
 
     /// Replaces the content of `out` by the next restored packet from a peer, and returns the peer.
     ///
-    /// The driver routes the packet: to this node, out of HBH, or on by `handle_packet`. Packets
-    /// that go on come in order of arrival, packets that leave HBH here in order of their flow, so
-    /// ask after timeouts too, until `None`.
+    /// The driver routes the packet: to this node, out of HBH, or on by `handle_packet`. Packets to be forwarded come
+    /// in order of arrival; packets that leave HBH here come in the order of their flow, so ask after timeouts too,
+    /// until `None`.
     #[must_use]
     pub fn poll_restored(&mut self, out: &mut Vec<u8>) -> Option<Peer> {
         let (peer, packet) = self.egress.poll()?;
@@ -407,7 +406,7 @@ impl Relay {
         self.senders.values().map(Sender::backlog).sum()
     }
 
-    /// What is known of the path to a peer; `None` if there is no such peer.
+    /// The estimates of the path to a peer; `None` if the peer is unknown.
     #[must_use]
     pub fn estimates(&self, peer: Peer) -> Option<Estimates> {
         let path = &self.peers.get(&peer)?.path;
@@ -1155,10 +1154,10 @@ impl Relay {
     /// Handles a link layer's report that a packet from [`poll_transmit`](Self::poll_transmit) did not
     /// reach `peer`. Only the default profile.
     ///
-    /// The packet's content is sent again without waiting for silence, and counts neither as a retry nor as a
-    /// loss of the link: such a link layer has tried often enough before it gives up, so that neither repairs
-    /// nor frequent acknowledgements would help. Until the peer is heard we send it one packet now and then:
-    /// each packet to a neighbour that is gone keeps the radio busy for as long as dozens that arrive.
+    /// The packet's content is sent again without waiting for silence, and counts neither as a retry nor as a loss of
+    /// the link: such a link layer has tried often enough before it gives up, so that neither repairs nor frequent
+    /// acknowledgements would help. Until the peer is heard we send it one packet now and then: each packet to a lost
+    /// neighbour keeps the radio busy for as long as dozens of delivered packets.
     pub fn handle_unsent(&mut self, now: Time, peer: Peer, packet: &[u8]) {
         let Some(state) = self.peers.get_mut(&peer) else { return };
         if self.config.profile != Profile::Default {
@@ -1430,10 +1429,10 @@ impl Relay {
     }
 }
 
-/// The queue of a flow at which the peer that brings it is told of congestion, and of its end.
+/// The queue lengths at which a flow's previous hop is told of congestion, and of the end of congestion.
 ///
-/// What the peer is told it heeds a round trip later, and a queue that empties meanwhile leaves the next hop idle: so
-/// the marks are at least what leaves in a round trip, as far as the queue has room.
+/// The previous hop reacts a round trip later, and a queue that empties meanwhile leaves the next hop idle: so each
+/// mark is at least the number of packets that leave in a round trip, as far as the queue has room.
 fn marks(now: Time, sender: Option<&Sender>, path: &PeerPath, config: &Config) -> (usize, usize) {
     let usual = (config.congestion, config.clear);
     let Some((sender, round_trip)) = sender.zip(path.rtt().mean()) else { return usual };

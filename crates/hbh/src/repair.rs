@@ -11,10 +11,9 @@
 //!   IPv6       version, class and label (4), hop limit, 0
 //! ```
 //!
-//! The rest of the IP header is the same in all packets of a flow, and in the repair's own. The
-//! coefficient of packet `seq` in repair `id` is 1 / ((128 + id) xor (seq mod 128)) in GF(2^8): the
-//! rows of a Cauchy matrix, so that any `n` repairs make good any `n` losses among the packets that
-//! they all cover.
+//! The rest of the IP header is the same in all packets of a flow, and in the repair's own. The coefficient of packet
+//! `seq` in repair `id` is 1 / ((128 + id) xor (seq mod 128)) in GF(2^8): the rows of a Cauchy matrix, so any `n`
+//! repairs recover any `n` lost packets within the repairs' common coverage.
 
 use std::collections::VecDeque;
 
@@ -24,9 +23,9 @@ use super::packet::write_ip_header;
 use super::pool::Pool;
 use super::wire::Repair;
 
-/// Octets that a packet in a sum has before what IP carried.
+/// Octets of a packet in a sum before the IP payload.
 pub const PREFIX: usize = 8;
-/// Packets that a receiver keeps of a flow to subtract them from repairs: all that a window holds.
+/// Packets of a flow that a receiver keeps, to subtract from repairs: a whole window.
 const KEPT: usize = 128;
 /// Repairs that wait for more packets, or other repairs, to become useful.
 const WAITING: usize = 32;
@@ -268,7 +267,7 @@ fn coefficient(repeat: u16, seq: u64) -> u8 {
     gf::inverse((0x80 | repeat.to_le_bytes()[0]) ^ (low & 0x7f))
 }
 
-/// What a packet has in a sum before what IP carried.
+/// The octets of a packet in a sum before the IP payload.
 fn prefix(packet: &[u8], header_len: usize, has_hole: bool) -> [u8; PREFIX] {
     let len = u16::try_from(packet.len() - header_len).unwrap_or(u16::MAX) & !HOLE;
     let [l0, l1] = (len | if has_hole { HOLE } else { 0 }).to_be_bytes();

@@ -7,12 +7,12 @@ use base::time::Time;
 use super::config::{Profile, Rto};
 use super::link::LinkReport;
 
-/// The shortest round trip is the least of at least this long, and of twice as long at most.
+/// The shortest round trip is the minimum over at least this time, and over twice this time at most.
 const MEMORY: Duration = Duration::from_secs(5);
-/// Octets of a hello or so: longer packets may take longer, in proportion at most.
+/// The approximate size of a hello, in octets: longer packets may take longer, in proportion at most.
 const REPORTED: usize = 100;
 
-/// What is known of the time to a peer and back.
+/// Estimates the time to a peer and back.
 #[derive(Clone, Debug)]
 pub struct Estimator {
     rto: Rto,

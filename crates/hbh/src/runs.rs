@@ -1,8 +1,8 @@
-//! The numbers that have arrived, as runs.
+//! Records the numbers of arrived packets as runs.
 
 use std::collections::VecDeque;
 
-/// Runs that are kept at most, beyond the first number that is missing.
+/// The largest number of runs kept beyond the first missing number.
 const MOST: usize = 256;
 
 /// All numbers below `next`, and runs of numbers beyond it.

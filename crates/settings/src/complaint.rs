@@ -35,7 +35,7 @@ pub struct Complaints {
     are_more: bool,
 }
 
-/// Most complaints reported about a file; further complaints are left out.
+/// The largest number of complaints reported about a file; further complaints are left out.
 pub const MOST: usize = 64;
 
 impl Source {

@@ -27,7 +27,7 @@ use base::time::Time;
 pub use course::{Course, Event, Medium};
 pub use drive::Ran;
 
-/// Most runs spent on shrinking a course.
+/// The largest number of runs spent on shrinking a course.
 const MOST_TRIES: usize = 400;
 
 /// The service whose cores a storm runs.

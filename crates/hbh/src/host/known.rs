@@ -8,23 +8,23 @@ use base::time::Time;
 use crate::neighbours::Place;
 use crate::{Peer, PeerConfig};
 
-/// Peers remembered that are gone: packets of theirs may still wait for their turn.
+/// The largest number of former peers remembered: their packets may still wait for a turn.
 const GONE: usize = 64;
 
 /// A neighbour that speaks HBH with us.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Known {
-    /// Where it is.
+    /// The neighbour's place.
     pub place: Place,
-    /// Its addresses.
+    /// The neighbour's addresses.
     pub addresses: Vec<IpAddr>,
-    /// Since when it speaks HBH.
+    /// Since when the neighbour speaks HBH.
     pub since: Time,
-    /// What the relay was told of it.
+    /// The relay's configuration of the neighbour.
     pub config: PeerConfig,
 }
 
-/// All of them.
+/// All peers and former peers.
 #[derive(Debug, Default)]
 pub struct KnownPeers {
     up: BTreeMap<Peer, Known>,

@@ -1,4 +1,4 @@
-//! The node around a relay: which packets HBH takes, who its neighbours are, and what a changed route does.
+//! The node around a relay: selects packets for HBH, finds neighbours, and follows changed routes.
 //!
 //! ```text
 //!                      ┌──────────────────────── Host ────────────────────────┐
@@ -39,11 +39,11 @@ use crate::hello::{self, Hello};
 use crate::neighbours::{self, Neighbours, Place};
 use crate::{Link, Peer, PeerConfig, Relay};
 
-/// Hop limits of packets for a neighbour itself, not to be forwarded by anyone: one, or the maximum (RFC 5082), by
-/// which the receiver sees that nobody forwarded the packet.
+/// Hop limits of packets for a neighbour itself, not to be forwarded by anyone: one, or the maximum (RFC 5082), which
+/// shows the receiver that nobody forwarded the packet.
 const ONE_HOP: [u8; 2] = [1, 255];
 
-/// What can be set.
+/// Configuration of a host.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The parameters of the protocol.
@@ -84,7 +84,7 @@ pub struct Interface {
     pub is_acknowledged: bool,
 }
 
-/// Where packets of a flow go from this node, as its routes are now.
+/// The next hop of a flow's packets, by the node's present routes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NextHop {
     /// To the host with this address, on this interface of HBH.
@@ -102,10 +102,10 @@ pub enum NextHop {
     Station(Place),
 }
 
-/// Where a packet came from that goes on from here.
+/// The origin of a packet to be forwarded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Origin {
-    /// The neighbour that brought it; `None` if the packet is this node's own, or nobody knows any more.
+    /// The neighbour that brought the packet; `None` if the packet is this node's own, or nobody knows any more.
     pub neighbour: Option<Place>,
 }
 
@@ -114,11 +114,11 @@ pub struct Origin {
 pub enum Event {
     /// A neighbour does not speak HBH any more, or starts it afresh: its traffic takes other ways, or goes plain.
     Down {
-        /// Where it is.
+        /// The neighbour's place.
         place: Place,
-        /// Its first address.
+        /// The neighbour's first address.
         address: Option<IpAddr>,
-        /// Whether it has said goodbye, and not fallen silent.
+        /// Whether the neighbour has said goodbye, and not fallen silent.
         is_goodbye: bool,
     },
     /// The peer did not acknowledge packets and HBH gave up on them.
@@ -130,11 +130,11 @@ pub enum Event {
     },
     /// A station is reached by plain IP, for this reason.
     Plain(Place, Reason),
-    /// A neighbour speaks HBH: what goes there is for us.
+    /// A neighbour speaks HBH: packets to the neighbour go through HBH.
     Up {
-        /// Where it is.
+        /// The neighbour's place.
         place: Place,
-        /// Its address, of a version that we have.
+        /// The neighbour's address, of an IP version that we have.
         address: IpAddr,
     },
 }
@@ -142,13 +142,13 @@ pub enum Event {
 /// Why a station that says hello is no neighbour.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reason {
-    /// It claims an address of a neighbour that is up.
+    /// The station claims an address of a neighbour that is up.
     Disputed,
-    /// It runs another profile of HBH.
+    /// The station runs another profile of HBH.
     Incompatible,
-    /// It claims an address that the configuration gives to another.
+    /// The station claims an address that the configuration gives to another station.
     Misplaced,
-    /// It has no address of a version that we have.
+    /// The station has no address of an IP version that we have.
     NoAddress,
 }
 
@@ -209,7 +209,7 @@ base::counters! {
     }
 }
 
-/// HBH on the interfaces of a node: a core as [`base::contract`] describes it.
+/// HBH on the interfaces of a node: a core according to [`base::contract`].
 ///
 /// - Facts in: `handle_*`. Of packets that leave, the driver hands over those for which [`peer_at`](Self::peer_at)
 ///   names a peer and that do not [go plain](Self::goes_plain).
@@ -295,8 +295,7 @@ impl Host {
     /// Takes what the station at `place` sent: an IP packet of our protocol, a hello or an HBH packet.
     ///
     /// # Errors
-    /// When it is a hello that does not count, which an operator may want to know. All else that does not count is
-    /// counted alone.
+    /// When a hello is refused, because an operator may want to know. Other refused frames are only counted.
     pub fn handle_frame(
         &mut self,
         now: Time,
@@ -378,7 +377,7 @@ impl Host {
     }
 
     /// Learns that the link layer, which repeats and acknowledges, could not bring a packet to the station at `place`.
-    /// Returns whether the packet is an HBH packet: the relay still has what it carried, and repeats it.
+    /// Returns whether the packet is an HBH packet: the relay still has the content, and sends the content again.
     pub fn handle_unsent(&mut self, now: Time, place: Place, packet: &[u8]) -> bool {
         if !self.is_message(packet) {
             return false;
@@ -465,8 +464,8 @@ impl Host {
         Some(Origin { neighbour: place_of(&self.peers, from) })
     }
 
-    /// Replaces the content of `out` by the next packet that a neighbour brought; the driver routes it as if received
-    /// from this neighbour.
+    /// Replaces the content of `out` by the next packet that a neighbour brought; the driver routes the packet as if
+    /// received from this neighbour.
     #[must_use]
     pub fn poll_restored(&mut self, out: &mut Vec<u8>) -> Option<Origin> {
         while let Some(peer) = self.relay.poll_restored(out) {
@@ -542,7 +541,7 @@ impl Host {
         earliest(earliest(self.neighbours.next_timeout(), self.relay.next_timeout()), own)
     }
 
-    /// The peer at a place, if one is up: what leaves for this station is HBH's.
+    /// The peer at a place, if up: packets to this station go through HBH.
     #[must_use]
     pub fn peer_at(&self, place: Place) -> Option<Peer> {
         self.neighbours.peer_at(place).filter(|peer| self.peers.up(*peer).is_some())
@@ -601,7 +600,7 @@ impl Host {
         self.orphans.waiting()
     }
 
-    /// TCP segments that are kept for neighbours that fell silent.
+    /// TCP segments kept for neighbours that fell silent.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.orphans.kept()
@@ -613,7 +612,7 @@ impl Host {
         self.stats
     }
 
-    /// Acts on neighbours that came and went; `is_goodbye` if those that went have said so.
+    /// Acts on neighbours that came up or went down; `is_goodbye` says whether the latter have said goodbye.
     fn take_neighbours(&mut self, now: Time, is_goodbye: bool) {
         while let Some(event) = self.neighbours.poll_event() {
             let plain = match event {
@@ -662,7 +661,7 @@ impl Host {
         self.handle_route_change(now);
     }
 
-    /// A neighbour is gone: what waited for it takes other ways.
+    /// A neighbour is gone: waiting packets take other ways.
     fn take_down(&mut self, now: Time, place: Place, peer: Peer, is_goodbye: bool) {
         let silent = (!is_goodbye).then_some((peer, place));
         let Self { relay, orphans, stats, .. } = self;
@@ -736,7 +735,7 @@ impl Host {
     }
 }
 
-/// Keeps a packet that was taken back from a neighbour, which fell silent if `silent` names it.
+/// Keeps a packet taken back from a neighbour; `silent` names the neighbour if it fell silent.
 fn adopt(
     now: Time,
     orphans: &mut Orphans,

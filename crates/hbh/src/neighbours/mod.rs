@@ -327,7 +327,7 @@ impl Neighbours {
         Some(hello)
     }
 
-    /// The goodbye hellos, which name all neighbours that we hear.
+    /// The goodbye hellos, which together name all neighbours heard on the interface.
     pub fn goodbyes(&mut self, now: Time, interface: usize) -> Vec<Hello> {
         let known = self.known.range(places_on(interface));
         let heard: Vec<_> = known.map(|(_, neighbour)| neighbour.as_heard(now)).collect();
@@ -562,7 +562,7 @@ impl Neighbours {
     }
 }
 
-// Decides which stations become neighbours, and which have to go.
+// Decides when a station becomes a neighbour, and when a neighbour has to go.
 
 impl Neighbours {
     /// Whether a hello is the newest of its boot; the boot must be known at `place` already, or
@@ -695,7 +695,7 @@ impl Neighbours {
     }
 }
 
-// Decides which station may have which address.
+// Decides whether a station may have its addresses.
 
 /// A neighbour that HBH may be spoken with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -736,7 +736,7 @@ impl FromStr for Listed {
 /// Why a station may not have the addresses that it claims.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Unfounded {
-    /// A neighbour that is up has one of the addresses.
+    /// Another neighbour, now up, has one of the addresses.
     Disputed,
     /// The configuration gives one of the addresses to another station.
     Misplaced,
@@ -767,7 +767,7 @@ impl Neighbours {
     }
 }
 
-// The state of one station that says hello.
+// The state of a station that says hello.
 
 /// Answers to one neighbour are no more frequent than this.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(20);
@@ -858,10 +858,10 @@ impl Neighbour {
 
 // Numbers our conversations without remembering to whom each number was told.
 //
-// A number is a function of the station, its boot and an epoch, under a key that is drawn at each
-// start. So a station that we forgot after telling it the number, because too many others said hello,
-// still proves with the number that it hears us. A new epoch begins when a neighbour is forgotten and
-// after some time, and no number is used for two conversations.
+// A number is a function of the station, its boot and an epoch, under a key that is drawn at each start. So a station
+// can still prove with its number that our hellos arrive, even if we forgot the station because too many others said
+// hello. A new epoch begins when a neighbour is forgotten and after some time, and no number is used for two
+// conversations.
 
 #[derive(Debug)]
 struct Sessions {

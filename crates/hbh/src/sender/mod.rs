@@ -1,5 +1,4 @@
-//! Sends one flow to one peer: waiting packets (outputQ), unacknowledged packets (nACKedQ), and the
-//! choice of the next.
+//! Sends a flow to a peer: waiting packets (outputQ), unacknowledged packets (nACKedQ), and the choice of the next.
 //!
 //! ```text
 //!            handle_packet                       transmit                   handle_ack
@@ -125,8 +124,8 @@ impl Listing {
         true
     }
 
-    /// Sets the deadline to `at`, or just after `now`, unless it is earlier already; returns the new one and the one
-    /// before it.
+    /// Sets the deadline to `at`, or just after `now`, unless the deadline is earlier already; returns the new and the
+    /// previous deadline.
     pub fn schedule(&mut self, now: Time, at: Time) -> Option<(Time, Option<Time>)> {
         if self.timer.is_some_and(|timer| timer <= at) {
             return None;
@@ -178,7 +177,7 @@ const REPEATS: usize = 4_096;
 /// What a flow may do in its turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Turn {
-    /// It has something, for which its neighbour's budget has no room.
+    /// The flow has something to send, but the neighbour's budget has no room.
     Blocked,
     /// There is nothing that may be sent now.
     Nothing,
@@ -228,12 +227,12 @@ impl Sender {
         }
     }
 
-    /// The addresses and ports of its packets.
+    /// The addresses and ports of the flow's packets.
     pub fn key(&self) -> FlowKey {
         self.key
     }
 
-    /// The flow from a peer that it continues, when a peer brings its packets.
+    /// The flow from a peer that this flow continues, if a peer brings the packets.
     pub fn upstream(&self) -> Option<(Peer, FlowId)> {
         self.upstream
     }
@@ -242,7 +241,7 @@ impl Sender {
         self.upstream = upstream;
     }
 
-    /// Its place in the lists of its link and node.
+    /// The flow's place in the lists of its link and node.
     pub fn listing_mut(&mut self) -> &mut Listing {
         &mut self.listing
     }
@@ -257,8 +256,8 @@ impl Sender {
         self.queue.has_room(now, self.pacer.throughput(now), config)
     }
 
-    /// Drops the first packet that waits, for one that comes now: the packets behind it tell its sender of the loss
-    /// at once, while a loss of the last packets is noticed only by a timer. Returns whether there was one.
+    /// Drops the first waiting packet in favour of a new packet: the packets behind reveal the loss to the sender at
+    /// once, while a loss of the last packets is noticed only by a timer. Returns whether a packet was waiting.
     pub fn drop_first(&mut self, pool: &mut Pool) -> bool {
         let Some(packet) = self.queue.pop() else { return false };
         self.handle_loss(packet.tcp);
@@ -313,7 +312,7 @@ impl Sender {
         })
     }
 
-    /// Whether a TCP reset is the connection's own: its number is the next one (RFC 5961, 3.2).
+    /// Whether a TCP reset is the connection's own: the reset carries the next expected number (RFC 5961, 3.2).
     pub fn believes_reset(&self, tcp: Peek) -> bool {
         self.course.is_next(tcp)
     }
@@ -388,7 +387,7 @@ impl Sender {
         !self.is_known || self.told < self.flight.base()
     }
 
-    /// Names a transmission of its own; `of` is its packet.
+    /// Gives a transmission a separate number; `of` is the packet's number, `None` for a repair.
     fn name_repeat(&mut self, now: Time, order: u64, of: Option<u64>) -> Seq {
         let number = self.next_repeat;
         self.next_repeat += 1;
@@ -536,7 +535,7 @@ impl Sender {
     }
 
     /// Drops or marks the first packets of a queue that stays long, so that their sender slows down; only where the
-    /// flow enters HBH. So many `flows` of its neighbour have something to send.
+    /// flow enters HBH. The neighbour has this many `flows` with something to send.
     pub fn thin_out(
         &mut self,
         now: Time,
@@ -573,7 +572,7 @@ impl Sender {
         thinned
     }
 
-    /// Packets of the queue that leave in this time, at the rate of late.
+    /// The number of queued packets that leave within `time` at the recent rate.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
     pub fn leaving(&self, now: Time, time: Duration) -> usize {
         let octets = self.pacer.throughput(now) / 8.0 * time.as_secs_f64();
@@ -689,7 +688,7 @@ impl Sender {
         for (first, past) in ack.arrived(self.layout, next) {
             self.finish(now, place(first), place(past), pool, &mut learned);
             if ack.intervals.len() == MAX_INTERVALS {
-                // There may be more, of which it says nothing.
+                // A full acknowledgement may leave out later runs.
                 judged = past;
             }
         }
@@ -830,7 +829,7 @@ impl Sender {
         pool: &mut Pool,
         learned: &mut Learned,
     ) {
-        // A repair that is still in flight may make one of these losses good.
+        // A repair still in flight may recover a lost packet.
         self.repairs.retain(|repair| repair.order >= order && repair.at + round_trip * 2 > now);
         let mut under_way = self.repairs.iter().filter(|repair| repair.order > order).count();
         let mut previous = None;
@@ -1207,7 +1206,7 @@ struct Flight {
     lost: usize,
     /// How many of those flying count in the neighbour's budget.
     counted: usize,
-    /// The number of transmissions so far, which numbers the latest.
+    /// The number of transmissions so far, and so the number of the latest transmission.
     order: u64,
 }
 
@@ -1215,15 +1214,15 @@ struct Flight {
 #[derive(Debug)]
 struct Slot {
     state: State,
-    /// The first and the latest transmission that carried it, and when they did.
+    /// The first and the latest transmission of the packet, with their times.
     first: (u64, Time),
     latest: (u64, Time),
-    /// The state of the path at the latest.
+    /// The state of the path at the latest transmission.
     sample: Sample,
     /// Transmissions since it was last found lost.
     flying_copies: u8,
     retries: u8,
-    /// The transmission that was counted as lost.
+    /// The transmission counted as lost.
     doubted: u64,
     was_overtaken: bool,
 }

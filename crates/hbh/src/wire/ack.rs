@@ -205,8 +205,8 @@ impl<'a> Intervals<'a> {
         Self(intervals)
     }
 
-    /// Writes the runs, each from its first number up to, and without, the second, as intervals behind
-    /// `next`; as many as an acknowledgement holds.
+    /// Writes runs as intervals behind `next`, until the acknowledgement is full. A run goes from its first number up
+    /// to, and without, the second.
     ///
     /// In the wide layout an interval is the numbers that are missing, then the numbers that have
     /// arrived, 255 of each at most.

@@ -40,8 +40,8 @@ pub struct Data<'a> {
     pub payload: &'a [u8],
 }
 
-/// Short packets that ride on a later packet of their flow, as its receiver will see them: with the
-/// later packet's IP header and their own content.
+/// Short packets that ride on a later packet of their flow. The receiver sees each short packet with the later packet's
+/// IP header and its own content.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 pub struct Older<'a>(&'a [u8]);
 

@@ -4,7 +4,7 @@ use super::{EXTRA, FLAG_REPAIR, FlowId, HEADER, Malformed, Seq, write_checksum};
 
 /// The most octets of a mask.
 pub const MAX_MASK: usize = 16;
-/// Octets of the mask, less one.
+/// The bits that hold the length of the mask in octets, less one.
 const MASK: u8 = 0x0f;
 
 /// A sum of a flow's packets, from which the receiver recovers a missing one.
